@@ -7,7 +7,7 @@ def f(x): return np.tanh(x) * 2          f(x) runs one kernel; f.explain(x) show
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import update_wrapper
+from functools import lru_cache, update_wrapper
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -22,6 +22,7 @@ from slangrad.graph.gradient import add_all, compute_gradient, compute_tangent
 from slangrad.graph.layout import Layout, normal
 from slangrad.graph.node import Node, new_input, substituted
 from slangrad.graph.plan import Plan, as_tensor
+from slangrad.graph.recompute import bytes_in
 from slangrad.graph.trees import filled, is_array, is_torch, leaves, structure, tree_map
 
 TORCH = Late("slangrad.graph.torch_bridge")
@@ -57,10 +58,10 @@ class Jitted:
 
     def __init__(self, function: Callable[..., Any], device: Any = None, **settings: Any) -> None:
         self.function = function
-        self._settings = settings  # of plans
-        self._device = device
+        self.settings = settings  # of plans
+        self.device = device
         self._plans = Plans[_Traced](name_of(function))
-        self.jobs: dict[Any, Any] = {}  # of calls that autograd follows
+        self.jobs = Plans[Any](name_of(function))  # of calls that autograd follows
         update_wrapper(self, function, updated=())
 
     def __repr__(self) -> str:
@@ -78,9 +79,10 @@ class Jitted:
         """A call that autograd does not see."""
         return self._traced(args, kwargs)(leaves((args, kwargs)))
 
-    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
-        """What runs for such arguments: groups, bytes, operations for each byte, Slang text."""
-        return Explanation(self._traced(args, kwargs).plan)
+    def explain(self, *args: Any, dot: bool = False, **kwargs: Any) -> Any:
+        """What runs for such arguments: kernels, bytes, operations for each byte, Slang text; or text for Graphviz."""
+        made = Explanation(self._traced(args, kwargs).plan)
+        return made.dot if dot else made
 
     def key(self, args: Any, kwargs: Any, arrays: Sequence[Any]) -> Any:
         """What a plan depends on."""
@@ -89,9 +91,9 @@ class Jitted:
     def _traced(self, args: Any, kwargs: Any) -> _Traced:
         arrays = [each for each in leaves((args, kwargs)) if is_array(each)]
         key = self.key(args, kwargs, arrays)
-        device = self._device or _device_of(arrays)
+        device = self.device or _device_of(arrays)
         return self._plans.of(
-            key, lambda: _Traced(self.function, args, kwargs, arrays, device, self._settings)
+            key, lambda: _Traced(self.function, args, kwargs, arrays, device, self.settings)
         )
 
 
@@ -178,18 +180,28 @@ def _wrap_of(arrays: Sequence[Any]) -> Callable[[Any, Node], Any]:
     return lambda tensor, node: tensor.host_view().reshape(node.shape)[() if not node.shape else ...]
 
 
-def jit(function: Callable[..., Any] | None = None, *, device: Any = None, fast_math: bool = False) -> Any:
+def jit(
+    function: Callable[..., Any] | None = None,
+    *,
+    device: Any = None,
+    memory: str | int | None = None,
+    fast_math: bool = False,
+) -> Any:
     """The function as a graph: traced with arrays that are not known yet, once for each set of shapes, types and values
     beside arrays; differentiated, fused and compiled; run by kernels.
 
     Arguments and results are arrays (NumPy, Tensor, torch) and dicts, lists, tuples and dataclasses of them. Other
     values are part of the program: each new one is traced anew. GraphError where a function cannot be traced.
 
+    `memory`, such as "2 GiB" or a number of bytes, limits what is kept between kernels: values that do not fit are
+    computed again, which takes time and gives the same bits. GraphError (E1047) names the least that would do.
+
     `fast_math`: rewritten, too, where infinities, NaN, zeros and rounding have other results, as log(exp(x)) to x.
     """
+    limit = None if memory is None else bytes_in(memory)
     if function is None:
-        return lambda f: Jitted(f, device, fast_math=fast_math)
-    return Jitted(function, device, fast_math=fast_math)
+        return lambda f: Jitted(f, device, memory=limit, fast_math=fast_math)
+    return Jitted(function, device, memory=limit, fast_math=fast_math)
 
 
 # --- derivatives
@@ -240,7 +252,12 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Any:
 
 def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     """The value of the function and its derivative along tangents, which have the form of the primals: forward mode."""
-    return Jitted(_named(lambda p, t: _jvp(function, p, t), function))(tuple(primals), tuple(tangents))
+    return _with_tangents(function)(tuple(primals), tuple(tangents))
+
+
+@lru_cache(MOST_PLANS)
+def _with_tangents(function: Callable[..., Any]) -> Jitted:
+    return Jitted(_named(lambda p, t: _jvp(function, p, t), function))
 
 
 def _jvp(function: Callable[..., Any], primals: Any, tangents: Any) -> Any:

@@ -96,14 +96,6 @@ class Accessor(GenericDeclaration):
 # The attribute of the function in `__func_extension __apply(f)(float x) -> Tuple<float, Context> { }`.
 APPLY_OF = "__ApplyOf"
 
-# `__func_extension name(f)(parameters) { }` of a name that means nothing; others are functions.
-@node
-class FunctionExtension(GenericDeclaration):
-    target: Expression
-    parameters: list[Parameter]
-    result: Expression | None
-    body: Block | None
-
 # --- Types --------------------------------------------------------------------------------------------
 
 # `struct S<T> : IFoo where ... { members }`; `has_body` is False for `struct S;`. `keyword`: or "class".
@@ -166,17 +158,15 @@ class Module(Declaration):
     module_name: str | None
     language: int  # 2025, or the year of `#lang 2026`
 
-# `import a.b;` has path "a/b"; `import "dir/file.slang";` is_file. `__exported` is in modifiers.
+# `import a.b;` has path "a/b"; `import "dir/file.slang";` what stands there. `__exported` is in modifiers.
 @node
 class Import(Declaration):
     path: str
-    is_file: bool
 
 @node
 class IncludeModule(Declaration):  # `__include a.b;` and `implementing x;`; `keyword` is that word.
     keyword: str
     path: str
-    is_file: bool
 
 @node
 class Namespace(Declaration):  # `namespace a { members }`; `namespace a.b {}` is one in another.

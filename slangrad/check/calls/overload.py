@@ -3,8 +3,7 @@
 In: candidates and checked arguments.   Out: the best Match, or an error that lists why each candidate failed.
 
 A candidate applies when its generic arguments can be inferred, its bounds hold and each argument
-converts. The cheapest one wins; then, in this order: fewer defaults, not generic, the more special one,
-the nearer one, the one with a body. Two that remain equal are ambiguous.
+converts. Which one wins is decided in candidates.py; two that remain equal are ambiguous.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from slangrad.check.calls.candidates import (
     Arguments,
     Failure,
     Match,
+    best_matches,
     candidate_signature,
     innermost,
     instantiate,
 )
 from slangrad.check.calls.coerce import Plan, commit, mismatch, plan, report_list_failure
 from slangrad.check.calls.convert import TO_FLOAT, common_type, convert
-from slangrad.check.calls.ranking import best_matches
 from slangrad.check.derivatives.given import given
 from slangrad.check.generics.bounds import generic_info
 from slangrad.check.generics.infer import Solver
@@ -273,7 +272,8 @@ def _bind_explicit(candidate: Candidate, solver: Solver) -> Failure | None:
 def _bind_arguments(world: World, candidate: Candidate, solver: Solver, placed: Arguments) -> Failure | None:
     base = innermost(candidate)
     declared = candidate_signature(world, base, differentiated=base is not candidate).parameters
-    seen = {**base.substitution, **_explicit(solver)}
+    written = {key: value for key, value in solver.bindings.items() if key not in solver.open}
+    seen = {**base.substitution, **written}
     patterns = [made for each in declared for made in passed_parameters(world, each, seen)]
     groups = _group_arguments(world, candidate, solver, patterns, placed)
     pairs = list(zip(patterns, groups))
@@ -344,10 +344,6 @@ def _bind_pack(
         given = ", ".join(map(str, entries))
         return Failure(candidate, f"'{pattern}' cannot be ({given})", nodes[0] if nodes else None)
     return None
-
-
-def _explicit(solver: Solver) -> dict[Any, Any]:
-    return {key: value for key, value in solver.bindings.items() if key not in solver.open}
 
 
 def _unwrapped(world: World, candidate: Candidate, wanted: Type, actual: Type) -> Type:

@@ -16,7 +16,7 @@ from typing import Any
 
 from slangrad.base.page_words import is_page_word
 from slangrad.check.generics.bounds import interfaces_in
-from slangrad.check.interfaces.lookup import Member, declared, members
+from slangrad.check.interfaces.lookup import Member, declared, library_type, members
 from slangrad.check.model import checked
 from slangrad.check.model.builtin_types import builtin_type
 from slangrad.check.model.meanings import (
@@ -42,7 +42,6 @@ from slangrad.check.model.types import (
     array_of,
     conjunction,
     function_type,
-    nominal,
     pointer,
     stored,
     tuple_of,
@@ -124,12 +123,9 @@ def _meant(level: Scope, node: ast.Name, found: list[Found]) -> list[Found]:
     """On the page of a call: of words that the page speaks itself, those of the program stand behind `::`."""
     if not isinstance(level, ModuleScope) or not level.is_page or not is_page_word(node.name):
         return found
-    return [each for each in found if _is_of_program(each.declaration) == node.from_root]
-
-
-def _is_of_program(declaration: Any) -> bool:
-    source = declaration.span.source
-    return not source.is_library and not source.is_page
+    sources = [each.declaration.span.source for each in found]
+    of_program = [not source.is_library and not source.is_page for source in sources]
+    return [each for each, own in zip(found, of_program) if own == node.from_root]
 
 
 def _candidates(scope: Scope, node: ast.Name, found: list[Found], distance: int) -> list[Candidate]:
@@ -431,7 +427,7 @@ def _pointer_type(scope: Scope, node: ast.PointerType) -> Meaning:
 
 def _optional_type(scope: Scope, node: ast.OptionalType) -> Meaning:
     element = resolve_type(scope, node.element)
-    return FAILED if element is ERROR else TypeMeaning(nominal(scope.world.standard("Optional"), (element,)))
+    return FAILED if element is ERROR else TypeMeaning(library_type(scope.world, "Optional", element))
 
 
 def _conjunction(scope: Scope, node: ast.ConjunctionType) -> Meaning:
