@@ -84,9 +84,7 @@ def called(jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     if not is_seen(tensors):
         return jitted.run(args, kwargs)
     key = jitted.key(args, kwargs, arrays)
-    entry = jitted.jobs.get(key)
-    if entry is None:
-        entry = jitted.jobs[key] = _Entry(jitted, args, kwargs, len(tensors))
+    entry = jitted.jobs.of(key, lambda: _Entry(jitted, args, kwargs, len(tensors)))
     outputs = iter(apply(entry.job, tensors))
     return filled(entry.result, outputs, lambda leaf: is_traced(leaf) or is_array(leaf))
 

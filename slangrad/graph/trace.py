@@ -60,7 +60,7 @@ class Jitted:
         self._settings = settings  # of plans
         self._device = device
         self._plans = Plans[_Traced](name_of(function))
-        self.jobs: dict[Any, Any] = {}  # of calls that autograd follows
+        self.jobs = Plans[Any](name_of(function))  # of calls that autograd follows
         update_wrapper(self, function, updated=())
 
     def __repr__(self) -> str:
