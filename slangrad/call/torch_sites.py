@@ -19,7 +19,7 @@ from slangrad.call.plan import Plan
 from slangrad.call.request import RESULT, THREADS, Request, Settings, settings_key
 from slangrad.marshal import results
 from slangrad.marshal.buffers import BufferLeaf
-from slangrad.marshal.marshal import HIGHER, Leaf
+from slangrad.marshal.marshal import Leaf
 from slangrad.marshal.plain import mapped
 from slangrad.marshal.values import DiffPair, ValueRef
 from slangrad.marshal.whole import WholeTensor
@@ -139,9 +139,8 @@ class Site:
         """Values as the arguments of a call; those of globals are as they were when the values were taken."""
         count = self.positional + len(self.names)
         held = dict(zip(self.settings.globals, values[self.globals_at :]))
-        order = 2 if mode == HIGHER else 1
         given = (held,) if held else ()
-        settings = replace(self.settings, mode=mode, result=None, order=order, given=given)
+        settings = replace(self.settings, mode=mode, result=None, given=given)
         settings = replace(settings, key=settings_key(settings))
         return (
             settings,

@@ -46,9 +46,7 @@ class NumberMarshal(Marshal):
         self.kind = kind
         self.described = kind.__name__
 
-    @property
-    def is_plain(self) -> bool:
-        return True
+    is_plain = True
 
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
         if isinstance(wanted, ParameterType):
@@ -102,9 +100,7 @@ class HostArrayMarshal(Marshal):
         self.made = made
         self.described = made.__name__
 
-    @property
-    def is_plain(self) -> bool:
-        return True
+    is_plain = True
 
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
         own = types.lift(self.made.ir_type)

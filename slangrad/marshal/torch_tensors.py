@@ -57,9 +57,7 @@ class TorchMarshal(ContainerMarshal):
         self._refusal = _refusal(tensor)
         self.described = f"{tensor.dtype} tensor of {rank} dimension{'s' if rank != 1 else ''}"
 
-    @property
-    def is_torch(self) -> bool:
-        return True
+    is_torch = True
 
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
         if self._refusal is not None:
