@@ -27,22 +27,14 @@ class CheckMode:
 class CheckedSession:
     """A session as kernels of check mode see it: the same program, compiled with checks."""
 
-    __slots__ = ("_made", "_make_compiler", "_session", "kernels", "settings")
+    __slots__ = ("_made", "_make_compiler", "kernels", "lock", "settings", "target")
 
     def __init__(self, session: Any, make_compiler: Callable[[Options], Any]) -> None:
-        self._session = session
+        self.lock, self.target = session.lock, session.target
         self._make_compiler = make_compiler
         self._made: Any = None
         self.kernels: dict[str, Any] = {}
         self.settings: Options = replace(session.settings, check=True)
-
-    @property
-    def lock(self) -> Any:
-        return self._session.lock
-
-    @property
-    def target(self) -> Any:
-        return self._session.target
 
     @property
     def compiler(self) -> Any:

@@ -18,7 +18,6 @@ from slangrad.call.module_index import reachable
 from slangrad.check.model.declref import visible_parameters
 from slangrad.check.model.types import (
     VOID,
-    EnumType,
     InterfaceType,
     ParameterType,
     Type,
@@ -46,7 +45,9 @@ class ModuleTypes:
 
     def __init__(self, view: Reflection) -> None:
         self.view = view
-        self._map = TypeMap(self.stored_fields, self._tag, view.find_type, view.behind)
+        self._map = TypeMap(self.stored_fields, view.program.tag_type, view.find_type, view.behind)
+        self.lower, self.find, self.enumerators = self._map.lower, view.find_type, view.enumerators
+        self.bounds, self.standard = view.bounds, view.standard
         self._lifted: dict[ir.Type, Type | None] = {}
         self._tangents: dict[Type, Type | None] = {}
         self._mentioned: dict[str, bool] = {}
@@ -54,9 +55,6 @@ class ModuleTypes:
 
     def program(self) -> Any:
         return None if self.layout is None else self.layout()
-
-    def lower(self, t: Type) -> ir.Type | None:
-        return self._map.lower(t)
 
     def lift(self, t: ir.Type) -> Type | None:
         if t not in self._lifted:
@@ -72,9 +70,6 @@ class ModuleTypes:
         """Those of a struct, with what is said about their place in memory."""
         return tuple((each.name, stored(each.type, each.rules)) for each in self.view.fields(t))
 
-    def enumerators(self, t: Type) -> tuple[tuple[str, int], ...]:
-        return self.view.enumerators(t)
-
     def initialized_fields(self, t: Type) -> set[str]:
         found = self.view.fields(t)
         return {each.name for each in found if each.is_initialized or self._initializes_itself(each.type)}
@@ -87,13 +82,6 @@ class ModuleTypes:
     def no_diff_fields(self, t: Type) -> set[str]:
         return {each.name for each in self.view.fields(t) if each.no_diff}
 
-    def _tag(self, t: EnumType) -> Type:
-        found: Type = self.view.program.tag_type(t)
-        return found
-
-    def find(self, name: str) -> Type | None:
-        return self.view.find_type(name)
-
     def tangent(self, t: Type) -> Type | None:
         if t not in self._tangents:
             self._tangents[t] = self.view.tangent(t)
@@ -103,12 +91,6 @@ class ModuleTypes:
         if isinstance(t, Vector):
             return name
         return self.view.tangent_field(t, name)
-
-    def bounds(self, t: Type) -> tuple[Type, ...]:
-        return self.view.bounds(t)
-
-    def standard(self, name: str, arguments: tuple[Any, ...]) -> Type:
-        return self.view.standard(name, arguments)
 
     def matches(self, pattern: Type, t: Type) -> bool:
         interfaces = [each for each in self.bounds(pattern) if isinstance(each, InterfaceType)]

@@ -197,10 +197,7 @@ class SlangType:
     @property
     def layout(self) -> Layout:
         """Size, alignment and offsets in memory."""
-        lowered = self.ir_type
-        if lowered is None:
-            raise TypeError(f"values of type '{self.name}' cannot be stored in memory")
-        return layout_of(lowered)
+        return layout_of(self.buffer_layout.ir_type)
 
 
 def sizes_of(t: Type) -> list[int]:

@@ -26,10 +26,6 @@ class GlobalsPlace:
     tree: Tree
     path: tuple[str, ...] = ()
 
-    def place(self) -> GlobalsPlace:
-        """Where a cursor begins."""
-        return self
-
     @property
     def label(self) -> str:
         return ".".join(self.path)
@@ -71,6 +67,9 @@ class GlobalsCursor(ShaderCursor):
     """A place among the values; fields are attributes and items."""
 
     __slots__ = ()
+
+    def __init__(self, place: GlobalsPlace) -> None:
+        object.__setattr__(self, "_place", place)
 
     def find_element(self, index: int) -> ShaderCursor:
         note = "write a list with all of its elements"
