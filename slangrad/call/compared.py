@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from slangrad.base.warn import warn
-from slangrad.call.launchable import Launchable, Source
+from slangrad.call.launchable import Launchable, Source, found_at
 from slangrad.call.request import RESULT, Settings, settings_key
 from slangrad.check.model.types import Array, Matrix, Scalar, Vector
 from slangrad.marshal.buffers import BufferLeaf
@@ -160,11 +160,11 @@ class BackwardCheck:
         copied = [fresh(value) for value in values]
         self._run(BACKWARD, copied)
         self._outputs(values)  # which binds the function itself
-        for source, leaf in zip(self.call.sources, self.call.leaves):
+        for leaf, source in self.call.passed:
             if not leaf.role.gives:
                 continue
-            gradient = _gradient(_at(copied[source.given], source.path))
-            value = _primal(_at(values[source.given], source.path))
+            gradient = _gradient(found_at(copied, source))
+            value = _primal(found_at(values, source))
             direction = random_like(value, random)
             if gradient is not None and direction is not None:
                 self._compare(values, source, leaf, (value, direction, gradient), (rtol, atol))
@@ -212,8 +212,8 @@ class BackwardCheck:
 
     def _given_result(self) -> int | None:
         """Which value is the result that was given."""
-        for source, leaf in zip(self.call.sources, self.call.leaves):
-            if leaf.label == RESULT and source.given >= 0:
+        for leaf, source in self.call.passed:
+            if leaf.label == RESULT:
                 return source.given
         return self.result_at if self.result_at >= 0 else None
 
@@ -227,11 +227,11 @@ class BackwardCheck:
             terms += self._terms(
                 made, None if result is None else _cotangent(values[result]), result is not None
             )
-        for source, leaf in zip(self.call.sources, self.call.leaves):
+        for leaf, source in self.call.passed:
             if leaf.role.takes and leaf.label != RESULT:
                 terms += self._terms(
-                    _primal(_at(copied[source.given], source.path)),
-                    _cotangent(_at(values[source.given], source.path)),
+                    _primal(found_at(copied, source)),
+                    _cotangent(found_at(values, source)),
                     True,
                 )
         return np.concatenate(terms) if terms else np.zeros(0)
@@ -263,12 +263,6 @@ def fresh(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.copy()
     return mapped(fresh, value)
-
-
-def _at(value: Any, path: Sequence[Any]) -> Any:
-    for step in path:
-        value = value[step]
-    return value
 
 
 def _primal(value: Any) -> Any:
