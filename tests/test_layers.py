@@ -24,7 +24,6 @@ LATE_MODULES = {
     ("api", "slangrad.call.front"),  # a module or call that is not in the cache
     ("api", "slangrad.api.kernels.commands"),  # kernels of users
     ("api", "slangrad.api.kernels.fences"),
-    ("api", "slangrad.api.kernels.globals_cursor"),
     ("api", "slangrad.api.kernels.kernel"),
     ("api", "slangrad.api.kernels.raw_dispatch"),
     ("api", "slangrad.api.reflection.cursor"),

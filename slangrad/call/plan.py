@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slangrad.call.broadcast import Mapped, call_shape
-from slangrad.call.compiled import Compiled
 from slangrad.call.generated import SHOWING, show_kernel
 from slangrad.call.geometry import MOST_THREADS, Loops, Shape, Stream, keep_loops, plan_loops
 from slangrad.call.launchable import PARTIAL, SHAPE, Launchable
@@ -30,6 +29,7 @@ from slangrad.call.overlap import (
     refuse_shared_outputs,
     refuse_touched,
 )
+from slangrad.call.packing import Compiled
 from slangrad.call.regions import added_alone, refuse_races, regions_of
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError

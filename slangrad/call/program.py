@@ -15,6 +15,8 @@ from typing import Any
 
 from slangrad.base.page_words import rooted
 from slangrad.call.module_index import reachable
+from slangrad.call.request import Named
+from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import visible_parameters
 from slangrad.check.model.types import (
     VOID,
@@ -27,9 +29,10 @@ from slangrad.check.model.types import (
 )
 from slangrad.check.reflect import FunctionView, ParameterView, Reflection, Resolution
 from slangrad.ir import types as ir
+from slangrad.marshal.errors import CallError
 from slangrad.marshal.patterns import matches
 from slangrad.marshal.plain import COMPONENTS
-from slangrad.marshal.spelling import namespaces_of, spell_argument, spell_on_page
+from slangrad.marshal.spelling import namespaces_of, spell, spell_argument, spell_on_page
 from slangrad.marshal.type_map import TypeMap
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
@@ -319,3 +322,21 @@ def _owner(candidate: Candidate, resolution: Resolution) -> str:
     substitution = resolution.reference.substitution
     arguments = tuple(substitution[each] for each in visible_parameters(parent))
     return spell_on_page(nominal(parent, arguments))
+
+
+def conformance_of(types: ModuleTypes, named: Named) -> Conformance:
+    interface_name, type_name, number = named
+    interface, kind = types.find(interface_name), types.find(type_name)
+    if not isinstance(interface, InterfaceType):
+        raise CallError("E1020", f'Interface type "{interface_name}" not found')
+    if kind is None:
+        raise CallError("E1020", f'Type "{type_name}" not found')
+    if not types.view.conforms(kind, interface):
+        raise CallError("E1020", f"type conformance: '{kind}' does not conform to '{interface}'")
+    return Conformance(interface, kind, number)
+
+
+def conformance_text(given: Conformance) -> str:
+    """How the text of a kernel tells of it."""
+    number = f", with the id {given.id}" if given.id >= 0 else ""
+    return f"{spell(given.interface)} may be {spell(given.type)}{number}"

@@ -16,9 +16,9 @@ from slangrad.marshal.buffers import BufferLeaf
 from slangrad.marshal.cells import Cell
 from slangrad.marshal.elements import Elements
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.global_values import GlobalValue
 from slangrad.marshal.marshal import Leaf, Measure
 from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, Memory
+from slangrad.marshal.rows import GlobalValue
 from slangrad.marshal.whole import WholeTensor
 
 

@@ -31,7 +31,7 @@ from slangrad.tensors.host_values import assign, iterated
 from slangrad.tensors.saved import Saved, html_of, restored
 from slangrad.tensors.shape import Shape, as_integers, as_shape, contiguous_strides
 from slangrad.tensors.strided import IMAGES, StridedView
-from slangrad.tensors.torch_exchange import host_array_of
+from slangrad.tensors.torch_types import host_array_of
 from slangrad.tensors.transfer import filled, import_array
 from slangrad.tensors.views import View, broadcast, complete_shape, indexed, reshaped, retyped, transposed
 

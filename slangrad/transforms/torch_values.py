@@ -22,8 +22,7 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.plain import mapped
 from slangrad.marshal.vectors import HostArray
 from slangrad.tensors.tensor import Tensor
-from slangrad.tensors.torch_exchange import host_array_of, torch_tensor_of
-from slangrad.tensors.torch_types import is_torch_type
+from slangrad.tensors.torch_types import host_array_of, is_torch_type, torch_tensor_of
 
 Place = int | str
 _NUMBERS = {"half": np.float16, "float": np.float32}

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from operator import index
 from typing import TYPE_CHECKING, Any
 
-from slangrad.api.functional.function import DESCRIBE
-from slangrad.api.functional.own_texts import OwnText
+from slangrad.api.functional.function import DESCRIBE, OwnText
 from slangrad.api.functional.struct import Struct
 from slangrad.check.model.types import Type
 from slangrad.marshal.enums import EnumValue, holds

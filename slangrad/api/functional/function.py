@@ -11,19 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from slangrad.absent import missing
-from slangrad.api.functional.own_texts import OwnText
 from slangrad.base.late import Late
 from slangrad.base.unique import Unique
 from slangrad.call.caller import AnswersCalls, Caller
-from slangrad.call.compiled import Compiled
-from slangrad.call.given import Source, Tree, gathered, merge
-from slangrad.call.lasting import LastingCaller
+from slangrad.call.lasting import LastingCaller, RepeatedCall
 from slangrad.call.launchable import Launchable
-from slangrad.call.repeated import RepeatedCall
-from slangrad.call.request import APPEND, Settings, settings_key
+from slangrad.call.packing import Compiled
+from slangrad.call.request import APPEND, Settings, Source, Tree, gathered, merge, settings_key
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, PRIMAL, TANGENT
@@ -36,14 +33,14 @@ if TYPE_CHECKING:
     from slangrad.api.functional.module import Module
     from slangrad.api.functional.struct import Struct
     from slangrad.api.kernels import commands as COMMANDS
-    from slangrad.api.kernels import globals_cursor as CURSOR
     from slangrad.api.kernels import raw_dispatch as RAW
+    from slangrad.api.kernels import shader_cursor as CURSOR
     from slangrad.api.kernels.kernel import ComputeKernel
     from slangrad.api.kernels.shader import TypeConformance
     from slangrad.api.reflection import slang_functions as FUNCTIONS
     from slangrad.marshal.slang_variables import SlangParameter
 else:
-    RAW, CURSOR = Late("slangrad.api.kernels.raw_dispatch"), Late("slangrad.api.kernels.globals_cursor")
+    RAW, CURSOR = Late("slangrad.api.kernels.raw_dispatch"), Late("slangrad.api.kernels.shader_cursor")
     COMMANDS, FUNCTIONS = (
         Late("slangrad.api.kernels.commands"),
         Late("slangrad.api.reflection.slang_functions"),
@@ -62,6 +59,20 @@ _MEANT = {  # what other libraries call it
     "hvp":      "slangrad.hvp(f, primals, tangents)",
 }
 # fmt: on
+
+
+class OwnText(str):
+    """An attribute that is one text for a class and another for each of its objects, which `ask` gives: `__doc__`."""
+
+    ask: Callable[[Any], str]
+
+    def __new__(cls, text: str | None, ask: Callable[[Any], str]) -> Self:
+        made = super().__new__(cls, text or "")
+        made.ask = ask
+        return made
+
+    def __get__(self, found: Any, owner: type | None = None) -> str:
+        return self if found is None else self.ask(found)
 
 
 class Function(Unique):

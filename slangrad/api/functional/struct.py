@@ -12,8 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from slangrad.api.functional.function import DESCRIBE, Function
-from slangrad.api.functional.own_texts import OwnText
+from slangrad.api.functional.function import DESCRIBE, Function, OwnText
 from slangrad.base.suggestions import near
 from slangrad.base.unique import Unique
 from slangrad.check.model.types import Type

@@ -26,8 +26,7 @@ from slangrad.api.sessions.generation import KnownModule, of_generation
 from slangrad.base.module_file import packed, to_bytes
 from slangrad.base.suggestions import suggestion
 from slangrad.base.whole_files import write_output
-from slangrad.call.conformances import conformance_of
-from slangrad.call.program import ModuleTypes
+from slangrad.call.program import ModuleTypes, conformance_of
 from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import Type, parameter_type, stored

@@ -21,8 +21,8 @@ from slangrad.base.late import Late, late_property
 from slangrad.base.module_file import Origin
 from slangrad.base.warn import warn
 from slangrad.call.check_mode import CheckedSession
-from slangrad.call.compiled import Compiled
 from slangrad.call.module_index import Facts, ModuleIndex, reachable
+from slangrad.call.packing import Compiled
 from slangrad.call.recipe import Recipe, recipe_of, steps_of
 from slangrad.check.model.types import Type
 from slangrad.check.texts.files import Files
