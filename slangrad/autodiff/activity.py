@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from slangrad.autodiff.halves import Halves
-from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.control import carried
 from slangrad.ir.core import Op, Region, Value, walk
 from slangrad.ir.primitives import LINEAR, PRIMITIVES
+from slangrad.ir.vectorspace import VectorSpace
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable
 from slangrad.autodiff.activity import Activity
 from slangrad.autodiff.outline import holds_array
 from slangrad.autodiff.residuals import Scope
-from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.core import Op, Value
 from slangrad.ir.types import Type, component
+from slangrad.ir.vectorspace import VectorSpace
 
 Change = Callable[[Value], Value]
 

@@ -14,14 +14,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.ir.builder import Builder
 from slangrad.ir.control import carried, merged
 from slangrad.ir.core import Function, Op, Parameter, Region, Value
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.rebuild import Rebuild, Rule, copy_op
-from slangrad.ir.types import Array, Pointer, Struct, Type, array, components, is_aggregate, is_float
+from slangrad.ir.types import (
+    Array,
+    Pointer,
+    Struct,
+    Type,
+    array,
+    components,
+    contains,
+    is_aggregate,
+    is_float,
+)
+from slangrad.ir.vectorspace import VectorSpace
 
 DualOf = Callable[[str], tuple[Function, Function] | None]
 """A function that stays a call, and the one with two parameters for each pointer; None where it has no pointers."""
@@ -229,7 +239,7 @@ class _Dual(Rebuild):
 
     def _part(self, b: Builder, op: Op) -> Value | None:
         """What the same computation gives for the other half."""
-        if not any(self._is_known(v) for v in op.operands) or _holds_floats(op.results[0].type):
+        if not any(self._is_known(v) for v in op.operands) or contains(op.results[0].type, is_float):
             return None
         if op.name == "get" and op.operands[0] in self.halves:
             return self._field(b, op)
@@ -251,7 +261,9 @@ class _Dual(Rebuild):
         """The value for the other half: whole numbers that belong to no pointer are the same for both."""
         found = self.halves.get(v) or self.parts.get(v)
         return (
-            self.new[v] if found is None and not is_aggregate(v.type) and not _is_address(v.type) else found
+            self.new[v]
+            if found is None and not is_aggregate(v.type) and not isinstance(v.type, Pointer)
+            else found
         )
 
     # --- control flow
@@ -313,11 +325,3 @@ def _field_of(op: Op, half: Struct) -> int | None:
     index, names = op.attributes["index"], _names(half)
     name = _names(op.operands[0].type)[index]
     return names.index(name) if name in names else None
-
-
-def _is_address(t: Type) -> bool:
-    return isinstance(t, Pointer)
-
-
-def _holds_floats(t: Type) -> bool:
-    return is_float(t) or (is_aggregate(t) and any(_holds_floats(each) for each in components(t)))

@@ -18,13 +18,13 @@ from slangrad.autodiff.activity import Activity, Callees
 from slangrad.autodiff.hidden import refuse_hidden
 from slangrad.autodiff.partials import partials_of, scaled
 from slangrad.autodiff.transposes import move_tangent
-from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.builder import Builder
 from slangrad.ir.control import LOOPS, carried
 from slangrad.ir.core import Op, Region, Value
 from slangrad.ir.formula import Formula
 from slangrad.ir.primitives import LINEAR, PRIMITIVES
 from slangrad.ir.rebuild import Rebuild, copy_op
+from slangrad.ir.vectorspace import VectorSpace
 
 
 def jvp(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Region, Value
 from slangrad.ir.primitives import PRIMITIVES
-from slangrad.ir.types import Array, Pointer, Struct, Type, array, components, struct
+from slangrad.ir.types import Pointer, Struct, Type, array, contains, is_tape, struct
 
 MOST_BYTES = 1024
 USUAL_TRIPS = 8  # a guess, of a loop whose count is not written down
@@ -36,11 +36,7 @@ class Halves:
 
 def may_be_handed(t: Type) -> bool:
     """Tapes are memory of the function that made them, and pointers may lead to some."""
-    if isinstance(t, Array):
-        return t.length is not None and may_be_handed(t.element)
-    return not isinstance(t, Pointer) and not (
-        isinstance(t, Struct) and not all(map(may_be_handed, components(t)))
-    )
+    return not contains(t, lambda part: is_tape(part) or isinstance(part, Pointer))
 
 
 def residual_type(name: str, types: Sequence[Type]) -> Struct | None:

@@ -17,7 +17,7 @@ from slangrad.ir.control import LOOPS, carried
 from slangrad.ir.core import Op, Region, Value, number_of
 from slangrad.ir.effects import primitive_effect
 from slangrad.ir.primitives import PRIMITIVES, PURE
-from slangrad.ir.types import U32, Array, Struct, Type, components, is_integer
+from slangrad.ir.types import U32, Array, Struct, Type, contains, is_integer, is_tape
 
 USUAL_TRIPS, MOST_RUNS = 8, 1_000_000  # guesses: of a loop that runs until it is done, and of a nest
 READS = frozenset({"index", "get", "call"})  # uses of an array that leave it as it is
@@ -31,11 +31,11 @@ def _picks_struct_from_tape(op: Op) -> bool:
     """It gets a cotangent of its own: one that is changed on the tape is read there and written, and when that is
     differentiated, two tapes would have to be added."""
     of = op.operands[0].type
-    return isinstance(of, Array) and of.length is None and isinstance(of.element, Struct)
+    return isinstance(of, Array) and is_tape(of) and isinstance(of.element, Struct)
 
 
 def holds_array(t: Type) -> bool:
-    return isinstance(t, Array) or (isinstance(t, Struct) and any(map(holds_array, components(t))))
+    return contains(t, lambda part: isinstance(part, Array))
 
 
 @dataclass(slots=True, eq=False)

@@ -24,7 +24,7 @@ from slangrad.ir.effects import primitive_effect
 from slangrad.ir.layout import layout_of
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.rebuild import free_values
-from slangrad.ir.types import Array, Pointer, Type, array, scalar_of
+from slangrad.ir.types import Pointer, Type, array, is_tape, scalar_of
 
 FIXED_TAPE = 1 << 16  # elements; longer tapes grow
 LOOSE_TAPE = 1 << 10  # the same where most of them may be unused
@@ -220,7 +220,7 @@ class _Choice:
             return True
         if self._outline.is_at_hand(operand):
             return self._outline.is_view(operand) or self._outline.is_constant(operand)
-        return not (isinstance(operand.type, Array) and operand.type.length is None)
+        return not is_tape(operand.type)
 
 
 def _numbers(t: Type) -> int:

@@ -38,7 +38,6 @@ from slangrad.autodiff.signatures import (
     wrap_vjp,
 )
 from slangrad.autodiff.vanishing import vanishing
-from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import CUT, STORE
 from slangrad.base.source import Span
@@ -48,6 +47,7 @@ from slangrad.ir.layout import layout_of
 from slangrad.ir.primitives import REQUESTS
 from slangrad.ir.rebuild import Rebuild, copy_op, defined_in
 from slangrad.ir.types import Struct
+from slangrad.ir.vectorspace import VectorSpace
 
 Keep = Callable[[Function], bool]
 Flags = tuple[bool, ...]

@@ -25,13 +25,13 @@ from slangrad.autodiff.partials import partials_of, scaled
 from slangrad.autodiff.plan import Plan, Wishes, plan
 from slangrad.autodiff.residuals import Needs, Residuals, Scope, Source
 from slangrad.autodiff.transposes import TRANSPOSES
-from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.builder import Builder
 from slangrad.ir.control import carried
 from slangrad.ir.core import Attributes, Op, Region, Value, alike, without
 from slangrad.ir.formula import Formula
 from slangrad.ir.rebuild import FreeValues
 from slangrad.ir.types import U32, Struct, Type
+from slangrad.ir.vectorspace import VectorSpace
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from slangrad.ir.core import Op, Region, walk
 from slangrad.ir.layout import layout_of
 from slangrad.ir.rebuild import free_values
 from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import U32, Array, Struct, Type, components
+from slangrad.ir.types import U32, contains, is_tape
 
 SHORT = 64  # segments that a loop of known length keeps without checkpoints
 CHEAP = 4  # a state must have this part of the bytes of its segment at most
@@ -111,7 +111,7 @@ class Choice:
         if op.name == "for" and scalar_type(op.operands[0]).bits < U32.bits:
             return False
         values = (*op.operands, *free_values(*op.regions))
-        if any(_holds_tape(v.type) for v in values):
+        if any(contains(v.type, is_tape) for v in values):
             return False
         return all(map(self._may_run_again, walk(*op.regions)))
 
@@ -123,9 +123,3 @@ def _outermost_loops(region: Region) -> Iterator[Op]:
         else:
             for inner in op.regions:
                 yield from _outermost_loops(inner)
-
-
-def _holds_tape(t: Type) -> bool:
-    if isinstance(t, Array):
-        return t.length is None or _holds_tape(t.element)
-    return isinstance(t, Struct) and any(map(_holds_tape, components(t)))

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, FunctionAttributes, Parameter, Region, Value
 from slangrad.ir.rebuild import free_values
 from slangrad.ir.types import Struct, Type
+from slangrad.ir.vectorspace import VectorSpace
 
 
 def is_differentiable(p: Parameter, space: VectorSpace) -> bool:
@@ -39,12 +39,6 @@ def parameters_with(f: Function, inputs: Sequence[bool], results: Sequence[bool]
     ]
     given = [replace(p, differentiable=flag) for p, flag in zip(_results(f), results, strict=True)]
     return (*taken, *given)
-
-
-def tangent_of(t: Type, space: VectorSpace) -> Type:
-    made = space.tangent(t)
-    assert made is not None, t
-    return made
 
 
 def jvp_function(f: Function, region: Region, space: VectorSpace) -> Function:
@@ -126,7 +120,7 @@ def _derivatives(
     of: tuple[Parameter, ...], flags: tuple[bool, ...], space: VectorSpace, direction: str
 ) -> tuple[Parameter, ...]:
     chosen = (p for p, flag in zip(of, flags, strict=True) if flag)
-    return tuple(Parameter(f"d{p.name}", tangent_of(p.type, space), direction) for p in chosen)
+    return tuple(Parameter(f"d{p.name}", space.tangent_of(p.type), direction) for p in chosen)
 
 
 # --- custom derivatives
@@ -137,7 +131,7 @@ def wrap_jvp(f: Function, user: Function, space: VectorSpace) -> Region:
     b, flags, wanted = Builder(span=user.span), input_flags(f, space), result_flags(f, space)
     primals = tuple(Value(p.type, p.name) for p in f.inputs)
     varied = [p for p, flag in zip(primals, flags, strict=True) if flag]
-    tangents = tuple(Value(tangent_of(p.type, space), f"d{p.hint}") for p in varied)
+    tangents = tuple(Value(space.tangent_of(p.type), f"d{p.hint}") for p in varied)
     assert len(user.inputs) == len(primals), f"{user.name} does not take what {f.name} takes"
     derivative = dict(zip(varied, tangents, strict=True))
     arguments = tuple(
@@ -160,7 +154,7 @@ def wrap_vjp(f: Function, user: Function, space: VectorSpace) -> Region:
     """
     b, results = Builder(span=user.span), list(zip(_results(f), result_flags(f, space), strict=True))
     primals = tuple(Value(p.type, p.name) for p in f.inputs)
-    cotangents = [Value(tangent_of(p.type, space), f"d{p.name}") if flag else None for p, flag in results]
+    cotangents = [Value(space.tangent_of(p.type), f"d{p.name}") if flag else None for p, flag in results]
     handed = [
         None if ct is None else space.settled(b, p.type, ct)
         for ct, (p, _) in zip(cotangents, results, strict=True)

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slangrad.autodiff.cotangents import Cotangents
-from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Op, Value, without
-from slangrad.ir.types import Scalar, Struct, components
+from slangrad.ir.types import Scalar, Struct, component_count, components
+from slangrad.ir.vectorspace import VectorSpace
 
 Fetch = Callable[[Value], Value]
 
@@ -67,7 +67,7 @@ def _splat(op: Op, fetch: Fetch, ct: Value, to: Cotangents) -> None:
         if part is x.type:
             to.give(x, component)
             continue
-        for j in range(len(list(components(part)))):
+        for j in range(component_count(part)):
             to.give(x, to.b.emit("get", component, index=j))
 
 

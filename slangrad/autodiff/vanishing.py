@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from slangrad.ir.control import carried
 from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.types import components
+from slangrad.ir.types import component_count
 
 Form = bool | tuple["Form", ...]
 """Whether a value is zero; for a struct or array perhaps of each component."""
@@ -114,7 +114,7 @@ def _get(op: Op, forms: list[Form]) -> Form:
 
 def _set(op: Op, forms: list[Form]) -> Form:
     whole, part = forms
-    parts = _parts(whole, len(list(components(op.results[0].type))))
+    parts = _parts(whole, component_count(op.results[0].type))
     parts[op.attributes["index"]] = part
     return _joined(parts)
 

@@ -42,8 +42,6 @@ def origins_of(
 ) -> tuple[list[Origin], Sequence[Diagnostic]]:
     """What a file and the modules that it imports are made of, and the warnings; CompileError."""
     program = Program(options, include_paths, macros)
-    modules = [program.load_module(str(path))]
-    for each in modules:  # grows while it is read
-        modules += [one for one in each.imports if one not in modules]
+    modules = program.load_module(str(path)).with_imports()
     origins = [each.origin for each in modules if each.origin is not None]
     return [each for each in origins if not is_standard(each.path)], program.reporter.diagnostics

@@ -61,6 +61,13 @@ class Module:
     origin: Origin | None = None
     key: str = ""  # the digest of all texts that it was made from, those of its imports too
 
+    def with_imports(self) -> list[Module]:
+        """The module, what it imports, what that imports, and so on."""
+        found = [self]
+        for each in found:  # grows while it is read
+            found += [one for one in each.imports if one not in found]
+        return found
+
 
 class Program(World):
     """Modules that know each other, the standard library among them."""
@@ -191,10 +198,7 @@ class Program(World):
 
     def require_closed(self, module: Module, used: ast.Declaration) -> None:
         """Report what a module and its imports leave open, as far as a function may use it."""
-        modules = [module]
-        for each in modules:  # grows while it is read
-            modules += [one for one in each.imports if one not in modules]
-        files = [part for each in modules for part in each.files]
+        files = [part for each in module.with_imports() for part in each.files]
         left = open_names(files)
         names = named_from(used, files) if left else set()
         note = "give it a value here, or link a module that exports it"

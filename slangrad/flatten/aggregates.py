@@ -40,7 +40,9 @@ from slangrad.ir.types import (
     Scalar,
     Type,
     Vector,
+    component_count,
     components,
+    index_extent,
     is_aggregate,
     is_long,
     pointer_of,
@@ -246,13 +248,8 @@ def _row(f: _Flatten, b: Builder, leaf: Leaf, part: Array, index: Value) -> Valu
     return f.elements.row(b, index, None if extent is None else extent // max(1, part.length or 0))
 
 
-def _extent(t: Type) -> int | None:
-    """How far an index may go; None for a tape."""
-    return t.length if isinstance(t, Array) else len(list(components(t)))
-
-
 def _index(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
-    t, index, extent = op.operands[0].type, f.single(op.operands[1]), _extent(op.operands[0].type)
+    t, index, extent = op.operands[0].type, f.single(op.operands[1]), index_extent(op.operands[0].type)
     if extent is not None:
         f.report(b, op, index, extent)
     if isinstance(t, Array):
@@ -273,7 +270,7 @@ def _add_index(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
 
 
 def _change(f: _Flatten, b: Builder, op: Op, adds: bool) -> Sequence[Leaf]:
-    t, index, extent = op.operands[0].type, f.single(op.operands[1]), _extent(op.operands[0].type)
+    t, index, extent = op.operands[0].type, f.single(op.operands[1]), index_extent(op.operands[0].type)
     whole, new = f.leaves(op.operands[0]), f.leaves(op.operands[2])
     if extent is not None:
         f.report(b, op, index, extent)
@@ -293,7 +290,7 @@ def _components(
 ) -> Iterable[tuple[Value, Leaves]]:
     """For each component of a vector or matrix: whether the index is its number, and its leaves."""
     assert isinstance(t, (Vector, Matrix)), t
-    extent = len(list(components(t)))
+    extent = component_count(t)
     position = f.elements.position(b, index, extent)
     for k in range(extent):
         start, end = span_of(t, k)
@@ -343,7 +340,7 @@ def _read(f: _Flatten, b: Builder, address: Value) -> Leaves:
         return (b.emit("load", address, type=t),)
     if isinstance(t, Array) and is_long(t):
         return _read_long(f, b, t, address)
-    parts = [_read(f, b, b.emit("member", address, index=i)) for i in range(len(list(components(t))))]
+    parts = [_read(f, b, b.emit("member", address, index=i)) for i in range(component_count(t))]
     return tuple(_array(f, b, t, parts)) if isinstance(t, Array) else tuple(leaf for p in parts for leaf in p)
 
 
@@ -371,7 +368,7 @@ def _write(f: _Flatten, b: Builder, address: Value, leaves: Leaves) -> None:
     elif isinstance(t, Array):
         _write_array(f, b, t, address, leaves)
     else:
-        for i in range(len(list(components(t)))):
+        for i in range(component_count(t)):
             start, end = span_of(t, i)
             _write(f, b, b.emit("member", address, index=i), leaves[start:end])
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from slangrad.flatten.leaves import UNROLLED
-from slangrad.flatten.lifetimes import Lifetimes, is_array, is_tape
+from slangrad.flatten.lifetimes import Lifetimes, is_array
 from slangrad.flatten.versions import UPDATES
 from slangrad.ir.builder import Builder
 from slangrad.ir.control import carried
@@ -24,7 +24,7 @@ from slangrad.ir.intervals import Ranges
 from slangrad.ir.primitives import WRITE
 from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import U32, Array, Type, pointer, pointer_of
+from slangrad.ir.types import U32, Array, Type, is_tape, pointer, pointer_of
 
 
 def flatten_arrays(function: Function) -> Function:

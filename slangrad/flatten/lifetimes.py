@@ -16,17 +16,13 @@ from slangrad.flatten.versions import UPDATES, Versions
 from slangrad.ir.control import LOOPS, carried, merged
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.rebuild import FreeValues, Nesting
-from slangrad.ir.types import Array, Type
+from slangrad.ir.types import Array, is_tape
 
 READS = frozenset({"index", "get"})
 
 
 def is_array(value: Value) -> bool:
     return isinstance(value.type, Array)
-
-
-def is_tape(t: Type) -> bool:
-    return isinstance(t, Array) and t.length is None
 
 
 class Lifetimes:

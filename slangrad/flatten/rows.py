@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from slangrad.flatten.leaves import is_fixed_array, leaf_types
 from slangrad.flatten.versions import UPDATES
 from slangrad.ir.core import Function, Op, Region, Value, walk
-from slangrad.ir.types import Array
+from slangrad.ir.types import Array, is_tape
 
 
 def rows_to_read(function: Function) -> set[Op]:
@@ -36,7 +36,7 @@ def _in_region(region: Region, makers: dict[Value, Op]) -> Iterator[Op]:
 
 def _has_rows(op: Op) -> bool:
     t = op.operands[0].type
-    return isinstance(t, Array) and t.length is None and any(map(is_fixed_array, leaf_types(t.element)))
+    return isinstance(t, Array) and is_tape(t) and any(map(is_fixed_array, leaf_types(t.element)))
 
 
 def _is_overwritten(read: Op, later: Sequence[Op], makers: dict[Value, Op]) -> bool:

@@ -13,10 +13,12 @@ from slangrad.graph.attention import attention
 from slangrad.graph.convolutions import avg_pool2d, conv2d, max_pool2d
 from slangrad.graph.errors import GraphError, TracedValueError
 from slangrad.graph.functions import batch_norm, layer_norm, log_softmax, softmax, stop_gradient
+from slangrad.graph.scan import scan
 from slangrad.graph.trace import grad, jit, jvp, value_and_grad
 from slangrad.graph.train import train
 
 __all__ = [
     "Array", "GraphError", "TracedValueError", "attention", "avg_pool2d", "batch_norm", "conv2d", "grad", "jit",
-    "jvp", "layer_norm", "log_softmax", "max_pool2d", "random", "softmax", "stop_gradient", "train", "value_and_grad",
+    "jvp", "layer_norm", "log_softmax", "max_pool2d", "random", "scan", "softmax", "stop_gradient",
+    "train", "value_and_grad",
 ]  # fmt: skip

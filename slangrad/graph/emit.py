@@ -34,7 +34,7 @@ class Temporary:
 
     shape: Shape
     dtype: DType
-    of: Node
+    of: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +52,27 @@ class Grid:
     shape: Shape
 
 
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """An array of integers, which the kernel gets as it is."""
+
+    values: tuple[int, ...]
+
+
+Argument = Part | Grid | Numbers
+
+
 @dataclass(slots=True)
 class Kernel:
-    """A call of a Slang function that returns its output, or else writes its outputs to its last arguments."""
+    """A call of a Slang function that returns its output, or else writes its outputs to its last arguments. `in_order`:
+    the axes of its grid stay as they are."""
 
     name: str
     text: str
-    arguments: list[Part | Grid]
+    arguments: list[Argument]
     outputs: list[Part]
     returns: bool
+    in_order: bool = False
 
 
 @dataclass(slots=True)
@@ -78,7 +90,16 @@ class Clear:
     output: Part
 
 
-Step = Kernel | Product | Clear
+@dataclass(slots=True)
+class Repeat:
+    """A loop of `scan.py`; `outputs`: its results that are read, by their numbers."""
+
+    loop: Any
+    inputs: list[Part]
+    outputs: dict[int, Part]
+
+
+Step = Kernel | Product | Clear | Repeat
 
 
 def literal(node: Node) -> str:
@@ -166,7 +187,7 @@ class Text:
 
 def steps_of(fusion: Fusion, group: Group) -> list[Step]:
     """The kernels of a group."""
-    return _WRITERS[group.kind](fusion, group)
+    return WRITERS[group.kind](fusion, group)
 
 
 def _map(fusion: Fusion, group: Group) -> list[Step]:
@@ -175,14 +196,14 @@ def _map(fusion: Fusion, group: Group) -> list[Step]:
     text = Text(fusion, group)
     results = [(root, text.of(root)) for root in group.roots]
     outputs = [Part(root, dense(root.shape)) for root in group.roots]
-    return [_function(text, results, outputs, group.shape)]
+    return [function_of(text, results, outputs, group.shape)]
 
 
-def _function(text: Text, results: Sequence[tuple[Node, str]], outputs: list[Part], shape: Shape) -> Kernel:
+def function_of(text: Text, results: Sequence[tuple[Node, str]], outputs: list[Part], shape: Shape) -> Kernel:
     """A function of the numbers of one element, called over arrays."""
     gathers = any(leaf.whole for leaf in text.leaves)
     parameters = [f"int at[{len(shape)}]"] if gathers else []
-    arguments: list[Part | Grid] = [Grid(shape)] if gathers else []
+    arguments: list[Argument] = [Grid(shape)] if gathers else []
     for leaf, name in text.leaves.items():
         kind = type_of(leaf.node.dtype)
         parameters.append(
@@ -198,15 +219,15 @@ def _function(text: Text, results: Sequence[tuple[Node, str]], outputs: list[Par
     else:
         parameters += [f"out {type_of(node.dtype)} r{i}" for i, (node, _) in enumerate(results)]
         lines = [*text.lines, *(f"r{i} = {name};" for i, (_, name) in enumerate(results))]
-    return _kernel("map", head, parameters, lines, arguments, outputs, returns)
+    return kernel_of("map", head, parameters, lines, arguments, outputs, returns)
 
 
-def _kernel(
+def kernel_of(
     kind: str,
     head: str,
     parameters: list[str],
     lines: list[str],
-    arguments: list[Part | Grid],
+    arguments: list[Argument],
     outputs: list[Part],
     returns: bool,
 ) -> Kernel:
@@ -230,7 +251,7 @@ def _parts(fusion: Fusion, group: Group) -> list[Step]:
             start += each.shape[root.attributes["axis"]]
         if each.size:
             text = Text(fusion, group)
-            steps.append(_function(text, [(each, text.of(each))], [Part(root, to)], each.shape))
+            steps.append(function_of(text, [(each, text.of(each))], [Part(root, to)], each.shape))
     return steps
 
 
@@ -248,13 +269,13 @@ def _scatter(fusion: Fusion, group: Group) -> list[Step]:
     parameters = [f"int at[{rank}]", *taken]
     where = ", ".join(place if i == axis else f"at[{i}]" for i in range(rank))
     lines = [*text.lines, f"InterlockedAdd(sums[{where}], {value});"]
-    arguments: list[Part | Grid] = [
+    arguments: list[Argument] = [
         Grid(given.shape),
         *(Part(leaf.node, leaf.layout) for leaf in text.leaves),
     ]
     parameters.append(f"RWTensor<{kind}, {rank}> sums")
     output = Part(root, dense(root.shape))
-    return [*steps, _kernel("scatter", "void", parameters, lines, arguments, [output], False)]
+    return [*steps, kernel_of("scatter", "void", parameters, lines, arguments, [output], False)]
 
 
 def _scan(fusion: Fusion, group: Group) -> list[Step]:
@@ -273,7 +294,7 @@ def _scan(fusion: Fusion, group: Group) -> list[Step]:
         f"int at[{len(grid)}]",
         *(f"ITensor<{type_of(leaf.node.dtype)}, {rank}> {name}s" for leaf, name in text.leaves.items()),
     ]
-    arguments: list[Part | Grid] = [Grid(grid), *(Part(leaf.node, leaf.layout) for leaf in text.leaves)]
+    arguments: list[Argument] = [Grid(grid), *(Part(leaf.node, leaf.layout) for leaf in text.leaves)]
     loads = [f"{type_of(leaf.node.dtype)} {name} = {name}s[{index}];" for leaf, name in text.leaves.items()]
     kind, n = type_of(x.dtype), x.shape[axis]
     output = Part(root, dense(root.shape))
@@ -281,12 +302,12 @@ def _scan(fusion: Fusion, group: Group) -> list[Step]:
         body = [*loads, *text.lines, f"sum += {value};", f"sums[{index}] = sum;"]
         lines = [f"{kind} sum = {kind}(0);", *_loop("j", "0", str(n), "1", body)]
         parameters.append(f"RWTensor<{kind}, {rank}> sums")
-        return [_kernel("scan", "void", parameters, lines, arguments, [output], False)]
+        return [kernel_of("scan", "void", parameters, lines, arguments, [output], False)]
     better = f"{value} {'>' if root.op == 'argmax' else '<'} best || ({value} != {value} && best == best)"
     body = [*loads, *text.lines, f"if (j == 0 || {better}) {{ best = {value}; place = j; }}"]
     loop = _loop("j", "0", str(n), "1", body)
     lines = [f"{kind} best = {kind}(0);", "int64_t place = 0;", *loop, "return place;"]
-    return [_kernel("scan", "int64_t", parameters, lines, arguments, [output], True)]
+    return [kernel_of("scan", "int64_t", parameters, lines, arguments, [output], True)]
 
 
 def _loop(name: str, start: str, stop: str, step: str, body: Sequence[str]) -> list[str]:
@@ -294,15 +315,13 @@ def _loop(name: str, start: str, stop: str, step: str, body: Sequence[str]) -> l
     return [head, "{", *(f"    {line}" for line in body), "}"]
 
 
-def _product(fusion: Fusion, group: Group) -> list[Step]:
-    (root,) = group.roots
-    if root.op == "conv":
-        return _convolution(fusion, group, root)
-    parts = [_seen(fusion, each) for each in root.inputs]
-    return [Product(root, root.attributes["letters"], parts, Part(root, dense(root.shape)))]
+def _repeat(fusion: Fusion, group: Group) -> list[Step]:
+    node = group.roots[0].inputs[0]
+    outputs = {root.attributes["index"]: Part(root, dense(root.shape)) for root in group.roots}
+    return [Repeat(node.attributes["loop"], [seen(fusion, each) for each in node.inputs], outputs)]
 
 
-def _convolution(fusion: Fusion, group: Group, root: Node) -> list[Step]:
+def convolution(fusion: Fusion, group: Group, root: Node) -> list[Step]:
     """A product of windows of the padded image and the kernel."""
     x, w = root.inputs
     (batch, _, *out), (_, channels, *kernel), given = root.shape, w.shape, root.attributes
@@ -310,21 +329,21 @@ def _convolution(fusion: Fusion, group: Group, root: Node) -> list[Step]:
     whole = Part(root, dense(root.shape))
     if not root.size or not x.size:
         return [Clear(whole)] if root.size else []
-    image, steps = _seen(fusion, x), list[Step]()
+    image, steps = seen(fusion, x), list[Step]()
     if spread != (1, 1) or padding != ((0, 0), (0, 0)):
         held = Temporary((*x.shape[:2], *padded_sizes(x.shape, padding, spread)), x.dtype, root)
         image, text = Part(held, dense(held.shape)), Text(fusion, group)
         inside = sliced(image.layout, x.shape, (0, 0, padding[0][0], padding[1][0]), (1, 1, *spread))
-        copy = _function(text, [(x, text.of(x))], [Part(held, inside)], x.shape)
+        copy = function_of(text, [(x, text.of(x))], [Part(held, inside)], x.shape)
         steps = [Clear(image), copy]
     n, c, *pixel = image.layout.strides
     by = zip(pixel * 2, (*given["stride"], *given["dilation"]), strict=True)
-    seen = Layout(
+    windows = Layout(
         (batch, groups, channels, *out, *kernel),
         (n, c * channels, c, *(step * each for step, each in by)),
         image.layout.offset,
     )
-    parts = [Part(image.holder, normal(seen)), _grouped(_seen(fusion, w), 0, groups)]
+    parts = [Part(image.holder, normal(windows)), _grouped(seen(fusion, w), 0, groups)]
     return [*steps, Product(root, "ngcijpq,gocpq->ngoij", parts, _grouped(whole, 1, groups))]
 
 
@@ -337,7 +356,7 @@ def _grouped(part: Part, axis: int, groups: int) -> Part:
     return Part(part.holder, normal(Layout(shape, strides, at.offset)))
 
 
-def _seen(fusion: Fusion, node: Node) -> Part:
+def seen(fusion: Fusion, node: Node) -> Part:
     views: Views = ()
     while is_view(node):
         node, views = node.inputs[0], (node, *views)
@@ -360,7 +379,7 @@ class Space:
 def space_of(shape: Shape, axes: Shape, layouts: Sequence[Layout]) -> Space:
     order = [i for i in range(len(shape)) if i not in axes], list(axes)
     (kept, strides), (gone, more) = (
-        _joined([shape[i] for i in axes], [[each.strides[i] for i in axes] for each in layouts])
+        joined([shape[i] for i in axes], [[each.strides[i] for i in axes] for each in layouts])
         for axes in order
     )
     gone, more = (gone, more) if gone else ([1], [[0] for _ in layouts])
@@ -371,7 +390,7 @@ def space_of(shape: Shape, axes: Shape, layouts: Sequence[Layout]) -> Space:
     return Space(tuple(kept), tuple(gone), tuple(made))
 
 
-def _joined(sizes: list[int], strides: list[list[int]]) -> tuple[list[int], list[list[int]]]:
+def joined(sizes: list[int], strides: list[list[int]]) -> tuple[list[int], list[list[int]]]:
     """Neighboring axes as one where that holds for all arrays; those of one element are left out."""
     made: list[int] = []
     steps: list[list[int]] = [[] for _ in strides]
@@ -455,7 +474,7 @@ def _blocks(
         f"j{i}" for i in range(len(space.reduced))
     ]
     chunk, lane = (f"at[{kept}]", f"at[{kept + 1}]") if inner else ("at[0]", "0")
-    parameters, arguments, loads = [f"int at[{len(grid)}]"], list[Part | Grid]([Grid(grid)]), []
+    parameters, arguments, loads = [f"int at[{len(grid)}]"], list[Argument]([Grid(grid)]), []
     for (leaf, name), layout in zip(text.leaves.items(), space.layouts, strict=True):
         element = type_of(leaf.node.dtype)
         arguments.append(Part(leaf.node, layout))
@@ -471,7 +490,7 @@ def _blocks(
             start, step = f"{start} + {lane}" if i == 0 else lane, str(LANES)
         body = _loop(f"j{i}", start, stop, step, body)
     lines = [f"{kind} sum = {_start(root, kind)};", *body, f"return {result}(sum);"]
-    return _kernel("reduce", result, parameters, lines, arguments, [to], True)
+    return kernel_of("reduce", result, parameters, lines, arguments, [to], True)
 
 
 def _folded(root: Node, partial: Temporary, kind: str) -> Kernel:
@@ -480,23 +499,23 @@ def _folded(root: Node, partial: Temporary, kind: str) -> Kernel:
     lines = [f"{kind} sum = {_start(root, kind)};", *_loop("j", "0", str(count), "1", body)]
     lines.append(f"return {type_of(root.dtype)}(sum);")
     parameters = ["int at[1]", f"ITensor<{kind}, 2> parts"]
-    arguments: list[Part | Grid] = [Grid((results,)), Part(partial, dense(partial.shape))]
+    arguments: list[Argument] = [Grid((results,)), Part(partial, dense(partial.shape))]
     to = Part(root, dense((results,)))
-    return _kernel("fold", type_of(root.dtype), parameters, lines, arguments, [to], True)
+    return kernel_of("fold", type_of(root.dtype), parameters, lines, arguments, [to], True)
 
 
 def _filled(root: Node) -> Kernel:
     """The sum of no elements."""
     kind = type_of(root.dtype)
     shape, lines = (max(1, root.size),), [f"return {_start(root, kind)};"]
-    return _kernel("fill", kind, ["int at[1]"], lines, [Grid(shape)], [Part(root, dense(shape))], True)
+    return kernel_of("fill", kind, ["int at[1]"], lines, [Grid(shape)], [Part(root, dense(shape))], True)
 
 
-_WRITERS: dict[str, Callable[[Fusion, Group], list[Step]]] = {
+WRITERS: dict[str, Callable[[Fusion, Group], list[Step]]] = {
     "map": _map,
     "part": _parts,
     "reduce": _reduce,
     "scan": _scan,
     "scatter": _scatter,
-    "contract": _product,
+    "loop": _repeat,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slangrad.graph.emit import Kernel, Product
+from slangrad.graph.emit import Kernel, Product, Repeat
 from slangrad.graph.node import type_text
 
 if TYPE_CHECKING:
@@ -40,6 +40,11 @@ class Explanation:
                 f"--- {group.kind} over {group.shape}: {stored}; {work.flops} operations, {work.bytes} bytes"
             )
             lines += [each.text for each in steps if isinstance(each, Kernel)]
+            lines += [
+                f"{each.loop}\n{Explanation(self.plan.bodies[each.loop])}"
+                for each in steps
+                if isinstance(each, Repeat)
+            ]
             lines += [f"np.matmul  {each.letters}" for each in steps if isinstance(each, Product)]
         return "\n".join(lines)
 

@@ -8,17 +8,18 @@ a node is no longer stored where that makes its kernel and those of its readers 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
 from slangrad.graph.cost import Machine, Work
-from slangrad.graph.layout import Layout, dense
+from slangrad.graph.layout import Layout, dense, reshaped
 from slangrad.graph.node import Node, Shape, make, rebuilt, topological_order, with_inputs
 from slangrad.graph.ops import OPS, base_of, is_view, kind_of
 
 MOST_LEAVES = 24
 MOST_OPS = 300
+MOST_AFTER_SUM = 40  # operations of a map that ends a product
 Views = tuple[Node, ...]
 Seen = dict[tuple[Node, Views], None]
 
@@ -34,7 +35,7 @@ class Leaf:
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """A kernel over `shape`. `roots`: the nodes that it stores."""
+    """A kernel over `shape`. `roots`: the nodes that it stores. `inner`: a product that it ends with a map."""
 
     kind: str
     shape: Shape
@@ -42,6 +43,7 @@ class Group:
     leaves: dict[Leaf, None] = field(default_factory=dict)
     flops: int = 0
     ops: int = 0
+    inner: Node | None = None
 
     @property
     def reads(self) -> set[Node]:
@@ -80,9 +82,15 @@ class Fusion:
     """The groups of a graph. `layouts`: those of inputs and captured arrays."""
 
     def __init__(
-        self, outputs: Sequence[Node], layouts: dict[Node, Layout], machine: Machine, fused: bool = True
+        self,
+        outputs: Sequence[Node],
+        layouts: dict[Node, Layout],
+        machine: Machine,
+        fused: bool = True,
+        choose: Callable[..., str] | None = None,
     ) -> None:
         self.outputs = list(outputs)
+        self.choose = choose
         self.order = topological_order(*outputs)
         self._layouts = layouts
         self._machine = machine
@@ -90,12 +98,12 @@ class Fusion:
         self._groups: dict[Node, Group] = {}
         self._readers: dict[Node, set[Node]] = {n: set() for n in self.order}
         for node in self.order:
-            if node in self.stored:
+            if node in self.stored and kind_of(node) != "result":
                 self._enter(node, self._collected(node))
         self.before = self._work()
         if fused:
             self._fuse()
-        self.groups = self._joined() if fused else list(self._groups.values())
+        self.groups = self._ended(self._joined()) if fused else list(self._groups.values())
 
     def _work(self) -> Work:
         return sum((group.work for group in self._groups.values()), Work(0, 0, 0))
@@ -118,7 +126,9 @@ class Fusion:
         """The group of a stored node. A view that no strides show makes the node behind it a stored one."""
         kind = kind_of(root)
         kind = "map" if kind == "gather" else kind
-        group = Group(kind, root.shape if kind == "map" else root.inputs[0].shape, [root])
+        group = Group(kind, root.shape if kind in ("map", "loop") else root.inputs[0].shape, [root])
+        if kind == "loop":
+            group.roots = [each for each in self.order if kind_of(each) == "result" and root in each.inputs]
         if kind == "part":
             for part in root.inputs:
                 self._visit(group, part, (), {}, part.size)
@@ -128,24 +138,8 @@ class Fusion:
             seen: Seen = {}
             for part in root.inputs:
                 self._visit(group, part, (), seen, part.size)
-            group.flops += self._own_flops(root)
+            group.flops += flops_of(root)
         return group
-
-    def _own_flops(self, root: Node) -> int:
-        if root.op == "conv":
-            return 2 * root.size * prod(root.inputs[1].shape[1:])
-        if root.op != "einsum":
-            return root.inputs[0].size
-        ins, _ = root.attributes["letters"].split("->")
-        sizes = {
-            name: n
-            for names, x in zip(ins.split(","), root.inputs, strict=True)
-            for name, n in zip(names, x.shape, strict=True)
-        }
-        total = 2
-        for n in sizes.values():
-            total *= n
-        return total
 
     def _visit(
         self, group: Group, node: Node, views: Views, seen: Seen, size: int, is_root: bool = False
@@ -161,7 +155,7 @@ class Fusion:
             self._compute(group, node, views, seen, size)
 
     def _compute(self, group: Group, node: Node, views: Views, seen: Seen, size: int) -> None:
-        if group.kind == "contract":
+        if group.kind in ("contract", "loop"):
             raise NotFusible
         group.flops += OPS[node.op].flops * size
         group.ops += 1
@@ -268,6 +262,53 @@ class Fusion:
         into.flops += group.flops
         into.ops += group.ops
 
+    # --- products that end with a map
+
+    def _ended(self, groups: list[Group]) -> list[Group]:
+        """A map that alone reads a product is computed where a sum is ready."""
+        readers: dict[Node, list[Group]] = {}
+        for group in groups:
+            for node in group.reads:
+                readers.setdefault(node, []).append(group)
+        gone = set()
+        for group in groups:
+            root, own = group.roots[0], readers.get(group.roots[0], [])
+            if root.op == "einsum" and root not in self.outputs and self._may_end(root, own):
+                (end,) = own
+                end.kind, end.inner, end.flops = "contract", root, end.flops + group.flops
+                # Operands are read while results are stored.
+                whole = {Leaf(leaf.node, leaf.layout, whole=True): None for leaf in group.leaves}
+                end.leaves = {leaf: None for leaf in end.leaves if leaf.node is not root} | whole
+                gone.add(id(group))
+        return [group for group in groups if id(group) not in gone]
+
+    def _may_end(self, root: Node, readers: Sequence[Group]) -> bool:
+        if len(readers) != 1 or readers[0].kind != "map" or root.dtype.kind != "f" or not root.size:
+            return False
+        (end,) = readers
+        if end.ops > MOST_AFTER_SUM:
+            return False
+        return all(
+            not leaf.whole
+            and (leaf.node is not root or leaf.layout.is_dense)
+            and reshaped(leaf.layout, root.shape) is not None
+            for leaf in end.leaves
+        )
+
+
+def flops_of(node: Node) -> int:
+    """Operations of a node alone."""
+    if node.op == "scan":
+        loop = node.attributes["loop"]
+        return sum(map(flops_of, topological_order(*loop.outputs))) * int(loop.length)
+    if node.op == "conv":
+        return 2 * node.size * prod(node.inputs[1].shape[1:])
+    if node.op != "einsum":
+        return OPS[node.op].flops * max([node.size, *(each.size for each in node.inputs)]) * bool(node.inputs)
+    names = "".join(node.attributes["letters"].split("->")[0].split(","))
+    sizes = dict(zip(names, (n for x in node.inputs for n in x.shape), strict=True))
+    return 2 * prod(sizes.values())
+
 
 def own_layout(node: Node, layouts: Mapping[Node, Layout]) -> Layout:
     if node.op == "count":
@@ -281,7 +322,7 @@ def with_copies(outputs: Sequence[Node], layouts: dict[Node, Layout]) -> list[No
     seen: dict[Node, Layout] = {}
 
     def change(node: Node, inputs: tuple[Node, ...]) -> Node:
-        if kind_of(node) in ("contract", "gather"):
+        if kind_of(node) in ("contract", "gather", "loop"):
             inputs = tuple(copied(each) if base_of(each).op == "constant" else each for each in inputs)
         made = with_inputs(node, inputs)
         if is_view(made):

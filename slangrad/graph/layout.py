@@ -60,9 +60,13 @@ def sliced(at: Layout, shape: Shape, starts: Shape, steps: Shape) -> Layout:
 
 
 def _reshape(at: Layout, view: Node) -> Layout | None:
+    return reshaped(at, view.shape)
+
+
+def reshaped(at: Layout, shape: Shape) -> Layout | None:
     """Runs of axes that follow each other in memory are split and joined; others are not."""
-    if 0 in view.shape:
-        return Layout(view.shape, (0,) * len(view.shape), at.offset)
+    if 0 in shape:
+        return Layout(shape, (0,) * len(shape), at.offset)
     runs = [(n, step) for n, step in zip(at.shape, at.strides, strict=True) if n != 1]
     joined: list[tuple[int, int]] = []
     for n, step in runs:
@@ -72,7 +76,7 @@ def _reshape(at: Layout, view: Node) -> Layout | None:
             joined.append((n, step))
     strides: list[int] = []
     left, step = 1, 0
-    for n in reversed(view.shape):
+    for n in reversed(shape):
         if n == 1:
             strides.append(0)
             continue
@@ -82,7 +86,7 @@ def _reshape(at: Layout, view: Node) -> Layout | None:
             return None
         strides.append(step)
         left, step = left // n, step * n
-    return Layout(view.shape, tuple(reversed(strides)), at.offset)
+    return Layout(shape, tuple(reversed(strides)), at.offset)
 
 
 def _windows(at: Layout, view: Node) -> Layout:

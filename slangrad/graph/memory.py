@@ -12,7 +12,7 @@ from functools import partial
 from math import prod
 from typing import Any
 
-from slangrad.graph.emit import Clear, Kernel, Part, Step
+from slangrad.graph.emit import Clear, Kernel, Part, Repeat, Step
 
 ALIGNMENT = 64
 MOST_TRIES, PLACES = 150, 12000  # orders that are tried, and holders in all of them
@@ -34,6 +34,8 @@ def touched(step: Step) -> tuple[list[Part], list[Part]]:
         return [], [step.output]
     if isinstance(step, Kernel):
         return [each for each in step.arguments if isinstance(each, Part)], step.outputs
+    if isinstance(step, Repeat):
+        return step.inputs, list(step.outputs.values())
     return step.inputs, [step.output]
 
 

@@ -15,6 +15,7 @@ table and can be differentiated again. Names are those of NumPy's functions.
     gather     of the index                    a load
     scatter    given                           an atomic add
     scan       results along one axis          a loop for each row
+    loop       none                            a plan that is run many times; its results are nodes
     part       inputs are parts of the result  a buffer that several kernels fill
 
 A map's inputs have its shape: `broadcast` is a node of its own, and so is the sum over a broadcast axis in the
@@ -304,6 +305,8 @@ _TABLE = (
     _map("threefry",     "threefry({0}, {1})",             flops=100),  # random bits of a key and a count
     _map("gaussian",     "gaussian({0})",                  flops=80),
     _map("product",      "rounded({0}, {1})",              lambda g, y, a, b: (g * b, g * a)),
+    Op("scan",           "loop", vjp=lambda g, y, *xs: y.attribute("loop").cotangents(g, y, xs)),
+    Op("result",         "result", vjp=lambda g, y, x: (x.attribute("loop").bundle(y.attribute("index"), g),)),
     _map("slang",        "",                               _slang,                                      20),
     #       name         Slang                    start
     _reduce("sum",       "{0} + {1}",             "{T}(0)",          _sum),

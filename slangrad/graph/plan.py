@@ -20,8 +20,20 @@ import numpy as np
 
 import slangrad as spy
 from slangrad.base.forks import WORK, kept_at_fork
+from slangrad.graph import products  # noqa: F401  (it enters a writer)
 from slangrad.graph.cost import Machine
-from slangrad.graph.emit import Clear, Grid, Kernel, Part, Product, Step, Temporary, steps_of
+from slangrad.graph.emit import (
+    Argument,
+    Clear,
+    Grid,
+    Kernel,
+    Part,
+    Product,
+    Repeat,
+    Step,
+    Temporary,
+    steps_of,
+)
 from slangrad.graph.errors import GraphError
 from slangrad.graph.fuse import Fusion, with_copies
 from slangrad.graph.layout import Layout, dense
@@ -30,13 +42,16 @@ from slangrad.graph.node import Node, text
 from slangrad.graph.rewrite import rewritten
 from slangrad.graph.types import type_of
 
-PRELUDE = (Path(__file__).parent / "kernels" / "graph_prelude.slang").read_text()
+KERNELS = {
+    path.stem: path.read_text() for path in sorted((Path(__file__).parent / "kernels").glob("*.slang"))
+}
 Holder = Node | Temporary
 
 
 class Plan:
     """`inputs`: the nodes of the arguments of `run`, `layouts`: how these lie in memory, if there are gaps. `in_place`:
-    outputs that take the memory of an input."""
+    outputs that take the memory of an input. `is_body`: inputs and outputs have memory in the plan (`array`), and
+    `repeat` runs it."""
 
     def __init__(
         self,
@@ -46,6 +61,8 @@ class Plan:
         layouts: dict[Node, Layout] | None = None,
         fused: bool = True,
         in_place: Mapping[Node, Node] | None = None,
+        is_body: bool = False,
+        choose: Callable[..., str] | None = None,
     ) -> None:
         self.device = device
         self._lock = kept_at_fork(Lock(), WORK)
@@ -53,11 +70,13 @@ class Plan:
         self.inputs = list(inputs)
         self.layouts = layouts or {}
         self.outputs = with_copies(rewritten(outputs), self.layouts)
-        self.fusion = Fusion(list(dict.fromkeys(self.outputs)), self.layouts, Machine(), fused)
+        self.fusion = Fusion(list(dict.fromkeys(self.outputs)), self.layouts, Machine(), fused, choose)
         self._taken = self._in_place(dict(zip(outputs, self.outputs, strict=True)), in_place or {})
         self.by_group = [steps_of(self.fusion, group) for group in self.fusion.groups]
         self.steps: list[Step] = [step for steps in self.by_group for step in steps]
-        self._holders: dict[Holder, Any] = {}
+        kept = {*self.inputs, *self.outputs} if is_body else ()
+        self._holders: dict[Holder, Any] = {node: self._new(node) for node in kept}
+        self.bodies: dict[Any, Plan] = {}
         self._constants()
         self._captured = [n for n in self.fusion.order if n.op == "captured"]
         self._arena()
@@ -72,12 +91,13 @@ class Plan:
         functions = [n.attributes["function"] for n in self.fusion.order if n.op == "slang"]
         more = dict.fromkeys(line for f in functions for line in f.text)
         imports = dict.fromkeys(f.module for f in functions)
-        head = "".join(f'import "{name}";\n' for name in ("slangpy", "graph_prelude", *imports))
+        head = "".join(f'import "{name}";\n' for name in ("slangpy", *KERNELS, *imports))
         return "\n".join([head, *more, *texts])
 
     @cached_property
     def module(self) -> Any:
-        spy.Module.load_from_source(self.device, "graph_prelude", PRELUDE)
+        for name, kernels in KERNELS.items():
+            spy.Module.load_from_source(self.device, name, kernels)
         name = f"graph_{sha1(self.source.encode()).hexdigest()[:12]}"
         return spy.Module.load_from_source(self.device, name, self.source)
 
@@ -144,6 +164,8 @@ class Plan:
             return lambda given: self._seen(step.output, given).clear()
         if isinstance(step, Product):
             return self._product(step)
+        if isinstance(step, Repeat):
+            return self._repeat(step)
         return self._kernel(step)
 
     def _seen(self, part: Part, given: dict[Holder, Any]) -> Any:
@@ -155,6 +177,7 @@ class Plan:
 
     def _kernel(self, step: Kernel) -> Callable[[dict[Holder, Any]], None]:
         function = self.module.require_function(step.name)
+        function = function.call_group_shape(()) if step.in_order else function
         parts = [each for each in (*step.arguments, *step.outputs) if isinstance(each, Part)]
         if all(each.holder in self._holders for each in parts):
             args, kwargs = self._bound(step, {})
@@ -168,12 +191,14 @@ class Plan:
         return call
 
     def _bound(self, step: Kernel, given: dict[Holder, Any]) -> tuple[list[Any], dict[str, Any]]:
-        args = [
-            spy.grid(each.shape) if isinstance(each, Grid) else self._seen(each, given)
-            for each in step.arguments
-        ]
+        args = [self._argument(each, given) for each in step.arguments]
         outputs = [self._seen(each, given) for each in step.outputs]
         return (args, {"_result": outputs[0]}) if step.returns else ([*args, *outputs], {})
+
+    def _argument(self, each: Argument, given: dict[Holder, Any]) -> Any:
+        if isinstance(each, Part):
+            return self._seen(each, given)
+        return spy.grid(each.shape) if isinstance(each, Grid) else list(each.values)
 
     def _product(self, step: Product) -> Callable[[dict[Holder, Any]], None]:
         multiply = product(step.letters)
@@ -183,6 +208,28 @@ class Plan:
             multiply(a, b, out)
 
         return run
+
+    def _repeat(self, step: Repeat) -> Callable[[dict[Holder, Any]], None]:
+        loop = step.loop
+        body = self.bodies[loop] = loop.body(self.device, step.outputs)
+        self.peak += body.peak
+
+        def run(given: dict[Holder, Any]) -> None:
+            parts = [*step.inputs, *step.outputs.values()]
+            inputs = [_array(self._seen(each, given), each.layout) for each in parts]
+            results = dict(zip(step.outputs, inputs[len(step.inputs) :], strict=True))
+            loop.run(body, inputs, results)
+
+        return run
+
+    def array(self, node: Node) -> Any:
+        """The memory of an input or output of a body."""
+        found = self._holders[node].host_view()
+        return found[: node.size].reshape(node.shape)
+
+    def repeat(self) -> None:
+        for run in self._runs:
+            run({})
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
         """The results for arguments in the order of `inputs`: Tensors of their shapes, () as (1,)."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from slangrad.ir.control import LOOPS, carried, merged
 from slangrad.ir.core import MadeBy, Op, Region, Value, number_of, walk
 from slangrad.ir.layout import element_size, layout_of
-from slangrad.ir.types import Array, Lanes, Pointer, Struct, Type, pointer_of
+from slangrad.ir.types import Lanes, Pointer, Type, contains, pointer_of
 
 MEMBERS = frozenset({"member"})
 STEPS = MEMBERS | {"offset", "bitcast"}
@@ -148,9 +148,7 @@ def _let_go(op: Op) -> tuple[Value, ...]:
 
 
 def holds_pointers(t: Type) -> bool:
-    if isinstance(t, Array):
-        return holds_pointers(t.element)
-    return isinstance(t, Pointer) or (isinstance(t, Struct) and any(holds_pointers(p) for _, p in t.fields))
+    return contains(t, lambda part: isinstance(part, Pointer))
 
 
 def leads_to_variables(region: Region, given: Iterable[Value] = ()) -> dict[Value, Value]:

@@ -16,7 +16,7 @@ from typing import Protocol, Unpack
 from slangrad.ir.core import Attributes, Op, Value
 from slangrad.ir.numbers import Number, bitcast, convert
 from slangrad.ir.primitives import INEXACT, PRIMITIVES
-from slangrad.ir.types import Array, Scalar, Struct, Type, components, scalar_of
+from slangrad.ir.types import Scalar, Type, index_extent, is_tape, scalar_of
 
 
 class Scope(Protocol):
@@ -267,19 +267,19 @@ def _index(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) 
     """A constant index within the array is `get`; an element of a zero, or one set to zero, is zero."""
     number, op = b.constant_of(xs[1]), b.made_by(xs[0])
     if number is not None and _reaches(xs[0].type, number):
-        return None if _is_tape(xs[0].type) else b.emit("get", xs[0], index=int(number))
+        return None if is_tape(xs[0].type) else b.emit("get", xs[0], index=int(number))
     if op is None or (attributes.get("check") and not op.attributes.get("check")):
         return None
     same = op.name == "set_index" and op.operands[1] is xs[1]
     if op.name == "zero" or (same and _is_zero(b, op.operands[2])):
         return b.zero(made)
-    return op.operands[2] if same and _is_tape(xs[0].type) and not _is_signed(xs[1]) else None
+    return op.operands[2] if same and is_tape(xs[0].type) and not _is_signed(xs[1]) else None
 
 
 def _set_index(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
     """With a constant index `set`; nothing for an element put where it is; one write instead of two."""
     number, part, whole = b.constant_of(xs[1]), b.made_by(xs[2]), b.made_by(xs[0])
-    if number is not None and not _is_tape(made) and _reaches(made, number):
+    if number is not None and not is_tape(made) and _reaches(made, number):
         return b.emit("set", xs[0], xs[2], index=int(number))
     read = part is not None and part.name == "index" and part.operands == xs[:2]
     if read and not attributes.get("check"):  # an unused read disappears with its report
@@ -298,7 +298,7 @@ def _add_index(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Ty
     if scalar_of(xs[2].type) is None:
         return None
     number, whole = b.constant_of(xs[1]), b.made_by(xs[0])
-    if number is not None and not _is_tape(made) and _reaches(made, number):
+    if number is not None and not is_tape(made) and _reaches(made, number):
         old = b.emit("get", xs[0], index=int(number))
         return b.emit("set", xs[0], b.emit("add", old, xs[2]), index=int(number))
     if whole is None or whole.name != "set_index" or whole.operands[1] is not xs[1]:
@@ -328,20 +328,10 @@ def _is_signed(x: Value) -> bool:
     return scalar is None or scalar.kind == "signed"
 
 
-def _is_tape(t: Type) -> bool:
-    return isinstance(t, Array) and t.length is None
-
-
 def _reaches(t: Type, number: Number) -> bool:
     """Whether there is an element of that number."""
-    return number >= 0 and (_is_tape(t) or number < _count(t))
-
-
-def _count(t: Type) -> int:
-    """How many components an index may reach in what is no tape."""
-    if isinstance(t, Array):
-        return t.length or 0
-    return 0 if isinstance(t, Struct) else sum(1 for _ in components(t))
+    extent = index_extent(t)
+    return number >= 0 and (extent is None or number < extent)
 
 
 def _splat(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:

@@ -28,11 +28,21 @@ from slangrad.ir.interpret_memory import (
     zero_of,
 )
 from slangrad.ir.interpret_tapes import TAPES
-from slangrad.ir.interpret_values import Frame, Step, compile_value, integer_of
-from slangrad.ir.interpret_waves import Waves
+from slangrad.ir.interpret_values import (
+    Effect,
+    Frame,
+    Meaning,
+    Step,
+    combination,
+    integer_of,
+    meaning_of,
+    step_of,
+)
+from slangrad.ir.interpret_waves import Waves, alone
 from slangrad.ir.layout import element_size, layout_of
 from slangrad.ir.numbers import Number, wrapper
-from slangrad.ir.primitives import CONTROL, PRIMITIVES
+from slangrad.ir.primitives import CONTROL, PRIMITIVES, WAVES
+from slangrad.ir.type_rules import scalar_type
 
 Point = tuple[int, int, int]
 IsMemory = Callable[[int, int], bool]  # whether so many bytes at an address are
@@ -232,11 +242,11 @@ class Compiler:
         return [self.op(op) for op in region.ops], self.places(region.yields)
 
     def op(self, op: Op) -> Step:
-        rule = RULES.get(op.name)
-        if rule is not None:
-            return rule(self, op)
-        (r,) = self.places(op.results)
-        return compile_value(op, self.places(op.operands), r, self.machine.reports.out_of_bounds)
+        if op.name in CONTROL_RULES:
+            return CONTROL_RULES[op.name](self, op)
+        rule, machine = RULES.get(op.name), self.machine
+        meaning = meaning_of(op, machine.reports.out_of_bounds) if rule is None else rule(machine, op)
+        return step_of(meaning, self.places(op.operands), self.places(op.results))
 
 
 # --- control flow
@@ -302,233 +312,128 @@ def _call(c: Compiler, op: Op) -> Step:
     return step
 
 
+CONTROL_RULES: dict[str, Callable[[Compiler, Op], Step]] = {
+    "if": _if,
+    "for": _for,
+    "while": _while,
+    "call": _call,
+}
+assert CONTROL_RULES.keys() == CONTROL
+
+
 # --- memory
 
 
-def _alloc(c: Compiler, op: Op) -> Step:
-    (r,), machine, count = c.places(op.results), c.machine, op.attributes.get("count", 1)
-    size, zero = element_size(op.results[0].type) * count, op.attributes.get("zero", False)
-
-    def step(frame: Frame) -> None:
-        frame[r] = machine.memory.allocate(size, zero)
-
-    return step
+def _alloc(machine: Machine, op: Op) -> Meaning:
+    size, zero = (
+        element_size(op.results[0].type) * op.attributes.get("count", 1),
+        op.attributes.get("zero", False),
+    )
+    return lambda: machine.memory.allocate(size, zero)
 
 
-def _variable(c: Compiler, op: Op) -> Step:
-    depth, (r,), machine = c.places(op.operands), c.places(op.results), c.machine
+def _variable(machine: Machine, op: Op) -> Meaning:
     size = element_size(op.results[0].type)
-
-    def step(frame: Frame) -> None:
-        frame[r] = machine.memory.variable((op, *(frame[d] for d in depth)), size)
-
-    return step
+    return lambda *depth: machine.memory.variable((op, *depth), size)
 
 
-def _is_memory(c: Compiler, op: Op) -> Step:
-    (p,), (r,), size, machine = c.places(op.operands), c.places(op.results), op.attributes["bytes"], c.machine
+def _is_memory(machine: Machine, op: Op) -> Meaning:
+    size = op.attributes["bytes"]
 
-    def step(frame: Frame) -> None:
+    def ask(address: int) -> bool:
         assert machine.is_memory is not None, "nobody told which memory there is"
-        address = integer_of(frame[p])
-        frame[r] = machine.is_memory(address, size) or machine.memory.has_variable(address, size)
+        return machine.is_memory(address, size) or machine.memory.has_variable(address, size)
 
-    return step
-
-
-def _offset(c: Compiler, op: Op) -> Step:
-    (p, i), (r,), size = c.places(op.operands), c.places(op.results), element_size(op.operands[0].type)
-    wrap = wrapper(t.U64)
-
-    def step(frame: Frame) -> None:
-        frame[r] = wrap(integer_of(frame[p]) + size * integer_of(frame[i]))
-
-    return step
+    return ask
 
 
-def _member(c: Compiler, op: Op) -> Step:
-    (p,), (r,), index = c.places(op.operands), c.places(op.results), op.attributes["index"]
-    distance = layout_of(t.pointer_of(op.operands[0].type).element).offsets[index]
-
-    def step(frame: Frame) -> None:
-        frame[r] = integer_of(frame[p]) + distance
-
-    return step
+def _offset(machine: Machine, op: Op) -> Meaning:
+    size, wrap = element_size(op.operands[0].type), wrapper(t.U64)
+    return lambda address, index: wrap(address + size * index)
 
 
-def _load(c: Compiler, op: Op) -> Step:
-    (p,), (r,), read = c.places(op.operands), c.places(op.results), reader_of(op.results[0].type)
-
-    def step(frame: Frame) -> None:
-        frame[r] = read(integer_of(frame[p]))
-
-    return step
+def _member(machine: Machine, op: Op) -> Meaning:
+    distance = layout_of(t.pointer_of(op.operands[0].type).element).offsets[op.attributes["index"]]
+    return lambda address: address + distance
 
 
-def _store(c: Compiler, op: Op) -> Step:
-    (p, v), write = c.places(op.operands), writer_of(op.operands[1].type)
-
-    def step(frame: Frame) -> None:
-        write(integer_of(frame[p]), frame[v])
-
-    return step
+def _load(machine: Machine, op: Op) -> Meaning:
+    return reader_of(op.results[0].type)
 
 
-def _atomic(c: Compiler, op: Op) -> Step:
+def _store(machine: Machine, op: Op) -> Effect:
+    return writer_of(op.operands[1].type)
+
+
+def _atomic(machine: Machine, op: Op) -> Meaning:
     """Threads take turns here, so an atomic is a load and a store."""
-    element, kind = op.results[0].type, op.attributes["kind"]
-    assert isinstance(element, t.Scalar)
-    (p, *values), (r,), combine = c.places(op.operands), c.places(op.results), _combination(kind, element)
-    read, write = reader_of(element), writer_of(element)
+    element = scalar_type(op.results[0])
+    combine, read, write = combination(op.attributes["kind"], element), reader_of(element), writer_of(element)
 
-    def step(frame: Frame) -> None:
-        address = integer_of(frame[p])
+    def act(address: int, *values: Datum) -> Datum:
         old = read(address)
-        write(address, combine(old, *[frame[v] for v in values]))
-        frame[r] = old
+        write(address, combine(old, *values))
+        return old
 
-    return step
-
-
-def _combination(kind: str, element: t.Scalar) -> Callable[..., Datum]:
-    """What an atomic leaves in memory, from what is there and its operands."""
-    if kind == "exchange":
-        return lambda old, new: new
-    if kind == "compare_exchange":
-        return lambda old, expected, new: new if old == expected else old
-    primal, wrap = PRIMITIVES[kind].primal, wrapper(element)
-    assert primal is not None, f"no atomic {kind}"
-    return lambda old, value: wrap(primal(element, old, value))
+    return act
 
 
-def _read_static(c: Compiler, op: Op) -> Step:
-    (r,), machine, name = c.places(op.results), c.machine, op.attributes["name"]
-    zero = zero_of(op.results[0].type)
-
-    def step(frame: Frame) -> None:
-        frame[r] = machine.statics.get(name, zero)
-
-    return step
+def _read_static(machine: Machine, op: Op) -> Meaning:
+    name, zero = op.attributes["name"], zero_of(op.results[0].type)
+    return lambda: machine.statics.get(name, zero)
 
 
-def _write_static(c: Compiler, op: Op) -> Step:
-    (v,), machine, name = c.places(op.operands), c.machine, op.attributes["name"]
-
-    def step(frame: Frame) -> None:
-        machine.statics[name] = frame[v]
-
-    return step
+def _write_static(machine: Machine, op: Op) -> Effect:
+    name = op.attributes["name"]
+    return lambda value: machine.statics.update({name: value})
 
 
-def _shared(c: Compiler, op: Op) -> Step:
-    (r,), machine, name = c.places(op.results), c.machine, op.attributes["name"]
-    size = element_size(op.results[0].type)
-
-    def step(frame: Frame) -> None:
-        frame[r] = machine.shared(name, size)
-
-    return step
+def _shared(machine: Machine, op: Op) -> Meaning:
+    name, size = op.attributes["name"], element_size(op.results[0].type)
+    return lambda: machine.shared(name, size)
 
 
-def _nothing(c: Compiler, op: Op) -> Step:
+def _nothing(machine: Machine, op: Op) -> Effect:
     """Threads of a group go on together, so they are all here."""
-    return lambda frame: None
+    return lambda: None
 
 
-# --- waves, for a thread that is called alone; kernels have interpret_waves.py
-
-
-def _alone(c: Compiler, op: Op) -> Step:
-    """The thread's own value: of a combination, and of lane 0."""
-    (x, *lane), (r,) = c.places(op.operands), c.places(op.results)
-    zero = zero_of(op.results[0].type)
-
-    def step(frame: Frame) -> None:
-        frame[r] = frame[x] if not lane or frame[lane[0]] == 0 else zero
-
-    return step
-
-
-def _first_of_scan(c: Compiler, op: Op) -> Step:
-    (r,), made = c.places(op.results), op.results[0].type
-    assert isinstance(made, t.Scalar)
-    value = wrapper(made)(1 if op.attributes["kind"] == "mul" else 0)
-
-    def step(frame: Frame) -> None:
-        frame[r] = value
-
-    return step
-
-
-def _own_bit(c: Compiler, op: Op) -> Step:
-    (x,), (r,) = c.places(op.operands), c.places(op.results)
-
-    def step(frame: Frame) -> None:
-        frame[r] = int(bool(frame[x]))
-
-    return step
-
-
-def _first_lane(c: Compiler, op: Op) -> Step:
-    (r,) = c.places(op.results)
-
-    def step(frame: Frame) -> None:
-        frame[r] = 0
-
-    return step
+def _alone(machine: Machine, op: Op) -> Meaning:
+    """Of a thread that is called by itself; kernels have interpret_waves.py."""
+    return alone(op)
 
 
 # --- threads, parameters, reports
 
 
-def _parameter(c: Compiler, op: Op) -> Step:
-    (r,), machine = c.places(op.results), c.machine
-    block, name = machine.program.arguments, op.attributes["name"]
+def _parameter(machine: Machine, op: Op) -> Meaning:
+    block = machine.program.arguments
     assert block is not None
-    offset = layout_of(block).offsets[block.index(name)]
-
-    def step(frame: Frame) -> None:
-        frame[r] = machine.arguments + offset
-
-    return step
+    offset = layout_of(block).offsets[block.index(op.attributes["name"])]
+    return lambda: machine.arguments + offset
 
 
-def _thread_id(c: Compiler, op: Op) -> Step:
-    (r,), machine, axis = c.places(op.results), c.machine, op.attributes["axis"]
-
-    def step(frame: Frame) -> None:
-        frame[r] = machine.thread[axis]
-
-    return step
+def _thread_id(machine: Machine, op: Op) -> Meaning:
+    axis = op.attributes["axis"]
+    return lambda: machine.thread[axis]
 
 
-def _in_bounds(c: Compiler, op: Op) -> Step:
-    (i, n), (r,), reports = c.places(op.operands), c.places(op.results), c.machine.reports
-
-    def step(frame: Frame) -> None:
-        index, extent = integer_of(frame[i]), integer_of(frame[n])
-        inside = frame[r] = 0 <= index < extent
+def _in_bounds(machine: Machine, op: Op) -> Meaning:
+    def check(index: int, extent: int) -> bool:
+        inside = 0 <= index < extent
         if not inside:
-            reports.out_of_bounds(op, index, extent)
+            machine.reports.out_of_bounds(op, index, extent)
+        return inside
 
-    return step
-
-
-def _print(c: Compiler, op: Op) -> Step:
-    places, reports = c.places(op.operands), c.machine.reports
-
-    def step(frame: Frame) -> None:
-        reports.print(op, [leaf for p in places for leaf in leaves(frame[p])])
-
-    return step
+    return check
 
 
-RULES: dict[str, Callable[[Compiler, Op], Step]] = {
+def _print(machine: Machine, op: Op) -> Effect:
+    return lambda *values: machine.reports.print(op, [leaf for value in values for leaf in leaves(value)])
+
+
+RULES: dict[str, Callable[[Machine, Op], Meaning | Effect]] = {
     **TAPES,
-    "if": _if,
-    "for": _for,
-    "while": _while,
-    "call": _call,
     "alloc": _alloc,
     "variable": _variable,
     "is_memory": _is_memory,
@@ -546,10 +451,6 @@ RULES: dict[str, Callable[[Compiler, Op], Step]] = {
     "thread_id": _thread_id,
     "in_bounds": _in_bounds,
     "print": _print,
-    "wave_reduce": _alone,
-    "wave_read": _alone,
-    "wave_scan": _first_of_scan,
-    "wave_ballot": _own_bit,
-    "wave_lane": _first_lane,
+    **dict.fromkeys(WAVES, _alone),
 }
-assert RULES.keys() <= PRIMITIVES.keys() | CONTROL
+assert RULES.keys() <= PRIMITIVES.keys()

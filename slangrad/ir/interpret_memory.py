@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from slangrad.ir.layout import layout_of
 from slangrad.ir.numbers import Number, wrap
-from slangrad.ir.types import F16, SCALARS, Array, Pointer, Scalar, Type, component, components
+from slangrad.ir.types import F16, SCALARS, Pointer, Scalar, Type, component, components, is_tape
 
 Datum: TypeAlias = "Number | Tape | tuple[Datum, ...]"
 Reader = Callable[[int], Datum]
@@ -98,7 +98,7 @@ def zero_of(t: Type) -> Datum:
         return wrap(t, 0)
     if isinstance(t, Pointer):
         return 0
-    if isinstance(t, Array) and t.length is None:
+    if is_tape(t):
         return Tape()
     return tuple(zero_of(c) for c in components(t))
 

@@ -8,15 +8,13 @@ Of a tape that is `written_first`, elements that were not written are nonsense; 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
-from slangrad.ir.core import Op, Value
+from slangrad.ir.core import Op
 from slangrad.ir.interpret_memory import Datum, zero_of
-from slangrad.ir.interpret_values import Frame, Step, integer_of
-from slangrad.ir.numbers import wrapper
-from slangrad.ir.primitives import PRIMITIVES
-from slangrad.ir.types import Scalar
+from slangrad.ir.interpret_values import Effect, Meaning, combination
+from slangrad.ir.type_rules import scalar_type
 
 UNWRITTEN_NUMBER = 37  # of any type
 
@@ -25,14 +23,6 @@ class Machine(Protocol):
     """What is needed of the state of a run."""
 
     tapes: list[dict[int, Datum]]
-
-
-class Compiler(Protocol):
-    """What is needed of the compiler."""
-
-    @property
-    def machine(self) -> Machine: ...
-    def places(self, values: Sequence[Value]) -> list[int]: ...
 
 
 class UnreadElements(dict[int, Datum]):
@@ -56,71 +46,51 @@ class FreedElements(dict[int, Datum]):
         raise AssertionError("a freed tape is copied")
 
 
-def _tape_new(c: Compiler, op: Op) -> Step:
-    (r,), machine = c.places(op.results), c.machine
+def _kept(machine: Machine, tape: dict[int, Datum]) -> int:
+    """The handle of a new tape."""
+    machine.tapes.append(tape)
+    return len(machine.tapes) - 1
+
+
+def _tape_new(machine: Machine, op: Op) -> Meaning:
     made: type[dict[int, Datum]] = UnreadElements if op.attributes.get("written_first") else dict
-
-    def step(frame: Frame) -> None:
-        frame[r] = len(machine.tapes)
-        machine.tapes.append(made())
-
-    return step
+    return lambda: _kept(machine, made())
 
 
-def _tape_free(c: Compiler, op: Op) -> Step:
-    (a,), machine, freed = c.places(op.operands), c.machine, FreedElements()
+def _tape_free(machine: Machine, op: Op) -> Effect:
+    def free(tape: int) -> None:
+        machine.tapes[tape] = FreedElements()
 
-    def step(frame: Frame) -> None:
-        machine.tapes[integer_of(frame[a])] = freed
-
-    return step
+    return free
 
 
-def _tape_copy(c: Compiler, op: Op) -> Step:
-    (a,), (r,), machine = c.places(op.operands), c.places(op.results), c.machine
-
-    def step(frame: Frame) -> None:
-        copied = machine.tapes[integer_of(frame[a])].copy()
-        frame[r] = len(machine.tapes)
-        machine.tapes.append(copied)
-
-    return step
+def _tape_copy(machine: Machine, op: Op) -> Meaning:
+    return lambda tape: _kept(machine, machine.tapes[tape].copy())
 
 
-def _tape_store(c: Compiler, op: Op) -> Step:
-    return _tape_write(c, op, lambda old, new: new)
+def _tape_store(machine: Machine, op: Op) -> Effect:
+    return _tape_write(machine, lambda old, new: new)
 
 
-def _tape_add(c: Compiler, op: Op) -> Step:
-    element, add = op.operands[2].type, PRIMITIVES["add"].primal
-    assert isinstance(element, Scalar) and add is not None
-    wrap = wrapper(element)
-    return _tape_write(c, op, lambda old, new: wrap(add(element, old, new)))
+def _tape_add(machine: Machine, op: Op) -> Effect:
+    return _tape_write(machine, combination("add", scalar_type(op.operands[2])))
 
 
-def _tape_write(c: Compiler, op: Op, combine: Callable[[Datum, Datum], Datum]) -> Step:
-    (a, i, v), machine = c.places(op.operands), c.machine
-
-    def step(frame: Frame) -> None:
-        handle, index = integer_of(frame[a]), integer_of(frame[i])
+def _tape_write(machine: Machine, combine: Callable[[Datum, Datum], Datum]) -> Effect:
+    def write(handle: int, index: int, value: Datum) -> None:
         assert handle > 0 and index >= 0, f"element {index} of tape {handle} is written"
         tape = machine.tapes[handle]
-        tape[index] = combine(tape.get(index, 0), frame[v])
+        tape[index] = combine(tape.get(index, 0), value)
 
-    return step
+    return write
 
 
-def _tape_load(c: Compiler, op: Op) -> Step:
-    (a, i), (r,), machine = c.places(op.operands), c.places(op.results), c.machine
+def _tape_load(machine: Machine, op: Op) -> Meaning:
     zero = zero_of(op.results[0].type)
-
-    def step(frame: Frame) -> None:
-        frame[r] = machine.tapes[integer_of(frame[a])].get(integer_of(frame[i]), zero)
-
-    return step
+    return lambda tape, index: machine.tapes[tape].get(index, zero)
 
 
-TAPES: dict[str, Callable[[Compiler, Op], Step]] = {
+TAPES: dict[str, Callable[[Machine, Op], Meaning | Effect]] = {
     "tape_new": _tape_new,
     "tape_free": _tape_free,
     "tape_copy": _tape_copy,

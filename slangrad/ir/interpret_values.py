@@ -1,14 +1,14 @@
-"""The oracle's arithmetic and movement: one closure for each op that computes values from values.
+"""The oracle's arithmetic and movement: what ops compute from values, as functions of these.
 
-    add %x, %y : f32    ->    frame[r] = round_to_f32(frame[x] + frame[y])
+    add %x, %y : f32    ->    lambda x, y: round_to_f32(x + y)
 
-A rule gets the op, the places of its operands in the frame, the place of its result, and where to report an
-index out of range. Control flow and memory are in interpret.py.
+A rule gets the op, and where to report an index out of range. Control flow and memory are in interpret.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import cast
 
 from slangrad.ir import types as t
 from slangrad.ir.core import Op
@@ -18,13 +18,39 @@ from slangrad.ir.primitives import PRIMITIVES
 
 Frame = list[Datum]
 Step = Callable[[Frame], None]
+Meaning = Callable[..., Datum]  # from the operands to the result
+Effect = Callable[..., None]  # of the operands
 Report = Callable[[Op, int, int], None]
-Rule = Callable[[Op, list[int], int, Report], Step]
+Rule = Callable[[Op, Report], Meaning]
 
 
-def compile_value(op: Op, places: list[int], r: int, report: Report) -> Step:
-    """The closure of an op whose only effect is its result (and perhaps a report)."""
-    return RULES.get(op.name, _elementwise)(op, places, r, report)
+def step_of(meaning: Meaning | Effect, places: Sequence[int], results: Sequence[int]) -> Step:
+    """On a frame: the operands are at `places`; `results` has the place of the result, if there is one."""
+    if not results:
+
+        def effect(frame: Frame) -> None:
+            meaning(*[frame[p] for p in places])
+
+        return effect
+    (r,) = results
+    value = cast(Meaning, meaning)
+    if len(places) == 2:
+        a, b = places
+
+        def binary(frame: Frame) -> None:
+            frame[r] = value(frame[a], frame[b])
+
+        return binary
+
+    def step(frame: Frame) -> None:
+        frame[r] = value(*[frame[p] for p in places])
+
+    return step
+
+
+def meaning_of(op: Op, report: Report) -> Meaning:
+    """Of an op whose only effect is its result (and perhaps a report)."""
+    return RULES.get(op.name, _elementwise)(op, report)
 
 
 # --- arithmetic
@@ -36,91 +62,70 @@ def _scalars(op: Op) -> tuple[t.Scalar, t.Scalar]:
     return source or t.U64, made or t.U64
 
 
-def _elementwise(op: Op, places: list[int], r: int, report: Report) -> Step:
+def _elementwise(op: Op, report: Report) -> Meaning:
     """A primitive with a primal, on scalars or componentwise."""
     primal, (source, made) = PRIMITIVES[op.name].primal, _scalars(op)
     assert primal is not None, f"the oracle does not run {op.name}"
     wrap = wrapper(made)
     if not isinstance(op.results[0].type, t.Scalar):
-        return _mapped(lambda *xs: wrap(primal(source, *xs)), places, r)
-    if len(places) == 2:
-        a, b = places
-
-        def binary(frame: Frame) -> None:
-            frame[r] = wrap(primal(source, frame[a], frame[b]))
-
-        return binary
-
-    def step(frame: Frame) -> None:
-        frame[r] = wrap(primal(source, *[frame[p] for p in places]))
-
-    return step
+        return _mapped(lambda *xs: wrap(primal(source, *xs)))
+    if len(op.operands) == 2:
+        return lambda x, y: wrap(primal(source, x, y))
+    return lambda *xs: wrap(primal(source, *xs))
 
 
-def _mapped(function: Callable[..., Datum], places: list[int], r: int) -> Step:
+def _mapped(function: Meaning) -> Meaning:
     """`function` on corresponding components."""
-
-    def step(frame: Frame) -> None:
-        frame[r] = _map(function, *[frame[p] for p in places])
-
-    return step
+    return lambda *xs: _map(function, *xs)
 
 
-def _map(function: Callable[..., Datum], *xs: Datum) -> Datum:
+def _map(function: Meaning, *xs: Datum) -> Datum:
     if not isinstance(xs[0], tuple):
         return function(*xs)
     return tuple(_map(function, *parts) for parts in zip(*map(tuple_of, xs), strict=True))
 
 
-def _convert(op: Op, places: list[int], r: int, report: Report) -> Step:
+def _convert(op: Op, report: Report) -> Meaning:
     source, made = _scalars(op)
-    return _mapped(lambda x: convert(source, made, x), places, r)
+    return _mapped(lambda x: convert(source, made, x))
 
 
-def _bitcast(op: Op, places: list[int], r: int, report: Report) -> Step:
+def _bitcast(op: Op, report: Report) -> Meaning:
     source, made = _scalars(op)
-    return _mapped(lambda x: bitcast(source, made, x), places, r)
+    return _mapped(lambda x: bitcast(source, made, x))
 
 
-def _select(op: Op, places: list[int], r: int, report: Report) -> Step:
-    if not isinstance(op.operands[0].type, t.Scalar):
-        return _mapped(lambda c, x, y: x if c else y, places, r)
-    condition, a, b = places
-
-    def step(frame: Frame) -> None:
-        frame[r] = frame[a] if frame[condition] else frame[b]
-
-    return step
+def _select(op: Op, report: Report) -> Meaning:
+    choose: Meaning = lambda condition, x, y: x if condition else y
+    return choose if isinstance(op.operands[0].type, t.Scalar) else _mapped(choose)
 
 
-def _copy(op: Op, places: list[int], r: int, report: Report) -> Step:
-    (a,) = places
-
-    def step(frame: Frame) -> None:
-        frame[r] = frame[a]
-
-    return step
+def _detach(op: Op, report: Report) -> Meaning:
+    return lambda x: x
 
 
-def _const(op: Op, places: list[int], r: int, report: Report) -> Step:
+def _const(op: Op, report: Report) -> Meaning:
     number, made = op.attributes["value"], op.results[0].type
     scalar = t.scalar_of(made)
     assert scalar is not None
     value = fill(made, wrapper(scalar)(number), scalar)
-
-    def step(frame: Frame) -> None:
-        frame[r] = value
-
-    return step
+    return lambda: value
 
 
-def _zero(op: Op, places: list[int], r: int, report: Report) -> Step:
+def _zero(op: Op, report: Report) -> Meaning:
     value = zero_of(op.results[0].type)
+    return lambda: value
 
-    def step(frame: Frame) -> None:
-        frame[r] = value
 
-    return step
+def combination(kind: str, element: t.Scalar) -> Meaning:
+    """What an atomic leaves in memory, from what is there and its operands; what two lanes are combined to."""
+    if kind == "exchange":
+        return lambda old, new: new
+    if kind == "compare_exchange":
+        return lambda old, expected, new: new if old == expected else old
+    primal, wrap = PRIMITIVES[kind].primal, wrapper(element)
+    assert primal is not None, f"nothing is combined by {kind}"
+    return lambda x, y: wrap(primal(element, x, y))
 
 
 # --- movement
@@ -136,50 +141,35 @@ def integer_of(value: Datum) -> int:
     return value
 
 
-def _make(op: Op, places: list[int], r: int, report: Report) -> Step:
-    def step(frame: Frame) -> None:
-        frame[r] = tuple([frame[p] for p in places])
-
-    return step
+def _replaced(whole: Datum, index: int, part: Datum) -> Datum:
+    parts = tuple_of(whole)
+    return (*parts[:index], part, *parts[index + 1 :])
 
 
-def _get(op: Op, places: list[int], r: int, report: Report) -> Step:
-    (a,), index = places, op.attributes["index"]
-
-    def step(frame: Frame) -> None:
-        frame[r] = tuple_of(frame[a])[index]
-
-    return step
+def _make(op: Op, report: Report) -> Meaning:
+    return lambda *parts: parts
 
 
-def _set(op: Op, places: list[int], r: int, report: Report) -> Step:
-    (a, v), index = places, op.attributes["index"]
-
-    def step(frame: Frame) -> None:
-        whole = tuple_of(frame[a])
-        frame[r] = (*whole[:index], frame[v], *whole[index + 1 :])
-
-    return step
+def _get(op: Op, report: Report) -> Meaning:
+    index = op.attributes["index"]
+    return lambda whole: tuple_of(whole)[index]
 
 
-def _splat(op: Op, places: list[int], r: int, report: Report) -> Step:
-    (a,), made, source = places, op.results[0].type, op.operands[0].type
-
-    def step(frame: Frame) -> None:
-        frame[r] = fill(made, frame[a], source)
-
-    return step
+def _set(op: Op, report: Report) -> Meaning:
+    index = op.attributes["index"]
+    return lambda whole, part: _replaced(whole, index, part)
 
 
-def _shuffle(op: Op, places: list[int], r: int, report: Report) -> Step:
-    (a,), indices = places, op.attributes["indices"]
-    single = isinstance(op.results[0].type, t.Scalar)
+def _splat(op: Op, report: Report) -> Meaning:
+    made, source = op.results[0].type, op.operands[0].type
+    return lambda x: fill(made, x, source)
 
-    def step(frame: Frame) -> None:
-        whole = tuple_of(frame[a])
-        frame[r] = whole[indices[0]] if single else tuple(whole[i] for i in indices)
 
-    return step
+def _shuffle(op: Op, report: Report) -> Meaning:
+    first, *others = op.attributes["indices"]
+    if isinstance(op.results[0].type, t.Scalar):
+        return lambda whole: tuple_of(whole)[first]
+    return lambda whole: tuple(tuple_of(whole)[i] for i in (first, *others))
 
 
 # --- movement with dynamic indices: total, and reported when the op asks for that
@@ -188,66 +178,59 @@ def _shuffle(op: Op, places: list[int], r: int, report: Report) -> Step:
 def _reaches(op: Op, report: Report) -> Callable[[int], bool]:
     """Is an index within the aggregate? A tape has no end."""
     aggregate, check = op.operands[0].type, op.attributes.get("check", False)
-    endless = isinstance(aggregate, t.Array) and aggregate.length is None
-    extent = 0 if endless else sum(1 for _ in t.components(aggregate))
+    extent = t.index_extent(aggregate)
 
     def reaches(index: int) -> bool:
-        if index >= 0 and (endless or index < extent):
+        if index >= 0 and (extent is None or index < extent):
             return True
         if check:
-            report(op, index, extent)
+            report(op, index, extent or 0)
         return False
 
     return reaches
 
 
-def _index(op: Op, places: list[int], r: int, report: Report) -> Step:
-    (a, i), made, reaches = places, op.results[0].type, _reaches(op, report)
+def _index(op: Op, report: Report) -> Meaning:
+    made, reaches = op.results[0].type, _reaches(op, report)
 
-    def step(frame: Frame) -> None:
-        index, whole = integer_of(frame[i]), frame[a]
+    def read(whole: Datum, index: int) -> Datum:
         found: Datum | None = None
         if reaches(index):
             found = whole.at(index) if isinstance(whole, Tape) else tuple_of(whole)[index]
-        frame[r] = zero_of(made) if found is None else found
+        return zero_of(made) if found is None else found
 
-    return step
-
-
-def _set_index(op: Op, places: list[int], r: int, report: Report) -> Step:
-    return _put(op, places, r, report, lambda old, new: new)
+    return read
 
 
-def _add_index(op: Op, places: list[int], r: int, report: Report) -> Step:
-    return _put(op, places, r, report, _adder(op.operands[2].type))
+def _set_index(op: Op, report: Report) -> Meaning:
+    return _put(op, report, lambda old, new: new)
 
 
-def _put(op: Op, places: list[int], r: int, report: Report, combine: Callable[[Datum, Datum], Datum]) -> Step:
+def _add_index(op: Op, report: Report) -> Meaning:
+    return _put(op, report, _adder(op.operands[2].type))
+
+
+def _put(op: Op, report: Report, combine: Callable[[Datum, Datum], Datum]) -> Meaning:
     """The aggregate with `combine(old element, operand)` at the index."""
-    (a, i, v), element, reaches = places, op.operands[2].type, _reaches(op, report)
+    element, reaches = op.operands[2].type, _reaches(op, report)
 
-    def step(frame: Frame) -> None:
-        index, whole = integer_of(frame[i]), frame[a]
+    def put(whole: Datum, index: int, new: Datum) -> Datum:
         if not reaches(index):
-            frame[r] = whole
-        elif isinstance(whole, Tape):
+            return whole
+        if isinstance(whole, Tape):
             old = whole.at(index)
-            frame[r] = whole.put(index, combine(zero_of(element) if old is None else old, frame[v]))
-        else:
-            parts = tuple_of(whole)
-            frame[r] = (*parts[:index], combine(parts[index], frame[v]), *parts[index + 1 :])
+            return whole.put(index, combine(zero_of(element) if old is None else old, new))
+        return _replaced(whole, index, combine(tuple_of(whole)[index], new))
 
-    return step
+    return put
 
 
 def _adder(element: t.Type) -> Callable[[Datum, Datum], Datum]:
     """Componentwise addition of two data of a type."""
     if isinstance(element, t.Scalar):
-        wrap, add = wrapper(element), PRIMITIVES["add"].primal
-        assert add is not None
-        return lambda x, y: wrap(add(element, x, y))
+        return combination("add", element)
     assert t.is_aggregate(element), f"{element} cannot be added"
-    if isinstance(element, t.Array) and element.length is None:
+    if isinstance(element, t.Array) and t.is_tape(element):
         return _tape_adder(_adder(element.element))
     parts = [_adder(c) for c in t.components(element)]
     return lambda x, y: tuple(add(p, q) for add, p, q in zip(parts, tuple_of(x), tuple_of(y), strict=True))
@@ -270,7 +253,7 @@ RULES: dict[str, Rule] = {
     "convert": _convert,
     "bitcast": _bitcast,
     "select": _select,
-    "detach": _copy,
+    "detach": _detach,
     "make": _make,
     "get": _get,
     "set": _set,

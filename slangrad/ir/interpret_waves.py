@@ -13,16 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Protocol
 
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.interpret_memory import Datum, zero_of
-from slangrad.ir.interpret_values import Frame, Step, integer_of
-from slangrad.ir.numbers import Number, neutral, wrapper
-from slangrad.ir.primitives import PRIMITIVES, WAVES
+from slangrad.ir.interpret_values import Frame, Meaning, Step, combination, integer_of
+from slangrad.ir.numbers import neutral, wrapper
+from slangrad.ir.primitives import WAVES
 from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import Scalar
 
 
 class Compiler(Protocol):
@@ -44,6 +43,8 @@ class Lane:
 
 
 WaveStep = Callable[[list[Lane]], None]
+Data = list[Datum]
+Tell = Callable[..., Sequence[Datum]]  # from the numbers of lanes and their operands
 Code = tuple[list[WaveStep], list[int]]
 Values = tuple[Datum, ...]
 RunWave = Callable[[Sequence[Callable[[], None]], Sequence[Sequence[Datum]]], list[Values]]
@@ -82,9 +83,7 @@ class Waves:
 
     def op(self, op: Op) -> WaveStep:
         rule = RULES.get(op.name)
-        if rule is None:
-            return _each(self.compiler.op(op))
-        return _in_waves(rule(self, op)) if op.name in WAVES else rule(self, op)
+        return _each(self.compiler.op(op)) if rule is None else rule(self, op)
 
 
 def _each(step: Step) -> WaveStep:
@@ -92,16 +91,6 @@ def _each(step: Step) -> WaveStep:
         for lane in lanes:
             lane.resume()
             step(lane.frame)
-
-    return run
-
-
-def _in_waves(step: WaveStep) -> WaveStep:
-    """Threads of a group, wave by wave."""
-
-    def run(lanes: list[Lane]) -> None:
-        for _, wave in groupby(lanes, lambda lane: lane.wave):
-            step(list(wave))
 
     return run
 
@@ -177,91 +166,81 @@ def _while(w: Waves, op: Op) -> WaveStep:
     return run
 
 
-# --- waves
+# --- waves: what threads that are on together get, from their numbers and their operands
 
 
-def _combination(op: Op) -> tuple[str, Scalar, Callable[[Datum, Datum], Number]]:
-    """Kind, type, and the op on two numbers."""
-    kind, scalar = op.attributes["kind"], scalar_type(op.operands[0])
-    primal, wrap = PRIMITIVES[kind].primal, wrapper(scalar)
-    assert primal is not None
-    return kind, scalar, lambda x, y: wrap(primal(scalar, x, y))
-
-
-def _reduce(w: Waves, op: Op) -> WaveStep:
-    """Lane i with lane i + n / 2, until there is one, as machine code does."""
-    (x,), (r,) = w.places(op.operands), w.places(op.results)
-    kind, scalar, combine = _combination(op)
-    nothing = neutral(kind, scalar)
+def _told(w: Waves, op: Op) -> WaveStep:
+    """Threads of a group, wave by wave."""
+    operands, (r,), tell = w.places(op.operands), w.places(op.results), TELLING[op.name](w.size, op)
 
     def run(lanes: list[Lane]) -> None:
-        values: list[Datum] = [nothing] * w.size
-        for lane in lanes:
-            values[lane.number] = lane.frame[x]
+        for _, each in groupby(lanes, lambda lane: lane.wave):
+            wave = list(each)
+            given = [[lane.frame[x] for lane in wave] for x in operands]
+            for lane, value in zip(wave, tell([lane.number for lane in wave], *given), strict=True):
+                lane.frame[r] = value
+
+    return run
+
+
+def alone(op: Op) -> Meaning:
+    """What a thread gets that is the only one of its wave."""
+    tell = TELLING[op.name](1, op)
+    return lambda *operands: tell([0], *([x] for x in operands))[0]
+
+
+def _reduce(size: int, op: Op) -> Tell:
+    """Lane i with lane i + n / 2, until there is one, as machine code does."""
+    kind, scalar = op.attributes["kind"], scalar_type(op.operands[0])
+    nothing, combine = neutral(kind, scalar), combination(kind, scalar)
+
+    def reduced(numbers: list[int], xs: Data) -> Data:
+        own = dict(zip(numbers, xs, strict=True))
+        values = [own.get(i, nothing) for i in range(size)]
         while len(values) > 1:
             half = len(values) // 2
-            values = [combine(a, b) for a, b in zip(values[:half], values[half:], strict=True)]
-        for lane in lanes:
-            lane.frame[r] = values[0]
+            values = list(map(combine, values[:half], values[half:]))
+        return values * len(numbers)
 
-    return run
-
-
-def _scan(w: Waves, op: Op) -> WaveStep:
-    (x,), (r,) = w.places(op.operands), w.places(op.results)
-    kind, scalar, combine = _combination(op)
-    first = wrapper(scalar)(1 if kind == "mul" else 0)
-
-    def run(lanes: list[Lane]) -> None:
-        before = first
-        for lane in lanes:
-            own = lane.frame[x]
-            lane.frame[r] = before
-            before = combine(before, own)
-
-    return run
+    return reduced
 
 
-def _ballot(w: Waves, op: Op) -> WaveStep:
-    (x,), (r,) = w.places(op.operands), w.places(op.results)
-
-    def run(lanes: list[Lane]) -> None:
-        bits = sum(1 << lane.number for lane in lanes if lane.frame[x])
-        for lane in lanes:
-            lane.frame[r] = bits
-
-    return run
+def _scan(size: int, op: Op) -> Tell:
+    kind, scalar = op.attributes["kind"], scalar_type(op.operands[0])
+    first: Datum = wrapper(scalar)(1 if kind == "mul" else 0)
+    combine = combination(kind, scalar)
+    return lambda numbers, xs: list(accumulate(xs[:-1], combine, initial=first))
 
 
-def _read(w: Waves, op: Op) -> WaveStep:
-    (x, number), (r,) = w.places(op.operands), w.places(op.results)
+def _ballot(size: int, op: Op) -> Tell:
+    return lambda numbers, xs: [sum(1 << i for i, x in zip(numbers, xs, strict=True) if x)] * len(numbers)
+
+
+def _read(size: int, op: Op) -> Tell:
     zero = zero_of(op.results[0].type)
 
-    def run(lanes: list[Lane]) -> None:
-        values = {lane.number: lane.frame[x] for lane in lanes}
-        for lane in lanes:
-            lane.frame[r] = values.get(integer_of(lane.frame[number]), zero)
+    def read(numbers: list[int], xs: Data, wanted: Data) -> Data:
+        values = dict(zip(numbers, xs, strict=True))
+        return [values.get(integer_of(number), zero) for number in wanted]
 
-    return run
-
-
-def _lane(w: Waves, op: Op) -> WaveStep:
-    (r,) = w.places(op.results)
-
-    def run(lanes: list[Lane]) -> None:
-        for lane in lanes:
-            lane.frame[r] = lane.number
-
-    return run
+    return read
 
 
-RULES: dict[str, Callable[[Waves, Op], WaveStep]] = {
-    "if": _if,
-    "for": _for,
-    "while": _while,
+def _lane(size: int, op: Op) -> Tell:
+    return lambda numbers: numbers
+
+
+TELLING: dict[str, Callable[[int, Op], Tell]] = {
     "wave_reduce": _reduce,
     "wave_scan": _scan,
     "wave_ballot": _ballot,
     "wave_read": _read,
     "wave_lane": _lane,
 }
+RULES: dict[str, Callable[[Waves, Op], WaveStep]] = {
+    "if": _if,
+    "for": _for,
+    "while": _while,
+    **dict.fromkeys(TELLING, _told),
+}
+assert TELLING.keys() == WAVES

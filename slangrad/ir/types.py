@@ -8,7 +8,7 @@ There are no type parameters here; checked Slang types live in `check/model/type
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import repeat
@@ -239,6 +239,25 @@ def components(t: Type) -> Iterator[Type]:
 def is_aggregate(t: Type) -> bool:
     """Whether a value of this type has components (or grows, for a tape)."""
     return isinstance(t, (Vector, Matrix, Array, Struct))
+
+
+def is_tape(t: Type) -> bool:
+    return isinstance(t, Array) and t.length is None
+
+
+def contains(t: Type, test: Callable[[Type], bool]) -> bool:
+    """Whether a test holds for a type or for one that values of it are made of."""
+    parts = [t.element] if isinstance(t, Array) else components(t)
+    return test(t) or any(contains(part, test) for part in parts)
+
+
+def component_count(t: Type) -> int:
+    return t.length or 0 if isinstance(t, Array) else sum(1 for _ in components(t))
+
+
+def index_extent(t: Type) -> int | None:
+    """How far an index may go; None for a tape."""
+    return None if is_tape(t) else component_count(t)
 
 
 def component(t: Type, index: int) -> Type:

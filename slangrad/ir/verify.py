@@ -291,12 +291,8 @@ def _make(v: _Verifier, op: Op) -> None:
     v.same_types(op, "operands", _types(op.operands), t.components(op.results[0].type))
 
 
-def _component_count(x: t.Type) -> int:
-    return sum(1 for _ in t.components(x))
-
-
 def _constant_index(v: _Verifier, op: Op) -> int:
-    index, count = op.attributes["index"], _component_count(op.operands[0].type)
+    index, count = op.attributes["index"], t.component_count(op.operands[0].type)
     v.require(0 <= index < count, f"there is no component {index} of {count}", op)
     return index
 
@@ -366,7 +362,7 @@ def _moved(v: _Verifier, op: Op) -> None:
 
 def _member(v: _Verifier, op: Op) -> None:
     _count(v, op, 1)
-    index, count = op.attributes["index"], _component_count(pointee(op.operands[0].type))
+    index, count = op.attributes["index"], t.component_count(pointee(op.operands[0].type))
     v.require(0 <= index < count, f"there is no member {index} of {count}", op)
 
 

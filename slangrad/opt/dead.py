@@ -21,7 +21,7 @@ from slangrad.ir.effects import ALLOCATIONS, effect_of, primitive_effect
 from slangrad.ir.intervals import Ranges
 from slangrad.ir.primitives import PRIMITIVES, WRITE
 from slangrad.ir.rebuild import Rebuild
-from slangrad.ir.types import U32, Array, Pointer, Type, components
+from slangrad.ir.types import U32, Pointer, index_extent
 
 WRITES_TO_FIRST = frozenset({"store", "tape_store", "tape_add", "tape_free"})
 CHECKED = frozenset({"set_index", "add_index"})
@@ -86,7 +86,7 @@ class _Liveness:
 
     def _reports(self, op: Op) -> bool:
         """Whether the index may be out of range, and the program is to say so."""
-        extent = _extent(op.operands[0].type)
+        extent = index_extent(op.operands[0].type)
         checked = op.attributes.get("check") and extent is not None
         return bool(checked) and not self._ranges.is_below(self, op.operands[1], extent or 0)
 
@@ -168,7 +168,7 @@ class _Remove(Rebuild):
         """A write of an element. If no op reads the array, only the check stays, and the result is an unused value."""
         if op in self._kept:
             return self.default(rebuild, b, op)
-        extent = _extent(op.operands[0].type)
+        extent = index_extent(op.operands[0].type)
         assert extent is not None
         b.emit("in_bounds", self.value(op.operands[1]), b.constant(U32, extent))
         return (Value(op.results[0].type),)
@@ -179,8 +179,3 @@ class _Remove(Rebuild):
         live = [not self._live.isdisjoint((r, *inside.get(r, ()))) for r in op.results]
         made = zip(self.reduced(b, op, live), op.results, strict=True)
         return tuple(Value(r.type) if value is None else value for value, r in made)
-
-
-def _extent(t: Type) -> int | None:
-    """How many elements there are; None of a tape."""
-    return t.length if isinstance(t, Array) else sum(1 for _ in components(t))

@@ -24,7 +24,7 @@ from slangrad.ir.addresses import ACCESSES, leads_to_variables
 from slangrad.ir.calls import callees_first
 from slangrad.ir.core import Function, Program, walk, without
 from slangrad.ir.primitives import STATICS, WAVES
-from slangrad.ir.types import Array, Pointer, Struct, Type, pointer_of
+from slangrad.ir.types import Pointer, Type, contains, is_tape, pointer_of
 from slangrad.opt.origins import Origins
 
 SMALL_PROGRAM = 8_000  # ops with everything inlined
@@ -140,7 +140,8 @@ def _has_plain_signature(f: Function) -> bool:
     """Without tapes, whose memory the caller has to free, and addresses in memory of a group."""
     if f.attributes.get("bodiless"):
         return False
-    return not any(map(_is_of_caller, (*(p.type for p in f.inputs), *f.result_types)))
+    types = *(p.type for p in f.inputs), *f.result_types
+    return not any(contains(t, _is_of_caller) for t in types)
 
 
 def _has_a_role(f: Function) -> bool:
@@ -149,11 +150,7 @@ def _has_a_role(f: Function) -> bool:
 
 
 def _is_of_caller(t: Type) -> bool:
-    if isinstance(t, Array):
-        return t.length is None or _is_of_caller(t.element)
-    if isinstance(t, Pointer):
-        return t.space == "shared"
-    return isinstance(t, Struct) and any(_is_of_caller(part) for _, part in t.fields)
+    return is_tape(t) or (isinstance(t, Pointer) and t.space == "shared")
 
 
 def _leading_to_variables(order: list[Function]) -> set[str]:

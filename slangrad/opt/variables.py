@@ -29,7 +29,7 @@ from slangrad.ir.types import (
     Type,
     Vector,
     component,
-    components,
+    component_count,
     is_integer,
     pointer_of,
 )
@@ -184,7 +184,11 @@ class _Known:
         if not steps or not isinstance(_type_at(target, -1), (Array, Vector, Matrix)):
             return None
         last, at_first = steps[-1], not steps[-1].indices
-        if at_first and known is not None and 0 <= last.number + known < _extent(_type_at(target, -1)):
+        if (
+            at_first
+            and known is not None
+            and 0 <= last.number + known < component_count(_type_at(target, -1))
+        ):
             return Place(target.variable, (*steps[:-1], Step(last.number + known, ())))
         is_row = len(steps) > 1 and steps[-2].indices is not None
         if chosen or is_row or last.indices is None or (at_first and last.number):
@@ -234,10 +238,6 @@ def _type_at(place: Place, end: int) -> Type:
     for step in place.steps[:end]:
         t = component(t, step.number)
     return t
-
-
-def _extent(t: Type) -> int:
-    return sum(1 for _ in components(t))
 
 
 def _is_empty(t: Type) -> bool:

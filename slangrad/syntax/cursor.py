@@ -9,7 +9,7 @@ ends the parse: something is nested too deeply, or there are too many errors.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import NoReturn
 
 from slangrad.base.diagnostics import Reporter
@@ -36,7 +36,7 @@ class GivenUp(Exception):
     """The text cannot be parsed further; that is already reported."""
 
 
-class Cursor(ABC):
+class Cursor:
     """The current token and what is known around it."""
 
     def __init__(
@@ -105,24 +105,24 @@ class Cursor(ABC):
         """Take a token of this kind; `where` ends the sentence: "after the condition"."""
         if self.kind == kind:
             return self.advance()
-        raise self.failure("E0201", f"expected '{kind}' {where}, found {self.token.shown()}")
+        raise self.error("E0201", f"expected '{kind}' {where}, found {self.token.shown()}")
 
     def expect_word(self, word: str, where: str) -> Token:
         if self.at_word(word):
             return self.advance()
-        raise self.failure("E0201", f"expected '{word}' {where}, found {self.token.shown()}")
+        raise self.error("E0201", f"expected '{word}' {where}, found {self.token.shown()}")
 
     def expect_name(self, what: str) -> Token:
         if self.kind == "name":
             return self.advance()
-        raise self.failure("E0205", f"expected the name of {what}, found {self.token.shown()}")
+        raise self.error("E0205", f"expected the name of {what}, found {self.token.shown()}")
 
     def expect_close(self, kind: str, opener: Token) -> Token:
         """Take the bracket that closes `opener`."""
         if self.kind == kind:
             return self.advance()
         message = f"expected '{kind}' to close '{opener.text}', found {self.token.shown()}"
-        raise self.failure("E0207", message, related=(("opened here", opener.span),))
+        raise self.error("E0207", message, related=(("opened here", opener.span),))
 
     def expect_semicolon(self, after: str) -> None:
         """Take ";"; when it is missing at the end of a line, parsing goes on there."""
@@ -144,7 +144,7 @@ class Cursor(ABC):
         token = self.token
         if token.kind not in (">>", ">=", ">>="):
             message = f"expected '>' to close '<', found {token.shown()}"
-            raise self.failure("E0207", message, related=(("opened here", opener.span),))
+            raise self.error("E0207", message, related=(("opened here", opener.span),))
         rest = token.kind[1:]
         self.tokens[self.position] = Token(rest, rest, token.source, token.start + 1, token.end)
         self.move_to(self.position)
@@ -172,8 +172,8 @@ class Cursor(ABC):
         span: Span | None = None,
         note: str | None = None,
         related: tuple[tuple[str, Span], ...] = (),
-    ) -> None:
-        """Report at the current token or the span."""
+    ) -> Unparsable:
+        """Report at the current token or the span; what comes back can be raised, to leave the construct."""
         note = note or self._foreign_word()
         if self._errors + 1 >= self.limits.errors:
             last = (
@@ -184,6 +184,7 @@ class Cursor(ABC):
         self._errors += 1
         if self._errors >= self.limits.errors:
             raise GivenUp
+        return Unparsable()
 
     def _foreign_word(self) -> str | None:
         """How Slang says what the text around the current token says in another language."""
@@ -203,18 +204,6 @@ class Cursor(ABC):
                 break
             found.append(token)
         return found
-
-    def failure(
-        self,
-        code: str,
-        message: str,
-        span: Span | None = None,
-        note: str | None = None,
-        related: tuple[tuple[str, Span], ...] = (),
-    ) -> Unparsable:
-        """Report; what comes back is to be raised, to leave the construct."""
-        self.error(code, message, span, note, related)
-        return Unparsable()
 
     def enter(self) -> None:
         """One level deeper; every call is followed by `leave`, or undone by recovery."""
@@ -262,45 +251,17 @@ class Cursor(ABC):
 
     # --- What the parts of the parser need from each other -------------------------------------------------
 
-    @abstractmethod
-    def parse_expression(self) -> ast.Expression:
-        """An expression, commas included."""
-
-    @abstractmethod
-    def parse_assignment(self) -> ast.Expression:
-        """An expression up to a comma."""
-
-    @abstractmethod
-    def parse_binary(self, lowest: int) -> ast.Expression:
-        """An expression of operators that bind as tightly as `lowest` or tighter."""
-
-    @abstractmethod
-    def parse_unary(self) -> ast.Expression:
-        """An operand with its prefix operators and attachments."""
-
-    @abstractmethod
-    def parse_type(self) -> ast.Expression:
-        """A type."""
-
-    @abstractmethod
-    def parse_block(self) -> ast.Block:
-        """`{ statements }`."""
-
-    @abstractmethod
-    def parse_statement(self) -> ast.Statement:
-        """One statement."""
-
-    @abstractmethod
-    def parse_attributes(self) -> list[ast.Attribute]:
-        """`[a] [b(1)]`, maybe none."""
-
-    @abstractmethod
-    def parse_parameters(self, untyped: bool = False) -> list[ast.Parameter]:
-        """`(parameters)`."""
-
-    @abstractmethod
-    def parse_declaration(self, attributes: list[ast.Attribute]) -> list[ast.Declaration]:
-        """One declaration, which may declare several names; `attributes` were read before it."""
+    parse_expression: Callable[[], ast.Expression]  # commas included
+    parse_assignment: Callable[[], ast.Expression]  # up to a comma
+    parse_binary: Callable[[int], ast.Expression]  # of operators that bind as tightly as that or tighter
+    parse_unary: Callable[[], ast.Expression]  # an operand with its prefix operators and attachments
+    parse_type: Callable[[], ast.Expression]
+    parse_block: Callable[[], ast.Block]  # `{ statements }`
+    parse_statement: Callable[[], ast.Statement]
+    parse_attributes: Callable[[], list[ast.Attribute]]  # `[a] [b(1)]`, maybe none
+    parse_parameters: Callable[..., list[ast.Parameter]]  # `(parameters)`; `untyped`: a lone name is one
+    # One declaration, which may declare several names; the attributes were read before it.
+    parse_declaration: Callable[[list[ast.Attribute]], list[ast.Declaration]]
 
 
 def _declared_types(tokens: list[Token]) -> set[str]:

@@ -33,17 +33,21 @@ _SIMPLE_ESCAPE = {
 
 def read_integer(text: str) -> tuple[int, str]:
     """Value and suffix."""
-    match = _INTEGER.fullmatch(text.replace("'", "").replace("_", ""))
-    suffix = _INTEGER_SUFFIX.get(match[2].lower()) if match else None
-    if match is None or suffix is None:
-        raise ValueError(f"{text!r} is not a number")
-    digits = match[1].lower()
-    if len(digits) > 80:
-        raise ValueError("the number is larger than 64 bits")
-    value = int(digits, _base(digits))
+    digits, suffix = _digits(text, _INTEGER_SUFFIX, _INTEGER)
+    value = int(digits, _base(digits)) if len(digits) <= 80 else LARGEST_INTEGER + 1
     if value > LARGEST_INTEGER:
         raise ValueError("the number is larger than 64 bits")
     return value, suffix
+
+
+def _digits(text: str, suffixes: dict[str, str], *forms: re.Pattern[str]) -> tuple[str, str]:
+    """A number without separators, and its suffix."""
+    plain = text.replace("'", "").replace("_", "")
+    match = next(filter(None, (form.fullmatch(plain) for form in forms)), None)
+    suffix = suffixes.get(match[2].lower()) if match else None
+    if match is None or suffix is None:
+        raise ValueError(f"{text!r} is not a number")
+    return match[1].lower(), suffix
 
 
 def _base(digits: str) -> int:
@@ -54,16 +58,11 @@ def _base(digits: str) -> int:
 
 def read_float(text: str) -> tuple[float, str]:
     """Value and suffix."""
-    plain = text.replace("'", "").replace("_", "")
-    match = _HEX_FLOAT.fullmatch(plain) or _FLOAT.fullmatch(plain)
-    suffix = _FLOAT_SUFFIX.get(match[2].lower()) if match else None
-    if match is None or suffix is None:
-        raise ValueError(f"{text!r} is not a number")
-    digits = match[1]
-    if digits.endswith("#INF"):
+    digits, suffix = _digits(text, _FLOAT_SUFFIX, _HEX_FLOAT, _FLOAT)
+    if digits.endswith("#inf"):
         return float("inf"), suffix
     try:
-        return float.fromhex(digits) if digits[:2] in ("0x", "0X") else float(digits), suffix
+        return float.fromhex(digits) if digits[:2] == "0x" else float(digits), suffix
     except OverflowError:
         return float("inf"), suffix
 

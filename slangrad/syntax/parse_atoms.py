@@ -31,7 +31,7 @@ class AtomParser(TypeParser):
     def parse_atom(self) -> ast.Expression:
         atom = _ATOMS.get(self.kind)
         if atom is None:
-            raise self.failure("E0202", f"expected an expression, found {self.token.shown()}")
+            raise self.error("E0202", f"expected an expression, found {self.token.shown()}")
         return atom(self)
 
     # --- Literals and names ------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ class AtomParser(TypeParser):
         if self.language >= TUPLES_SINCE and len(elements) != 1:
             return ast.Tuple(span, elements)
         if not elements:
-            raise self.failure("E0202", "expected an expression between '(' and ')'", span)
+            raise self.error("E0202", "expected an expression between '(' and ')'", span)
         return ast.Paren(span, elements[0])
 
     def _parse_parenthesized(self) -> ast.Expression:
@@ -181,7 +181,7 @@ class AtomParser(TypeParser):
             self.expect(":", "in 'operator?:'")
             return "operator?:"
         if self.kind not in OVERLOADABLE:
-            raise self.failure("E0205", f"expected an operator after 'operator', found {self.token.shown()}")
+            raise self.error("E0205", f"expected an operator after 'operator', found {self.token.shown()}")
         return f"operator{self.advance().kind}"
 
     def _parse_differentiate(self) -> ast.Expression:
@@ -191,7 +191,7 @@ class AtomParser(TypeParser):
         mode = "fwd_diff" if "fwd" in start.text else "bwd_diff"
         if len(functions) != 1:
             note = f"call what it returns: {start.text}(f)(arguments)"
-            raise self.failure("E0202", f"{start.text} takes one function", start.span, note)
+            raise self.error("E0202", f"{start.text} takes one function", start.span, note)
         return ast.Differentiate(self.span_from(start), mode, functions[0])
 
     def _parse_size(self) -> ast.Expression:
@@ -199,7 +199,7 @@ class AtomParser(TypeParser):
         opener = self.advance()
         operands = self.parse_list(opener, ")", self.parse_type_or_value)
         if len(operands) not in (1, 2):
-            raise self.failure("E0202", f"{start.text} takes a type or a value", start.span)
+            raise self.error("E0202", f"{start.text} takes a type or a value", start.span)
         layout = operands[1] if len(operands) == 2 else None
         return ast.SizeOf(self.span_from(start), start.text, operands[0], layout)
 
@@ -209,7 +209,7 @@ class AtomParser(TypeParser):
         opener = self.expect("(", "after '__getAddress'")
         operands = self.parse_list(opener, ")", self.parse_assignment)
         if len(operands) != 1:
-            raise self.failure("E0202", "__getAddress takes one place", start.span)
+            raise self.error("E0202", "__getAddress takes one place", start.span)
         return ast.Unary(self.span_from(start), "&", operands[0])
 
     def _parse_new(self) -> ast.Expression:
@@ -237,7 +237,7 @@ class AtomParser(TypeParser):
         start = self.advance()
         close = self.closing.get(self.position, -1)
         if close < 0:
-            raise self.failure("E0207", "this assembly block has no '}'", start.span)
+            raise self.error("E0207", "this assembly block has no '}'", start.span)
         opener = self.token
         text = opener.source.text[opener.end : self.tokens[close].start]
         self.move_to(close)

@@ -153,7 +153,7 @@ class FunctionParser(StatementParser):
         if isinstance(subject, ast.Call) and len(subject.arguments) == 1:
             implicit = self.accept_word("implicit")
             return _called_constraint(self.span_from(start), subject, is_optional, bool(implicit))
-        raise self.failure("E0201", f"expected ':' or '==' in the constraint, found {self.token.shown()}")
+        raise self.error("E0201", f"expected ':' or '==' in the constraint, found {self.token.shown()}")
 
     def _parse_listed_bounds(self) -> list[ast.Expression]:
         """`IFoo, IBar`; a comma before another constraint is left."""
@@ -289,7 +289,7 @@ class FunctionParser(StatementParser):
             modifiers.append(self.advance().text)
         word = self.token
         if self.kind != "name" or word.text not in ("get", "set", "ref", "__atomic"):
-            raise self.failure("E0201", f"expected 'get', 'set' or 'ref', found {word.shown()}")
+            raise self.error("E0201", f"expected 'get', 'set' or 'ref', found {word.shown()}")
         self.advance()
         accessor = ast.Accessor(word.span, word.text, word.span, None, None)
         accessor.attributes, accessor.modifiers, accessor.parent = attributes, tuple(modifiers), owner

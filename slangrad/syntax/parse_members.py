@@ -87,13 +87,13 @@ class MemberParser(FunctionParser):
     def parse_typed(self, prefix: Prefix) -> list[ast.Declaration]:
         """A type, then a name: a function or variables."""
         if self.kind not in ("name", "(", "::"):
-            raise self.failure("E0204", f"expected a declaration, found {self.token.shown()}")
+            raise self.error("E0204", f"expected a declaration, found {self.token.shown()}")
         start = self.token
         declared = self.parse_type()
         if self.at_word("operator"):
             return self._parse_function(prefix, self.token, self.parse_operator_name(), declared)
         if self.kind == "(" and start.text == "static_assert":
-            raise self.failure("E0204", "'static_assert' belongs into the body of a function")
+            raise self.error("E0204", "'static_assert' belongs into the body of a function")
         name = self.expect_name("what is declared")
         if self.kind in ("(", "<"):
             return self._parse_function(prefix, name, name.text, declared)

@@ -63,7 +63,7 @@ class StatementParser(ExpressionParser):
         if parse is not None:
             statement = parse(self)
         elif self.at_word("goto") and self.peek().kind == "name" and self.peek(2).kind == ";":
-            raise self.failure("E0201", "there is no 'goto'")
+            raise self.error("E0201", "there is no 'goto'")
         elif self.kind == "name" and self.peek().kind == ":":
             statement = self._parse_labeled()
         elif self._begins_declaration():
@@ -102,7 +102,7 @@ class StatementParser(ExpressionParser):
     def _parse_expression_statement(self) -> ast.Statement:
         start = self.token
         if self.kind == "name" and start.text in ("case", "default", "else", "catch"):
-            raise self.failure("E0209", f"'{start.text}' has nothing that it belongs to")
+            raise self.error("E0209", f"'{start.text}' has nothing that it belongs to")
         expression = self.parse_expression()
         self.expect_semicolon("the expression")
         return ast.ExpressionStatement(self.span_from(start), expression)
@@ -201,7 +201,7 @@ class StatementParser(ExpressionParser):
             targets.append(word.text if word.text == "default" else self._parse_target_name())
             self.expect(":", "after the label")
         if not targets:
-            raise self.failure("E0201", f"expected 'case' or 'default', found {self.token.shown()}")
+            raise self.error("E0201", f"expected 'case' or 'default', found {self.token.shown()}")
         body = self._parse_statements(("case", "default"))
         return ast.TargetCase(self.span_from(start), targets, body)
 

@@ -177,7 +177,7 @@ class TypeParser(Cursor):
         from_root = self.accept("::")
         token = self.token
         if token.kind != "name" or token.text in NOT_TYPES:
-            raise self.failure("E0203", f"expected a type, found {token.shown()}")
+            raise self.error("E0203", f"expected a type, found {token.shown()}")
         self.advance()
         parsed: ast.Expression
         if token.text == "This" and not from_root:

@@ -16,15 +16,14 @@ from slangrad.autodiff.signatures import (
     input_flags,
     jvp_function,
     result_flags,
-    tangent_of,
     vjp_function,
 )
-from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Program, Region, Value
 from slangrad.ir.interpret import Machine, Recorded
 from slangrad.ir.interpret_memory import Datum, zero_of
 from slangrad.ir.types import Scalar, Struct, Type, component, components
+from slangrad.ir.vectorspace import VectorSpace
 from slangrad.ir.verify import DIFFERENTIATED, verify
 from slangrad.opt.inline import inline_into
 from tests.ir.parse_text import parse_program
@@ -114,7 +113,7 @@ def to_tangent(space: VectorSpace, t: Type, value: Datum) -> Datum:
     if isinstance(t, Scalar):
         return value
     assert isinstance(value, tuple)
-    made = tangent_of(t, space)
+    made = space.tangent_of(t)
     parts = list(_tuple(zero_of(made))) if isinstance(t, Struct) else [zero_of(made)] * len(value)
     for i, part in enumerate(value):
         position = space.field(t, i)
@@ -174,7 +173,7 @@ class Derivatives:
         return [list(row) for row in zip(*columns)]
 
     def _units(self, types: list[Type]) -> Iterator[Data]:
-        tangents = [tangent_of(t, self.space) for t in types]
+        tangents = [self.space.tangent_of(t) for t in types]
         zeros = [self._zero(t) for t in tangents]
         for i, t in enumerate(tangents):
             for unit in unit_tangents(t):
@@ -192,7 +191,7 @@ class Derivatives:
         return self._leaves(tuple(shaped), [types[i] for i in self.wanted])
 
     def _leaves(self, values: Data, types: list[Type]) -> list[float]:
-        tangents = [tangent_of(t, self.space) for t in types]
+        tangents = [self.space.tangent_of(t) for t in types]
         return [leaf for t, v in zip(tangents, values, strict=True) for leaf in leaves(t, v)]
 
 
@@ -221,8 +220,8 @@ def check(
     if order == 1:
         return
     f, space = d.f, d.space
-    tangents = [_some(tangent_of(f.inputs[i].type, space), 0.7) for i in d.varied]
-    cotangents = [_some(tangent_of(f.result_types[i], space), 1.3) for i in d.wanted]
+    tangents = [_some(space.tangent_of(f.inputs[i].type), 0.7) for i in d.varied]
+    cotangents = [_some(space.tangent_of(f.result_types[i]), 1.3) for i in d.wanted]
     for mode, more in (("jvp", tangents), ("vjp", cotangents)):
         asking, entry = request(program, name, mode)
         check(asking, entry, (*d.inputs, *more), order - 1, tolerance)

@@ -182,7 +182,18 @@ def test_all_derivatives_are_those_of_differences(start: int) -> None:
 
 
 def test_every_operator_has_a_program() -> None:
-    sources = {"input", "captured", "constant", "count", "slang", "threefry", "gaussian", "product"}
+    sources = {
+        "input",
+        "captured",
+        "constant",
+        "count",
+        "slang",
+        "threefry",
+        "gaussian",
+        "product",
+        "scan",
+        "result",
+    }
     tested = {
         *SMOOTH,
         *EXACT,

@@ -111,10 +111,6 @@ def _accessors(world: World, node: ast.Subscript | ast.Property) -> None:
         check_derivative_attributes(world, accessor)
 
 
-def _variable(world: World, node: ast.Variable) -> None:
-    world.info(node)
-
-
 def _struct(world: World, node: ast.Struct) -> None:
     pack_fields(world, [node])  # of a local one
     add_bases(world, [node])
@@ -244,14 +240,14 @@ def _block(world: World, node: ast.BufferBlock) -> None:
         check_declaration(world, member)
 
 
-Rule = Callable[[World, Any], None]
+Rule = Callable[[World, Any], object]
 
 RULES: dict[type[ast.Declaration], Rule] = {
     ast.Function: _function,
     ast.Constructor: _constructor,
     ast.Subscript: _accessors,
     ast.Property: _accessors,
-    ast.Variable: _variable,
+    ast.Variable: lambda world, node: world.info(node),
     ast.Struct: _struct,
     ast.Interface: _interface,
     ast.Extension: _extension,

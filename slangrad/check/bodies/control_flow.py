@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from slangrad.syntax import ast
-from slangrad.syntax.walk import walk
+from slangrad.syntax.walk import children, walk
 
 
 def falls_through(node: ast.Statement) -> bool:
@@ -37,20 +37,18 @@ def _switch(node: ast.Switch) -> bool:
     return bool(node.cases) and _sequence(node.cases[-1].body)
 
 
-def _breaks(node: ast.Statement) -> bool:
+def _breaks(node: ast.Node) -> bool:
     """Whether a `break` in here leaves the statement around it."""
     if isinstance(node, ast.Break):
         return True
-    if isinstance(node, (ast.For, ast.While, ast.DoWhile, ast.CompileTimeFor, ast.Switch)):
+    if isinstance(node, _TAKING_BREAKS):
         return any(isinstance(each, ast.Break) and each.label is not None for each in walk(node))
-    if isinstance(node, ast.Block):
-        return any(_breaks(each) for each in node.statements)
-    if isinstance(node, (ast.If, ast.IfLet)):
-        arms = [node.then] + ([node.otherwise] if node.otherwise is not None else [])
-        return any(_breaks(each) for each in arms)
-    if isinstance(node, ast.DoCatch):
-        return any(_breaks(each) for each in (node.body, *(each.body for each in node.handlers)))
-    return isinstance(node, ast.Labeled) and _breaks(node.statement)
+    return not isinstance(node, (ast.Expression, ast.Defer, ast.TargetSwitch)) and any(
+        map(_breaks, children(node))
+    )
+
+
+_TAKING_BREAKS = (ast.For, ast.While, ast.DoWhile, ast.CompileTimeFor, ast.Switch)
 
 
 def _endless(condition: ast.Expression | None) -> bool:
@@ -64,19 +62,8 @@ def _loop(node: ast.For | ast.While) -> bool:
 def _do_while(node: ast.DoWhile) -> bool:
     if _breaks(node.body):
         return True
-    return not _endless(node.condition) and (falls_through(node.body) or _continues(node.body))
-
-
-def _continues(node: ast.Statement) -> bool:
-    return any(isinstance(each, ast.Continue) for each in walk(node))
-
-
-def _do_catch(node: ast.DoCatch) -> bool:
-    return falls_through(node.body) or any(falls_through(each.body) for each in node.handlers)
-
-
-def _target_switch(node: ast.TargetSwitch) -> bool:
-    return any(_sequence(case.body) for case in (node.cases if node.chosen is None else [node.chosen]))
+    continues = any(isinstance(each, ast.Continue) for each in walk(node.body))
+    return not _endless(node.condition) and (falls_through(node.body) or continues)
 
 
 _RULES: dict[type[ast.Statement], Callable[[Any], bool]] = {
@@ -88,12 +75,14 @@ _RULES: dict[type[ast.Statement], Callable[[Any], bool]] = {
     ast.Block: lambda node: _sequence(node.statements),
     ast.If: _if,
     ast.IfLet: _if,
-    ast.DoCatch: _do_catch,
+    ast.DoCatch: lambda node: any(falls_through(each.body) for each in (node, *node.handlers)),
     ast.Switch: _switch,
     ast.For: _loop,
     ast.While: _loop,
     ast.DoWhile: _do_while,
     ast.Labeled: lambda node: falls_through(node.statement),
-    ast.TargetSwitch: _target_switch,
+    ast.TargetSwitch: lambda node: any(
+        _sequence(case.body) for case in ([node.chosen] if node.chosen else node.cases)
+    ),
     ast.TargetAssembly: lambda node: False,
 }

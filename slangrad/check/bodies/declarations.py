@@ -250,12 +250,8 @@ def _value_parameter(world: World, node: ast.ValueParameter) -> TypeInfo:
 
 def _function(world: World, node: ast.Function) -> FunctionInfo:
     with world.assuming(node):
-        _make_generic(world, node, node.parameters)
-        scope = world.scope_of(node)
-        parameters = tuple(node.parameters)
-        for each in parameters:
-            world.info(each)
-        result = VOID if node.result is None else world.resolve_type(scope, node.result)
+        parameters = _parameters(world, node)
+        result = VOID if node.result is None else world.resolve_type(world.scope_of(node), node.result)
         if isinstance(result, ConjunctionType):
             result = _refuse_several(world, result, node.name_span)
         made = FunctionInfo(_this(world, node), node.is_marked("mutating"), parameters, result)
@@ -264,9 +260,8 @@ def _function(world: World, node: ast.Function) -> FunctionInfo:
     made.no_diff_result = node.has("no_diff") or has_no_diff(node)
     if not node.name:
         made.level, made.this_type = "backward", self_type(node)
-    elif made.level != "backward":
-        given = given_level(world, node)
-        made.level = given if given != "none" else made.level
+    else:
+        _raise_level(world, node, made)
     return made
 
 
@@ -289,12 +284,12 @@ def _this(world: World, node: ast.Declaration) -> Type | None:
     return this_type(world, node.parent)
 
 
-def _make_generic(world: World, node: Any, parameters: list[ast.Parameter]) -> None:
+def _parameters(world: World, node: Any) -> tuple[ast.Parameter, ...]:
     """A parameter of an interface type, or an array without a size, makes the function generic; in the library one that
     is known when compiling, too.
     """
     scope = world.scope_of(node)
-    for parameter in parameters:
+    for parameter in node.parameters:
         if parameter.value_type is None or parameter.checked is not None:
             continue
         kind = world.resolve_type(scope, parameter.value_type)
@@ -304,6 +299,9 @@ def _make_generic(world: World, node: Any, parameters: list[ast.Parameter]) -> N
         elif parameter.has("constexpr") and parameter.span.source.is_library:
             known = _implied_value(node, parameter, kind)
             parameter.checked = ParameterInfo(kind, parameter.direction, known=known)
+    for each in node.parameters:
+        world.info(each)
+    return tuple(node.parameters)
 
 
 def _implied_type(world: World, node: Any, parameter: ast.Parameter, kind: Type) -> Type | None:
@@ -390,13 +388,17 @@ def _fill_attributes(world: World, node: Any, made: FunctionInfo) -> None:
     made.math_function = attribute_text(node, "math_function")
 
 
+def _raise_level(world: World, node: Any, made: FunctionInfo) -> None:
+    """A derivative that is declared elsewhere makes a function differentiable."""
+    given = given_level(world, node) if made.level != "backward" else "none"
+    made.level = given if given != "none" else made.level
+
+
 def _constructor(world: World, node: ast.Constructor) -> FunctionInfo:
     with world.assuming(node):
-        _make_generic(world, node, node.parameters)
-        for each in node.parameters:
-            world.info(each)
+        parameters = _parameters(world, node)
         this = _constructed(world, node)
-        made = FunctionInfo(this, True, tuple(node.parameters), this)
+        made = FunctionInfo(this, True, parameters, this)
     _fill_attributes(world, node, made)
     return made
 
@@ -412,11 +414,9 @@ def _constructed(world: World, node: ast.Constructor) -> Type:
 
 def _subscript(world: World, node: ast.Subscript) -> SubscriptInfo:
     with world.assuming(node):
-        _make_generic(world, node, node.parameters)
-        for each in node.parameters:
-            world.info(each)
+        parameters = _parameters(world, node)
         result = world.resolve_type(world.scope_of(node), node.result)
-    return SubscriptInfo(_this(world, node), tuple(node.parameters), result)
+    return SubscriptInfo(_this(world, node), parameters, result)
 
 
 def _property(world: World, node: ast.Property) -> SubscriptInfo:
@@ -443,9 +443,7 @@ def _accessor(world: World, node: ast.Accessor) -> FunctionInfo:
         _fill_attributes(world, owner, outer)
         made.level = outer.level
         made.no_diff_this |= outer.no_diff_this
-    if made.level != "backward":
-        given = given_level(world, node)
-        made.level = given if given != "none" else made.level
+    _raise_level(world, node, made)
     return made
 
 
@@ -497,10 +495,6 @@ def _is_flags(enum: ast.Enum) -> bool:
     return enum.attribute("Flags") is not None
 
 
-def _alias(world: World, node: ast.TypeAlias) -> TypeInfo:
-    return TypeInfo(resolve_stored(world.scope_of(node), node.target))
-
-
 Rule = Callable[[World, Any], Any]
 
 RULES: dict[type[ast.Declaration], Rule] = {
@@ -513,5 +507,5 @@ RULES: dict[type[ast.Declaration], Rule] = {
     ast.Property: _property,
     ast.Accessor: _accessor,
     ast.EnumCase: _enum_case,
-    ast.TypeAlias: _alias,
+    ast.TypeAlias: lambda world, node: TypeInfo(resolve_stored(world.scope_of(node), node.target)),
 }

@@ -139,10 +139,6 @@ def _int(scope: Scope, node: ast.IntLiteral) -> Type:
     return kind
 
 
-def _float(scope: Scope, node: ast.FloatLiteral) -> Type:
-    return _FLOAT_SUFFIXES[node.suffix]
-
-
 # --- Small forms --------------------------------------------------------------------------------------
 
 
@@ -162,7 +158,7 @@ def _this(scope: Scope, node: ast.This) -> Type:
 def _no_diff(scope: Scope, node: ast.NoDiff) -> Type:
     check_value(scope, node.operand)
     info = None if scope.body is None else scope.body.info
-    if info is None or (info.level == "none" and not info.treat_as_differentiable):
+    if info is None or not info.is_differentiable:
         message = "'no_diff' has no effect in a function that is not differentiable"
         scope.world.error(
             "E0508", message, node.span, "leave it out, or mark the function as [Differentiable]"
@@ -219,10 +215,6 @@ def _as(scope: Scope, node: ast.As) -> Type:
 def _bare_list(scope: Scope, node: ast.InitializerList) -> Type:
     check_argument(scope, node)
     return scope.world.error("E0312", "an initializer list needs a type here", node.span, "write T{...}")
-
-
-def _named(scope: Scope, node: ast.NamedArgument) -> Type:
-    return check_value(scope, node.value)
 
 
 def _refuse(code: str, what: str) -> Callable[[Scope, Any], Type]:
@@ -310,7 +302,7 @@ Rule = Callable[[Scope, Any], Type]
 EXPRESSIONS: dict[type[ast.Expression], Rule] = {
     ast.Missing: lambda scope, node: ERROR,
     ast.IntLiteral: _int,
-    ast.FloatLiteral: _float,
+    ast.FloatLiteral: lambda scope, node: _FLOAT_SUFFIXES[node.suffix],
     ast.BoolLiteral: lambda scope, node: BOOL,
     ast.CharLiteral: lambda scope, node: INT,
     ast.StringLiteral: lambda scope, node: STRING,
@@ -327,7 +319,7 @@ EXPRESSIONS: dict[type[ast.Expression], Rule] = {
     ast.Conditional: check_conditional,
     ast.Comma: _comma,
     ast.InitializerList: _bare_list,
-    ast.NamedArgument: _named,
+    ast.NamedArgument: lambda scope, node: check_value(scope, node.value),
     ast.NoDiff: _no_diff,
     ast.SizeOf: _size_of,
     ast.Is: _is,

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from slangrad.base.diagnostics import CompileError
 from slangrad.check.interfaces.differentiable import field_references, field_type
+from slangrad.check.interfaces.lookup import nested
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import Array, StructType, Tuple, Type
 from slangrad.check.model.world import World
@@ -23,7 +24,7 @@ MOST = 1000  # types that are looked at; what grows without end is found where i
 
 def require_finite(world: World, members: Iterable[ast.Declaration]) -> None:
     """Raise CompileError if a struct among declarations, or in them, contains itself."""
-    structs = list(_structs(members))
+    structs = [each for each in nested(members) if isinstance(each, ast.Struct)]
     finite: set[Type] = set()
     infinite = {each: _infinite_field(world, each, finite) for each in _parts_first(world, structs)}
     for node in structs:
@@ -52,14 +53,6 @@ def _parts_first(world: World, structs: list[ast.Struct]) -> Iterable[ast.Struct
             held = _parts(world, this_type(world, node))
             inside = [each.declaration for each in held if isinstance(each, StructType)]
             stack += [each for each in inside if each in wanted and each not in entered]
-
-
-def _structs(members: Iterable[ast.Declaration]) -> Iterable[ast.Struct]:
-    for member in members:
-        if isinstance(member, ast.Struct):
-            yield member
-        if isinstance(member, (ast.Struct, ast.Namespace, ast.Extension)):
-            yield from _structs(member.members)
 
 
 def _infinite_field(world: World, node: ast.Struct, finite: set[Type]) -> DeclRef | None:

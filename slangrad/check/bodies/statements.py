@@ -61,10 +61,6 @@ def _body(scope: Scope, node: ast.Statement, *takes: str) -> None:
     check_statement(inside, node)
 
 
-def _expression(scope: Scope, node: ast.ExpressionStatement) -> None:
-    scope.world.check_value(scope, node.expression)
-
-
 # --- Declarations -------------------------------------------------------------------------------------
 
 
@@ -230,23 +226,16 @@ def _labeled(scope: Scope, node: ast.Labeled) -> None:
 # --- Jumps --------------------------------------------------------------------------------------------
 
 
-def _break(scope: Scope, node: ast.Break) -> None:
+def _jump(scope: Scope, node: ast.Break | ast.Continue) -> None:
+    loops = "loop" in scope.breakable
     if node.label is not None:
-        _check_jump_label(scope, node, node.label)
-    elif not scope.breakable & {"loop", "switch"}:
-        scope.world.error("E0601", "'break' outside of a loop or switch", node.span)
-
-
-def _continue(scope: Scope, node: ast.Continue) -> None:
-    if node.label is not None:
-        _check_jump_label(scope, node, node.label)
-    elif "loop" not in scope.breakable:
+        if f"label {node.label}" not in scope.breakable:
+            message = f"there is no statement labeled '{node.label}' around this"
+            scope.world.error("E0601", message, node.span)
+    elif isinstance(node, ast.Continue) and not loops:
         scope.world.error("E0601", "'continue' outside of a loop", node.span)
-
-
-def _check_jump_label(scope: Scope, node: ast.Break | ast.Continue, label: str) -> None:
-    if f"label {label}" not in scope.breakable:
-        scope.world.error("E0601", f"there is no statement labeled '{label}' around this", node.span)
+    elif not loops and "switch" not in scope.breakable:
+        scope.world.error("E0601", "'break' outside of a loop or switch", node.span)
 
 
 def _return(scope: Scope, node: ast.Return) -> None:
@@ -271,14 +260,14 @@ def _return(scope: Scope, node: ast.Return) -> None:
         if node.value.type is not ERROR:
             message = f"'{body.declaration.name}' returns nothing, so 'return' takes no value here"
             scope.world.error("E0602", message, node.value.span)
-    elif node.value.type is not ERROR and _refers(body.declaration):
+    elif (
+        node.value.type is not ERROR
+        and isinstance(body.declaration, ast.Accessor)
+        and is_referring(body.declaration)
+    ):
         _return_place(scope, body, node.value, wanted)
     elif node.value.type is not ERROR:
         coerce(scope, node.value, wanted, "the result")
-
-
-def _refers(declaration: Any) -> bool:
-    return isinstance(declaration, ast.Accessor) and is_referring(declaration)
 
 
 def _return_place(scope: Scope, body: Body, value: ast.Expression, wanted: Type) -> None:
@@ -342,10 +331,6 @@ def assertion_text(node: ast.StaticAssert) -> str:
     return f"the assertion does not hold{': ' if node.message else ''}{node.message}"
 
 
-def _assembly(scope: Scope, node: ast.TargetAssembly) -> None:
-    scope.world.error("E9003", "assembly for another target is not supported", node.span)
-
-
 def _target_switch(scope: Scope, node: ast.TargetSwitch) -> None:
     chosen = node.chosen = chosen_case(scope.world.traits, node)
     for case in node.cases:
@@ -384,12 +369,14 @@ def _check_counts(scope: Scope, node: ast.Statement) -> None:
                 scope.world.constant(scope, argument)
 
 
-Rule = Callable[[Scope, Any], None]
+Rule = Callable[[Scope, Any], object]
+
+_ASSEMBLY = "assembly for another target is not supported"
 
 STATEMENTS: dict[type[ast.Statement], Rule] = {
     ast.Block: check_block,
     ast.Empty: lambda scope, node: None,
-    ast.ExpressionStatement: _expression,
+    ast.ExpressionStatement: lambda scope, node: scope.world.check_value(scope, node.expression),
     ast.DeclarationStatement: _declaration,
     ast.If: _if,
     ast.IfLet: _if_let,
@@ -398,8 +385,8 @@ STATEMENTS: dict[type[ast.Statement], Rule] = {
     ast.CompileTimeFor: _compile_time_for,
     ast.While: _while,
     ast.DoWhile: _do_while,
-    ast.Break: _break,
-    ast.Continue: _continue,
+    ast.Break: _jump,
+    ast.Continue: _jump,
     ast.Return: _return,
     ast.Labeled: _labeled,
     ast.Discard: lambda scope, node: None,
@@ -408,5 +395,5 @@ STATEMENTS: dict[type[ast.Statement], Rule] = {
     ast.StaticAssert: _static_assert,
     ast.Throw: check_throw,
     ast.DoCatch: _do_catch,
-    ast.TargetAssembly: _assembly,
+    ast.TargetAssembly: lambda scope, node: scope.world.error("E9003", _ASSEMBLY, node.span),
 }

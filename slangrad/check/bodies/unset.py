@@ -22,7 +22,8 @@ def warn_of_unset(world: World, declaration: Any, assigned: set[Any]) -> None:
     """Look through a checked body; `assigned` are the variables that something stores into."""
     if declaration.span.source.is_library:
         return
-    declared = [each for node in walk(declaration.body) for each in _declared(node)]
+    statements = [node for node in walk(declaration.body) if isinstance(node, ast.DeclarationStatement)]
+    declared = [each for node in statements for each in node.declarations]
     unset = {each for each in declared if _has_no_value(world, each)} - assigned
     if not unset:
         return
@@ -35,10 +36,6 @@ def warn_of_unset(world: World, declaration: Any, assigned: set[Any]) -> None:
             unset.remove(variable)
             note = f"write '{variable.name} = 0' where it is declared, if this is meant"
             world.warning("E0331", f"'{variable.name}' has no value here, so it is zero", node.span, note)
-
-
-def _declared(node: ast.Node) -> list[ast.Declaration]:
-    return node.declarations if isinstance(node, ast.DeclarationStatement) else []
 
 
 def _has_no_value(world: World, node: ast.Declaration) -> bool:

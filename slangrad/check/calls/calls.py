@@ -245,7 +245,12 @@ def _convert_explicitly(scope: Scope, node: ast.Expression, kind: Type, argument
     if isinstance(argument, ast.NamedArgument):
         return False
     source = value_type(argument)
-    if isinstance(kind, StructType) and _is_zero(inner) and not _takes_one(scope, kind, argument):
+    if (
+        isinstance(kind, StructType)
+        and isinstance(inner, ast.IntLiteral)
+        and inner.value == 0
+        and not _takes_one(scope, kind, argument)
+    ):
         _construct_empty(scope, node, kind)
         return True
     made = plan(scope, argument, kind, explicit=True)
@@ -257,10 +262,6 @@ def _convert_explicitly(scope: Scope, node: ast.Expression, kind: Type, argument
     commit(scope, argument, made)
     node.ref = checked.Convert(argument)
     return True
-
-
-def _is_zero(node: ast.Expression) -> bool:
-    return isinstance(node, ast.IntLiteral) and node.value == 0
 
 
 def _takes_one(scope: Scope, kind: StructType, argument: ast.Expression) -> bool:
@@ -373,9 +374,11 @@ def differentiate(scope: Scope, node: ast.Differentiate) -> Meaning:
         return refuse(
             scope, node, "E0502", f"{node.mode} needs a function, which '{what}' is not", node.function.span
         )
-    differentiable = [each for each in candidates if _is_differentiable(scope, each)]
+    differentiable = [each for each in candidates if scope.world.info(each.declaration).is_differentiable]
     if not differentiable:
-        _report_not_differentiable(scope, node, candidates[0])
+        name = candidates[0].declaration.name
+        message = f"'{name}' is not differentiable, so {node.mode} cannot be taken of it"
+        scope.world.error("E0503", message, node.function.span, f"mark it: [Differentiable] before '{name}'")
         return FAILED
     if thrown_by(scope.world, differentiable[0]) is not None:
         report_no_derivative(scope, node, differentiable[0])
@@ -407,18 +410,3 @@ def _callable_candidates(scope: Scope, kind: Type, node: ast.Expression) -> list
         for each in members(scope.world, kind, "operator()")
         if isinstance(each.declaration, ast.Function)
     ]
-
-
-def _is_differentiable(scope: Scope, candidate: Candidate) -> bool:
-    info = scope.world.info(candidate.declaration)
-    return info.level != "none" or bool(info.treat_as_differentiable)
-
-
-def _report_not_differentiable(scope: Scope, node: ast.Differentiate, candidate: Candidate) -> None:
-    name = candidate.declaration.name
-    scope.world.error(
-        "E0503",
-        f"'{name}' is not differentiable, so {node.mode} cannot be taken of it",
-        node.function.span,
-        f"mark it: [Differentiable] before '{name}'",
-    )

@@ -46,13 +46,8 @@ def plan(scope: Scope, node: ast.Expression, target: Type, explicit: bool = Fals
         return None
     coercion = convert(scope.world, source, target, explicit)
     if coercion is None:
-        return _convert_by_constructor(scope, node, target)
+        return scope.world.plan_constructor(scope, node, target)  # type: ignore[no-any-return]
     return Plan(target, _literal_cost(node, target, coercion), coercion.conversion, coercion.warning)
-
-
-def _convert_by_constructor(scope: Scope, node: ast.Expression, target: Type) -> Plan | None:
-    made: Plan | None = scope.world.plan_constructor(scope, node, target)
-    return made
 
 
 def stripped(node: ast.Expression) -> ast.Expression:
@@ -121,9 +116,7 @@ def coerce(scope: Scope, node: ast.Expression, target: Type, what: str) -> bool:
         commit(scope, node, made)
         return True
     if not report_list_failure(scope, node, target):
-        scope.world.error(
-            "E0311", mismatch(scope, node, target, what), node.span, cast_note(scope, node, target)
-        )
+        scope.world.error("E0311", mismatch(node, target, what), node.span, cast_note(scope, node, target))
     return False
 
 
@@ -136,9 +129,15 @@ def report_list_failure(scope: Scope, node: ast.Expression, target: Type) -> boo
     return True
 
 
-def mismatch(scope: Scope, node: ast.Expression, target: Type, what: str) -> str:
-    source = "an initializer list" if isinstance(node, ast.InitializerList) else f"'{value_type(node)}'"
-    return f"{what} must be '{target}', not {source}"
+def mismatch(node: ast.Expression, target: Type, what: str) -> str:
+    return f"{what} must be '{target}', not {shown_type(node)}"
+
+
+def shown_type(node: ast.Expression) -> str:
+    """For messages."""
+    return (
+        "an initializer list" if isinstance(stripped(node), ast.InitializerList) else f"'{value_type(node)}'"
+    )
 
 
 def cast_note(scope: Scope, node: ast.Expression, target: Type) -> str | None:

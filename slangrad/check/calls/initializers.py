@@ -437,7 +437,7 @@ def explain_list(scope: Scope, node: ast.InitializerList, target: Type) -> None:
             explain_list(scope, inner, wanted)
             return
         if value_type(culprit) is not ERROR:
-            scope.world.error("E0312", mismatch(scope, culprit, wanted, "this element"), culprit.span)
+            scope.world.error("E0312", mismatch(culprit, wanted, "this element"), culprit.span)
         return
     if piece is not None and reader.left:
         extra = reader.nodes[reader.position]

@@ -9,7 +9,7 @@ Operands are brought to their common type. A struct's operator is a function: a 
 from __future__ import annotations
 
 from slangrad.check.calls.candidates import Match
-from slangrad.check.calls.coerce import coerce, commit, plan, stripped
+from slangrad.check.calls.coerce import coerce, commit, plan, shown_type, stripped
 from slangrad.check.calls.convert import (
     arithmetic_type,
     bool_like,
@@ -182,11 +182,8 @@ _DECLARED = (StructType, EnumType, LambdaType, Array, Tuple)
 def report_no_operator(
     scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]
 ) -> None:
-    types = [
-        "an initializer list" if isinstance(stripped(each), ast.InitializerList) else f"'{value_type(each)}'"
-        for each in operands
-    ]
-    message = f"no operator '{operator}' for {' and '.join(types)}"
+    types = " and ".join(shown_type(each) for each in operands)
+    message = f"no operator '{operator}' for {types}"
     scope.world.error("E0313", message, node.span, other_way(node, operator, operands))
 
 

@@ -440,7 +440,7 @@ def _convert_argument(
         return _pass_place(scope, candidate, what, parameter, node)
     made = plan(scope, node, parameter.type)
     if made is None:
-        return Failure(candidate, mismatch(scope, node, parameter.type, what), node, parameter.type)
+        return Failure(candidate, mismatch(node, parameter.type, what), node, parameter.type)
     if made.cost >= TO_FLOAT and _keeps_bits(candidate, node):
         reason = f"{what} must be '{parameter.type}', as its bits are what counts, not '{value_type(node)}'"
         return Failure(candidate, reason, node)

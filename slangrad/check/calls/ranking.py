@@ -31,25 +31,29 @@ def best_matches(world: World, matches: list[Match]) -> list[Match]:
 
 def _compare(world: World, left: Match, right: Match) -> int:
     """Negative when `left` is better."""
-    for measure in (lambda each: each.cost, lambda each: each.defaults, _is_generic):
-        one, other = measure(left), measure(right)
-        if one != other:
-            return -1 if one < other else 1
-    special = _more_special(world, left, right) - _more_special(world, right, left)
-    if special:
-        return -special
-    inherited = _overrides(world, left, right) - _overrides(world, right, left)
-    if inherited:
-        return -inherited
-    for measure in (_generic_count, _remoteness, _distance, _accessors_lacking, _has_no_body):
-        one, other = measure(left), measure(right)
-        if one != other:
-            return -1 if one < other else 1
-    return 0
+    if _price(left) != _price(right):
+        return -1 if _price(left) < _price(right) else 1
+    for is_better in (_more_special, _overrides):
+        balance = is_better(world, right, left) - is_better(world, left, right)
+        if balance:
+            return balance
+    one, other = _distance(left), _distance(right)
+    return (one > other) - (one < other)
 
 
-def _is_generic(match: Match) -> int:
-    return int(bool(match.candidate.declaration.generics))
+def _price(match: Match) -> tuple[int, ...]:
+    return match.cost, match.defaults, bool(match.candidate.declaration.generics)
+
+
+def _distance(match: Match) -> tuple[int, ...]:
+    """What decides last. A subscript that can be written comes before one that can be read only."""
+    declaration = match.candidate.declaration
+    can_be_written, has_no_body = (
+        len(getattr(declaration, "accessors", ())),
+        not getattr(declaration, "body", None),
+    )
+    generics, remoteness = len(declaration.generics), _remoteness(match)
+    return generics, remoteness, match.candidate.distance, -can_be_written, has_no_body
 
 
 def _overrides(world: World, left: Match, right: Match) -> int:
@@ -60,29 +64,12 @@ def _overrides(world: World, left: Match, right: Match) -> int:
     return int(any(each.declaration is other for each in conformances(world, self_type(own))))
 
 
-def _generic_count(match: Match) -> int:
-    return len(match.candidate.declaration.generics)
-
-
-def _accessors_lacking(match: Match) -> int:
-    """A subscript that can be written comes before one that can be read only."""
-    return -len(getattr(match.candidate.declaration, "accessors", ()))
-
-
-def _distance(match: Match) -> int:
-    return match.candidate.distance
-
-
 def _remoteness(match: Match) -> int:
     """Members of a type are nearer than those of an extension, of an extension of many types, of an interface."""
     parent = match.candidate.declaration.parent
     if not isinstance(parent, ast.Extension):
         return 3 * isinstance(parent, ast.Interface)
     return 2 if parent in match.candidate.substitution or parent.generics else 1
-
-
-def _has_no_body(match: Match) -> int:
-    return int(getattr(match.candidate.declaration, "body", None) is None)
 
 
 def _more_special(world: World, left: Match, right: Match) -> int:

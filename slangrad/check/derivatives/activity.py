@@ -50,13 +50,13 @@ from slangrad.check.derivatives.pointers import (
     pointer_of,
     store_behind,
 )
-from slangrad.check.generics.signatures import declared_parameters
+from slangrad.check.generics.signatures import declared_parameters, function_name
 from slangrad.check.interfaces.differentiable import field_references, field_type, tangent
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import LambdaType, Pointer, StructType, Type, is_dynamic
 from slangrad.check.model.world import World
-from slangrad.check.names.places import value_type
+from slangrad.check.names.places import steps, value_type
 from slangrad.syntax import ast
 from slangrad.syntax.walk import children
 
@@ -221,7 +221,7 @@ def _call(
             return inputs  # what satisfies it may have a derivative
         if bits and _carries(flow, kind) and all(_has_bits(flow, each) for each in inputs):
             return inputs  # the bits become a number again
-        name = _name(function)
+        name = function_name(function.declaration)
         note = f"mark '{name}' as [Differentiable], or write 'no_diff {name}(...)' if this is meant"
         note = _DETACHED if bits else note
         if node.type is not None and leads_to_memory(flow.world, value_type(node)):
@@ -241,8 +241,8 @@ _DETACHED = "put 'detach(...)' around what is passed if this is meant"
 
 def _stored_by(function: DeclRef, node: ast.Expression, inputs: Sources) -> Lost:
     """What a function without a derivative stores in memory."""
-    reason = f"'{_name(function)}' stores in memory, which has no derivative"
-    name = _name(function)
+    reason = f"'{function_name(function.declaration)}' stores in memory, which has no derivative"
+    name = function_name(function.declaration)
     marked = f"mark '{name}' as [Differentiable], or write 'no_diff {name}(...)' if this is meant"
     note = marked if any(isinstance(each, Address) for each in inputs) else _DETACHED
     return Lost(reason, note, node, _with_derivatives(inputs), stored=True, allowed=True)
@@ -253,16 +253,8 @@ def _passes(flow: Flow, function: DeclRef | checked.Derivative) -> bool:
         return True
     info = flow.world.info(function.declaration)
     if isinstance(info, checked.FunctionInfo):
-        return info.level != "none" or info.treat_as_differentiable
-    level: str = flow.world.info(reading(function.declaration)).level
-    return level != "none"
-
-
-def _name(function: DeclRef) -> str:
-    declaration = function.declaration
-    if isinstance(declaration, ast.Constructor):
-        return str(declaration.parent.name) if declaration.parent is not None else "__init"
-    return "[]" if isinstance(declaration, ast.Subscript) else str(declaration.name)
+        return info.is_differentiable
+    return bool(flow.world.info(reading(function.declaration)).level != "none")
 
 
 @dataclass(slots=True)
@@ -345,40 +337,18 @@ def _try(flow: Flow, node: ast.Expression, form: checked.Try) -> Sources:
     return found
 
 
-def _root(node: Any) -> Sources:
+def _root(place: Any) -> Sources:
     """The variable that a place is a part of."""
-    while True:
-        if isinstance(node, (checked.ThisValue, ast.This)):
-            return {THIS}
-        if isinstance(node, ast.Paren):
-            node = node.inner
-            continue
-        form = getattr(node, "ref", None)
-        if pointer_of(node) is node:
-            return set()  # what a pointer leads to is no part of the pointer
+    for part, form in steps(place):
         if isinstance(form, checked.ThisValue):
             return {THIS}
+        if pointer_of(part) is part:
+            return set()  # what a pointer leads to is no part of the pointer
         if isinstance(form, checked.Local):
             return {form.declaration}
         if isinstance(form, checked.Expansion):
-            node = form.pattern
-            continue
-        if isinstance(form, _PARTS) and form.base is not None:
-            node = form.base
-            continue
-        return set()
-
-
-_PARTS = (
-    checked.Field,
-    checked.Element,
-    checked.Swizzle,
-    checked.TupleElement,
-    checked.PackElement,
-    checked.PartOfPack,
-    checked.Property,
-    checked.Subscript,
-)
+            return _root(form.pattern)
+    return set()
 
 
 def _given(flow: Flow, argument: Any, function: DeclRef | checked.Derivative | None = None) -> Sources:
@@ -456,14 +426,11 @@ def _update(flow: Flow, node: ast.Expression, form: checked.Update) -> Sources:
 
 def _visit_place(flow: Flow, node: Any) -> None:
     """Calls in the indices of a place."""
-    form = getattr(node, "ref", None)
-    if isinstance(form, checked.Element):
-        _sources(flow, form.index)
-    if isinstance(form, checked.Subscript):
-        for each in form.arguments:
+    for _, form in steps(node):
+        if isinstance(form, checked.Element):
+            _sources(flow, form.index)
+        for each in form.arguments if isinstance(form, checked.Subscript) else ():
             _sources(flow, each)
-    if isinstance(form, _PARTS) and form.base is not None:
-        _visit_place(flow, form.base)
 
 
 def _field(flow: Flow, node: ast.Expression, form: checked.Field) -> Sources:
@@ -491,10 +458,6 @@ def _element(flow: Flow, node: ast.Expression, form: checked.Element) -> Sources
     return _read(flow, node, found) if isinstance(value_type(form.base), Pointer) else found
 
 
-def _dereference(flow: Flow, node: ast.Expression, form: checked.Dereference) -> Sources:
-    return _read(flow, node, _sources(flow, form.pointer))
-
-
 def _read(flow: Flow, node: ast.Expression, pointer: Sources) -> Sources:
     """What a pointer leads to."""
     if not pointer or not _carries(flow, value_type(node)):
@@ -512,10 +475,6 @@ def _address(flow: Flow, node: ast.Expression, form: checked.AddressOf) -> Sourc
         return _sources(flow, pointer)
     _visit_place(flow, form.place)
     return {Address(root) for root in _root(form.place)}
-
-
-def _local(flow: Flow, node: ast.Expression, form: checked.Local) -> Sources:
-    return {form.declaration}
 
 
 def _closure(flow: Flow, node: ast.Expression, form: checked.Closure) -> Sources:
@@ -558,19 +517,15 @@ def _stored_in_field(
     return True
 
 
-def _nothing(flow: Flow, node: ast.Expression, form: checked.Form) -> Sources:
-    return set()
-
-
 Rule = Callable[[Flow, ast.Expression, Any], Sources]
 
 _FORMS: dict[type, Rule] = {
     checked.ThisValue: lambda flow, node, form: {THIS},
-    checked.TypeName: _nothing,
-    checked.Constant: _nothing,
-    checked.Global: _nothing,
+    checked.TypeName: lambda flow, node, form: set(),
+    checked.Constant: lambda flow, node, form: set(),
+    checked.Global: lambda flow, node, form: set(),
     checked.Closure: _closure,
-    checked.Local: _local,
+    checked.Local: lambda flow, node, form: {form.declaration},
     checked.Field: _field,
     checked.TupleElement: _part,
     checked.PackElement: _part,
@@ -578,7 +533,7 @@ _FORMS: dict[type, Rule] = {
     checked.Expansion: lambda flow, node, form: _sources(flow, form.pattern),
     checked.Element: _element,
     checked.Convert: _convert,
-    checked.Dereference: _dereference,
+    checked.Dereference: lambda flow, node, form: _read(flow, node, _sources(flow, form.pointer)),
     checked.AddressOf: _address,
     checked.Swizzle: _part,
     checked.Property: _accessed,

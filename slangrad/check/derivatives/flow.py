@@ -9,6 +9,7 @@ The edges are drawn in activity.py.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,30 +67,27 @@ class Flow:
 # --- Where derivatives come in and go out ---------------------------------------------------------------
 
 
+def _passed(world: World, info: checked.FunctionInfo) -> Iterator[tuple[Node, Type, bool]]:
+    """The parameters and the object of a function that have derivatives, and whether they are results only."""
+    for each in info.parameters:
+        own = world.info(each)
+        if not own.no_diff:
+            yield each, own.type, own.direction == "out"
+    if info.this_type is not None and not info.no_diff_this:
+        yield THIS, info.this_type, False
+
+
 def pointers_of(world: World, info: checked.FunctionInfo) -> Sources:
     """What leads to memory that has derivatives."""
-    own = ((each, world.info(each)) for each in info.parameters)
-    found: Sources = {
-        each for each, made in own if not made.no_diff and pointer_tangent(world, made.type) is not None
-    }
-    if (
-        info.this_type is not None
-        and not info.no_diff_this
-        and pointer_tangent(world, info.this_type) is not None
-    ):
-        found.add(THIS)
-    return found
+    return {each for each, kind, _ in _passed(world, info) if pointer_tangent(world, kind) is not None}
 
 
 def inputs_of(world: World, info: checked.FunctionInfo) -> Sources:
-    found: Sources = {MEMORY}
-    for parameter in info.parameters:
-        own = world.info(parameter)
-        if own.direction != "out" and not own.no_diff and tangent(world, own.type) is not None:
-            found.add(parameter)
-    if info.this_type is not None and not info.no_diff_this and tangent(world, info.this_type) is not None:
-        found.add(THIS)
-    return found
+    passed = _passed(world, info)
+    return {
+        MEMORY,
+        *(each for each, kind, is_out in passed if not is_out and tangent(world, kind) is not None),
+    }
 
 
 def outputs_of(world: World, info: checked.FunctionInfo) -> Sources:

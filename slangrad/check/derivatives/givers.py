@@ -14,6 +14,7 @@ from typing import Any
 
 from slangrad.base.source import SourceFile
 from slangrad.check.generics.substitution import substitute
+from slangrad.check.interfaces.lookup import nested
 from slangrad.check.model.checked import FunctionInfo
 from slangrad.check.model.declref import visible_parameters
 from slangrad.check.model.meanings import Candidate, OverloadMeaning
@@ -41,14 +42,11 @@ def are_named_in(source: SourceFile) -> bool:
 
 def note_givers(world: World, declarations: list[Any]) -> None:
     """File the functions that are derivatives of others under the name of the other."""
-    for node in declarations:
-        if isinstance(node, ast.Function):
-            for attribute in node.attributes:
-                if attribute.name in _GIVEN and len(attribute.arguments) == 1:
-                    world.derivative_givers.setdefault(_last_name(attribute.arguments[0]), []).append(node)
-                    _remind(world, node, attribute)
-        elif isinstance(node, (ast.Struct, ast.Extension, ast.Interface, ast.Namespace)):
-            note_givers(world, node.members)
+    for node in nested(declarations, (ast.Struct, ast.Extension, ast.Interface, ast.Namespace)):
+        for attribute in node.attributes if isinstance(node, ast.Function) else ():
+            if attribute.name in _GIVEN and len(attribute.arguments) == 1:
+                world.derivative_givers.setdefault(_last_name(attribute.arguments[0]), []).append(node)
+                _remind(world, node, attribute)
 
 
 def _remind(world: World, giver: ast.Function, attribute: ast.Attribute) -> None:

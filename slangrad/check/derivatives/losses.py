@@ -24,6 +24,7 @@ from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import InterfaceType, Type, nominal, parameter_type
 from slangrad.check.model.world import World
+from slangrad.check.names.places import accessor
 from slangrad.syntax import ast
 
 Supposed = dict[Any, Type]  # for generic parameters, which need have no derivatives, types that have
@@ -55,20 +56,17 @@ def report_stores(flow: Flow, declaration: Any, calls: list[tuple[DeclRef, Lost]
 def check_instances(flow: Flow, active: Sources, check: Check) -> None:
     """Look at the generic functions that are called with what has derivatives."""
     for function, inputs in flow.passing:
-        declaration = _called(function.declaration)
+        declaration = reading(function.declaration)
         supposed = _supposed(flow, function)
         if supposed and inputs & active and not declaration.span.source.is_library:
             flow.world.later.append(partial(_check_instance, flow.world, declaration, supposed, check))
 
 
-def _called(declaration: Any) -> Any:
-    return reading(declaration) if isinstance(declaration, (ast.Property, ast.Subscript)) else declaration
-
-
-def reading(declaration: Any) -> ast.Accessor:
+def reading(declaration: Any) -> Any:
     """What a property or subscript is read through. How it is set is asked where it is set."""
-    by_name: dict[str, ast.Accessor] = {each.name: each for each in declaration.accessors}
-    return by_name.get("get") or by_name.get("ref") or declaration.accessors[0]
+    if not isinstance(declaration, (ast.Property, ast.Subscript)):
+        return declaration
+    return accessor(declaration, "get", "ref") or declaration.accessors[0]
 
 
 def _supposed(flow: Flow, function: DeclRef) -> Supposed:

@@ -25,7 +25,7 @@ from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import Array, Matrix, Pointer, Scalar, StructType, Tuple, Type, Vector
 from slangrad.check.model.world import World
-from slangrad.check.names.places import referred, value_type
+from slangrad.check.names.places import accessor, referred, steps, value_type
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
 
@@ -70,18 +70,13 @@ def leads_to_memory(world: World, kind: Type | None) -> bool:
 
 def is_in_memory(world: World, place: Any) -> bool:
     """Whether a place outlasts the call of a function; what a `ref` parameter is given is not known."""
-    while True:
-        form = getattr(place, "ref", None)
-        if isinstance(place, ast.Paren):
-            place = place.inner
-        elif isinstance(form, (checked.Global, checked.Dereference)):
+    for _, form in steps(place):
+        if isinstance(form, (checked.Global, checked.Dereference)):
             return True
-        elif isinstance(form, _PARTS) and form.base is not None:
-            if leads_to_memory(world, value_type(form.base)) or _refers_to_memory(world, form):
-                return True
-            place = form.base
-        else:
-            return False
+        base = form.base if isinstance(form, _PARTS) else None
+        if base is not None and (leads_to_memory(world, value_type(base)) or _refers_to_memory(world, form)):
+            return True
+    return False
 
 
 def _refers_to_memory(world: World, form: Any) -> bool:
@@ -126,17 +121,14 @@ def _stores(world: World, form: Any, seen: set[Any]) -> bool:
     if isinstance(form, (checked.Store, checked.Update)):
         if not _is_number(world, value_type(form.place)):
             return False
-        setters = _setters(form.place)
-        return is_in_memory(world, form.place) or any(stores_numbers(world, each, seen) for each in setters)
+        setter = _setter(form.place)
+        return is_in_memory(world, form.place) or any(stores_numbers(world, each, seen) for each in setter)
     if not isinstance(form, checked.Call) or not isinstance(form.function, DeclRef):
         return False
-    if _is_primitive(world, form.function) and not any(_is_number(world, kind) for kind in _given(form)):
+    primitive = getattr(world.info(form.function.declaration), "intrinsic", None) is not None
+    if primitive and not any(_is_number(world, kind) for kind in _given(form)):
         return False
     return stores_numbers(world, form.function, seen)
-
-
-def _is_primitive(world: World, function: DeclRef) -> bool:
-    return getattr(world.info(function.declaration), "intrinsic", None) is not None
 
 
 def _given(form: checked.Call) -> list[Type]:
@@ -148,17 +140,13 @@ def _is_number(world: World, kind: Type | None) -> bool:
     return kind is not None and (kind.abstract or holds_numbers(world, kind))
 
 
-def _setters(place: Any) -> list[DeclRef]:
-    """The accessors through which a place is written."""
+def _setter(place: Any) -> list[DeclRef]:
+    """The accessor through which a place is written, if one is."""
     form = getattr(place, "ref", None)
     if not isinstance(form, (checked.Property, checked.Subscript)):
         return []
-    reference = form.reference
-    return [
-        DeclRef(each, reference.substitution)
-        for each in getattr(reference.declaration, "accessors", ())
-        if each.name == "set"
-    ]
+    found = accessor(form.reference.declaration, "set")
+    return [] if found is None else [DeclRef(found, form.reference.substitution)]
 
 
 def _is_standard(declaration: ast.Declaration) -> bool:

@@ -15,12 +15,13 @@ from collections.abc import Callable
 from typing import Any
 
 from slangrad.check.derivatives.given import derivatives
+from slangrad.check.generics.signatures import function_name
 from slangrad.check.interfaces.differentiable import differential, field_type, has_no_diff, tangent
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import StructType, Type
 from slangrad.check.model.world import World
-from slangrad.check.names.places import referred, value_type
+from slangrad.check.names.places import accessor, referred, steps, value_type
 from slangrad.syntax import ast
 
 
@@ -100,37 +101,29 @@ def _accessed(
     declaration = form.reference.declaration
     if isinstance(declaration, ast.Variable):
         return _field(world, info, form)  # type: ignore[arg-type]
-    setters = [each for each in declaration.accessors if each.name == "set"]
-    setters = setters or [each for each in declaration.accessors if each.name == "ref"]
-    if any(world.info(each).level != "none" for each in setters):
-        return _referred(world, form.reference, setters[0]) if setters[0].name == "ref" else None
+    setter = accessor(declaration, "set", "ref")
+    if setter is not None and world.info(setter).level != "none":
+        return _referred(world, form.reference, setter) if setter.name == "ref" else None
     whole = None if form.base is None else _of_type(world, value_type(form.base))
-    return f"the setter of '{_name(form.reference)}' is not differentiable" if whole is None else whole
+    name = function_name(form.reference.declaration)
+    return f"the setter of '{name}' is not differentiable" if whole is None else whole
 
 
 def is_required(place: Any) -> bool:
     """Whether a place is behind a property or subscript that an interface requires: what satisfies it is not known."""
-    while isinstance(place, ast.Expression):
-        form = place.ref
-        accessed = isinstance(form, (checked.Property, checked.Subscript))
-        if accessed and isinstance(form.reference.declaration.parent, ast.Interface):
-            return True
-        place = place.inner if isinstance(place, ast.Paren) else getattr(form, "base", None)
-    return False
+    accessed = (form for _, form in steps(place) if isinstance(form, (checked.Property, checked.Subscript)))
+    return any(isinstance(form.reference.declaration.parent, ast.Interface) for form in accessed)
 
 
-def _referred(world: World, reference: DeclRef, accessor: ast.Accessor) -> str | None:
+def _referred(world: World, reference: DeclRef, setter: ast.Accessor) -> str | None:
     """What the `ref` accessor returns may have no derivative; a custom derivative of it is one of reading."""
-    given = derivatives(world, DeclRef(accessor, reference.substitution))
+    given = derivatives(world, DeclRef(setter, reference.substitution))
     if given.forward is not None or given.backward is not None:
-        return f"the 'ref' of '{_name(reference)}' has a custom derivative, which says what reading does"
-    info = world.info(accessor)
+        name = function_name(reference.declaration)
+        return f"the 'ref' of '{name}' has a custom derivative, which says what reading does"
+    info = world.info(setter)
     reasons = (loses_derivative(world, info, each) for each in referred(world, reference.declaration))
     return next((each for each in reasons if each is not None), None)
-
-
-def _name(reference: DeclRef) -> str:
-    return "[]" if isinstance(reference.declaration, ast.Subscript) else str(reference.declaration.name)
 
 
 def _dereference(world: World, info: checked.FunctionInfo, form: checked.Dereference) -> str | None:

@@ -14,7 +14,7 @@ from typing import Any
 from slangrad.check.derivatives.flow import Flow, Node, Sources, reach
 from slangrad.check.model import checked
 from slangrad.check.model.types import Pointer
-from slangrad.check.names.places import value_type
+from slangrad.check.names.places import steps, value_type
 from slangrad.syntax import ast
 
 
@@ -32,18 +32,16 @@ class Behind:
     pointer: Node
 
 
-def pointer_of(place: Any) -> ast.Expression | None:
+def pointer_of(place: Any) -> Any:
     """The pointer that leads to a place, if one does."""
-    while isinstance(place, ast.Expression):
-        form = place.ref
+    for part, form in steps(place):
         if isinstance(form, checked.Dereference):
             return form.pointer
-        if place.conversion is not None and place.conversion.kind == "dereference":
-            return place
-        base = place.inner if isinstance(place, ast.Paren) else getattr(form, "base", None)
-        if isinstance(form, checked.Element) and isinstance(value_type(base), Pointer):
-            return base
-        place = base
+        conversion = getattr(part, "conversion", None)
+        if conversion is not None and conversion.kind == "dereference":
+            return part
+        if isinstance(form, checked.Element) and isinstance(value_type(form.base), Pointer):
+            return form.base
     return None
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from slangrad.base.source import Span
+from slangrad.check.generics.signatures import function_name
 from slangrad.check.interfaces.differentiable import (
     field_references,
     field_type,
@@ -67,8 +68,7 @@ def _level(world: World, declaration: Any) -> str:
 def _report_level(
     world: World, interface: InterfaceType, member: Any, offered: Any, needed: str, span: Span
 ) -> None:
-    name = "[]" if isinstance(member, ast.Subscript) else member.name
-    message = f"'{name}' must be differentiable, because '{interface}' requires it"
+    message = f"'{function_name(member)}' must be differentiable, because '{interface}' requires it"
     attribute = "[Differentiable]" if needed == "backward" else "[ForwardDifferentiable]"
     written = not member.span.source.name.startswith("std/")
     place = (offered.name_span if isinstance(offered, ast.Function) else offered.span) if written else span

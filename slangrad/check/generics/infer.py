@@ -33,6 +33,7 @@ from slangrad.check.model.types import (
     Tuple,
     Type,
     Vector,
+    element_of,
     is_pack,
 )
 from slangrad.check.model.values import ParameterValue, Polynomial, Value
@@ -82,7 +83,7 @@ class Solver:
         ):
             if isinstance(pattern, Vector) and isinstance(pattern.count, ParameterValue):
                 self.scalars.add(pattern.count.declaration)
-            return self.unify(pattern.element, _scalar_part(actual))
+            return self.unify(pattern.element, element_of(actual))
         return type(actual) is type(pattern) and rule(self, pattern, actual)
 
     def _bind_type(self, parameter: Any, actual: Type) -> bool:
@@ -132,13 +133,9 @@ class Solver:
         if isinstance(pattern, Type) or isinstance(actual, Type):
             return isinstance(pattern, Type) and isinstance(actual, Type) and self.unify(pattern, actual)
         if isinstance(pattern, tuple) or isinstance(actual, tuple):
-            return self._unify_packs(pattern, actual)
+            packs = isinstance(pattern, tuple) and isinstance(actual, tuple)
+            return packs and self.unify_entries(pattern, actual)
         return self.unify_value(pattern, actual)
-
-    def _unify_packs(self, pattern: Any, actual: Any) -> bool:
-        return (
-            isinstance(pattern, tuple) and isinstance(actual, tuple) and self.unify_entries(pattern, actual)
-        )
 
     # --- Packs ---
 
@@ -203,10 +200,6 @@ class Solver:
         return fits
 
 
-def _scalar_part(kind: Type) -> Type:
-    return kind.element if isinstance(kind, (Vector, Matrix)) else kind
-
-
 def _unify_nominal(solver: Solver, pattern: Nominal, actual: Nominal) -> bool:
     if pattern.declaration is not actual.declaration:
         return False
@@ -221,26 +214,24 @@ def _unify_array(solver: Solver, pattern: Array, actual: Array) -> bool:
     return actual.count is not None and solver.unify_value(pattern.count, actual.count)
 
 
-def _unify_matrix(solver: Solver, pattern: Matrix, actual: Matrix) -> bool:
-    return (
-        solver.unify(pattern.element, actual.element)
-        and solver.unify_value(pattern.rows, actual.rows)
-        and solver.unify_value(pattern.columns, actual.columns)
-    )
+Rule = Callable[[Solver, Any, Any], bool]
 
 
-def _unify_tuple(solver: Solver, pattern: Tuple, actual: Tuple) -> bool:
-    return solver.unify_entries(pattern.elements, actual.elements)
+def _parts(*names: str) -> Rule:
+    """Types that are equal when their parts are."""
+
+    def rule(solver: Solver, pattern: Any, actual: Any) -> bool:
+        return all(solver.unify_argument(getattr(pattern, each), getattr(actual, each)) for each in names)
+
+    return rule
 
 
-_RULES: dict[type[Type], Callable[[Solver, Any, Any], bool]] = {
-    Vector: lambda solver, pattern, actual: (
-        solver.unify(pattern.element, actual.element) and solver.unify_value(pattern.count, actual.count)
-    ),
-    Matrix: _unify_matrix,
+_RULES: dict[type[Type], Rule] = {
+    Vector: _parts("element", "count"),
+    Matrix: _parts("element", "rows", "columns"),
     Array: _unify_array,
-    Pointer: lambda solver, pattern, actual: solver.unify(pattern.element, actual.element),
-    Tuple: _unify_tuple,
+    Pointer: _parts("element"),
+    Tuple: _parts("elements"),
     **dict.fromkeys(Nominal.__subclasses__(), _unify_nominal),
 }
 

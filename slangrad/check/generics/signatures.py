@@ -69,6 +69,13 @@ def signature_text(world: World, reference: DeclRef) -> str:
     )
 
 
+def function_name(declaration: Any) -> str:
+    """What a call names."""
+    if isinstance(declaration, ast.Constructor) and declaration.parent is not None:
+        return str(declaration.parent.name)
+    return "[]" if isinstance(declaration, ast.Subscript) else str(declaration.name)
+
+
 def _generics(declaration: Any) -> str:
     names = [each.name for each in declaration.generics if not each.name.startswith("$")]
     return f"<{', '.join(names)}>" if names else ""

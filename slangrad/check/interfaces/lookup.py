@@ -10,7 +10,7 @@ default body.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from slangrad.base.records import record
@@ -161,6 +161,17 @@ def all_members(declaration: Any) -> Iterator[ast.Declaration]:
             yield from member.members
         else:
             yield member
+
+
+_AROUND: tuple[type[Any], ...] = (ast.Struct, ast.Namespace, ast.Extension)
+
+
+def nested(members: Iterable[Any], into: tuple[type[Any], ...] = _AROUND) -> Iterator[Any]:
+    """Declarations, each before those in it."""
+    for member in members:
+        yield member
+        if isinstance(member, into):
+            yield from nested(member.members, into)
 
 
 def member_names(world: World, kind: Type) -> set[str]:

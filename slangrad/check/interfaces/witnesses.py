@@ -125,15 +125,12 @@ def members_for(world: World, kind: Type, interface: InterfaceType, name: str) -
         if not isinstance(home, ast.Extension):
             return True
         return not any(
-            each.declaration is interface.declaration and _is(world, member, each, interface)
+            each.declaration is interface.declaration
+            and substitute(world, each, member.substitution) is interface
             for each in interface_bases(world, home)
         )
 
     return sorted(found, key=is_elsewhere)
-
-
-def _is(world: World, member: Member, base: InterfaceType, interface: InterfaceType) -> bool:
-    return substitute(world, base, member.substitution) is interface
 
 
 def is_type_declaration(declaration: Any) -> bool:

@@ -310,6 +310,10 @@ class FunctionInfo:
     captures: list[ast.Variable | ast.Parameter] = field(default_factory=list)
     body_checked: bool = False
 
+    @property
+    def is_differentiable(self) -> bool:
+        return self.level != "none" or self.treat_as_differentiable
+
     def __str__(self) -> str:
         return str(self.result)
 

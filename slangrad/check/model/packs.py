@@ -35,15 +35,18 @@ from slangrad.syntax import ast
 def element_parameter(pack: Any) -> Any:
     """The generic parameter that `each T` is, for the parameter T."""
     if pack.pack_element is None:
-        name = f"each {pack.name}"
-        made: Any
-        if isinstance(pack, ast.TypeParameter):
-            made = ast.TypeParameter(pack.span, name, pack.name_span, [], None, False)
-        else:
-            made = ast.ValueParameter(pack.span, name, pack.name_span, pack.value_type, None, False)
-        made.parent = pack.parent
-        pack.pack_element = made
+        pack.pack_element = _parameter_like(pack, f"each {pack.name}", False)
     return pack.pack_element
+
+
+def _parameter_like(pack: Any, name: str, is_pack: bool) -> Any:
+    made: Any
+    if isinstance(pack, ast.TypeParameter):
+        made = ast.TypeParameter(pack.span, name, pack.name_span, [], None, is_pack)
+    else:
+        made = ast.ValueParameter(pack.span, name, pack.name_span, pack.value_type, None, is_pack)
+    made.parent = pack.parent
+    return made
 
 
 def pack_of_element(declaration: Any) -> Any:
@@ -66,14 +69,8 @@ SINGLE = ("__first", "__last")  # the parts of a pack that are no packs
 def part_parameter(pack: Any, query: str) -> Any:
     """The generic parameter that `__trimFirst(T)` is, for the parameter T."""
     if query not in pack.parts:
-        name, single = f"{query}({pack.name})", query in SINGLE
-        made: Any
-        if isinstance(pack, ast.TypeParameter):
-            made = ast.TypeParameter(pack.span, name, pack.name_span, [], None, not single)
-        else:
-            made = ast.ValueParameter(pack.span, name, pack.name_span, pack.value_type, None, not single)
-        made.parent, made.part_of = pack.parent, (pack, query)
-        pack.parts[query] = made
+        made = pack.parts[query] = _parameter_like(pack, f"{query}({pack.name})", query not in SINGLE)
+        made.part_of = pack, query
     return pack.parts[query]
 
 

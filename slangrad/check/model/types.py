@@ -103,7 +103,7 @@ class Vector(Type):
 
     def __str__(self) -> str:
         if isinstance(self.element, Scalar) and isinstance(self.count, int):
-            return f"{short_name(self.element)}{self.count}"
+            return f"{self.element}{self.count}"
         return f"vector<{self.element}, {self.count}>"
 
 
@@ -117,7 +117,7 @@ class Matrix(Type):
 
     def __str__(self) -> str:
         if isinstance(self.element, Scalar) and isinstance(self.rows, int) and isinstance(self.columns, int):
-            return f"{short_name(self.element)}{self.rows}x{self.columns}"
+            return f"{self.element}{self.rows}x{self.columns}"
         return f"matrix<{self.element}, {self.rows}, {self.columns}>"
 
 
@@ -472,11 +472,6 @@ def weight_of(part: object) -> int:
 # --- Names --------------------------------------------------------------------------------------------
 
 SCALAR_NAMES = {each.name: each for each in SCALARS}
-
-
-def short_name(scalar: Scalar) -> str:
-    """The name that takes a vector size behind it: `uint8_t4`."""
-    return scalar.name
 
 
 def nominal_name(declaration: ast.Declaration, arguments: tuple[Any, ...]) -> str:

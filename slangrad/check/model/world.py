@@ -2,14 +2,13 @@
 
 In: nothing.   Out: `World`, the first argument of every question about a program.
 
-The abstract methods are the questions that lower files ask of higher ones; `modules.Program` names the functions
-that answer them, so files import each other in one direction only. Everything is answered on demand and kept: the
+Lower files ask questions of higher ones through it; `modules.Program` names the functions that answer them, so files
+import each other in one direction only. Everything is answered on demand and kept: the
 header of a declaration when it is first looked at, the body of a library function when it is first needed.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -53,7 +52,7 @@ class View:
             known.clear()
 
 
-class World(ABC):
+class World:
     """Shared state and the questions that cross files."""
 
     def __init__(self, options: Options, traits: Traits) -> None:
@@ -165,84 +164,43 @@ class World(ABC):
             self.assumptions.pop()
 
     # --- Questions ---
-    # About declarations and types.
+    # `modules.Program` names the functions that answer them. A scope is one of scopes.py.
 
-    @abstractmethod
-    def info(self, declaration: Any) -> Any:
-        """The info of a variable, parameter, function, accessor or case; see checked.py."""
+    # The info of a variable, parameter, function, accessor or case; see checked.py.
+    info: Callable[[Any], Any]
+    # The tangent type, or None when the type carries no derivative.
+    differential: Callable[[Type], DifferentialInfo | None]
+    # `sizeof`, `alignof`, `countof` of a type.
+    size_of: Callable[[str, Type], Value]
+    # How a value of one type becomes another, by a constructor, too; None when it cannot. Last: only implicitly.
+    conversion: Callable[[Type, Type, bool], Any]
+    # `base.Name`: what the type chose, or an AssociatedType while `base` is not known.
+    associated: Callable[[Type, InterfaceType, ast.AssociatedType], Type]
+    # `base.kCount`: the value of a constant that an interface requires.
+    required: Callable[[Type, InterfaceType, ast.Variable], Value]
 
-    @abstractmethod
-    def differential(self, kind: Type) -> DifferentialInfo | None:
-        """The tangent type, or None when the type carries no derivative."""
+    # The scope for names inside a declaration.
+    scope_of: Callable[[ast.Declaration], Any]
+    # `using a.b;`: the names of a namespace are visible in the scope.
+    use: Callable[[Any, ast.Using], None]
+    # The type that an expression names; ERROR after reporting that it names none.
+    resolve_type: Callable[[Any, ast.Expression], Type]
+    # A type or a value in angle brackets; None after an error.
+    generic_argument: Callable[[Any, ast.Expression], Any]
+    # The integer that an expression is known to be; None after reporting that it is not.
+    constant: Callable[[Any, ast.Expression], Value | None]
 
-    @abstractmethod
-    def size_of(self, query: str, kind: Type) -> Value:
-        """`sizeof`, `alignof`, `countof` of a type."""
-
-    @abstractmethod
-    def conversion(self, source: Type, target: Type, implicit: bool) -> Any:
-        """How a value of one type becomes another, by a constructor, too; None when it cannot."""
-
-    @abstractmethod
-    def associated(self, base: Type, interface: InterfaceType, declaration: ast.AssociatedType) -> Type:
-        """`base.Name`: what the type chose, or an AssociatedType while `base` is not known."""
-
-    @abstractmethod
-    def required(self, base: Type, interface: InterfaceType, declaration: ast.Variable) -> Value:
-        """`base.kCount`: the value of a constant that an interface requires."""
-
-    # About names and types in the text.
-
-    @abstractmethod
-    def scope_of(self, declaration: ast.Declaration) -> Any:
-        """The scope for names inside a declaration."""
-
-    @abstractmethod
-    def use(self, scope: Any, node: ast.Using) -> None:
-        """`using a.b;`: the names of a namespace are visible in the scope."""
-
-    @abstractmethod
-    def resolve_type(self, scope: Any, node: ast.Expression) -> Type:
-        """The type that an expression names; ERROR after reporting that it names none."""
-
-    @abstractmethod
-    def generic_argument(self, scope: Any, node: ast.Expression) -> Any:
-        """A type or a value in angle brackets; None after an error."""
-
-    @abstractmethod
-    def constant(self, scope: Any, node: ast.Expression) -> Value | None:
-        """The integer that an expression is known to be; None after reporting that it is not."""
-
-    # About expressions and declarations that are not checked yet.
-
-    @abstractmethod
-    def check_value(self, scope: Any, node: ast.Expression) -> Type:
-        """The type of an expression that must be a value; its slots are filled."""
-
-    @abstractmethod
-    def check_argument(self, scope: Any, node: ast.Expression) -> None:
-        """The same where initializer lists may stand, which have no type yet."""
-
-    @abstractmethod
-    def check_index(self, scope: Any, node: ast.Index) -> Type:
-        """The type of `base[i]` whose base is already checked."""
-
-    @abstractmethod
-    def check_declaration(self, declaration: ast.Declaration) -> None:
-        """Check a local declaration throughout."""
-
-    @abstractmethod
-    def check_made(self, declaration: Any) -> None:
-        """Check the body of a made-up function."""
-
-    @abstractmethod
-    def plan_list(self, scope: Any, node: ast.InitializerList, target: Type) -> Any:
-        """How an initializer list becomes a type, or None."""
-
-    @abstractmethod
-    def explain_list(self, scope: Any, node: ast.InitializerList, target: Type) -> None:
-        """Report why it cannot."""
-
-    @abstractmethod
-    def plan_constructor(self, scope: Any, node: ast.Expression, target: Type) -> Any:
-        """An implicit conversion by a constructor, or None."""
+    # The type of an expression that must be a value; its slots are filled.
+    check_value: Callable[[Any, ast.Expression], Type]
+    # The same where initializer lists may stand, which have no type yet.
+    check_argument: Callable[[Any, ast.Expression], None]
+    # The type of `base[i]` whose base is already checked.
+    check_index: Callable[[Any, ast.Index], Type]
+    # Check a local declaration throughout; the body of a made-up function.
+    check_declaration: Callable[[ast.Declaration], None]
+    check_made: Callable[[Any], None]
+    # How an initializer list becomes a type, or None; report why it cannot.
+    plan_list: Callable[[Any, ast.InitializerList, Type], Any]
+    explain_list: Callable[[Any, ast.InitializerList, Type], None]
+    # An implicit conversion by a constructor, or None.
+    plan_constructor: Callable[[Any, ast.Expression, Type], Any]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slangrad.check.interfaces.lookup import BASE, interface_bases
+from slangrad.check.interfaces.lookup import BASE, interface_bases, nested
 from slangrad.check.model import checked
 from slangrad.check.model.types import StructType
 from slangrad.check.model.world import World
@@ -22,11 +22,9 @@ from slangrad.syntax.copies import duplicate
 
 def add_bases(world: World, members: Iterable[ast.Declaration]) -> None:
     """Give their field to all structs among declarations, and in them, that inherit from a struct."""
-    for member in members:
+    for member in nested(members):
         if isinstance(member, ast.Struct) and member.bases and not _has_base(member):
             _add_base(world, member)
-        if isinstance(member, (ast.Struct, ast.Namespace, ast.Extension)):
-            add_bases(world, member.members)
 
 
 def _has_base(owner: ast.Struct) -> bool:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.source import SourceFile
+from slangrad.check.interfaces.lookup import nested
 from slangrad.check.model.types import BOOL, Scalar
 from slangrad.check.model.world import World
 from slangrad.syntax import ast
@@ -41,11 +42,9 @@ class Word:
 
 def pack_fields(world: World, members: Iterable[ast.Declaration]) -> None:
     """Replace the bit fields of all structs among declarations, and in them."""
-    for member in members:
+    for member in nested(members):
         if isinstance(member, ast.Struct) and any(_bits_of(each) is not None for each in member.members):
             _pack(world, member)
-        if isinstance(member, (ast.Struct, ast.Namespace, ast.Extension)):
-            pack_fields(world, member.members)
 
 
 def is_word(declaration: ast.Declaration) -> bool:

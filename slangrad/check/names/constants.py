@@ -9,7 +9,7 @@ sizes of types, laid out as in C.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from slangrad.check.interfaces.differentiable import field_references, field_type
@@ -28,7 +28,9 @@ from slangrad.check.model.types import (
     Tuple,
     Type,
     Vector,
+    array,
     is_pack,
+    vector,
 )
 from slangrad.check.model.values import Value, operate, type_query
 from slangrad.check.model.world import World
@@ -210,34 +212,40 @@ def _count(kind: Type) -> Value:
     return 1 if not kind.abstract else type_query("countof", kind)
 
 
-def layout(world: World, kind: Type) -> tuple[int, int]:
-    """Size and alignment of a concrete type."""
+def layout(world: World, kind: Type, rules: str = "") -> tuple[int, int]:
+    """Size and alignment of a concrete type as in C, or by other rules, then without what is left free behind it."""
+    rules = "" if isinstance(kind, Tuple) else rules
+    is_std, least = rules.startswith("std"), 16 if rules == "std140" else 1
     if isinstance(kind, Scalar):
-        size = max(1, kind.bits // 8)
+        size = 4 if rules and kind is BOOL else max(1, kind.bits // 8)
         return size, size
     if isinstance(kind, Pointer):
         return 8, 8
     if isinstance(kind, EnumType):
-        return layout(world, tag_type(world, kind))
-    if isinstance(kind, (Vector, Matrix, Array)):
-        return _repeated(world, kind)
+        return layout(world, tag_type(world, kind), rules)
+    if isinstance(kind, Matrix):
+        return layout(world, array(vector(kind.element, kind.columns), kind.rows), rules)
+    if isinstance(kind, (Vector, Array)):
+        size, alignment = layout(world, kind.element, rules)
+        count = kind.count if isinstance(kind.count, int) else 0
+        if isinstance(kind, Vector):
+            return size * count, size * (1, 2, 4, 4)[count - 1] if is_std else alignment
+        alignment = max(alignment, least)
+        return ((count - 1) * _aligned(size, alignment) + size if count else 0), alignment
     if isinstance(kind, StructType):
-        return _record(world, [field_type(world, each) for each in field_references(kind)])
-    return _record(world, list(kind.elements)) if isinstance(kind, Tuple) else (0, 1)
+        return _record(world, [field_type(world, each) for each in field_references(kind)], rules, least)
+    return _record(world, kind.elements, rules, least) if isinstance(kind, Tuple) else (0, 1)
 
 
-def _repeated(world: World, kind: Vector | Matrix | Array) -> tuple[int, int]:
-    size, alignment = layout(world, kind.element)
-    count = (kind.rows, kind.columns) if isinstance(kind, Matrix) else (kind.count,)
-    for each in count:
-        size *= each if isinstance(each, int) else 0
-    return size, alignment
-
-
-def _record(world: World, kinds: list[Type]) -> tuple[int, int]:
-    size, widest = 0, 1
+def _record(world: World, kinds: Iterable[Type], rules: str, least: int) -> tuple[int, int]:
+    end, widest = 0, least
     for kind in kinds:
-        own, alignment = layout(world, kind)
-        size = -(-size // alignment) * alignment + own
-        widest = max(widest, alignment)
-    return -(-size // widest) * widest, widest
+        size, alignment = layout(world, kind, rules)
+        if rules.startswith("std") and isinstance(kind, (StructType, Array, Matrix)):
+            size = _aligned(size, alignment)
+        end, widest = _aligned(end, alignment) + size, max(widest, alignment)
+    return end if rules else _aligned(end, widest), widest
+
+
+def _aligned(size: int, alignment: int) -> int:
+    return -(-size // alignment) * alignment

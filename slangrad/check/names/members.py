@@ -39,6 +39,7 @@ from slangrad.check.model.types import (
     Type,
     Vector,
     as_written,
+    element_of,
     expanded_type,
     is_pack,
     nominal,
@@ -287,12 +288,6 @@ def _associated(scope: Scope, node: ast.Expression, member: Member, base: Base |
     return TypeMeaning(associated(scope.world, this, nominal(interface, arguments), member.declaration))
 
 
-def _type_parameter(
-    scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span
-) -> Meaning:
-    return TypeMeaning(parameter_type(member.declaration))
-
-
 def _value_parameter(
     scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span
 ) -> Meaning:
@@ -314,7 +309,7 @@ _DECLARED: dict[type[ast.Declaration], DeclaredRule] = {
     ast.Interface: _nominal,
     ast.TypeAlias: _nominal,
     ast.AssociatedType: _associated,
-    ast.TypeParameter: _type_parameter,
+    ast.TypeParameter: lambda scope, node, member, *about: TypeMeaning(parameter_type(member.declaration)),
     ast.ValueParameter: _value_parameter,
 }
 
@@ -354,20 +349,15 @@ _MATRIX_PARTS = re.compile(r"(?:_m[0-3][0-3]){1,4}|(?:_[1-4][1-4]){1,4}")
 BuiltinForm = tuple[Type, checked.Form]
 
 
-def _vector_member(name: str, kind: Vector, base: Base) -> BuiltinForm | None:
-    size = kind.count if isinstance(kind.count, int) else 4
-    components = swizzle_components(name, size)
-    if components is None:
-        return None
-    result = kind.element if len(components) == 1 else vector(kind.element, len(components))
-    return result, checked.Swizzle(base, components)
+def _vector_member(name: str, kind: Vector | Scalar, base: Base) -> BuiltinForm | None:
+    count = kind.count if isinstance(kind, Vector) else 1
+    components = swizzle_components(name, count if isinstance(count, int) else 4)
+    return None if components is None else _swizzle(element_of(kind), components, base)
 
 
-def _scalar_member(name: str, kind: Scalar, base: Base) -> BuiltinForm | None:
-    components = swizzle_components(name, 1)
-    if components is None:
-        return None
-    return kind if len(components) == 1 else vector(kind, len(components)), checked.Swizzle(base, components)
+def _swizzle(element: Type, components: tuple[tuple[int, ...], ...], base: Base) -> BuiltinForm:
+    kind = element if len(components) == 1 else vector(element, len(components))
+    return kind, checked.Swizzle(base, components)
 
 
 def swizzle_components(name: str, size: int) -> tuple[tuple[int, ...], ...] | None:
@@ -389,8 +379,7 @@ def _matrix_member(name: str, kind: Matrix, base: Base) -> BuiltinForm | None:
     for extent, axis in ((kind.rows, 0), (kind.columns, 1)):
         if isinstance(extent, int) and any(each[axis] >= extent for each in components):
             return None
-    result = kind.element if len(components) == 1 else vector(kind.element, len(components))
-    return result, checked.Swizzle(base, components)
+    return _swizzle(kind.element, components, base)
 
 
 def _tuple_member(name: str, kind: Tuple, base: Base) -> BuiltinForm | None:
@@ -408,7 +397,7 @@ def _tuple_member(name: str, kind: Tuple, base: Base) -> BuiltinForm | None:
 
 _BUILTIN_MEMBERS: dict[type[Type], Callable[[str, Any, Base], BuiltinForm | None]] = {
     Vector: _vector_member,
-    Scalar: _scalar_member,
+    Scalar: _vector_member,
     Matrix: _matrix_member,
     Tuple: _tuple_member,
 }

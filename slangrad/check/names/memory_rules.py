@@ -10,31 +10,22 @@ from __future__ import annotations
 from typing import Any
 
 from slangrad.check.generics.substitution import keeps_rules
-from slangrad.check.interfaces.differentiable import field_references, field_type
-from slangrad.check.interfaces.lookup import tag_type
 from slangrad.check.model import checked
 from slangrad.check.model.types import (
-    BOOL,
     ERROR,
     LAYOUTS,
     LIKE_C,
     ORDERS,
-    Array,
-    EnumType,
-    Matrix,
     Nominal,
     ParameterType,
     Pointer,
     Stored,
     StructType,
     Type,
-    Vector,
-    array,
     join_rules,
     rules_of,
     stored,
     unstored,
-    vector,
 )
 from slangrad.check.model.world import World
 from slangrad.check.names.constants import layout
@@ -125,36 +116,8 @@ def size_by_rules(world: World, node: ast.SizeOf, kind: Type, rules: str) -> int
         message = f"{node.query} of '{kind}', which is not known here, by a layout is not supported"
         world.error("E9004", message, node.span, "ask for known types")
         return 0
-    size, alignment = _laid(world, kind, rules)
+    size, alignment = layout(world, kind, rules)
     return alignment if node.query == "alignof" else size
-
-
-def _laid(world: World, kind: Type, rules: str) -> tuple[int, int]:
-    is_std, least = rules != "scalar", 16 if rules == "std140" else 1
-    if kind is BOOL:
-        return 4, 4
-    if isinstance(kind, EnumType):
-        return _laid(world, tag_type(world, kind), rules)
-    if isinstance(kind, Vector) and isinstance(kind.count, int):
-        size, _ = _laid(world, kind.element, rules)
-        return size * kind.count, size * (1, 2, 4, 4)[kind.count - 1] if is_std else size
-    if isinstance(kind, Matrix):
-        return _laid(world, array(vector(kind.element, kind.columns), kind.rows), rules)
-    if isinstance(kind, Array) and isinstance(kind.count, int):
-        size, alignment = _laid(world, kind.element, rules)
-        alignment = max(alignment, least)
-        whole = (kind.count - 1) * (-(-size // alignment) * alignment) + size
-        return whole if kind.count else 0, alignment
-    if not isinstance(kind, StructType):
-        return layout(world, kind)
-    end, widest = 0, least
-    for each in field_references(kind):
-        inner = field_type(world, each)
-        size, alignment = _laid(world, inner, rules)
-        if is_std and isinstance(inner, (StructType, Array, Matrix)):
-            size = -(-size // alignment) * alignment
-        end, widest = -(-end // alignment) * alignment + size, max(widest, alignment)
-    return end, widest
 
 
 # --- Places ---------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ lasts: a part of `this`, but not of a variable of its own (`Body.refers`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from slangrad.base.source import Span
@@ -26,6 +26,20 @@ def value_type(node: Any) -> Type:
     conversion = getattr(node, "conversion", None)
     kind: Type = node.type if conversion is None else conversion.target
     return kind
+
+
+def steps(place: Any) -> Iterator[tuple[Any, Any]]:
+    """A place, what it is a part of, and so on to a variable or a pointer; with their forms."""
+    while place is not None:
+        form = getattr(place, "ref", place)
+        yield place, form
+        place = place.inner if isinstance(place, ast.Paren) else getattr(form, "base", None)
+
+
+def accessor(declaration: Any, *names: str) -> ast.Accessor | None:
+    """The first accessor that a property or subscript has of these names."""
+    found = {each.name: each for each in getattr(declaration, "accessors", ())}
+    return next((found[name] for name in names if name in found), None)
 
 
 def not_a_place(scope: Scope, node: Any) -> str | None:
@@ -48,11 +62,8 @@ def _this(scope: Scope) -> str | None:
     body = scope.body
     if body is None or isinstance(body.declaration, ast.Constructor) or body.info.mutating:
         return None
-    if (
-        body.refers
-        and not body.declaration.is_marked("nonmutating")
-        and not body.declaration.parent.is_marked("nonmutating")
-    ):
+    own = body.declaration
+    if body.refers and not own.is_marked("nonmutating") and not own.parent.is_marked("nonmutating"):
         return None
     if isinstance(body.declaration, ast.Function) and not body.declaration.name:
         return "'this' is captured by a lambda, which sees a copy"
@@ -123,9 +134,8 @@ def require_readable(
     scope: Scope, declaration: ast.Subscript | ast.Property, base: Any, span: Span | None
 ) -> None:
     """Report where reading changes an object that cannot change."""
-    readers = [each for each in declaration.accessors if each.name == "get"]
-    readers = readers or [each for each in declaration.accessors if each.name == "ref"]
-    if not readers or not scope.world.info(readers[0]).mutating:
+    reader = accessor(declaration, "get", "ref")
+    if reader is None or not scope.world.info(reader).mutating:
         return
     reason = not_a_place(scope, base)
     if reason is not None:

@@ -88,6 +88,12 @@ def refer(scope: Scope, node: ast.Expression) -> Meaning:
     return meaning
 
 
+def refer_whole(scope: Scope, node: ast.Expression) -> Meaning:
+    """The same for what is going to lie in memory, with the default arguments of a generic type."""
+    meaning = refer_stored(scope, node)
+    return apply_arguments(scope, node, meaning, []) if isinstance(meaning, GenericMeaning) else meaning
+
+
 def refer_stored(scope: Scope, node: ast.Expression) -> Meaning:
     """The same for what is going to lie in memory: a type may have rules for that."""
     rule = RULES.get(type(node))
@@ -100,7 +106,7 @@ def refer_stored(scope: Scope, node: ast.Expression) -> Meaning:
 
 
 def _name(scope: Scope, node: ast.Name) -> Meaning:
-    start = _root(scope) if node.from_root else scope
+    start = next(each for each in levels(scope) if isinstance(each, ModuleScope)) if node.from_root else scope
     candidates: list[Candidate] = []
     for distance, level in enumerate(levels(start)):
         found = _meant(level, node, level.local(node.name))
@@ -126,12 +132,8 @@ def _is_of_program(declaration: Any) -> bool:
     return not source.is_library and not source.is_page
 
 
-def _root(scope: Scope) -> Scope:
-    return next(each for each in levels(scope) if isinstance(each, ModuleScope))
-
-
 def _candidates(scope: Scope, node: ast.Name, found: list[Found], distance: int) -> list[Candidate]:
-    this = this_value(scope, node.span) if any(_is_method(each) for each in found) else None
+    this = this_value(scope, node.span) if any(_has_object(each) for each in found) else None
     return [
         Candidate(
             each.declaration,
@@ -143,28 +145,21 @@ def _candidates(scope: Scope, node: ast.Name, found: list[Found], distance: int)
     ]
 
 
-def _is_method(found: Found) -> bool:
-    return found.is_member and not found.declaration.has("static")
-
-
 def _found(scope: Scope, node: ast.Name, found: list[Found]) -> Meaning:
     spaces = [each.declaration for each in found if isinstance(each.declaration, ast.Namespace)]
     if spaces:
         return NamespaceMeaning(spaces)
-    first = found[-1] if _is_local(found[0].declaration) else found[0]
-    base = this_value(scope, node.span) if first.is_member and _needs_object(first.declaration) else None
+    first = found[-1 if isinstance(found[0].declaration, (ast.Variable, ast.Parameter)) else 0]
+    of_object = isinstance(first.declaration, (ast.Variable, ast.Property)) and _has_object(first)
+    base = this_value(scope, node.span) if of_object else None
     member = Member(first.declaration, first.substitution, "own", first.path)
     if first.is_member:
         return member_meaning(scope, node, node.span, [member], base)
     return declared_meaning(scope, node, member, base, node.span)
 
 
-def _needs_object(declaration: Any) -> bool:
-    return isinstance(declaration, (ast.Variable, ast.Property)) and not declaration.has("static")
-
-
-def _is_local(declaration: Any) -> bool:
-    return isinstance(declaration, (ast.Variable, ast.Parameter))
+def _has_object(found: Found) -> bool:
+    return found.is_member and not found.declaration.has("static")
 
 
 def _otherwise(scope: Scope, node: ast.Name) -> Meaning:
@@ -256,23 +251,14 @@ def _namespace_member(scope: Scope, node: ast.Member, base: NamespaceMeaning) ->
     functions = [each for each in found if isinstance(each.declaration, CALLABLE)]
     if functions:
         return OverloadMeaning(node.name, [Candidate(each.declaration, {}) for each in functions])
-    if found:
-        return (
-            _found(scope, ast.Name(node.name_span, node.name), found)
-            if _is_space(found)
-            else _declared(scope, node, found[0])
+    if found and isinstance(found[0].declaration, ast.Namespace):
+        return NamespaceMeaning(
+            [each.declaration for each in found if isinstance(each.declaration, ast.Namespace)]
         )
+    if found:
+        return declared_meaning(scope, node, Member(found[0].declaration, {}, "own"), None, node.name_span)
     where = base.declarations[0].name
     return refuse(scope, node, "E0304", f"namespace '{where}' has no member '{node.name}'", node.name_span)
-
-
-def _is_space(found: list[Found]) -> bool:
-    return isinstance(found[0].declaration, ast.Namespace)
-
-
-def _declared(scope: Scope, node: ast.Member, found: Found) -> Meaning:
-    member = Member(found.declaration, found.substitution, "own")
-    return declared_meaning(scope, node, member, None, node.name_span)
 
 
 def type_member(scope: Scope, node: ast.Member, kind: Type, told_by: checked.Base | None = None) -> Meaning:
@@ -306,9 +292,7 @@ def resolve_stored(scope: Scope, node: ast.Expression) -> Type:
     """The same with the rules for memory that are said there."""
     if isinstance(node.ref, checked.TypeName):
         return node.ref.named
-    meaning = refer_stored(scope, node)
-    if isinstance(meaning, GenericMeaning):
-        meaning = apply_arguments(scope, node, meaning, [])
+    meaning = refer_whole(scope, node)
     if isinstance(meaning, TypeMeaning):
         return mark_type(node, meaning.type)
     if not isinstance(meaning, ErrorMeaning):
@@ -357,9 +341,7 @@ def _generic_functions(scope: Scope, node: ast.GenericApplication, base: Overloa
 
 def generic_argument(scope: Scope, node: ast.Expression) -> Any:
     """A type or a value in angle brackets, a tuple for several; None after an error."""
-    meaning = _value_written_as_type(scope, node) or refer_stored(scope, node)
-    if isinstance(meaning, GenericMeaning):
-        meaning = apply_arguments(scope, node, meaning, [])
+    meaning = _value_written_as_type(scope, node) or refer_whole(scope, node)
     if isinstance(meaning, TypeMeaning):
         return mark_type(node, meaning.type)
     if isinstance(meaning, PackMeaning):
@@ -408,9 +390,7 @@ def _paren(scope: Scope, node: ast.Paren) -> Meaning:
 
 def _index(scope: Scope, node: ast.Index) -> Meaning:
     """`T[4]` where a value could stand; an index of a value otherwise."""
-    base = refer_stored(scope, node.base)
-    if isinstance(base, GenericMeaning):
-        base = apply_arguments(scope, node.base, base, [])
+    base = refer_whole(scope, node.base)
     if not isinstance(base, TypeMeaning):
         return _value_index(scope, node, base)
     mark_type(node.base, base.type)
@@ -525,10 +505,6 @@ def _unsigned(scope: Scope, node: ast.ModifiedType) -> Meaning:
     return FAILED
 
 
-def _missing(scope: Scope, node: ast.Missing) -> Meaning:
-    return fail(node)
-
-
 RULES: dict[type[ast.Expression], Rule] = {
     ast.Name: _name,
     ast.Member: _member,
@@ -543,5 +519,5 @@ RULES: dict[type[ast.Expression], Rule] = {
     ast.Tuple: _tuple_type,
     ast.FunctionType: _function_type,
     ast.ModifiedType: _modified_type,
-    ast.Missing: _missing,
+    ast.Missing: lambda scope, node: fail(node),
 }

@@ -15,6 +15,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from slangrad.base.module_file import SUFFIX
@@ -58,41 +59,33 @@ class Reach:
             self._of_others.setdefault(path, tuple(dict.fromkeys(folders)))
 
 
+@dataclass(slots=True)
 class Search:
     """One name that is looked for, in one list of folders after the other. `near`: folders of the asker's own files.
     `modules_here`: modules in the current folder can be seen by all."""
 
-    def __init__(
-        self,
-        reach: Reach,
-        name: str,
-        asker: Path | None,
-        near: Sequence[Path],
-        roots: Roots | None,
-        modules_here: bool,
-    ) -> None:
-        self._reach = reach
-        self._name = name
-        self._asker = asker
-        self._near = near
-        self._roots = roots
-        self._modules_here = modules_here
-        self._problem: OSError | None = None
+    reach: Reach
+    name: str
+    asker: Path | None
+    near: Sequence[Path]
+    roots: Roots | None
+    modules_here: bool
+    problem: OSError | None = field(default=None, init=False)
 
     def first(self, folders: Iterable[Path], spellings: Sequence[str]) -> Path | None:
         """OSError where it is a FIFO, a socket or a device, or cannot be looked at."""
         for folder in folders:
             found = next((each for each in spellings if self._is_file(folder / each)), None)
             if found is not None:
-                if self._roots is not None or folder not in self._near:
-                    self._reach.enter(folder / found, self._roots)
+                if self.roots is not None or folder not in self.near:
+                    self.reach.enter(folder / found, self.roots)
                 return folder / found
         return None
 
     def give_up(self) -> None:
         """OSError where something was there that could not be taken."""
-        if self._problem is not None:
-            raise self._problem
+        if self.problem is not None:
+            raise self.problem
 
     def _is_file(self, path: Path) -> bool:
         try:
@@ -109,15 +102,15 @@ class Search:
         except OSError as problem:
             if not stat.S_ISDIR(found.st_mode) and not isinstance(problem, OutsideError):
                 raise
-            if not stat.S_ISDIR(found.st_mode) or Path(self._name).suffix:
-                self._problem = self._problem or problem
+            if not stat.S_ISDIR(found.st_mode) or Path(self.name).suffix:
+                self.problem = self.problem or problem
             return False
         return True
 
     def _require_reach(self, path: Path) -> None:
-        if self._roots is None:
+        if self.roots is None:
             return
-        here = (Path(),) if self._modules_here and path.name.endswith((".slang", SUFFIX)) else ()
-        if not self._reach.allows(path, (*self._roots, *here)):
-            message = f"it lies outside of the folder of '{self._asker}' and of the include paths"
+        here = (Path(),) if self.modules_here and path.name.endswith((".slang", SUFFIX)) else ()
+        if not self.reach.allows(path, (*self.roots, *here)):
+            message = f"it lies outside of the folder of '{self.asker}' and of the include paths"
             raise OutsideError(errno.EACCES, message)

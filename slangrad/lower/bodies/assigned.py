@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from slangrad.check.generics.signatures import declared_parameters
 from slangrad.check.model import checked
 from slangrad.check.modules import Program
-from slangrad.lower.model.flow import THIS, Key
+from slangrad.lower.model.flow import Key
+from slangrad.lower.places.variables import root_of_place
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
 
@@ -59,20 +60,6 @@ def _call_roots(program: Program, form: checked.Call) -> Iterator[Key]:
 
 
 def _root(place: ast.Expression | checked.ThisValue | None) -> Iterator[Key]:
-    """The variable that a place lives in; none for memory and globals."""
-    while place is not None:
-        form = place if isinstance(place, checked.ThisValue) else place.ref
-        if isinstance(form, checked.Local):
-            yield form.declaration
-            return
-        if isinstance(form, checked.ThisValue):
-            yield THIS
-            return
-        if isinstance(place, ast.Paren):
-            place = place.inner
-        elif isinstance(form, checked.Expansion):
-            place = form.pattern
-        elif isinstance(form, checked.Call):  # a subscript or method that gives a place
-            place = form.this
-        else:
-            place = getattr(form, "base", None)
+    key = root_of_place(place, is_followed=True)
+    if key is not None:
+        yield key

@@ -54,7 +54,7 @@ def _element(f: Frame, form: checked.Element, node: ast.Expression) -> Place:
         index = operators.to_int(f, index)
     if isinstance(base.type, Pointer):
         return behind_pointer(f, f.emit("offset", base.get(f), index))
-    return base.element(f, index)
+    return base.component(f, index)
 
 
 def _swizzle(f: Frame, form: checked.Swizzle, node: ast.Expression) -> Place:

@@ -25,7 +25,7 @@ from slangrad.lower.model.addresses import Address
 from slangrad.lower.model.flow import THIS
 from slangrad.lower.model.frame import Frame, Place
 from slangrad.lower.places.globals import place_of_global
-from slangrad.lower.places.places import Component, Element, Memory, NoPlace, Temporary
+from slangrad.lower.places.places import Component, Memory, NoPlace, Temporary
 from slangrad.lower.values.runtime_types import dispatched
 from slangrad.syntax import ast
 
@@ -107,17 +107,11 @@ class Accessed(Place):
             return self
         return self.referred(f).for_update(f)
 
-    def component(self, f: Frame, index: int) -> Place:
+    def component(self, f: Frame, index: int | Value) -> Place:
         whole = self.for_parts(f)
-        return (
-            Component(self, index, component(self.type, index))
-            if whole is self
-            else whole.component(f, index)
-        )
-
-    def element(self, f: Frame, index: Value) -> Place:
-        whole = self.for_parts(f)
-        return Element(self, index, component(self.type, 0)) if whole is self else whole.element(f, index)
+        if whole is not self:
+            return whole.component(f, index)
+        return Component(self, index, component(self.type, index if isinstance(index, int) else 0))
 
     def for_atomics(self, f: Frame) -> Place:
         accessor = self._accessor("__atomic") or self._accessor("ref")
@@ -178,10 +172,6 @@ class Accessed(Place):
         """The place itself where nothing but a `ref` leads to it."""
         only = self._accessor("set") is None and self._getter(f) is None
         return self.referred(f) if only else self
-
-    def moved(self, owner: Place | None, arguments: list[Temporary]) -> Accessed:
-        """The same of another object."""
-        return Accessed(self.type, self.resolved, owner, arguments)
 
     def _is_whole(self, f: Frame) -> bool:
         """Whether parts are read with the whole: where getters have derivatives, and where there is no `ref`."""

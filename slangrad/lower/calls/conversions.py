@@ -7,6 +7,7 @@ float4 -> float2     make of two get    {1, v.yz}           make of three: a vec
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from slangrad.check.model.checked import Conversion
 from slangrad.check.model.declref import DeclRef
@@ -23,6 +24,7 @@ from slangrad.ir.types import (
     Type,
     Vector,
     component,
+    component_count,
     components,
     is_long,
     scalar_of,
@@ -65,8 +67,7 @@ def truncate(f: Frame, value: Value, target: Type) -> Value:
         while not isinstance(value.type, Scalar):
             value = f.emit("get", value, index=0)
         return f.emit("convert", value, type=target)
-    parts = [truncate(f, f.emit("get", value, index=i), part) for i, part in enumerate(components(target))]
-    return f.emit("make", *parts, type=target)
+    return f.componentwise(value, target, partial(truncate, f))
 
 
 def _reshape(f: Frame, value: Value, conversion: Conversion) -> Value:
@@ -117,12 +118,8 @@ def _check_derivative(f: Frame, source: CheckedType, target: CheckedType, constr
 
 def _array(f: Frame, value: Value, conversion: Conversion) -> Value:
     assert conversion.inner is not None
-    inner, target = conversion.inner, _target(f, conversion)
-    if isinstance(target, Array) and is_long(target):
-        return f.elementwise(target, lambda i: convert(f, f.emit("index", value, i), inner))
-    count = sum(1 for _ in components(value.type))
-    parts = [convert(f, f.emit("get", value, index=i), inner) for i in range(count)]
-    return f.emit("make", *parts, type=target)
+    inner = conversion.inner
+    return f.componentwise(value, _target(f, conversion), lambda part, _: convert(f, part, inner))
 
 
 def _optional(f: Frame, value: Value, conversion: Conversion) -> Value:
@@ -191,7 +188,7 @@ def assemble(f: Frame, parts: list[Value], target: Type) -> Value:
 def _scalars(f: Frame, value: Value) -> list[Value]:
     if not isinstance(value.type, (Vector, Matrix, Array)):
         return [value]
-    count = sum(1 for _ in components(value.type))
+    count = component_count(value.type)
     return [scalar for i in range(count) for scalar in _scalars(f, f.emit("get", value, index=i))]
 
 

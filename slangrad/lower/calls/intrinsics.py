@@ -15,12 +15,12 @@ from slangrad.check.model import types as checked_types
 from slangrad.check.model.declref import DeclRef
 from slangrad.ir.core import Value
 from slangrad.ir.primitives import GROUP_SIZE, PRIMITIVES
-from slangrad.ir.types import U32, Type
+from slangrad.ir.types import U32, Array, Struct, Type, scalar_of
 from slangrad.lower.calls import atomics, print_lines, prints
 from slangrad.lower.calls.arguments import argument_value
 from slangrad.lower.model.frame import Frame, Place
 from slangrad.lower.places.places import Memory, Temporary
-from slangrad.lower.values import operators, tangents, waves
+from slangrad.lower.values import operators, waves
 from slangrad.lower.values.any_values import dynamic_object, reinterpret
 from slangrad.lower.values.bit_casts import bit_cast
 from slangrad.syntax import ast
@@ -115,17 +115,29 @@ def _same(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
 
 def _tangent_zero(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
     assert t is not None
-    return tangents.zero(f.lowering, f.b, t)
+    return f.lowering.tangents.space.zero(f.b, t)
 
 
 def _tangent_add(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    assert t is not None
     x, y = (place.get(f) for place in places)
-    return tangents.add(f.lowering, f.b, t, x, y)
+    return f.lowering.tangents.space.add(f.b, t, x, y)
 
 
 def _tangent_scale(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    """A multiple of a tangent. What carries no derivative stays as it is."""
     factor, x = (place.get(f) for place in places)
-    return tangents.scale(f.b, factor, x)
+    return _scaled(f, factor, x)
+
+
+def _scaled(f: Frame, factor: Value, x: Value) -> Value:
+    t, scalar = x.type, scalar_of(x.type)
+    if isinstance(t, (Array, Struct)):
+        return f.componentwise(x, t, lambda part, _: _scaled(f, factor, part))
+    if scalar is None or scalar.kind != "float":
+        return x
+    own = f.emit("convert", factor, type=scalar)
+    return f.emit("mul", own if t is scalar else f.emit("splat", own, type=t), x)
 
 
 def _load(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:

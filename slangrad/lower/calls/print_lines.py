@@ -10,6 +10,7 @@ a static variable, as those of programs are.
 from __future__ import annotations
 
 from slangrad.base.brace_formats import Argument, Place, encode, pieces_of
+from slangrad.check.calls.coerce import stripped
 from slangrad.check.model import checked
 from slangrad.ir.core import Value
 from slangrad.ir.types import BOOL, Array, Matrix, Scalar, Struct, Type, Vector
@@ -96,8 +97,7 @@ def _encoded(text: str, arguments: list[Argument], texts: dict[int, str], known:
 
 def _text_of(node: ast.Expression) -> str | None:
     """The text of a literal, by itself or as a PrintableString."""
-    while isinstance(node, ast.Paren):
-        node = node.inner
+    node = stripped(node)
     if isinstance(node, ast.Call) and len(node.arguments) == 1 and str(node.type) == TEXT:
         return _text_of(node.arguments[0])
     return node.value if isinstance(node, ast.StringLiteral) else None

@@ -13,11 +13,22 @@ from dataclasses import dataclass
 
 from slangrad.base.brace_formats import text_hash
 from slangrad.base.formats import Conversion, Format, parse_format
+from slangrad.check.calls.coerce import stripped
 from slangrad.check.model import checked
 from slangrad.check.model import types as checked_types
 from slangrad.check.names.places import value_type
 from slangrad.ir.core import Value
-from slangrad.ir.types import U32, Array, Matrix, Pointer, Scalar, Struct, Type, Vector, components
+from slangrad.ir.types import (
+    U32,
+    Array,
+    Matrix,
+    Pointer,
+    Scalar,
+    Struct,
+    Type,
+    Vector,
+    component_count,
+)
 from slangrad.lower.model.frame import Frame
 from slangrad.lower.places import packs
 from slangrad.syntax import ast
@@ -39,9 +50,8 @@ def literal_format(
     f: Frame, form: checked.Call, name: str, what: str = "the format"
 ) -> ast.StringLiteral | None:
     """The format, which must stand where it is used."""
-    literal = form.arguments[0]
-    while isinstance(literal, ast.Paren):
-        literal = literal.inner
+    given = form.arguments[0]
+    literal = stripped(given) if isinstance(given, ast.Expression) else None
     if isinstance(literal, ast.StringLiteral):
         return literal
     f.error("E9006", f"{what} of {name} must be a string literal", f.b.span)
@@ -87,7 +97,7 @@ def given_values(f: Frame, node: ast.Expression) -> Iterator[tuple[Value, checke
 
 def scalars_of(f: Frame, value: Value) -> list[Value]:
     if isinstance(value.type, (Vector, Matrix, Array, Struct)):
-        count = sum(1 for _ in components(value.type))
+        count = component_count(value.type)
         return [scalar for i in range(count) for scalar in scalars_of(f, f.emit("get", value, index=i))]
     return [value]
 

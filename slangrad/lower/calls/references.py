@@ -78,11 +78,8 @@ class Constant(Place):
     def for_atomics(self, f: Frame) -> Place:
         return Constant(self.inner.for_atomics(f))
 
-    def component(self, f: Frame, index: int) -> Place:
+    def component(self, f: Frame, index: int | Value) -> Place:
         return Constant(self.inner.component(f, index))
-
-    def element(self, f: Frame, index: Value) -> Place:
-        return Constant(self.inner.element(f, index))
 
 
 @dataclass(slots=True)

@@ -89,7 +89,7 @@ def _backward(
     values = [Value(p.type, p.name) for p in parameters]
     flags, types = of.result_flags, of.result_types
     cotangents = [
-        Value(lowering.tangents.tangent_of(t)) for t, flag in zip(types, flags, strict=True) if flag
+        Value(lowering.tangents.space.tangent_of(t)) for t, flag in zip(types, flags, strict=True) if flag
     ]
     given_back = iter(cotangents)
     returned = [next(given_back)] if of.result_differentiable else []

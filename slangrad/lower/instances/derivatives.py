@@ -23,7 +23,6 @@ from slangrad.ir.types import Type
 from slangrad.lower.instances import duals
 from slangrad.lower.model.frame import Lowering
 from slangrad.lower.model.signatures import Signature, SignatureParameter
-from slangrad.lower.values import tangents
 
 
 def lower_derivative(
@@ -114,7 +113,7 @@ class _Request:
         return self.b.emit("get", pair, index=index)
 
     def _zero(self, p: SignatureParameter) -> Value:
-        return tangents.zero(self.lowering, self.b, p.type)
+        return self.lowering.tangents.space.zero(self.b, p.type)
 
     def _result_flags(self) -> list[Type | None]:
         """The tangent type of each result; None for those without."""

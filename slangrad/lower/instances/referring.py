@@ -8,6 +8,7 @@ func @ref(%this, %i) -> (which, index)          which `return` was met, and what
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from slangrad.check.model.declref import DeclRef
@@ -15,13 +16,11 @@ from slangrad.ir.core import Function, Parameter, Region, Value
 from slangrad.ir.types import U32, Type
 from slangrad.lower.bodies.body import Body
 from slangrad.lower.calls.accessors import Accessed
-from slangrad.lower.calls.references import Constant, OneOf
 from slangrad.lower.instances.functions import enter, lower_body
 from slangrad.lower.model.flow import THIS, Key
 from slangrad.lower.model.frame import Again, Form, Frame, Lowering, Place, Referring
 from slangrad.lower.model.signatures import Signature
-from slangrad.lower.places.places import Component, Element, Local, Memory, Swizzle, Temporary
-from slangrad.lower.places.statics import Static
+from slangrad.lower.places.places import Component, Local, Memory
 from slangrad.lower.places.variables import held
 from slangrad.syntax import ast
 
@@ -106,93 +105,33 @@ class _Returns:
 def _apart(f: Frame, place: Place) -> tuple[list[Value], Again]:
     """The values that say where a place is, and how it is put together of others."""
     if isinstance(place, Accessed):
-        return _accessed(f, place)
-    return _RULES[type(place)](f, place)
-
-
-def _local(f: Frame, place: Local) -> tuple[list[Value], Again]:
-    assert place.key == THIS, place  # the checker lets nothing else out
-
-    def again(f: Frame, this: Place | None, values: Iterator[Value]) -> Place:
-        assert this is not None
-        return this
-
-    return [], again
-
-
-def _static(f: Frame, place: Static) -> tuple[list[Value], Again]:
-    return [], lambda f, this, values: place
-
-
-def _temporary(f: Frame, place: Temporary) -> tuple[list[Value], Again]:
-    return [place.value], lambda f, this, values: Temporary(next(values))
-
-
-def _memory(f: Frame, place: Memory) -> tuple[list[Value], Again]:
-    guards = [] if place.guard is None else [place.guard]
+        place = place.at_hand(f)
+    if isinstance(place, Local):
+        assert place.key == THIS, place  # the checker lets nothing else out
+        return [], _object
+    assert is_dataclass(place), place
+    parts = [_part(f, getattr(place, each.name)) for each in fields(place)]
 
     def again(f: Frame, this: Place | None, values: Iterator[Value]) -> Place:
-        return Memory(next(values), next(values) if guards else None, place.cut)
+        made = [part(f, this, values) for _, part in parts]
+        return made[0].component(f, made[1]) if type(place) is Component else type(place)(*made)
 
-    return [place.pointer, *guards], again
-
-
-def _component(f: Frame, place: Component) -> tuple[list[Value], Again]:
-    values, parent = _apart(f, place.parent)
-    return values, lambda f, this, given: parent(f, this, given).component(f, place.index)
+    return [value for own, _ in parts for value in own], again
 
 
-def _element(f: Frame, place: Element) -> tuple[list[Value], Again]:
-    values, parent = _apart(f, place.parent)
-    return [*values, place.index], lambda f, this, given: parent(f, this, given).element(f, next(given))
+def _object(f: Frame, this: Place | None, values: Iterator[Value]) -> Place:
+    assert this is not None
+    return this
 
 
-def _swizzle(f: Frame, place: Swizzle) -> tuple[list[Value], Again]:
-    values, parent = _apart(f, place.parent)
-    return values, lambda f, this, given: Swizzle(parent(f, this, given), place.picks, place.type)
-
-
-def _accessed(f: Frame, place: Accessed) -> tuple[list[Value], Again]:
-    at_hand = place.at_hand(f)
-    if at_hand is not place:
-        return _apart(f, at_hand)
-    arguments = [each.value for each in place.arguments]
-    owned: list[Value] = []
-    owner: Again | None = None
-    if place.owner is not None:
-        owned, owner = _apart(f, place.owner)
-
-    def again(f: Frame, this: Place | None, values: Iterator[Value]) -> Place:
-        of = None if owner is None else owner(f, this, values)
-        return place.moved(of, [Temporary(next(values)) for _ in arguments])
-
-    return [*owned, *arguments], again
-
-
-def _constant(f: Frame, place: Constant) -> tuple[list[Value], Again]:
-    values, inner = _apart(f, place.inner)
-    return values, lambda f, this, given: Constant(inner(f, this, given))
-
-
-def _one_of(f: Frame, place: OneOf) -> tuple[list[Value], Again]:
-    parts = [_apart(f, each) for each in place.places]
-    values = [value for own, _ in parts for value in own]
-
-    def again(f: Frame, this: Place | None, given: Iterator[Value]) -> Place:
-        which = next(given)
-        return OneOf(which, [each(f, this, given) for _, each in parts])
-
-    return [place.which, *values], again
-
-
-_RULES: dict[type[Place], Callable[[Frame, Any], tuple[list[Value], Again]]] = {
-    Local: _local,
-    Static: _static,
-    Temporary: _temporary,
-    Memory: _memory,
-    Component: _component,
-    Element: _element,
-    Swizzle: _swizzle,
-    Constant: _constant,
-    OneOf: _one_of,
-}
+def _part(f: Frame, part: object) -> tuple[list[Value], Callable[..., Any]]:
+    """The same of a field of a place."""
+    if isinstance(part, Value):
+        return [part], lambda f, this, values: next(values)
+    if isinstance(part, Place):
+        return _apart(f, part)
+    if not isinstance(part, list):
+        return [], lambda f, this, values: part
+    parts = [_part(f, each) for each in part]
+    again = lambda f, this, values: [each(f, this, values) for _, each in parts]
+    return [value for own, _ in parts for value in own], again

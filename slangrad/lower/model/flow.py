@@ -18,7 +18,7 @@ from slangrad.base.source import Span
 from slangrad.ir.array_loops import repeated
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Attributes, Region, Value
-from slangrad.ir.types import BOOL, Array, Type, components, is_aggregate, is_float
+from slangrad.ir.types import BOOL, Array, Type, components, contains, is_float, is_long
 from slangrad.syntax import ast
 
 Key = object  # a declaration, or one of the objects below
@@ -81,7 +81,7 @@ class Flow:
 
     def detached(self, value: Value) -> Value:
         """Without derivative; only floats and what is made of them can carry one."""
-        return self.emit("detach", value) if _may_carry(value.type) else value
+        return self.emit("detach", value) if contains(value.type, is_float) else value
 
     # --- structured control flow
 
@@ -202,6 +202,14 @@ class Flow:
         zero = self.b.zero(t)
         return self.repeated(t.length, zero, lambda made, i: self.emit("set_index", made, i, element(i)))
 
+    def componentwise(self, value: Value, t: Type, change: Callable[[Value, Type], Value]) -> Value:
+        """A value of type `t`. `change` makes each component from that of another value and its own type."""
+        if isinstance(t, Array) and is_long(t):
+            element = t.element
+            return self.elementwise(t, lambda i: change(self.emit("index", value, i), element))
+        parts = [change(self.emit("get", value, index=i), part) for i, part in enumerate(components(t))]
+        return self.emit("make", *parts, type=t)
+
     def repeated(self, count: int, start: Value, step: Callable[[Value, Value], Value]) -> Value:
         """`start` changed by `step(the value so far, index)`, in a loop. No variable changes in it."""
 
@@ -248,9 +256,3 @@ def _agreed(outer: Builder, made: list[Builder], condition: Value, left: Value, 
     if left.type is BOOL:
         return outer.constant(BOOL, x) if x == y else condition if x else outer.emit("not", condition)
     return outer.constant(left.type, x) if repr(x) == repr(y) else None
-
-
-def _may_carry(t: Type) -> bool:
-    if isinstance(t, Array):
-        return _may_carry(t.element)
-    return is_float(t) or (is_aggregate(t) and any(_may_carry(part) for part in components(t)))

@@ -88,12 +88,8 @@ class Place(ABC):
         return self.component(f, self.type.index(name))
 
     @abstractmethod
-    def component(self, f: Frame, index: int) -> Place:
-        """A part that is known when compiling."""
-
-    @abstractmethod
-    def element(self, f: Frame, index: Value) -> Place:
-        """A part at an index that is known at run time."""
+    def component(self, f: Frame, index: int | Value) -> Place:
+        """A part, by its number or at an index that is known at run time."""
 
 
 Again = Callable[["Frame", "Place | None", Iterator[Value]], Place]  # puts a place together, around an object

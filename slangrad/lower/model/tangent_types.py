@@ -14,6 +14,7 @@ from slangrad.check.model import types as checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.ir import core, types
+from slangrad.ir.vectorspace import VectorSpace, by_fields
 from slangrad.lower.model.alternatives import is_tangent
 from slangrad.lower.model.unlowerable import Unlowerable
 
@@ -60,18 +61,12 @@ class TangentTypes:
         assert info is not None, t
         return self._of(info.type)
 
-    def row(self, primal: types.Type | None) -> core.Differential | None:
-        """What the derivative of a struct is; None for other types."""
-        return self._ir.differentials.get(primal) if isinstance(primal, types.Struct) else None
+    @property
+    def space(self) -> VectorSpace:
+        """Zeros and sums of the types that are known so far."""
+        return VectorSpace(self._ir.differentials)
 
-    def tangent_of(self, primal: types.Type) -> types.Type:
-        """The type of the derivative of an IR type that has one."""
-        if isinstance(primal, types.Array):
-            return types.array(self.tangent_of(primal.element), primal.length)
-        row = self.row(primal)
-        return primal if row is None else row.type
-
-    def cuts_field(self, t: types.Type, index: int) -> bool:
+    def cuts_field(self, t: types.Type, index: object) -> bool:
         """Whether a field's derivative is lost in its struct."""
         if not isinstance(t, types.Struct):
             return False
@@ -83,11 +78,11 @@ class TangentTypes:
         if isinstance(t, checked.StructType):
             self._enter_struct(t, lowered)
         elif isinstance(t, checked.Tuple):
-            self._enter_tuple(t, lowered)
+            self._enter_parts(t, lowered, 0)
         elif isinstance(t, checked.LambdaType):
             self._enter_lambda(t, lowered)
         elif checked.is_dynamic(t) and not is_tangent(t):
-            self._enter_dynamic(t, lowered)
+            self._enter_parts(t, lowered, 1)
 
     def _enter_struct(self, t: checked.StructType, lowered: types.Struct) -> None:
         info = self._program.differential(t)
@@ -113,27 +108,24 @@ class TangentTypes:
             fields, kept = fields[:1], fields[1:]  # the value, and whether there is one
         self._ir.differentials[lowered] = core.Differential(tangent, fields, zero, add, kept)
 
-    def _enter_tuple(self, t: checked.Tuple, lowered: types.Struct) -> None:
+    def _enter_parts(self, t: checked.Type, lowered: types.Struct, first: int) -> None:
+        """Of fields from the first on, each of which has a derivative."""
         info = self._program.differential(t)
         if info is not None:
-            fields = tuple((i, i) for i in range(len(lowered.fields)))
-            self._ir.differentials[lowered] = core.Differential(self._map(info.type), fields)
-
-    def _enter_dynamic(self, t: checked.Type, lowered: types.Struct) -> None:
-        info = self._program.differential(t)
-        if info is not None:
-            fields = tuple((i + 1, i) for i in range(len(lowered.fields) - 1))
+            fields = tuple((i + first, i) for i in range(len(lowered.fields) - first))
             self._ir.differentials[lowered] = core.Differential(self._map(info.type), fields)
 
     def _enter_lambda(self, t: checked.LambdaType, lowered: types.Struct) -> None:
-        captured = [
-            (i, kind) for i, kind in enumerate(captured_types(self._program, t)) if self.has_tangent(kind)
-        ]
-        if captured:
-            parts = tuple((lowered.fields[i][0], self.tangent(kind)) for i, kind in captured)
-            tangent = types.struct(self._unique(f"{lowered.name}.Differential"), parts)
-            fields = tuple((i, own) for own, (i, _) in enumerate(captured))
-            self._ir.differentials[lowered] = core.Differential(tangent, fields)
+        captured = captured_types(self._program, t)
+        self._enter_fields(
+            lowered, [self.tangent(each) if self.has_tangent(each) else None for each in captured]
+        )
+
+    def _enter_fields(self, lowered: types.Struct, tangents: list[types.Type | None]) -> None:
+        if any(tangents):
+            row = by_fields(lowered, tangents, self._unique(f"{lowered.name}.Differential"))
+            assert row is not None
+            self._ir.differentials[lowered] = row
 
     def enter_context(self, result: checked.Type, context: checked.Type) -> None:
         """Let derivatives through the context of a forward pass of the user's own, which need not conform to
@@ -144,25 +136,7 @@ class TangentTypes:
             if not isinstance(t, types.Struct) or t in self._ir.differentials:
                 continue
             self._contexts.add(made)
-            carrying = [
-                (i, own) for i, (_, field) in enumerate(t.fields) if (own := self._derived(field)) is not None
-            ]
-            if carrying:
-                parts = tuple((t.fields[i][0], own) for i, own in carrying)
-                tangent = types.struct(self._unique(f"{t.name}.Differential"), parts)
-                fields = tuple((i, own) for own, (i, _) in enumerate(carrying))
-                self._ir.differentials[t] = core.Differential(tangent, fields)
-
-    def _derived(self, t: types.Type) -> types.Type | None:
-        """The type of the derivative of an IR type, if it has one."""
-        scalar = types.scalar_of(t)
-        if scalar is not None:
-            return t if scalar.kind == "float" else None
-        if isinstance(t, types.Array):
-            element = self._derived(t.element)
-            return None if element is None else types.array(element, t.length)
-        row = self.row(t)
-        return None if row is None else row.type
+            self._enter_fields(t, [self.space.tangent(field) for _, field in t.fields])
 
 
 def captured_types(program: CheckedProgram, t: checked.LambdaType) -> list[checked.Type]:

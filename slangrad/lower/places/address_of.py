@@ -9,7 +9,7 @@ from slangrad.base.source import Span
 from slangrad.ir.core import Value
 from slangrad.ir.types import Type
 from slangrad.lower.model.frame import Frame, Place
-from slangrad.lower.places.places import Component, Element, Swizzle
+from slangrad.lower.places.places import Component, Swizzle
 from slangrad.lower.places.statics import Static
 
 
@@ -33,6 +33,6 @@ def _without_address(place: Place) -> tuple[str, str, str]:
 
 def _whole_of(place: Place) -> Place:
     """The variable that a place is a part of."""
-    while isinstance(place, (Component, Element, Swizzle)):
+    while isinstance(place, (Component, Swizzle)):
         place = place.parent
     return place

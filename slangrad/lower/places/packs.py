@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from slangrad.check.calls.coerce import stripped
 from slangrad.check.model import checked
 from slangrad.check.model.packs import spliced
 from slangrad.check.model.types import ExpandedType, Tuple, Type, is_pack
@@ -32,8 +33,7 @@ def is_pack_value(node: object) -> bool:
 
 def parts(f: Frame, node: ast.Expression) -> Iterator[Part]:
     """Each value of a pack: a place, or an expression to be lowered before the next is asked for."""
-    while isinstance(node, ast.Paren):
-        node = node.inner
+    node = stripped(node)
     form = node.ref
     if isinstance(form, checked.Pieces):
         for piece in form.pieces:
@@ -55,8 +55,7 @@ def count(f: Frame, node: object) -> int:
     if not is_pack_value(node):
         return 1
     assert isinstance(node, ast.Expression)
-    while isinstance(node, ast.Paren):
-        node = node.inner
+    node = stripped(node)
     if isinstance(node.ref, checked.Pieces):
         return sum(count(f, each) for each in node.ref.pieces)
     return _length(f, node.type)
@@ -88,8 +87,7 @@ def end(f: Frame, form: checked.PartOfPack) -> Place:
 
 
 def _part(f: Frame, node: ast.Expression, index: int) -> Place:
-    while isinstance(node, ast.Paren):
-        node = node.inner
+    node = stripped(node)
     form = node.ref
     if isinstance(form, checked.PartOfPack):
         return _part(f, form.base, index + (form.query == "__trimFirst"))

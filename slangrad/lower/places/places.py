@@ -9,17 +9,17 @@ subscripts are in calls/accessors.py.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Unpack
 
-from slangrad.ir.core import Value
+from slangrad.ir.core import Attributes, Value
 from slangrad.ir.forms import WORDS, lies_by_columns, part_of, word_form
 from slangrad.ir.types import (
-    Array,
     Matrix,
     Struct,
     Type,
     Vector,
     component,
-    components,
+    component_count,
     pointer,
     pointer_of,
     value_of,
@@ -36,11 +36,8 @@ class Aggregate(Place):
     def is_own(self) -> bool:
         return True
 
-    def component(self, f: Frame, index: int) -> Place:
-        return Component(self, index, component(self.type, index))
-
-    def element(self, f: Frame, index: Value) -> Place:
-        return Element(self, index, component(self.type, 0))
+    def component(self, f: Frame, index: int | Value) -> Place:
+        return Component(self, index, component(self.type, index if isinstance(index, int) else 0))
 
 
 @dataclass(slots=True)
@@ -80,24 +77,36 @@ class Temporary(Aggregate):
 
 @dataclass(slots=True)
 class Component(Aggregate):
+    """At an index known at run time: out of range it reads zero, drops the write, and that is reported."""
+
     parent: Place
-    index: int
+    index: int | Value
     type: Type
+    check_reads: bool = True
 
     def read(self, f: Frame) -> Value:
-        return f.emit("get", self.parent.read(f), index=self.index)
+        return self._of(f, self.parent.read(f), check=True) if self.check_reads else self.peek(f)
+
+    def _of(self, f: Frame, whole: Value, **check: Unpack[Attributes]) -> Value:
+        if isinstance(self.index, int):
+            return f.emit("get", whole, index=self.index)
+        return f.emit("index", whole, self.index, **check)
 
     def is_cut(self, f: Frame) -> bool:
         return self.parent.is_cut(f) or f.lowering.tangents.cuts_field(self.parent.type, self.index)
 
     def peek(self, f: Frame) -> Value:
-        return f.emit("get", self.parent.peek(f), index=self.index)
+        return self._of(f, self.parent.peek(f))
 
     def set(self, f: Frame, value: Value) -> None:
-        self.parent.set(f, f.emit("set", self.parent.peek(f), value, index=self.index))
+        whole = self.parent.peek(f)
+        if isinstance(self.index, int):
+            self.parent.set(f, f.emit("set", whole, value, index=self.index))
+        else:
+            self.parent.set(f, f.emit("set_index", whole, self.index, value, check=True))
 
     def for_update(self, f: Frame) -> Place:
-        return Component(self.parent.for_update(f), self.index, self.type)
+        return Component(self.parent.for_update(f), self.index, self.type, check_reads=False)
 
     def is_own(self) -> bool:
         return self.parent.is_own()
@@ -105,40 +114,6 @@ class Component(Aggregate):
     def for_atomics(self, f: Frame) -> Place:
         parent = self.parent.for_atomics(f)
         return self if parent is self.parent else parent.component(f, self.index)
-
-
-@dataclass(slots=True)
-class Element(Aggregate):
-    """At an index known at run time; out of range reads zero, drops the write, and is reported."""
-
-    parent: Place
-    index: Value
-    type: Type
-    check_reads: bool = True
-
-    def read(self, f: Frame) -> Value:
-        if not self.check_reads:
-            return self.peek(f)
-        return f.emit("index", self.parent.read(f), self.index, check=True)
-
-    def is_cut(self, f: Frame) -> bool:
-        return self.parent.is_cut(f)
-
-    def peek(self, f: Frame) -> Value:
-        return f.emit("index", self.parent.peek(f), self.index)
-
-    def set(self, f: Frame, value: Value) -> None:
-        self.parent.set(f, f.emit("set_index", self.parent.peek(f), self.index, value, check=True))
-
-    def for_update(self, f: Frame) -> Place:
-        return Element(self.parent.for_update(f), self.index, self.type, check_reads=False)
-
-    def is_own(self) -> bool:
-        return self.parent.is_own()
-
-    def for_atomics(self, f: Frame) -> Place:
-        parent = self.parent.for_atomics(f)
-        return self if parent is self.parent else parent.element(f, self.index)
 
 
 @dataclass(slots=True)
@@ -209,7 +184,7 @@ class NoPlace(Temporary):
 
 def no_place(place: Place) -> NoPlace | None:
     """Where a place is a part of no place."""
-    while isinstance(place, (Component, Element, Swizzle)):
+    while isinstance(place, (Component, Swizzle)):
         place = place.parent
     return place if isinstance(place, NoPlace) else None
 
@@ -248,29 +223,20 @@ class Memory(Address, Place):
 
         f.branch(f.true() if self.guard is None else self.guard, write)
 
-    def component(self, f: Frame, index: int) -> Place:
-        if lies_by_columns(self.form):
-            return Row(self, index)
-        return self.part(f, index)
+    def component(self, f: Frame, index: int | Value) -> Place:
+        return Row(self, index) if lies_by_columns(self.form) else self.part(f, index)
 
-    def part(self, f: Frame, index: int) -> Memory:
-        """A component of the form: of a matrix by columns one of these."""
+    def part(self, f: Frame, index: int | Value) -> Memory:
+        """A component of the form: of a matrix by columns one of these. One at an index is guarded by it."""
+        if not isinstance(index, int):
+            first = self._first(f)
+            inside = f.emit("in_bounds", index, f.b.constant(index.type, component_count(self.inner(f).form)))
+            guard = inside if self.guard is None else f.emit("and", inside, self.guard)
+            return Memory(self._as_word(f, f.emit("offset", first, index)), guard, self.cut)
         whole = self.inner(f)
         part = f.emit("member", whole.pointer, index=index)
         cut = f.differentiable and f.lowering.tangents.cuts_field(self.type, index)
         return Memory(self._as_word(f, part), self.guard, self.cut or cut)
-
-    def element(self, f: Frame, index: Value) -> Place:
-        """An element of an array, vector or matrix, guarded by its index."""
-        if lies_by_columns(self.form):
-            return Row(self, index)
-        return self.part_at(f, index)
-
-    def part_at(self, f: Frame, index: Value) -> Memory:
-        first = self._first(f)
-        inside = f.emit("in_bounds", index, f.b.constant(index.type, _extent(self.inner(f).form)))
-        guard = inside if self.guard is None else f.emit("and", inside, self.guard)
-        return Memory(self._as_word(f, f.emit("offset", first, index)), guard, self.cut)
 
     def element_inside(self, f: Frame, index: Value) -> Memory:
         """An element of an array, at an index that is surely inside."""
@@ -316,22 +282,14 @@ class Row(Place):
     def is_cut(self, f: Frame) -> bool:
         return self.matrix.cut
 
-    def component(self, f: Frame, index: int) -> Place:
-        return self._cell(f, self.matrix.part(f, index))
-
-    def element(self, f: Frame, index: Value) -> Place:
-        known = f.b.constant_of(index)
-        if isinstance(known, int) and 0 <= known < _extent(self.type):
-            return self.component(f, known)  # an address that is followed further
-        return self._cell(f, self.matrix.part_at(f, index))
+    def component(self, f: Frame, index: int | Value) -> Place:
+        known = index if isinstance(index, int) else f.b.constant_of(index)
+        if isinstance(known, int) and 0 <= known < component_count(self.type):
+            index = known  # an address that is followed further
+        return self.matrix.part(f, index).component(f, self.index)
 
     def _cells(self, f: Frame) -> list[Place]:
-        return [self.component(f, i) for i, _ in enumerate(components(self.type))]
-
-    def _cell(self, f: Frame, column: Place) -> Place:
-        return (
-            column.component(f, self.index) if isinstance(self.index, int) else column.element(f, self.index)
-        )
+        return [self.component(f, i) for i in range(component_count(self.type))]
 
 
 def in_memory(f: Frame, place: Place) -> Memory | None:
@@ -343,10 +301,3 @@ def in_memory(f: Frame, place: Place) -> Memory | None:
 def behind_pointer(f: Frame, address: Value) -> Memory:
     """What is read there in a function without a derivative is a constant, whatever the pointer leads to."""
     return Memory(address, cut=not f.differentiable and not f.declared.span.source.is_library)
-
-
-def _extent(t: Type) -> int:
-    if isinstance(t, Array):
-        assert t.length is not None
-        return t.length
-    return sum(1 for _ in components(t))

@@ -26,12 +26,12 @@ def addressed_variables(body: ast.Node) -> set[Key]:
     return {key for key in roots if key is not None}
 
 
-def root_of_place(place: ast.Expression | checked.ThisValue | None) -> Key | None:
-    """The variable that a place is a part of; None where a pointer leads there."""
+def root_of_place(place: ast.Expression | checked.ThisValue | None, is_followed: bool = False) -> Key | None:
+    """The variable that a place is a part of; None where a pointer or a call leads there, unless these are followed."""
     while place is not None:
         if isinstance(place, checked.ThisValue):
             return THIS if place.captured is None else place.captured
-        if _is_behind_pointer(place):
+        if not is_followed and _is_behind_pointer(place):
             return None
         form = place.ref
         if isinstance(form, checked.Local):
@@ -42,6 +42,8 @@ def root_of_place(place: ast.Expression | checked.ThisValue | None) -> Key | Non
             place = place.inner
         elif isinstance(form, checked.Expansion):
             place = form.pattern
+        elif isinstance(form, checked.Call) and is_followed:  # a subscript or method that gives a place
+            place = form.this
         else:
             place = getattr(form, "base", None)
     return None

@@ -11,7 +11,7 @@ takes four bytes here. `createDynamicObject` makes a value from an id and the by
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import reduce
+from functools import partial, reduce
 
 from slangrad.ir.core import Value
 from slangrad.ir.forms import COLUMNS, WORDS, part_of
@@ -71,10 +71,7 @@ def from_memory(f: Frame, value: Value) -> Value:
 def _of_parts(f: Frame, value: Value, target: Type) -> Value:
     if value.type is target or not is_aggregate(value.type) or isinstance(target, Vector):
         return from_memory(f, value)
-    if isinstance(target, Array) and is_long(target):
-        return f.elementwise(target, lambda i: from_memory(f, f.emit("index", value, i)))
-    parts = [from_memory(f, f.emit("get", value, index=i)) for i, _ in enumerate(components(value.type))]
-    return f.emit("make", *parts, type=target)
+    return f.componentwise(value, target, lambda part, _: from_memory(f, part))
 
 
 def turned(f: Frame, lines: Value, target: Type) -> Value:
@@ -96,12 +93,7 @@ def to_memory(f: Frame, value: Value, form: Type) -> Value:
         return f.emit("make", _inner(f, value, form, component(form, 0)), type=form)
     if isinstance(form, Matrix):
         return turned(f, value, form)
-    if isinstance(form, Array) and is_long(form):
-        element = form.element
-        return f.elementwise(form, lambda i: to_memory(f, f.emit("index", value, i), element))
-    pairs = enumerate(components(form))
-    parts = [to_memory(f, f.emit("get", value, index=i), part) for i, part in pairs]
-    return f.emit("make", *parts, type=form)
+    return f.componentwise(value, form, partial(to_memory, f))
 
 
 def _inner(f: Frame, value: Value, form: Type, inside: Type) -> Value:

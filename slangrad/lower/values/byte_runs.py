@@ -16,7 +16,7 @@ from math import lcm
 from typing import TypeAlias
 
 from slangrad.ir.core import Value
-from slangrad.ir.types import U32, U64, Array, Struct, Type, array, components, is_long
+from slangrad.ir.types import U32, U64, Array, Type, array, contains, is_long
 from slangrad.lower.model.frame import Frame
 
 WORD = 4
@@ -91,9 +91,7 @@ def _moved(f: Frame, piece: Piece, start: int) -> Value:
 @cache
 def holds_long(t: Type) -> bool:
     """Whether there is a long array in a type."""
-    if isinstance(t, Array):
-        return is_long(t) or holds_long(t.element)
-    return isinstance(t, Struct) and any(map(holds_long, components(t)))
+    return contains(t, lambda part: isinstance(part, Array) and is_long(part))
 
 
 def run_of(

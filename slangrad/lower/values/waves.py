@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Unpack
 
 from slangrad.ir.core import Attributes, Value
-from slangrad.ir.types import Array, Pointer, Scalar, Type, components, is_long
+from slangrad.ir.types import Pointer, Scalar, Type
 from slangrad.lower.model.frame import Frame, Place
 
 
@@ -21,13 +21,7 @@ def each_component(f: Frame, name: str, places: list[Place], /, **attributes: Un
 def _on(f: Frame, name: str, value: Value, others: list[Value], attributes: Attributes) -> Value:
     if isinstance(value.type, (Scalar, Pointer)):
         return f.emit(name, value, *others, type=value.type, **attributes)
-    if isinstance(value.type, Array) and is_long(value.type):
-        return f.elementwise(
-            value.type, lambda i: _on(f, name, f.emit("index", value, i), others, attributes)
-        )
-    parts = (f.emit("get", value, index=i) for i, _ in enumerate(components(value.type)))
-    made = [_on(f, name, part, others, attributes) for part in parts]
-    return f.emit("make", *made, type=value.type)
+    return f.componentwise(value, value.type, lambda part, _: _on(f, name, part, others, attributes))
 
 
 def reduce(f: Frame, kind: str, places: list[Place], t: Type | None) -> Value:

@@ -10,7 +10,7 @@ zero of a tape is bits of zero, whatever the user's `dzero` says.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.source import Span
@@ -23,6 +23,7 @@ from slangrad.ir.types import (
     Struct,
     Type,
     array,
+    component,
     components,
     scalar_of,
     struct,
@@ -49,14 +50,17 @@ class VectorSpace:
         d = self._differential(t) if isinstance(t, Struct) else None
         return None if d is None else d.type
 
+    def tangent_of(self, primal: Type) -> Type:
+        made = self.tangent(primal)
+        assert made is not None, primal
+        return made
+
     def add_struct(self, t: Struct) -> None:
         """One of the compiler's own: its derivative has that of each field."""
-        parts = [(i, name, self.tangent(field)) for i, (name, field) in enumerate(t.fields)]
-        own = [(i, name, made) for i, name, made in parts if made is not None]
-        if own:
-            made = struct(f"{t.name}.Differential", tuple((name, each) for _, name, each in own))
-            self._differentials[t] = Differential(made, tuple((i, k) for k, (i, _, _) in enumerate(own)))
-            self._tangents.add(made)
+        made = by_fields(t, [self.tangent(field) for _, field in t.fields], f"{t.name}.Differential")
+        if made is not None:
+            self._differentials[t] = made
+            self._tangents.add(made.type)
 
     def field(self, t: Type, index: int) -> int | None:
         """The component of the tangent that belongs to component `index` of a `t`."""
@@ -67,7 +71,7 @@ class VectorSpace:
 
     def zero(self, b: Builder, primal: Type) -> Value:
         """The zero of the tangents of a type. Types that share a tangent type may differ in their zeros."""
-        tangent, user = self._tangent_of(primal), self._functions(primal)
+        tangent, user = self.tangent_of(primal), self._functions(primal)
         if user is not None and user.zero is not None:
             return b.call(user.zero, (), (tangent,))[0]
         if not self._has_functions(primal):
@@ -96,8 +100,14 @@ class VectorSpace:
         if isinstance(primal, Array):
             return self._add_arrays(b, primal, x, y)
         assert isinstance(primal, Struct) and isinstance(t, Struct), primal
-        parts = self._parts(primal, t)
-        made = (self._add_component(b, part, x, y, i) for i, part in enumerate(parts))
+        assert user is not None
+        either = {position for _, position in user.kept}  # whether there is a value in an optional
+        made = (
+            b.emit("or", *(b.emit("get", each, index=i) for each in (x, y)))
+            if i in either
+            else self._add_component(b, part, x, y, i)
+            for i, part in enumerate(self._parts(primal, t))
+        )
         return b.emit("make", *made, type=t)
 
     def add_at(self, b: Builder, primal: Type, x: Value, index: Value, y: Value) -> Value:
@@ -123,7 +133,7 @@ class VectorSpace:
             return self._settled_array(b, primal, tangent, value)
         for own, position in self._rows(primal):
             part = None if value is None else b.emit("get", value, index=own)
-            inner = self.settled(b, _component(primal, own), b.emit("get", tangent, index=position), part)
+            inner = self.settled(b, component(primal, own), b.emit("get", tangent, index=position), part)
             tangent = b.emit("set", tangent, inner, index=position)
         row = self._functions(primal)
         for own, position in () if row is None else row.kept:
@@ -156,11 +166,6 @@ class VectorSpace:
         row = self._differential(primal)
         assert row is not None
         return bool(row.kept) or any(self._keeps(primal.fields[own][1]) for own, _ in row.fields)
-
-    def _tangent_of(self, primal: Type) -> Type:
-        made = self.tangent(primal)
-        assert made is not None, primal
-        return made
 
     def _functions(self, primal: Type) -> Differential | None:
         return self._differential(primal) if isinstance(primal, Struct) else None
@@ -244,11 +249,13 @@ class VectorSpace:
         return Differential(tangent, ((0, 0), (1, 1)))
 
 
-def _component(t: Type, index: int) -> Type:
-    if isinstance(t, Array):
-        return t.element
-    assert isinstance(t, Struct)
-    return t.fields[index][1]
+def by_fields(t: Struct, tangents: Sequence[Type | None], name: str) -> Differential | None:
+    """The derivative of a struct that has those of its fields, if any field has one."""
+    own = [(i, made) for i, made in enumerate(tangents) if made is not None]
+    if not own:
+        return None
+    tangent = struct(name, tuple((t.fields[i][0], made) for i, made in own))
+    return Differential(tangent, tuple((i, k) for k, (i, _) in enumerate(own)))
 
 
 def _sum_of_tapes(span: Span | None) -> Diagnostic:

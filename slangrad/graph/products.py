@@ -1,0 +1,288 @@
+"""Products of matrices by the template `kernels/graph_products.slang`, or by a library.
+
+    einsum(bij,jk->bik)     a copy of an operand that the template cannot read; whole blocks of columns; other columns
+
+A map that alone reads a product is its epilogue: it is computed where a sum is ready. The text of a kernel depends on
+types and on which strides are 0 and 1, so products of many shapes share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha1
+from math import prod
+
+from slangrad.graph.emit import (
+    WRITERS,
+    Argument,
+    Grid,
+    Kernel,
+    Numbers,
+    Part,
+    Product,
+    Step,
+    Temporary,
+    Text,
+    convolution,
+    function_of,
+    joined,
+    kernel_of,
+    seen,
+)
+from slangrad.graph.fuse import Fusion, Group
+from slangrad.graph.layout import Layout, dense, reshaped
+from slangrad.graph.node import DType, Node
+from slangrad.graph.types import type_of
+
+LIBRARY, SLANG = "library", "slang"
+WIDTH = 64  # columns of a block
+MOST_ROWS = 8  # of a panel
+PACKED = (
+    8 << 20
+)  # bytes between the first and the last line of a block that are too many for its lines to stay in caches
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A loop: its size, and how far each array moves with it: the left operand, the right one, other arrays."""
+
+    size: int
+    strides: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Tiles:
+    """A product as loops: `outer` ones, `rows`, `columns` (over the lanes), and those of the sum. `block`: how far the
+    right operand moves with a block of columns. `steps`: what copies operands."""
+
+    parts: list[Part]
+    outer: list[Axis]
+    rows: Axis
+    columns: Axis
+    depth: list[Axis]
+    width: int = 0
+    block: int = 0
+    steps: list[Step] = field(default_factory=list)
+
+
+def _product(fusion: Fusion, group: Group) -> list[Step]:
+    (root,), node = group.roots[:1], group.inner or group.roots[0]
+    if node.op == "conv":
+        return convolution(fusion, group, node)
+    parts, text = [seen(fusion, each) for each in node.inputs], Text(fusion, group)
+    results = [(each, text.of(each)) for each in group.roots] if group.inner else [(root, "")]
+    if not node.size:
+        return []
+    by_slang = node.dtype.kind != "b" and all(each.size for each in node.inputs)
+    if by_slang and (fusion.choose is None or fusion.choose(node, parts) == SLANG):
+        return _tiled(node, parts, text, results)
+    multiply = Product(node, node.attributes["letters"], parts, Part(node, dense(node.shape)))
+    outputs = [Part(each, dense(each.shape)) for each in group.roots]
+    return [multiply, function_of(text, results, outputs, group.shape)] if group.inner else [multiply]
+
+
+WRITERS["contract"] = _product
+
+
+# --- loops
+
+
+def tiles_of(node: Node, parts: Sequence[Part], others: Sequence[Layout]) -> Tiles:
+    """`others`: layouts over the axes of the result; the first is the result's."""
+    ins, out = node.attributes["letters"].split("->")
+    (left, a), (right, b) = zip(ins.split(","), parts, strict=True)
+    sizes = dict(zip(left + right, a.layout.shape + b.layout.shape, strict=True))
+    count = {names: prod(sizes[c] for c in names if c in out) for names in (left, right)}
+    if (out and out[-1] not in right and count[left] >= 8) or (count[right] < 8 <= count[left]):
+        left, a, right, b = right, b, left, a
+    strides = [
+        dict(zip(left, a.layout.strides, strict=True)),
+        dict(zip(right, b.layout.strides, strict=True)),
+    ]
+    strides += [dict(zip(out, each.strides, strict=True)) for each in others]
+
+    def loops(letters: Sequence[str], among: int) -> list[Axis]:
+        found, steps = joined(
+            [sizes[c] for c in letters], [[s.get(c, 0) for c in letters] for s in strides[:among]]
+        )
+        return [Axis(n, tuple(step[i] for step in steps)) for i, n in enumerate(found)]
+
+    one = Axis(1, (0,) * len(strides))
+    outer = loops([c for c in out if c in left and c in right], len(strides))
+    rows = loops([c for c in out if c not in right], len(strides)) or [one]
+    columns = loops([c for c in out if c not in left], len(strides)) or [one]
+    depth = loops([c for c in left if c not in out], 2) or [one]
+    made = Tiles([a, b], [*outer, *rows[:-1], *columns[:-1]], rows[-1], columns[-1], depth)
+    return _readable(made, node)
+
+
+def _readable(made: Tiles, node: Node) -> Tiles:
+    """With copies of operands whose sums are no single loop, or whose columns do not lie side by side."""
+    step, far = made.columns.strides[1], made.depth[0].strides[1] * made.depth[0].size * node.dtype.itemsize
+    split = len(made.depth) > 1
+    made.width = min(WIDTH, made.columns.size)
+    made.block = made.width * step
+    if split or (made.columns.size > 1 and step != 1) or (far > PACKED and made.rows.size > WIDTH):
+        _copy_in_blocks(made, node)
+    if split:
+        _copy_lines(made, node)
+    return made
+
+
+def _copy_in_blocks(made: Tiles, node: Node) -> None:
+    """The right operand as blocks of columns, in each the lines of the sum, in each the columns side by side."""
+    kept, source, width = [each for each in made.outer if each.strides[1]], made.parts[1], made.width
+    count, rest = divmod(made.columns.size, width)
+    before, deep = tuple(x.size for x in kept), tuple(x.size for x in made.depth)
+    to = dense((*before, -(-made.columns.size // width), *deep, width))
+    held, n = Temporary(to.shape, node.dtype, (node, 1)), len(before)
+    out, across = [x.strides[1] for x in kept], made.columns.strides[1]
+    down = [x.strides[1] for x in made.depth]
+    whole = Layout(
+        (*before, count, *deep, width), (*out, width * across, *down, across), source.layout.offset
+    )
+    edge = Layout(
+        (*before, *deep, rest), (*out, *down, across), source.layout.offset + count * width * across
+    )
+    inside = Layout(edge.shape, (*to.strides[:n], *to.strides[n + 1 :]), count * prod(deep) * width)
+    made.steps.append(_copy(source, whole, Part(held, Layout(whole.shape, to.strides)), node.dtype))
+    made.steps += [_copy(source, edge, Part(held, inside), node.dtype)] if rest else []
+    made.parts[1] = Part(held, to)
+    made.block = prod(deep) * width
+    _move(made, 1, kept, to.strides)
+    made.columns = _moved(made.columns, 1, 1)
+    made.depth = [
+        _moved(each, 1, width * below) for each, below in zip(made.depth, dense(deep).strides, strict=True)
+    ]
+
+
+def _copy_lines(made: Tiles, node: Node) -> None:
+    """The left operand with the lines of the sum side by side."""
+    kept, source = [each for each in made.outer if each.strides[0]], made.parts[0]
+    axes = [*kept, made.rows, *made.depth]
+    to = dense(tuple(each.size for each in axes))
+    held = Temporary(to.shape, node.dtype, (node, 0))
+    seen_as = Layout(to.shape, tuple(each.strides[0] for each in axes), source.layout.offset)
+    made.steps.append(_copy(source, seen_as, Part(held, to), node.dtype))
+    made.parts[0] = Part(held, to)
+    _move(made, 0, kept, to.strides)
+    made.rows = _moved(made.rows, 0, to.strides[len(kept)])
+    size = prod(each.size for each in made.depth)
+    made.depth = [Axis(size, (1, made.width))]
+
+
+def _move(made: Tiles, k: int, kept: Sequence[Axis], strides: Sequence[int]) -> None:
+    """Outer loops over an array that has other strides now."""
+    new = {id(axis): _moved(axis, k, step) for axis, step in zip(kept, strides, strict=False)}
+    made.outer = [new.get(id(axis), axis) for axis in made.outer]
+
+
+def _moved(axis: Axis, k: int, stride: int) -> Axis:
+    return Axis(axis.size, (*axis.strides[:k], stride, *axis.strides[k + 1 :]))
+
+
+def _copy(source: Part, at: Layout, to: Part, dtype: DType) -> Kernel:
+    kind = type_of(dtype)
+    return kernel_of("copy", kind, [f"{kind} x"], ["return x;"], [Part(source.holder, at)], [to], True)
+
+
+# --- calls
+
+
+def _tiled(node: Node, parts: Sequence[Part], text: Text, results: Sequence[tuple[Node, str]]) -> list[Step]:
+    """Calls of the template: over whole blocks of columns, and over the columns that are left."""
+    given = [leaf for leaf in text.leaves if leaf.node is not node]
+    views = [reshaped(leaf.layout, node.shape) for leaf in given]
+    holders = [*(root for root, _ in results), *(leaf.node for leaf in given)]
+    assert all(view is not None for view in views)
+    layouts = [*(dense(node.shape) for _ in results), *(view for view in views if view is not None)]
+    made = tiles_of(node, parts, layouts)
+    arrays = [*made.parts, *map(Part, holders, layouts)]
+    panels = -(-made.rows.size // MOST_ROWS)
+    height = -(-made.rows.size // panels)
+    numbers = [made.rows.size, made.width, made.depth[0].size, made.rows.strides[0], made.depth[0].strides[0]]
+    numbers += [made.block, made.depth[0].strides[1], *made.rows.strides[2:], *made.columns.strides[2:]]
+    numbers += [step for axis in made.outer for step in axis.strides]
+    kernel = _kernel(node, text, results, made, height)
+    blocks, rest = divmod(made.columns.size, made.width)
+    outer = tuple(axis.size for axis in made.outer)
+    steps = list(made.steps)
+    for first, shape in ((0, (blocks, panels, made.width)), (blocks, (1, panels, rest))):
+        if prod(shape):
+            moves = [0, made.block, *(made.width * step for step in made.columns.strides[2:])]
+            places = [
+                Part(each.holder, Layout((1,), (1,), each.layout.offset + first * move))
+                for each, move in zip(arrays, moves, strict=True)
+            ]
+            n = 2 + len(results)
+            arguments = [Grid((*outer, *shape)), Numbers(tuple(numbers)), *places[:2], *places[n:]]
+            steps.append(kernel(arguments, places[2:n]))
+    return steps
+
+
+def _kernel(
+    node: Node, text: Text, results: Sequence[tuple[Node, str]], made: Tiles, height: int
+) -> Callable[..., Kernel]:
+    """The function, as a kernel of arguments that are still to come."""
+    kind = type_of(node.dtype)
+    wide = "float" if kind == "half" else kind
+    arrays = [(f"r{i}", type_of(root.dtype)) for i, (root, _) in enumerate(results)]
+    given = [
+        (f"{name}s", type_of(leaf.node.dtype)) for leaf, name in text.leaves.items() if leaf.node is not node
+    ]
+    outer, count = len(made.outer), len(arrays) + len(given)
+    first = 7 + 2 * count  # of the numbers: where those of outer loops begin
+
+    def start(name: str, k: int) -> str:
+        return " + ".join([name, *(f"at[{i}] * n[{first + i * (count + 2) + k}]" for i in range(outer))])
+
+    struct = _end(node, text, results, [*arrays, *given], made.columns.strides[2:], wide)
+    values = [
+        f"{start(name, k + 2)}, n[{7 + k}], n[{7 + count + k}]"
+        for k, (name, _) in enumerate([*arrays, *given])
+    ]
+    lines = [
+        f"Rows<{wide}, {kind}> a = {{ {start('left', 0)}, n[3], n[4], n[0] - 1 }};",
+        f"Columns<{wide}, {kind}> b = {{ {start('right', 1)}, n[5], n[6] }};",
+        f"End end = {{ {', '.join(values)} }};",
+        f"multiply<{wide}, {height}>(at[{outer + 1}], at[{outer}], at[{outer + 2}], n[0], n[1], n[2], a, b, end);",
+    ]
+    end = f"End_{sha1(repr((struct, lines)).encode()).hexdigest()[:10]}"
+    lines[2] = lines[2].replace("End", end)
+    parameters = [f"int at[{outer + 3}]", f"int n[{first + outer * (count + 2)}]"]
+    parameters += [f"{each}* {name}" for name, each in [("left", kind), ("right", kind), *given, *arrays]]
+
+    def of(arguments: list[Argument], outputs: list[Part]) -> Kernel:
+        made = kernel_of("product", "void", parameters, lines, arguments, outputs, False)
+        return replace(made, text=f"struct {end} {struct}{made.text}", in_order=True)
+
+    return of
+
+
+def _end(
+    node: Node,
+    text: Text,
+    results: Sequence[tuple[Node, str]],
+    arrays: Sequence[tuple[str, str]],
+    steps: Sequence[int],
+    wide: str,
+) -> str:
+    """The struct that stores sums, without its name. `steps`: how far arrays move with a column."""
+    kind, places = type_of(node.dtype), []
+    for (name, _), step in zip(arrays, steps, strict=True):
+        along = {0: "", 1: " + j"}.get(step, f" + j * {name}_step")
+        places.append(f"{name}[i * {name}_line{along}]")
+    fields = [f"{each}* {name}; int {name}_line, {name}_step;" for name, each in arrays]
+    rest = iter(places[len(results) :])
+    body = [
+        f"{type_of(leaf.node.dtype)} {name} = {f'{kind}(sum)' if leaf.node is node else next(rest)};"
+        for leaf, name in text.leaves.items()
+    ]
+    body += text.lines
+    body += [
+        f"{place} = {value or f'{kind}(sum)'};" for place, (_, value) in zip(places, results, strict=False)
+    ]
+    lines = [*(f"    {each}" for each in fields), f"    void store(int i, int j, {wide} sum)", "    {"]
+    lines += [*(f"        {each}" for each in body), "    }", "}", ""]
+    return f": IEpilogue<{wide}>\n{{\n" + "\n".join(lines)

@@ -1,0 +1,228 @@
+"""`scan`: a function of a carry and of one element after another, as an operator whose body is traced once.
+
+    h, hs = graph.scan(lambda h, x: (np.tanh(h + x), h), h0, xs)         xs has a leading axis, hs gets one
+
+A node `scan` stands for the loop, a node `result` for each thing that it leaves: last carries, stacked results, and the
+carries before each step, which the derivative reads. That is a loop in the other direction, with sums as further
+carries, so it has a derivative like others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slangrad.graph.array import Array, constant, lifted
+from slangrad.graph.errors import GraphError
+from slangrad.graph.node import Node, make, new_input, substituted, topological_order, type_text
+from slangrad.graph.ops import base_of
+from slangrad.graph.plan import Plan
+from slangrad.graph.trace import is_traced, pullback
+from slangrad.graph.trees import filled, is_array, leaves, tree_map
+
+Step = Callable[[Any, Any], Any]
+
+
+def scan(function: Step, init: Any, xs: Any = None, length: int | None = None) -> tuple[Any, Any]:
+    """`carry, y = function(carry, x)` for each x along the leading axis of `xs`, from the carry `init` on.
+
+    Gives the last carry, and the y's stacked along a new leading axis. Carries, elements and results are arrays,
+    numbers, and trees of them; `length` says how many steps there are where `xs` has no arrays.
+
+    GraphError (E1042) where the shape or dtype of a carry changes, or leading axes differ.
+    """
+    length = _length(xs, length)
+    if any(map(is_traced, leaves((init, xs)))):
+        return repeated(function, init, xs, length)
+    if not length:
+        empty = repeated(function, init, xs, length)[1]
+        return init, tree_map(lambda y: np.zeros(y.shape, y.dtype) if is_traced(y) else y, empty)
+    carry, made, arrays = init, [], [each for each in leaves(xs) if _is_value(each)]
+    for t in range(length):
+        new, y = _pair(function(carry, filled(xs, (x[t] for x in arrays), _is_value)))
+        if any(map(is_traced, leaves((new, y)))):
+            return repeated(function, init, xs, length)
+        _check(carry, new)
+        carry = new
+        made.append([np.asarray(each) for each in leaves(y) if _is_value(each)])
+    stacked = map(np.stack, zip(*made, strict=True))
+    return carry, filled(y, stacked, _is_value)
+
+
+def repeated(function: Step, init: Any, xs: Any, length: int, reverse: bool = False) -> tuple[Any, Any]:
+    """The same of traced arrays; `reverse`: from the last element to the first."""
+    firsts = [lifted(each) for each in leaves(init) if _is_value(each)]
+    elements = [lifted(each) for each in leaves(xs) if _is_value(each)]
+    own = [new_input(x.shape, x.dtype, f"carry{i}") for i, x in enumerate(firsts)]
+    own += [new_input(x.shape[1:], x.dtype, f"element{i}") for i, x in enumerate(elements)]
+    given = map(Array, own)
+    new, y = _pair(function(filled(init, given, _is_value), filled(xs, given, _is_value)))
+    _check(init, new)
+    outputs = [lifted(each).node for each in leaves((new, y)) if _is_value(each)]
+    if not length:
+        empty = (constant(0, x.dtype).broadcast_to((0, *x.shape)) for x in outputs[len(firsts) :])
+        return init, filled(y, empty, _is_value)
+    outer = _outer(outputs, own)
+    inner = [new_input(x.shape, x.dtype, f"constant{i}") for i, x in enumerate(outer)]
+    outputs = substituted(outputs, dict(zip(outer, inner, strict=True)))
+    loop = Loop((*own, *inner), tuple(outputs), len(firsts), len(elements), length, reverse)
+    inputs = [*(x.node for x in (*firsts, *elements)), *outer]
+    node = Array(make("scan", inputs, (0,), np.dtype(float), loop=loop))
+    results = (loop.result(node, k) for k in range(len(outputs)))
+    return filled(new, results, _is_value), filled(y, results, _is_value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loop:
+    """A body and how often it is run. `inputs`: first `carries` carries, then `scanned` elements, then constants;
+    `outputs`: the new carries, then results. What it leaves is numbered: carries, stacked results, stacked carries."""
+
+    inputs: tuple[Node, ...]
+    outputs: tuple[Node, ...]
+    carries: int
+    scanned: int
+    length: int
+    reverse: bool
+
+    def __repr__(self) -> str:
+        return f"<{self.length} times{' back' if self.reverse else ''}>"
+
+    def result(self, node: Array, k: int) -> Array:
+        of = self.outputs[k] if k < len(self.outputs) else self.inputs[k - len(self.outputs)]
+        shape = of.shape if k < self.carries else (self.length, *of.shape)
+        return Array(make("result", [node.node], shape, of.dtype, index=k))
+
+    def apply(self, *given: Array) -> list[Array]:
+        """The body of other arrays."""
+        values = dict(zip(self.inputs, (x.node for x in given), strict=True))
+        return [Array(each) for each in substituted(self.outputs, values)]
+
+    def bundle(self, k: int, g: Array) -> Bundle:
+        return Bundle({k: g})
+
+    def needed(self, wanted: Iterable[int]) -> list[int]:
+        """The outputs that results need: a carry is one where another output reads it."""
+        found = {k if k < len(self.outputs) else k - len(self.outputs) for k in wanted}
+        while True:
+            read = set(topological_order(*(self.outputs[k] for k in found)))
+            more = {i for i in range(self.carries) if self.inputs[i] in read}
+            if more <= found:
+                return sorted(found)
+            found |= more
+
+    def body(self, device: Any, results: Iterable[int]) -> Plan:
+        """The plan of one step."""
+        return Plan([self.outputs[k] for k in self.needed(results)], self.inputs, device, is_body=True)
+
+    def run(self, body: Plan, inputs: Sequence[Any], results: dict[int, Any]) -> None:
+        """Run a plan of the needed outputs. `inputs` and `results`: NumPy's views of memory."""
+        held = [body.array(each) for each in self.inputs]
+        made = dict(zip(self.needed(results), map(body.array, body.outputs), strict=True))
+        count, last = len(self.outputs), self.carries + self.scanned
+        for i in (*range(self.carries), *range(last, len(held))):
+            held[i][...] = inputs[i]
+        steps = range(self.length)
+        for t in reversed(steps) if self.reverse else steps:
+            for i in range(self.carries, last):
+                held[i][...] = inputs[i][t]
+            for k, to in results.items():
+                if k >= count:
+                    to[t] = held[k - count]
+            body.repeat()
+            for k, value in made.items():
+                if k >= self.carries:
+                    results[k][t] = value
+            for k in range(self.carries):
+                if k in made:
+                    held[k][...] = made[k]
+        for k in range(self.carries):
+            if k in results:
+                results[k][...] = held[k]
+
+    def cotangents(self, g: Bundle, y: Array, xs: Sequence[Array]) -> tuple[Array | None, ...]:
+        """Of all inputs, by a loop in the other direction over the carries before each step."""
+        count, last = len(self.outputs), self.carries + self.scanned
+        floats = [i for i, x in enumerate(self.inputs) if x.dtype.kind == "f"]
+        carries = [i for i in floats if i < self.carries]
+        made = [k for k in range(self.carries, count) if self.outputs[k].dtype.kind == "f"]
+        before = [self.result(y, count + i) for i in range(self.carries)]
+
+        def given(k: int) -> Array:
+            like = self.result(y, k)
+            return g[k] if k in g else constant(0, like.dtype).broadcast_to(like.shape)
+
+        def step(state: Any, at: Any) -> Any:
+            (later, sums), (point, elements, of_results, of_carries) = state, at
+            point = [*point, *elements, *xs[last:]]
+            found = dict(zip(floats, pullback(self.apply, point, floats, [*later, *of_results]), strict=True))
+            now = [found[i] + more for i, more in zip(carries, of_carries, strict=True)]
+            sums = [total + found[i] for i, total in sums.items()]
+            sums = dict(zip((i for i in floats if i >= last), sums, strict=True))
+            return (now, sums), {i: found[i] for i in floats if self.carries <= i < last}
+
+        zeros = {i: constant(0, xs[i].dtype).broadcast_to(xs[i].shape) for i in floats if i >= last}
+        elements = [*xs[self.carries : last]]
+        over = before, elements, [given(k) for k in made], [given(count + i) for i in carries]
+        start = [given(i) for i in carries], zeros
+        (first, sums), stacked = repeated(step, start, over, self.length, not self.reverse)
+        found = {**dict(zip(carries, first, strict=True)), **sums, **stacked}
+        return tuple(found.get(i) for i in range(len(xs)))
+
+
+class Bundle(dict[int, Array]):
+    """The cotangent of a `scan`: those of its results, by their numbers."""
+
+    def __add__(self, other: Bundle) -> Bundle:
+        return Bundle({**self, **other, **{k: self[k] + other[k] for k in self.keys() & other.keys()}})
+
+
+def _outer(outputs: Sequence[Node], own: Sequence[Node]) -> list[Node]:
+    """What a body reads that does not depend on carries and elements: it is computed once."""
+    inside, found = set(own), dict[Node, None]()
+    for node in topological_order(*outputs):
+        if not inside.isdisjoint(node.inputs):
+            inside.add(node)
+            found |= dict.fromkeys(each for each in node.inputs if each not in inside)
+    found |= dict.fromkeys(each for each in outputs if each not in inside)
+    return [each for each in found if base_of(each).op not in ("constant", "count")]
+
+
+def _is_value(leaf: Any) -> bool:
+    return is_traced(leaf) or is_array(leaf) or type(leaf) in (bool, int, float)
+
+
+def _length(xs: Any, length: int | None) -> int:
+    found = {np.shape(each)[:1] for each in leaves(xs) if _is_value(each)}
+    found |= set() if length is None else {(length,)}
+    if len(found) != 1 or () in found:
+        sizes = ", ".join(sorted(str(each[0]) if each else "none" for each in found))
+        raise GraphError(
+            "E1042", f"scan: leading axes of {sizes or 'nothing'}", "all arrays of xs have the same one"
+        )
+    return int(next(iter(found))[0])
+
+
+def _pair(made: Any) -> tuple[Any, Any]:
+    if not isinstance(made, tuple) or len(made) != 2:
+        raise GraphError("E1043", f"scan: the function gives a {type(made).__name__}", "a pair: (carry, y)")
+    return made
+
+
+def _check(old: Any, new: Any) -> None:
+    """GraphError where a carry is not what it was."""
+    forms = [tree_map(lambda leaf: "*" if _is_value(leaf) else leaf, each) for each in (old, new)]
+    if forms[0] != forms[1]:
+        raise GraphError("E1042", f"scan: the carry {forms[0]} becomes {forms[1]}")
+    for a, b in zip(leaves(old), leaves(new), strict=True):
+        if _is_value(a):
+            x, z = (each if hasattr(each, "dtype") else np.asarray(each) for each in (a, b))
+            if (x.shape, x.dtype) != (z.shape, z.dtype):
+                said = " becomes ".join(
+                    type_text(new_input(tuple(each.shape), each.dtype)) for each in (x, z)
+                )
+                raise GraphError(
+                    "E1042", f"scan: a carry of {said}", f"give scan, or return, {x.dtype} of {x.shape}"
+                )

@@ -1,0 +1,134 @@
+"""Products of matrices: every class of shapes, strides, batch axes, types; with a map behind them and without."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import slangrad as spy
+from slangrad import graph
+from slangrad.graph.array import Array
+from slangrad.graph.emit import Kernel
+from slangrad.graph.node import new_input
+from slangrad.graph.plan import Plan, as_tensor
+
+RNG = np.random.default_rng(21)
+
+
+def R(*shape: int, dtype: str = "d") -> Any:
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+# fmt: off
+PRODUCTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "rows and columns":  (lambda a, b: a @ b,                                  (R(20, 30), R(30, 100))),
+    "nine rows":         (lambda a, b: a @ b,                                  (R(9, 3), R(3, 64))),
+    "one":               (lambda a, b: a @ b,                                  (R(1, 1), R(1, 1))),
+    "row":               (lambda a, b: a @ b,                                  (R(30), R(30, 65))),
+    "column":            (lambda a, b: a @ b,                                  (R(65, 30), R(30))),
+    "number":            (lambda a, b: a @ b,                                  (R(1, 30), R(30, 1))),
+    "few columns":       (lambda a, b: a @ b,                                  (R(70, 30), R(30, 3))),
+    "right transposed":  (lambda a, b: a @ b.T,                                (R(20, 30), R(130, 30))),
+    "left transposed":   (lambda a, b: a.T @ b,                                (R(30, 20), R(30, 70))),
+    "both transposed":   (lambda a, b: a.T @ b.T,                              (R(30, 20), R(70, 30))),
+    "result transposed": (lambda a, b: np.einsum("ij,jk->ki", a, b),           (R(20, 30), R(30, 70))),
+    "strides":           (lambda a, b: a[::-1, ::2] @ b[:, ::-3],              (R(20, 10), R(5, 200))),
+    "broadcast":         (lambda a, b: np.broadcast_to(a, (9, 5)) @ b,         (R(5), R(5, 70))),
+    "batches":           (lambda a, b: a @ b,                                  (R(3, 4, 5, 6), R(3, 1, 6, 70))),
+    "heads":             (lambda a, b: np.einsum("bqhd,bkhd->bhqk", a, b),     (R(2, 5, 3, 8), R(2, 66, 3, 8))),
+    "heads back":        (lambda a, b: np.einsum("bhqk,bkhd->bqhd", a, b),     (R(2, 3, 5, 6), R(2, 6, 3, 70))),
+    "two summed":        (lambda a, b: np.einsum("abc,dcb->ad", a, b),         (R(5, 3, 4), R(70, 4, 3))),
+    "two summed, turned": (lambda a, b: np.einsum("abc,dbc->da", a, b),        (R(70, 3, 4), R(5, 3, 4))),
+    "all in one":        (lambda a, b: np.einsum("zabc,zdcb->zad", a[:, ::-1], b), (R(2, 9, 3, 4), R(2, 70, 4, 3))),
+    "no rows":           (lambda a, b: a @ b,                                  (R(0, 3), R(3, 2))),
+    "no sum":            (lambda a, b: a @ b,                                  (R(5, 0), R(0, 70))),
+}
+# fmt: on
+
+
+def slang_only(function: Callable[..., Any], *arrays: Any, fused: bool = True) -> tuple[Plan, Any]:
+    nodes = [new_input(each.shape, each.dtype) for each in arrays]
+    made = function(*map(Array, nodes))
+    outputs = [each.node for each in (made if isinstance(made, tuple) else (made,))]
+    plan = Plan(outputs, nodes, spy.default_device(), fused=fused)
+    return plan, [each.to_numpy() for each in plan.run([as_tensor(plan.device, each) for each in arrays])]
+
+
+def both(a: Any, b: Any, product: Callable[..., Any]) -> tuple[Any, ...]:
+    """The product; and in a map that reads other arrays, too."""
+    made = product(a, b)
+    return made, np.tanh(product(a * 2, b)) * a.sum() + np.arange(made.shape[-1] if made.ndim else 1)[-1]
+
+
+def test_products_are_those_of_numpy() -> None:
+    def every(*arrays: Any) -> tuple[Any, ...]:
+        pairs = zip(PRODUCTS.values(), zip(arrays[::2], arrays[1::2], strict=True), strict=True)
+        return tuple(each for (product, _), (a, b) in pairs for each in both(a, b, product))
+
+    arrays = [x for _, given in PRODUCTS.values() for x in given]
+    fused, found = slang_only(every, *arrays)
+    plain, same = slang_only(every, *arrays, fused=False)
+    names = [name for name in PRODUCTS for _ in range(2)]
+    for name, got, unfused, want in zip(names, found, same, every(*arrays), strict=True):
+        np.testing.assert_allclose(got.reshape(want.shape), want, rtol=1e-12, atol=1e-12, err_msg=name)
+        np.testing.assert_allclose(got, unfused, rtol=1e-13, atol=1e-13, err_msg=name)
+    kinds = [group.kind for group in fused.fusion.groups]
+    assert sum(group.inner is not None for group in fused.fusion.groups) >= len(PRODUCTS) - 4, kinds
+    assert len(fused.fusion.groups) < len(plain.fusion.groups)
+
+
+@pytest.mark.parametrize(("dtype", "rtol"), [("e", 2e-3), ("f", 2e-6), ("i", 0), ("q", 0), ("?", 0)])
+def test_types(dtype: str, rtol: float) -> None:
+    a, b = ((each * 4).astype(dtype) if dtype != "?" else each > 0 for each in (R(13, 40), R(40, 77)))
+    _, (found, ended) = slang_only(lambda a, b: (a @ b, (a @ b + a[0, 0]) * 2), a, b)
+    assert found.dtype == (a @ b).dtype
+    wide = (lambda x: x.astype("d")) if dtype == "e" else (lambda x: x)
+    want = wide(a) @ wide(b)
+    np.testing.assert_allclose(wide(found), want, rtol=rtol, atol=rtol * 50)
+    np.testing.assert_allclose(wide(ended), (want + wide(a)[0, 0]) * 2, rtol=2 * rtol, atol=rtol * 200)
+
+
+def test_what_follows_a_product_is_computed_where_it_is_ready() -> None:
+    """Bias, activation and a mask; the kernel's text does not depend on the shape."""
+
+    def layer(x: Any, w: Any, b: Any) -> Any:
+        h = x @ w + b
+        return np.where(h > 0, h, 0.1 * h) * (np.arange(h.shape[1]) % 2 == 0)
+
+    texts = set()
+    for shape in ((20, 30, 100), (17, 5, 200)):
+        x, w, b = R(*shape[:2]), R(*shape[1:]), R(shape[2])
+        plan, (found,) = slang_only(layer, x, w, b)
+        np.testing.assert_allclose(found, layer(x, w, b), rtol=1e-12, atol=1e-12)
+        assert [group.kind for group in plan.fusion.groups] == ["contract"]
+        texts |= {step.text.split("multiply")[0] for step in plan.steps if isinstance(step, Kernel)}
+    assert len(texts) <= 2
+
+
+def test_the_optimizer_s_update_ends_the_product_of_its_gradient() -> None:
+    p, x = R(12, 70, dtype="f"), R(30, 12, dtype="f")
+    step = graph.train(lambda p, x: np.sum(x @ p[0] * np.float32(0.5)), spy.optim.Adam([p], lr=0.1))
+    theirs = [p.copy()]
+    adam = spy.optim.Adam(theirs, lr=0.1)
+    for _ in range(3):
+        step(x)
+        adam.step([np.repeat(0.5 * x.sum(0)[:, None], 70, 1).astype("f")])
+    np.testing.assert_allclose(p, theirs[0], rtol=1e-5)
+
+
+def test_a_parameter_that_a_product_reads_is_not_overwritten_by_it() -> None:
+    """The gradient of tr(p p') is a product that reads p."""
+    p = R(20, 20)
+    before = p.copy()
+    graph.train(lambda p: ((p[0] @ p[0]) ** 2).sum() / 2, spy.optim.SGD([p], lr=0.01))()
+    y = before @ before
+    np.testing.assert_allclose(p, before - 0.01 * (y @ before.T + before.T @ y), rtol=1e-9)
+
+
+def test_bits_of_a_row_do_not_depend_on_the_number_of_rows() -> None:
+    a, b = R(130, 200, dtype="f"), R(200, 150, dtype="f")
+    whole = slang_only(lambda a, b: np.tanh(a @ b), a, b)[1][0]
+    for rows in (slice(0, 1), slice(3, 10), slice(5, 77)):
+        part = slang_only(lambda a, b: np.tanh(a @ b), a[rows].copy(), b)[1][0]
+        np.testing.assert_array_equal(part, whole[rows])
