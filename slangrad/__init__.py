@@ -36,8 +36,7 @@ _HOMES = {
                                               "log_error_once log_fatal log_fatal_once log_info log_info_once "
                                               "log_warn log_warn_once",
     "slangrad.api.devices.reports":           "HeapReport ShaderCacheStats",
-    "slangrad.api.devices.sha1":              "SHA1",
-    "slangrad.api.devices.timer":             "Timer",
+    "slangrad.api.devices.tools":             "SHA1 Timer",
     "slangrad.api.functional.function":       "Function",
     "slangrad.api.functional.instances":      "InstanceList InstanceTensor",
     "slangrad.api.functional.module":         "Module",
@@ -53,11 +52,10 @@ _HOMES = {
                                               "SpecializationArg TypeConformance",
     "slangrad.api.kernels.shader_block":      "ShaderBlock",
     "slangrad.api.kernels.shader_cursor":     "ShaderCursor ShaderObject ShaderOffset",
-    "slangrad.api.reflection.cursor":         "ReflectionCursor",
     "slangrad.api.reflection.declarations":   "DeclReflection",
     "slangrad.api.reflection.functions":      "FunctionReflection",
-    "slangrad.api.reflection.program_layout": "EntryPointLayout ProgramLayout TypeLayoutReflection "
-                                              "VariableLayoutReflection",
+    "slangrad.api.reflection.program_layout": "EntryPointLayout ProgramLayout ReflectionCursor "
+                                              "TypeLayoutReflection VariableLayoutReflection",
     "slangrad.api.reflection.types":          "Attribute BaseReflectionObject TypeReflection "
                                               "VariableReflection",
     "slangrad.api.sessions.hot_reload":       "ReloadWarning ShaderHotReloadEvent",

@@ -69,8 +69,8 @@ from slangrad.api.devices.logger import log_warn as log_warn
 from slangrad.api.devices.logger import log_warn_once as log_warn_once
 from slangrad.api.devices.reports import HeapReport as HeapReport
 from slangrad.api.devices.reports import ShaderCacheStats as ShaderCacheStats
-from slangrad.api.devices.sha1 import SHA1 as SHA1
-from slangrad.api.devices.timer import Timer as Timer
+from slangrad.api.devices.tools import SHA1 as SHA1
+from slangrad.api.devices.tools import Timer as Timer
 from slangrad.api.functional.function import Function as Function
 from slangrad.api.functional.instances import InstanceList as InstanceList
 from slangrad.api.functional.instances import InstanceTensor as InstanceTensor
@@ -102,11 +102,11 @@ from slangrad.api.kernels.shader_block import ShaderBlock as ShaderBlock
 from slangrad.api.kernels.shader_cursor import ShaderCursor as ShaderCursor
 from slangrad.api.kernels.shader_cursor import ShaderObject as ShaderObject
 from slangrad.api.kernels.shader_cursor import ShaderOffset as ShaderOffset
-from slangrad.api.reflection.cursor import ReflectionCursor as ReflectionCursor
 from slangrad.api.reflection.declarations import DeclReflection as DeclReflection
 from slangrad.api.reflection.functions import FunctionReflection as FunctionReflection
 from slangrad.api.reflection.program_layout import EntryPointLayout as EntryPointLayout
 from slangrad.api.reflection.program_layout import ProgramLayout as ProgramLayout
+from slangrad.api.reflection.program_layout import ReflectionCursor as ReflectionCursor
 from slangrad.api.reflection.program_layout import TypeLayoutReflection as TypeLayoutReflection
 from slangrad.api.reflection.program_layout import VariableLayoutReflection as VariableLayoutReflection
 from slangrad.api.reflection.types import Attribute as Attribute

@@ -26,7 +26,7 @@ LATE_MODULES = {
     ("api", "slangrad.api.kernels.fences"),
     ("api", "slangrad.api.kernels.kernel"),
     ("api", "slangrad.api.kernels.raw_dispatch"),
-    ("api", "slangrad.api.reflection.cursor"),
+    ("api", "slangrad.api.reflection.program_layout"),
     ("api", "slangrad.api.kernels.shader"),
     ("api", "slangrad.api.kernels.shader_block"),
     ("api", "slangrad.api.kernels.shader_cursor"),

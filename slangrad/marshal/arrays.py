@@ -1,6 +1,7 @@
-"""NumPy arrays as arguments: their memory is used as it lies.
+"""NumPy arrays and Tensors as arguments: their memory is used as it lies.
 
-    x of (n,) float32, strides (8,)  ->  uniform StridedElements<float, 1> x
+    x of (n,) float32, strides (8,)             ->  uniform StridedElements<float, 1> x
+    x of (n,) floats with gradients, in `bwds`  ->  ContiguousElements<float, 1> x, x_grad
 
 An array of another dtype is converted where every value survives; one with gaps in what makes up an element
 is copied.
@@ -14,17 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from slangrad.check.model.types import Type
+from slangrad.check.model.types import Type, Vector, vector
 from slangrad.ir import types as ir
+from slangrad.marshal import whole
 from slangrad.marshal.containers import CONVERTED, ContainerMarshal, role_with
 from slangrad.marshal.elements import make_elements
 from slangrad.marshal.enums import enum_inside
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Node, ProgramTypes, Shape, Spot, Way
-from slangrad.marshal.memory import ARRAY_ACCESS, Contents
+from slangrad.marshal.memory import ARRAY_ACCESS, TENSOR_ACCESS, Contents
 from slangrad.marshal.patterns import scalar_inside
 from slangrad.tensors.conversion import convert_exactly
-from slangrad.tensors.element_types import from_numpy_type, numpy_layout, structured_dtype
+from slangrad.tensors.element_types import from_numpy_type, numpy_layout, slang_name, structured_dtype
+from slangrad.tensors.tensor import Tensor
 
 
 class ArrayMarshal(ContainerMarshal):
@@ -93,3 +96,41 @@ class Converter:
             return convert_exactly(array, self.dtype, f"argument '{self.label}'")
         except ValueError as error:
             raise CallError("E1010", str(error)) from None
+
+
+class TensorMarshal(ContainerMarshal):
+    """A Tensor, perhaps with gradients."""
+
+    access = TENSOR_ACCESS
+
+    def __init__(self, tensor: Tensor) -> None:
+        has_in, has_out = tensor.grad_in is not None, tensor.grad_out is not None
+        shared = has_in and tensor.grad_in is tensor.grad_out
+        rank = len(tensor.shape)
+        self.contents = Contents(
+            tensor.element_type, rank, tensor.writable, has_in, has_out, shared, tensor.shape
+        )
+        plural = "s" if rank != 1 else ""
+        self.described = f"Tensor of {slang_name(tensor.element_type)} with {rank} dimension{plural}"
+
+    def reason(self, wanted: Type, types: ProgramTypes) -> str:
+        """Another type of numbers is named with what converts them."""
+        said = super().reason(wanted, types)
+        own = self.element_for(wanted, types)
+        asked = whole.element_of(wanted, types) or wanted
+        scalar = scalar_inside(asked)
+        if own is None or asked.abstract or scalar is None or scalar_inside(own) in (None, scalar):
+            return said
+        note = f"{said}: make it with dtype='{scalar}'"
+        return (
+            note
+            if asked is not wanted
+            else f"{note}, or convert in the call with map(...='{_as_seen(asked, own)}')"
+        )
+
+
+def _as_seen(wanted: Type, own: Type) -> Type:
+    """The parameter's type with numbers of another type."""
+    scalar = scalar_inside(own)
+    assert scalar is not None
+    return vector(scalar, wanted.count) if isinstance(wanted, Vector) else scalar

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from slangrad.marshal import indices
-from slangrad.marshal.arrays import ArrayMarshal
+from slangrad.marshal.arrays import ArrayMarshal, TensorMarshal
 from slangrad.marshal.buffers import BufferMarshal
 from slangrad.marshal.cells import DiffPairMarshal, ValueRefMarshal
 from slangrad.marshal.enums import EnumValue
@@ -25,7 +25,6 @@ from slangrad.marshal.plain import TYPE_KEY
 from slangrad.marshal.records import as_fields, reader_of
 from slangrad.marshal.scalars import EnumMarshal, HostArrayMarshal, NumberMarshal, UnsupportedMarshal
 from slangrad.marshal.structs import DictMarshal, Held, ListMarshal
-from slangrad.marshal.tensors import TensorMarshal
 from slangrad.marshal.torch_memory import TorchCurve
 from slangrad.marshal.torch_tensors import TorchMarshal, curve_marshal, key_of_torch, pair_marshal
 from slangrad.marshal.values import DiffPair, ValueRef

@@ -24,13 +24,13 @@ from slangrad.api.devices.compiler_options import SlangCompilerOptions
 from slangrad.api.devices.current import current_device, is_current, pop_current_device, push_current_device
 from slangrad.api.devices.desc import DeviceDesc, DeviceType
 from slangrad.api.kernels.callbacks import Callbacks, RecordingCallbacks
+from slangrad.api.sessions.generation import CheckMode
 from slangrad.api.sessions.hot_reload import HotReload, ShaderHotReloadEvent
 from slangrad.api.sessions.session import SHADER, LoadsModules, SlangSession
 from slangrad.backends import BACKENDS
 from slangrad.base.late import Late
 from slangrad.base.options import Options, store_of
 from slangrad.base.unique import Unique
-from slangrad.call.check_mode import CheckMode
 from slangrad.marshal.errors import CallError
 from slangrad.runtime.reports import write_text
 from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferDesc, BufferUsage, MemoryType
@@ -52,7 +52,7 @@ else:
     ABILITIES, REPORTS = Late("slangrad.api.devices.features"), Late("slangrad.api.devices.reports")
     COMMANDS, KERNEL = Late("slangrad.api.kernels.commands"), Late("slangrad.api.kernels.kernel")
     BLOCK, CURSOR = Late("slangrad.api.kernels.shader_block"), Late("slangrad.api.kernels.shader_cursor")
-    FENCES, REFLECTION = Late("slangrad.api.kernels.fences"), Late("slangrad.api.reflection.cursor")
+    FENCES, REFLECTION = Late("slangrad.api.kernels.fences"), Late("slangrad.api.reflection.program_layout")
     FORMATS = Late("slangrad.tensors.formats")
 
 SHADER_PATH = str(Path(__file__).parents[2] / "std")  # the library's folder, which is always looked in

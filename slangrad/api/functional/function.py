@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from slangrad.api.kernels.kernel import ComputeKernel
     from slangrad.api.kernels.shader import TypeConformance
     from slangrad.api.reflection import slang_functions as FUNCTIONS
-    from slangrad.marshal.slang_variables import SlangParameter
+    from slangrad.marshal.slang_type import SlangParameter
 else:
     RAW, CURSOR = Late("slangrad.api.kernels.raw_dispatch"), Late("slangrad.api.kernels.shader_cursor")
     COMMANDS, FUNCTIONS = (

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from slangrad.call.program import Candidate, candidate_of
 from slangrad.check.model.types import VOID, Array, Type, array
 from slangrad.check.reflect import FunctionView, ParameterView
-from slangrad.marshal.slang_type import SlangType
-from slangrad.marshal.slang_variables import SlangParameter
+from slangrad.marshal.slang_type import SlangParameter, SlangType
 from slangrad.marshal.type_kinds import ModifierID
 
 if TYPE_CHECKING:

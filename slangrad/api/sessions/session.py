@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from slangrad.api.devices.compiler_options import SlangCompilerOptions
-from slangrad.api.sessions.generation import Generation, KnownModule
+from slangrad.api.sessions.generation import CheckMode, Generation, KnownModule
 from slangrad.api.sessions.module_cache import ModuleCache
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.forks import WORK, kept_at_fork
@@ -27,7 +27,6 @@ from slangrad.base.late import Late
 from slangrad.base.module_file import SUFFIX, ModuleFileError, from_bytes
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
-from slangrad.call.check_mode import CheckMode
 from slangrad.call.recipe import Step, perform
 from slangrad.marshal.errors import CallError
 
