@@ -3,8 +3,9 @@
     source            lowered              lanes                  asm
     y = y * x + a;    %9 = mul %a.2, %x    %26 = mul %25, %20     vmulps %ymm6, %ymm4, %ymm1
 
-In: a compiled kernel.   Out: HTML, with colors for tokens (no grammar is known). Each line has the number of its place: a list of source lines, that of the
-code itself and those of the calls that brought it there. What follows from it on the page is page/page.js.
+In: a compiled kernel.   Out: HTML, with colors for tokens (no grammar is known). Each line has the number of its place:
+a list of source lines, that of the code itself and those of the calls that brought it there. What follows from it on
+the page is page/page.js.
 """
 
 from __future__ import annotations
