@@ -17,11 +17,6 @@ from numpy import uint64 as uint64
 from slangrad import math as math
 from slangrad import optim as optim
 from slangrad import platform as platform
-from slangrad.api.devices.compiler_options import SlangCompilerOptions as SlangCompilerOptions
-from slangrad.api.devices.compiler_options import SlangDebugInfoLevel as SlangDebugInfoLevel
-from slangrad.api.devices.compiler_options import SlangFloatingPointMode as SlangFloatingPointMode
-from slangrad.api.devices.compiler_options import SlangMatrixLayout as SlangMatrixLayout
-from slangrad.api.devices.compiler_options import SlangOptimizationLevel as SlangOptimizationLevel
 from slangrad.api.devices.current import create_buffer as create_buffer
 from slangrad.api.devices.current import create_command_encoder as create_command_encoder
 from slangrad.api.devices.current import create_compute_kernel as create_compute_kernel
@@ -40,6 +35,11 @@ from slangrad.api.devices.current import pop_current_device as pop_current_devic
 from slangrad.api.devices.current import push_current_device as push_current_device
 from slangrad.api.devices.desc import DeviceDesc as DeviceDesc
 from slangrad.api.devices.desc import DeviceType as DeviceType
+from slangrad.api.devices.desc import SlangCompilerOptions as SlangCompilerOptions
+from slangrad.api.devices.desc import SlangDebugInfoLevel as SlangDebugInfoLevel
+from slangrad.api.devices.desc import SlangFloatingPointMode as SlangFloatingPointMode
+from slangrad.api.devices.desc import SlangMatrixLayout as SlangMatrixLayout
+from slangrad.api.devices.desc import SlangOptimizationLevel as SlangOptimizationLevel
 from slangrad.api.devices.device import SHADER_PATH as SHADER_PATH
 from slangrad.api.devices.device import Device as Device
 from slangrad.api.devices.device import create_device as create_device
@@ -74,9 +74,9 @@ from slangrad.api.devices.tools import Timer as Timer
 from slangrad.api.functional.function import Function as Function
 from slangrad.api.functional.instances import InstanceList as InstanceList
 from slangrad.api.functional.instances import InstanceTensor as InstanceTensor
+from slangrad.api.functional.instances import PackedArg as PackedArg
+from slangrad.api.functional.instances import pack as pack
 from slangrad.api.functional.module import Module as Module
-from slangrad.api.functional.packed import PackedArg as PackedArg
-from slangrad.api.functional.packed import pack as pack
 from slangrad.api.functional.struct import Struct as Struct
 from slangrad.api.kernels.commands import BufferOffsetPair as BufferOffsetPair
 from slangrad.api.kernels.commands import CommandBuffer as CommandBuffer

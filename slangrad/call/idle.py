@@ -20,9 +20,9 @@ from slangrad.marshal.cells import Cell
 from slangrad.marshal.elements import Elements
 from slangrad.marshal.indices import Index
 from slangrad.marshal.marshal import BACKWARD, TANGENT, Leaf, Marshal
+from slangrad.marshal.plain import Uniform
 from slangrad.marshal.scalars import NumberMarshal
 from slangrad.marshal.slang_type import SavedType
-from slangrad.marshal.uniform import Uniform
 from slangrad.marshal.whole import WholeTensor
 
 PRINTING = ("printf", "print")

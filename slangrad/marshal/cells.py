@@ -35,9 +35,8 @@ from slangrad.marshal.marshal import (
     WritableLeaf,
 )
 from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN
-from slangrad.marshal.plain import flatten, memory_format, rebuild
+from slangrad.marshal.plain import flatten, memory_format, plain_setter, rebuild
 from slangrad.marshal.spelling import spell_on_page
-from slangrad.marshal.uniform import plain_setter
 from slangrad.marshal.values import DiffPair, ValueRef
 
 ALIGNMENT = 16

@@ -23,12 +23,18 @@ from slangrad.marshal.elements import make_elements
 from slangrad.marshal.enums import names_in
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import TANGENT, Leaf, Marshal, Node, ProgramTypes, Shape, Spot, Way
-from slangrad.marshal.memory import ARRAY_ACCESS, GIVEN, PRIMAL_PART, TENSOR_ACCESS
+from slangrad.marshal.memory import (
+    ARRAY_ACCESS,
+    GIVEN,
+    PRIMAL_PART,
+    TENSOR_ACCESS,
+    TORCH_ACCESS,
+    TORCH_PAIR_ACCESS,
+)
 from slangrad.marshal.records import is_record, made_of
 from slangrad.marshal.slang_kinds import slang_type_of
 from slangrad.marshal.slang_type import SlangType
 from slangrad.marshal.spelling import spell_on_page
-from slangrad.marshal.torch_memory import TORCH_ACCESS, TORCH_PAIR_ACCESS
 from slangrad.marshal.values import DiffPair
 from slangrad.tensors.element_types import holds_structs, scalar_and_sizes, structured_dtype
 from slangrad.tensors.shape import as_shape

@@ -37,9 +37,15 @@ from slangrad.marshal.marshal import (
     Way,
 )
 from slangrad.marshal.memory import ARRAY_ACCESS
-from slangrad.marshal.plain import field_names, memory_format, missing_field, scalars_of
+from slangrad.marshal.plain import (
+    Uniform,
+    field_names,
+    memory_format,
+    missing_field,
+    refuse_writes,
+    scalars_of,
+)
 from slangrad.marshal.spelling import spell_on_page
-from slangrad.marshal.uniform import Uniform, refuse_writes
 from slangrad.marshal.whole import WholeTensor
 
 IN_ROWS = (Uniform, WholeTensor, BufferLeaf)  # what is a few numbers that the host knows before the call

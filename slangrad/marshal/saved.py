@@ -22,13 +22,18 @@ from slangrad.marshal import arrays, cells, indices, results, scalars, structs
 from slangrad.marshal.buffers import BufferLeaf
 from slangrad.marshal.elements import Elements
 from slangrad.marshal.marshal import ProgramTypes, Role, StreamSpec
-from slangrad.marshal.memory import ARRAY_ACCESS, TENSOR_ACCESS
+from slangrad.marshal.memory import (
+    ARRAY_ACCESS,
+    TENSOR_ACCESS,
+    TORCH_ACCESS,
+    TORCH_CURVE_ACCESS,
+    TORCH_PAIR_ACCESS,
+)
+from slangrad.marshal.plain import Uniform
 from slangrad.marshal.slang_kinds import slang_type_of
 from slangrad.marshal.slang_type import SavedType, SlangType
 from slangrad.marshal.spelling import spell
 from slangrad.marshal.tensor_views import ViewTensor
-from slangrad.marshal.torch_memory import TORCH_ACCESS, TORCH_CURVE_ACCESS, TORCH_PAIR_ACCESS
-from slangrad.marshal.uniform import Uniform
 from slangrad.marshal.whole import Family, WholeTensor
 
 Data = Any

@@ -25,8 +25,8 @@ from slangrad.marshal.enums import EnumValue
 from slangrad.marshal.errors import BoundVariableException
 from slangrad.marshal.marshal import Leaf, Marshal, Node, ProgramTypes, Spot, Way
 from slangrad.marshal.patterns import from_value
+from slangrad.marshal.plain import bind_plain, refuse_writes
 from slangrad.marshal.spelling import spell
-from slangrad.marshal.uniform import bind_plain, refuse_writes
 from slangrad.marshal.vectors import HostArray
 
 # fmt: off

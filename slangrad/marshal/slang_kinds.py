@@ -16,9 +16,8 @@ from slangrad.check.model import types as checked
 from slangrad.check.model.types import Type
 from slangrad.ir import types as ir
 from slangrad.marshal.buffers import BYTES, STRUCTURED
-from slangrad.marshal.element_layouts import ElementLayout
 from slangrad.marshal.marshal import ProgramTypes
-from slangrad.marshal.slang_type import SavedType, SlangType, number
+from slangrad.marshal.slang_type import ElementLayout, SavedType, SlangType, number
 from slangrad.tensors.shape import Shape
 
 KINDS = Late("slangrad.marshal.type_kinds")

@@ -37,10 +37,9 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Composite, Marshal, Node, Part, ProgramTypes, Role, Spot, Way
 from slangrad.marshal.memory import ARRAY_ACCESS, PRIMAL_PART
 from slangrad.marshal.patterns import matches
-from slangrad.marshal.plain import TYPE_KEY, flatten, memory_format, missing_field
+from slangrad.marshal.plain import TYPE_KEY, bind_plain, flatten, memory_format, missing_field, refuse_writes
 from slangrad.marshal.rows import bind_rows
 from slangrad.marshal.scalars import NumberMarshal
-from slangrad.marshal.uniform import bind_plain, refuse_writes
 
 PLAIN, PARTS, EACH = "plain", "parts", "each"
 MOST_DIMENSIONS = 64  # of NumPy's arrays, which lists become

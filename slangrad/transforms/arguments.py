@@ -21,9 +21,8 @@ from slangrad.marshal.arrays import Converter
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, HIGHER, TANGENT, Leaf
 from slangrad.marshal.memory import without_gaps
-from slangrad.marshal.plain import TYPE_KEY, mapped
+from slangrad.marshal.plain import TYPE_KEY, Uniform, mapped
 from slangrad.marshal.structs import Packer
-from slangrad.marshal.uniform import Uniform
 from slangrad.marshal.values import DiffPair, ValueRef
 from slangrad.marshal.vectors import HostArray
 from slangrad.tensors.conversion import convert_exactly

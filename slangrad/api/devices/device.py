@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from slangrad.api.devices.compiler_options import SlangCompilerOptions
 from slangrad.api.devices.current import current_device, is_current, pop_current_device, push_current_device
-from slangrad.api.devices.desc import DeviceDesc, DeviceType
+from slangrad.api.devices.desc import DeviceDesc, DeviceType, SlangCompilerOptions
 from slangrad.api.kernels.callbacks import Callbacks, RecordingCallbacks
 from slangrad.api.sessions.generation import CheckMode
 from slangrad.api.sessions.hot_reload import HotReload, ShaderHotReloadEvent

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slangrad.api.devices.device import Device
-from slangrad.api.functional.enums import Enum
 from slangrad.api.functional.function import DESCRIBE, Function, OwnText
-from slangrad.api.functional.struct import Names, Struct
+from slangrad.api.functional.struct import Enum, Names, Struct
 from slangrad.api.sessions.generation import FRONT, Generation, KnownModule
 from slangrad.api.sessions.session import SHADER, LoadedModule, SlangSession
 from slangrad.base.late import Late

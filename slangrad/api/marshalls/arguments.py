@@ -40,9 +40,8 @@ from slangrad.marshal.marshal import (
     WritableLeaf,
 )
 from slangrad.marshal.marshal import Shape as Sizes
-from slangrad.marshal.plain import memory_format
+from slangrad.marshal.plain import memory_format, refuse_writes
 from slangrad.marshal.spelling import spell_on_page
-from slangrad.marshal.uniform import refuse_writes
 from slangrad.tensors.shape import Shape
 
 if TYPE_CHECKING:

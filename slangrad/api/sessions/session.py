@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from slangrad.api.devices.compiler_options import SlangCompilerOptions
+from slangrad.api.devices.desc import SlangCompilerOptions
 from slangrad.api.sessions.generation import CheckMode, Generation, KnownModule
 from slangrad.api.sessions.module_cache import ModuleCache
 from slangrad.base.diagnostics import CompileError, Diagnostic
