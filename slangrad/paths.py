@@ -84,13 +84,11 @@ _HOMES = {
     "slangrad.api.functional.call_data":       "AccessType BoundCall BoundCallRuntime BoundVariable "
                                                "BoundVariableRuntime CallData CallMode NativeCallRuntimeOptions",
     "slangrad.api.functional.instances":       "InstanceDifferentiableBuffer",
-    "slangrad.api.marshalls.code":             _CODE,
-    "slangrad.api.marshalls.marshall":         _MARSHALLS,
+    "slangrad.api.marshalls.marshall":         f"{_MARSHALLS} {_CODE}",
     "slangrad.api.marshalls.arguments":        "ReturnContext",
     "slangrad.api.marshalls.types":            f"{_TABLES} {_CURSORS}",
     "slangrad.api.reflection.program_layout":  "find_type_layout_for_buffer",
-    "slangrad.api.reflection.slang_functions": "SlangFunction",
-    "slangrad.api.reflection.slang_layout":    "SlangProgramLayout",
+    "slangrad.api.reflection.slang_layout":    "SlangFunction SlangProgramLayout",
     "slangrad.api.reflection.type_resolution": f"{_LOOKUP} ResolutionDiagnostic ResolveResult resolve_function "
                                                "unpack_args unpack_kwargs",
     "slangrad.marshal.generators":             "GridArg calc_wang_hash calc_wang_hash_numpy",

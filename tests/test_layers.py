@@ -35,8 +35,7 @@ LATE_MODULES = {
     ("api", "slangrad.api.functional.describe"),  # for editors and help()
     ("api", "slangrad.api.functional.call_data"),  # what a call is made of
     ("api", "slangrad.api.functional.together"),  # kernels that are compiled together
-    ("api", "slangrad.api.reflection.slang_functions"),  # reflection
-    ("api", "slangrad.api.reflection.slang_layout"),
+    ("api", "slangrad.api.reflection.slang_layout"),  # reflection
     ("api", "slangrad.tensors.formats"),
     ("base", "slangrad.cli.progress"),  # a compilation that takes longer than a second
     ("cli", "rich.console"),  # what only some commands need

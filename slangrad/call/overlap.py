@@ -26,12 +26,12 @@ import numpy as np
 
 from slangrad.call.geometry import Loops, Shape, injective
 from slangrad.marshal.buffers import BufferLeaf
-from slangrad.marshal.cells import Cell
 from slangrad.marshal.elements import Elements
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Leaf, Measure
 from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, TENSOR_ACCESS, Memory
 from slangrad.marshal.rows import GlobalValue, Touched
+from slangrad.marshal.values import Cell
 from slangrad.marshal.whole import WholeTensor
 from slangrad.tensors.tensor import Tensor
 

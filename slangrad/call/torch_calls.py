@@ -26,10 +26,9 @@ from slangrad.call.torch_functions import Forward
 from slangrad.call.torch_sites import Site, Slot, changing_places, constants_of, is_plain_whole
 from slangrad.marshal import results
 from slangrad.marshal.buffers import BufferLeaf
-from slangrad.marshal.cells import Cell
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import REVERSE, TANGENT, Leaf
-from slangrad.marshal.values import DiffPair
+from slangrad.marshal.values import Cell, DiffPair
 from slangrad.marshal.whole import WholeTensor
 from slangrad.tensors.torch_types import leave_out_of_graphs
 from slangrad.torch_jobs import apply, is_seen, transforms_are_active

@@ -24,7 +24,6 @@ from slangrad.marshal.arrays import (
     pair_marshal,
 )
 from slangrad.marshal.buffers import BufferMarshal
-from slangrad.marshal.cells import DiffPairMarshal, ValueRefMarshal
 from slangrad.marshal.enums import EnumValue
 from slangrad.marshal.errors import CallError, ending
 from slangrad.marshal.marshal import Marshal
@@ -33,7 +32,7 @@ from slangrad.marshal.plain import TYPE_KEY
 from slangrad.marshal.records import as_fields, reader_of
 from slangrad.marshal.scalars import EnumMarshal, HostArrayMarshal, NumberMarshal, UnsupportedMarshal
 from slangrad.marshal.structs import DictMarshal, Held, ListMarshal
-from slangrad.marshal.values import DiffPair, ValueRef
+from slangrad.marshal.values import DiffPair, DiffPairMarshal, ValueRef, ValueRefMarshal
 from slangrad.marshal.vectors import HostArray
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.tensor import Tensor

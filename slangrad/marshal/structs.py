@@ -29,7 +29,7 @@ from slangrad.check.model.types import (
 )
 from slangrad.ir import types as ir
 from slangrad.ir.layout import layout_of
-from slangrad.marshal import cells
+from slangrad.marshal import values
 from slangrad.marshal.containers import CONVERTED, ELEMENTS
 from slangrad.marshal.elements import make_elements
 from slangrad.marshal.enums import names_in
@@ -145,8 +145,8 @@ def _bind_held(way: Way, spot: Spot, described: str) -> Node:
     lowered = spot.types.lower(way.type)
     assert lowered is not None
     names = names_in(way.type, spot.types)
-    part = cells.Part(PRIMAL_PART, way.type, lowered, True, _itself, Held.update, names)
-    return cells.make_cell(spot, way.type, spot.role.without_derivative(), described, [part])
+    part = values.Part(PRIMAL_PART, way.type, lowered, True, _itself, Held.update, names)
+    return values.make_cell(spot, way.type, spot.role.without_derivative(), described, [part])
 
 
 def _itself(held: Held) -> Held:

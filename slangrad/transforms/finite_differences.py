@@ -21,9 +21,8 @@ from slangrad.api.functional.function import Function
 from slangrad.call.compared import Found, compare, exactness, least_step
 from slangrad.marshal.directions import has_derivative, inner, moved, random_like, restricted
 from slangrad.marshal.errors import CallError
-from slangrad.transforms.arguments import CODE, in_their_types
+from slangrad.transforms.arguments import CODE, Given, Place, in_their_types
 from slangrad.transforms.gradients import forward, given_of, label_of, reverse, with_cotangent
-from slangrad.transforms.torch_values import Given, Place
 
 
 def check_gradients(

@@ -37,14 +37,11 @@ if TYPE_CHECKING:
     from slangrad.api.kernels import shader_cursor as CURSOR
     from slangrad.api.kernels.kernel import ComputeKernel
     from slangrad.api.kernels.shader import TypeConformance
-    from slangrad.api.reflection import slang_functions as FUNCTIONS
+    from slangrad.api.reflection import slang_layout as LAYOUT
     from slangrad.marshal.slang_type import SlangParameter
 else:
     RAW, CURSOR = Late("slangrad.api.kernels.raw_dispatch"), Late("slangrad.api.kernels.shader_cursor")
-    COMMANDS, FUNCTIONS = (
-        Late("slangrad.api.kernels.commands"),
-        Late("slangrad.api.reflection.slang_functions"),
-    )
+    COMMANDS, LAYOUT = Late("slangrad.api.kernels.commands"), Late("slangrad.api.reflection.slang_layout")
     CALL_DATA = Late("slangrad.api.functional.call_data")
 
 DESCRIBE = Late("slangrad.api.functional.describe")
@@ -159,16 +156,16 @@ class Function(Unique):
     @property
     def parameters(self) -> tuple[SlangParameter, ...]:
         """The parameters, `this` of methods first; of the first overload where there are several."""
-        return FUNCTIONS.parameters_of(self._caller.candidates[0], self.module.layout)
+        return LAYOUT.parameters_of(self._caller.candidates[0], self.module.layout)
 
     @property
     def result(self) -> SlangType | None:
         """The type of the result, None without one; of the first overload where there are several."""
-        found = FUNCTIONS.result_type(self._caller.candidates[0])
+        found = LAYOUT.result_type(self._caller.candidates[0])
         return None if found is None else self.module.layout.type_of(found)
 
     @property
-    def slang_function(self) -> FUNCTIONS.SlangFunction:
+    def slang_function(self) -> LAYOUT.SlangFunction:
         """The functions of the name as reflection knows them."""
         layout = self.module.layout
         if self.struct is None:

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from slangrad.api.functional.call_data import MODES, BoundVariable
 from slangrad.api.kernels.uniforms import Uniform, Uniforms
-from slangrad.api.marshalls.code import CodeGen, CodeGenBlock
-from slangrad.api.marshalls.marshall import BindContext, CallContext, NativeMarshall
+from slangrad.api.marshalls.marshall import BindContext, CallContext, CodeGen, CodeGenBlock, NativeMarshall
 from slangrad.call.module_index import reachable
 from slangrad.check.model.types import Type
 from slangrad.ir import types as ir

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from slangrad.api.functional.call_data import BoundVariable
 from slangrad.api.marshalls.arguments import Factory, TaughtMarshal, binder_of
-from slangrad.api.marshalls.code import CodeGenBlock
-from slangrad.api.marshalls.marshall import BindContext, NativeMarshall, NativeValueMarshall
+from slangrad.api.marshalls.marshall import BindContext, CodeGenBlock, NativeMarshall, NativeValueMarshall
 from slangrad.api.reflection.type_resolution import resolve_element_type
 from slangrad.marshal import registry, results
 from slangrad.marshal.errors import BoundVariableException, CallError

@@ -20,8 +20,7 @@ from slangrad.api.devices.device import Device
 from slangrad.api.functional.call_data import MODES, BoundCall
 from slangrad.api.functional.module import Module
 from slangrad.api.marshalls.marshall import BindContext
-from slangrad.api.reflection.slang_functions import SlangFunction
-from slangrad.api.reflection.slang_layout import SlangProgramLayout
+from slangrad.api.reflection.slang_layout import SlangFunction, SlangProgramLayout
 from slangrad.call.program import Candidate
 from slangrad.call.resolve import Arguments, Survivor, arrange, attempt
 from slangrad.check.model import types as checked
