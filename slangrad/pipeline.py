@@ -82,11 +82,10 @@ def inline(function: Function, context: Context) -> Function:
     return inline_into(context.program, function, is_kept, context.options.limits)
 
 
-def point_checks(function: Function, context: Context) -> Function:
-    return check_pointers(context.program, function, context.by_hand)
-
-
-def null_checks(function: Function, context: Context) -> Function:
+def guards(function: Function, context: Context) -> Function:
+    """Around accesses that the library does not vouch for: in check mode any pointer is asked about, else null."""
+    if context.options.check:
+        return check_pointers(context.program, function, context.by_hand)
     return check_null(context.program, function)
 
 
@@ -157,7 +156,6 @@ INLINING = Passes((
     Pass("opt",     remove_dead,       after_change=True),
     Pass("opt",     settle_products,                                               needs=("settle_variables",)),
     Pass("opt",     no_escapes,                                                    needs=("settle_variables",)),
-    Pass("opt",     point_checks,      asks=True, when=in_check_mode),
     Pass("opt",     check_finite,      when=in_check_mode),
 ))
 
@@ -170,7 +168,7 @@ CLEANING = Passes((
     Pass("opt",     simplify_branches, when=has_branches),
     Pass("opt",     hoist,             when=has_branches),
     Pass("opt",     remove_dead),
-    Pass("opt",     null_checks,       asks=True,                                  needs=("hoist",)),
+    Pass("opt",     guards,            asks=True,                                  needs=("hoist",)),
 ))
 
 FLATTENING = Passes((

@@ -11,8 +11,9 @@ Zero or an empty text means: decide from the machine. Exceeding a limit is a dia
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from slangrad.base.store import Store
 
@@ -108,27 +109,16 @@ class Options:
     def from_environment(environment: Mapping[str, str] | None = None) -> Options:
         """The defaults, changed by `SLANGRAD_<NAME>`; an unreadable value is a ValueError that names it."""
         environment = os.environ if environment is None else environment
-        return Options(
-            lanes=_lanes(environment),
-            cpu=environment.get("SLANGRAD_CPU", ""),
-            contraction=_switch(environment, "CONTRACTION", True),
-            column_major=_switch(environment, "COLUMN_MAJOR", False),
-            bounds_checks=_switch(environment, "BOUNDS_CHECKS", True),
-            deterministic=_switch(environment, "DETERMINISTIC", True),
-            segment_trips=_integer(environment, "SEGMENT_TRIPS", 256),
-            residuals=environment.get("SLANGRAD_RESIDUALS", "").strip() or CUT,
-            calls=_calls(environment),
-            threads=_integer(environment, "THREADS", 0),
-            processes=_integer(environment, "PROCESSES", 0),
-            optimize=_integer(environment, "OPTIMIZE", 2),
-            prints=_switch(environment, "PRINTS", False),
-            check=_switch(environment, "CHECK", False),
-            verify=_verifies(environment),
-            dump=_names(environment, "DUMP"),
-            progress=_switch(environment, "PROGRESS", True),
-            disable_warnings=frozenset(_names(environment, "DISABLE_WARNINGS")),
-            warnings_as_errors=frozenset(_names(environment, "WARNINGS_AS_ERRORS")),
-        )
+        given: dict[str, Any] = {"verify": False, "calls": AUTO}
+        for each in fields(Options):
+            name, read = f"SLANGRAD_{each.name.upper()}", _READERS.get(str(each.type))
+            text = environment.get(name, "").strip()
+            if text and read is not None:
+                given[each.name] = read(name, text)
+        lanes = given.get("lanes", 0)
+        if lanes > MOST_LANES or lanes & (lanes - 1):
+            raise ValueError(f"SLANGRAD_LANES must be a power of two up to {MOST_LANES}, not {lanes}")
+        return Options(**given)
 
 
 def store_of(options: Options) -> Store:
@@ -144,7 +134,8 @@ _SWITCH = {
 
 def _verifies(environment: Mapping[str, str]) -> bool:
     """A default of `Options` itself: who tests slangrad verifies whatever else a program chooses."""
-    return _switch(environment, "VERIFY", False)
+    text = environment.get("SLANGRAD_VERIFY", "").strip()
+    return bool(text) and _switch("SLANGRAD_VERIFY", text)
 
 
 def _calls(environment: Mapping[str, str]) -> str:
@@ -152,32 +143,29 @@ def _calls(environment: Mapping[str, str]) -> str:
     return environment.get("SLANGRAD_CALLS", "").strip() or AUTO
 
 
-def _names(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
+def _names(name: str, text: str) -> tuple[str, ...]:
     """Names between commas."""
-    given = (each.strip() for each in environment.get(f"SLANGRAD_{name}", "").split(","))
-    return tuple(filter(None, given))
+    return tuple(filter(None, (each.strip() for each in text.split(","))))
 
 
-def _integer(environment: Mapping[str, str], name: str, default: int) -> int:
-    text = environment.get(f"SLANGRAD_{name}", "").strip()
-    if not text:
-        return default
+def _integer(name: str, text: str) -> int:
     if not text.isdecimal():
-        raise ValueError(f"SLANGRAD_{name} must be a whole number, not {text!r}")
+        raise ValueError(f"{name} must be a whole number, not {text!r}")
     return int(text)
 
 
-def _lanes(environment: Mapping[str, str]) -> int:
-    found = _integer(environment, "LANES", 0)
-    if found > MOST_LANES or found & (found - 1):
-        raise ValueError(f"SLANGRAD_LANES must be a power of two up to {MOST_LANES}, not {found}")
+def _switch(name: str, text: str) -> bool:
+    found = _SWITCH.get(text.lower())
+    if found is None:
+        raise ValueError(f"{name} must be 0 or 1, not {text.lower()!r}")
     return found
 
 
-def _switch(environment: Mapping[str, str], name: str, default: bool) -> bool:
-    text = environment.get(f"SLANGRAD_{name}", "").strip().lower()
-    if not text:
-        return default
-    if text not in _SWITCH:
-        raise ValueError(f"SLANGRAD_{name} must be 0 or 1, not {text!r}")
-    return _SWITCH[text]
+# How the value of a variable is read, by the type of the setting as it is written.
+_READERS: dict[str, Callable[[str, str], object]] = {
+    "bool": _switch,
+    "int": _integer,
+    "str": lambda name, text: text,
+    "tuple[str, ...]": _names,
+    "frozenset[str]": lambda name, text: frozenset(_names(name, text)),
+}

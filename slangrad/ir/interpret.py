@@ -17,7 +17,7 @@ from itertools import product
 from typing import Protocol
 
 from slangrad.ir import types as t
-from slangrad.ir.core import Function, Op, Program, Region, Value, initializers, walk
+from slangrad.ir.core import Function, Op, Program, Value, initializers, walk
 from slangrad.ir.interpret_memory import (
     Block,
     Datum,
@@ -34,14 +34,13 @@ from slangrad.ir.interpret_values import (
     Meaning,
     Step,
     combination,
-    integer_of,
     meaning_of,
     step_of,
 )
-from slangrad.ir.interpret_waves import Waves, alone
+from slangrad.ir.interpret_waves import RunWave, Waves
 from slangrad.ir.layout import element_size, layout_of
 from slangrad.ir.numbers import Number, wrapper
-from slangrad.ir.primitives import CONTROL, PRIMITIVES, WAVES
+from slangrad.ir.primitives import PRIMITIVES
 from slangrad.ir.type_rules import scalar_type
 
 Point = tuple[int, int, int]
@@ -105,16 +104,6 @@ def run_kernel(
             run([(x, y, z) for x in range(grid[0])])
 
 
-@dataclass(slots=True)
-class Code:
-    """A function as closures over a frame of `size` places."""
-
-    inputs: list[int]
-    steps: list[Step]
-    yields: list[int]
-    size: int
-
-
 class Machine:
     """The state of a run: functions compiled so far, the current thread, its local memory and tapes."""
 
@@ -123,7 +112,7 @@ class Machine:
         self.arguments = arguments
         self.reports = reports
         self.is_memory: IsMemory | None = None
-        self._codes: dict[str, Code] = {}
+        self._runs: dict[str, RunWave] = {}
         self._lasting: list[Block] = []  # memory that other threads may have been told of
         self._initializers = initializers(program)
         self._begin_group()
@@ -197,37 +186,23 @@ class Machine:
         return resume
 
     def call(self, name: str, inputs: tuple[Datum, ...]) -> tuple[Datum, ...]:
-        code = self._codes.get(name)
-        if code is None:
-            code = self._codes[name] = Compiler(self).function(self.program.functions[name])
-        assert len(inputs) == len(code.inputs), f"{name} takes {len(code.inputs)} inputs, not {len(inputs)}"
-        frame: Frame = [0] * code.size
-        _move(frame, code.inputs, inputs)
-        _run(frame, code.steps)
-        return tuple([frame[y] for y in code.yields])
+        """The results of a function in the current thread, alone."""
+        run, function = self._runs.get(name), self.program.functions[name]
+        if run is None:
+            run = self._runs[name] = Waves(Compiler(self), 1, alone=True).function(function)
+        return run([_stay], [inputs])[0]
 
 
-def _run(frame: Frame, steps: list[Step]) -> None:
-    for step in steps:
-        step(frame)
-
-
-def _move(frame: Frame, places: Sequence[int], values: Sequence[Datum]) -> None:
-    for place, value in zip(places, values, strict=True):
-        frame[place] = value
+def _stay() -> None:
+    """The current thread goes on."""
 
 
 class Compiler:
-    """Turns one function into closures."""
+    """Turns the ops of one function into closures over a frame: a list with a place for each value."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self._places: dict[Value, int] = {}
-
-    def function(self, function: Function) -> Code:
-        inputs = self.places(function.region.parameters)
-        steps, yields = self.region(function.region)
-        return Code(inputs, steps, yields, self.frame_size())
 
     def frame_size(self) -> int:
         return len(self._places)
@@ -236,89 +211,22 @@ class Compiler:
         """Where values live in the frame."""
         return [self._places.setdefault(v, len(self._places)) for v in values]
 
-    def region(self, region: Region) -> tuple[list[Step], list[int]]:
-        """The steps of a region, and where what it yields is after them."""
-        self.places(region.parameters)
-        return [self.op(op) for op in region.ops], self.places(region.yields)
-
     def op(self, op: Op) -> Step:
-        if op.name in CONTROL_RULES:
-            return CONTROL_RULES[op.name](self, op)
-        rule, machine = RULES.get(op.name), self.machine
+        places, results, machine = self.places(op.operands), self.places(op.results), self.machine
+        if op.name == "call":
+            return _call(machine, op.attributes["callee"], places, results)
+        rule = RULES.get(op.name)
         meaning = meaning_of(op, machine.reports.out_of_bounds) if rule is None else rule(machine, op)
-        return step_of(meaning, self.places(op.operands), self.places(op.results))
+        return step_of(meaning, places, results)
 
 
-# --- control flow
-
-
-def _if(c: Compiler, op: Op) -> Step:
-    (condition,), results = c.places(op.operands), c.places(op.results)
-    (then, then_yields), (otherwise, other_yields) = map(c.region, op.regions)
-
+def _call(machine: Machine, name: str, places: list[int], results: list[int]) -> Step:
     def step(frame: Frame) -> None:
-        taken, yields = (then, then_yields) if frame[condition] else (otherwise, other_yields)
-        _run(frame, taken)
-        _move(frame, results, [frame[y] for y in yields])
+        made = machine.call(name, tuple([frame[p] for p in places]))
+        for r, value in zip(results, made, strict=True):
+            frame[r] = value
 
     return step
-
-
-def _for(c: Compiler, op: Op) -> Step:
-    (count, *starts), results = c.places(op.operands), c.places(op.results)
-    (index, *carried) = c.places(op.regions[0].parameters)
-    body, yields = c.region(op.regions[0])
-    backwards = op.attributes.get("reverse", False)
-
-    def step(frame: Frame) -> None:
-        _move(frame, carried, [frame[s] for s in starts])
-        trips = range(integer_of(frame[count]))
-        for i in reversed(trips) if backwards else trips:
-            frame[index] = i
-            _run(frame, body)
-            _move(frame, carried, [frame[y] for y in yields])
-        _move(frame, results, [frame[p] for p in carried])
-
-    return step
-
-
-def _while(c: Compiler, op: Op) -> Step:
-    starts, results = c.places(op.operands), c.places(op.results)
-    tested, carried = (c.places(r.parameters) for r in op.regions)
-    (test, (go_on,)), (body, yields) = map(c.region, op.regions)
-
-    def step(frame: Frame) -> None:
-        values = [frame[s] for s in starts]
-        while True:
-            _move(frame, tested, values)
-            _run(frame, test)
-            if not frame[go_on]:
-                break
-            _move(frame, carried, values)
-            _run(frame, body)
-            values = [frame[y] for y in yields]
-        _move(frame, results, values)
-
-    return step
-
-
-def _call(c: Compiler, op: Op) -> Step:
-    places, results, machine = c.places(op.operands), c.places(op.results), c.machine
-    name = op.attributes["callee"]
-
-    def step(frame: Frame) -> None:
-        _move(frame, results, machine.call(name, tuple([frame[p] for p in places])))
-
-    return step
-
-
-CONTROL_RULES: dict[str, Callable[[Compiler, Op], Step]] = {
-    "if": _if,
-    "for": _for,
-    "while": _while,
-    "call": _call,
-}
-assert CONTROL_RULES.keys() == CONTROL
 
 
 # --- memory
@@ -398,11 +306,6 @@ def _nothing(machine: Machine, op: Op) -> Effect:
     return lambda: None
 
 
-def _alone(machine: Machine, op: Op) -> Meaning:
-    """Of a thread that is called by itself; kernels have interpret_waves.py."""
-    return alone(op)
-
-
 # --- threads, parameters, reports
 
 
@@ -451,6 +354,5 @@ RULES: dict[str, Callable[[Machine, Op], Meaning | Effect]] = {
     "thread_id": _thread_id,
     "in_bounds": _in_bounds,
     "print": _print,
-    **dict.fromkeys(WAVES, _alone),
 }
 assert RULES.keys() <= PRIMITIVES.keys()

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.interpret_memory import Datum, zero_of
-from slangrad.ir.interpret_values import Frame, Meaning, Step, combination, integer_of
+from slangrad.ir.interpret_values import Frame, Step, combination, integer_of
 from slangrad.ir.numbers import neutral, wrapper
 from slangrad.ir.primitives import WAVES
 from slangrad.ir.type_rules import scalar_type
@@ -51,11 +51,12 @@ RunWave = Callable[[Sequence[Callable[[], None]], Sequence[Sequence[Datum]]], li
 
 
 class Waves:
-    """A function as steps of whole waves. Each thread runs alone what it calls, which has nothing to do with waves."""
+    """A function as steps of whole waves, or of a thread that is `alone`, as it is in what it calls."""
 
-    def __init__(self, compiler: Compiler, size: int) -> None:
+    def __init__(self, compiler: Compiler, size: int, alone: bool = False) -> None:
         self.compiler = compiler
         self.size = size
+        self.alone = alone
         self.places = compiler.places
 
     def function(self, function: Function) -> RunWave:
@@ -83,7 +84,10 @@ class Waves:
 
     def op(self, op: Op) -> WaveStep:
         rule = RULES.get(op.name)
-        return _each(self.compiler.op(op)) if rule is None else rule(self, op)
+        if rule is not None:
+            return rule(self, op)
+        step = self.compiler.op(op)
+        return _each(step) if not self.alone else lambda lanes: step(lanes[0].frame)
 
 
 def _each(step: Step) -> WaveStep:
@@ -181,12 +185,6 @@ def _told(w: Waves, op: Op) -> WaveStep:
                 lane.frame[r] = value
 
     return run
-
-
-def alone(op: Op) -> Meaning:
-    """What a thread gets that is the only one of its wave."""
-    tell = TELLING[op.name](1, op)
-    return lambda *operands: tell([0], *([x] for x in operands))[0]
 
 
 def _reduce(size: int, op: Op) -> Tell:

@@ -154,10 +154,11 @@ class _Verifier:
     def _primitive(self, op: Op) -> None:
         self.require(not op.regions, f"{op.name} has regions", op)
         given = op.results[0].type if PRIMITIVES[op.name].rule == GIVEN and op.results else None
-        rule = RULES.get(op.name)
+        count, rule = RULES.get(op.name, (None, None))
         try:
             made = result_type(op.name, op.operands, op.attributes, given)
             self._match(op.name, _types(op.results), [] if made is None else [made], op)
+            self.require(count in (None, len(op.operands)), f"{op.name} takes {count} operands", op)
             if rule is not None:
                 rule(self, op)
         except (RuleError, KeyError, IndexError, ValueError) as error:
@@ -266,12 +267,7 @@ def _shape_of(x: t.Type) -> t.Type:
     return t.with_scalar(x, t.BOOL)
 
 
-def _count(v: _Verifier, op: Op, count: int) -> None:
-    v.require(len(op.operands) == count, f"{op.name} takes {count} operands", op)
-
-
 def _const(v: _Verifier, op: Op) -> None:
-    _count(v, op, 0)
     number, scalar = op.attributes["value"], t.scalar_of(op.results[0].type)
     v.require(scalar is not None, f"{op.results[0].type} has no constants", op)
     wanted = {"bool": bool, "float": float}.get(scalar.kind if scalar else "", int)
@@ -279,7 +275,6 @@ def _const(v: _Verifier, op: Op) -> None:
 
 
 def _convert(v: _Verifier, op: Op) -> None:
-    _count(v, op, 1)
     source, made = op.operands[0].type, op.results[0].type
     numbers = t.scalar_of(source) is not None and t.scalar_of(made) is not None
     v.require(numbers, "convert takes numbers", op)
@@ -297,19 +292,12 @@ def _constant_index(v: _Verifier, op: Op) -> int:
     return index
 
 
-def _get(v: _Verifier, op: Op) -> None:
-    _count(v, op, 1)
-    _constant_index(v, op)
-
-
 def _set(v: _Verifier, op: Op) -> None:
-    _count(v, op, 2)
     component = t.component(op.operands[0].type, _constant_index(v, op))
     v.same_types(op, "component", [op.operands[1].type], [component])
 
 
 def _splat(v: _Verifier, op: Op) -> None:
-    _count(v, op, 1)
     made, element = op.results[0].type, op.operands[0].type
     if isinstance(made, t.Lanes):
         v.same_types(op, "element", [element], [made.element])
@@ -318,7 +306,6 @@ def _splat(v: _Verifier, op: Op) -> None:
 
 
 def _shuffle(v: _Verifier, op: Op) -> None:
-    _count(v, op, 1)
     source, indices, made = op.operands[0].type, op.attributes["indices"], op.results[0].type
     v.require(isinstance(source, t.Vector), "shuffle takes a vector", op)
     assert isinstance(source, t.Vector)
@@ -328,7 +315,6 @@ def _shuffle(v: _Verifier, op: Op) -> None:
 
 
 def _put(v: _Verifier, op: Op) -> None:
-    _count(v, op, 3)
     v.require(t.is_integer(op.operands[1].type), "the index is no integer", op)
     whole = op.operands[0].type
     element = whole.element if isinstance(whole, t.Array) else t.component(whole, 0)
@@ -337,7 +323,7 @@ def _put(v: _Verifier, op: Op) -> None:
 
 def pointee(x: t.Type) -> t.Type:
     """What a pointer, or lanes of pointers, point to."""
-    x = x.element if isinstance(x, t.Lanes) else x
+    x = _per_lane(x)
     if not isinstance(x, t.Pointer):
         raise RuleError(f"{x} is not a pointer")
     return x.element
@@ -349,19 +335,17 @@ def _variable(v: _Verifier, op: Op) -> None:
     v.require(len(op.operands) <= 1, "variable takes the depth of a call at most", op)
 
 
-def _is_memory(v: _Verifier, op: Op) -> None:
-    _count(v, op, 1)
-    pointee(op.operands[0].type)
+def _address(v: _Verifier, op: Op) -> t.Type:
+    """What the first operand leads to."""
+    return pointee(op.operands[0].type)
 
 
 def _moved(v: _Verifier, op: Op) -> None:
-    _count(v, op, 2)
     pointee(op.operands[0].type)
     v.require(t.is_integer(_per_lane(op.operands[1].type)), "the index is no integer", op)
 
 
 def _member(v: _Verifier, op: Op) -> None:
-    _count(v, op, 1)
     index, count = op.attributes["index"], t.component_count(pointee(op.operands[0].type))
     v.require(0 <= index < count, f"there is no member {index} of {count}", op)
 
@@ -388,15 +372,9 @@ def _atomic(v: _Verifier, op: Op) -> None:
 
 
 def _tape(v: _Verifier, op: Op) -> t.Type:
-    address = op.operands[0].type
-    address = address.element if isinstance(address, t.Lanes) else address
+    address = _per_lane(op.operands[0].type)
     v.require(isinstance(address, t.Pointer) and address.space == "tape", f"{op.name} takes a tape", op)
     return address
-
-
-def _tape_free(v: _Verifier, op: Op) -> None:
-    _count(v, op, 1)
-    _tape(v, op)
 
 
 def _tape_access(v: _Verifier, op: Op) -> None:
@@ -419,24 +397,20 @@ def _thread_id(v: _Verifier, op: Op) -> None:
 
 
 def _combined(v: _Verifier, op: Op) -> None:
-    _count(v, op, 1)
     kind, kinds = op.attributes["kind"], WAVE_KINDS[op.name]
     v.require(kind in kinds, f"there is no {op.name} of kind {kind!r}", op)
     v.require(isinstance(op.operands[0].type, t.Scalar), f"{op.name} takes a scalar", op)
 
 
 def _ballot(v: _Verifier, op: Op) -> None:
-    _count(v, op, 1)
     v.same_types(op, "bits", _types(op.results), [t.U32])
 
 
 def _wave_lane(v: _Verifier, op: Op) -> None:
-    _count(v, op, 0)
     v.same_types(op, "number", _types(op.results), [t.U32])
 
 
 def _wave_read(v: _Verifier, op: Op) -> None:
-    _count(v, op, 2)
     plain = isinstance(op.operands[0].type, (t.Scalar, t.Pointer))
     v.require(plain and t.is_integer(op.operands[1].type), "wave_read takes a scalar and a number", op)
 
@@ -446,35 +420,36 @@ def _shared(v: _Verifier, op: Op) -> None:
     v.require(isinstance(made, t.Pointer) and made.space == "shared", "shared makes memory of a group", op)
 
 
-RULES: dict[str, Callable[[_Verifier, Op], None]] = {
-    "shared": _shared,
-    "const": _const,
-    "convert": _convert,
-    "make": _make,
-    "get": _get,
-    "set": _set,
-    "splat": _splat,
-    "shuffle": _shuffle,
-    "set_index": _put,
-    "add_index": _put,
-    "variable": _variable,
-    "is_memory": _is_memory,
-    "offset": _moved,
-    "member": _member,
-    "load": _load,
-    "store": _store,
-    "atomic": _atomic,
-    "tape_free": _tape_free,
-    "tape_load": _tape_access,
-    "tape_store": _tape_access,
-    "tape_add": _tape_access,
-    "parameter": _parameter,
-    "thread_id": _thread_id,
-    "group_id": _thread_id,
-    "wave_reduce": _combined,
-    "wave_scan": _combined,
-    "wave_ballot": _ballot,
-    "wave_read": _wave_read,
-    "wave_lane": _wave_lane,
+# How many operands there are, None where a rule or the type rules say so; and what else is asked.
+RULES: dict[str, tuple[int | None, Callable[[_Verifier, Op], object]]] = {
+    "shared": (None, _shared),
+    "const": (0, _const),
+    "convert": (1, _convert),
+    "make": (None, _make),
+    "get": (1, _constant_index),
+    "set": (2, _set),
+    "splat": (1, _splat),
+    "shuffle": (1, _shuffle),
+    "set_index": (3, _put),
+    "add_index": (3, _put),
+    "variable": (None, _variable),
+    "is_memory": (1, _address),
+    "offset": (2, _moved),
+    "member": (1, _member),
+    "load": (None, _load),
+    "store": (None, _store),
+    "atomic": (None, _atomic),
+    "tape_free": (1, _tape),
+    "tape_load": (None, _tape_access),
+    "tape_store": (None, _tape_access),
+    "tape_add": (None, _tape_access),
+    "parameter": (None, _parameter),
+    "thread_id": (None, _thread_id),
+    "group_id": (None, _thread_id),
+    "wave_reduce": (1, _combined),
+    "wave_scan": (1, _combined),
+    "wave_ballot": (1, _ballot),
+    "wave_read": (2, _wave_read),
+    "wave_lane": (0, _wave_lane),
 }
 assert RULES.keys() <= PRIMITIVES.keys()

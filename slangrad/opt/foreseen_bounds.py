@@ -49,10 +49,8 @@ def foresee_bounds(kernel: Function) -> Foreseen | None:
 
 class _Certain(Rebuild):
     def __init__(self, intervals: Intervals) -> None:
-        super().__init__(
-            {"in_bounds": self._in_bounds, "if": self._if, "for": self._for, "while": self._while}
-        )
-        self.rules |= {"offset": self._offset, "convert": self._convert}
+        super().__init__(dict.fromkeys(("if", "for", "while"), self._flow))
+        self.rules |= {"in_bounds": self._in_bounds, "offset": self._offset, "convert": self._convert}
         self.conditions: list[Value] = []
         self.foreseen = 0
         self._intervals = intervals
@@ -84,31 +82,18 @@ class _Certain(Rebuild):
 
     # --- what holds in regions
 
-    def _if(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        condition, v = self.value(op.operands[0]), self._intervals
-        known = b.constant_of(condition)
+    def _flow(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        outer, operands, regions = self._facts, self.values(op.operands), list[Region]()
+        known = b.constant_of(operands[0]) if op.name == "if" else None
         if known is not None:
             return self.inline(b, op.regions[0 if known else 1])
-        outer, regions = self._facts, []
-        for region, truth in zip(op.regions, (True, False), strict=True):
-            self._facts = v.assuming(outer, op.operands[0], truth)
+        if op.name == "for":
+            self._indices.add(op.regions[0].parameters[0])
+        within = self._intervals.within(outer, op)
+        for region, self._facts in zip(op.regions, within, strict=True):
             regions.append(self.region(b.nested(), region))
         self._facts = outer
-        return b.control("if", (condition,), tuple(regions), op.attributes)
-
-    def _for(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        self._indices.add(op.regions[0].parameters[0])
-        return self._loop(b, op, (self._intervals.in_for(self._facts, op),))
-
-    def _while(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        return self._loop(b, op, (self._facts, self._intervals.in_while(self._facts, op)))
-
-    def _loop(self, b: Builder, op: Op, facts: tuple[Facts, ...]) -> tuple[Value, ...]:
-        outer, regions = self._facts, []
-        for region, self._facts in zip(op.regions, facts, strict=True):
-            regions.append(self.region(b.nested(), region))
-        self._facts = outer
-        return b.control(op.name, self.values(op.operands), tuple(regions), op.attributes)
+        return b.control(op.name, operands, tuple(regions), op.attributes)
 
     # --- indices that move evenly from lane to lane
 

@@ -11,7 +11,7 @@ arithmetic did not wrap); they are checked by the plan, too. What is known insid
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from slangrad.ir.builder import Builder
@@ -127,7 +127,16 @@ class Intervals(Numbers[Value]):
         """From `low` to what is surely below some number of an interval."""
         return Interval(low, self.emit("sub", x.high, self.end(1)), conditions + x.conditions)
 
-    def in_for(self, facts: Facts, op: Op) -> Facts:
+    def within(self, facts: Facts, op: Op) -> Iterator[Facts]:
+        """In each region of a branch or loop."""
+        if op.name == "if":
+            yield from (self.assuming(facts, op.operands[0], truth) for truth in (True, False))
+        elif op.name == "for":
+            yield self._in_for(facts, op)
+        else:
+            yield from (facts, self._in_while(facts, op))
+
+    def _in_for(self, facts: Facts, op: Op) -> Facts:
         """In the body of a `for`."""
         index, count = op.regions[0].parameters[0], self.of_type(op.operands[0], facts)
         facts = facts.with_known({} if count is None else {index: self.below(self.end(0), count)})
@@ -137,7 +146,7 @@ class Intervals(Numbers[Value]):
                 facts = facts.with_known({value: self.below(first.low, last, first.conditions)})
         return facts
 
-    def in_while(self, facts: Facts, op: Op) -> Facts:
+    def _in_while(self, facts: Facts, op: Op) -> Facts:
         """In the body of a `while`: the test was true. Of the test itself nothing is known before."""
         test, grown = op.regions[0], self._growing(facts, op)
         tested = self.assuming(facts.with_known({t: x for t, (x, _) in grown.items()}), test.yields[0], True)

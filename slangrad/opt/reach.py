@@ -109,15 +109,9 @@ class Survey:
         return made is not None and made.name == "variable" and op.name != "atomic"
 
     def _inner(self, op: Op, facts: Facts) -> Iterator[Access]:
-        v = self.intervals
-        if op.name == "if":
-            within = [v.assuming(facts, op.operands[0], truth) for truth in (True, False)]
-        elif op.name == "for":
+        if op.name == "for":
             self._varies[op.regions[0].parameters[0]] = False
-            within = [v.in_for(facts, op)]
-        else:
-            within = [facts, v.in_while(facts, op)]
-        for region, known in zip(op.regions, within, strict=True):
+        for region, known in zip(op.regions, list(self.intervals.within(facts, op)), strict=True):
             yield from self._region(region, known)
 
     # --- calls

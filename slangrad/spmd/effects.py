@@ -59,6 +59,13 @@ def in_lane_order(w: Widening, b: Builder, op: Op, act: Act) -> Value | None:
     return ends[0] if wanted else None
 
 
+def lane_by_lane(w: Widening, b: Builder, op: Op, act: Act) -> None:
+    """The same; its values are the result of the op."""
+    made = in_lane_order(w, b, op, act)
+    if made is not None:
+        w.forms.set(op.results[0], made)
+
+
 # --- reports
 
 
@@ -103,9 +110,7 @@ def _is_memory(w: Widening, b: Builder, op: Op) -> None:
         w.forms.set(result, b.primitive("is_memory", (address,), BOOL, op.attributes))
         return
     act = lambda inner, operands, lane: inner.primitive("is_memory", operands, BOOL, op.attributes)
-    made = in_lane_order(w, b, op, act)
-    if made is not None:
-        w.forms.set(result, made)
+    lane_by_lane(w, b, op, act)
 
 
 def _print(w: Widening, b: Builder, op: Op) -> None:

@@ -14,7 +14,7 @@ from slangrad.ir.builder import Builder
 from slangrad.ir.core import Op, Value
 from slangrad.ir.types import I64, U64, Type, lanes, pointer, pointer_of
 from slangrad.spmd.access import store_private
-from slangrad.spmd.effects import in_lane_order
+from slangrad.spmd.effects import in_lane_order, lane_by_lane
 from slangrad.spmd.lanes import Rule, Widening
 from slangrad.spmd.masks import Mask
 
@@ -75,9 +75,7 @@ def _tape_copy(w: Widening, b: Builder, op: Op) -> None:
     if w.forms.shape(result).is_uniform:
         w.forms.set(result, b.emit("tape_copy", w.forms.scalar(old)))
         return
-    made = in_lane_order(w, b, op, lambda inner, operands, lane: inner.emit("tape_copy", operands[0]))
-    if made is not None:
-        w.forms.set(result, made)
+    lane_by_lane(w, b, op, lambda inner, operands, lane: inner.emit("tape_copy", operands[0]))
 
 
 def _tape_free(w: Widening, b: Builder, op: Op) -> None:
@@ -89,20 +87,17 @@ def _tape_free(w: Widening, b: Builder, op: Op) -> None:
 
 def _tape_load(w: Widening, b: Builder, op: Op) -> None:
     (result,), element = op.results, pointer_of(op.operands[0].type).element
-    made: Value | None
     if _has_row(w, op):
-        made = b.primitive("load", (_row(w, b, op, False),), lanes(element), {})
+        w.forms.set(result, b.primitive("load", (_row(w, b, op, False),), lanes(element), {}))
     elif _has_tape(w, op):
         places, mask = _places(w, b, op, False)
-        made = b.primitive("load", (places, *mask.operands()), lanes(element), {})
+        w.forms.set(result, b.primitive("load", (places, *mask.operands()), lanes(element), {}))
     else:
 
         def act(inner: Builder, operands: tuple[Value, ...], lane: Value) -> Value:
             return inner.emit("load", _place(inner, operands, lane, False), type=element)
 
-        made = in_lane_order(w, b, op, act)
-    if made is not None:
-        w.forms.set(result, made)
+        lane_by_lane(w, b, op, act)
 
 
 def _tape_store(w: Widening, b: Builder, op: Op) -> None:

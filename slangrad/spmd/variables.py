@@ -10,7 +10,7 @@ from slangrad.ir.builder import Builder
 from slangrad.ir.core import Op, Value
 from slangrad.ir.layout import element_size
 from slangrad.ir.types import I64
-from slangrad.spmd.effects import in_lane_order
+from slangrad.spmd.effects import lane_by_lane
 from slangrad.spmd.forms import Strided
 from slangrad.spmd.lanes import Rule, Widening
 
@@ -33,9 +33,7 @@ def _at_own_depth(w: Widening, b: Builder, op: Op) -> None:
     def act(inner: Builder, operands: tuple[Value, ...], lane: Value) -> Value:
         return inner.emit("offset", inner.primitive("variable", operands, t, op.attributes), lane)
 
-    made = in_lane_order(w, b, op, act)
-    if made is not None:
-        w.forms.set(op.results[0], made)
+    lane_by_lane(w, b, op, act)
 
 
 RULES: dict[str, Rule] = {"variable": _variable}

@@ -15,7 +15,7 @@ from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.rebuild import Rule as RebuildRule
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import U32, U64
-from slangrad.spmd.effects import in_lane_order, reduced
+from slangrad.spmd.effects import lane_by_lane, reduced
 from slangrad.spmd.forms import Strided
 from slangrad.spmd.lanes import Rule, Widening
 from slangrad.spmd.masks import each_lane
@@ -64,9 +64,7 @@ def _read(w: Widening, b: Builder, op: Op) -> None:
     if w.forms.shape(lane).is_uniform:
         w.forms.set(r, value_of(b, w.forms.scalar(lane)))
         return
-    made = in_lane_order(w, b, op, lambda inner, picked, _: value_of(inner, picked[1]))
-    if made is not None:
-        w.forms.set(r, made)
+    lane_by_lane(w, b, op, lambda inner, picked, _: value_of(inner, picked[1]))
 
 
 def _lane(w: Widening, b: Builder, op: Op) -> None:

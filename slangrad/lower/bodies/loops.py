@@ -28,6 +28,8 @@ from slangrad.lower.places.variables import declare
 from slangrad.lower.values import operators
 from slangrad.syntax import ast
 
+Loop = ast.For | ast.While | ast.DoWhile
+
 
 def lower_for(f: Frame, node: ast.For, label: str | None) -> None:
     outer = dict.fromkeys(f.variables)
@@ -38,17 +40,13 @@ def lower_for(f: Frame, node: ast.For, label: str | None) -> None:
     if shape is not None:
         _lower_counted(f, node, shape, target)
     else:
-        _lower_general(f, node, node.condition, node.step, target, ask_first=True)
+        _lower_general(f, node, target)
     for key in [key for key in f.variables if key not in outer]:
         del f.variables[key]
 
 
-def lower_while(f: Frame, node: ast.While, label: str | None) -> None:
-    _lower_general(f, node, node.condition, None, Target("loop", label), ask_first=True)
-
-
-def lower_do(f: Frame, node: ast.DoWhile, label: str | None) -> None:
-    _lower_general(f, node, node.condition, None, Target("loop", label), ask_first=False)
+def lower_while(f: Frame, node: ast.While | ast.DoWhile, label: str | None) -> None:
+    _lower_general(f, node, Target("loop", label))
 
 
 def _lower_counted(f: Frame, node: ast.For, loop: counted.Counted, target: Target) -> None:
@@ -68,25 +66,20 @@ def _lower_counted(f: Frame, node: ast.For, loop: counted.Counted, target: Targe
 # --- Other loops --------------------------------------------------------------------------------------
 
 
-def _lower_general(
-    f: Frame,
-    node: ast.For | ast.While | ast.DoWhile,
-    condition: ast.Expression | None,
-    step: ast.Expression | None,
-    target: Target,
-    ask_first: bool,
-) -> None:
+def _lower_general(f: Frame, node: Loop, target: Target) -> None:
     f.variables[target.broke] = f.false()
-    carried_keys = [
-        *assigned_variables(f.program, node.body, condition, step),
-        *assigned_flags(f, node.body, target, condition, step),
-    ]
-    carried = f.loop_variables(carried_keys)
-    if ask_first and _can_test(f, condition, carried):
-        _while_tested(f, node, condition, step, target, carried)
+    parts = node.condition, _step_of(node)
+    assigned = assigned_variables(f.program, node.body, *parts)
+    carried = f.loop_variables([*assigned, *assigned_flags(f, node.body, target, *parts)])
+    if not isinstance(node, ast.DoWhile) and _can_test(f, node.condition, carried):
+        _while_tested(f, node, target, carried)
     else:
-        _while_flagged(f, node, condition, step, target, carried, ask_first)
+        _while_flagged(f, node, target, carried)
     del f.variables[target.broke]
+
+
+def _step_of(node: Loop) -> ast.Expression | None:
+    return node.step if isinstance(node, ast.For) else None
 
 
 def _can_test(f: Frame, condition: ast.Expression | None, carried: list[Key]) -> bool:
@@ -109,33 +102,20 @@ def is_pure(made: Builder) -> bool:
     return all(op.name in PRIMITIVES and PRIMITIVES[op.name].effect == PURE for op in made.ops)
 
 
-def _while_tested(
-    f: Frame,
-    node: ast.For | ast.While | ast.DoWhile,
-    condition: ast.Expression | None,
-    step: ast.Expression | None,
-    target: Target,
-    carried: list[Key],
-) -> None:
+def _while_tested(f: Frame, node: Loop, target: Target, carried: list[Key]) -> None:
+    condition = node.condition
+
     def test() -> tuple[Value, ...]:
         goes_on = f.emit("not", _left(f, target))
         return (f.emit("and", goes_on, f.value(condition)) if condition is not None else goes_on,)
 
-    regions = (f.region(carried, test), f.region(carried, lambda: _run_iteration(f, node.body, step, target)))
+    regions = (f.region(carried, test), f.region(carried, lambda: _run_iteration(f, node, target)))
     f.finish_loop("while", carried, (), regions, _hints(f, node))
 
 
-def _while_flagged(
-    f: Frame,
-    node: ast.For | ast.While | ast.DoWhile,
-    condition: ast.Expression | None,
-    step: ast.Expression | None,
-    target: Target,
-    carried: list[Key],
-    ask_first: bool,
-) -> None:
+def _while_flagged(f: Frame, node: Loop, target: Target, carried: list[Key]) -> None:
     """A flag says whether to go on; the condition is computed in the body, effects and all."""
-    go = Flag("go")
+    go, condition = Flag("go"), node.condition
     f.variables[go] = f.true()
     carried = [go, *carried]
 
@@ -147,7 +127,7 @@ def _while_flagged(
         f.branch(f.variables[go], run)
 
     def run() -> None:
-        _run_iteration(f, node.body, step, target)
+        _run_iteration(f, node, target)
         f.variables[go] = f.emit("and", f.variables[go], f.emit("not", _left(f, target)))
 
     def body_then_ask() -> None:
@@ -163,16 +143,19 @@ def _while_flagged(
 
     regions = (
         f.region(carried, lambda: (f.variables[go],)),
-        f.region(carried, asked_body if ask_first else body_then_ask),
+        f.region(carried, body_then_ask if isinstance(node, ast.DoWhile) else asked_body),
     )
     f.finish_loop("while", carried, (), regions, _hints(f, node))
     del f.variables[go]
 
 
-def _run_iteration(f: Frame, body: ast.Statement, step: ast.Expression | None, target: Target) -> None:
+def _run_iteration(f: Frame, node: Loop, target: Target) -> None:
+    """The step runs unless the loop was left; `continue` does not skip it."""
     _enter(f, target)
-    _run_body(f, body, target)
-    _run_step(f, step, target)
+    _run_body(f, node.body, target)
+    step = _step_of(node)
+    if step is not None:
+        f.branch(_left(f, target), tuple, partial(f.effect, step))
 
 
 def _enter(f: Frame, target: Target) -> None:
@@ -198,13 +181,6 @@ def _run_body(f: Frame, body: ast.Statement, target: Target) -> None:
         del f.variables[key]
     del f.variables[target.continued]
     f.exits.pop()
-
-
-def _run_step(f: Frame, step: ast.Expression | None, target: Target) -> None:
-    """The step runs unless the loop was left; `continue` does not skip it."""
-    if step is None:
-        return
-    f.branch(_left(f, target), tuple, partial(f.effect, step))
 
 
 def _hints(f: Frame, node: ast.Statement) -> Attributes:
@@ -263,5 +239,5 @@ def _known(f: Frame, node: ast.Expression) -> int | None:
 LOOPS: dict[type[ast.Statement], Callable[[Frame, Any, str | None], None]] = {
     ast.For: lower_for,
     ast.While: lower_while,
-    ast.DoWhile: lower_do,
+    ast.DoWhile: lower_while,
 }
