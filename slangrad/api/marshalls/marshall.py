@@ -7,7 +7,7 @@
     PYTHON_TYPES[Noise] = lambda layout, value: NoiseMarshall(layout)
 
 In Slang `Noise` has methods `__slangpy_load(ContextND<N> context, out T value)` for what it can be seen as. What a
-Marshall says becomes a part of the kernel in marshall_arguments.py.
+Marshall says becomes a part of the kernel in arguments.py.
 """
 
 from __future__ import annotations
