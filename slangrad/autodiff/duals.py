@@ -284,7 +284,7 @@ class _Dual(Rebuild):
     def _loop(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         moved = [each for each in carried(op) if each.start in self.halves]
 
-        def enter(region: Region, halves: tuple[Value, ...]) -> None:
+        def enter(inner: Builder, region: Region, halves: tuple[Value, ...]) -> None:
             for each, half in zip(moved, halves, strict=True):
                 self.halves |= dict.fromkeys(each.inside, half)
 
