@@ -70,6 +70,7 @@ class BoundCall:
     leaves: list[Leaf] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)
     group: tuple[int, ...] | None = None  # see Launchable
+    lanes: int = 0
 
     @property
     def launchable(self) -> Launchable:

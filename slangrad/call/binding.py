@@ -62,6 +62,7 @@ class Binder:
         if self._types.mentions(CALL_SHAPE) or any(leaf.reads_place for leaf in call.leaves):
             call.group = ()
             _check_rank(call)
+        call.lanes = settings.lanes
         if settings.group is not None:
             set_group(call, settings.group)
         return call

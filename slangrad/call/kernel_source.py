@@ -78,7 +78,8 @@ def write_kernel(call: BoundCall, classes: dict[str, str], alone: frozenset[str]
     lines: list[Line] = [(f'import "{name}";', "") for name in call.function.imports()]
     lines += [(f"// {conformance_text(each)}", "") for each in call.conformances]
     threads = prod(call.group or (GROUP,))
-    lines += [("", ""), *page.functions, (f'[shader("compute")] [numthreads({threads}, 1, 1)]', "")]
+    width = f" [lanes({call.lanes})]" if call.lanes else ""
+    lines += [("", ""), *page.functions, (f'[shader("compute")] [numthreads({threads}, 1, 1)]{width}', "")]
     lines += [*_header(page, rank), ("{", "")]
     lines += [(f"    {line}", label) for line, label in body] + [("}", ""), ("", "")]
     labels = {number: label for number, (_, label) in enumerate(lines, 1) if label}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Leaf, Measure, Setter, Values
 from slangrad.marshal.memory import home_of
+from slangrad.marshal.registry import key_of
 from slangrad.marshal.rows import RowPacker
 from slangrad.runtime.device import Device, Grid, Kernel
 from slangrad.runtime.device import Region as Bytes
@@ -76,13 +77,45 @@ class Scratch:
         self.memory: Any = memoryview(view)  # type: ignore[arg-type]
 
 
-class FixedLaunch(NamedTuple):
+@dataclass(slots=True)
+class FixedLaunch:
     """A launch, and the values whose memory it reads and writes, which must live as long."""
 
-    kernel: Kernel
-    arguments: bytes
+    plan: Plan
+    geometry: Geometry
     grid: Grid
     values: list[Any]
+    scalars: Values
+
+    @property
+    def kernel(self) -> Kernel:
+        return self.geometry.compiled.kernel
+
+    @property
+    def arguments(self) -> bytes:
+        return self.geometry.compiled.packer.pack(self.scalars)
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the values are those of the arguments, in their order."""
+        return self.plan.is_flat
+
+    def move(self, i: int, value: Any) -> bool:
+        """Take the memory of another tensor of the same type and layout; False where that is not all there is to do."""
+        old, leaf = self.values[i], self.plan.call.leaves[i]
+        if type(value) is not type(old) or leaf.prepare is not None or key_of(value) != key_of(old):
+            return False
+        if not leaf.has_layout or leaf.layout(value) != leaf.layout(old):
+            return False
+        self.values[i] = value
+        for put, k, place in self.geometry.setters:
+            if k == i:
+                put(self.scalars, place, value, None)  # type: ignore[arg-type]
+        return True
+
+    def check(self) -> bool:
+        """Whether memory overlaps in no way that an ordinary call would have to look after."""
+        return self.plan.may_launch(self.geometry, self.values, self.scalars)
 
 
 class Plan:
@@ -119,6 +152,10 @@ class Plan:
     def _has_layout(self, leaf: Leaf) -> bool:
         return leaf.has_layout and not (self._created is not None and leaf is self._leaves[-1])
 
+    @property
+    def is_flat(self) -> bool:
+        return self._paths is None
+
     # --- every call ---
 
     def run(self, given: list[Any], threads: int | None = None) -> Any:
@@ -144,12 +181,18 @@ class Plan:
         scalars = geometry.values.copy()
         for put, i, place in geometry.setters:
             put(scalars, place, values[i], None)  # type: ignore[arg-type]
-        if geometry.pairs and find_conflicts(geometry.pairs, scalars) is not None:
+        if not self.may_launch(geometry, values, scalars):
             return None
-        self._refuse_overlaps(geometry, values, scalars)
         grid = (0, 0, 0) if 0 in geometry.shape else geometry.loops.grid
-        packed = geometry.compiled.packer.pack(scalars)
-        return FixedLaunch(geometry.compiled.kernel, packed, grid, values)
+        return FixedLaunch(self, geometry, grid, values, scalars)
+
+    def may_launch(self, geometry: Geometry, values: list[Any], scalars: Values) -> bool:
+        """Whether no memory must be copied first; CallError where that would not help."""
+        if geometry.pairs and find_conflicts(geometry.pairs, scalars) is not None:
+            return False
+        if self._overwritten or self._rows:
+            self._refuse_overlaps(geometry, values, scalars)
+        return True
 
     def _prepared(self, given: list[Any]) -> list[Any]:
         """The values of the leaves."""

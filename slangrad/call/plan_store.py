@@ -50,7 +50,7 @@ class PlanStore:
             parts = [stable(settings.map_positional), stable(settings.map_named), stable(arguments)]
         except Unsaved:
             return ""
-        shaped = (settings.globals, settings.group, settings.conformances)
+        shaped = (settings.globals, settings.group, settings.conformances, settings.lanes)
         said = (settings.mode, settings.order, *shaped, strict, *parts)
         return kernel_key(self._options, self._target, "plan", self._module, self._function, *said)
 

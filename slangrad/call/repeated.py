@@ -3,6 +3,7 @@
     step = module.step.bind_call(x, v, _result=x)       checked, compiled and packed now
     for _ in range(1000):
         step()                                          a launch, and no more
+    step.rebind(v=w)                                    other memory: a pointer is exchanged
 
 What the tensors and arrays hold may change from run to run; numbers, lists and dicts are those of the binding, and so
 are the places in memory. Where a call has more to do than to launch (it makes a result, reads something back, copies,
@@ -16,20 +17,25 @@ from typing import Any
 
 from slangrad.call.caller import copied
 from slangrad.call.lasting import LastingCaller
-from slangrad.call.request import Settings
+from slangrad.call.plan import FixedLaunch
+from slangrad.call.request import RESULT, Settings
+from slangrad.marshal.errors import CallError
 
 
 class RepeatedCall:
     """`call()` runs it and gives what the call gives."""
 
-    __slots__ = ("_calls", "_generation", "_given", "_kept", "_result", "_run")
+    __slots__ = ("_calls", "_generation", "_given", "_kept", "_launch", "_names", "_result", "_run")
 
     def __init__(
         self, calls: LastingCaller, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         self._calls = calls
-        self._given = settings, copied(args), copied(kwargs)
-        self._kept: list[Any] = []
+        result = {RESULT: kwargs.pop(RESULT)} if RESULT in kwargs else {}
+        self._given = settings, copied(args), copied({**kwargs, **result})  # in the order of a plan's values
+        self._kept: dict[int, list[Any]] = {}
+        self._launch: FixedLaunch | None = None
+        self._names: dict[str, int] = {}
         self._result: Any = None
         self._run: Callable[[], Any] = self._call
         self._bind()
@@ -46,12 +52,54 @@ class RepeatedCall:
         caller = self._calls.current()
         settings, args, kwargs = self._given
         launch, result = caller.fixed(settings, args, dict(kwargs))
-        self._kept, self._result, self._run = [], None, self._call
+        self._launch, self._kept, self._result, self._run = launch, {}, None, self._call
         if launch is not None:
-            self._kept = [memory for value in launch.values for memory in _memory_of(value)]
+            self._kept = {i: _memory_of(value) for i, value in enumerate(launch.values)}
             self._result = result
-            self._run = caller.session.device.runtime.prepare(launch.kernel, launch.arguments, launch.grid)
+            self._prepare(launch)
         self._generation = caller.generation
+
+    def _prepare(self, launch: FixedLaunch) -> None:
+        runtime = self._calls.now.session.device.runtime
+        self._run = runtime.prepare(launch.kernel, launch.arguments, launch.grid)
+
+    def rebind(self, /, **values: Any) -> None:
+        """Run with other values from now on, by the names of the parameters, `_result` among them. For a tensor of the
+        same type, shape and strides that is the exchange of a pointer; other values are bound anew.
+
+        CallError (E1001) for a name that the call has no value for; else as `bind_call` raises.
+        """
+        settings, args, kwargs = self._given
+        names = self._names = self._names or {
+            **{
+                each.name: i
+                for i, each in enumerate(self._calls.current().candidates[0].parameters[: len(args)])
+            },
+            **{name: i for i, name in enumerate(kwargs, len(args))},
+        }
+        unknown = values.keys() - names
+        if unknown:
+            message = f"rebind: the call of '{self._calls.now.name}' has no value named {', '.join(sorted(unknown))}"
+            raise CallError("E1001", message, (), f"it has {', '.join(names)}")
+        given = [*args, *kwargs.values()]
+        for name, value in values.items():
+            given[names[name]] = copied(value)
+        self._given = settings, tuple(given[: len(args)]), dict(zip(kwargs, given[len(args) :], strict=True))
+        launch = self._launch
+        if launch is None or self._generation.expired or not self._exchange(launch, names, values):
+            self._bind()
+
+    def _exchange(self, launch: FixedLaunch, names: dict[str, int], values: dict[str, Any]) -> bool:
+        moved = {names[name]: value for name, value in values.items()}
+        if not launch.is_flat or not all(launch.move(i, value) for i, value in moved.items()):
+            return False
+        if not launch.check():
+            return False
+        self._kept |= {i: _memory_of(value) for i, value in moved.items()}
+        if RESULT in self._given[2]:
+            self._result = self._given[2][RESULT]
+        self._prepare(launch)
+        return True
 
     def _call(self) -> Any:
         settings, args, kwargs = self._given

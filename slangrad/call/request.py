@@ -37,6 +37,7 @@ class Settings:
     globals: tuple[str, ...] = ()
     group: tuple[int, ...] | None = None
     conformances: tuple[Named, ...] = ()  # types behind interfaces
+    lanes: int = 0  # 0: as many as suit the kernel
     key: Hashable = ()
 
 
@@ -48,6 +49,7 @@ def settings_key(settings: Settings) -> Hashable:
         repr(sorted(settings.map_named.items())),
         settings.group,
         settings.conformances,
+        settings.lanes,
     )
 
 

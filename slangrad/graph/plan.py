@@ -20,7 +20,7 @@ import numpy as np
 
 import slangrad as spy
 from slangrad.base.forks import WORK, kept_at_fork
-from slangrad.graph import products  # noqa: F401  (it enters a writer)
+from slangrad.graph import convolution_steps, products  # noqa: F401  (they enter writers)
 from slangrad.graph.cost import Machine
 from slangrad.graph.emit import (
     Argument,
@@ -42,8 +42,9 @@ from slangrad.graph.node import Node, text
 from slangrad.graph.rewrite import rewritten
 from slangrad.graph.types import type_of
 
-KERNELS = {
-    path.stem: path.read_text() for path in sorted((Path(__file__).parent / "kernels").glob("*.slang"))
+KERNELS = {  # each after those that it imports
+    name: (Path(__file__).parent / "kernels" / f"{name}.slang").read_text()
+    for name in ("graph_prelude", "graph_products", "graph_convolutions")
 }
 Holder = Node | Temporary
 
@@ -63,13 +64,15 @@ class Plan:
         in_place: Mapping[Node, Node] | None = None,
         is_body: bool = False,
         choose: Callable[..., str] | None = None,
+        fast_math: bool = False,
     ) -> None:
         self.device = device
         self._lock = kept_at_fork(Lock(), WORK)
         self._copied: dict[Node, Node] = {}
+        self._apart: list[int] = []  # addresses that were compared
         self.inputs = list(inputs)
         self.layouts = layouts or {}
-        self.outputs = with_copies(rewritten(outputs), self.layouts)
+        self.outputs = with_copies(rewritten(outputs, fast_math), self.layouts)
         self.fusion = Fusion(list(dict.fromkeys(self.outputs)), self.layouts, Machine(), fused, choose)
         self._taken = self._in_place(dict(zip(outputs, self.outputs, strict=True)), in_place or {})
         self.by_group = [steps_of(self.fusion, group) for group in self.fusion.groups]
@@ -144,6 +147,9 @@ class Plan:
 
     def _refuse_overlap(self, given: Mapping[Holder, Any]) -> None:
         """GraphError (E1043) where memory that the last kernels write is that of another array which they read."""
+        where = [given[node].address for node in self._last]
+        if where == self._apart:
+            return
         written = {*self._taken.values(), *self._copied.values()}
         views = {node: given[node].host_view() for node in self._last}
         spans = sorted(((*_span(view), node) for node, view in views.items()), key=itemgetter(0, 1))
@@ -156,6 +162,7 @@ class Plan:
                         each.attributes.get("name", "a captured array") for each in (node, other)
                     )
                     raise GraphError("E1043", f"{said} share memory, and one of them is changed", "x.copy()")
+        self._apart = where
 
     # --- steps
 
@@ -178,16 +185,31 @@ class Plan:
     def _kernel(self, step: Kernel) -> Callable[[dict[Holder, Any]], None]:
         function = self.module.require_function(step.name)
         function = function.call_group_shape(()) if step.in_order else function
-        parts = [each for each in (*step.arguments, *step.outputs) if isinstance(each, Part)]
-        if all(each.holder in self._holders for each in parts):
-            args, kwargs = self._bound(step, {})
-            bound = function.bind_call(*args, **kwargs)
-            return lambda given: bound()
+        function = function.lanes(step.lanes) if step.lanes else function
+        named = zip(
+            [*(each.name for each in function.parameters), "_result"],
+            [*step.arguments, *step.outputs],
+            strict=False,
+        )
+        outer = {
+            name: each for name, each in named if isinstance(each, Part) and each.holder not in self._holders
+        }
+        bound: list[Any] = []
+        where = dict.fromkeys(outer, 0)
 
         def call(given: dict[Holder, Any]) -> None:
-            args, kwargs = self._bound(step, given)
-            function(*args, **kwargs)
+            if not bound:
+                args, kwargs = self._bound(step, given)
+                bound.append(function.bind_call(*args, **kwargs))
+            moved = {name: part for name, part in outer.items() if given[part.holder].address != where[name]}
+            if moved:
+                where.update((name, given[part.holder].address) for name, part in moved.items())
+                bound[0].rebind(**{name: self._seen(part, given) for name, part in moved.items()})
+            bound[0]()
 
+        if not outer:
+            args, kwargs = self._bound(step, {})
+            bound.append(function.bind_call(*args, **kwargs))
         return call
 
     def _bound(self, step: Kernel, given: dict[Holder, Any]) -> tuple[list[Any], dict[str, Any]]:

@@ -78,14 +78,15 @@ class _Planned:
         device = numbers[0].device
         self.plan = Plan([output, *kept], inputs, device, layouts, in_place=kept)
         self._parameters = numbers
+        self._settings = np.zeros(settings.shape)
         self._device = device
 
     def run(self, batch: Any, updates: Sequence[Any]) -> Any:
         device = self._device
         arrays = [as_tensor(device, each) for each in leaves(batch) if is_array(each)]
         state = [tensor for _, update in updates for tensor in update.state]
-        settings = as_tensor(device, np.array(updates[0][1].settings, np.float64))
-        loss = self.plan.run([*self._parameters, *arrays, *state, settings])[0]
+        self._settings[...] = updates[0][1].settings  # memory that stays, so no call is bound anew
+        loss = self.plan.run([*self._parameters, *arrays, *state, as_tensor(device, self._settings)])[0]
         return loss.host_view()[0]
 
 

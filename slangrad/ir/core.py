@@ -79,6 +79,7 @@ class FunctionAttributes(TypedDict, total=False):
     order: int  # of initializers: the place among them
     prefer: str
     segment: bool  # one segment of a loop (autodiff/cutting.py)
+    wanted_lanes: int  # SIMD lanes of a kernel; as many as suit it where it does not say
     wave: int  # how many threads a wave of the kernel has
 
 

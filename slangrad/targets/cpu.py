@@ -110,8 +110,9 @@ def _for_machine(function: Function, machine: Machine) -> Function:
 
 def _lanes_for(function: Function, machine: Machine, wanted: int) -> int:
     """A wave's, where the kernel speaks of waves; those that were asked for; else those that suit it."""
-    if function.wave or wanted:
-        return function.wave or machine.lanes
+    asked = function.wave or function.attributes.get("wanted_lanes", 0)
+    if asked or wanted:
+        return asked or machine.lanes
     features = machine.features
     return suitable_lanes(function, machine.lanes, features.register_bytes, features.registers)
 

@@ -86,3 +86,17 @@ def test_what_a_cpu_has_not(module, name, message):
     with pytest.raises(AttributeError, match=f"a function has no '{name}': {message}"):
         getattr(module.twice, name)
     assert not hasattr(module.twice, name) and not hasattr(module.twice, "nothing")
+
+
+def test_lanes_are_chosen_for_a_function(load) -> None:  # type: ignore[no-untyped-def]
+    module = load("float half_of(float x) { return x / 2; }")
+    x = np.arange(100, dtype=np.float32)
+    for count in (1, 8, 64):
+        function = module.half_of.lanes(count)
+        np.testing.assert_array_equal(function(x, _result="numpy"), x / 2)
+        compiled = function.compile(x)
+        if "lanes" in compiled.listings and count > 1:  # not of the interpreter
+            assert f"lanes={count}" in compiled.text("lanes")
+        assert f".lanes({count})" in repr(function)
+    with pytest.raises(ValueError, match="power of two up to 64, not 3"):
+        module.half_of.lanes(3)

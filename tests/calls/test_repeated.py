@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import slangrad as spy
-from slangrad import Tensor
+from slangrad import CallError, Tensor
 from slangrad.call.repeated import RepeatedCall
 
 F = np.float32
@@ -181,3 +181,41 @@ def test_a_closed_device_refuses_it() -> None:
     device.close()
     with pytest.raises(RuntimeError, match="E1023"):
         call()
+
+
+def test_other_memory(load) -> None:  # type: ignore[no-untyped-def]
+    """Pointers are exchanged where type and layout are the same; all else is bound anew."""
+    module = load(SCALE + "void fill(int at, float* to, int[2] n) { to[at] = n[0] + n[1] * at; }")
+    x, y = Tensor.from_numpy(module.device, F([1, 2, 3])), Tensor.zeros(module.device, (3,), "float")
+    call = module.scale.bind_call(2, x=x, _result=y)
+    other, to = Tensor.from_numpy(module.device, F([4, 5, 6])), Tensor.zeros(module.device, (3,), "float")
+    launch = call._launch
+    call.rebind(x=other)
+    assert call() is y
+    assert y.to_numpy().tolist() == [32, 50, 72]
+    call.rebind(_result=to, x=x)
+    assert call._launch is launch
+    assert call() is to
+    assert (to.to_numpy().tolist(), y.to_numpy().tolist()) == ([2, 8, 18], [32, 50, 72])
+    call.rebind(a=3, x=Tensor.from_numpy(module.device, F([1, 2])), _result=None)
+    assert call().to_numpy().tolist() == [3, 12]
+    with pytest.raises(CallError, match="no value named b"):
+        call.rebind(b=1)
+    filled = module.fill.bind_call(spy.grid((3,)), y, [1, 2])
+    filled.rebind(to=to)
+    filled()
+    assert to.to_numpy().tolist() == [1, 3, 5]
+
+
+def test_memory_that_overlaps_is_not_just_exchanged(load) -> None:  # type: ignore[no-untyped-def]
+    """The call reads all before it writes; and what it is bound to lives."""
+    module = load(SCALE)
+    memory = Tensor.from_numpy(module.device, F([1, 2, 3, 4]))
+    call = module.scale.bind_call(1, Tensor.zeros(module.device, (3,), "float"), _result=memory[1:])
+    call.rebind(x=memory[:-1])
+    call()
+    assert memory.to_numpy().tolist() == [1, 1, 4, 9]
+    call.rebind(x=Tensor.from_numpy(module.device, F([5, 6, 7])))
+    gc.collect()
+    call()
+    assert memory.to_numpy().tolist() == [1, 25, 36, 49]

@@ -205,6 +205,7 @@ def line_of(function: Function) -> str:
     changes = [f".map({_short(', '.join(said))})"] if said else []
     changes += [".set(...)"] * bool(settings.given)
     changes += [f".call_group_shape({settings.group})"] * (settings.group is not None)
+    changes += [f".lanes({settings.lanes})"] * (settings.lanes != 0)
     changes += [f".return_type({_kind(settings.result)})"] * (settings.result is not None)
     changes += [".type_conformances(...)"] * bool(settings.conformances)
     changes += [f".{settings.mode}"] * (not function.is_primal)

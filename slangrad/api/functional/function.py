@@ -281,6 +281,14 @@ class Function(Unique):
             raise CallError("E1014", message)
         return self._with(group=sizes)
 
+    def lanes(self, count: int) -> Function:
+        """Compile the kernels of calls for `count` SIMD lanes, a power of two up to 64, in place of as many as the
+        compiler finds suitable: more where a loop's steps wait for each other, fewer where values must stay in
+        registers. Kernels that use waves keep the lanes of these. ValueError for another number."""
+        if count not in (1, 2, 4, 8, 16, 32, 64):
+            raise ValueError(f"lanes: a power of two up to 64, not {count!r}")
+        return self._with(lanes=count)
+
     def dispatch(
         self,
         /,

@@ -39,6 +39,7 @@ _MEANT: dict[str, tuple[str, Kinds]] = {
         "BackwardDerivative", "ForwardDerivative", "PrimalSubstitute", "BackwardDerivativeOf",
         "ForwardDerivativeOf", "PrimalSubstituteOf", ast.APPLY_OF, "NoDiffThis", "PreferRecompute", "PreferCheckpoint",
         "mutating", "nonmutating", "numthreads", "NumThreads", "shader", "Shader", "WaveSize",
+        "lanes",
     ),                                                ("a function", _FUNCTIONS)),
     **dict.fromkeys(("MaxIters", "ForceUnroll", "unroll"), ("a loop", _LOOPS)),
     **dict.fromkeys(("Flags", "UnscopedEnum"),        ("an enum", (ast.Enum,))),

@@ -7,6 +7,7 @@ func @main() {kernel=true} {     %p = load (parameter {name="p"})      %x = thre
 
 from __future__ import annotations
 
+from slangrad.base.options import MOST_LANES
 from slangrad.base.source import Span
 from slangrad.check.model import checked
 from slangrad.check.model import types as checked_types
@@ -37,6 +38,9 @@ def lower_kernel(lowering: Lowering, reference: DeclRef) -> Function:
     f.variables[RETURNED] = f.false()
     lower_body(f, declared)
     attributes: FunctionAttributes = {"kernel": True, "group_size": group}
+    lanes = declared.attribute("lanes")
+    if lanes is not None:
+        attributes["wanted_lanes"] = _lanes(f, lanes)
     return Function(
         f.name, (), None, Region((), f.b.ops, ()), False, attributes=attributes, span=declared.span
     )
@@ -74,6 +78,15 @@ def _group_size(f: Frame, declared: ast.Function) -> tuple[int, int, int]:
         return (1, 1, 1)
     x, y, z = [*sizes, 1, 1, 1][:3]
     return (x, y, z)
+
+
+def _lanes(f: Frame, attribute: ast.Attribute) -> int:
+    found = [f.program.constant(f.scope, each) for each in attribute.arguments]
+    (count,) = found if len(found) == 1 else (None,)
+    if isinstance(count, int) and 0 < count <= MOST_LANES and not count & (count - 1):
+        return count
+    f.error("E0709", f"lanes takes a power of two up to {MOST_LANES}", attribute.span)
+    return 1
 
 
 def _parameter(f: Frame, declared: ast.Parameter, group: tuple[int, ...]) -> Value:
