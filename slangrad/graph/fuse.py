@@ -94,7 +94,7 @@ class Fusion:
         self._machine = machine
         self.stored = {n for n in self.order if kind_of(n) not in ("view", "source") and n.op != "count"}
         self._groups: dict[Node, Group] = {}
-        self._readers: dict[Node, set[Node]] = {n: set() for n in self.order}
+        self._readers: dict[Node, dict[Node, None]] = {n: {} for n in self.order}
         for node in self.order:
             if node in self.stored and kind_of(node) != "result":
                 self._enter(node, self._collected(node))
@@ -115,10 +115,10 @@ class Fusion:
     def _enter(self, root: Node, group: Group) -> None:
         old = self._groups.get(root)
         for node in old.reads if old else ():
-            self._readers[node].discard(root)
+            self._readers[node].pop(root, None)
         self._groups[root] = group
         for node in group.reads:
-            self._readers[node].add(root)
+            self._readers[node][root] = None
 
     def _collected(self, root: Node) -> Group:
         """The group of a stored node. A view that no strides show makes the node behind it a stored one."""
@@ -205,25 +205,25 @@ class Fusion:
         except NotFusible:
             self.stored.add(node)
             return False
-        before = self._seconds(self._groups[node]) + sum(
-            self._seconds(self._groups[root]) for root in readers
+        before = self.seconds_of(self._groups[node]) + sum(
+            self.seconds_of(self._groups[root]) for root in readers
         )
-        after = sum(self._seconds(group) for _, group in found)
+        after = sum(self.seconds_of(group) for _, group in found)
         if after > before or any(group.is_large for _, group in found):
             self.stored.add(node)
             return False
         for root, group in found:
             self._enter(root, group)
         for each in self._groups.pop(node).reads:
-            self._readers[each].discard(node)
+            self._readers[each].pop(node, None)
         return True
 
     @property
     def seconds(self) -> float:
         """What all kernels take, by the cost model."""
-        return sum(map(self._seconds, self.groups))
+        return sum(map(self.seconds_of, self.groups))
 
-    def _seconds(self, group: Group) -> float:
+    def seconds_of(self, group: Group) -> float:
         work = group.work
         return self._machine.seconds(work.flops, work.bytes)
 

@@ -22,6 +22,7 @@ from slangrad.graph.gradient import add_all, compute_gradient, compute_tangent
 from slangrad.graph.layout import Layout, normal
 from slangrad.graph.node import Node, new_input, substituted
 from slangrad.graph.plan import Plan, as_tensor
+from slangrad.graph.recompute import bytes_in
 from slangrad.graph.trees import filled, is_array, is_torch, leaves, structure, tree_map
 
 TORCH = Late("slangrad.graph.torch_bridge")
@@ -57,10 +58,10 @@ class Jitted:
 
     def __init__(self, function: Callable[..., Any], device: Any = None, **settings: Any) -> None:
         self.function = function
-        self._settings = settings  # of plans
-        self._device = device
+        self.settings = settings  # of plans
+        self.device = device
         self._plans = Plans[_Traced](name_of(function))
-        self.jobs: dict[Any, Any] = {}  # of calls that autograd follows
+        self.jobs = Plans[Any](name_of(function))  # of calls that autograd follows
         update_wrapper(self, function, updated=())
 
     def __repr__(self) -> str:
@@ -90,9 +91,9 @@ class Jitted:
     def _traced(self, args: Any, kwargs: Any) -> _Traced:
         arrays = [each for each in leaves((args, kwargs)) if is_array(each)]
         key = self.key(args, kwargs, arrays)
-        device = self._device or _device_of(arrays)
+        device = self.device or _device_of(arrays)
         return self._plans.of(
-            key, lambda: _Traced(self.function, args, kwargs, arrays, device, self._settings)
+            key, lambda: _Traced(self.function, args, kwargs, arrays, device, self.settings)
         )
 
 
@@ -179,18 +180,28 @@ def _wrap_of(arrays: Sequence[Any]) -> Callable[[Any, Node], Any]:
     return lambda tensor, node: tensor.host_view().reshape(node.shape)[() if not node.shape else ...]
 
 
-def jit(function: Callable[..., Any] | None = None, *, device: Any = None, fast_math: bool = False) -> Any:
+def jit(
+    function: Callable[..., Any] | None = None,
+    *,
+    device: Any = None,
+    memory: str | int | None = None,
+    fast_math: bool = False,
+) -> Any:
     """The function as a graph: traced with arrays that are not known yet, once for each set of shapes, types and values
     beside arrays; differentiated, fused and compiled; run by kernels.
 
     Arguments and results are arrays (NumPy, Tensor, torch) and dicts, lists, tuples and dataclasses of them. Other
     values are part of the program: each new one is traced anew. GraphError where a function cannot be traced.
 
+    `memory`, such as "2 GiB" or a number of bytes, limits what is kept between kernels: values that do not fit are
+    computed again, which takes time and gives the same bits. GraphError (E1047) names the least that would do.
+
     `fast_math`: rewritten, too, where infinities, NaN, zeros and rounding have other results, as log(exp(x)) to x.
     """
+    limit = None if memory is None else bytes_in(memory)
     if function is None:
-        return lambda f: Jitted(f, device, fast_math=fast_math)
-    return Jitted(function, device, fast_math=fast_math)
+        return lambda f: Jitted(f, device, memory=limit, fast_math=fast_math)
+    return Jitted(function, device, memory=limit, fast_math=fast_math)
 
 
 # --- derivatives
