@@ -16,7 +16,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from slangrad.base.diagnostics import CODES
 from slangrad.base.late import Late
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 FORMATS = Late("slangrad.base.formats")
 
 NO_ERROR, BOUNDS, OUT_OF_MEMORY, ASSERTION = range(4)
-DROPPED = "the read gave 0 or the write was dropped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +65,18 @@ class Failure:
     extent: int = 0
 
 
-class KernelError(Exception):
-    """What a kernel reported, with the place in the source."""
+class KernelReport(Exception):
+    """What errors that a kernel reports have in common: its name, and the place in the source."""
 
-    code: ClassVar[str]
+    code: str
 
     def __init__(self, kernel: str, site: Site, message: str, note: str = "") -> None:
         self.kernel = kernel
         self.location = site.location
-        where = f"in kernel '{kernel}'"
-        super().__init__(describe(self.code, message, site, f"{where}; {note}" if note else where))
+        super().__init__(describe(self.code, message, site, f"in kernel '{kernel}'{note}"))
 
 
-class BoundsError(KernelError, IndexError):
+class BoundsError(KernelReport, IndexError):
     """A kernel used an index out of range. Reads gave zero and writes were dropped."""
 
     code = "E0901"
@@ -87,10 +85,11 @@ class BoundsError(KernelError, IndexError):
         self.index = index
         self.extent = extent
         elements = "is 1 element" if extent == 1 else f"are {extent} elements"
-        super().__init__(kernel, site, f"index {index} is out of range: there {elements}", DROPPED)
+        message = f"index {index} is out of range: there {elements}"
+        super().__init__(kernel, site, message, "; the read gave 0 or the write was dropped")
 
 
-class KernelAssertionError(KernelError, AssertionError):
+class KernelAssertionError(KernelReport, AssertionError):
     """An assertion in a kernel failed."""
 
     code = "E0903"
@@ -99,17 +98,17 @@ class KernelAssertionError(KernelError, AssertionError):
         super().__init__(kernel, site, site.text or "assertion failed")
 
 
-class KernelRecursionError(KernelError, RecursionError):
+class KernelRecursionError(KernelReport, RecursionError):
     """Functions in a kernel called themselves too deep."""
 
     code = "E0904"
 
     def __init__(self, kernel: str, site: Site, depth: int) -> None:
         message = f"functions that call themselves are more than {depth} calls deep"
-        super().__init__(kernel, site, message, limit_note(RECURSION_DEPTH))
+        super().__init__(kernel, site, message, f"; {limit_note(RECURSION_DEPTH)}")
 
 
-class KernelTypeError(KernelError, TypeError):
+class KernelTypeError(KernelReport, TypeError):
     """A value was passed to an object of another type than the one it belongs to."""
 
     code = "E0905"
@@ -117,11 +116,11 @@ class KernelTypeError(KernelError, TypeError):
     def __init__(self, kernel: str, site: Site, number: int) -> None:
         _, wanted, *names = site.text.split("\n")
         message = f"a '{names[number]}' was passed where only a '{wanted}' can be"
-        note = "what belongs to the type of one object was passed to an object of another"
+        note = "; what belongs to the type of one object was passed to an object of another"
         super().__init__(kernel, site, message, note)
 
 
-class NotFiniteError(KernelError, FloatingPointError):
+class NotFiniteError(KernelReport, FloatingPointError):
     """In check mode: a kernel computed or loaded a NaN or an infinity. `thread` is its x, y and z, None where these are
     too large to be told; `call` the index of the call, for calls of functions."""
 
@@ -142,8 +141,9 @@ class NotFiniteError(KernelError, FloatingPointError):
         where = "" if thread is None else f" in thread {thread}"
         if call is not None:
             where = f" in call {call}" if call else ""
-        note = "check mode stops at the first number that is not finite"
-        super().__init__(kernel, site, f"{what}{where}", note)
+        super().__init__(
+            kernel, site, f"{what}{where}", "; check mode stops at the first number that is not finite"
+        )
 
     def in_call(self, call: tuple[int, ...]) -> NotFiniteError:
         return NotFiniteError(self.kernel, self._site, self._what, self.thread, call)
@@ -157,7 +157,7 @@ class NotFiniteError(KernelError, FloatingPointError):
         return NotFiniteError(kernel, site, "a NaN" if failure.extent == 1 else "an infinity", thread)
 
 
-class PointerError(KernelError, IndexError):
+class PointerError(KernelReport, IndexError):
     """A null pointer was used; in check mode also one outside of what it was made from, or of all memory that there is.
     Reads gave zero and writes were dropped. `offset` is in bytes; of a pointer that leads nowhere it is the address."""
 
@@ -179,7 +179,7 @@ class PointerError(KernelError, IndexError):
                 if self.offset == 0
                 else f"a pointer leads to address {self.offset:#x}, where there is no memory"
             )
-        super().__init__(kernel, site, message, DROPPED)
+        super().__init__(kernel, site, message, "; the read gave 0 or the write was dropped")
 
 
 def _address(number: int) -> int:
