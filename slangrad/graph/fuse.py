@@ -94,7 +94,7 @@ class Fusion:
         self._machine = machine
         self.stored = {n for n in self.order if kind_of(n) not in ("view", "source") and n.op != "count"}
         self._groups: dict[Node, Group] = {}
-        self._readers: dict[Node, set[Node]] = {n: set() for n in self.order}
+        self._readers: dict[Node, dict[Node, None]] = {n: {} for n in self.order}
         for node in self.order:
             if node in self.stored and kind_of(node) != "result":
                 self._enter(node, self._collected(node))
@@ -115,10 +115,10 @@ class Fusion:
     def _enter(self, root: Node, group: Group) -> None:
         old = self._groups.get(root)
         for node in old.reads if old else ():
-            self._readers[node].discard(root)
+            self._readers[node].pop(root, None)
         self._groups[root] = group
         for node in group.reads:
-            self._readers[node].add(root)
+            self._readers[node][root] = None
 
     def _collected(self, root: Node) -> Group:
         """The group of a stored node. A view that no strides show makes the node behind it a stored one."""
@@ -126,7 +126,8 @@ class Fusion:
         kind = "map" if kind == "gather" else kind
         group = Group(kind, root.shape if kind in ("map", "loop") else root.inputs[0].shape, [root])
         if kind == "loop":
-            group.roots = [each for each in self.order if kind_of(each) == "result" and root in each.inputs]
+            read = [each for each in self.order if kind_of(each) == "result" and root in each.inputs]
+            group.roots = read or [root]  # a part of a graph, whose cost is asked, may end with a loop
         if kind == "part":
             for part in root.inputs:
                 self._visit(group, part, (), {}, part.size)
@@ -215,7 +216,7 @@ class Fusion:
         for root, group in found:
             self._enter(root, group)
         for each in self._groups.pop(node).reads:
-            self._readers[each].discard(node)
+            self._readers[each].pop(node, None)
         return True
 
     @property
@@ -304,6 +305,8 @@ def flops_of(node: Node) -> int:
     if node.op == "scan":
         loop = node.attributes["loop"]
         return sum(map(flops_of, topological_order(*loop.outputs))) * int(loop.length)
+    if node.op == "attend":
+        return int(node.attributes["loop"].flops(*node.inputs[:3]))
     if node.op == "conv":
         return 2 * node.size * prod(node.inputs[1].shape[1:])
     if node.op != "einsum":

@@ -22,6 +22,10 @@ IDS = np.array([[1], [0], [-1]])
 # Of each rule about views a program, and how many nodes are left of it, beside its inputs.
 PROGRAMS = {
     "slice_of_parts": (lambda x: np.concatenate([x, x[:2] * 2])[1:3, ::-1] * np.pad(x, 1)[1:3, 2:6].sum(), 6),
+    "sum_of_parts": (
+        lambda x: np.pad(x[:, 1:] * 2, ((0, 0), (1, 0))) + np.pad(x[:, :1], ((0, 0), (0, 3))),
+        6,
+    ),
     "joined_slices": (lambda x: np.concatenate([x[:, 3:1:-1], x[:, 1:0:-1]], 1) * 2, 4),
     "product_of_views": (lambda x: x.T @ np.broadcast_to(x[:, :1], (3, 5)), None),
     "view_of_number": (lambda x: x + np.broadcast_to(np.zeros_like(x[0]).reshape(4), (3, 4)), 0),
@@ -223,6 +227,21 @@ def test_choices_of_convolutions() -> None:
             np.testing.assert_allclose(got.to_numpy(), want, rtol=1e-11, atol=1e-13)
     assert seen == {("multiply",), ("conv", "conv")}
     assert "place" not in {node.op for node in topological_order(*rewriter.rewritten(outputs))}
+
+
+def test_convolution_and_batch_norm_become_one() -> None:
+    """The factor of each channel goes into the weights: no map of the image's size is left but the sum and relu."""
+
+    def block(x, w, mean, var, gamma, beta):
+        return np.maximum(graph.batch_norm(graph.conv2d(x, w, padding=1), mean, var, gamma, beta), 0)
+
+    shapes = [(8, 32, 56, 56), (64, 32, 3, 3)] + [(64,)] * 4
+    (made,) = rewritten([block(*(Array(new_input(shape, np.dtype("f"))) for shape in shapes)).node])
+    order = topological_order(made)
+    assert [node.op for node in order if node.shape == (8, 64, 56, 56)] == [
+        "conv", "broadcast", "add", "broadcast", "maximum"
+    ]  # fmt: skip
+    assert [node.op for node in order if node.shape == shapes[1]] == ["input", "broadcast", "multiply"]
 
 
 def test_enumeration_finds_what_is_marked_as_found() -> None:
