@@ -84,6 +84,7 @@ class Product:
     letters: str
     inputs: list[Part]
     output: Part
+    library: str = "numpy"
 
 
 @dataclass(slots=True)

@@ -45,7 +45,7 @@ class Explanation:
                 for each in steps
                 if isinstance(each, Repeat)
             ]
-            lines += [f"np.matmul  {each.letters}" for each in steps if isinstance(each, Product)]
+            lines += [f"{each.library}  {each.letters}" for each in steps if isinstance(each, Product)]
         return "\n".join(lines)
 
 

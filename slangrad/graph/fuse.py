@@ -87,7 +87,7 @@ class Fusion:
         layouts: dict[Node, Layout],
         machine: Machine,
         fused: bool = True,
-        choose: Callable[..., str] | None = None,
+        choose: Callable[..., str] = lambda node, parts: "slang",
     ) -> None:
         self.outputs = list(outputs)
         self.choose = choose

@@ -8,6 +8,7 @@ Memory between kernels is one arena; each node has its place from the step that 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha1
@@ -21,6 +22,7 @@ import numpy as np
 import slangrad as spy
 from slangrad.base.forks import WORK, kept_at_fork
 from slangrad.graph import products  # noqa: F401  (it enters a writer)
+from slangrad.graph.choose import Choose, chooser
 from slangrad.graph.cost import Machine
 from slangrad.graph.emit import (
     Argument,
@@ -37,6 +39,7 @@ from slangrad.graph.emit import (
 from slangrad.graph.errors import GraphError
 from slangrad.graph.fuse import Fusion, with_copies
 from slangrad.graph.layout import Layout, dense
+from slangrad.graph.library import product
 from slangrad.graph.memory import arena
 from slangrad.graph.node import Node, text
 from slangrad.graph.rewrite import rewritten
@@ -50,8 +53,9 @@ Holder = Node | Temporary
 
 class Plan:
     """`inputs`: the nodes of the arguments of `run`, `layouts`: how these lie in memory, if there are gaps. `in_place`:
-    outputs that take the memory of an input. `is_body`: inputs and outputs have memory in the plan (`array`), and
-    `repeat` runs it."""
+    outputs that take the memory of an input. `consistent`: "bits" for results that depend neither on the number of
+    threads nor on that of rows. `is_body`: inputs and outputs have memory in the plan (`array`), and `repeat` runs
+    it."""
 
     def __init__(
         self,
@@ -62,7 +66,8 @@ class Plan:
         fused: bool = True,
         in_place: Mapping[Node, Node] | None = None,
         is_body: bool = False,
-        choose: Callable[..., str] | None = None,
+        choose: Choose | None = None,
+        consistent: str | None = None,
     ) -> None:
         self.device = device
         self._lock = kept_at_fork(Lock(), WORK)
@@ -71,7 +76,13 @@ class Plan:
         self.inputs = list(inputs)
         self.layouts = layouts or {}
         self.outputs = with_copies(rewritten(outputs), self.layouts)
-        self.fusion = Fusion(list(dict.fromkeys(self.outputs)), self.layouts, Machine(), fused, choose)
+        self.fusion = Fusion(
+            list(dict.fromkeys(self.outputs)),
+            self.layouts,
+            Machine(),
+            fused,
+            choose or chooser(device, consistent, Plan),
+        )
         self._taken = self._in_place(dict(zip(outputs, self.outputs, strict=True)), in_place or {})
         self.by_group = [steps_of(self.fusion, group) for group in self.fusion.groups]
         self.steps: list[Step] = [step for steps in self.by_group for step in steps]
@@ -221,7 +232,8 @@ class Plan:
         return spy.grid(each.shape) if isinstance(each, Grid) else list(each.values)
 
     def _product(self, step: Product) -> Callable[[dict[Holder, Any]], None]:
-        multiply = product(step.letters)
+        threads = self.device.options.threads or os.cpu_count() or 1
+        multiply = product(step.letters, step.library, threads)
 
         def run(given: dict[Holder, Any]) -> None:
             a, b, out = (_array(self._seen(each, given), each.layout) for each in (*step.inputs, step.output))
@@ -231,7 +243,7 @@ class Plan:
 
     def _repeat(self, step: Repeat) -> Callable[[dict[Holder, Any]], None]:
         loop = step.loop
-        body = self.bodies[loop] = loop.body(self.device, step.outputs)
+        body = self.bodies[loop] = loop.body(self.device, step.outputs, self.fusion.choose)
         self.peak += body.peak
 
         def run(given: dict[Holder, Any]) -> None:
@@ -250,6 +262,9 @@ class Plan:
     def repeat(self) -> None:
         for run in self._runs:
             run({})
+
+    def tensors(self, arrays: Sequence[Any]) -> list[Any]:
+        return [as_tensor(self.device, each) for each in arrays]
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
         """The results for arguments in the order of `inputs`: Tensors of their shapes, () as (1,)."""
@@ -296,43 +311,3 @@ def _span(array: Any) -> tuple[int, int]:
 def _array(tensor: Any, layout: Layout) -> Any:
     found = tensor.host_view()
     return found if layout.shape else found.reshape(())
-
-
-def product(letters: str) -> Callable[[Any, Any, Any], None]:
-    """A product by np.matmul, for operands and a result with axes of these letters."""
-    ins, out = letters.split("->")
-    left, right = ins.split(",")
-    batch = [c for c in out if c in left and c in right]
-    rows = [c for c in out if c in left and c not in right]
-    columns = [c for c in out if c in right and c not in left]
-    summed = [c for c in left if c in right and c not in out]
-
-    def matrices(x: Any, names: str, first: list[str], second: list[str]) -> Any:
-        """Axes in the order batch, first, second; those of a kind as one."""
-        x = x.transpose([names.index(c) for c in (*batch, *first, *second)])
-        shape = x.shape[: len(batch)]
-        a = int(np.prod(x.shape[len(batch) : len(batch) + len(first)]))
-        return x.reshape((*shape, a, int(np.prod(x.shape[len(batch) + len(first) :]))))
-
-    def run(a: Any, b: Any, result: Any) -> None:
-        x, y = matrices(a, left, rows, summed), matrices(b, right, summed, columns)
-        sizes = dict(zip(left + right, a.shape + b.shape, strict=True))
-        into = result.transpose([out.index(c) for c in (*batch, *rows, *columns)])
-        made = _matrix_view(into, len(batch), len(rows))
-        if made is not None:
-            np.matmul(x, y, out=made)
-        else:
-            into[...] = np.matmul(x, y).reshape([sizes[c] for c in (*batch, *rows, *columns)])
-
-    return run
-
-
-def _matrix_view(x: Any, batch: int, rows: int) -> Any:
-    """The array with its rows and columns joined, None where that takes a copy."""
-    shape = (
-        *x.shape[:batch],
-        int(np.prod(x.shape[batch : batch + rows])),
-        int(np.prod(x.shape[batch + rows :])),
-    )
-    made = x.reshape(shape)
-    return made if np.shares_memory(made, x) else None

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from slangrad.graph.choose import SLANG
 from slangrad.graph.emit import (
     WRITERS,
     Argument,
@@ -35,10 +36,10 @@ from slangrad.graph.emit import (
 )
 from slangrad.graph.fuse import Fusion, Group
 from slangrad.graph.layout import Layout, dense, reshaped
+from slangrad.graph.library import NUMPY
 from slangrad.graph.node import DType, Node
 from slangrad.graph.types import type_of
 
-LIBRARY, SLANG = "library", "slang"
 WIDTH = 64  # columns of a block
 FOUND: Any = np.show_config(mode="dicts")  # also for what the processor can do
 HAS_512 = any("512" in each or each == "X86_V4" for each in FOUND["SIMD Extensions"]["found"])
@@ -79,10 +80,10 @@ def _product(fusion: Fusion, group: Group) -> list[Step]:
     results = [(each, text.of(each)) for each in group.roots] if group.inner else [(root, "")]
     if not node.size:
         return []
-    by_slang = node.dtype.kind != "b" and all(each.size for each in node.inputs)
-    if by_slang and (fusion.choose is None or fusion.choose(node, parts) == SLANG):
+    way = fusion.choose(node, parts) if node.dtype.kind != "b" and all(x.size for x in node.inputs) else NUMPY
+    if way == SLANG:
         return _tiled(node, parts, text, results)
-    multiply = Product(node, node.attributes["letters"], parts, Part(node, dense(node.shape)))
+    multiply = Product(node, node.attributes["letters"], parts, Part(node, dense(node.shape)), way)
     outputs = [Part(each, dense(each.shape)) for each in group.roots]
     return [multiply, function_of(text, results, outputs, group.shape)] if group.inner else [multiply]
 

@@ -55,8 +55,11 @@ class Plans(Generic[P]):
 class Jitted:
     """A function whose calls run plans. `f.explain(*args)` shows the plan of such arguments."""
 
-    def __init__(self, function: Callable[..., Any], device: Any = None) -> None:
+    def __init__(
+        self, function: Callable[..., Any], device: Any = None, consistent: str | None = None
+    ) -> None:
         self.function = function
+        self._consistent = checked_consistency(consistent)
         self._device = device
         self._plans = Plans[_Traced](name_of(function))
         self.jobs: dict[Any, Any] = {}  # of calls that autograd follows
@@ -89,14 +92,22 @@ class Jitted:
         arrays = [each for each in leaves((args, kwargs)) if is_array(each)]
         key = self.key(args, kwargs, arrays)
         device = self._device or _device_of(arrays)
-        return self._plans.of(key, lambda: _Traced(self.function, args, kwargs, arrays, device))
+        return self._plans.of(
+            key, lambda: _Traced(self.function, args, kwargs, arrays, device, self._consistent)
+        )
 
 
 class _Traced:
     """One plan, and the form of the function's result."""
 
     def __init__(
-        self, function: Callable[..., Any], args: Any, kwargs: Any, arrays: Sequence[Any], device: Any
+        self,
+        function: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        arrays: Sequence[Any],
+        device: Any,
+        consistent: str | None,
     ) -> None:
         self._device = device
         self._wrap = _wrap_of(arrays)
@@ -106,7 +117,7 @@ class _Traced:
         found = [each for each in leaves(self.result) if is_traced(each) or is_array(each)]
         outputs = [lifted(each).node for each in found]
         layouts = {node: layout_of(each) for node, each in zip(nodes, arrays, strict=True)}
-        self.plan = Plan(outputs, nodes, device, layouts)
+        self.plan = Plan(outputs, nodes, device, layouts, consistent=consistent)
 
     def __call__(self, given: Sequence[Any]) -> Any:
         tensors = [
@@ -175,16 +186,27 @@ def _wrap_of(arrays: Sequence[Any]) -> Callable[[Any, Node], Any]:
     return lambda tensor, node: tensor.host_view().reshape(node.shape)[() if not node.shape else ...]
 
 
-def jit(function: Callable[..., Any] | None = None, *, device: Any = None) -> Any:
+def checked_consistency(consistent: str | None) -> str | None:
+    if consistent not in (None, "bits"):
+        raise ValueError(f"consistent must be None or 'bits', not {consistent!r}")
+    return consistent
+
+
+def jit(
+    function: Callable[..., Any] | None = None, *, device: Any = None, consistent: str | None = None
+) -> Any:
     """The function as a graph: traced with arrays that are not known yet, once for each set of shapes, types and values
     beside arrays; differentiated, fused and compiled; run by kernels.
 
     Arguments and results are arrays (NumPy, Tensor, torch) and dicts, lists, tuples and dataclasses of them. Other
     values are part of the program: each new one is traced anew. GraphError where a function cannot be traced.
+
+    Products of matrices are made by the faster of Slang and the libraries that are there. `consistent="bits"` leaves
+    libraries out: then results depend neither on the number of threads nor, for each row, on that of other rows.
     """
     if function is None:
-        return lambda f: Jitted(f, device)
-    return Jitted(function, device)
+        return lambda f: Jitted(f, device, consistent)
+    return Jitted(function, device, consistent)
 
 
 # --- derivatives
