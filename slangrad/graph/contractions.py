@@ -75,7 +75,10 @@ def _pair(left: str, right: str, out: str, a: Array, b: Array) -> Array:
         return mapped("multiply", [_aligned(a, left, out), _aligned(b, right, out)], dtype)
     sizes = dict(zip(left + right, a.shape + b.shape, strict=True))
     shape = tuple(sizes[name] for name in out)
-    return Array(make("einsum", [a.node, b.node], shape, dtype, letters=f"{left},{right}->{out}"))
+    names = {ord(name): chr(97 + i) for i, name in enumerate(sizes)}  # of two equal products, the same
+    return Array(
+        make("einsum", [a.node, b.node], shape, dtype, letters=f"{left},{right}->{out}".translate(names))
+    )
 
 
 def _summed(x: Array, names: str, wanted: str) -> tuple[Array, str]:

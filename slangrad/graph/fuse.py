@@ -66,8 +66,6 @@ def leaf_count(leaf: Leaf) -> int:
     """How many elements are read; one that many read counts once."""
     if leaf.node.op == "count":
         return 0
-    if leaf.whole:
-        return leaf.node.size
     read = 1
     for n, step in zip(leaf.layout.shape, leaf.layout.strides, strict=True):
         read *= n if step else 1
@@ -220,6 +218,11 @@ class Fusion:
             self._readers[each].discard(node)
         return True
 
+    @property
+    def seconds(self) -> float:
+        """What all kernels take, by the cost model."""
+        return sum(map(self._seconds, self.groups))
+
     def _seconds(self, group: Group) -> float:
         work = group.work
         return self._machine.seconds(work.flops, work.bytes)
@@ -286,7 +289,7 @@ class Fusion:
         if len(readers) != 1 or readers[0].kind != "map" or root.dtype.kind != "f" or not root.size:
             return False
         (end,) = readers
-        if end.ops > MOST_AFTER_SUM:
+        if end.ops > MOST_AFTER_SUM or prod(end.shape) != root.size:
             return False
         return all(
             not leaf.whole

@@ -68,6 +68,7 @@ class Plan:
         is_body: bool = False,
         choose: Choose | None = None,
         consistent: str | None = None,
+        fast_math: bool = False,
     ) -> None:
         self.device = device
         self._lock = kept_at_fork(Lock(), WORK)
@@ -75,14 +76,9 @@ class Plan:
         self._apart: list[int] = []  # addresses that were compared
         self.inputs = list(inputs)
         self.layouts = layouts or {}
-        self.outputs = with_copies(rewritten(outputs), self.layouts)
-        self.fusion = Fusion(
-            list(dict.fromkeys(self.outputs)),
-            self.layouts,
-            Machine(),
-            fused,
-            choose or chooser(device, consistent, Plan),
-        )
+        self.outputs = with_copies(rewritten(outputs, fast_math), self.layouts)
+        choose = choose or chooser(device, consistent, Plan)
+        self.fusion = Fusion(list(dict.fromkeys(self.outputs)), self.layouts, Machine(), fused, choose)
         self._taken = self._in_place(dict(zip(outputs, self.outputs, strict=True)), in_place or {})
         self.by_group = [steps_of(self.fusion, group) for group in self.fusion.groups]
         self.steps: list[Step] = [step for steps in self.by_group for step in steps]

@@ -1,59 +1,202 @@
-"""Rewriting: the rules of `rules.py`, from inputs to outputs, until none applies."""
+"""Rewriting: rules that always pay, from inputs to outputs, until none applies; then those that pay by cost.
+
+    rewritten([y])      the same values, by fewer and cheaper nodes
+
+What a choice costs is found by fusing both sides together with what stands around them: nodes that only the old side
+needs, and the kernels that read the result.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from slangrad.graph.array import Array
-from slangrad.graph.node import Node, topological_order, with_inputs
+from slangrad.graph.choices import CHOICES, Choice, Graph
+from slangrad.graph.cost import Machine
+from slangrad.graph.fuse import Fusion, with_copies
+from slangrad.graph.node import Node, new_input, topological_order, with_inputs
+from slangrad.graph.ops import base_of, is_view, kind_of
 from slangrad.graph.rules import COMMUTATIVE, FUNCTIONS, PATTERNS, Rule, number
 
 MOST_STEPS = 20  # rules that follow each other at one place
-_BY_OP: dict[str, list[Rule]] = {}
-for _rule in PATTERNS:
-    _BY_OP.setdefault(_rule.pattern.op, []).append(_rule)
+MOST_NEAR = 40  # readers that are looked at for the price of a choice
+LEAST_GAIN = 0.999  # of the time before
+ALL = [rule for rule, _ in CHOICES]
 
 
-def rewritten(outputs: Sequence[Node]) -> list[Node]:
+class Rewriter:
+    """`fast_math`: rules, too, that give other results for infinities, NaN and zeros."""
+
+    def __init__(self, machine: Machine | None = None, fast_math: bool = False) -> None:
+        self._machine = machine or Machine()
+        self._new: dict[Node, Node] = {}
+        self._stand_ins: dict[Node, Node] = {}
+        self._rules: dict[str, list[Rule]] = {}
+        for rule in PATTERNS:
+            if fast_math or not rule.fast:
+                self._rules.setdefault(rule.pattern.op, []).append(rule)
+
+    def simplified(self, outputs: Sequence[Node]) -> list[Node]:
+        """The outputs after all rules that always pay."""
+        for node in topological_order(*outputs):
+            self._enter(node)
+        return [self._new[each] for each in outputs]
+
+    def rewritten(self, outputs: Sequence[Node]) -> list[Node]:
+        """The outputs after all rules."""
+        found = self.simplified(outputs)
+        while (better := self._cheaper(found)) is not found:
+            found = better
+        return found
+
+    # --- rules that always pay
+
+    def _enter(self, root: Node) -> Node:
+        """The node after all rules. Nodes that a rule made are rewritten, too."""
+        new = self._new
+        if root in new:
+            return new[root]
+        node = with_inputs(root, tuple(map(self._enter, root.inputs)))
+        for _ in range(MOST_STEPS):
+            made = self._replaced(node)
+            if made is None or made is node:
+                break
+            for each in topological_order(made):
+                each.place = each.place if each in new else root.place
+            node = new[made] if made in new else with_inputs(made, tuple(map(self._enter, made.inputs)))
+        new[root] = new[node] = node
+        return node
+
+    def _replaced(self, node: Node) -> Node | None:
+        for function in FUNCTIONS:
+            made = function(node)
+            if made is not None:
+                return made.node
+        for rule in self._rules.get(node.op, ()):
+            for bound in _unified(rule.pattern, node, {}):
+                right: Array = rule.right(*(Array(bound[each]) for each in rule.variables))
+                return right.astype(node.dtype).broadcast_to(node.shape).node
+        return None
+
+    # --- rules that pay by cost
+
+    def _cheaper(self, outputs: list[Node]) -> list[Node]:
+        """The outputs after the choices that pay, from inputs to outputs."""
+        graph, done = Graph(outputs), set[Node]()
+        while (found := self._next(graph, done)) is not None:
+            outputs = self.simplified(replaced(outputs, found))
+            graph = Graph(outputs)
+        return outputs
+
+    def _next(self, graph: Graph, done: set[Node]) -> dict[Node, Node] | None:
+        """The next choice that pays, at nodes that were not seen yet."""
+        for node in graph.index:
+            if node in done:
+                continue
+            for found in self.choices(node, graph):
+                old, new = self.prices(graph, found)
+                if new < LEAST_GAIN * old:
+                    return found
+            done.add(node)
+        return None
+
+    def choices(self, node: Node, graph: Graph, rules: Sequence[Choice] = ALL) -> Iterator[dict[Node, Node]]:
+        """What could be replaced, and by which nodes."""
+        for rule in rules:
+            for found in rule(node, graph):
+                made = self.simplified([each.node for each in found.values()])
+                changed = {old: new for old, new in zip(found, made, strict=True) if old is not new}
+                if changed:
+                    yield changed
+
+    def prices(self, graph: Graph, found: dict[Node, Node]) -> tuple[float, float]:
+        """Seconds of the kernels before and after a replacement, of those that are others then."""
+        readers, fresh = graph.readers, _fresh(found.values(), graph.index)
+        needed = {each for node in fresh for each in node.inputs} | set(found.values())
+        gone = _only_for(found, readers, graph.outputs | needed)
+        near = _near(found, readers)
+        inside = {*found, *gone, *near, *fresh}
+        ends = [n for n in (*found, *near) if n in graph.outputs or not inside.issuperset(readers[n])]
+        return self._region_seconds(ends, inside, {}), self._region_seconds(ends, inside, found)
+
+    def _region_seconds(self, ends: Sequence[Node], inside: set[Node], found: dict[Node, Node]) -> float:
+        made: dict[Node, Node] = {}
+
+        def cut(node: Node) -> Node:
+            """The node as it is after the replacement, of stored arrays in place of what stands outside."""
+            if node not in made:
+                if node in found:
+                    made[node] = cut(found[node])
+                elif node in inside or is_view(node):
+                    made[node] = with_inputs(node, tuple(map(cut, node.inputs)))
+                else:
+                    made[node] = self._stand_in(node)
+            return made[node]
+
+        return self.seconds([cut(each) for each in ends])
+
+    def seconds(self, outputs: Sequence[Node]) -> float:
+        """What the kernels of a graph take, by the cost model."""
+        roots = [node for node in dict.fromkeys(map(base_of, outputs)) if node.inputs]
+        return Fusion(with_copies(roots, {}), {}, self._machine).seconds if roots else 0.0
+
+    def _stand_in(self, node: Node) -> Node:
+        if not node.inputs:
+            return node
+        return self._stand_ins.setdefault(node, new_input(node.shape, node.dtype))
+
+
+def rewritten(outputs: Sequence[Node], fast_math: bool = False) -> list[Node]:
     """The outputs after all rules."""
-    new: dict[Node, Node] = {}
+    return Rewriter(fast_math=fast_math).rewritten(outputs)
+
+
+def replaced(outputs: Sequence[Node], found: dict[Node, Node]) -> list[Node]:
+    """The outputs with other nodes in place of some."""
+    made: dict[Node, Node] = {}
     for node in topological_order(*outputs):
-        _enter(node, new)
-    return [new[each] for each in outputs]
-
-
-def _enter(root: Node, new: dict[Node, Node]) -> Node:
-    """The node after all rules. Nodes that a rule made are rewritten, too."""
-    if root in new:
-        return new[root]
-    node = with_inputs(root, tuple(_enter(each, new) for each in root.inputs))
-    for _ in range(MOST_STEPS):
-        made = _replaced(node)
-        if made is None or made is node:
-            break
-        for each in topological_order(made):
-            each.place = each.place if each in new else root.place
-        node = (
-            new[made] if made in new else with_inputs(made, tuple(_enter(each, new) for each in made.inputs))
+        made[node] = (
+            found[node] if node in found else with_inputs(node, tuple(made[each] for each in node.inputs))
         )
-    new[root] = new[node] = node
-    return node
+    return [made[each] for each in outputs]
 
 
-def _replaced(node: Node) -> Node | None:
-    for function in FUNCTIONS:
-        made = function(node)
-        if made is not None:
-            return made.node
-    for rule in _BY_OP.get(node.op, ()):
-        for bound in _matches(rule, node):
-            right: Array = rule.right(*(Array(bound[each]) for each in rule.variables))
-            return right.astype(node.dtype).broadcast_to(node.shape).node
-    return None
+def _fresh(roots: Iterable[Node], known: Mapping[Node, int]) -> dict[Node, None]:
+    """The nodes of other graphs that are not known."""
+    found, left = dict[Node, None](), list(roots)
+    while left:
+        node = left.pop()
+        if node not in known and node not in found:
+            found[node] = None
+            left += node.inputs
+    return found
 
 
-def _matches(rule: Rule, node: Node) -> Iterator[dict[Node, Node]]:
-    return _unified(rule.pattern, node, {})
+def _only_for(
+    found: dict[Node, Node], readers: Mapping[Node, Sequence[Node]], kept: set[Node]
+) -> dict[Node, None]:
+    """The nodes that no other node needs than those that are replaced."""
+    gone: dict[Node, None] = {}
+    left = [each for node in found for each in node.inputs]
+    while left:
+        node = left.pop()
+        is_read = any(each not in found and each not in gone for each in readers[node])
+        if not is_read and node.inputs and node not in kept and node not in gone:
+            gone[node] = None
+            left += node.inputs
+    return gone
+
+
+def _near(found: dict[Node, Node], readers: Mapping[Node, Sequence[Node]]) -> dict[Node, None]:
+    """The kernels that read what is replaced, through maps and views."""
+    near: dict[Node, None] = {}
+    left = [each for node in found for each in readers[node]]
+    while left and len(near) < MOST_NEAR:
+        node = left.pop(0)
+        if node not in near and node not in found:
+            near[node] = None
+            left += readers[node] if kind_of(node) in ("map", "view") else ()
+    return near
 
 
 def _unified(pattern: Node, node: Node, bound: dict[Node, Node]) -> Iterator[dict[Node, Node]]:
@@ -61,17 +204,14 @@ def _unified(pattern: Node, node: Node, bound: dict[Node, Node]) -> Iterator[dic
     if pattern.op == "input":
         if bound.get(pattern, node) is node:
             yield {**bound, pattern: node}
-        return
-    if pattern.op == "constant":
+    elif pattern.op == "constant":
         value = number(node)
         if value is not None and value == number(pattern):
             yield bound
-        return
-    if pattern.op != node.op:
-        return
-    orders = [node.inputs, node.inputs[::-1]] if node.op in COMMUTATIVE else [node.inputs]
-    for inputs in orders:
-        yield from _all_unified(pattern.inputs, inputs, bound)
+    elif pattern.op == node.op:
+        orders = [node.inputs, node.inputs[::-1]] if node.op in COMMUTATIVE else [node.inputs]
+        for inputs in orders:
+            yield from _all_unified(pattern.inputs, inputs, bound)
 
 
 def _all_unified(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from slangrad.graph.array import Array, constant, lifted
 from slangrad.graph.layout import Layout, dense
 from slangrad.graph.node import Node, make, new_input
-from slangrad.graph.ops import OPS, base_of, is_view
+from slangrad.graph.ops import OPS, base_of, is_view, kind_of
 
 Side = Callable[..., Any]
 Replace = Callable[[Node], Array | None]
@@ -26,19 +27,22 @@ COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum"})
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`left` and `right`: two programs with the same result, for arrays of `count` names."""
+    """`left` and `right`: two programs with the same result, for arrays of `count` names. `fast`: infinities, NaN and
+    zeros have other results. `found`: the pair as which enumeration found it (`tools/discover_rules.py`)."""
 
     name: str
     left: Side
     right: Side
     count: int
+    fast: bool
+    found: str
     pattern: Node
     variables: tuple[Node, ...]
 
 
-def row(name: str, left: Side, right: Side, count: int = 1) -> Rule:
+def row(name: str, left: Side, right: Side, count: int = 1, fast: bool = False, found: str = "") -> Rule:
     variables = tuple(new_input((), np.dtype(float), f"{i}") for i in range(count))
-    return Rule(name, left, right, count, left(*map(Array, variables)).node, variables)
+    return Rule(name, left, right, count, fast, found, left(*map(Array, variables)).node, variables)
 
 
 # fmt: off
@@ -47,7 +51,7 @@ PATTERNS = (
     row("x - 0",            lambda x: x - 0,                     lambda x: x),
     row("x * 1",            lambda x: x * 1,                     lambda x: x),
     row("x / 1",            lambda x: x / 1,                     lambda x: x),
-    row("-(-x)",            lambda x: np.negative(-x),                   lambda x: x),
+    row("-(-x)",            lambda x: np.negative(-x),           lambda x: x),
     row("x + -y",           lambda x, y: x + -y,                 lambda x, y: x - y, 2),
     row("x - -y",           lambda x, y: x - -y,                 lambda x, y: x + y, 2),
     row("0 - x",            lambda x: 0 - x,                     lambda x: -x),
@@ -59,6 +63,20 @@ PATTERNS = (
     row("x ** -1",          lambda x: x**-1,                     np.reciprocal),
     row("x ** 0.5",         lambda x: x**0.5,                    np.sqrt),
     row("where(c, x, x)",   lambda c, x: np.where(c > 0, x, x),  lambda c, x: x, 2),
+    row("-(x - y)",         lambda x, y: -(x - y),      lambda x, y: y - x, 2, found="neg((v - w)) -> (w - v)"),
+    row("x - (x + y)",      lambda x, y: x - (x + y),   lambda x, y: -y, 2, True, "(v - (v + w)) -> neg(w)"),
+    row("x - (x - y)",      lambda x, y: x - (x - y),   lambda x, y: y, 2, True, "(v - (v - w)) -> w"),
+    row("x + y - x",        lambda x, y: x + y - x,     lambda x, y: y, 2, True, "((v + w) - v) -> w"),
+    row("x - y + y",        lambda x, y: x - y + y,     lambda x, y: x, 2, True, "((v - w) + w) -> v"),
+    row("x - x",            lambda x: x - x,                     np.zeros_like, fast=True),
+    row("x * 0",            lambda x: x * 0,                     np.zeros_like, fast=True),
+    row("x / x",            lambda x: x / x,                     np.ones_like, fast=True),
+    row("x / y * y",        lambda x, y: x / y * y,              lambda x, y: x, 2, fast=True),
+    row("log(exp(x))",      lambda x: np.log(np.exp(x)),         lambda x: x, fast=True),
+    row("exp(log(x))",      lambda x: np.exp(np.log(x)),         lambda x: x, fast=True),
+    row("exp(x) * exp(y)",  lambda x, y: np.exp(x) * np.exp(y),  lambda x, y: np.exp(x + y), 2, fast=True),
+    row("sqrt(x) ** 2",     lambda x: np.square(np.sqrt(x)),     lambda x: x, fast=True),
+    row("sqrt(x ** 2)",     lambda x: np.sqrt(np.square(x)),     np.absolute, fast=True),
 )
 # fmt: on
 
@@ -89,16 +107,20 @@ def view_of_number(node: Node) -> Array | None:
 
 
 def views_of_one_kind(node: Node) -> Array | None:
-    """Two broadcasts, two reshapes, two transposes are one."""
-    (inner,) = node.inputs if len(node.inputs) == 1 else (None,)
-    if inner is None or node.op != inner.op or node.op not in ("broadcast", "reshape", "transpose"):
+    """Two broadcasts, two reshapes, two transposes, two slices are one."""
+    if not is_view(node) or node.op != node.inputs[0].op:
         return None
+    at, outer = node.inputs[0].attributes, node.attributes
+    x = Array(node.inputs[0].inputs[0])
     if node.op == "transpose":
-        order = tuple(inner.attributes["order"][i] for i in node.attributes["order"])
-        return Array(inner.inputs[0]).transpose(order)
+        return x.transpose([at["order"][i] for i in outer["order"]])
+    if node.op == "slice":
+        starts = [a + b * step for a, b, step in zip(at["starts"], outer["starts"], at["steps"], strict=True)]
+        steps = [a * b for a, b in zip(at["steps"], outer["steps"], strict=True)]
+        return x.sliced(node.shape, tuple(starts), tuple(steps))
     if node.op == "reshape":
-        return Array(inner.inputs[0]).reshape(node.shape)
-    return Array(inner.inputs[0]).broadcast_to(node.shape)
+        return x.reshape(node.shape)
+    return x.broadcast_to(node.shape) if node.op == "broadcast" else None
 
 
 def map_of_numbers(node: Node) -> Array | None:
@@ -153,42 +175,117 @@ def slice_of_broadcast(node: Node) -> Array | None:
     return Array(inner).broadcast_to(node.shape)
 
 
+def slice_of_parts(node: Node) -> Array | None:
+    """A slice of joined or placed arrays that one of them holds is a slice of that one."""
+    if node.op != "slice" or not node.size or kind_of(node.inputs[0]) != "part":
+        return None
+    data, steps = node.inputs[0], node.attributes["steps"]
+    first = list(node.attributes["starts"])
+    last = [a + (n - 1) * step for a, n, step in zip(first, node.shape, steps, strict=True)]
+    if data.op == "place" and any(each != 1 for each in data.attributes["steps"]):
+        return None
+    begin = list(data.attributes.get("starts", (0,) * len(first)))
+    for part in data.inputs:
+        ends = [a + n for a, n in zip(begin, part.shape, strict=True)]
+        if all(a <= min(f, z) and max(f, z) < b for a, f, z, b in zip(begin, first, last, ends, strict=True)):
+            starts = tuple(f - a for f, a in zip(first, begin, strict=True))
+            return Array(part).sliced(node.shape, starts, steps)
+        if data.op == "concatenate":
+            begin[data.attributes["axis"]] = ends[data.attributes["axis"]]
+    return None
+
+
+def joined_slices(node: Node) -> Array | None:
+    """Neighboring slices of one array are one slice."""
+    if node.op != "concatenate" or any(each.op != "slice" for each in node.inputs):
+        return None
+    first, axis = node.inputs[0], node.attributes["axis"]
+    starts, steps, end = (
+        list(first.attributes["starts"]),
+        first.attributes["steps"],
+        first.attributes["starts"][axis],
+    )
+    for each in node.inputs:
+        starts[axis] = end
+        if each.inputs != first.inputs or each.attributes != {"starts": tuple(starts), "steps": steps}:
+            return None
+        end += each.shape[axis] * steps[axis]
+    return Array(first.inputs[0]).sliced(node.shape, first.attributes["starts"], steps)
+
+
+def product_of_views(node: Node) -> Array | None:
+    """A transposed operand has other letters; one that is repeated along an axis has none there."""
+    if node.op != "einsum":
+        return None
+    ins, out = node.attributes["letters"].split("->")
+    names, operands = ins.split(","), list(node.inputs)
+    for i, operand in enumerate(node.inputs):
+        if operand.op == "transpose":
+            order = operand.attributes["order"]
+            names[i] = "".join(names[i][order.index(axis)] for axis in range(len(order)))
+            operands[i] = operand.inputs[0]
+            return lifted(np.einsum(f"{names[0]},{names[1]}->{out}", *map(Array, operands)))
+        repeated = repeated_axes(operand)
+        if repeated:
+            core = first_along(operand, repeated)
+            assert core is not None
+            names[i] = "".join(c for axis, c in enumerate(names[i]) if axis not in repeated)
+            left = "".join(c for c in out if c in names[0] + names[1])
+            given = [core if j == i else Array(each) for j, each in enumerate(operands)]
+            made = lifted(np.einsum(f"{names[0]},{names[1]}->{left}", *given))
+            return made.reshape(
+                [n if c in left else 1 for c, n in zip(out, node.shape, strict=True)]
+            ).broadcast_to(node.shape)
+    return None
+
+
 def sum_of_repeated(node: Node) -> Array | None:
-    """sum(k * x) is k * sum(x) where k is the same along the axes; so is sum(-x)."""
+    """sum(k * x) is k * sum(x) where k is the same along the axes; so is sum(-x), and a sum of n times x is n * x."""
     if node.op != "sum":
         return None
     (x,), axes = node.inputs, node.attributes["axes"]
     if x.op == "negative":
         return lifted(-Array(x.inputs[0]).sum(axes))
-    if x.op not in ("multiply", "divide"):
-        return None
-    for i in (1, 0) if x.op == "multiply" else (1,):
-        scale = _along(x.inputs[i], axes)
+    if x.op == "sum":
+        left = [i for i in range(len(x.inputs[0].shape)) if i not in x.attributes["axes"]]
+        return Array(x.inputs[0]).sum((*x.attributes["axes"], *(left[i] for i in axes)), dtype=x.dtype)  # type: ignore[no-any-return]
+    repeated = tuple(i for i in repeated_axes(x) if i in axes)
+    if repeated:
+        core = first_along(x, repeated)
+        assert core is not None
+        kept = [i for i in range(len(x.shape)) if i not in repeated]
+        total = core.sum(tuple(kept.index(i) for i in axes if i not in repeated), dtype=x.dtype)
+        return lifted(total * constant(prod(x.shape[i] for i in repeated), x.dtype))
+    for i in (1, 0) if x.op == "multiply" else (1,) if x.op == "divide" else ():
+        scale = first_along(x.inputs[i], axes)
         if scale is not None:
             total = Array(x.inputs[1 - i]).sum(axes)
             return lifted(total * scale if x.op == "multiply" else total / scale)
     return None
 
 
-def _along(node: Node, axes: tuple[int, ...]) -> Array | None:
-    """The value at the first place of each axis, if it is repeated along these."""
+def repeated_axes(node: Node) -> tuple[int, ...]:
+    """The axes along which a broadcast has the same values."""
     if node.op != "broadcast":
-        return None
+        return ()
     at = Layout(node.inputs[0].shape, tuple(int(n != 1) for n in node.inputs[0].shape)).seen_by(node)
     assert at is not None
-    if any(at.strides[i] for i in axes):
+    return tuple(i for i, step in enumerate(at.strides) if not step and node.shape[i] != 1)
+
+
+def first_along(node: Node, axes: tuple[int, ...]) -> Array | None:
+    """The value at the first place of each of these axes, if it is the same along all of them."""
+    axes = tuple(i for i in axes if i < len(node.shape))
+    if any(node.shape[i] != 1 and i not in repeated_axes(node) for i in axes):
         return None
+    if node.op != "broadcast":
+        return Array(node).reshape([n for i, n in enumerate(node.shape) if i not in axes])
     inner, new = Array(node.inputs[0]), len(node.shape) - len(node.inputs[0].shape)
     kept = tuple(0 if i in axes else slice(None) for i in range(new, len(node.shape)))
     return inner[kept].broadcast_to(tuple(n for i, n in enumerate(node.shape) if i not in axes))
 
 
 FUNCTIONS: tuple[Replace, ...] = (
-    view_of_number,
-    view_of_itself,
-    views_of_one_kind,
-    slice_of_broadcast,
-    map_of_numbers,
-    gather_of_map,
-    sum_of_repeated,
-)
+    view_of_number, view_of_itself, views_of_one_kind, slice_of_broadcast, slice_of_parts, joined_slices,
+    map_of_numbers, gather_of_map, product_of_views, sum_of_repeated,
+)  # fmt: skip

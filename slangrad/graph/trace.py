@@ -55,11 +55,9 @@ class Plans(Generic[P]):
 class Jitted:
     """A function whose calls run plans. `f.explain(*args)` shows the plan of such arguments."""
 
-    def __init__(
-        self, function: Callable[..., Any], device: Any = None, consistent: str | None = None
-    ) -> None:
+    def __init__(self, function: Callable[..., Any], device: Any = None, **settings: Any) -> None:
         self.function = function
-        self._consistent = checked_consistency(consistent)
+        self._settings = settings  # of plans
         self._device = device
         self._plans = Plans[_Traced](name_of(function))
         self.jobs: dict[Any, Any] = {}  # of calls that autograd follows
@@ -93,7 +91,7 @@ class Jitted:
         key = self.key(args, kwargs, arrays)
         device = self._device or _device_of(arrays)
         return self._plans.of(
-            key, lambda: _Traced(self.function, args, kwargs, arrays, device, self._consistent)
+            key, lambda: _Traced(self.function, args, kwargs, arrays, device, self._settings)
         )
 
 
@@ -101,13 +99,7 @@ class _Traced:
     """One plan, and the form of the function's result."""
 
     def __init__(
-        self,
-        function: Callable[..., Any],
-        args: Any,
-        kwargs: Any,
-        arrays: Sequence[Any],
-        device: Any,
-        consistent: str | None,
+        self, function: Any, args: Any, kwargs: Any, arrays: Sequence[Any], device: Any, settings: Any
     ) -> None:
         self._device = device
         self._wrap = _wrap_of(arrays)
@@ -117,7 +109,7 @@ class _Traced:
         found = [each for each in leaves(self.result) if is_traced(each) or is_array(each)]
         outputs = [lifted(each).node for each in found]
         layouts = {node: layout_of(each) for node, each in zip(nodes, arrays, strict=True)}
-        self.plan = Plan(outputs, nodes, device, layouts, consistent=consistent)
+        self.plan = Plan(outputs, nodes, device, layouts, **settings)
 
     def __call__(self, given: Sequence[Any]) -> Any:
         tensors = [
@@ -193,7 +185,11 @@ def checked_consistency(consistent: str | None) -> str | None:
 
 
 def jit(
-    function: Callable[..., Any] | None = None, *, device: Any = None, consistent: str | None = None
+    function: Callable[..., Any] | None = None,
+    *,
+    device: Any = None,
+    fast_math: bool = False,
+    consistent: str | None = None,
 ) -> Any:
     """The function as a graph: traced with arrays that are not known yet, once for each set of shapes, types and values
     beside arrays; differentiated, fused and compiled; run by kernels.
@@ -201,12 +197,15 @@ def jit(
     Arguments and results are arrays (NumPy, Tensor, torch) and dicts, lists, tuples and dataclasses of them. Other
     values are part of the program: each new one is traced anew. GraphError where a function cannot be traced.
 
-    Products of matrices are made by the faster of Slang and the libraries that are there. `consistent="bits"` leaves
+    `fast_math`: rewritten, too, where infinities, NaN, zeros and rounding have other results, as log(exp(x)) to x.
+
+    Products of matrices are made by the fastest of Slang and the libraries that are there. `consistent="bits"` leaves
     libraries out: then results depend neither on the number of threads nor, for each row, on that of other rows.
     """
+    settings = {"fast_math": fast_math, "consistent": checked_consistency(consistent)}
     if function is None:
-        return lambda f: Jitted(f, device, consistent)
-    return Jitted(function, device, consistent)
+        return lambda f: Jitted(f, device, **settings)
+    return Jitted(function, device, **settings)
 
 
 # --- derivatives

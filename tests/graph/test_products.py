@@ -58,7 +58,9 @@ def slang_only(function: Callable[..., Any], *arrays: Any, fused: bool = True) -
 def both(a: Any, b: Any, product: Callable[..., Any]) -> tuple[Any, ...]:
     """The product; and in a map that reads other arrays, too."""
     made = product(a, b)
-    return made, np.tanh(product(a * 2, b)) * a.sum() + np.arange(made.shape[-1] if made.ndim else 1)[-1]
+    return made, np.tanh(product(np.square(a), b)) * a.sum() + np.arange(made.shape[-1] if made.ndim else 1)[
+        -1
+    ]
 
 
 def test_products_are_those_of_numpy() -> None:

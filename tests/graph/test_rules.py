@@ -3,11 +3,17 @@
 import numpy as np
 import pytest
 
+import slangrad as spy
 from slangrad import graph
 from slangrad.graph.array import Array
+from slangrad.graph.choices import CHOICES, Graph
+from slangrad.graph.cost import Machine
+from slangrad.graph.gradient import compute_gradient
 from slangrad.graph.node import Node, new_input, topological_order
-from slangrad.graph.rewrite import rewritten
+from slangrad.graph.plan import Plan, as_tensor
+from slangrad.graph.rewrite import ALL, LEAST_GAIN, Rewriter, replaced, rewritten
 from slangrad.graph.rules import FUNCTIONS, PATTERNS
+from tools.discover_rules import Search, elements, evaluated, in_field
 
 RNG = np.random.default_rng(7)
 X, Y = RNG.uniform(0.5, 2.0, (3, 4)), RNG.uniform(0.5, 2.0, (3, 4))
@@ -15,17 +21,54 @@ IDS = np.array([[1], [0], [-1]])
 
 # Of each rule about views a program, and how many nodes are left of it, beside its inputs.
 PROGRAMS = {
+    "slice_of_parts": (lambda x: np.concatenate([x, x[:2] * 2])[1:3, ::-1] * np.pad(x, 1)[1:3, 2:6].sum(), 6),
+    "joined_slices": (lambda x: np.concatenate([x[:, 3:1:-1], x[:, 1:0:-1]], 1) * 2, 4),
+    "product_of_views": (lambda x: x.T @ np.broadcast_to(x[:, :1], (3, 5)), None),
     "view_of_number": (lambda x: x + np.broadcast_to(np.zeros_like(x[0]).reshape(4), (3, 4)), 0),
     "view_of_itself": (lambda x: np.broadcast_to(x.reshape(3, 1, 4).reshape(3, 4), (3, 4)) * 2, 3),
     "views_of_one_kind": (
-        lambda x: x.T.T.reshape(12).reshape(2, 6).reshape(4, 3).T[None].transpose(0, 2, 1),
-        4,
+        lambda x: (
+            x.T.T.reshape(12).reshape(2, 6).reshape(4, 3).T[None].transpose(0, 2, 1)[:, 1:][:, ::-2, 1:]
+        ),
+        5,
     ),
     "slice_of_broadcast": (lambda x: np.broadcast_to(x[:, :1], (3, 4))[:, 1:] * 2, 5),
     "map_of_numbers": (lambda x: x * (np.exp(np.zeros_like(x)) + 1), 3),
     "gather_of_map": (lambda x: np.take_along_axis(np.exp(x) * 2, IDS, 1), None),
-    "sum_of_repeated": (lambda x: (x * x[:, :1]).sum(1) + (-x / x[:, 1:2]).sum(1), None),
+    "sum_of_repeated": (
+        lambda x: (
+            (x * x[:, :1]).sum(1) + (-x / x[:, 1:2]).sum(1).sum() + np.broadcast_to(x, (5, 3, 4)).sum((0, 2))
+        ),
+        None,
+    ),
 }
+
+# Of each rule that pays by cost a program of matrices x, w, v (6, 6) and a vector b (6), of operations that have a meaning
+# modulo a prime: where it pays and where it does not.
+CHOSEN = {
+    "scaled_product": (lambda x, w, v, b: (x @ w) * b, lambda x, w, v, b: (x[:8] @ w) * b),
+    "product_of_scaled": (
+        lambda x, w, v, b: (x / b[:, None]) @ w[:, :1],
+        lambda x, w, v, b: (x * b[:, None])[:, :1] @ w[:1],
+    ),
+    "sum_of_product": (lambda x, w, v, b: (x @ w).sum(0), lambda x, w, v, b: ((x @ w).sum(0), x @ w)),
+    "transposed_product": (
+        lambda x, w, v, b: (x @ w).T.reshape(4, 9) * 2,
+        lambda x, w, v, b: ((x @ w).T, x @ w),
+    ),
+    "merged_products": (
+        lambda x, w, v, b: (x @ w[:, :2], x @ w[:, 2:], x @ v),
+        lambda x, w, v, b: (x @ w, x @ (x @ w)),
+    ),
+    "sum_of_products": (lambda x, w, v, b: x @ w - x @ v, lambda x, w, v, b: (x @ w, x @ v, x @ w + x @ v)),
+    "slice_of_product": (
+        lambda x, w, v, b: (x @ w)[-1:, ::2] + 0 * v[:1, ::2],
+        lambda x, w, v, b: ((x @ w)[-1], x @ w),
+    ),
+    "chain_of_products": (lambda x, w, v, b: x @ w @ b, lambda x, w, v, b: x @ (w @ b)),
+}
+MATRICES = [(6, 6)] * 3 + [(6,)]
+SIZES = {"scaled_product": [(512, 16), (16, 16), (16, 16), (16,)]}  # where a sum takes longer than its memory
 
 
 def traced(function, *arrays) -> Node:
@@ -35,8 +78,23 @@ def traced(function, *arrays) -> Node:
 @pytest.mark.parametrize("rule", PATTERNS, ids=lambda rule: rule.name)
 def test_a_pattern_becomes_its_other_side(rule) -> None:
     arrays = (X, Y)[: rule.count]
-    (made,) = rewritten([traced(rule.left, *arrays)])
-    assert len(topological_order(made)) <= len(topological_order(*rewritten([traced(rule.right, *arrays)])))
+    (made,), (right,) = (rewritten([traced(side, *arrays)], rule.fast) for side in (rule.left, rule.right))
+    assert len(topological_order(made)) <= len(topological_order(right))
+
+
+def test_rules_hold_modulo_a_prime() -> None:
+    """Values and gradients of both sides of each pattern, of which all operations are those of a field."""
+    rng, proved = np.random.default_rng(2), 0
+    for rule in PATTERNS:
+        inputs = [new_input((3, 4), np.dtype(float)) for _ in range(rule.count)]
+        sides = [side(*map(Array, inputs)).node for side in (rule.left, rule.right)]
+        both = [[side, *compute_gradient(side, inputs)] for side in sides]
+        if in_field([*both[0], *both[1]]):
+            values = {node: elements(node.shape, rng) for node in inputs}
+            for a, b in zip(*(evaluated(each, values) for each in both), strict=True):
+                np.testing.assert_array_equal(a, b, err_msg=rule.name)
+            proved += 1
+    assert proved >= 15
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +120,7 @@ def test_both_sides_are_the_same(rule, both_sides) -> None:
     np.testing.assert_allclose(value, (rule.left(*(X, Y)[: rule.count]) * np.cos(X)).sum(), rtol=1e-12)
     np.testing.assert_allclose(value, other, rtol=1e-12)
     for a, b in zip(gradient, theirs, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12)
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-15)
 
 
 def test_programs_of_views() -> None:
@@ -100,3 +158,113 @@ def test_nothing_is_picked_from_values_that_are_computed_whole() -> None:
     node = traced(lambda x: np.take_along_axis(np.exp(x - x.max(1, keepdims=True)), IDS, 1), X)
     (made,) = rewritten([node])
     assert next(each for each in topological_order(made) if each.op == "exp").shape == (3, 1)
+
+
+def chosen(program, rewriter, shapes):
+    """The program's inputs, and its outputs and gradients, after the rules that always pay."""
+    inputs = [new_input(shape, np.dtype(np.float32)) for shape in shapes]
+    found = program(*map(Array, inputs))
+    outputs = [each.node for each in (found if isinstance(found, tuple) else (found,))]
+    return inputs, rewriter.simplified(outputs)
+
+
+def every(rewriter, outputs, rules=ALL):
+    """All choices that a graph has."""
+    graph_ = Graph(outputs)
+    return [found for node in graph_.index for found in rewriter.choices(node, graph_, rules)]
+
+
+@pytest.mark.parametrize(
+    "rule", [rule for rule, _ in CHOICES if rule.__name__ in CHOSEN], ids=lambda rule: rule.__name__
+)
+def test_a_choice_is_the_same_modulo_a_prime_and_is_taken_where_it_pays(rule) -> None:
+    rng = np.random.default_rng(3)
+    name = rule.__name__
+    for program, pays in zip(CHOSEN[name], (True, False), strict=True):
+        rewriter, gains = Rewriter(Machine(launch=0) if name in SIZES else None), []
+        inputs, outputs = chosen(program, rewriter, SIZES.get(name, MATRICES))
+        values = {node: elements(node.shape, rng) for node in inputs}
+        weights = [Array(new_input(each.shape, each.dtype)) for each in outputs]
+        values |= {each.node: elements(each.shape, rng) for each in weights}
+        for found in every(rewriter, outputs, (rule,)):
+            old, new = rewriter.prices(Graph(outputs), found)
+            gains.append(new < LEAST_GAIN * old)
+            sides = []
+            for side in (outputs, replaced(outputs, found)):
+                total = sum((Array(node) * w).sum() for node, w in zip(side, weights, strict=True)).node
+                sides.append(evaluated([*side, *compute_gradient(total, inputs)], values))
+            for a, b in zip(*sides, strict=True):
+                np.testing.assert_array_equal(a, b)
+        assert any(gains) == pays
+
+
+def test_every_choice_has_a_program() -> None:
+    assert {rule.__name__ for rule, _ in CHOICES} - CHOSEN.keys() <= {"padded_convolutions"}
+
+
+def test_choices_of_convolutions() -> None:
+    """Batch norm goes into the weights, zeros around the image are the convolution's, kernels of one image are joined."""
+
+    def block(x, w, v, b):
+        seen = np.pad(x, ((0, 0), (0, 0), (1, 2), (1, 0)))
+        return graph.conv2d(seen, w, padding=1) * b[:, None, None], graph.conv2d(seen, v, padding=1)
+
+    rng = np.random.default_rng(6)
+    arrays = [rng.uniform(-1, 1, shape) for shape in ((2, 3, 8, 7), (4, 3, 3, 3), (5, 3, 3, 3), (4,))]
+    inputs = [new_input(each.shape, each.dtype) for each in arrays]
+    rewriter = Rewriter()
+    outputs = rewriter.simplified([each.node for each in block(*map(Array, inputs))])
+    tensors = [as_tensor(spy.default_device(), each) for each in arrays]
+    seen = set()
+    for found in every(rewriter, outputs):
+        seen.add(tuple(node.op for node in found))
+        made = Plan(replaced(outputs, found), inputs, spy.default_device()).run(tensors)
+        for got, want in zip(made, block(*arrays), strict=True):
+            np.testing.assert_allclose(got.to_numpy(), want, rtol=1e-11, atol=1e-13)
+    assert seen == {("multiply",), ("conv", "conv")}
+    assert "place" not in {node.op for node in topological_order(*rewriter.rewritten(outputs))}
+
+
+def test_enumeration_finds_what_is_marked_as_found() -> None:
+    """By graphs of up to three operations."""
+    wanted = {each for _, each in CHOICES if each} | {rule.found for rule in PATTERNS if rule.found}
+    made = set()
+    for size, names in (
+        (2, ["neg", "+", "-"]),
+        (2, ["sum0", "T", "@"]),
+        (3, ["@", "T"]),
+        (3, ["+", "@"]),
+        (3, ["@", "cat", "top"]),
+    ):
+        made |= {f"{left} -> {right}" for _, left, right in Search(size, names).pairs}
+    assert wanted <= made
+
+
+def test_a_pair_of_choices_pays_only_where_its_first_does() -> None:
+    """So it is enough to take one choice after another: looking two ahead finds nothing cheaper."""
+
+    def attention(x, wq, wk, wv, wo):
+        split = lambda t: t.reshape(4, 16, 2, -1).swapaxes(1, 2)
+        q, k, v = (split(x @ w) for w in (wq, wk, wv))
+        p = graph.softmax(q @ k.swapaxes(-1, -2) / 8**0.5)
+        return ((p @ v).swapaxes(1, 2).reshape(x.shape) @ wo).sum()
+
+    shapes = [(4, 16, 16)] + [(16, 16)] * 4
+    inputs = [new_input(shape, np.dtype(np.float32)) for shape in shapes]
+    output = attention(*map(Array, inputs)).node
+    rewriter = Rewriter()
+    outputs = rewriter.rewritten([output, *compute_gradient(output, inputs)])
+    best = rewriter.seconds(outputs)
+    assert best < rewriter.seconds(rewriter.simplified([output, *compute_gradient(output, inputs)]))
+    for first in every(rewriter, outputs):
+        once = rewriter.simplified(replaced(outputs, first))
+        for second in every(rewriter, once):
+            assert rewriter.seconds(rewriter.simplified(replaced(once, second))) > 0.999 * best
+
+
+def test_fast_math_is_asked_for() -> None:
+    f = lambda x, y: np.log(np.exp(x)) + (x + y - x)
+    x, y = np.array([1.0, 1000.0]), np.array([1e-3, 1e-17])
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(graph.jit(f)(x, y), f(x, y))
+    np.testing.assert_array_equal(graph.jit(f, fast_math=True)(x, y), x + y)
