@@ -21,7 +21,7 @@ import numpy as np
 
 import slangrad as spy
 from slangrad.base.forks import WORK, kept_at_fork
-from slangrad.graph import products  # noqa: F401  (it enters a writer)
+from slangrad.graph import products, rows  # noqa: F401  (they enter writers)
 from slangrad.graph.choose import Choose, chooser
 from slangrad.graph.cost import Machine
 from slangrad.graph.emit import (
@@ -189,7 +189,7 @@ class Plan:
 
     def _kernel(self, step: Kernel) -> Callable[[dict[Holder, Any]], None]:
         function = self.module.require_function(step.name)
-        function = function.call_group_shape(()) if step.in_order else function
+        function = function if step.group is None else function.call_group_shape(step.group)
         function = function.lanes(step.lanes) if step.lanes else function
         named = zip(
             [*(each.name for each in function.parameters), "_result"],

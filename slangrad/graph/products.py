@@ -30,11 +30,10 @@ from slangrad.graph.emit import (
     Text,
     convolution,
     function_of,
-    joined,
     kernel_of,
     seen,
 )
-from slangrad.graph.fuse import Fusion, Group
+from slangrad.graph.fuse import Fusion, Group, joined
 from slangrad.graph.layout import Layout, dense, reshaped
 from slangrad.graph.library import NUMPY
 from slangrad.graph.node import DType, Node
@@ -264,7 +263,7 @@ def _kernel(
 
     def of(arguments: list[Argument], outputs: list[Part]) -> Kernel:
         made = kernel_of("product", "void", parameters, lines, arguments, outputs, False)
-        return replace(made, text=f"struct {end} {struct}{made.text}", in_order=True, lanes=lanes)
+        return replace(made, text=f"struct {end} {struct}{made.text}", group=(), lanes=lanes)
 
     return of
 
