@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from slangrad.graph.array import Array, axis_of, checked_type, implements, lifted
+from slangrad.graph.array import BOOL, Array, axis_of, checked_type, implements, lifted
 from slangrad.graph.errors import GraphError
 from slangrad.graph.node import Shape, make
 
@@ -114,6 +114,8 @@ def conv2d(
     if isinstance(x, Array) or isinstance(w, Array):
         a, b = lifted(x), lifted(w)
         dtype = checked_type(np.result_type(a.dtype, b.dtype))
+        if dtype == BOOL:
+            raise GraphError("E1042", "conv2d: x and w are truth values", "x.astype(np.int32) counts")
         made: Any = convolved(a.astype(dtype), b.astype(dtype), steps, pads, spacing, groups=groups)
     else:
         made = _in_numpy(np.asarray(x), np.asarray(w), steps, pads, spacing, groups)

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from slangrad.graph.convolutions import padded_sizes
 from slangrad.graph.fuse import Fusion, Group, Leaf, Views, joined
 from slangrad.graph.layout import Layout, dense, normal, sliced
 from slangrad.graph.node import DType, Node, Shape
@@ -190,7 +189,7 @@ class Text:
 
 def steps_of(fusion: Fusion, group: Group) -> list[Step]:
     """The kernels of a group."""
-    return WRITERS[group.kind](fusion, group)
+    return WRITERS.get((group.inner or group.roots[0]).op, WRITERS[group.kind])(fusion, group)
 
 
 def _map(fusion: Fusion, group: Group) -> list[Step]:
@@ -322,41 +321,6 @@ def _repeat(fusion: Fusion, group: Group) -> list[Step]:
     node = group.roots[0].inputs[0]
     outputs = {root.attributes["index"]: Part(root, dense(root.shape)) for root in group.roots}
     return [Repeat(node.attributes["loop"], [seen(fusion, each) for each in node.inputs], outputs)]
-
-
-def convolution(fusion: Fusion, group: Group, root: Node) -> list[Step]:
-    """A product of windows of the padded image and the kernel."""
-    x, w = root.inputs
-    (batch, _, *out), (_, channels, *kernel), given = root.shape, w.shape, root.attributes
-    groups, spread, padding = given["groups"], given["spread"], given["padding"]
-    whole = Part(root, dense(root.shape))
-    if not root.size or not x.size:
-        return [Clear(whole)] if root.size else []
-    image, steps = seen(fusion, x), list[Step]()
-    if spread != (1, 1) or padding != ((0, 0), (0, 0)):
-        held = Temporary((*x.shape[:2], *padded_sizes(x.shape, padding, spread)), x.dtype, root)
-        image, text = Part(held, dense(held.shape)), Text(fusion, group)
-        inside = sliced(image.layout, x.shape, (0, 0, padding[0][0], padding[1][0]), (1, 1, *spread))
-        copy = function_of(text, [(x, text.of(x))], [Part(held, inside)], x.shape)
-        steps = [Clear(image), copy]
-    n, c, *pixel = image.layout.strides
-    by = zip(pixel * 2, (*given["stride"], *given["dilation"]), strict=True)
-    windows = Layout(
-        (batch, groups, channels, *out, *kernel),
-        (n, c * channels, c, *(step * each for step, each in by)),
-        image.layout.offset,
-    )
-    parts = [Part(image.holder, normal(windows)), _grouped(seen(fusion, w), 0, groups)]
-    return [*steps, Product(root, "ngcijpq,gocpq->ngoij", parts, _grouped(whole, 1, groups))]
-
-
-def _grouped(part: Part, axis: int, groups: int) -> Part:
-    """With an axis as two, the groups first."""
-    at = part.layout
-    n, step = at.shape[axis] // groups, at.strides[axis]
-    shape = (*at.shape[:axis], groups, n, *at.shape[axis + 1 :])
-    strides = (*at.strides[:axis], step * n, step, *at.strides[axis + 1 :])
-    return Part(part.holder, normal(Layout(shape, strides, at.offset)))
 
 
 def seen(fusion: Fusion, node: Node) -> Part:

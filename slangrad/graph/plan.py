@@ -21,7 +21,7 @@ import numpy as np
 
 import slangrad as spy
 from slangrad.base.forks import WORK, kept_at_fork
-from slangrad.graph import products, rows  # noqa: F401  (they enter writers)
+from slangrad.graph import convolution_steps, products, rows  # noqa: F401  (they enter writers)
 from slangrad.graph.choose import Choose, chooser
 from slangrad.graph.cost import Machine
 from slangrad.graph.emit import (
@@ -45,8 +45,9 @@ from slangrad.graph.node import Node, text
 from slangrad.graph.rewrite import rewritten
 from slangrad.graph.types import type_of
 
-KERNELS = {
-    path.stem: path.read_text() for path in sorted((Path(__file__).parent / "kernels").glob("*.slang"))
+KERNELS = {  # each after those that it imports
+    name: (Path(__file__).parent / "kernels" / f"{name}.slang").read_text()
+    for name in ("graph_prelude", "graph_products", "graph_convolutions")
 }
 Holder = Node | Temporary
 

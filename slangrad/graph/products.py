@@ -8,6 +8,7 @@ types and on which strides are 0 and 1, so products of many shapes share one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha1
@@ -28,7 +29,6 @@ from slangrad.graph.emit import (
     Step,
     Temporary,
     Text,
-    convolution,
     function_of,
     kernel_of,
     seen,
@@ -36,9 +36,10 @@ from slangrad.graph.emit import (
 from slangrad.graph.fuse import Fusion, Group, joined
 from slangrad.graph.layout import Layout, dense, reshaped
 from slangrad.graph.library import NUMPY
-from slangrad.graph.node import DType, Node
+from slangrad.graph.node import DType, Node, Shape
 from slangrad.graph.types import type_of
 
+Results = Sequence[tuple[Node, str]]
 WIDTH = 64  # columns of a block
 FOUND: Any = np.show_config(mode="dicts")  # also for what the processor can do
 HAS_512 = any("512" in each or each == "X86_V4" for each in FOUND["SIMD Extensions"]["found"])
@@ -71,18 +72,22 @@ class Tiles:
     steps: list[Step] = field(default_factory=list)
 
 
+def ended(fusion: Fusion, group: Group) -> tuple[Node, Text, Results]:
+    """The product of a group, the text of what ends it, and the values that are stored; "" is the sum itself."""
+    node, text = group.inner or group.roots[0], Text(fusion, group)
+    results = [(each, text.of(each)) for each in group.roots] if group.inner else [(node, "")]
+    return node, text, results
+
+
 def _product(fusion: Fusion, group: Group) -> list[Step]:
-    (root,), node = group.roots[:1], group.inner or group.roots[0]
-    if node.op == "conv":
-        return convolution(fusion, group, node)
-    parts, text = [seen(fusion, each) for each in node.inputs], Text(fusion, group)
-    results = [(each, text.of(each)) for each in group.roots] if group.inner else [(root, "")]
+    node, text, results = ended(fusion, group)
+    letters, parts = node.attributes["letters"], [seen(fusion, each) for each in node.inputs]
     if not node.size:
         return []
     way = fusion.choose(node, parts) if node.dtype.kind != "b" and all(x.size for x in node.inputs) else NUMPY
     if way == SLANG:
-        return _tiled(node, parts, text, results)
-    multiply = Product(node, node.attributes["letters"], parts, Part(node, dense(node.shape)), way)
+        return tiled(node, letters, parts, node.shape, text, results)
+    multiply = Product(node, letters, parts, Part(node, dense(node.shape)), way)
     outputs = [Part(each, dense(each.shape)) for each in group.roots]
     return [multiply, function_of(text, results, outputs, group.shape)] if group.inner else [multiply]
 
@@ -93,9 +98,9 @@ WRITERS["contract"] = _product
 # --- loops
 
 
-def tiles_of(node: Node, parts: Sequence[Part], others: Sequence[Layout]) -> Tiles:
+def tiles_of(node: Node, letters: str, parts: Sequence[Part], others: Sequence[Layout]) -> Tiles:
     """`others`: layouts over the axes of the result; the first is the result's."""
-    ins, out = node.attributes["letters"].split("->")
+    ins, out = letters.split("->")
     (left, a), (right, b) = zip(ins.split(","), parts, strict=True)
     sizes = dict(zip(left + right, a.layout.shape + b.layout.shape, strict=True))
     count = {names: prod(sizes[c] for c in names if c in out) for names in (left, right)}
@@ -195,24 +200,43 @@ def _copy(source: Part, at: Layout, to: Part, dtype: DType) -> Kernel:
 # --- calls
 
 
-def _tiled(node: Node, parts: Sequence[Part], text: Text, results: Sequence[tuple[Node, str]]) -> list[Step]:
-    """Calls of the template: over whole blocks of columns, and over the columns that are left."""
+def at_end(node: Node, shape: Shape, text: Text, results: Results) -> list[Part] | None:
+    """Results and the arrays that the end reads, over the axes of `shape`; None where no strides show one so."""
     given = [leaf for leaf in text.leaves if leaf.node is not node]
-    views = [reshaped(leaf.layout, node.shape) for leaf in given]
-    holders = [*(root for root, _ in results), *(leaf.node for leaf in given)]
-    assert all(view is not None for view in views)
-    layouts = [*(dense(node.shape) for _ in results), *(view for view in views if view is not None)]
-    made = tiles_of(node, parts, layouts)
-    arrays = [*made.parts, *map(Part, holders, layouts)]
+    views = [reshaped(leaf.layout, shape) for leaf in given]
+    made = [Part(leaf.node, view) for leaf, view in zip(given, views, strict=True) if view is not None]
+    return [*(Part(root, dense(shape)) for root, _ in results), *made] if len(made) == len(given) else None
+
+
+def tiled(
+    node: Node, letters: str, parts: Sequence[Part], shape: Shape, text: Text, results: Results
+) -> list[Step]:
+    """Calls of the template: over whole blocks of columns, and over the columns that are left."""
+    ends = at_end(node, shape, text, results)
+    assert ends is not None
+    made = tiles_of(node, letters, parts, [each.layout for each in ends])
+    arrays = [*made.parts, *ends]
     full = lanes = MOST_BYTES // max(4, node.dtype.itemsize)
     while lanes > 8 and made.columns.size <= lanes // 2:
         lanes //= 2
     panels = -(-made.rows.size // (MOST_ROWS * full // lanes))
     height = -(-made.rows.size // panels)
     numbers = [made.rows.size, made.width, made.depth[0].size, made.rows.strides[0], made.depth[0].strides[0]]
-    numbers += [made.block, made.depth[0].strides[1], *made.rows.strides[2:], *made.columns.strides[2:]]
-    numbers += [step for axis in made.outer for step in axis.strides]
-    kernel = _kernel(node, text, results, made, height, lanes)
+    numbers += [made.block, made.depth[0].strides[1]]
+    kind, axes = type_of(node.dtype), len(made.outer)
+    wide = "float" if kind == "half" else kind
+    call = Call(
+        [kind, kind],
+        len(numbers),
+        [
+            f"Rows<{wide}, {kind}> a = {{ LEFT, n[3], n[4], n[0] - 1 }};",
+            f"Columns<{wide}, {kind}> b = {{ RIGHT, n[5], n[6] }};",
+            f"multiply<{wide}, {height}>(at[{axes + 1}], at[{axes}], at[{axes + 2}], n[0], n[1], n[2], a, b, END);",
+        ],
+        lanes,
+    )
+    numbers += strides_of(made)
+    kernel = kernel_with_end(node, text, results, made, call)
     blocks, rest = divmod(made.columns.size, made.width)
     outer = tuple(axis.size for axis in made.outer)
     steps = list(made.steps)
@@ -224,14 +248,36 @@ def _tiled(node: Node, parts: Sequence[Part], text: Text, results: Sequence[tupl
                 for each, move in zip(arrays, moves, strict=True)
             ]
             n = 2 + len(results)
-            arguments = [Grid((*outer, *shape)), Numbers(tuple(numbers)), *places[:2], *places[n:]]
+            arguments: list[Argument] = [
+                Grid((*outer, *shape)),
+                Numbers(tuple(numbers)),
+                *places[:2],
+                *places[n:],
+            ]
             steps.append(kernel(arguments, places[2:n]))
     return steps
 
 
-def _kernel(
-    node: Node, text: Text, results: Sequence[tuple[Node, str]], made: Tiles, height: int, lanes: int
-) -> Callable[..., Kernel]:
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A template: the types of its operands, how many numbers it has of its own, its lines, how many lanes it runs on.
+    In the lines LEFT and RIGHT stand for the operands where outer loops are, END for what happens to a sum."""
+
+    operands: list[str]
+    numbers: int
+    lines: list[str]
+    lanes: int
+
+
+def strides_of(made: Tiles) -> list[int]:
+    """The numbers that follow those of the template."""
+    outer = [step for axis in made.outer for step in axis.strides]
+    return [*made.rows.strides[2:], *made.columns.strides[2:], *outer]
+
+
+def kernel_with_end(
+    node: Node, text: Text, results: Results, made: Tiles, call: Call
+) -> Callable[[list[Argument], list[Part]], Kernel]:
     """The function, as a kernel of arguments that are still to come."""
     kind = type_of(node.dtype)
     wide = "float" if kind == "half" else kind
@@ -240,30 +286,28 @@ def _kernel(
         (f"{name}s", type_of(leaf.node.dtype)) for leaf, name in text.leaves.items() if leaf.node is not node
     ]
     outer, count = len(made.outer), len(arrays) + len(given)
-    first = 7 + 2 * count  # of the numbers: where those of outer loops begin
+    first = call.numbers + 2 * count  # of the numbers: where those of outer loops begin
 
     def start(name: str, k: int) -> str:
         return " + ".join([name, *(f"at[{i}] * n[{first + i * (count + 2) + k}]" for i in range(outer))])
 
     struct = _end(node, text, results, [*arrays, *given], made.columns.strides[2:], wide)
     values = [
-        f"{start(name, k + 2)}, n[{7 + k}], n[{7 + count + k}]"
+        f"{start(name, k + 2)}, n[{call.numbers + k}], n[{call.numbers + count + k}]"
         for k, (name, _) in enumerate([*arrays, *given])
     ]
-    lines = [
-        f"Rows<{wide}, {kind}> a = {{ {start('left', 0)}, n[3], n[4], n[0] - 1 }};",
-        f"Columns<{wide}, {kind}> b = {{ {start('right', 1)}, n[5], n[6] }};",
-        f"End end = {{ {', '.join(values)} }};",
-        f"multiply<{wide}, {height}>(at[{outer + 1}], at[{outer}], at[{outer + 2}], n[0], n[1], n[2], a, b, end);",
-    ]
-    end = f"End_{sha1(repr((struct, lines)).encode()).hexdigest()[:10]}"
-    lines[2] = lines[2].replace("End", end)
+    end = f"End_{sha1(repr((struct, call, values)).encode()).hexdigest()[:10]}"
+    made_of = {"LEFT": start("left", 0), "RIGHT": start("right", 1), "END": "end"}
+    lines = [f"{end} end = {{ {', '.join(values)} }};"]
+    lines += [re.sub("LEFT|RIGHT|END", lambda found: made_of[found[0]], line) for line in call.lines]
     parameters = [f"int at[{outer + 3}]", f"int n[{first + outer * (count + 2)}]"]
-    parameters += [f"{each}* {name}" for name, each in [("left", kind), ("right", kind), *given, *arrays]]
+    parameters += [
+        f"{each}* {name}" for name, each in [*zip(("left", "right"), call.operands), *given, *arrays]
+    ]
 
     def of(arguments: list[Argument], outputs: list[Part]) -> Kernel:
         made = kernel_of("product", "void", parameters, lines, arguments, outputs, False)
-        return replace(made, text=f"struct {end} {struct}{made.text}", group=(), lanes=lanes)
+        return replace(made, text=f"struct {end} {struct}{made.text}", group=(), lanes=call.lanes)
 
     return of
 
@@ -271,7 +315,7 @@ def _kernel(
 def _end(
     node: Node,
     text: Text,
-    results: Sequence[tuple[Node, str]],
+    results: Results,
     arrays: Sequence[tuple[str, str]],
     steps: Sequence[int],
     wide: str,

@@ -20,6 +20,13 @@ CASES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "depthwise": ((3, 4, 6, 5), (8, 1, 3, 3), {"groups": 4, "padding": "same"}),
     "dilation": ((2, 3, 9, 9), (2, 3, 2, 3), {"dilation": (2, 3), "stride": (3, 1), "padding": (0, 2)}),
     "more padding than kernel": ((2, 3, 5, 5), (4, 3, 2, 2), {"padding": 3, "stride": 2}),
+    "wide rows": ((2, 3, 6, 50), (9, 3, 3, 3), {"padding": 1}),
+    "wide rows in groups": (
+        (1, 4, 5, 70),
+        (6, 2, 3, 2),
+        {"groups": 2, "padding": (2, 1), "dilation": (1, 3)},
+    ),
+    "wide rows of each channel": ((2, 3, 9, 64), (3, 1, 3, 3), {"groups": 3}),
     "one pixel": ((1, 1, 1, 1), (1, 1, 1, 1), {"padding": "valid"}),
     "no images": ((0, 2, 5, 5), (3, 2, 3, 3), {}),
 }
@@ -30,12 +37,15 @@ def weights(made: Any) -> Any:
     return np.cos(np.arange(made.size)).reshape(made.shape)
 
 
-@pytest.mark.parametrize(("dtype", "rtol"), [("d", 1e-10), ("f", 2e-4)])
-def test_convolutions_are_those_of_torch(dtype: str, rtol: float) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "rtol", "names"), [("d", 1e-10, list(CASES)), ("f", 2e-4, ["7x7", "wide rows"])]
+)
+def test_convolutions_are_those_of_torch(dtype: str, rtol: float, names: list[str]) -> None:
     torch = pytest.importorskip("torch")
+    cases = {name: CASES[name] for name in names}
     arrays = {
         name: tuple(RNG.standard_normal(shape).astype(dtype) for shape in (x, w, w[:1]))
-        for name, (x, w, _) in CASES.items()
+        for name, (x, w, _) in cases.items()
     }
     loss = lambda rest: (
         lambda a: (np.sin(made := graph.conv2d(*a, **rest)) * weights(made).astype(dtype)).sum()
@@ -43,10 +53,10 @@ def test_convolutions_are_those_of_torch(dtype: str, rtol: float) -> None:
     found = graph.jit(
         lambda given: {
             name: (graph.conv2d(*given[name], **rest), graph.grad(loss(rest))(given[name]))
-            for name, (_, _, rest) in CASES.items()
+            for name, (_, _, rest) in cases.items()
         }
     )(arrays)
-    for name, (_, _, rest) in CASES.items():
+    for name, (_, _, rest) in cases.items():
         leaves = [torch.from_numpy(each).requires_grad_() for each in arrays[name]]
         wanted = torch.nn.functional.conv2d(*leaves, **rest)
         (
@@ -59,6 +69,28 @@ def test_convolutions_are_those_of_torch(dtype: str, rtol: float) -> None:
         assert (got.dtype, got.shape) == (np.dtype(dtype), tuple(wanted.shape))
         for ours, leaf in zip(gradients, leaves, strict=True):
             np.testing.assert_allclose(ours, leaf.grad.numpy(), **given)
+
+
+@pytest.mark.parametrize("width", [9, 56])
+def test_what_follows_a_convolution_is_one_kernel_with_it(width: int) -> None:
+    """Bias, batch norm, a residual and relu: products of windows, and wide rows."""
+
+    def block(x: Any, w: Any, bias: Any, norm: Any, more: Any) -> Any:
+        return np.maximum(graph.batch_norm(graph.conv2d(x, w, bias, padding=1), *norm) + more, 0)
+
+    x, w, more = (RNG.standard_normal(s) for s in ((2, 3, 6, width), (5, 3, 3, 3), (2, 5, 6, width)))
+    bias, norm = RNG.standard_normal(5), tuple(RNG.uniform(0.5, 1, (4, 5)))
+    run = graph.jit(block)
+    np.testing.assert_allclose(
+        run(x, w, bias, norm, more), block(x, w, bias, norm, more), rtol=1e-9, atol=1e-11
+    )
+    plan = run.explain(x, w, bias, norm, more).plan
+    assert any(group.inner and group.inner.op == "conv" for group in plan.fusion.groups)
+    turned = graph.jit(lambda *a: block(*a[:4], a[4].swapaxes(2, 3)[:, :, :, ::-1]))
+    there = np.ascontiguousarray(np.swapaxes(more[:, :, :, ::-1], 2, 3))
+    np.testing.assert_allclose(
+        turned(x, w, bias, norm, there), block(x, w, bias, norm, more), rtol=1e-9, atol=1e-11
+    )
 
 
 def test_other_types() -> None:
@@ -124,6 +156,7 @@ REFUSED = {
     "word": (lambda: graph.conv2d(X, W, padding="full"), "padding='full'"),
     "stride": (lambda: graph.conv2d(X, W, stride=0), "stride=0 is neither"),
     "pool": (lambda: graph.max_pool2d(X, 7), "has no window"),
+    "truth values": (lambda: graph.jit(graph.conv2d)(X > 0, W > 0), "truth values"),
     "variance": (lambda: graph.batch_norm(X[:1, :, :1, :1], 0, 1, training=True), "one value a channel"),
 }
 

@@ -1,0 +1,173 @@
+"""Kernels of convolutions: templates of `kernels/graph_convolutions.slang`, or a product of windows and the kernel.
+
+3 rows, stride 1       image and kernel transformed, then sums over channels: half of the arithmetic
+other kernels          zeros around the image, then the product of its windows, which are a view
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from slangrad.graph.convolutions import padded_sizes
+from slangrad.graph.emit import (
+    WRITERS,
+    Argument,
+    Clear,
+    Grid,
+    Kernel,
+    Numbers,
+    Part,
+    Step,
+    Temporary,
+    Text,
+    function_of,
+    kernel_of,
+    seen,
+)
+from slangrad.graph.fuse import Fusion, Group
+from slangrad.graph.layout import Layout, dense, normal, sliced
+from slangrad.graph.node import Node
+from slangrad.graph.products import (
+    HAS_512,
+    Axis,
+    Call,
+    Results,
+    Tiles,
+    at_end,
+    ended,
+    kernel_with_end,
+    strides_of,
+    tiled,
+)
+from slangrad.graph.types import DTYPES, type_of
+
+LETTERS = "ngcijpq,gocpq->ngoij"
+HEIGHT = 4  # outputs that a thread makes of each row
+WIDTH = 64  # lanes along a row
+MOST_WASTE = 1.4  # lanes along a row for each column, beyond which a product of windows is faster
+
+
+def _convolution(fusion: Fusion, group: Group) -> list[Step]:
+    node, text, results = ended(fusion, group)
+    if not node.size:
+        return []
+    if node.inputs[0].size:
+        made = _transformed(fusion, node, text, results) if _has_three_rows(node) else None
+        return _windows(fusion, node, text, results) if made is None else made
+    sums = Clear(Part(node, dense(node.shape)))
+    outputs = [Part(root, dense(root.shape)) for root in group.roots]
+    return [sums, function_of(text, results, outputs, group.shape)] if group.inner else [sums]
+
+
+WRITERS["conv"] = _convolution
+
+
+# --- products of windows
+
+
+def _windows(fusion: Fusion, node: Node, text: Text, results: Results) -> list[Step]:
+    x, w = node.inputs
+    (batch, outputs, *out), (_, channels, *kernel), given = node.shape, w.shape, node.attributes
+    groups, spread, padding = given["groups"], given["spread"], given["padding"]
+    image, steps = seen(fusion, x), list[Step]()
+    if spread != (1, 1) or padding != ((0, 0), (0, 0)):
+        held = Temporary((*x.shape[:2], *padded_sizes(x.shape, padding, spread)), x.dtype, (node, 2))
+        image, own = Part(held, dense(held.shape)), Text(fusion, Group("map", x.shape, []))
+        inside = sliced(image.layout, x.shape, (0, 0, padding[0][0], padding[1][0]), (1, 1, *spread))
+        steps = [Clear(image), function_of(own, [(x, own.of(x))], [Part(held, inside)], x.shape)]
+    n, c, *pixel = image.layout.strides
+    by = zip(pixel * 2, (*given["stride"], *given["dilation"]), strict=True)
+    windows = Layout(
+        (batch, groups, channels, *out, *kernel),
+        (n, c * channels, c, *(step * each for step, each in by)),
+        image.layout.offset,
+    )
+    parts = [Part(image.holder, normal(windows)), _grouped(seen(fusion, w), groups)]
+    return [*steps, *tiled(node, LETTERS, parts, (batch, groups, outputs // groups, *out), text, results)]
+
+
+def _grouped(part: Part, groups: int) -> Part:
+    """With the first axis as two, the groups in front."""
+    at = part.layout
+    n, step = at.shape[0] // groups, at.strides[0]
+    return Part(
+        part.holder, normal(Layout((groups, n, *at.shape[1:]), (step * n, step, *at.strides[1:]), at.offset))
+    )
+
+
+# --- three rows
+
+
+def _has_three_rows(node: Node) -> bool:
+    given, width = node.attributes, node.shape[3]
+    plain = given["stride"] == given["spread"] == (1, 1) and given["dilation"][0] == 1
+    return plain and node.inputs[1].shape[2] == 3 and -(-width // WIDTH) * WIDTH <= MOST_WASTE * width
+
+
+def _transformed(fusion: Fusion, node: Node, text: Text, results: Results) -> list[Step] | None:
+    """None where strides do not show what the end reads as rows of pixels."""
+    w, given, kind = node.inputs[1], node.attributes, type_of(node.dtype)
+    (batch, outputs, height, width), (_, channels, _, taps) = node.shape, w.shape
+    groups, apart, wide = given["groups"], given["dilation"][1], "float" if kind == "half" else kind
+    shape = batch, groups, outputs // groups, height * width
+    ends = at_end(node, shape, text, results)
+    if ends is None:
+        return None
+    tiles, line = -(-height // 4), width + (taps - 1) * apart
+    rows = min(HEIGHT, shape[2])
+    panels, plane = -(-shape[2] // rows), tiles * line
+    image = _image(fusion, node, wide, (tiles, line))
+    kernel = _kernel(fusion, node, wide, (panels, rows))
+    axes = [(each.layout.strides[0], each.layout.strides[1]) for each in ends]
+    of_image, of_kernel = channels * 6 * plane, panels * 6 * channels * taps * rows
+    made = Tiles(
+        [kernel.outputs[0], image.outputs[0]],
+        [
+            Axis(batch, (0, groups * of_image, *(step for step, _ in axes))),
+            Axis(groups, (of_kernel, of_image, *(step for _, step in axes))),
+        ],
+        Axis(shape[2], (0, 0, *(each.layout.strides[2] for each in ends))),
+        Axis(shape[3], (0, 0, *(each.layout.strides[3] for each in ends))),
+        [],
+    )
+    numbers = [shape[2], channels, taps, apart, plane, line, height, width]
+    count = len(numbers) + len(strides_of(made))
+    lines = [f"convolve<{wide}, {rows}, {count}>(at[2], at[3], at[4], n, LEFT, RIGHT, END);"]
+    lanes = (256 if HAS_512 else 64) // DTYPES[wide].itemsize
+    step = kernel_with_end(node, text, results, made, Call([wide, wide], len(numbers), lines, lanes))
+    places = [Part(each.holder, Layout((1,), (1,), each.layout.offset)) for each in (*made.parts, *ends)]
+    n = 2 + len(results)
+    grid = Grid((batch, groups, panels, tiles, -(-width // WIDTH) * WIDTH))
+    arguments: list[Argument] = [grid, Numbers((*numbers, *strides_of(made))), *places[:2], *places[n:]]
+    return [image, kernel, step(arguments, places[2:n])]
+
+
+def _image(fusion: Fusion, node: Node, wide: str, sizes: tuple[int, int]) -> Kernel:
+    """Planes of an image: for each channel six of `sizes`, and what the last lanes read beyond."""
+    x, (tiles, line), padding = node.inputs[0], sizes, node.attributes["padding"]
+    batch, channels, height, width = x.shape
+    held = Temporary((batch * channels * 6 * tiles * line + 2 * WIDTH,), DTYPES[wide], (node, 1))
+    part = seen(fusion, x)
+    numbers = [channels, tiles, line, height, width, padding[0][0], padding[1][0], *part.layout.strides]
+    return _transform("image", part, held, (batch, channels, tiles, line), numbers, wide)
+
+
+def _kernel(fusion: Fusion, node: Node, wide: str, sizes: tuple[int, int]) -> Kernel:
+    (_, channels, _, taps), (panels, rows), groups = node.inputs[1].shape, sizes, node.attributes["groups"]
+    held = Temporary((groups * panels * 6 * channels * taps * rows,), DTYPES[wide], (node, 0))
+    part = seen(fusion, node.inputs[1])
+    numbers = [panels, channels, taps, rows, node.shape[1] // groups, *part.layout.strides]
+    return _transform("kernel", part, held, (groups * panels, channels, taps, rows), numbers, wide)
+
+
+def _transform(
+    name: str, part: Part, to: Temporary, grid: tuple[int, ...], numbers: list[int], wide: str
+) -> Kernel:
+    kind = type_of(part.holder.dtype)
+    parameters = ["int at[4]", f"int n[{len(numbers)}]", f"{kind}* from", f"{wide}* to"]
+    step = "" if name == "kernel" else "1, " if part.layout.strides[-1] == 1 else f"n[{len(numbers) - 1}], "
+    lines = [f"transform_{name}<{wide}, {kind}>(at, n, {step}from, to);"]
+    start = Part(part.holder, Layout((1,), (1,), part.layout.offset))
+    arguments: list[Argument] = [Grid(grid), Numbers(tuple(numbers)), start]
+    made = kernel_of("transform", "void", parameters, lines, arguments, [Part(to, dense(to.shape))], False)
+    return replace(made, group=())
