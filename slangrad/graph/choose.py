@@ -1,9 +1,10 @@
 """By which way a product of matrices is made: by the template or by a library, whichever is faster here.
 
-choose(node, parts) -> "slang", "numpy", "torch"
+choose(node, parts, bytes) -> "slang", "numpy", "torch"
 
 Each is timed when a product of such shapes, strides and types is met for the first time on a machine; the answer is
-kept on disk. SLANGRAD_TUNE=0 and `consistent="bits"` take the template.
+kept on disk. `bytes`: those that a map behind a library's product moves, and the template does not. SLANGRAD_TUNE=0 and
+`consistent="bits"` take the template.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 
 from slangrad.base.options import store_of
 from slangrad.base.store import content_key
+from slangrad.graph.cost import Machine
 from slangrad.graph.emit import Part
 from slangrad.graph.layout import Layout
 from slangrad.graph.library import libraries
@@ -32,10 +34,10 @@ SMALL = 1 << 21  # operations of products that are not timed
 LARGE = 1 << 29  # of those that are timed on a part of their rows
 BUDGET = 0.05  # seconds for all candidates
 NEAR = 0.98  # a library that is hardly faster is not taken
-Choose = Callable[[Node, Sequence[Part]], str]
+Choose = Callable[[Node, Sequence[Part], int], str]
 
 
-def by_slang(node: Node, parts: Sequence[Part]) -> str:
+def by_slang(node: Node, parts: Sequence[Part], moved: int) -> str:
     return SLANG
 
 
@@ -45,16 +47,17 @@ def chooser(device: Any, consistent: str | None, make_plan: Callable[..., Any]) 
         return by_slang
     known: dict[str, str] = _known
 
-    def choose(node: Node, parts: Sequence[Part]) -> str:
+    def choose(node: Node, parts: Sequence[Part], moved: int) -> str:
         if node.dtype.kind != "f" or _operations(node) < SMALL:
             return SLANG
-        key = _key(device, node, parts)
+        key = _key(device, node, parts, moved)
         if key not in known:
             kept = store_of(device.options).get(key)
             names = [SLANG, *libraries()]
             known[key] = kept.decode("ascii", "replace") if kept else ""
             if known[key] not in names:
                 times = _times(device, node, parts, names, make_plan)
+                times |= {name: times[name] + moved / Machine().bandwidth for name in names[1:]}
                 fastest = min(times, key=lambda name: times[name])
                 known[key] = fastest if times[fastest] < NEAR * times[SLANG] else SLANG
                 store_of(device.options).put(key, known[key].encode())
@@ -75,11 +78,11 @@ def _sizes(node: Node) -> dict[str, int]:
     return dict(zip("".join(names), node.inputs[0].shape + node.inputs[1].shape, strict=True))
 
 
-def _key(device: Any, node: Node, parts: Sequence[Part]) -> str:
+def _key(device: Any, node: Node, parts: Sequence[Part], moved: int) -> str:
     shapes = [(*each.layout.shape, *each.layout.strides) for each in parts]
     names, versions = libraries(), [getattr(sys.modules[each], "__version__", "") for each in libraries()]
     said = (node.attributes["letters"], str(node.dtype), *shapes)
-    return content_key("product", *_machine(), device.options.threads, *names, *versions, *said)
+    return content_key("product", *_machine(), device.options.threads, moved, *names, *versions, *said)
 
 
 @cache

@@ -88,7 +88,7 @@ class Fusion:
         layouts: dict[Node, Layout],
         machine: Machine,
         fused: bool = True,
-        choose: Callable[..., str] = lambda node, parts: "slang",
+        choose: Callable[..., str] = lambda node, parts, moved: "slang",
     ) -> None:
         self.outputs = list(outputs)
         self.choose = choose

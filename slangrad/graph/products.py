@@ -84,7 +84,9 @@ def _product(fusion: Fusion, group: Group) -> list[Step]:
     letters, parts = node.attributes["letters"], [seen(fusion, each) for each in node.inputs]
     if not node.size:
         return []
-    way = fusion.choose(node, parts) if node.dtype.kind != "b" and all(x.size for x in node.inputs) else NUMPY
+    moved = sum(root.nbytes for root in group.roots) + node.nbytes if group.inner else 0
+    by_slang = node.dtype.kind != "b" and all(x.size for x in node.inputs)
+    way = fusion.choose(node, parts, moved) if by_slang else NUMPY
     if way == SLANG:
         return tiled(node, letters, parts, node.shape, text, results)
     multiply = Product(node, letters, parts, Part(node, dense(node.shape)), way)
