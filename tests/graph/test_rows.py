@@ -109,3 +109,29 @@ def test_gradients_of_rows() -> None:
     np.testing.assert_allclose(slope(x), (f(x + h * d) - f(x - h * d)) / (2 * h), rtol=1e-8)
     twice = graph.grad(slope)(x)
     np.testing.assert_allclose((twice * d).sum(), (slope(x + h * d) - slope(x - h * d)) / (2 * h), rtol=1e-7)
+
+
+def cross_entropy(z: Any, y: Any) -> Any:
+    z = z - z.max(1, keepdims=True)
+    return (np.log(np.exp(z).sum(1)) - np.take_along_axis(z, y[:, None], 1)[:, 0]).mean()
+
+
+@pytest.mark.parametrize("largest", [1, 3])
+def test_the_gradient_of_cross_entropy_is_softmax_minus_one_hot(largest: int) -> None:
+    """The largest element, which is subtracted, has a derivative of zero: no sum of the row is left for it."""
+    z, y = RNG.standard_normal((6, 50)), RNG.integers(-50, 50, 6)
+    z[:, :largest] = 4.0
+    both = graph.value_and_grad(cross_entropy)
+    value, found = both(z, y)
+    p = np.exp(z) / np.exp(z).sum(1, keepdims=True)
+    np.testing.assert_allclose(found, (p - np.eye(50)[y]) / 6, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(value, cross_entropy(z, y), rtol=1e-12)
+    plan = both.explain(z, y).plan
+    assert [node.op for node in plan.fusion.order].count("max") == 1
+    assert sum(node.op == "sum" and node.inputs[0].shape == z.shape for node in plan.fusion.order) == 1
+    assert next(group.kind for group in plan.fusion.groups) == "rows"
+    shifted = graph.grad(lambda z: (np.exp(z - z.max(1, keepdims=True)) * z).sum())(z)  # here it is not zero
+    e = np.exp(z - 4)
+    is_it = z == 4.0
+    want = e * z + e - is_it * (e * z).sum(1, keepdims=True) / is_it.sum(1, keepdims=True)
+    np.testing.assert_allclose(shifted, want, rtol=1e-11, atol=1e-12)
