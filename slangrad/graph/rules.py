@@ -289,23 +289,19 @@ def sum_of_softmax(node: Node) -> Array | None:
         for total, share in (node.inputs, node.inputs[::-1]):
             if share.op == "divide" and share.inputs[1] is total and total.op == "sum":
                 e = total.inputs[0]
-                if (
-                    e.op == "exp"
-                    and e.inputs[0].op == "subtract"
-                    and _is_largest(*e.inputs[0].inputs[::-1], total)
-                ):
+                if e.op == "exp" and e.inputs[0].op == "subtract" and _is_largest(e.inputs[0], total):
                     return Array(share.inputs[0])
     if node.op == "divide" and number(node.inputs[0]) == 0 and node.inputs[1].op == "sum":
         mask = node.inputs[1].inputs[0]
         mask = mask.inputs[0] if mask.op == "convert" else mask
-        if mask.op == "equal" and _is_largest(*mask.inputs[::-1], node.inputs[1]):
+        if mask.op == "equal" and _is_largest(mask, node.inputs[1]):
             return constant(0, node.dtype).broadcast_to(node.shape)
     return None
 
 
-def _is_largest(largest: Node, z: Node, total: Node) -> bool:
-    """Whether it is the largest of z along the axes of a sum."""
-    found = base_of(largest)
+def _is_largest(pair: Node, total: Node) -> bool:
+    """Whether the second input of a map is the largest of the first along the axes of a sum."""
+    z, found = pair.inputs[0], base_of(pair.inputs[1])
     return found.op == "max" and found.inputs[0] is z and found.attributes["axes"] == total.attributes["axes"]
 
 
