@@ -206,8 +206,8 @@ def candidate_of(view: FunctionView, types: ModuleTypes) -> Candidate:
     this = view.this_type
     if this is None or view.name == "__init":
         return Candidate(view, own, types)
-    direction = "inout" if view.is_mutating else "in"
-    return Candidate(view, (ParameterView(THIS, this, direction, view.no_diff_this, False), *own), types)
+    direction = "inout" if view.info.mutating else "in"
+    return Candidate(view, (ParameterView(THIS, this, direction, view.info.no_diff_this, False), *own), types)
 
 
 def with_explicit(t: Type, view: FunctionView, types: ModuleTypes) -> Type:
@@ -266,11 +266,11 @@ def found_function(
     if candidate.is_constructor:
         result = candidate.view.this_type
     view = candidate.view
-    carries = result is not None and not view.no_diff_result and types.tangent(result) is not None
+    carries = result is not None and not view.info.no_diff_result and types.tangent(result) is not None
     callee, static = _spelled(candidate, resolution, this, result)
     generics = () if candidate.is_constructor else _explicit(view, resolution)
     made = FoundFunction(view.name, candidate, parameters, result, carries, callee, static, imports, generics)
-    if is_short and view.level != "none":
+    if is_short and view.info.level != "none":
         made.outside = _shorter(made)
         made.static_callee, made.generics = SHORTER, ()
     return made
@@ -291,8 +291,8 @@ def _shorter(function: FoundFunction) -> tuple[str, ...]:
     this = f"{names.pop(0)}." if function.has_this else ""
     call = f"{this}{function.callee}({', '.join(names)})"
     kind = "void" if function.result is None else spell_on_page(function.result)
-    mark = "Differentiable" if view.level == "backward" else "ForwardDifferentiable"
-    start = "no_diff " if view.no_diff_result else ""
+    mark = "Differentiable" if view.info.level == "backward" else "ForwardDifferentiable"
+    start = "no_diff " if view.info.no_diff_result else ""
     leave = "" if function.result is None else "return "
     return (f"[{mark}]", f"{start}{kind} {SHORTER}({declared})", "{", f"    {leave}{call};", "}", "")
 

@@ -81,7 +81,7 @@ def _differentiable(name: str, candidates: Sequence[Candidate], mode: str) -> Se
     """Those that have the derivative that the mode asks for."""
     if mode not in _LEVELS:
         return candidates
-    found = [each for each in candidates if each.view.level in _LEVELS[mode]]
+    found = [each for each in candidates if each.view.info.level in _LEVELS[mode]]
     if found:
         return found
     message = f"Could not call function '{name}': Function is not differentiable"
@@ -94,8 +94,8 @@ def _differentiable(name: str, candidates: Sequence[Candidate], mode: str) -> Se
 def arrange(candidate: Candidate, arguments: Arguments) -> list[tuple[int, Marshal]] | str:
     """The arguments in the order of the parameters, or why they do not fit. The last ones may be left out where they
     have defaults."""
-    if candidate.view.throws is not None:
-        return f"it throws errors of type '{candidate.view.throws}', which have to be caught in Slang"
+    if candidate.view.info.throws is not None:
+        return f"it throws errors of type '{candidate.view.info.throws}', which have to be caught in Slang"
     parameters = candidate.parameters
     given = arguments.positional
     own = len(parameters) - (THIS in arguments.named and candidate.has_this)

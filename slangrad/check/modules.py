@@ -121,10 +121,6 @@ class Program(World):
         for view in self._views.values():
             view.forget()
 
-    def provide(self, name: str, text: str) -> None:
-        """A text that `import name` and `#include "name"` find before any file."""
-        self.files.texts[name] = SourceFile(name, text)
-
     def add_source(self, name: str, text: str, path: Path | None = None, is_page: bool = False) -> Module:
         """Check a text as a module of its own, which later ones can import by `name`. With a path it is as if it
         stood in that file.
@@ -419,13 +415,6 @@ class Program(World):
     def fields(self, kind: StructType) -> tuple[tuple[DeclRef, Type], ...]:
         references = differentiable.field_references(kind)
         return tuple((each, differentiable.field_type(self, each)) for each in references)
-
-    def rules_of_field(self, reference: DeclRef) -> str:
-        rules: str = self.info(reference.declaration).rules
-        return rules
-
-    def call_operator(self, kind: Any) -> DeclRef:
-        return DeclRef(kind.declaration, substitution.own_substitution(kind))
 
     substitute = substitution.substitute
     value = substitution.substitute_value

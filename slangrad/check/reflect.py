@@ -25,7 +25,7 @@ from slangrad.check.calls.ranking import best_matches
 from slangrad.check.conforming import any_value_size, conforming_types
 from slangrad.check.generics.bounds import bounds_of
 from slangrad.check.generics.infer import match
-from slangrad.check.generics.signatures import declared_parameters, signature_of, signature_text
+from slangrad.check.generics.signatures import declared_parameters, signature_of, signature_text, this_of
 from slangrad.check.interfaces.differentiable import field_references, field_type, has_no_diff, tangent
 from slangrad.check.interfaces.lookup import (
     conformances,
@@ -35,6 +35,7 @@ from slangrad.check.interfaces.lookup import (
     with_inherited,
 )
 from slangrad.check.interfaces.witnesses import lacking
+from slangrad.check.model.checked import FunctionInfo
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.meanings import Candidate, GenericMeaning, Meaning, OverloadMeaning, TypeMeaning
 from slangrad.check.model.types import (
@@ -111,43 +112,20 @@ class FunctionView:
         return signature_of(self.program, self.reference).result
 
     @property
-    def no_diff_result(self) -> bool:
-        return bool(self.program.info(self.declaration).no_diff_result)
+    def info(self) -> FunctionInfo:
+        """What the checker knows; types are in terms of the declaration."""
+        info: FunctionInfo = self.program.info(self.declaration)
+        return info
 
     @property
     def this_type(self) -> Type | None:
         """The type that a method is called on; None for functions and static methods."""
-        declared = self.program.info(self.declaration).this_type
-        if declared is None:
-            return None
-        return self.program.substitute(declared, self.candidate.substitution)
-
-    @property
-    def is_mutating(self) -> bool:
-        return bool(self.program.info(self.declaration).mutating)
-
-    @property
-    def no_diff_this(self) -> bool:
-        return bool(self.program.info(self.declaration).no_diff_this)
-
-    @property
-    def throws(self) -> Type | None:
-        declared: Type | None = getattr(self.program.info(self.declaration), "throws", None)
-        return declared
-
-    @property
-    def level(self) -> str:
-        """ "none", "forward" or "backward"."""
-        return str(self.program.info(self.declaration).level)
+        return this_of(self.program, self.reference)
 
     @property
     def generics(self) -> tuple[str, ...]:
         """The generic parameters that the user wrote."""
         return tuple(each.name for each in self.declaration.generics if not each.name.startswith("$"))
-
-    @property
-    def attributes(self) -> tuple[str, ...]:
-        return tuple(each.name for each in self.declaration.attributes)
 
     def __str__(self) -> str:
         return signature_text(self.program, self.reference)
@@ -273,15 +251,14 @@ class Reflection:
 
     def function_names(self) -> tuple[str, ...]:
         """The functions that the module itself declares."""
-        declared = [
-            each for part in self.module.files for each in part.members if isinstance(each, ast.Function)
-        ]
-        return tuple(dict.fromkeys(each.name for each in declared))
+        return self._declared((ast.Function,))
 
     def type_names(self) -> tuple[str, ...]:
         """The types that the module itself declares."""
-        kinds = (ast.Struct, ast.Enum, ast.Interface, ast.TypeAlias)
-        declared = [each for part in self.module.files for each in part.members if isinstance(each, kinds)]
+        return self._declared((ast.Struct, ast.Enum, ast.Interface, ast.TypeAlias))
+
+    def _declared(self, kinds: tuple[type[ast.Declaration], ...]) -> tuple[str, ...]:
+        declared = (each for part in self.module.files for each in part.members if isinstance(each, kinds))
         return tuple(dict.fromkeys(each.name for each in declared))
 
     def member_names(self, kind: Type) -> tuple[str, ...]:
@@ -298,7 +275,7 @@ class Reflection:
                 each.declaration.name,
                 field_type(self.program, each),
                 has_no_diff(each.declaration),
-                self.program.rules_of_field(each),
+                self.program.info(each.declaration).rules,
                 each.declaration.initializer is not None,
             )
             for each in field_references(kind)

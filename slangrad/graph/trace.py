@@ -7,7 +7,7 @@ def f(x): return np.tanh(x) * 2          f(x) runs one kernel; f.explain(x) show
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import update_wrapper
+from functools import lru_cache, update_wrapper
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -78,9 +78,10 @@ class Jitted:
         """A call that autograd does not see."""
         return self._traced(args, kwargs)(leaves((args, kwargs)))
 
-    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
-        """What runs for such arguments: groups, bytes, operations for each byte, Slang text."""
-        return Explanation(self._traced(args, kwargs).plan)
+    def explain(self, *args: Any, dot: bool = False, **kwargs: Any) -> Any:
+        """What runs for such arguments: kernels, bytes, operations for each byte, Slang text; or text for Graphviz."""
+        made = Explanation(self._traced(args, kwargs).plan)
+        return made.dot if dot else made
 
     def key(self, args: Any, kwargs: Any, arrays: Sequence[Any]) -> Any:
         """What a plan depends on."""
@@ -258,7 +259,12 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Any:
 
 def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     """The value of the function and its derivative along tangents, which have the form of the primals: forward mode."""
-    return Jitted(_named(lambda p, t: _jvp(function, p, t), function))(tuple(primals), tuple(tangents))
+    return _with_tangents(function)(tuple(primals), tuple(tangents))
+
+
+@lru_cache(MOST_PLANS)
+def _with_tangents(function: Callable[..., Any]) -> Jitted:
+    return Jitted(_named(lambda p, t: _jvp(function, p, t), function))
 
 
 def _jvp(function: Callable[..., Any], primals: Any, tangents: Any) -> Any:

@@ -50,9 +50,10 @@ class Step:
         updates = self.optimizer.advance()
         return self._planned(batch, updates).run(batch, updates)
 
-    def explain(self, *batch: Any) -> Explanation:
-        """The plan of such a batch; nothing is run."""
-        return Explanation(self._planned(batch, self.optimizer.advance(count=False)).plan)
+    def explain(self, *batch: Any, dot: bool = False) -> Any:
+        """The plan of such a batch, as of `jit`; nothing is run."""
+        made = Explanation(self._planned(batch, self.optimizer.advance(count=False)).plan)
+        return made.dot if dot else made
 
     def _planned(self, batch: tuple[Any, ...], updates: Sequence[Any]) -> _Planned:
         arrays = [each for each in leaves(batch) if is_array(each)]

@@ -38,15 +38,11 @@ def match_brackets(tokens: list[Token]) -> dict[int, int]:
         elif kind in _CLOSES:
             _close(tokens, stack, closing, index)
         else:
-            if kind in _NOT_IN_ANGLES or (kind == "?" and _is_conditional(tokens, index)):
+            if kind in _NOT_IN_ANGLES or (kind == "?" and tokens[index + 1].kind not in _AFTER_OPTIONAL_TYPE):
                 _drop_angles(tokens, stack)
             if kind in ("<", "(", "[", "{"):
                 stack.append(index)
     return closing
-
-
-def _is_conditional(tokens: list[Token], index: int) -> bool:
-    return tokens[index + 1].kind not in _AFTER_OPTIONAL_TYPE
 
 
 def _drop_angles(tokens: list[Token], stack: list[int]) -> None:

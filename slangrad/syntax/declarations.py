@@ -96,14 +96,6 @@ class Accessor(GenericDeclaration):
 # The attribute of the function in `__func_extension __apply(f)(float x) -> Tuple<float, Context> { }`.
 APPLY_OF = "__ApplyOf"
 
-# `__func_extension name(f)(parameters) { }` of a name that means nothing; others are functions.
-@node
-class FunctionExtension(GenericDeclaration):
-    target: Expression
-    parameters: list[Parameter]
-    result: Expression | None
-    body: Block | None
-
 # --- Types --------------------------------------------------------------------------------------------
 
 # `struct S<T> : IFoo where ... { members }`; `has_body` is False for `struct S;`. `keyword`: or "class".

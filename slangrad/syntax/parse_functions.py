@@ -8,11 +8,14 @@ In: the cursor at attributes, generic parameters, `where`, parameters or accesso
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from slangrad.base.source import Span
 from slangrad.syntax import ast
+from slangrad.syntax.copies import duplicate
 from slangrad.syntax.parse_statements import StatementParser
-from slangrad.syntax.result_variable import declare_result
 from slangrad.syntax.tokens import Token
+from slangrad.syntax.walk import children
 from slangrad.syntax.words import DIRECTIONS, MODIFIERS, SOFT_MODIFIERS
 
 # fmt: off
@@ -238,34 +241,30 @@ class FunctionParser(StatementParser):
 
     # --- Signatures and bodies ---------------------------------------------------------------------------
 
-    def parse_signature(self, function: ast.Function | ast.FunctionExtension | ast.Constructor) -> None:
+    def parse_signature(self, function: ast.Function | ast.Constructor) -> None:
         """Parameters, result, constraints and body of a function whose name and generics are read."""
         outer, self.container = (self.container, self.names_result), function
         function.parameters = self.parse_parameters()
-        if not isinstance(function, ast.Constructor):
+        if isinstance(function, ast.Function):
             self._parse_throws(function)
             if self.accept("->"):
                 function.result = self.parse_type()
                 self._parse_throws(function)
-        if isinstance(function, ast.Function):
             function.semantics = self.parse_semantics()
         function.constraints += self.parse_constraints()
         if self.kind == "{":
             self.names_result = False
             function.body = self.parse_body()
             if self.names_result and isinstance(function, ast.Function):
-                declare_result(function)
+                _declare_result(function)
         else:
-            name = "'__init'" if isinstance(function, ast.Constructor) else ""
-            self.expect_semicolon(f"the signature of {name}" if name else "the function's signature")
+            is_plain = isinstance(function, ast.Function)
+            self.expect_semicolon("the function's signature" if is_plain else "the signature of '__init'")
         self.container, self.names_result = outer
 
-    def _parse_throws(self, function: ast.Function | ast.FunctionExtension) -> None:
-        if not self.accept_word("throws"):
-            return
-        thrown = self.parse_type()
-        if isinstance(function, ast.Function):
-            function.throws = thrown
+    def _parse_throws(self, function: ast.Function) -> None:
+        if self.accept_word("throws"):
+            function.throws = self.parse_type()
 
     def parse_accessors(self, owner: ast.Declaration) -> list[ast.Accessor]:
         """`{ get { } set(v) { } }`; `;` and nothing between the braces stand for `{ get; }`."""
@@ -326,3 +325,34 @@ def _called_constraint(span: Span, call: ast.Call, is_optional: bool, implicit: 
         return ast.Constraint(span, callee.name, subject, [], is_optional)
     kind = "converts implicitly" if implicit else "converts"
     return ast.Constraint(span, kind, subject, [callee], is_optional)
+
+
+RESULT = "__return_val"
+
+
+def _declare_result(function: ast.Function) -> None:
+    """A body that uses `__return_val` declares it and returns it. Functions without a result have no such variable, so
+    the name stays unknown there.
+
+    S f() { __return_val.x = 1; }    ->    S f() { S __return_val; __return_val.x = 1; return __return_val; }
+    """
+    body, result = function.body, function.result
+    if body is None or result is None or (isinstance(result, ast.Name) and result.name == "void"):
+        return
+    span = function.name_span
+    variable = ast.Variable(span, RESULT, span, "", duplicate(result), None, [], None)
+    variable.parent = function
+    for each in _returns(body):
+        if each.value is None:
+            each.value = ast.Name(each.span, RESULT)
+    last = ast.Return(span, ast.Name(span, RESULT))
+    function.body = ast.Block(body.span, [ast.DeclarationStatement(span, [variable]), *body.statements, last])
+
+
+def _returns(node: ast.Node) -> Iterator[ast.Return]:
+    """Those of the function itself."""
+    if isinstance(node, ast.Return):
+        yield node
+    elif not isinstance(node, (ast.Lambda, ast.Function)):
+        for child in children(node):
+            yield from _returns(child)

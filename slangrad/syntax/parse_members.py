@@ -116,19 +116,30 @@ class MemberParser(FunctionParser):
         return self._parse_function(prefix, start, self.expect_name("a function").text, None)
 
     def parse_variables(
-        self, prefix: Prefix, name: Token, declared: ast.Expression, next_one: str = "the next variable"
+        self,
+        prefix: Prefix,
+        name: Token,
+        declared: ast.Expression | None,
+        next_one: str = "the next variable",
+        keyword: str = "",
     ) -> list[ast.Declaration]:
-        """Declarators from the first one's name on; every one has its own copy of the type."""
+        """Declarators from the first one's name on; every one has its own copy of the type, or says its own."""
         variables: list[ast.Declaration] = []
         while True:
-            value_type = self.parse_dimensions(duplicate(declared) if variables else declared)
-            variable = self.declare(
-                ast.Variable(name.span, name.text, name.span, "", value_type, None, [], None), prefix
+            kind = (
+                None
+                if declared is None
+                else self.parse_dimensions(duplicate(declared) if variables else declared)
             )
-            if self.kind == ":" and self.peek().kind in ("integer", "("):
+            variable = ast.Variable(name.span, name.text, name.span, keyword, kind, None, [], None)
+            self.declare(variable, prefix)
+            if declared is None:
+                variable.value_type = self.parse_type() if self.accept(":") else None
+            elif self.kind == ":" and self.peek().kind in ("integer", "("):
                 self.advance()
                 variable.bits = self.parse_assignment()
-            variable.semantics = self.parse_semantics()
+            if variable.value_type is not None:
+                variable.semantics = self.parse_semantics()
             variable.initializer = self.parse_assignment() if self.accept("=") else None
             variables += self.finish(variable, prefix)
             if not self.accept(","):
@@ -141,22 +152,7 @@ class MemberParser(FunctionParser):
     def parse_let(self, prefix: Prefix) -> list[ast.Declaration]:
         """`let x = 1, y : int = 2;`, `var x : int;`."""
         keyword = self.advance().text
-        variables: list[ast.Declaration] = []
-        while True:
-            name = self.expect_name("a variable")
-            variable = self.declare(
-                ast.Variable(name.span, name.text, name.span, keyword, None, None, [], None), prefix
-            )
-            if self.accept(":"):
-                variable.value_type = self.parse_type()
-                variable.semantics = self.parse_semantics()
-            variable.initializer = self.parse_assignment() if self.accept("=") else None
-            variables += self.finish(variable, prefix)
-            if not self.accept(","):
-                break
-            prefix.attributes = [duplicate(each) for each in prefix.attributes]
-        self.expect_semicolon("the declaration")
-        return variables
+        return self.parse_variables(prefix, self.expect_name("a variable"), None, "a variable", keyword)
 
     def parse_constructor(self, prefix: Prefix) -> list[ast.Declaration]:
         name = self.advance()
@@ -192,25 +188,22 @@ class MemberParser(FunctionParser):
         return self.finish(parsed, prefix)
 
     def parse_function_extension(self, prefix: Prefix) -> list[ast.Declaration]:
-        start = self.advance()
+        self.advance()
         generics = self.parse_generic_parameters()
         target = self.parse_word()
         if isinstance(target, ast.Name):
             arguments = self.parse_arguments()
             target = ast.Call(self.span_since(target.span), target, arguments)
-        given = _given(target)
-        if given is not None:
-            prefix.attributes.append(given)
-            name = target.span
-            extension: ast.Function | ast.FunctionExtension = ast.Function(
-                name, name.text, name, [], None, None, None, []
-            )
+        span, given = target.span, _given(target)
+        if given is None:
+            note = "there are fwd_diff(f), bwd_diff(f) and __apply(f)"
+            self.error("E0504", f"'{span.text}' is no derivative that can be given", span, note)
         else:
-            extension = ast.FunctionExtension(start.span, "", target.span, target, [], None, None)
-        self.declare(extension, prefix)
-        self.adopt_generics(extension, generics)
-        self.parse_signature(extension)
-        return self.finish(extension, prefix)
+            prefix.attributes.append(given)
+        function = self.declare(ast.Function(span, span.text, span, [], None, None, None, []), prefix)
+        self.adopt_generics(function, generics)
+        self.parse_signature(function)
+        return self.finish(function, prefix)
 
     def parse_struct_variables(self, prefix: Prefix, struct: ast.Struct) -> list[ast.Declaration]:
         """`struct S { } a, b;`: the variables after the brace."""
@@ -221,14 +214,9 @@ class MemberParser(FunctionParser):
 def _given(target: ast.Expression) -> ast.Attribute | None:
     """`__func_extension bwd_diff(f)(...)` is a function that says of itself [BackwardDerivativeOf(f)]."""
     if isinstance(target, ast.Differentiate):
-        name = {"fwd_diff": "ForwardDerivativeOf", "bwd_diff": "BackwardDerivativeOf"}[
-            target.mode.lstrip("_")
-        ]
+        name = "ForwardDerivativeOf" if target.mode == "fwd_diff" else "BackwardDerivativeOf"
         return ast.Attribute(target.span, name, [target.function])
-    if (
-        isinstance(target, ast.Call)
-        and isinstance(target.callee, ast.Name)
-        and target.callee.name == "__apply"
-    ):
+    callee = target.callee if isinstance(target, ast.Call) else None
+    if isinstance(target, ast.Call) and isinstance(callee, ast.Name) and callee.name == "__apply":
         return ast.Attribute(target.span, ast.APPLY_OF, list(target.arguments))
     return None

@@ -149,7 +149,8 @@ class TypeParser(Cursor):
                 self.advance()
                 parsed = ast.PointerType(self.span_since(parsed.span), parsed)
             elif self.kind == "[":
-                parsed = self._parse_array_suffix(parsed)
+                count = self.parse_dimension()
+                parsed = ast.ArrayType(self.span_since(parsed.span), parsed, count)
             elif self.kind == "?":
                 self.advance()
                 parsed = ast.OptionalType(self.span_since(parsed.span), parsed)
@@ -157,10 +158,6 @@ class TypeParser(Cursor):
                 return parsed
             length += 1
             self.count_chain(length)
-
-    def _parse_array_suffix(self, element: ast.Expression) -> ast.Expression:
-        count = self.parse_dimension()
-        return ast.ArrayType(self.span_since(element.span), element, count)
 
     def parse_dimension(self) -> ast.Expression | None:
         """`[N]` or `[]`."""

@@ -198,9 +198,9 @@ def test_derivatives_of_methods() -> None:
         }"""
     module = check(text)
     by_type = expression(module, "bwd_diff(S.f)(s, x, 1.0)").ref.function
-    assert by_type.takes_this and by_type.this is None
+    assert by_type.signature.parameters[0].name == "this" and by_type.this is None
     by_object = expression(module, "bwd_diff(own.f)(x, 1.0)").ref.function
-    assert not by_object.takes_this and by_object.this is not None
+    assert by_object.signature.parameters[0].name != "this" and by_object.this is not None
     constant_object = expression(module, "bwd_diff(C.g)(c, x, 1.0)").ref.function
     assert str(constant_object.signature.parameters[0]) == "no_diff C this"
 

@@ -6,6 +6,7 @@ import pytest
 
 from slangrad.base.diagnostics import CompileError
 from slangrad.base.options import Options
+from slangrad.base.source import SourceFile
 from slangrad.check.modules import Program
 from tests.check.programs import type_of
 
@@ -120,7 +121,7 @@ def test_includes_are_text(tmp_path: Path) -> None:
 def test_texts_are_modules(tmp_path: Path) -> None:
     program = Program()
     program.add_source("shapes", "float g() { return 1; }")
-    program.provide("more", "float h() { return 2; }")
+    program.files.texts["more"] = SourceFile("more", "float h() { return 2; }")
     module = program.add_source("main", "import shapes; import more; float f() { return g() + h(); }")
     assert type_of(module, "g() + h()") == "float"
 

@@ -92,7 +92,8 @@ def test_parameters() -> None:
         False,
     )
     assert (y.direction, y.no_diff, y.has_default) == ("in", True, True)
-    assert function.level == "backward" and function.attributes == ("Differentiable",)
+    assert function.info.level == "backward"
+    assert [each.name for each in function.declaration.attributes] == ["Differentiable"]
     assert function.generics == ()
     assert VIEW.find_functions("f")[0].generics == ("N", "M")
 

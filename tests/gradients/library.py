@@ -115,7 +115,9 @@ def functions() -> Iterator[FunctionView]:
 def overloads(name: str) -> list[FunctionView]:
     """The differentiable overloads that take floating-point numbers."""
     return [
-        each for each in functions() if each.name == name and each.level != "none" and _takes_floats(each)
+        each
+        for each in functions()
+        if each.name == name and each.info.level != "none" and _takes_floats(each)
     ]
 
 

@@ -29,6 +29,7 @@ from slangrad.autodiff.requests import differentiate
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.formats import parse_format
 from slangrad.base.options import Options
+from slangrad.base.source import SourceFile
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Module, Program
 from slangrad.check.texts.files import Files
@@ -158,7 +159,7 @@ def run_block(library: Library, block: Block) -> None:
     files = files_of(block)
     main = files[0]
     for file in files[1:]:
-        program.provide(file.name, file.text)
+        program.files.texts[file.name] = SourceFile(file.name, file.text)
     gradients = main.of("gradient")
     try:
         module = program.add_source(main.name, main.text)

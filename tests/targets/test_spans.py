@@ -19,6 +19,7 @@ import pytest
 import slangrad as spy
 from slangrad import pipeline
 from slangrad.base.options import Options
+from slangrad.base.source import SourceFile
 from slangrad.base.traits import CPU
 from slangrad.check.model import types as checked
 from slangrad.check.modules import Program as CheckedProgram
@@ -149,7 +150,7 @@ def kernels_of(program: CheckedProgram, block: Block, options: Options) -> Itera
     """The kernels of a block of the manual, and one around each function that needs no arguments."""
     (file, *others) = files_of(block)
     for each in others:
-        program.provide(each.name, each.text)
+        program.files.texts[each.name] = SourceFile(each.name, each.text)
     module = program.add_source(file.name, file.text)
     functions = [each for each in module.declaration.members if isinstance(each, ast.Function)]
     calls = [

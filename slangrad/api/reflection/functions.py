@@ -111,11 +111,11 @@ class FunctionReflection(Attributed):
         modifier = expect(modifier, ModifierID, "has_modifier")
         if modifier is ModifierID.differentiable:
             with self._context.asking():
-                return self._view.level != "none"
+                return self._view.info.level != "none"
         if modifier is ModifierID.nodiff:
-            return self._view.no_diff_result
+            return self._view.info.no_diff_result
         if modifier is ModifierID.mutating:
-            return self._view.is_mutating
+            return self._view.info.mutating
         return bool(self.declaration.has(modifier.name))
 
     def specialize_with_arg_types(self, types: Sequence[TypeReflection]) -> FunctionReflection | None:

@@ -89,12 +89,12 @@ class SlangFunction:
     @property
     def differentiable(self) -> bool:
         """Whether it has a derivative, of either mode."""
-        return self._first.view.level != "none"
+        return self._first.view.info.level != "none"
 
     @property
     def mutating(self) -> bool:
         """Whether it changes the value that it is called on."""
-        return self._first.view.is_mutating
+        return self._first.view.info.mutating
 
     @property
     def static(self) -> bool:

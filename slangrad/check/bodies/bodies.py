@@ -13,7 +13,6 @@ from typing import Any
 
 from slangrad.check.bodies.control_flow import falls_through
 from slangrad.check.bodies.statements import check_statement
-from slangrad.check.bodies.unset import warn_of_unset
 from slangrad.check.derivatives.activity import check_activity
 from slangrad.check.derivatives.given import check_derivative_attributes
 from slangrad.check.derivatives.rules import check_differential, check_levels
@@ -28,9 +27,10 @@ from slangrad.check.interfaces.lookup import (
     with_inherited,
 )
 from slangrad.check.interfaces.witnesses import check_conformance
+from slangrad.check.model import checked
 from slangrad.check.model.checked import FunctionInfo
 from slangrad.check.model.declref import DeclRef
-from slangrad.check.model.types import ERROR, VOID, EnumType, StructType, Type
+from slangrad.check.model.types import ERROR, VOID, EnumType, Matrix, Scalar, StructType, Type, Vector
 from slangrad.check.model.world import World
 from slangrad.check.names.attributes import check_attributes, check_modifiers
 from slangrad.check.names.base_fields import add_bases, inherits
@@ -39,6 +39,7 @@ from slangrad.check.names.scopes import Body, Scope, this_type
 from slangrad.check.texts.linking import is_open
 from slangrad.syntax import ast
 from slangrad.syntax.parser import parse_body
+from slangrad.syntax.walk import walk
 
 
 def check_body(world: World, declaration: Any) -> None:
@@ -58,7 +59,7 @@ def check_body(world: World, declaration: Any) -> None:
         for statement in declaration.body.statements:
             check_statement(scope, statement)
         _check_end(world, declaration, info)
-        warn_of_unset(world, declaration, scope.body.assigned)
+        _warn_of_unset(world, declaration, scope.body.assigned)
         check_activity(world, declaration)
 
 
@@ -70,6 +71,40 @@ def _check_end(world: World, declaration: Any, info: FunctionInfo) -> None:
             return  # the 'return' may be in the part that could not be read
         message = f"'{declaration.name}' can end without returning a '{info.result}'"
         world.error("E0605", message, declaration.name_span, "add a 'return' at the end")
+
+
+def _warn_of_unset(world: World, declaration: Any, assigned: set[Any]) -> None:
+    """Warn where a variable is read that nothing in its function stores into, passes as `out` or `inout`, or takes the
+    address of. `assigned`: those that something stores into. The warning is never wrong, and misses what is set too
+    late."""
+    if declaration.span.source.is_library:
+        return
+    statements = [node for node in walk(declaration.body) if isinstance(node, ast.DeclarationStatement)]
+    declared = [each for node in statements for each in node.declarations]
+    unset = {each for each in declared if _has_no_value(world, each)} - assigned
+    if not unset:
+        return
+    for node in walk(declaration.body):
+        if isinstance(node, ast.Unary) and node.operator == "&":
+            unset -= {_local_of(each) for each in walk(node)}
+    for node in walk(declaration.body):
+        variable = _local_of(node)
+        if variable in unset:
+            unset.remove(variable)
+            note = f"write '{variable.name} = 0' where it is declared, if this is meant"
+            world.warning("E0331", f"'{variable.name}' has no value here, so it is zero", node.span, note)
+
+
+def _has_no_value(world: World, node: ast.Declaration) -> bool:
+    if not isinstance(node, ast.Variable) or node.initializer is not None or node.has("static"):
+        return False
+    return isinstance(world.info(node).type, (Scalar, Vector, Matrix))
+
+
+def _local_of(node: ast.Node) -> Any:
+    if isinstance(node, ast.Name) and isinstance(node.ref, checked.Local):
+        return node.ref.declaration
+    return None
 
 
 # --- Declarations -------------------------------------------------------------------------------------

@@ -133,15 +133,12 @@ def _over_pieces(scope: Scope, node: ast.Expand, rows: list[Entries]) -> Meaning
             pieces.append(piece)
         else:
             return _report_pattern(scope, node, meaning)
-    if types or (not rows and _names_types(node)):
+    of_types = all(isinstance(each.pack.ref, checked.TypeName) for each in _eaches(node.pattern))
+    if types or (not rows and of_types):
         return PackMeaning(tuple(types))
     node.ref = checked.Pieces(tuple(pieces))
     node.type = expanded_type(tuple_of(tuple(value_type(each) for each in pieces)), ())
     return ValueMeaning(node.type)
-
-
-def _names_types(node: ast.Expand) -> bool:
-    return all(isinstance(each.pack.ref, checked.TypeName) for each in _eaches(node.pattern))
 
 
 # --- each ---------------------------------------------------------------------------------------------

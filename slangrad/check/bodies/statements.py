@@ -8,12 +8,13 @@ function can be reached is decided in control_flow.py.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any
 
+from slangrad.base.traits import Traits
 from slangrad.check.bodies.finite import require_finite
-from slangrad.check.bodies.targets import chosen_case, meant_by
 from slangrad.check.calls.calls import check_condition
 from slangrad.check.calls.coerce import coerce
 from slangrad.check.calls.throwing import check_throw, declare_error
@@ -34,7 +35,7 @@ from slangrad.check.model.types import (
 from slangrad.check.names.attributes import check_attributes, check_modifiers
 from slangrad.check.names.constants import known_value
 from slangrad.check.names.places import is_referring, not_a_place, value_type
-from slangrad.check.names.scopes import Body, Scope
+from slangrad.check.names.scopes import Body, Scope, levels
 from slangrad.syntax import ast
 
 
@@ -217,12 +218,6 @@ def _do_while(scope: Scope, node: ast.DoWhile) -> None:
     check_condition(scope, node.condition)
 
 
-def _labeled(scope: Scope, node: ast.Labeled) -> None:
-    inside = Scope(scope.world, scope)
-    inside.breakable = scope.breakable | {f"label {node.label}"}
-    check_statement(inside, node.statement)
-
-
 # --- Jumps --------------------------------------------------------------------------------------------
 
 
@@ -331,8 +326,20 @@ def assertion_text(node: ast.StaticAssert) -> str:
     return f"the assertion does not hold{': ' if node.message else ''}{node.message}"
 
 
+# --- Targets ------------------------------------------------------------------------------------------
+#
+#    __target_switch
+#    {
+#    case cpp:   __intrinsic_asm "$P_exp($0)";        is meant:     return exp(x);
+#    case spirv: return spirv_asm { ... };            is not, and may hold what is for that target alone
+#    }
+#
+# What stands for another target is checked, but for its assembly. Of the texts that C++ would get, calls of functions
+# of the library are known; "$P_" is the prefix of functions of a type there, "$0" the first argument.
+
+
 def _target_switch(scope: Scope, node: ast.TargetSwitch) -> None:
-    chosen = node.chosen = chosen_case(scope.world.traits, node)
+    chosen = node.chosen = _chosen_case(scope.world.traits, node)
     for case in node.cases:
         body = Scope(scope.world, scope)
         body.breakable = scope.breakable | {"switch"}
@@ -346,7 +353,7 @@ def _target_switch(scope: Scope, node: ast.TargetSwitch) -> None:
 
 def _target_assembly(scope: Scope, node: ast.TargetAssembly) -> ast.Statement:
     """What assembly in the case that is meant stands for."""
-    meant = meant_by(scope, node)
+    meant = _meant_by(scope, node)
     if meant is None:
         note = 'a text that calls a function of the library is: "$P_exp($0)"'
         scope.world.error("E9003", "this assembly is not supported", node.span, note)
@@ -354,6 +361,41 @@ def _target_assembly(scope: Scope, node: ast.TargetAssembly) -> ast.Statement:
     statement, inside = meant
     check_statement(inside, statement)
     return statement
+
+
+_CALL = re.compile(r"\s*(?:\$P_)?([A-Za-z]\w*)\s*(?:\(\s*((?:\$\d+\s*,\s*)*\$\d+)?\s*\))?\s*;?\s*")
+
+
+def _chosen_case(traits: Traits, node: ast.TargetSwitch) -> ast.TargetCase | None:
+    """The case that the program's target means, None where there is none."""
+    named = {target: case for case in reversed(node.cases) for target in case.targets}
+    return next((named[each] for each in traits.cases[node.keyword] if each in named), None)
+
+
+def _meant_by(scope: Scope, node: ast.TargetAssembly) -> tuple[ast.Statement, Scope] | None:
+    """The statement that a text stands for, and the scope to check it in: the library's, and the arguments."""
+    found = _CALL.fullmatch(node.text)
+    if found is None or scope.body is None or node.arguments or scope.world.standard(found[1]) is None:
+        return None
+    given = dict(_arguments(scope, node))
+    names = list(given) if "(" not in node.text else re.findall(r"\$\d+", found[2] or "")
+    if not all(name in given for name in names):
+        return None
+    *_, library = levels(scope)
+    inside = Scope(scope.world, library)
+    inside.body = scope.body
+    inside.names = {name: [each] for name, each in given.items()}
+    arguments: list[ast.Expression] = [ast.Name(node.span, name) for name in names]
+    call = ast.Call(node.span, ast.Name(node.span, found[1]), arguments)
+    if scope.body.info.result is VOID:
+        return ast.ExpressionStatement(node.span, call), inside
+    return ast.Return(node.span, call), inside
+
+
+def _arguments(scope: Scope, node: ast.TargetAssembly) -> Iterator[tuple[str, ast.Parameter]]:
+    assert scope.body is not None
+    for i, each in enumerate(scope.body.info.parameters):
+        yield f"${i}", each
 
 
 # --- Attributes ---------------------------------------------------------------------------------------
@@ -388,7 +430,7 @@ STATEMENTS: dict[type[ast.Statement], Rule] = {
     ast.Break: _jump,
     ast.Continue: _jump,
     ast.Return: _return,
-    ast.Labeled: _labeled,
+    ast.Labeled: lambda scope, node: _body(scope, node.statement, f"label {node.label}"),
     ast.Discard: lambda scope, node: None,
     ast.TargetSwitch: _target_switch,
     ast.Defer: _defer,

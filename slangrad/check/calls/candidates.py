@@ -90,8 +90,7 @@ def _instantiate_derivative(
         made = derivative_signature(world, candidate.mode, signature, _has_plain_result(world, target))
     else:
         made = _declared_derivative(world, candidate, inner, {**inner.substitution, **bindings})
-    takes_this = inner.inner is None and _counts_this(world, inner)
-    return Derivative(candidate.mode, target, candidate.this, takes_this, made), made
+    return Derivative(candidate.mode, target, candidate.this, made), made
 
 
 def _declared_derivative(

@@ -145,39 +145,25 @@ def _by_constructor(
 
 
 def scalar_cost(source: Scalar, target: Scalar) -> int:
-    """The cost of converting a number."""
+    """The cost of converting a number. Of a bool `int` comes first, then unsigned types, then signed ones."""
     if source is target:
         return 0
     if target is BOOL:
         return NARROWING
-    if source is BOOL:
-        return _from_bool_cost(target)
+    wider = target.bits > source.bits
     if target.is_float:
-        return _to_float_cost(source, target)
+        if source is BOOL:
+            return FROM_BOOL + TO_FLOAT
+        return TO_FLOAT if not source.is_float else PROMOTION if wider else NARROWING
+    if source is BOOL:
+        return FROM_BOOL if target is INT else PROMOTION if target.kind == "uint" else TO_SIGNED
     if source.is_float:
         return FLOAT_TO_INT
     if source.kind == target.kind:
-        return PROMOTION if target.bits > source.bits else NARROWING
+        return PROMOTION if wider else NARROWING
     if source.bits > target.bits:
         return NARROWING
-    if target.kind == "uint":
-        return TO_UNSIGNED
-    return TO_SIGNED if target.bits > source.bits else SAME_SIZE
-
-
-def _from_bool_cost(target: Scalar) -> int:
-    """`int` comes first, then unsigned types, then signed ones."""
-    if target.is_float:
-        return FROM_BOOL + TO_FLOAT
-    if target is INT:
-        return FROM_BOOL
-    return PROMOTION if target.kind == "uint" else TO_SIGNED
-
-
-def _to_float_cost(source: Scalar, target: Scalar) -> int:
-    if source.is_float:
-        return PROMOTION if target.bits > source.bits else NARROWING
-    return TO_FLOAT
+    return TO_UNSIGNED if target.kind == "uint" else TO_SIGNED if wider else SAME_SIZE
 
 
 def _element_cost(world: World, source: Type, target: Type) -> int | None:

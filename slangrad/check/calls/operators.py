@@ -19,7 +19,6 @@ from slangrad.check.calls.convert import (
     same_value,
 )
 from slangrad.check.calls.initializers import plan_literal
-from slangrad.check.calls.other_ways import other_way
 from slangrad.check.calls.overload import choose, commit_match
 from slangrad.check.calls.throwing import require_try
 from slangrad.check.generics.bounds import requirement_substitution, stated_equal
@@ -79,8 +78,7 @@ METHODS = {
 def check_binary(scope: Scope, node: ast.Binary) -> Type:
     for side in (node.left, node.right):
         scope.world.check_argument(scope, side)
-    kind = apply_operator(scope, node, node.operator, [node.left, node.right])
-    return ERROR if kind is None else kind
+    return apply_operator(scope, node, node.operator, [node.left, node.right])
 
 
 def check_unary(scope: Scope, node: ast.Unary) -> Type:
@@ -92,13 +90,11 @@ def check_unary(scope: Scope, node: ast.Unary) -> Type:
         return ERROR
     if node.operator == "-" and isinstance(node.operand, ast.IntLiteral):
         _least(node.operand)
-    if node.operator == "*" and isinstance(value_type(node.operand), Pointer):
+    kind = value_type(node.operand)
+    if node.operator == "*" and isinstance(kind, Pointer):
         node.ref = checked.Dereference(node.operand)
-        kind = value_type(node.operand)
-        assert isinstance(kind, Pointer)
         return unstored(kind.element)
-    made = apply_operator(scope, node, node.operator, [node.operand])
-    return ERROR if made is None else made
+    return apply_operator(scope, node, node.operator, [node.operand])
 
 
 def _least(literal: ast.IntLiteral) -> None:
@@ -120,12 +116,10 @@ def _address(scope: Scope, node: ast.Unary) -> Type:
     return pointer(stored(value_type(node.operand), rules_of_place(scope.world, node.operand)))
 
 
-def apply_operator(
-    scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]
-) -> Type | None:
-    """Resolve an operator on checked operands and write the form into `node`; None after an error."""
+def apply_operator(scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]) -> Type:
+    """Resolve an operator on checked operands and write the form into `node`."""
     if any(each.type is ERROR for each in operands):
-        return None
+        return ERROR
     if operator in EQUALITIES and len(operands) == 2:
         kind = _compare_with_none(scope, node, operator, operands)
         if kind is not None:
@@ -147,8 +141,7 @@ def apply_operator(
             kind = _builtin(scope, node, operator, operands)
         if kind is not None:
             return kind
-    report_no_operator(scope, node, operator, operands)
-    return None
+    return report_no_operator(scope, node, operator, operands)
 
 
 def _see_equal(scope: Scope, node: ast.Expression) -> None:
@@ -181,10 +174,37 @@ _DECLARED = (StructType, EnumType, LambdaType, Array, Tuple)
 
 def report_no_operator(
     scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]
-) -> None:
+) -> Type:
     types = " and ".join(shown_type(each) for each in operands)
     message = f"no operator '{operator}' for {types}"
-    scope.world.error("E0313", message, node.span, other_way(node, operator, operands))
+    return scope.world.error("E0313", message, node.span, _other_way(node, operator, operands))
+
+
+POWER = "a power is pow(x, y); for small whole exponents x * x is faster"
+
+
+def _other_way(node: ast.Expression, operator: str, operands: list[ast.Expression]) -> str | None:
+    """What to write in place of an operator that is not there."""
+    kinds = [value_type(each) for each in operands if not isinstance(stripped(each), ast.InitializerList)]
+    generic = next((each for each in kinds if isinstance(each, ParameterType)), None)
+    if generic is not None and (bound := _bound_with(operator)):
+        return f"'{generic}' has the operators of its bound: '{generic} : {bound}' has this one"
+    if operator == "*" and len(operands) == 1 and node.span.source.text[node.span.start - 1] == "*":
+        return POWER
+    if len(operands) == 2 and operator == "*" and any(isinstance(each, Matrix) for each in kinds):
+        return "'*' works componentwise; the product of matrices and vectors is mul(a, b)"
+    if operator == "^" and any(isinstance(element_of(each), Scalar) for each in kinds):
+        return f"'^' combines the bits of integers; {POWER}"
+    return None
+
+
+def _bound_with(operator: str) -> str | None:
+    """The interface of the library that has an operator."""
+    if operator in ("&", "|", "^", "<<", ">>"):
+        return "IInteger"
+    if operator in ("<", ">", "<=", ">=", "==", "!="):
+        return "IComparable"
+    return "IArithmetic" if operator in ("+", "-", "*", "/", "%") else None
 
 
 # --- Operators that are functions ---------------------------------------------------------------------
@@ -310,23 +330,40 @@ def is_literal(node: ast.Expression) -> bool:
 # --- Builtin operators --------------------------------------------------------------------------------
 
 
+Typing = tuple[Type, ...]  # what operands are converted to, where they are, and the result behind it
+
+
 def _builtin(
     scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]
 ) -> Type | None:
-    if any(not _is_builtin(scope, value_type(each)) for each in operands):
+    types = [value_type(each) for each in operands]
+    if operator == "+" and isinstance(types[-1], Pointer):
+        operands, types = operands[::-1], types[::-1]
+    found = (
+        _typing(scope, operator, operands, types) if all(_is_builtin(scope, each) for each in types) else None
+    )
+    if found is None:
         return None
-    if len(operands) == 1:
-        return _builtin_unary(scope, node, operator, operands[0])
-    left, right = value_type(operands[0]), value_type(operands[1])
-    if isinstance(left, Pointer) or isinstance(right, Pointer):
-        return _pointers(scope, node, operator, operands)
-    if operator in SHIFTS:
-        return _shift(scope, node, operator, operands)
-    common = _operand_type(scope, operator, operands)
-    if common is None or not all(_to_common(scope, each, common) for each in operands):
-        return None
+    for operand, kind in zip(operands, found[:-1]):
+        made = plan(scope, operand, kind, explicit=True)
+        if made is None:
+            return None
+        commit(scope, operand, made)
     node.ref = checked.Operator(operator, tuple(operands))
-    return bool_like(common) if operator in COMPARISONS | EQUALITIES else common
+    return found[-1]
+
+
+def _typing(scope: Scope, operator: str, operands: list[ast.Expression], types: list[Type]) -> Typing | None:
+    if len(types) == 1:
+        return _unary(scope, operator, *types)
+    if any(isinstance(each, Pointer) for each in types):
+        return _pointers(operator, *types)
+    if operator in SHIFTS:
+        return _shift(scope, *types)
+    common = _operand_type(scope, operator, operands)
+    if common is None:
+        return None
+    return common, common, bool_like(common) if operator in COMPARISONS | EQUALITIES else common
 
 
 def _is_builtin(scope: Scope, kind: Type) -> bool:
@@ -366,16 +403,7 @@ def _literal_adapts(scope: Scope, operands: list[ast.Expression]) -> Type | None
     return None
 
 
-def _to_common(scope: Scope, node: ast.Expression, common: Type) -> bool:
-    made = plan(scope, node, common, explicit=True)
-    if made is None:
-        return False
-    commit(scope, node, made)
-    return True
-
-
-def _shift(scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]) -> Type | None:
-    left, right = (value_type(each) for each in operands)
+def _shift(scope: Scope, left: Type, right: Type) -> Typing | None:
     elements = [element_of(each) for each in (left, right)]
     if any(isinstance(each, Scalar) and each.is_float for each in elements):
         return None
@@ -384,55 +412,29 @@ def _shift(scope: Scope, node: ast.Expression, operator: str, operands: list[ast
         result = with_element(right, element_of(result))
     if isinstance(result, EnumType):
         result = tag_type(scope.world, result)
-    amount = with_element(result, element_of(arithmetic_type(right)))
-    if not _to_common(scope, operands[0], result) or not _to_common(scope, operands[1], amount):
-        return None
-    node.ref = checked.Operator(operator, tuple(operands))
-    return result
+    return result, with_element(result, element_of(arithmetic_type(right))), result
 
 
-def _pointers(
-    scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]
-) -> Type | None:
-    left, right = (value_type(each) for each in operands)
+def _pointers(operator: str, left: Type, right: Type) -> Typing | None:
     if operator in COMPARISONS | EQUALITIES:
         common = left if isinstance(left, Pointer) else right
-        if not all(_to_common(scope, each, common) for each in operands):
-            return None
-        node.ref = checked.Operator(operator, tuple(operands))
-        return BOOL
+        return common, common, BOOL
     if operator == "-" and left is right:
-        node.ref = checked.Operator(operator, tuple(operands))
-        return INT64
-    if operator == "+" and isinstance(right, Pointer):
-        operands, left, right = operands[::-1], right, left
-    if operator not in ("+", "-") or not (isinstance(right, Scalar) and right.is_integer):
-        return None
-    node.ref = checked.Operator(operator, tuple(operands))
-    return left
+        return (INT64,)
+    moves = operator in ("+", "-") and isinstance(right, Scalar) and right.is_integer
+    return (left,) if moves else None
 
 
-def _builtin_unary(scope: Scope, node: ast.Expression, operator: str, operand: ast.Expression) -> Type | None:
-    kind = value_type(operand)
+def _unary(scope: Scope, operator: str, kind: Type) -> Typing | None:
     if isinstance(kind, Pointer) and operator != "!":
         return None
     if isinstance(kind, EnumType):
         kind = kind if operator == "~" else tag_type(scope.world, kind)
     element = element_of(kind)
-    if operator == "!":
-        result = with_element(kind, BOOL)
-    elif operator == "~":
-        if isinstance(element, Scalar) and (element.is_float or element is BOOL):
-            return None
-        result = kind
-    elif operator in ("-", "+"):
-        result = arithmetic_type(kind)
-    else:
+    if operator == "~" and isinstance(element, Scalar) and (element.is_float or element is BOOL):
         return None
-    if not _to_common(scope, operand, result):
-        return None
-    node.ref = checked.Operator(operator, (operand,))
-    return result
+    rules = {"!": with_element(kind, BOOL), "~": kind, "-": arithmetic_type(kind), "+": arithmetic_type(kind)}
+    return (rules[operator],) * 2 if operator in rules else None
 
 
 # --- Assignment ---------------------------------------------------------------------------------------
@@ -491,17 +493,14 @@ def _update(
         return _call(scope, node, assigning, [place, value])
     trial = ast.Binary(node.span, operator, current, value)
     made = apply_operator(scope, trial, operator, [current, value])
-    if made is None:
+    if made is ERROR:
         return ERROR
     store = convert(scope.world, made, kind, explicit=True)
     if store is None:
         return scope.world.error("E0311", f"the result of '{operator}' is '{made}', not '{kind}'", node.span)
     function = trial.ref.function if isinstance(trial.ref, checked.Call) else None
     assert not isinstance(function, checked.Derivative)
-    as_method = function is not None and trial.ref.this is not None
-    node.ref = checked.Update(
-        operator, function, place, value, current.conversion, store.conversion, as_method
-    )
+    node.ref = checked.Update(operator, function, place, value, current.conversion, store.conversion)
     return kind
 
 
@@ -516,8 +515,7 @@ def _step(scope: Scope, node: ast.Unary | ast.Postfix, operand: ast.Expression) 
         return ERROR
     kind = value_type(operand)
     if isinstance(kind, StructType):
-        made = apply_operator(scope, node, node.operator, [operand])
-        return ERROR if made is None else made
+        return apply_operator(scope, node, node.operator, [operand])
     if not require_place(scope, operand):
         return ERROR
     element = element_of(kind)
@@ -527,9 +525,8 @@ def _step(scope: Scope, node: ast.Unary | ast.Postfix, operand: ast.Expression) 
         and not isinstance(kind, (Pointer, EnumType))
         and not is_builtin_parameter(scope.world, element)
     ):
-        report_no_operator(scope, node, node.operator, [operand])
-        return ERROR
-    node.ref = checked.Update(node.operator, None, operand, None, None, None, False)
+        return report_no_operator(scope, node, node.operator, [operand])
+    node.ref = checked.Update(node.operator, None, operand, None, None, None)
     return kind
 
 

@@ -273,7 +273,8 @@ def _bind_explicit(candidate: Candidate, solver: Solver) -> Failure | None:
 def _bind_arguments(world: World, candidate: Candidate, solver: Solver, placed: Arguments) -> Failure | None:
     base = innermost(candidate)
     declared = candidate_signature(world, base, differentiated=base is not candidate).parameters
-    seen = {**base.substitution, **_explicit(solver)}
+    written = {key: value for key, value in solver.bindings.items() if key not in solver.open}
+    seen = {**base.substitution, **written}
     patterns = [made for each in declared for made in passed_parameters(world, each, seen)]
     groups = _group_arguments(world, candidate, solver, patterns, placed)
     pairs = list(zip(patterns, groups))
@@ -344,10 +345,6 @@ def _bind_pack(
         given = ", ".join(map(str, entries))
         return Failure(candidate, f"'{pattern}' cannot be ({given})", nodes[0] if nodes else None)
     return None
-
-
-def _explicit(solver: Solver) -> dict[Any, Any]:
-    return {key: value for key, value in solver.bindings.items() if key not in solver.open}
 
 
 def _unwrapped(world: World, candidate: Candidate, wanted: Type, actual: Type) -> Type:

@@ -22,14 +22,19 @@ from slangrad.check.derivatives.flow import (
     RESULT,
     THIS,
     THROWN,
+    Address,
     Flow,
     Lost,
     Node,
     Sources,
+    addresses,
     inputs_of,
+    leads_to_variables,
     outputs_of,
+    pointer_of,
     pointers_of,
     reach,
+    store_behind,
     turned,
 )
 from slangrad.check.derivatives.given import derivatives
@@ -43,13 +48,6 @@ from slangrad.check.derivatives.memory_effects import (
     sees_bits,
 )
 from slangrad.check.derivatives.places import is_required, loses_derivative, loses_in_field
-from slangrad.check.derivatives.pointers import (
-    Address,
-    addresses,
-    leads_to_variables,
-    pointer_of,
-    store_behind,
-)
 from slangrad.check.generics.signatures import declared_parameters, function_name
 from slangrad.check.interfaces.differentiable import field_references, field_type, tangent
 from slangrad.check.model import checked

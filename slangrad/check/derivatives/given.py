@@ -8,6 +8,13 @@ In: a function.   Out: its CustomDerivatives, or an error that shows the signatu
 A derivative of a method is a method too when its object carries no derivative; else it is static and
 takes the pair of the object first. One that names `f<float>`, or `f<T>` with a T of its own, is for these
 instances alone, and goes before one for all.
+
+`__func_extension __apply(f)` is a forward pass that leaves a context. Its `operator()` goes backward: it has, for each
+parameter of f that carries a derivative, an `out` one for its cotangent; of an `inout` one it takes and gives it, of an
+`out` one it takes it; then the cotangent of the result.
+
+    __apply(cube)(float x) -> Tuple<float, Context>
+    struct Context { float square; void operator()(out float dx, float d) { dx = 3 * square * d; } }
 """
 
 from __future__ import annotations
@@ -16,7 +23,6 @@ from dataclasses import field
 from typing import Any
 
 from slangrad.base.records import record
-from slangrad.check.derivatives.applied import applied_text, context_operator
 from slangrad.check.derivatives.givers import (
     KINDS,
     functions_meant,
@@ -26,14 +32,19 @@ from slangrad.check.derivatives.givers import (
 )
 from slangrad.check.derivatives.rules import refused_pair
 from slangrad.check.generics.infer import Solver
-from slangrad.check.generics.signatures import function_text, signature_of, signature_text
-from slangrad.check.generics.substitution import identity, see_through, self_argument, substitute
-from slangrad.check.interfaces.differentiable import derivative_signature, pointer_tangent, tangent
-from slangrad.check.interfaces.lookup import unmet_constraint
+from slangrad.check.generics.signatures import function_text, signature_of, signature_text, this_of
+from slangrad.check.generics.substitution import identity, see_through, self_argument
+from slangrad.check.interfaces.differentiable import (
+    derivative_signature,
+    pointer_tangent,
+    same_signature,
+    tangent,
+)
+from slangrad.check.interfaces.lookup import concrete_members, unmet_constraint
 from slangrad.check.model.checked import Applied, CustomDerivatives, FunctionInfo
-from slangrad.check.model.declref import DeclRef, Substitution, visible_parameters
+from slangrad.check.model.declref import DeclRef, visible_parameters
 from slangrad.check.model.meanings import Candidate
-from slangrad.check.model.types import FunctionType
+from slangrad.check.model.types import VOID, FunctionParameter, FunctionType, Tuple, Type, function_type
 from slangrad.check.model.world import World
 from slangrad.syntax import ast
 
@@ -67,7 +78,11 @@ def derivatives(world: World, reference: DeclRef) -> CustomDerivatives:
         if match is not None:
             found[each.kind] = match
     apply = found.pop("apply", None)
-    return CustomDerivatives(**found, apply=None if apply is None else _applied(world, apply, reference))
+    made = CustomDerivatives(**found, apply=None)
+    operator = None if apply is None else context_operator(world, apply, reference)
+    if apply is not None and operator is not None:
+        made.apply = Applied(apply, *operator)
+    return made
 
 
 def given(world: World, declaration: Any) -> Given:
@@ -76,11 +91,6 @@ def given(world: World, declaration: Any) -> Given:
     if found is None:
         found = world.custom_derivatives[declaration] = _find(world, declaration)
     return found
-
-
-def _applied(world: World, apply: DeclRef, reference: DeclRef) -> Applied | None:
-    found = context_operator(world, apply, reference)
-    return None if found is None else Applied(apply, *found)
 
 
 def _instance(world: World, given: Partial, reference: DeclRef) -> DeclRef | None:
@@ -196,7 +206,7 @@ def expected_signature(world: World, kind: str, reference: DeclRef, with_this: b
     """The type that a derivative of the function must have; None when it cannot be of this form."""
     info: FunctionInfo = world.info(reference.declaration)
     with_this = with_this and info.this_type is not None
-    if not with_this and kind != "primal_substitute" and _carries_this(world, info, reference.substitution):
+    if not with_this and kind != "primal_substitute" and _carries_this(world, info, reference):
         return None
     signature = signature_of(world, reference, with_this=with_this)
     if kind == "primal_substitute":
@@ -204,12 +214,10 @@ def expected_signature(world: World, kind: str, reference: DeclRef, with_this: b
     return derivative_signature(world, kind, signature, info.no_diff_result)
 
 
-def _carries_this(world: World, info: FunctionInfo, seen: Substitution) -> bool:
+def _carries_this(world: World, info: FunctionInfo, reference: DeclRef) -> bool:
     """Whether derivatives go through the object of a method."""
-    if info.this_type is None or info.no_diff_this:
-        return False
-    this = substitute(world, info.this_type, seen)
-    return tangent(world, this) is not None or pointer_tangent(world, this) is not None
+    this = None if info.no_diff_this else this_of(world, reference)
+    return this is not None and (tangent(world, this) is not None or pointer_tangent(world, this) is not None)
 
 
 # --- Checking -----------------------------------------------------------------------------------------
@@ -236,7 +244,8 @@ def _check_pairs(
     """Each pair is a function as it is named, and what may be its derivative."""
     if not pairs:
         what = attribute.arguments[0].span.text if attribute.arguments else "nothing"
-        message = f"{_shown(attribute)} needs the name of a function, which '{what}' is not"
+        shown = "__apply" if attribute.name == ast.APPLY_OF else f"[{attribute.name}]"
+        message = f"{shown} needs the name of a function, which '{what}' is not"
         world.error("E0504", message, attribute.span)
         return
     reason = refused_pair(world, kind, pairs[0][0].declaration, pairs[0][1].declaration)
@@ -262,10 +271,6 @@ def _check_pairs(
 _WHAT = {"primal_substitute": "primal substitute", "apply": "forward pass with a context"}
 
 
-def _shown(attribute: ast.Attribute) -> str:
-    return "__apply" if attribute.name == ast.APPLY_OF else f"[{attribute.name}]"
-
-
 def _expected_text(world: World, kind: str, named: Candidate, giver: Any) -> str:
     arguments = named_instance(named) or identity(named.declaration)
     reference = DeclRef(named.declaration, arguments)
@@ -277,3 +282,59 @@ def _expected_text(world: World, kind: str, named: Candidate, giver: Any) -> str
         wanted, name = expected_signature(world, kind, reference, with_this=True), f"static {giver.name}"
     assert wanted is not None
     return f"expected {function_text(wanted, name)}"
+
+
+# --- Forward passes with a context --------------------------------------------------------------------
+
+
+_DIRECTIONS = {"in": "out", "constref": "out", "inout": "inout", "ref": "inout", "out": "in"}
+
+
+def context_operator(world: World, apply: DeclRef, reference: DeclRef) -> tuple[DeclRef, Type] | None:
+    """What goes backward, and the type of the context it belongs to; None where something does not fit."""
+    offered, wanted = signature_of(world, apply), signature_of(world, reference)
+    context = _context(offered.result, wanted.result)
+    parameters = function_type(wanted.parameters, offered.result)
+    if (
+        context is None
+        or not same_signature(offered, parameters)
+        or this_of(world, apply) is not this_of(world, reference)
+    ):
+        return None
+    backward = context_signature(world, reference)
+    for member in concrete_members(world, context, "operator()"):
+        is_method = isinstance(member.declaration, ast.Function)
+        if is_method and same_signature(signature_of(world, member.reference), backward):
+            return member.reference, context
+    return None
+
+
+def _context(offered: Type, result: Type) -> Type | None:
+    """The second of two results; the only one where the function has none."""
+    if result is VOID:
+        return offered
+    is_pair = isinstance(offered, Tuple) and len(offered.elements) == 2 and offered.elements[0] is result
+    return offered.elements[1] if is_pair and isinstance(offered, Tuple) else None
+
+
+def context_signature(world: World, reference: DeclRef) -> FunctionType:
+    """What the `operator()` of a context must take for a function."""
+    signature, info = signature_of(world, reference, with_this=True), world.info(reference.declaration)
+    made = []
+    for each in signature.parameters:
+        kind = None if each.no_diff else tangent(world, each.type)
+        if kind is not None:
+            made.append(FunctionParameter(kind, _DIRECTIONS[each.direction], False, f"d_{each.name}"))
+    kind = None if info.no_diff_result else tangent(world, signature.result)
+    if kind is not None:
+        made.append(FunctionParameter(kind, "in", False, "d_result"))
+    return function_type(tuple(made), VOID)
+
+
+def applied_text(world: World, declaration: Any, reference: DeclRef) -> str:
+    """What an `__apply` and its context must look like."""
+    signature = signature_of(world, reference)
+    result = "Context" if signature.result is VOID else f"Tuple<{signature.result}, Context>"
+    parameters = ", ".join(map(str, signature.parameters))
+    backward = function_text(context_signature(world, reference), "operator()")
+    return f"expected {declaration.name}({parameters}) -> {result}\n        and in Context: {backward}"

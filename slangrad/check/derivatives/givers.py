@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from slangrad.base.source import SourceFile
-from slangrad.check.generics.substitution import substitute
+from slangrad.check.generics.signatures import this_of
 from slangrad.check.interfaces.lookup import nested
 from slangrad.check.model.checked import FunctionInfo
 from slangrad.check.model.declref import visible_parameters
@@ -109,8 +109,5 @@ def generic_parameters(declaration: Any) -> list[Any]:
 
 def applied_type(world: World, declaration: Any) -> Type | None:
     """The type of `this` in `__func_extension __apply(Type::method)`; None for that of another function."""
-    attribute = declaration.attribute(ast.APPLY_OF)
-    for candidate in functions_meant(world, declaration, attribute):
-        this: Type | None = world.info(candidate.declaration).this_type
-        return None if this is None else substitute(world, this, candidate.substitution)
-    return None
+    meant = functions_meant(world, declaration, declaration.attribute(ast.APPLY_OF))
+    return this_of(world, meant[0].reference) if meant else None

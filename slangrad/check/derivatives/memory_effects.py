@@ -125,15 +125,11 @@ def _stores(world: World, form: Any, seen: set[Any]) -> bool:
         return is_in_memory(world, form.place) or any(stores_numbers(world, each, seen) for each in setter)
     if not isinstance(form, checked.Call) or not isinstance(form.function, DeclRef):
         return False
+    given = [each for each in form.arguments if isinstance(each, ast.Expression)]
     primitive = getattr(world.info(form.function.declaration), "intrinsic", None) is not None
-    if primitive and not any(_is_number(world, kind) for kind in _given(form)):
+    if primitive and not any(_is_number(world, value_type(each)) for each in given):
         return False
     return stores_numbers(world, form.function, seen)
-
-
-def _given(form: checked.Call) -> list[Type]:
-    nodes = [each for each in form.arguments if isinstance(each, ast.Expression)]
-    return [kind for kind in map(value_type, nodes) if kind is not None]
 
 
 def _is_number(world: World, kind: Type | None) -> bool:

@@ -126,10 +126,6 @@ def _referred(world: World, reference: DeclRef, setter: ast.Accessor) -> str | N
     return next((each for each in reasons if each is not None), None)
 
 
-def _dereference(world: World, info: checked.FunctionInfo, form: checked.Dereference) -> str | None:
-    return _of_type(world, value_type(form.pointer))
-
-
 _RULES: dict[type[checked.Form], Callable[[World, checked.FunctionInfo, Any], str | None]] = {
     checked.ThisValue: lambda world, info, form: _this(world, info),
     checked.Local: _local,
@@ -140,5 +136,5 @@ _RULES: dict[type[checked.Form], Callable[[World, checked.FunctionInfo, Any], st
     checked.Swizzle: _part,
     checked.Property: _accessed,
     checked.Subscript: _accessed,
-    checked.Dereference: _dereference,
+    checked.Dereference: lambda world, info, form: _of_type(world, value_type(form.pointer)),
 }

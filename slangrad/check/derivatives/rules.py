@@ -24,7 +24,6 @@ from slangrad.check.interfaces.differentiable import (
 )
 from slangrad.check.interfaces.lookup import conforms_to
 from slangrad.check.interfaces.witnesses import witness
-from slangrad.check.model.checked import FunctionInfo
 from slangrad.check.model.types import InterfaceType, StructType, Type
 from slangrad.check.model.world import World
 from slangrad.syntax import ast
@@ -44,8 +43,8 @@ def check_levels(world: World, kind: Type, interface: InterfaceType, span: Span)
         if found is None or found.declaration is requirement:
             continue
         for wanted, offered in _functions(requirement, found.declaration):
-            needed = world.info(wanted).level
-            if _RANK[_level(world, offered)] < _RANK[needed]:
+            needed, own = world.info(wanted).level, world.info(offered)
+            if _RANK["backward" if own.treat_as_differentiable else own.level] < _RANK[needed]:
                 _report_level(world, interface, found.declaration, offered, needed, span)
 
 
@@ -58,11 +57,6 @@ def _functions(requirement: Any, found: Any) -> Iterator[tuple[Any, Any]]:
     for each in requirement.accessors:
         if each.name in by_name:
             yield each, by_name[each.name]
-
-
-def _level(world: World, declaration: Any) -> str:
-    info: FunctionInfo = world.info(declaration)
-    return "backward" if info.treat_as_differentiable else info.level
 
 
 def _report_level(

@@ -201,17 +201,13 @@ def _equal_once(world: World, kind: ParameterType) -> Type:
 def _written_bounds(world: World, kind: AssociatedType) -> tuple[InterfaceType, ...]:
     """What stands behind the name of an associated type. Names there may belong to extensions of all types, which
     may ask for these bounds."""
-    key = ("bounds", kind.declaration)
-    known = world.view.witnesses.get(key)
-    if known is None:
-        with world.settling(key) as settling:
-            scope = world.scope_of(kind.interface.declaration)
-            nodes = kind.declaration.bounds if settling.is_first else []
-            known = tuple(bound for node in nodes for bound in interfaces_in(world.resolve_type(scope, node)))
-        if settling.complete:
-            world.view.witnesses[key] = known
-    bounds: tuple[InterfaceType, ...] = known
-    return bounds
+
+    def find() -> tuple[InterfaceType, ...]:
+        scope = world.scope_of(kind.interface.declaration)
+        bounds = (world.resolve_type(scope, node) for node in kind.declaration.bounds)
+        return tuple(each for bound in bounds for each in interfaces_in(bound))
+
+    return world.settled(("bounds", kind.declaration), find, ())
 
 
 def _bounds_of_associated(world: World, kind: AssociatedType) -> Iterator[InterfaceType]:

@@ -10,7 +10,7 @@ from typing import Any
 from slangrad.check.generics.substitution import passed_parameters, substitute
 from slangrad.check.model.checked import FunctionInfo, SubscriptInfo
 from slangrad.check.model.declref import DeclRef
-from slangrad.check.model.types import VOID, FunctionParameter, FunctionType, function_type
+from slangrad.check.model.types import VOID, FunctionParameter, FunctionType, Type, function_type
 from slangrad.check.model.world import World
 from slangrad.syntax import ast
 
@@ -19,8 +19,9 @@ def signature_of(world: World, reference: DeclRef, with_this: bool = False) -> F
     """The type of a function or subscript; with `this` as its first parameter if asked for."""
     info: FunctionInfo | SubscriptInfo = world.info(reference.declaration)
     parameters = [made for each in info.parameters for made in _parameters(world, each, reference)]
-    if with_this and info.this_type is not None:
-        parameters.insert(0, _this_parameter(world, info, reference))
+    this = this_of(world, reference) if with_this else None
+    if this is not None:
+        parameters.insert(0, _this_parameter(info, this))
     return function_type(tuple(parameters), substitute(world, info.result, reference.substitution))
 
 
@@ -37,8 +38,13 @@ def declared_parameters(world: World, reference: DeclRef) -> list[ast.Parameter]
     return [each for each in parameters for _ in _parameters(world, each, reference)]
 
 
-def _this_parameter(world: World, info: Any, reference: DeclRef) -> FunctionParameter:
-    kind = substitute(world, info.this_type, reference.substitution)
+def this_of(world: World, reference: DeclRef) -> Type | None:
+    """The type of the object of a method; None for functions without one."""
+    this: Type | None = world.info(reference.declaration).this_type
+    return None if this is None else substitute(world, this, reference.substitution)
+
+
+def _this_parameter(info: Any, kind: Type) -> FunctionParameter:
     direction = "inout" if getattr(info, "mutating", False) else "in"
     return FunctionParameter(kind, direction, getattr(info, "no_diff_this", False), "this")
 

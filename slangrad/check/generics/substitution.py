@@ -274,29 +274,28 @@ def _array(world: World, kind: Array, substitution: Substitution) -> Type:
     return array(substitute(world, kind.element, substitution), count)
 
 
+def _rebuilt(make: Callable[..., Type], *names: str) -> Rule:
+    """Of a type that is made of its parts."""
+
+    def rule(world: World, kind: Any, substitution: Substitution) -> Type:
+        return make(*[substitute_argument(world, getattr(kind, name), substitution) for name in names])
+
+    return rule
+
+
 _TYPES: dict[type, Rule] = {
     ParameterType: _parameter,
     AssociatedType: _associated,
-    Vector: lambda world, kind, substitution: vector(
-        substitute(world, kind.element, substitution), substitute_value(world, kind.count, substitution)
-    ),
-    Matrix: lambda world, kind, substitution: matrix(
-        substitute(world, kind.element, substitution),
-        substitute_value(world, kind.rows, substitution),
-        substitute_value(world, kind.columns, substitution),
-    ),
+    Vector: _rebuilt(vector, "element", "count"),
+    Matrix: _rebuilt(matrix, "element", "rows", "columns"),
     Array: _array,
     Pointer: lambda world, kind, substitution: pointer(substitute_stored(world, kind.element, substitution)),
     Stored: lambda world, kind, substitution: stored(
         substitute_stored(world, kind.element, substitution), kind.rules
     ),
-    Tuple: lambda world, kind, substitution: tuple_of(
-        spliced(substitute(world, each, substitution) for each in kind.elements)
-    ),
+    Tuple: _rebuilt(tuple_of, "elements"),
     ExpandedType: _expanded,
-    ConjunctionType: lambda world, kind, substitution: conjunction(
-        tuple(_nominal(world, each, substitution) for each in kind.interfaces)
-    ),
+    ConjunctionType: _rebuilt(conjunction, "interfaces"),
     FunctionType: _function,
     StructType: _nominal,
     EnumType: _nominal,

@@ -48,10 +48,9 @@ from slangrad.check.model.types import (
     expanded_type,
     function_type,
     is_pack,
-    matrix,
     nominal,
     tuple_of,
-    vector,
+    with_element,
 )
 from slangrad.check.model.world import World
 from slangrad.syntax import ast
@@ -63,15 +62,7 @@ def differential(world: World, kind: Type) -> DifferentialInfo | None:
     """The tangent type, or None when a type carries no derivative."""
     if kind.abstract:
         return _find(world, kind)
-    if kind not in world.view.differentials:
-        with world.settling(("differential", kind)) as settling:
-            if not settling.is_first:
-                return None
-            found = _find(world, kind)
-        if not settling.complete:
-            return found
-        world.view.differentials[kind] = found
-    return world.view.differentials[kind]
+    return world.settled(("differential", kind), lambda: _find(world, kind), None)
 
 
 def _find(world: World, kind: Type) -> DifferentialInfo | None:
@@ -98,11 +89,8 @@ def _elementwise(world: World, kind: Any) -> DifferentialInfo | None:
     element = tangent(world, kind.element)
     if element is None:
         return None
-    if isinstance(kind, Vector):
-        return DifferentialInfo(vector(element, kind.count), ())
-    if isinstance(kind, Matrix):
-        return DifferentialInfo(matrix(element, kind.rows, kind.columns), ())
-    return DifferentialInfo(array(element, kind.count), ())
+    made = array(element, kind.count) if isinstance(kind, Array) else with_element(kind, element)
+    return DifferentialInfo(made, ())
 
 
 def _tuple(world: World, kind: Tuple) -> DifferentialInfo | None:

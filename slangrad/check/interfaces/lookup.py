@@ -75,7 +75,7 @@ def members(world: World, kind: Type, name: str) -> list[Member]:
     is_own = bool(found) and not isinstance(kind, (ParameterType, AssociatedType))
     for interface in _requiring(world, kind, name):
         for requirement in declared(world, interface.declaration, name):
-            if not is_own or _has_body(requirement):
+            if not is_own or has_body(requirement):
                 seen = requirement_substitution(kind, interface)
                 found.append(Member(requirement, seen, "interface"))
     return found
@@ -136,7 +136,8 @@ def base_of(world: World, kind: Type) -> Type | None:
     return None
 
 
-def _has_body(declaration: Any) -> bool:
+def has_body(declaration: Any) -> bool:
+    """Whether a function, property or subscript brings one."""
     if isinstance(declaration, (ast.Function, ast.Constructor)):
         return declaration.body is not None
     return isinstance(declaration, (ast.Property, ast.Subscript)) and any(

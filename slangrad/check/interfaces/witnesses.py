@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from slangrad.base.source import Span
-from slangrad.check.generics.bounds import requirement_substitution
+from slangrad.check.generics.bounds import generic_info, requirement_substitution, root_owner
 from slangrad.check.generics.infer import Solver
 from slangrad.check.generics.signatures import signature_of, signature_text
 from slangrad.check.generics.substitution import (
@@ -26,15 +26,17 @@ from slangrad.check.generics.substitution import (
     substitute_stored,
     substitute_value,
 )
-from slangrad.check.interfaces.equalities import known_equal
 from slangrad.check.interfaces.lookup import (
     ANY,
     Member,
+    cache_key,
     concrete_members,
+    conformances,
     conforms,
     declared,
     extensions_of,
     filed_extensions,
+    has_body,
     interface_bases,
     is_stated,
     tag_type,
@@ -52,6 +54,7 @@ from slangrad.check.model.types import (
     Type,
     associated_type,
     nominal,
+    parameter_type,
     unstored,
 )
 from slangrad.check.model.values import Value, required_value
@@ -70,16 +73,8 @@ def associated(world: World, base: Type, interface: InterfaceType, declaration: 
         equal = known_equal(world, abstract)
         return equal if equal is not abstract else _by_extension(world, abstract)
     key = (base, interface, declaration)
-    found = world.view.witnesses.get(key)
-    if found is None:
-        with world.settling(key) as settling:
-            if not settling.is_first:
-                return associated_type(base, interface, declaration)
-            found = _find_associated(world, base, interface, declaration)
-        if settling.complete:
-            world.view.witnesses[key] = found
-    kind: Type = found
-    return kind
+    meanwhile: Type = associated_type(base, interface, declaration)
+    return world.settled(key, lambda: _find_associated(world, base, interface, declaration), meanwhile)
 
 
 def _by_extension(world: World, kind: AssociatedType) -> Type:
@@ -176,6 +171,69 @@ def required_value_of(declaration: ast.Variable) -> Value:
     return required_value(self_argument(interface), self_type(interface), declaration)
 
 
+# --- Associated types that a `where` clause or a `__constraint` fixes ---------------------------------
+
+
+def known_equal(world: World, kind: AssociatedType) -> Type:
+    """The type that is known to be an associated type; the type itself if none is known.
+
+    Equalities are looked for where the root parameter is declared, among the `where` clauses that hold, and in the
+    interfaces that the base conforms to, there with `This` for the base. `T.Differential` with T :
+    __BuiltinFloatingPointType is T, as that interface says.
+    """
+    meanwhile: Type = kind
+    return world.settled(("equal", cache_key(world, kind)), lambda: _find_equal(world, kind), meanwhile)
+
+
+def _find_equal(world: World, kind: AssociatedType) -> Type:
+    for owner in _owners(world, kind):
+        for left, right in generic_info(world, owner).equalities:
+            replaced = _apply(world, kind, left, right, owner)
+            if replaced is not None and replaced is not kind:
+                return replaced
+    return kind
+
+
+def _owners(world: World, kind: AssociatedType) -> dict[ast.Declaration, None]:
+    """The declarations whose equalities may speak of the type, in a fixed order."""
+    found: dict[ast.Declaration, None] = {}
+    root = root_owner(kind)
+    if root is not None:
+        found[root] = None
+    for declaration in world.assumptions:
+        found[declaration] = None
+    base: Type = kind
+    while isinstance(base, AssociatedType):
+        found[base.interface.declaration] = None
+        base = base.base
+        for interface in conformances(world, base):
+            found[interface.declaration] = None
+    return found
+
+
+def _apply(
+    world: World, kind: AssociatedType, left: Type, right: Type, owner: ast.Declaration
+) -> Type | None:
+    if left is kind:
+        return right
+    if not isinstance(owner, ast.Interface) or not isinstance(left, AssociatedType):
+        return None
+    base = _matching_base(kind, left, parameter_type(owner))
+    if base is None:
+        return None
+    substitution: Substitution = {owner: base}
+    return substitute(world, right, substitution)
+
+
+def _matching_base(kind: Type, pattern: Type, this: ParameterType) -> Type | None:
+    """What `This` stands for in `pattern` when the pattern is `kind`: This.A.B against X.A.B gives X."""
+    while isinstance(pattern, AssociatedType):
+        if not isinstance(kind, AssociatedType) or kind.declaration is not pattern.declaration:
+            return None
+        kind, pattern = kind.base, pattern.base
+    return kind if pattern is this else None
+
+
 # --- Witnesses ----------------------------------------------------------------------------------------
 
 
@@ -211,14 +269,7 @@ def _with_own_generics(world: World, requirement: DeclRef, found: DeclRef) -> De
 def witness(world: World, kind: Type, interface: InterfaceType, requirement: Any) -> DeclRef | None:
     """What satisfies a requirement, or None when nothing does."""
     key = (kind, interface, requirement)
-    if key not in world.view.witnesses:
-        with world.settling(key) as settling:
-            found = _find_witness(world, kind, interface, requirement) if settling.is_first else None
-        if not settling.complete:
-            return found
-        world.view.witnesses[key] = found
-    result: DeclRef | None = world.view.witnesses[key]
-    return result
+    return world.settled(key, lambda: _find_witness(world, kind, interface, requirement), None)
 
 
 def _find_witness(world: World, kind: Type, interface: InterfaceType, requirement: Any) -> DeclRef | None:
@@ -239,12 +290,10 @@ def _find_witness(world: World, kind: Type, interface: InterfaceType, requiremen
 
 
 def has_default(requirement: Any) -> bool:
-    """Whether a requirement brings a body."""
-    if isinstance(requirement, (ast.Function, ast.Constructor)):
-        return requirement.body is not None
-    if isinstance(requirement, (ast.Property, ast.Subscript)):
-        return any(each.body is not None for each in requirement.accessors)
-    return isinstance(requirement, ast.Variable) and requirement.initializer is not None
+    """Whether a requirement brings a body or a value."""
+    return has_body(requirement) or (
+        isinstance(requirement, ast.Variable) and requirement.initializer is not None
+    )
 
 
 def attribute_text(declaration: ast.Declaration, name: str) -> str | None:

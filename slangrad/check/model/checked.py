@@ -113,14 +113,12 @@ class FunctionValue(Form):  # A function that is named but not called here: `f` 
 
 # `fwd_diff(f)`, `bwd_diff(fwd_diff(f))`; `signature` is that of the derivative, `mode` "forward" or
 # "backward". `this`: of `bwd_diff(object.method)`; in `bwd_diff(Type.method)` it is the first parameter and
-# `this` is None. `takes_this`: `Type.method` of a non-static method, so that the first parameter of
-# `signature` is its `this`.
+# `this` is None, and the first parameter of `signature` is named "this".
 @record
 class Derivative(Form):
     mode: str
     function: DeclRef | Derivative
     this: Base | None
-    takes_this: bool
     signature: FunctionType
 
 # A call of a function, method (`this`), constructor (`__init`), operator function, intrinsic, derivative or
@@ -163,7 +161,6 @@ class Update(Form):
     value: ast.Expression | None
     load: Conversion | None
     store: Conversion | None
-    as_method: bool  # `function` is a method of the place's value, with `value` as its only argument
 
 # `(T)x`, `T(x)`: the operand, whose `.conversion` does the work (None: it has type T already).
 @record
@@ -374,6 +371,4 @@ class TypeInfo:
 #   tag_type(enum type)               the integer type of an enum
 #   differential(type)                DifferentialInfo, or None when the type has no derivative
 #   pointer_differential(type)        the Differential of a type that conforms to IDifferentiablePtrType
-#   differentiable(reference)         "none", "forward" or "backward"
 #   derivatives(reference)            CustomDerivatives of a function
-#   call_operator(lambda type)        DeclRef of the body of a lambda

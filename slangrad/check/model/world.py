@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.options import Options
@@ -22,6 +22,8 @@ from slangrad.check.model.checked import DifferentialInfo
 from slangrad.check.model.types import ERROR, InterfaceType, Type
 from slangrad.check.model.values import Value
 from slangrad.syntax import ast
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(slots=True)
@@ -42,13 +44,11 @@ class View:
         self.requirements: dict[
             Any, dict[str, list[InterfaceType]]
         ] = {}  # the interfaces by what they require
-        self.witnesses: dict[tuple[Any, ...], Any] = {}
-        self.differentials: dict[Type, DifferentialInfo | None] = {}
+        self.answers: dict[Any, Any] = {}  # to other questions, see World.settled
 
     def forget(self) -> None:
         """After extensions were added: what types can do is asked again."""
-        self.requirements.clear()
-        for known in (self.extension_matches, self.conformances, self.witnesses, self.differentials):
+        for known in (self.requirements, self.extension_matches, self.conformances, self.answers):
             known.clear()
 
 
@@ -150,6 +150,19 @@ class World:
             self.rests_on.discard(question)
             settling.complete = not self.rests_on
             self.rests_on |= before
+
+    def settled(self, question: Any, find: Callable[[], Answer], meanwhile: Answer) -> Answer:
+        """The answer to a question, which is kept where it rests on no half-answered one; `meanwhile` is answered where
+        it is asked once more."""
+        answers: dict[Any, Any] = self.view.answers
+        if question not in answers:
+            with self.settling(question) as settling:
+                found = find() if settling.is_first else meanwhile
+            if not settling.complete:
+                return found
+            answers[question] = found
+        answer: Answer = answers[question]
+        return answer
 
     @contextmanager
     def assuming(self, declaration: ast.Declaration) -> Iterator[None]:

@@ -121,19 +121,14 @@ def _check_derivative_member(world: World, node: Any, attribute: ast.Attribute) 
 
 
 def _check_other(world: World, node: Any, attribute: ast.Attribute) -> None:
-    """One that the program declares, or nobody."""
+    """One that the program declares, or nobody: what looks like a known one is misspelled, else it may be for another
+    compiler."""
     struct = attribute_struct(world, node, attribute.name)
-    if struct is None:
-        _report_unknown(world, attribute)
-    else:
-        check_arguments(world, UserAttribute(attribute, node, struct))
-
-
-def _report_unknown(world: World, attribute: ast.Attribute) -> None:
-    """What looks like a known one is misspelled; else it may be for another compiler."""
     meant = near(attribute.name, [*_MEANT, *_REFUSED], cutoff=0.75)
     message = f"there is no attribute '{attribute.name}'"
-    if meant:
+    if struct is not None:
+        check_arguments(world, UserAttribute(attribute, node, struct))
+    elif meant:
         world.error("E0328", message, attribute.span, meant)
     else:
         world.warning("E0328", f"{message}, so it has no effect", attribute.span)
@@ -170,18 +165,10 @@ def _type_param(world: World, node: ast.TypeParameter) -> None:
     world.error("E9005", "parameters of a whole module are not supported", node.span, note)
 
 
-def _extension(world: World, node: ast.FunctionExtension) -> None:
-    note = "there are fwd_diff(f), bwd_diff(f) and __apply(f)"
-    world.error(
-        "E0504", f"'{node.target.span.text}' is no derivative that can be given", node.target.span, note
-    )
-
-
 _KINDS: dict[type[ast.Node], Callable[[World, Any], None]] = {
     ast.Struct: _class,
     ast.Variable: _bits,
     ast.TypeParameter: _type_param,
-    ast.FunctionExtension: _extension,
 }
 
 

@@ -163,20 +163,14 @@ def _element(world: World, form: checked.Element) -> Value | None:
 
 
 def _operator(world: World, node: ast.Expression, form: checked.Operator) -> Value | None:
-    operands = [evaluate(world, each) for each in form.operands]
-    if any(each is None for each in operands):
-        return None
-    value = operate(form.name, *[each for each in operands if each is not None])
-    if value is None or not isinstance(node.type, Scalar):
-        return value
-    return wrapped(value, node.type)
+    value = _computed(world, form.name, form.operands)
+    return value if value is None or not isinstance(node.type, Scalar) else wrapped(value, node.type)
 
 
-def _conditional(world: World, node: ast.Conditional) -> Value | None:
-    parts = [evaluate(world, each) for each in (node.condition, node.then, node.otherwise)]
-    if any(each is None for each in parts):
-        return None
-    return operate("?:", *[each for each in parts if each is not None])
+def _computed(world: World, operator: str, nodes: Iterable[ast.Expression]) -> Value | None:
+    values = [evaluate(world, each) for each in nodes]
+    known = [each for each in values if each is not None]
+    return operate(operator, *known) if len(known) == len(values) else None
 
 
 _RULES: dict[type[ast.Expression], Callable[[World, Any], Value | None]] = {
@@ -184,7 +178,7 @@ _RULES: dict[type[ast.Expression], Callable[[World, Any], Value | None]] = {
     ast.BoolLiteral: lambda world, node: int(node.value),
     ast.CharLiteral: lambda world, node: node.value,
     ast.Paren: lambda world, node: evaluate(world, node.inner),
-    ast.Conditional: _conditional,
+    ast.Conditional: lambda world, node: _computed(world, "?:", (node.condition, node.then, node.otherwise)),
 }
 
 # --- Sizes --------------------------------------------------------------------------------------------

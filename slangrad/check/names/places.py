@@ -107,10 +107,6 @@ def _constructing(scope: Scope, form: checked.Field) -> bool:
     return is_this and scope.body is not None and isinstance(scope.body.declaration, ast.Constructor)
 
 
-def _element(scope: Scope, form: checked.Element) -> str | None:
-    return None if isinstance(value_type(form.base), Pointer) else not_a_place(scope, form.base)
-
-
 def _swizzle(scope: Scope, form: checked.Swizzle) -> str | None:
     if len(set(form.components)) < len(form.components):
         return "a component occurs twice"
@@ -173,7 +169,9 @@ _RULES: dict[type[checked.Form], Callable[[Scope, Any], str | None]] = {
     checked.PackElement: lambda scope, form: not_a_place(scope, form.base),
     checked.PartOfPack: lambda scope, form: not_a_place(scope, form.base),
     checked.Expansion: lambda scope, form: not_a_place(scope, form.pattern),
-    checked.Element: _element,
+    checked.Element: lambda scope, form: (
+        None if isinstance(value_type(form.base), Pointer) else not_a_place(scope, form.base)
+    ),
     checked.Swizzle: _swizzle,
     checked.Property: _accessed,
     checked.Subscript: _accessed,

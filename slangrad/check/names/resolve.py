@@ -124,12 +124,9 @@ def _meant(level: Scope, node: ast.Name, found: list[Found]) -> list[Found]:
     """On the page of a call: of words that the page speaks itself, those of the program stand behind `::`."""
     if not isinstance(level, ModuleScope) or not level.is_page or not is_page_word(node.name):
         return found
-    return [each for each in found if _is_of_program(each.declaration) == node.from_root]
-
-
-def _is_of_program(declaration: Any) -> bool:
-    source = declaration.span.source
-    return not source.is_library and not source.is_page
+    sources = [each.declaration.span.source for each in found]
+    of_program = [not source.is_library and not source.is_page for source in sources]
+    return [each for each, own in zip(found, of_program) if own == node.from_root]
 
 
 def _candidates(scope: Scope, node: ast.Name, found: list[Found], distance: int) -> list[Candidate]:

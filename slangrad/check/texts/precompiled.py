@@ -71,13 +71,11 @@ class Precompiled:
 
     def _owner(self, place: Path) -> tuple[Opened, int] | None:
         """The module that a text or the file itself belongs to, and the number of the text."""
-        if not self._opened:
+        file = self.file_of(place)
+        if file is None:
             return None
-        if place in self._opened:
-            return self._opened[place], 0
-        for folder in place.parents:
-            opened = self._opened.get(folder)
-            if opened is not None:
-                names = [each.name for each in opened.sources]
-                return (opened, names.index(str(place))) if str(place) in names else None
-        return None
+        opened = self._opened[file]
+        names = [each.name for each in opened.sources]
+        if str(place) in names:
+            return opened, names.index(str(place))
+        return (opened, 0) if place == file else None

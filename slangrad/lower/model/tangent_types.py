@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from slangrad.check.generics.substitution import own_substitution
 from slangrad.check.model import types as checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
@@ -141,6 +142,6 @@ class TangentTypes:
 
 def captured_types(program: CheckedProgram, t: checked.LambdaType) -> list[checked.Type]:
     """The types of the variables that a lambda captures."""
-    seen = program.call_operator(t).substitution
+    seen = own_substitution(t)
     captures = program.info(t.declaration).captures
     return [program.substitute(program.info(each).type, seen) for each in captures]

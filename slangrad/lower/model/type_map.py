@@ -311,7 +311,7 @@ class TypeMap:
     def _rules_of_fields(self, t: checked.Type) -> dict[int, str]:
         if not isinstance(t, checked.StructType):
             return {}
-        said = (self.program.rules_of_field(reference) for reference, _ in self.program.fields(t))
+        said = (self.program.info(reference.declaration).rules for reference, _ in self.program.fields(t))
         return {i: each for i, each in enumerate(said) if each}
 
 
