@@ -272,28 +272,34 @@ class Fusion:
 
     def _in_rows(self, groups: list[Group]) -> list[Group]:
         """Reductions along the last axis, and maps of these rows that read them, as one kernel."""
-        for start in groups:
-            if start.kind != "reduce" or not _is_row(start, start.shape):
-                continue
-            members, roots, after = [start], {*start.roots}, set[Node]()
-            late: list[Group] = []
-            for group in groups[groups.index(start) + 1 :]:
-                near = not roots.isdisjoint(group.reads) or (
-                    group.kind == "reduce" and not start.reads.isdisjoint(group.reads)
-                )
-                if near and after.isdisjoint(group.reads) and _fits(group, start.shape, roots):
-                    members.append(group)
-                    roots.update(group.roots)
-                elif not (roots | after).isdisjoint(group.reads):
-                    late.append(group)
-                    after.update(group.roots)
-            if len(members) > 1:
-                rest = [group for group in groups if group not in members and group not in late]
-                read = {node for group in members for node in group.reads}
-                feeding = [i + 1 for i, group in enumerate(rest) if not read.isdisjoint(group.roots)]
-                at = max([groups.index(start), *feeding])
-                return self._in_rows([*rest[:at], self._row(members, rest + late), *rest[at:], *late])
+        i = 0
+        while i < len(groups):
+            made = self._with_row(groups, i)
+            groups, i = (groups, i + 1) if made is None else (made, i)
         return groups
+
+    def _with_row(self, groups: list[Group], i: int) -> list[Group] | None:
+        """The groups where all that may go into the kernel of one reduction is in it."""
+        start = groups[i]
+        if start.kind != "reduce" or not _is_row(start, start.shape):
+            return None
+        members, roots, after, late = [start], {*start.roots}, set[Node](), list[Group]()
+        for group in groups[i + 1 :]:
+            read = group.reads
+            near = not roots.isdisjoint(read) or (group.kind == "reduce" and not start.reads.isdisjoint(read))
+            if near and after.isdisjoint(read) and _fits(group, start.shape, roots):
+                members.append(group)
+                roots.update(group.roots)
+            elif not roots.isdisjoint(read) or not after.isdisjoint(read):
+                late.append(group)
+                after.update(group.roots)
+        if len(members) == 1:
+            return None
+        gone = {id(group) for group in (*members, *late)}
+        rest = [group for group in groups if id(group) not in gone]
+        read = {node for group in members for node in group.reads}
+        at = max([i, *(k + 1 for k, group in enumerate(rest) if not read.isdisjoint(group.roots))])
+        return [*rest[:at], self._row(members, rest + late), *rest[at:], *late]
 
     def _row(self, members: list[Group], others: Sequence[Group]) -> Group:
         read = {node for group in others for node in group.reads} | set(self.outputs)
