@@ -103,6 +103,7 @@ class _Traced:
         self, function: Any, args: Any, kwargs: Any, arrays: Sequence[Any], device: Any, settings: Any
     ) -> None:
         self._device = device
+        self._seen: dict[int, tuple[Any, Any]] = {}
         self._wrap = _wrap_of(arrays)
         nodes = inputs_of(arrays, "")
         args, kwargs = filled((args, kwargs), iter(map(Array, nodes)), is_array)
@@ -113,14 +114,20 @@ class _Traced:
         self.plan = Plan(outputs, nodes, device, layouts, **settings)
 
     def __call__(self, given: Sequence[Any]) -> Any:
-        tensors = [
-            as_tensor(self._device, np.asarray(v) if isinstance(v, np.generic) else v)
-            for v in given
-            if is_array(v)
-        ]
-        made = self.plan.run(tensors)
+        arrays = [each for each in given if is_array(each)]
+        made = self.plan.run([self._tensor(i, each) for i, each in enumerate(arrays)])
         results = [self._wrap(tensor, node) for tensor, node in zip(made, self.plan.outputs, strict=True)]
         return filled(self.result, iter(results), lambda leaf: is_traced(leaf) or is_array(leaf))
+
+    def _tensor(self, i: int, value: Any) -> Any:
+        """An argument as a tensor; the one of the last call, if that had the same array."""
+        if type(value) is not np.ndarray:
+            return as_tensor(self._device, np.asarray(value) if isinstance(value, np.generic) else value)
+        last, tensor = self._seen.get(i, (None, None))
+        if value is not last:
+            tensor = as_tensor(self._device, value)
+            self._seen[i] = value, tensor
+        return tensor
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
