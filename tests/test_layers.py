@@ -20,6 +20,9 @@ LATE_MODULES = {
     ("call", "slangrad.call.workers"),  # kernels that are compiled together, on several processors
     ("runtime", "slangrad.base.formats"),  # kernels that print
     ("tensors", "torch"),
+    ("graph", "scipy.optimize"),  # what is computed again where memory is limited
+    ("graph", "safetensors"),  # weights on disk
+    ("graph", "safetensors.numpy"),
     ("graph", "slangrad.graph.torch_bridge"),  # torch tensors among the arguments of a graph
     ("api", "slangrad.call.front"),  # a module or call that is not in the cache
     ("api", "slangrad.api.kernels.commands"),  # kernels of users

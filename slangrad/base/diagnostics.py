@@ -168,6 +168,8 @@ CODES: dict[str, str] = {
     "E1043": "argument of a graph",
     "E1044": "operator of a graph without a derivative",
     "E1045": "gradient of something else than one number",
+    "E1046": "file of weights",
+    "E1047": "memory that a graph needs",
     # E9  not supported: Slang has it, slangrad does not
     "E9001": "texture or sampler",
     "E9002": "graphics and rays",

@@ -70,13 +70,10 @@ class RepeatedCall:
         CallError (E1001) for a name that the call has no value for; else as `bind_call` raises.
         """
         settings, args, kwargs = self._given
-        names = self._names = self._names or {
-            **{
-                each.name: i
-                for i, each in enumerate(self._calls.current().candidates[0].parameters[: len(args)])
-            },
-            **{name: i for i, name in enumerate(kwargs, len(args))},
-        }
+        if not self._names:
+            first = self._calls.current().candidates[0].parameters[: len(args)] if args else ()
+            self._names = {name: i for i, name in enumerate([*(each.name for each in first), *kwargs])}
+        names = self._names
         unknown = values.keys() - names
         if unknown:
             message = f"rebind: the call of '{self._calls.now.name}' has no value named {', '.join(sorted(unknown))}"

@@ -16,9 +16,10 @@ from slangrad.graph.functions import batch_norm, layer_norm, log_softmax, softma
 from slangrad.graph.scan import scan
 from slangrad.graph.trace import grad, jit, jvp, value_and_grad
 from slangrad.graph.train import train
+from slangrad.graph.weights import load, save
 
 __all__ = [
     "Array", "GraphError", "TracedValueError", "attention", "avg_pool2d", "batch_norm", "conv2d", "grad", "jit",
-    "jvp", "layer_norm", "log_softmax", "max_pool2d", "random", "scan", "softmax", "stop_gradient",
+    "jvp", "layer_norm", "load", "log_softmax", "max_pool2d", "random", "save", "scan", "softmax", "stop_gradient",
     "train", "value_and_grad",
 ]  # fmt: skip

@@ -74,6 +74,13 @@ class Kernel:
     returns: bool
     group: Shape | None = None
     lanes: int = 0
+    names: Sequence[str] = ()  # of its parameters
+
+    @property
+    def named(self) -> list[tuple[str, Argument]]:
+        """Its arguments and outputs by the names of parameters."""
+        names = [*self.names, "_result"] if self.returns else self.names
+        return list(zip(names, [*self.arguments, *self.outputs], strict=True))
 
 
 @dataclass(slots=True)
@@ -235,7 +242,8 @@ def kernel_of(
 ) -> Kernel:
     rest = f"({', '.join(parameters)})\n{{\n" + "".join(f"    {line}\n" for line in lines) + "}\n"
     name = f"{kind}_{sha1((head + rest).encode()).hexdigest()[:10]}"
-    return Kernel(name, f"{head} {name}{rest}", arguments, outputs, returns)
+    names = [each.split()[-1].partition("[")[0] for each in parameters]
+    return Kernel(name, f"{head} {name}{rest}", arguments, outputs, returns, names=names)
 
 
 def _parts(fusion: Fusion, group: Group) -> list[Step]:

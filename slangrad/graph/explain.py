@@ -57,13 +57,23 @@ class Explanation:
             f"{self._title}; {after.accesses} accesses instead of {before.accesses}",
             f"operations for each byte: {before.intensity:.3g} -> {after.intensity:.3g}, "
             f"for each access: {_ratio(before)} -> {_ratio(after)}",
-            f"bytes: {before.bytes} -> {after.bytes}; memory between kernels: {self.plan.peak}",
+            f"bytes: {before.bytes} -> {after.bytes}; memory between kernels: {self._memory}",
             "",
             str(self.plan),
         ]
         for group, steps in self._kernels():
             lines += [f"--- {self._headline(group)}", *map(self._text, steps)]
         return "\n".join(lines)
+
+    @property
+    def _memory(self) -> str:
+        """The most bytes, the limit, and what is computed again for it."""
+        plan = self.plan
+        if plan.limit is None:
+            return f"{plan.peak} bytes"
+        roots = [type_text(root) for task in plan.again for root in plan.fusion.groups[task.number].roots]
+        counts = ", ".join(f"{roots.count(each)} x {each}" for each in dict.fromkeys(roots))
+        return f"{plan.peak} bytes of {plan.limit} allowed; computed again: {counts or 'nothing'}"
 
     def _kernels(self) -> list[tuple[Group, list[Step]]]:
         return list(zip(self.plan.fusion.groups, self.plan.by_group, strict=True))
@@ -98,7 +108,7 @@ class Explanation:
         parts = [
             f'{STYLE}\n<div class="slangrad-plan"><h3>{self._title}</h3>',
             f"<table><tr><th></th><th>before fusion</th><th>after</th></tr>{table}</table>",
-            f"<p>memory between kernels: {self.plan.peak} bytes</p>",
+            f"<p>memory between kernels: {self._memory}</p>",
             f"<div>{svg(boxes_of(self.plan))}</div>",
         ]
         for i, (group, steps) in enumerate(self._kernels(), 1):

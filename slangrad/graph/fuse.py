@@ -208,10 +208,10 @@ class Fusion:
         except NotFusible:
             self.stored.add(node)
             return False
-        before = self._seconds(self._groups[node]) + sum(
-            self._seconds(self._groups[root]) for root in readers
+        before = self.seconds_of(self._groups[node]) + sum(
+            self.seconds_of(self._groups[root]) for root in readers
         )
-        after = sum(self._seconds(group) for _, group in found)
+        after = sum(self.seconds_of(group) for _, group in found)
         if after > before or any(group.is_large for _, group in found):
             self.stored.add(node)
             return False
@@ -224,9 +224,9 @@ class Fusion:
     @property
     def seconds(self) -> float:
         """What all kernels take, by the cost model."""
-        return sum(map(self._seconds, self.groups))
+        return sum(map(self.seconds_of, self.groups))
 
-    def _seconds(self, group: Group) -> float:
+    def seconds_of(self, group: Group) -> float:
         work = group.work
         return self._machine.seconds(work.flops, work.bytes)
 

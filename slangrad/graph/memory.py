@@ -1,21 +1,23 @@
 """Places in one arena: memory of nodes that are not alive together is shared.
 
 Lifetimes go from the step that writes first to the step that reads last. Each gets the smallest gap that fits, in the
-order that needs the least: by size, by size times lifetime, by lifetime, by start.
+order that needs the least: by size, by size times lifetime, by lifetime, by start, and orders near these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate, product
 from math import prod
+from random import Random
 from typing import Any
 
 from slangrad.graph.emit import Clear, Kernel, Part, Repeat, Step
 
 ALIGNMENT = 64
-MOST_TRIES, PLACES = 150, 12000  # orders that are tried, and holders in all of them
+MOST_TRIES, MOST_WORK = 400, 1_500_000  # orders that are tried, and pairs that are compared in all of them
 Spans = dict[Any, tuple[int, int]]  # the first and the last step
 
 
@@ -39,71 +41,114 @@ def touched(step: Step) -> tuple[list[Part], list[Part]]:
     return step.inputs, [step.output]
 
 
-def arena(steps: Sequence[Step], outside: set[Any]) -> Arena:
-    """`outside`: holders with memory of their own."""
+def bytes_of(holder: Any) -> int:
+    """Bytes in the arena."""
+    size: int = max(1, prod(holder.shape)) * holder.dtype.itemsize
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def spans_of(steps: Sequence[Step], outside: set[Any]) -> Spans:
+    """Lifetimes of what has no memory of its own."""
     spans: Spans = {}
     for i, step in enumerate(steps):
         for part in (*touched(step)[0], *touched(step)[1]):
             if part.holder not in outside:
                 spans[part.holder] = spans.get(part.holder, (i, i))[0], i
-    sizes = {
-        holder: -(-max(1, prod(holder.shape)) * holder.dtype.itemsize // ALIGNMENT) * ALIGNMENT
-        for holder in spans
-    }
-    live = [sum(sizes[h] for h, (a, b) in spans.items() if a <= i <= b) for i in range(len(steps))]
-    offsets = _best(spans, sizes, max(live, default=0))
-    return Arena(offsets, _end(offsets, sizes), max(live, default=0))
+    return spans
 
 
-def _best(spans: Spans, sizes: dict[Any, int], enough: int) -> dict[Any, int]:
-    """The smallest arena of several orders, and of orders in which the holders at its end come first."""
-    best: dict[Any, int] = {}
-    for key in _ORDERS:
-        order = sorted(spans, key=partial(key, spans, sizes))
-        for _ in range(min(MOST_TRIES, PLACES // (len(order) + 1))):
-            found = _placed(order, spans, sizes)
-            end = _end(found, sizes)
-            if not best or end < _end(best, sizes):
-                best = found
-            if end <= enough:
+def alive(spans: Spans, count: int) -> list[int]:
+    """The bytes that are alive at each step."""
+    changes = [0] * (count + 1)
+    for holder, (start, stop) in spans.items():
+        changes[start] += bytes_of(holder)
+        changes[stop + 1] -= bytes_of(holder)
+    return list(accumulate(changes))[:-1]
+
+
+def arena(steps: Sequence[Step], outside: set[Any]) -> Arena:
+    """`outside`: holders with memory of their own."""
+    spans = spans_of(steps, outside)
+    live = max(alive(spans, len(steps)), default=0)
+    holders = list(spans)
+    sizes = [bytes_of(each) for each in holders]
+    offsets = _best(list(spans.values()), sizes, live)
+    size = max((at + n for at, n in zip(offsets, sizes, strict=True)), default=0)
+    return Arena(dict(zip(holders, offsets, strict=True)), size, live)
+
+
+def _best(spans: Sequence[tuple[int, int]], sizes: Sequence[int], enough: int) -> list[int]:
+    """The smallest arena of several orders, and of those that come from them when what lies at the end, or what lies
+    beside it, is moved to a place by chance. Chance is the same in each run."""
+    near, chance = _neighbors(spans), Random(0)
+    tries = max(1, min(MOST_TRIES, MOST_WORK // (8 * (sum(map(len, near)) + 1))))
+    best, least = list[int](), 0
+    for key, wanders in product(_ORDERS, (False, True)):
+        order = sorted(range(len(spans)), key=partial(key, spans, sizes))
+        kept, kept_order = 0, order
+        for _ in range(tries):
+            found = _placed(order, sizes, near)
+            size = max((at + n for at, n in zip(found, sizes, strict=True)), default=0)
+            if not best or size < least:
+                best, least = found, size
+            if size <= enough:
                 return best
-            last = [each for each in order if found[each] + sizes[each] == end]
-            order = [*last, *(each for each in order if each not in last)]
+            if wanders and kept and size > kept * (1 + 0.02 * chance.random()):
+                order = kept_order
+            else:
+                kept, kept_order = size, order
+                moved = next(i for i in order if found[i] + sizes[i] == size)
+            aside = wanders and near[moved] and chance.random() < 0.5
+            each = chance.choice(near[moved]) if aside else moved
+            at = (
+                chance.randrange(len(order) if aside else order.index(each) + 1)
+                if chance.random() < 0.7
+                else 0
+            )
+            order = [i for i in order if i != each]
+            order.insert(at, each)
     return best
 
 
-def _by_size(spans: Spans, sizes: dict[Any, int], holder: Any) -> Any:
-    return -sizes[holder]
+def _neighbors(spans: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """Of each those that are alive together with it."""
+    near: list[list[int]] = [[] for _ in spans]
+    active: list[int] = []
+    for i in sorted(range(len(spans)), key=lambda i: spans[i]):
+        active = [j for j in active if spans[j][1] >= spans[i][0]]
+        near[i] += active
+        for j in active:
+            near[j].append(i)
+        active.append(i)
+    return near
 
 
-def _by_area(spans: Spans, sizes: dict[Any, int], holder: Any) -> Any:
-    return -sizes[holder] * (1 + spans[holder][1] - spans[holder][0])
+def _by_size(spans: Sequence[tuple[int, int]], sizes: Sequence[int], i: int) -> Any:
+    return -sizes[i]
 
 
-def _by_length(spans: Spans, sizes: dict[Any, int], holder: Any) -> Any:
-    return spans[holder][0] - spans[holder][1], -sizes[holder]
+def _by_area(spans: Sequence[tuple[int, int]], sizes: Sequence[int], i: int) -> Any:
+    return -sizes[i] * (1 + spans[i][1] - spans[i][0])
 
 
-def _by_start(spans: Spans, sizes: dict[Any, int], holder: Any) -> Any:
-    return spans[holder][0], -sizes[holder]
+def _by_length(spans: Sequence[tuple[int, int]], sizes: Sequence[int], i: int) -> Any:
+    return spans[i][0] - spans[i][1], -sizes[i]
 
 
-_ORDERS = (_by_size, _by_area, _by_length, _by_start)
+def _by_start(spans: Sequence[tuple[int, int]], sizes: Sequence[int], i: int) -> Any:
+    return spans[i][0], -sizes[i]
 
 
-def _placed(order: Sequence[Any], spans: Spans, sizes: dict[Any, int]) -> dict[Any, int]:
+_ORDERS: tuple[Callable[..., Any], ...] = (_by_size, _by_area, _by_length, _by_start)
+
+
+def _placed(order: Sequence[int], sizes: Sequence[int], near: Sequence[Sequence[int]]) -> list[int]:
     """Each in the smallest gap that those before it leave during its life."""
-    offsets: dict[Any, int] = {}
-    for holder in order:
-        start, stop = spans[holder]
-        others = [each for each in offsets if spans[each][0] <= stop and start <= spans[each][1]]
-        near = sorted((offsets[each], offsets[each] + sizes[each]) for each in others)
-        offsets[holder] = _smallest_gap(near, sizes[holder])
+    offsets = [-1] * len(sizes)
+    for i in order:
+        taken = sorted([(offsets[j], offsets[j] + sizes[j]) for j in near[i] if offsets[j] >= 0])
+        offsets[i] = _smallest_gap(taken, sizes[i])
     return offsets
-
-
-def _end(offsets: dict[Any, int], sizes: dict[Any, int]) -> int:
-    return max((at + sizes[holder] for holder, at in offsets.items()), default=0)
 
 
 def _smallest_gap(taken: Sequence[tuple[int, int]], size: int) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha1
 from operator import itemgetter
 from pathlib import Path
@@ -40,9 +40,10 @@ from slangrad.graph.errors import GraphError
 from slangrad.graph.fuse import Fusion, with_copies
 from slangrad.graph.layout import Layout, dense
 from slangrad.graph.library import product
-from slangrad.graph.memory import arena
 from slangrad.graph.node import Node, text
+from slangrad.graph.recompute import Task, fitted, steps_in
 from slangrad.graph.rewrite import rewritten
+from slangrad.graph.schedule import Schedule
 from slangrad.graph.types import type_of
 
 KERNELS = {  # each after those that it imports
@@ -54,9 +55,9 @@ Holder = Node | Temporary
 
 class Plan:
     """`inputs`: the nodes of the arguments of `run`, `layouts`: how these lie in memory, if there are gaps. `in_place`:
-    outputs that take the memory of an input. `consistent`: "bits" for results that depend neither on the number of
-    threads nor on that of rows. `is_body`: inputs and outputs have memory in the plan (`array`), and `repeat` runs
-    it."""
+    outputs that take the memory of an input. `is_body`: inputs and outputs have memory in the plan (`array`), and
+    `repeat` runs it. `memory`: bytes between kernels; what does not fit is computed again. `consistent`: "bits" for
+    results that depend neither on the number of threads nor on that of rows. GraphError (E1047) where nothing helps."""
 
     def __init__(
         self,
@@ -67,6 +68,7 @@ class Plan:
         fused: bool = True,
         in_place: Mapping[Node, Node] | None = None,
         is_body: bool = False,
+        memory: int | None = None,
         choose: Choose | None = None,
         consistent: str | None = None,
         fast_math: bool = False,
@@ -82,14 +84,17 @@ class Plan:
         self.fusion = Fusion(list(dict.fromkeys(self.outputs)), self.layouts, Machine(), fused, choose)
         self._taken = self._in_place(dict(zip(outputs, self.outputs, strict=True)), in_place or {})
         self.by_group = [steps_of(self.fusion, group) for group in self.fusion.groups]
-        self.steps: list[Step] = [step for steps in self.by_group for step in steps]
         kept = {*self.inputs, *self.outputs} if is_body else ()
         self._holders: dict[Holder, Any] = {node: self._new(node) for node in kept}
-        self.bodies: dict[Any, Plan] = {}
         self._constants()
         self._captured = [n for n in self.fusion.order if n.op == "captured"]
+        repeats = [each for steps in self.by_group for each in steps if isinstance(each, Repeat)]
+        self.bodies: dict[Any, Plan] = {
+            each.loop: each.loop.body(device, each.outputs, choose) for each in repeats
+        }
+        self.limit, self.peak = memory, 0
         self._arena()
-        self._runs = [self._prepared(step) for step in self.steps]
+        self._runs: list[Callable[[dict[Holder, Any]], None]] = []
 
     # --- text
 
@@ -124,8 +129,13 @@ class Plan:
     def _arena(self) -> None:
         """Places for what is written and read inside of the plan."""
         outside = {*self.outputs, *self.inputs, *self._captured, *self._holders}
-        found = arena(self.steps, outside)
-        self.peak = found.size
+        groups = zip(self.by_group, self.fusion.groups, strict=True)
+        tasks = [Task(i, steps, self.fusion.seconds_of(group)) for i, (steps, group) in enumerate(groups)]
+        own = sum(body.peak for body in self.bodies.values())
+        tasks, found = fitted(tasks, outside, self._taken, None if self.limit is None else self.limit - own)
+        self.again = [task for task in tasks if task.again]
+        self.steps: list[Step] = steps_in(tasks)
+        self.peak = found.size + own
         if found.size:
             memory = spy.Tensor.zeros(self.device, (found.size,), "uint8_t")
             for holder, offset in found.offsets.items():
@@ -136,28 +146,29 @@ class Plan:
                 )
 
     def _in_place(self, made: Mapping[Node, Node], wanted: Mapping[Node, Node]) -> dict[Node, Node]:
-        """Outputs that are written over an input. Their kernels run last. Where another one still reads the input, the
-        output has memory of its own, and is copied at the end."""
+        """Puts the kernels in order, and gives the outputs that are written over an input. Where others cannot read the
+        input before, the output has memory of its own, and is copied at the end."""
         taken = {made[output]: given for output, given in wanted.items()}
-        last = [group for group in self.fusion.groups if not taken.keys().isdisjoint(group.roots)]
-        self.fusion.groups = [group for group in self.fusion.groups if group not in last] + last
+        own = {root: group for group in self.fusion.groups for root in group.roots}
         for output, given in list(taken.items()):
-            own = next(group for group in last if output in group.roots)
-            readers = [(group, leaf) for group in last for leaf in group.leaves if leaf.node is given]
-            moved = any(group is not own or leaf.whole or not leaf.layout.is_dense for group, leaf in readers)
+            moved = any(
+                leaf.node is given and (leaf.whole or not leaf.layout.is_dense) for leaf in own[output].leaves
+            )
             if moved or not self.layouts.get(given, dense(given.shape)).is_dense:
                 self._copied[output] = taken.pop(output)
-        near = {*wanted.values(), *(node for group in last for node in group.reads)}
-        self._last = [node for node in near if node.op in ("input", "captured")]
+        schedule = Schedule(self.fusion.groups, set(self.outputs), taken)
+        self.fusion.groups = schedule.groups
+        self._copied |= {output: taken.pop(output) for output in schedule.stuck & taken.keys()}
+        self._near = [n for n in self.fusion.order if n.op in ("input", "captured")] if wanted else []
         return taken
 
     def _refuse_overlap(self, given: Mapping[Holder, Any]) -> None:
-        """GraphError (E1043) where memory that the last kernels write is that of another array which they read."""
-        where = [given[node].address for node in self._last]
+        """GraphError (E1043) where memory that is overwritten is that of another array, too."""
+        where = [given[node].address for node in self._near]
         if where == self._apart:
             return
         written = {*self._taken.values(), *self._copied.values()}
-        views = {node: given[node].host_view() for node in self._last}
+        views = {node: given[node].host_view() for node in self._near}
         spans = sorted(((*_span(view), node) for node, view in views.items()), key=itemgetter(0, 1))
         for i, (_, stop, node) in enumerate(spans):
             for start, _, other in spans[i + 1 :]:
@@ -188,25 +199,33 @@ class Plan:
         at = part.layout
         return tensor.view(at.shape or (1,), at.strides or (1,), at.offset)
 
-    def _kernel(self, step: Kernel) -> Callable[[dict[Holder, Any]], None]:
+    def _function(self, step: Kernel) -> Any:
         function = self.module.require_function(step.name)
         function = function if step.group is None else function.call_group_shape(step.group)
-        function = function.lanes(step.lanes) if step.lanes else function
-        named = zip(
-            [*(each.name for each in function.parameters), "_result"],
-            [*step.arguments, *step.outputs],
-            strict=False,
-        )
-        outer = {
-            name: each for name, each in named if isinstance(each, Part) and each.holder not in self._holders
-        }
+        return function.lanes(step.lanes) if step.lanes else function
+
+    def _compiled(self, given: dict[Holder, Any]) -> list[Callable[[dict[Holder, Any]], None]]:
+        """The steps, their kernels compiled together."""
+        calls: dict[Any, partial[Any]] = {}
+        for step in self.steps:
+            if isinstance(step, Kernel):
+                layouts = tuple(each.layout for each in step.arguments if isinstance(each, Part))
+                key = step.name, layouts, tuple(each.layout for each in step.outputs)
+                calls[key] = partial(self._function(step), **self._bound(step, given))
+        self.module.compile_all(calls.values())
+        return [self._prepared(step) for step in self.steps]
+
+    def _kernel(self, step: Kernel) -> Callable[[dict[Holder, Any]], None]:
+        function = self._function(step)
+        parts = ((name, each) for name, each in step.named if isinstance(each, Part))
+        outer = {name: each for name, each in parts if each.holder not in self._holders}
         bound: list[Any] = []
         where = dict.fromkeys(outer, 0)
 
         def call(given: dict[Holder, Any]) -> None:
             if not bound:
-                args, kwargs = self._bound(step, given)
-                bound.append(function.bind_call(*args, **kwargs))
+                bound.append(function.bind_call(**self._bound(step, given)))
+                where.update((name, given[part.holder].address) for name, part in outer.items())
             moved = {name: part for name, part in outer.items() if given[part.holder].address != where[name]}
             if moved:
                 where.update((name, given[part.holder].address) for name, part in moved.items())
@@ -214,14 +233,11 @@ class Plan:
             bound[0]()
 
         if not outer:
-            args, kwargs = self._bound(step, {})
-            bound.append(function.bind_call(*args, **kwargs))
+            bound.append(function.bind_call(**self._bound(step, {})))
         return call
 
-    def _bound(self, step: Kernel, given: dict[Holder, Any]) -> tuple[list[Any], dict[str, Any]]:
-        args = [self._argument(each, given) for each in step.arguments]
-        outputs = [self._seen(each, given) for each in step.outputs]
-        return (args, {"_result": outputs[0]}) if step.returns else ([*args, *outputs], {})
+    def _bound(self, step: Kernel, given: dict[Holder, Any]) -> dict[str, Any]:
+        return {name: self._argument(each, given) for name, each in step.named}
 
     def _argument(self, each: Argument, given: dict[Holder, Any]) -> Any:
         if isinstance(each, Part):
@@ -239,9 +255,7 @@ class Plan:
         return run
 
     def _repeat(self, step: Repeat) -> Callable[[dict[Holder, Any]], None]:
-        loop = step.loop
-        body = self.bodies[loop] = loop.body(self.device, step.outputs, self.fusion.choose)
-        self.peak += body.peak
+        loop, body = step.loop, self.bodies[step.loop]
 
         def run(given: dict[Holder, Any]) -> None:
             parts = [*step.inputs, *step.outputs.values()]
@@ -257,6 +271,8 @@ class Plan:
         return found[: node.size].reshape(node.shape)
 
     def repeat(self) -> None:
+        """Run the body."""
+        self._runs = self._runs or self._compiled({})
         for run in self._runs:
             run({})
 
@@ -271,9 +287,10 @@ class Plan:
             node: given[self._taken[node]] if node in self._taken else self._new(node)
             for node in self.outputs
         }
-        if self._last:
+        if self._near:
             self._refuse_overlap(given)
         with self._lock:
+            self._runs = self._runs or self._compiled(given)
             for run in self._runs:
                 run(given)
             for node, to in self._copied.items():

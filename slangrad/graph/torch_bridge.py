@@ -22,8 +22,8 @@ from slangrad.torch_jobs import Job, Tensors, apply, is_seen
 class Graph(Job):
     """A function of arrays that gives a list of arrays. `floats`: which of these have derivatives."""
 
-    def __init__(self, function: Any, count: int) -> None:
-        self.function = Jitted(function)
+    def __init__(self, function: Any, count: int, like: Jitted) -> None:
+        self.function = Jitted(function, like.device, **like.settings)
         self.kept = tuple(range(count))
         self.floats: list[bool] = []
         self._derived: dict[Any, Graph] = {}
@@ -59,7 +59,7 @@ class Graph(Job):
 
     def _derivative(self, key: Any, function: Any, count: int) -> Graph:
         if key not in self._derived:
-            self._derived[key] = Graph(function, count)
+            self._derived[key] = Graph(function, count, self.function)
         return self._derived[key]
 
 
@@ -74,7 +74,7 @@ class _Entry:
             self.result = jitted.function(*given, **named)
             return [each for each in leaves(self.result) if is_traced(each) or is_array(each)]
 
-        self.job = Graph(flat, count)
+        self.job = Graph(flat, count, jitted)
 
 
 def called(jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -84,9 +84,7 @@ def called(jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     if not is_seen(tensors):
         return jitted.run(args, kwargs)
     key = jitted.key(args, kwargs, arrays)
-    entry = jitted.jobs.get(key)
-    if entry is None:
-        entry = jitted.jobs[key] = _Entry(jitted, args, kwargs, len(tensors))
+    entry = jitted.jobs.of(key, lambda: _Entry(jitted, args, kwargs, len(tensors)))
     outputs = iter(apply(entry.job, tensors))
     return filled(entry.result, outputs, lambda leaf: is_traced(leaf) or is_array(leaf))
 

@@ -22,6 +22,7 @@ from slangrad.graph.gradient import add_all, compute_gradient, compute_tangent
 from slangrad.graph.layout import Layout, normal
 from slangrad.graph.node import Node, new_input, substituted
 from slangrad.graph.plan import Plan, as_tensor
+from slangrad.graph.recompute import bytes_in
 from slangrad.graph.trees import filled, is_array, is_torch, leaves, structure, tree_map
 
 TORCH = Late("slangrad.graph.torch_bridge")
@@ -57,10 +58,10 @@ class Jitted:
 
     def __init__(self, function: Callable[..., Any], device: Any = None, **settings: Any) -> None:
         self.function = function
-        self._settings = settings  # of plans
-        self._device = device
+        self.settings = settings  # of plans
+        self.device = device
         self._plans = Plans[_Traced](name_of(function))
-        self.jobs: dict[Any, Any] = {}  # of calls that autograd follows
+        self.jobs = Plans[Any](name_of(function))  # of calls that autograd follows
         update_wrapper(self, function, updated=())
 
     def __repr__(self) -> str:
@@ -90,9 +91,9 @@ class Jitted:
     def _traced(self, args: Any, kwargs: Any) -> _Traced:
         arrays = [each for each in leaves((args, kwargs)) if is_array(each)]
         key = self.key(args, kwargs, arrays)
-        device = self._device or _device_of(arrays)
+        device = self.device or _device_of(arrays)
         return self._plans.of(
-            key, lambda: _Traced(self.function, args, kwargs, arrays, device, self._settings)
+            key, lambda: _Traced(self.function, args, kwargs, arrays, device, self.settings)
         )
 
 
@@ -198,6 +199,7 @@ def jit(
     function: Callable[..., Any] | None = None,
     *,
     device: Any = None,
+    memory: str | int | None = None,
     fast_math: bool = False,
     consistent: str | None = None,
 ) -> Any:
@@ -207,12 +209,19 @@ def jit(
     Arguments and results are arrays (NumPy, Tensor, torch) and dicts, lists, tuples and dataclasses of them. Other
     values are part of the program: each new one is traced anew. GraphError where a function cannot be traced.
 
+    `memory`, such as "2 GiB" or a number of bytes, limits what is kept between kernels: values that do not fit are
+    computed again, which takes time and gives the same bits. GraphError (E1047) names the least that would do.
+
     `fast_math`: rewritten, too, where infinities, NaN, zeros and rounding have other results, as log(exp(x)) to x.
 
     Products of matrices are made by the fastest of Slang and the libraries that are there. `consistent="bits"` leaves
     libraries out: then results depend neither on the number of threads nor, for each row, on that of other rows.
     """
-    settings = {"fast_math": fast_math, "consistent": checked_consistency(consistent)}
+    settings = {
+        "memory": None if memory is None else bytes_in(memory),
+        "fast_math": fast_math,
+        "consistent": checked_consistency(consistent),
+    }
     if function is None:
         return lambda f: Jitted(f, device, **settings)
     return Jitted(function, device, **settings)

@@ -314,3 +314,27 @@ def test_attributes_that_are_not_there() -> None:
 def test_arguments_that_cannot_be_hashed() -> None:
     with pytest.raises(graph.GraphError, match="set"):
         graph.jit(lambda x, y: x)(np.ones(3), {1, 2})
+
+
+# --- the first call
+
+
+def test_kernels_are_compiled_together_and_a_plan_that_was_met_needs_no_parser(
+    monkeypatch: Any, tmp_path: Any
+) -> None:
+    monkeypatch.setenv("SLANGRAD_CACHE", str(tmp_path))
+    monkeypatch.setenv("SLANGRAD_VERIFY", "0")
+    asked: list[int] = []
+    compile_all = spy.Module.compile_all
+    monkeypatch.setattr(
+        spy.Module, "compile_all", lambda m, calls: asked.append(len(calls)) or compile_all(m, calls)
+    )
+    p = parameters()
+    for _ in range(2):
+        step = graph.jit(graph.grad(mlp), device=spy.create_device())
+        first, second = step(p, X.astype("f"), Y), step(parameters(), X.astype("f"), Y.copy())
+        np.testing.assert_array_equal(first["w1"], second["w1"])
+    plan = step.explain(p, X.astype("f"), Y).plan
+    assert not plan.module.session.is_parsed
+    assert asked == [asked[0]] * 2
+    assert 3 < asked[0] <= len(plan.steps)

@@ -1,0 +1,220 @@
+"""Values that are computed again where a plan may not take as much memory as it does.
+
+    h1 h2 h3 ... loss ... dh3 dh2 dh1        h2, dropped between its two readers: ... h2 again, dh2
+
+What is dropped is a knapsack: of all that waits between two readers, the cheapest, with as many bytes as are too many
+at each kernel. A kernel that runs again is the same kernel, so results have the same bits. The arena tells the true
+size; what is asked for is tightened until that fits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from slangrad.base.late import Late
+from slangrad.graph.emit import Clear, Kernel, Part, Repeat, Step, Temporary
+from slangrad.graph.errors import GraphError
+from slangrad.graph.memory import Arena, Spans, alive, arena, bytes_of, touched
+
+SCIPY = Late("scipy.optimize")
+TURNS = 24  # bounds that are tried: parts of what is needed without a limit
+SOLVER = {"time_limit": 5.0, "mip_rel_gap": 0.01}
+_UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def bytes_in(text: str | int) -> int:
+    """ "2 GiB" or a number of bytes; GraphError (E1043) for another text."""
+    found = re.fullmatch(r"([\d.]+) ?([kmgt]?)(i?)b?", str(text).strip().lower())
+    if found is None:
+        raise GraphError("E1043", f"memory={text!r} is no number of bytes", "'2 GiB', '500 MB' or an integer")
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** _UNITS[found[2]])
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """The steps of a group. `number`: of the group. `again`: it has run before."""
+
+    number: int
+    steps: list[Step]
+    seconds: float
+    again: bool = False
+
+    @property
+    def reads(self) -> set[Any]:
+        return {part.holder for step in self.steps for part in touched(step)[0]} - self.writes
+
+    @property
+    def writes(self) -> set[Any]:
+        return {part.holder for step in self.steps for part in touched(step)[1]}
+
+
+def fitted(
+    tasks: Sequence[Task], outside: set[Any], overwritten: Mapping[Any, Any], limit: int | None
+) -> tuple[list[Task], Arena]:
+    """The tasks, some of them twice, so that the arena is within the limit. `outside`: holders with memory of their
+    own; `overwritten`: of outputs, the inputs whose memory they take.
+
+    GraphError (E1047) with the least that would do.
+    """
+    found = arena(steps_in(tasks), outside)
+    if limit is None or found.size <= limit:
+        return list(tasks), found
+    drops, least = Drops(tasks, outside, overwritten), found.size
+    bounds = [found.live * turn // TURNS for turn in range(TURNS)]
+    for bound in sorted(bounds, key=lambda bound: (bound > limit, abs(limit - bound))):
+        made = drops.without(drops.chosen(bound))
+        again = arena(steps_in(made), outside)
+        least = min(least, again.size)
+        if again.size <= limit:
+            return made, again
+    note = f"memory={least} would do; without a limit it needs {found.size}"
+    raise GraphError("E1047", f"a plan cannot run in {limit} bytes", note)
+
+
+def steps_in(tasks: Iterable[Task]) -> list[Step]:
+    return [step for task in tasks for step in task.steps]
+
+
+class Drops:
+    """What can be dropped: the holders, between which tasks, and the seconds to make them again."""
+
+    def __init__(self, tasks: Sequence[Task], outside: set[Any], overwritten: Mapping[Any, Any]) -> None:
+        self._tasks = tasks
+        self._makers = {each: i for i, task in enumerate(tasks) for each in task.writes - outside}
+        self._reads = [task.reads for task in tasks]
+        uses = {each: [i] for each, i in self._makers.items()}
+        for i, reads in enumerate(self._reads):
+            for each in reads & uses.keys():
+                uses[each].append(i)
+        self._last = {each: places[-1] for each, places in uses.items()}
+        spans: Spans = {each: (places[0], places[-1]) for each, places in uses.items()}
+        self._live = alive(spans, len(tasks))
+        ends = {
+            given: i
+            for i, task in enumerate(tasks)
+            for out, given in overwritten.items()
+            if out in task.writes
+        }
+        self._gaps: dict[Any, tuple[int, int]] = {}
+        self._seconds: dict[Any, float] = {}
+        for each, places in uses.items():
+            start, stop = max(pairwise(places), key=lambda at: at[1] - at[0], default=(0, 0))
+            if stop - start > 1 and bytes_of(each) * 10000 > max(self._live):
+                needed = self._needed([each], self._outlive(stop), each)
+                if all(ends.get(x, stop) >= stop for i in needed for x in self._reads[i]):
+                    self._gaps[each] = start, stop
+                    self._seconds[each] = sum(self._tasks[i].seconds for i in needed)
+
+    def _outlive(self, stop: int) -> Callable[[Any], bool]:
+        return lambda each: bool(self._last.get(each, stop) >= stop)
+
+    def _needed(
+        self, holders: Iterable[Any], is_there: Callable[[Any], bool], first: Any = None
+    ) -> list[int]:
+        """The tasks that make holders again, those first that make what these read."""
+        order: list[int] = []
+        seen: set[int] = set()
+        stack = [(self._makers[each], False) for each in holders if each is first or not is_there(each)]
+        while stack:
+            i, is_done = stack.pop()
+            if is_done:
+                order.append(i)
+            elif i not in seen:
+                seen.add(i)
+                stack.append((i, True))
+                stack += [
+                    (self._makers[x], False) for x in self._reads[i] if x in self._makers and not is_there(x)
+                ]
+        return order
+
+    def chosen(self, bound: int) -> set[Any]:
+        """The cheapest to drop so that no more bytes wait at any task; all, where these are too few."""
+        held = list(self._gaps)
+        sizes = np.array([bytes_of(each) for each in held], float)
+        places = np.arange(len(self._tasks))[:, None]
+        starts, stops = (np.array([self._gaps[each][i] for each in held]) for i in (0, 1))
+        waits = (places > starts) & (places < stops)
+        need = np.maximum(np.array(self._live) - bound, 0.0)
+        rows = need > 0
+        if not held or (waits[rows] @ sizes < need[rows]).any():
+            return set(held)
+        costs = np.array([self._seconds[each] for each in held])
+        found = _knapsack(costs, waits[rows] * sizes, need[rows])
+        return {each for each, is_dropped in zip(held, found, strict=True) if is_dropped}
+
+    def without(self, dropped: set[Any]) -> list[Task]:
+        """The tasks, and before the first reader behind a gap those that make what was dropped."""
+        until = {each: self._gaps[each][0] if each in dropped else last for each, last in self._last.items()}
+        made: list[Task] = []
+        again: dict[Any, Any] = {}
+        for place, task in enumerate(self._tasks):
+
+            def lives(each: Any, place: int = place) -> bool:
+                return until.get(each, place) >= place
+
+            def found(each: Any) -> Any:
+                return each if lives(each) else again[each]
+
+            missing = [each for each in self._reads[place] if not lives(each) and each not in again]
+            for i in self._needed(missing, lambda each: lives(each) or each in again):
+                names = {each: found(each) for each in self._reads[i]}
+                fresh = {x: Temporary(x.shape, x.dtype, (x, "again")) for x in self._tasks[i].writes}
+                made.append(_renamed(self._tasks[i], {**names, **fresh}, True))
+                again.update((x, new) for x, new in fresh.items() if not lives(x))
+            made.append(_renamed(task, {each: found(each) for each in self._reads[place]}, False))
+        return made
+
+
+def _knapsack(costs: Any, sizes: Any, need: Any) -> Any:
+    """Which are taken: the cheapest with sizes of at least `need` in each row. By scipy's solver where it is installed,
+    else the cheapest for their size, one after another."""
+    try:
+        solve, constraint = SCIPY.milp, SCIPY.LinearConstraint
+    except ImportError:
+        return _greedy(costs, sizes, need)
+    scale = 1.0 / max(1.0, need.max())
+    rows = constraint(sizes * scale, need * scale, np.inf)
+    made = solve(
+        costs / costs.max(), constraints=rows, integrality=np.ones(len(costs)), bounds=(0, 1), options=SOLVER
+    )
+    return _greedy(costs, sizes, need) if made.x is None else made.x > 0.5
+
+
+def _greedy(costs: Any, sizes: Any, need: Any) -> Any:
+    taken, left = np.zeros(len(costs), bool), need.copy()
+    while left.max() > 0:
+        row = sizes[left.argmax()] * ~taken
+        best = int(np.where(row > 0, costs / np.maximum(row, 1), np.inf).argmin())
+        taken[best] = True
+        left -= sizes[:, best]
+    for each in sorted(np.flatnonzero(taken), key=lambda i: -costs[i]):  # what later ones made needless
+        if (left + sizes[:, each] <= 0).all():
+            taken[each], left = False, left + sizes[:, each]
+    return taken
+
+
+def _renamed(task: Task, names: Mapping[Any, Any], again: bool) -> Task:
+    """The same steps on other memory."""
+
+    def part(each: Any) -> Any:
+        return Part(names.get(each.holder, each.holder), each.layout) if isinstance(each, Part) else each
+
+    def renamed(step: Step) -> Step:
+        if isinstance(step, Clear):
+            return Clear(part(step.output))
+        if isinstance(step, Kernel):
+            return replace(
+                step, arguments=list(map(part, step.arguments)), outputs=list(map(part, step.outputs))
+            )
+        if isinstance(step, Repeat):
+            outputs = {k: part(each) for k, each in step.outputs.items()}
+            return replace(step, inputs=list(map(part, step.inputs)), outputs=outputs)
+        return replace(step, inputs=list(map(part, step.inputs)), output=part(step.output))
+
+    return Task(task.number, list(map(renamed, task.steps)), task.seconds, again)

@@ -1,0 +1,126 @@
+"""Weights on disk, in the format of safetensors: one file for a tree of arrays.
+
+graph.save("model.safetensors", p)                {"layers": [{"w": array}]}: a tensor named "layers.0.w"
+p = graph.load("model.safetensors", like=p)       the same form and types, or one error that says what differs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import slangrad as spy
+from slangrad.base.late import Late
+from slangrad.base.whole_files import open_file, write_output
+from slangrad.graph.errors import GraphError
+from slangrad.graph.trees import filled, is_array, is_torch, leaves
+
+SAFETENSORS, SAFETENSORS_OF_NUMPY = Late("safetensors"), Late("safetensors.numpy")
+
+
+def save(path: str | Path, tree: Any) -> None:
+    """Write the arrays of a tree (dicts, lists, tuples, dataclasses) to a file, as a whole or not at all.
+
+    A name is the way to its array, joined by points. Values beside arrays are left out. GraphError (E1046) without the
+    library safetensors and for keys that are no names, OSError where the file cannot be written.
+    """
+    write = _library("save")
+    try:
+        data = write({name: np.array(_host(leaf), order="C") for name, leaf in _named(tree)})
+    except (SAFETENSORS.SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise GraphError("E1046", f"{path} cannot hold these arrays: {error}") from None
+    write_output(Path(path), data)
+
+
+def load(path: str | Path, like: Any = None) -> Any:
+    """The arrays of a file, in the form of `like`: its arrays replaced by those of the file, in NumPy's, Tensor's or
+    torch's form as they are there. Without `like`: NumPy's arrays in dicts; names 0, 1, 2, ... make a list.
+
+    GraphError (E1046) without the library safetensors, for a damaged file, and where names, shapes or dtypes are not
+    those of `like`. OSError where there is no file.
+    """
+    read = _library("load_file")
+    open_file(path).close()
+    try:
+        found = read(path)
+    except (SAFETENSORS.SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise GraphError("E1046", f"{path} is damaged, or not of NumPy's types: {error}") from None
+    if like is None:
+        return _nested(found)
+    wanted = dict(_named(like))
+    wrong = [f"{name} is missing" for name in wanted.keys() - found.keys()]
+    wrong += [f"{name} is not asked for" for name in found.keys() - wanted.keys()]
+    for name in wanted.keys() & found.keys():
+        forms = [f"{x.dtype}{list(x.shape)}" for x in (found[name], _host(wanted[name]))]
+        wrong += [f"{name} is {forms[0]}, not {forms[1]}"] if forms[0] != forms[1] else []
+    if wrong:
+        more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
+        raise GraphError("E1046", f"{path}: {', '.join(sorted(wrong)[:5])}{more}")
+    pairs = zip((each for each in leaves(like) if is_array(each)), wanted, strict=True)
+    return filled(like, (_in_form_of(leaf, found[name]) for leaf, name in pairs), is_array)
+
+
+def _library(name: str) -> Any:
+    try:
+        return getattr(SAFETENSORS_OF_NUMPY, name)
+    except ImportError:
+        raise GraphError("E1046", "weights need safetensors", "pip install 'slangrad[safetensors]'") from None
+
+
+def _named(tree: Any, way: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Arrays in the order of `leaves`, with their names."""
+    if isinstance(tree, dict):
+        parts = list(tree.items())
+    elif isinstance(tree, list | tuple):
+        names = getattr(tree, "_fields", range(len(tree)))
+        parts = list(zip(names, tree, strict=True))
+    elif is_dataclass(tree) and not isinstance(tree, type):
+        parts = [(f.name, getattr(tree, f.name)) for f in fields(tree) if f.init]
+    else:
+        if is_array(tree):
+            yield ".".join(way) or "value", tree
+        return
+    for key, value in parts:
+        if not isinstance(key, str | int) or not str(key) or "." in str(key):
+            raise GraphError("E1046", f"{key!r} is no name of an array", "texts without points")
+        yield from _named(value, (*way, str(key)))
+
+
+def _nested(found: dict[str, Any]) -> Any:
+    """Dicts by the parts of names."""
+    tree: dict[str, Any] = {}
+    for name, value in found.items():
+        *way, last = name.split(".")
+        at = tree
+        for part in way:
+            at = at.setdefault(part, {})
+            if not isinstance(at, dict):
+                raise GraphError("E1046", f"'{name}' is within another array", "give load a tree with `like`")
+        at[last] = value
+    return _listed(tree)
+
+
+def _listed(tree: Any) -> Any:
+    if not isinstance(tree, dict):
+        return tree
+    made = {key: _listed(value) for key, value in tree.items()}
+    numbers = [str(i) for i in range(len(made))]
+    return [made[i] for i in numbers] if made and made.keys() == set(numbers) else made
+
+
+def _host(leaf: Any) -> Any:
+    if isinstance(leaf, spy.Tensor):
+        return leaf.to_numpy()
+    return leaf.detach().cpu().numpy() if is_torch(leaf) else leaf
+
+
+def _in_form_of(leaf: Any, value: Any) -> Any:
+    if isinstance(leaf, spy.Tensor):
+        return spy.Tensor.from_numpy(leaf.device, value)
+    if is_torch(leaf):
+        return leaf.new_tensor(value).requires_grad_(leaf.requires_grad)
+    return value[()] if isinstance(leaf, np.generic) else value

@@ -1,0 +1,105 @@
+"""Limits of memory: what does not fit is computed again, with the same bits; or an error names the least."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import slangrad as spy
+from slangrad import graph
+from slangrad.graph.recompute import _greedy, _knapsack, bytes_in
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(256, 32))
+
+
+def layers(count: int) -> list[Any]:
+    return [{"w": RNG.normal(size=(32, 32)) * 0.3, "b": RNG.normal(size=32)} for _ in range(count)]
+
+
+def loss(ps: Any, x: Any) -> Any:
+    for p in ps:
+        x = x + np.tanh(graph.softmax(x @ p["w"]) + p["b"])
+    return (x * x).mean()
+
+
+def test_results_have_the_same_bits() -> None:
+    ps = layers(6)
+    both = graph.value_and_grad(loss)
+    plan = both.explain(ps, X).plan
+    limit = plan.peak * 8 // 10
+    limited = graph.jit(lambda ps, x: both(ps, x), memory=limit)
+    explained = limited.explain(ps, X)
+    assert explained.plan.peak <= limit
+    assert len(explained.plan.again) > 1
+    assert re.search(
+        rf"memory between kernels: \d+ bytes of {limit} allowed; computed again: \d+ x f64", str(explained)
+    )
+    (value, gradients), (other, found) = both(ps, X), limited(ps, X)
+    assert value == other
+    for a, b in zip(gradients, found, strict=True):
+        np.testing.assert_array_equal(a["w"], b["w"])
+        np.testing.assert_array_equal(a["b"], b["b"])
+
+
+def test_training_with_a_limit() -> None:
+    """Parameters are overwritten as soon as nothing reads them: not before what is computed again has."""
+    first = layers(5)
+    trained = []
+    peak = graph.train(loss, spy.optim.Adam(first, lr=0.01)).explain(X).plan.peak
+    for memory in (None, peak * 7 // 10):
+        ps = [{name: each.copy() for name, each in p.items()} for p in first]
+        step = graph.train(loss, spy.optim.Adam(ps, lr=0.01), memory=memory)
+        trained.append([*(step(X) for _ in range(3)), *(each for p in ps for each in p.values())])
+    assert step.explain(X).plan.again
+    assert step.explain(X).plan.peak <= peak * 7 // 10
+    for a, b in zip(*trained, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_the_least_that_would_do() -> None:
+    gradient = graph.grad(loss)
+    ps = layers(4)
+    with pytest.raises(graph.GraphError, match="cannot run in 1000 bytes") as caught:
+        graph.jit(lambda ps, x: gradient(ps, x), memory="1 kB")(ps, X)
+    assert caught.value.code == "E1047"
+    least, whole = map(int, re.findall(r"\d\d+", str(caught.value.note)))
+    assert least < whole == gradient.explain(ps, X).plan.peak
+    found = graph.jit(lambda ps, x: gradient(ps, x), memory=least).explain(ps, X).plan
+    assert found.peak <= least
+
+
+def test_the_memory_of_loops_counts() -> None:
+    total = graph.grad(
+        lambda w, xs: (graph.scan(lambda h, x: (np.tanh(h @ w + x), h), xs[0], xs)[1] ** 2).sum()
+    )
+    args = RNG.normal(size=(8, 8)), RNG.normal(size=(20, 5, 8))
+    peak = total.explain(*args).plan.peak
+    limited = graph.jit(lambda w, xs: total(w, xs), memory=peak)
+    np.testing.assert_array_equal(limited(*args), total(*args))
+    with pytest.raises(graph.GraphError, match="would do"):
+        graph.jit(lambda w, xs: total(w, xs), memory=100)(*args)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("2 GiB", 2 << 30), ("1.5MB", 1_500_000), ("64 k", 64000), (17, 17)]
+)
+def test_texts_of_bytes(text: Any, count: int) -> None:
+    assert bytes_in(text) == count
+
+
+def test_other_texts_are_refused() -> None:
+    with pytest.raises(graph.GraphError, match="'much' is no number of bytes"):
+        graph.jit(lambda x: x, memory="much")
+
+
+def test_knapsacks() -> None:
+    """What is taken is enough in each row; the solver's costs no more."""
+    for _ in range(10):
+        sizes = RNG.uniform(1, 10, (6, 12)) * (RNG.uniform(size=(6, 12)) < 0.6)
+        costs, need = RNG.uniform(1, 5, 12), sizes.sum(1) * 0.4
+        simple, best = _greedy(costs, sizes, need), _knapsack(costs, sizes, need)
+        for each in (simple, best):
+            assert (sizes @ each >= need * (1 - 1e-6)).all()
+        assert costs @ best <= costs @ simple * 1.01
