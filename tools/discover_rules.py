@@ -72,9 +72,7 @@ FIELD: dict[str, Callable[..., Any]] = {
     "square": lambda node, x: x * x,
     "reciprocal": lambda node, x: _reciprocal(x),
     "convert": lambda node, x: x,
-    "constant": lambda node: np.full(
-        (), modulo(float(np.frombuffer(node.attributes["value"], node.dtype)[0])), object
-    ),
+    "constant": lambda node: modulo(float(np.frombuffer(node.attributes["value"], node.dtype)[0])),
     "broadcast": lambda node, x: np.broadcast_to(x, node.shape),
     "transpose": lambda node, x: x.transpose(node.attributes["order"]),
     "reshape": lambda node, x: x.reshape(node.shape),
@@ -82,8 +80,8 @@ FIELD: dict[str, Callable[..., Any]] = {
     "stop_gradient": lambda node, x: x,
     "place": _placed,
     "concatenate": lambda node, *xs: np.concatenate(xs, node.attributes["axis"]),
-    "sum": lambda node, x: np.asarray(x.sum(axis=node.attributes["axes"]), object),
-    "einsum": lambda node, a, b: np.asarray(np.einsum(node.attributes["letters"], a, b), object),
+    "sum": lambda node, x: x.sum(axis=node.attributes["axes"]),
+    "einsum": lambda node, a, b: np.einsum(node.attributes["letters"], a, b),
     "take_along": lambda node, x, i: np.take_along_axis(x, i.astype(int), node.attributes["axis"]),
     "captured": lambda node: np.asarray(node.attributes["value"].value).astype(object),
 }
@@ -135,26 +133,20 @@ class Term:
 
 INFIX = {"+", "-", "*", "@"}
 COMMUTE = {"+", "*"}
-UNARY: dict[str, Callable[[Any], Any]] = {
-    "T": lambda x: x.T,
-    "f": np.tanh,
-    "neg": lambda x: -x,
-    "k": lambda x: x * 3.0,
-    "sum0": lambda x: x.sum(0, keepdims=True),
-    "sum1": lambda x: x.sum(1, keepdims=True),
-    "top": lambda x: x[:SIZE],
-    "bottom": lambda x: x[SIZE:],
-}
-BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "@": lambda a, b: a @ b,
-    "cat": lambda a, b: np.concatenate([a, b]),
-}
 OPERATIONS: dict[str, tuple[int, Callable[..., Any]]] = {
-    **{name: (1, function) for name, function in UNARY.items()},
-    **{name: (2, function) for name, function in BINARY.items()},
+    "T": (1, lambda x: x.T),
+    "f": (1, np.tanh),
+    "neg": (1, lambda x: -x),
+    "k": (1, lambda x: x * 3.0),
+    "sum0": (1, lambda x: x.sum(0, keepdims=True)),
+    "sum1": (1, lambda x: x.sum(1, keepdims=True)),
+    "top": (1, lambda x: x[:SIZE]),
+    "bottom": (1, lambda x: x[SIZE:]),
+    "+": (2, lambda a, b: a + b),
+    "-": (2, lambda a, b: a - b),
+    "*": (2, lambda a, b: a * b),
+    "@": (2, lambda a, b: a @ b),
+    "cat": (2, lambda a, b: np.concatenate([a, b])),
 }
 
 
@@ -244,7 +236,7 @@ def matches(pattern: Term, term: Term, bound: Mapping[str, Term]) -> Iterator[Ma
         if bound.get(pattern.name, term) == term:
             yield {**bound, pattern.name: term}
     elif pattern.name == term.name:
-        for terms in {term.terms, term.terms[::-1]} if term.name in COMMUTE else [term.terms]:
+        for terms in [term.terms, term.terms[::-1]] if term.name in COMMUTE else [term.terms]:
             found = [bound]
             for a, b in zip(pattern.terms, terms, strict=True):
                 found = [more for each in found for more in matches(a, b, each)]
@@ -276,9 +268,8 @@ def independent(pairs: Sequence[Pair]) -> list[Pair]:
     """Those that do not follow from smaller ones, by what they save."""
     rules: dict[str, list[tuple[Term, Term]]] = {}
     kept = []
-    for saved, left, right in sorted(
-        pairs, key=lambda p: (p[1].size + p[2].size, -len(p[1].variables), str(p[1]))
-    ):
+    by_size = sorted(pairs, key=lambda p: (p[1].size + p[2].size, -len(p[1].variables), str(p[1])))
+    for saved, left, right in by_size:
         a, b = normal(left, rules), normal(right, rules)
         if a != b and right.variables <= left.variables and left.terms:
             kept.append((saved, left, right))
@@ -290,12 +281,8 @@ def independent(pairs: Sequence[Pair]) -> list[Pair]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Find pairs of graphs with the same values.")
     parser.add_argument("size", type=int, nargs="?", default=2, help="operations of a graph")
-    parser.add_argument(
-        "--names", nargs="*", default=list(OPERATIONS), help=f"operations among {' '.join(OPERATIONS)}"
-    )
-    parser.add_argument(
-        "--all", action="store_true", help="pairs, too, that save nothing for square matrices"
-    )
+    parser.add_argument("--names", nargs="*", default=list(OPERATIONS), help="which operations; default: all")
+    parser.add_argument("--all", action="store_true", help="also pairs that save nothing for square matrices")
     given = parser.parse_args()
     for saved, left, right in Search(given.size, given.names).pairs:
         if saved or given.all:

@@ -31,7 +31,7 @@ class Conformance:
 def conforming_types(program: Program, root: Module, interface: InterfaceType) -> tuple[Type, ...]:
     """Those of a module and of all that it imports."""
     found: dict[Type, None] = {}
-    for module in _in_order(root):
+    for module in _in_order(root, set()):
         for part in module.files:
             for each in _declared_types(program, part.members):
                 if conforms(program, each, interface):
@@ -39,20 +39,13 @@ def conforming_types(program: Program, root: Module, interface: InterfaceType) -
     return tuple(found)
 
 
-def _in_order(module: Module) -> list[Module]:
+def _in_order(module: Module, seen: set[Module]) -> Iterator[Module]:
     """A module and what it imports, that first."""
-    found: list[Module] = []
-    _visit(module, found, set())
-    return found
-
-
-def _visit(module: Module, found: list[Module], seen: set[Module]) -> None:
-    if module in seen:
-        return
-    seen.add(module)
-    for each in module.imports:
-        _visit(each, found, seen)
-    found.append(module)
+    if module not in seen:
+        seen.add(module)
+        for each in module.imports:
+            yield from _in_order(each, seen)
+        yield module
 
 
 def _declared_types(program: Program, members: Iterable[Any]) -> Iterator[Type]:

@@ -25,11 +25,13 @@ from slangrad.base.records import record
 from slangrad.base.source import SourceFile, Span
 from slangrad.base.store import content_key
 from slangrad.base.traits import CPU, Traits
-from slangrad.check.bodies import bodies, declarations, expressions, linked_functions
+from slangrad.check.bodies import bodies, declarations, expressions
 from slangrad.check.bodies.finite import require_finite
 from slangrad.check.calls import calls, convert, initializers
 from slangrad.check.derivatives import given, givers
 from slangrad.check.generics import substitution
+from slangrad.check.generics.signatures import signature_of, signature_text
+from slangrad.check.generics.substitution import identity, self_argument
 from slangrad.check.interfaces import differentiable, lookup, witnesses
 from slangrad.check.interfaces.lookup import add_extension
 from slangrad.check.model.declref import DeclRef
@@ -251,7 +253,7 @@ class Program(World):
         self._extend(scope, module.files)
         for each in taken:
             if isinstance(each, ast.Function):
-                linked_functions.check_given(self, scope, each)
+                _check_given(self, scope, each)
         if not any(each.is_error for each in self.reporter.diagnostics):
             self.modules[name] = module
             if main.module_name:
@@ -320,6 +322,10 @@ class Program(World):
             require_finite(self, part.members)
         for part in module.files:
             bodies.check_members(self, part)
+        self._check_later()
+
+    def _check_later(self) -> None:
+        """What waits until declarations are complete."""
         while self.later:
             self.later.pop(0)()
 
@@ -408,8 +414,7 @@ class Program(World):
         self.reporter = self._new_reporter()
         with compiling():
             bodies.check_body(self, declaration)
-            while self.later:
-                self.later.pop(0)()
+            self._check_later()
         self.reporter.raise_if_errors()
 
     def fields(self, kind: StructType) -> tuple[tuple[DeclRef, Type], ...]:
@@ -479,3 +484,37 @@ def _reexported(module: Module) -> list[Module]:
 def _names_of(module: Module) -> set[str]:
     stem = Path(module.name).stem
     return {module.name, stem, stem.replace("-", "_"), module.declaration.module_name or ""}
+
+
+Header = tuple[tuple[tuple[Type, str], ...], Type]
+
+
+def _check_given(world: World, scope: ModuleScope, declared: ast.Function) -> None:
+    """Report a function that no module exports with the header that it is declared with: `export float f(float4 n)`
+    does not give `extern float f(float3 n);`."""
+    found = [each.declaration for each in scope.local(declared.name)]
+    given = [each for each in found if isinstance(each, ast.Function) and each.has("export")]
+    if any(_agrees(world, declared, each) for each in given):
+        return
+    wanted = signature_text(world, DeclRef(declared, identity(declared)))
+    lines = [signature_text(world, DeclRef(each, identity(each))) for each in given]
+    message = f"no linked module exports '{wanted}'"
+    world.error(
+        "E0704", message, declared.name_span, f"what is exported is {'; '.join(lines) or 'no function'}"
+    )
+
+
+def _agrees(world: World, declared: ast.Function, given: ast.Function) -> bool:
+    """Whether types and directions are the same, generic parameters in the place of each other."""
+    if [type(each) for each in declared.generics] != [type(each) for each in given.generics]:
+        return False
+    renamed: dict[Any, Any] = {
+        theirs: self_argument(own) for own, theirs in zip(declared.generics, given.generics)
+    }
+    own = DeclRef(declared, identity(declared))
+    return _header(world, own) == _header(world, DeclRef(given, renamed))
+
+
+def _header(world: World, reference: DeclRef) -> Header:
+    signature = signature_of(world, reference)
+    return tuple((each.type, each.direction) for each in signature.parameters), signature.result

@@ -19,9 +19,8 @@ from slangrad.base.compiling import compiling
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.source import SourceFile
 from slangrad.base.suggestions import suggestion
-from slangrad.check.calls.candidates import Failure, Match
+from slangrad.check.calls.candidates import Failure, Match, best_matches
 from slangrad.check.calls.overload import evaluate
-from slangrad.check.calls.ranking import best_matches
 from slangrad.check.conforming import any_value_size, conforming_types
 from slangrad.check.generics.bounds import bounds_of
 from slangrad.check.generics.infer import match
@@ -30,6 +29,7 @@ from slangrad.check.interfaces.differentiable import field_references, field_typ
 from slangrad.check.interfaces.lookup import (
     conformances,
     conforms,
+    library_type,
     member_names,
     members,
     with_inherited,
@@ -47,7 +47,6 @@ from slangrad.check.model.types import (
     ParameterType,
     StructType,
     Type,
-    nominal,
 )
 from slangrad.check.modules import Module, Program
 from slangrad.check.names.generic_arguments import apply_arguments
@@ -331,8 +330,7 @@ class Reflection:
 
     def standard(self, name: str, arguments: tuple[Any, ...] = ()) -> Type:
         """A generic type of the standard library."""
-        kind: Type = nominal(self.program.standard(name), arguments)
-        return kind
+        return library_type(self.program, name, *arguments)
 
     # --- Calls ---
 

@@ -102,7 +102,7 @@ class _Flatten:
             leaves = leaves[count:]
 
     def parameters(self, old: Sequence[Value]) -> tuple[Value, ...]:
-        made = [(v,) if _is_leaf(v.type) else tuple(map(Value, leaf_types(v.type))) for v in old]
+        made = list(map(_made_of, old))
         for value, leaves in zip(old, made, strict=True):
             self.define(value, leaves)
         return tuple(leaf for leaves in made for leaf in leaves)
@@ -134,6 +134,11 @@ class _Flatten:
 
 def _is_leaf(t: Type) -> bool:
     return isinstance(t, (Scalar, Pointer))
+
+
+def _made_of(value: Value) -> tuple[Value, ...]:
+    """The leaves of a value that no op makes, or an op of several results; a leaf is itself."""
+    return (value,) if _is_leaf(value.type) else tuple(map(Value, leaf_types(value.type)))
 
 
 Rule = Callable[[_Flatten, Builder, Op], Sequence[Leaf]]
@@ -421,7 +426,8 @@ def _nested(f: _Flatten, b: Builder, region: Region, parameters: tuple[Value, ..
 def _control(b: Builder, op: Op, operands: tuple[Value, ...], regions: tuple[Region, ...]) -> Sequence[Leaf]:
     if operands == op.operands and all(map(same_region, regions, op.regions)):
         return b.again(op)
-    return b.control(op.name, operands, regions, op.attributes)
+    results = tuple(v for r in op.results for v in _made_of(r))
+    return b.several(op.name, operands, (), regions, op.attributes, results)
 
 
 def _if(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:

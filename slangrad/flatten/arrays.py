@@ -45,6 +45,11 @@ def _passed_type(t: Type) -> Type:
     return pointer(_element(t), "local") if isinstance(t, Array) else t
 
 
+def _in_place_of(old: Value, form: Callable[[Type], Type]) -> Value:
+    """A parameter or result: itself, or that of another form."""
+    return Value(form(old.type), old.hint) if is_array(old) else old
+
+
 def _element(t: Type) -> Type:
     assert isinstance(t, Array)
     return storage_type(t.element)
@@ -65,12 +70,13 @@ class _Arrays(Rebuild):
 
     def function(self, function: Function) -> Function:
         b, old = Builder(span=function.span), function.region
-        parameters = tuple(Value(_passed_type(p.type), p.hint) for p in old.parameters)
+        self._is_whole = True
+        parameters = tuple(_in_place_of(p, _passed_type) for p in old.parameters)
         self._define(old.parameters, parameters)
         for op in old.ops:
             self.op(b, op)
         left = [v for v in old.yields if is_array(v)]
-        places = tuple(Value(_passed_type(v.type), v.hint) for v in left)
+        places = tuple(_in_place_of(v, _passed_type) for v in left)
         for value, place in zip(left, places, strict=True):
             self._copy(b, value.type, self._source(b, value), place)
         if function.attributes.get("kept"):  # tapes of a kernel end with its wave
@@ -94,8 +100,7 @@ class _Arrays(Rebuild):
             return self._read
         if op.name == "call":
             return self._call
-        arrays = any(map(is_array, op.results))
-        if not arrays:
+        if not any(map(is_array, op.results)):
             return None
         return self._update if op.name in UPDATES else {"zero": self._zero, "make": self._make}[op.name]
 
@@ -280,8 +285,7 @@ class _Arrays(Rebuild):
             self._new_place(b, result, zero=result in self._lifetimes.begins_empty)
         passed = self._passed(op.results)
         regions = tuple(self._arm(b.nested(), region, op, own, passed) for region in op.regions)
-        made = b.control("if", (self.value(op.operands[0]),), regions, op.attributes)
-        self._define([op.results[i] for i in passed], made)
+        self._control(b, op, (self.value(op.operands[0]),), regions, passed)
 
     def _has_own_place(self, result: Value) -> bool:
         return result not in self._lifetimes.origin and result not in self._lifetimes.handles
@@ -307,6 +311,18 @@ class _Arrays(Rebuild):
         self._free_tapes(b, region)
         return Region((), b.ops, tuple(self._handed(b, region.yields[i]) for i in passed))
 
+    def _control(
+        self,
+        b: Builder,
+        op: Op,
+        operands: tuple[Value, ...],
+        regions: tuple[Region, ...],
+        passed: list[int],
+    ) -> None:
+        old = [op.results[i] for i in passed]
+        results = tuple(_in_place_of(r, storage_type) for r in old)
+        self._define(old, b.several(op.name, operands, (), regions, op.attributes, results))
+
     def _handed(self, b: Builder, value: Value) -> Value:
         return self.place(b, value) if is_array(value) else self.value(value)
 
@@ -322,9 +338,9 @@ class _Arrays(Rebuild):
 
     def _for(self, b: Builder, op: Op) -> None:
         count, index = self.value(op.operands[0]), op.regions[0].parameters[0]
-        self.new[index] = made = Value(index.type, index.hint)
-        self._ranges.counted(b, count, made)
-        self._loop(b, op, (count,), (made,))
+        self.new[index] = index
+        self._ranges.counted(b, count, index)
+        self._loop(b, op, (count,), (index,))
 
     def _while(self, b: Builder, op: Op) -> None:
         self._loop(b, op, (), ())
@@ -347,8 +363,7 @@ class _Arrays(Rebuild):
         handed = tuple(self._owned(nested, op, -1 - i, yields[i], op.results[i]) for i in passed)
         self._free_tapes(nested, op.regions[-1])
         regions.append(Region((*index, *made), nested.ops, handed))
-        results = b.control(op.name, (*first, *operands), tuple(regions), op.attributes)
-        self._define([op.results[i] for i in passed], results)
+        self._control(b, op, (*first, *operands), tuple(regions), passed)
 
     def _begun(
         self, b: Builder, region: Region, carried: Sequence[Value], passed: list[int]
@@ -356,7 +371,7 @@ class _Arrays(Rebuild):
         """The ops of a region of a loop, and its parameters for what is passed on; its tapes are still there."""
         self._tapes.append([])
         nested, old = b.nested(), [carried[i] for i in passed]
-        made = tuple(Value(storage_type(p.type), p.hint) for p in old)
+        made = tuple(_in_place_of(p, storage_type) for p in old)
         self._define(old, made)
         for op in region.ops:
             self.op(nested, op)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from slangrad.flatten.versions import UPDATES, Versions
 from slangrad.ir.control import LOOPS, carried, merged
 from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.rebuild import FreeValues, Nesting
+from slangrad.ir.rebuild import Nesting
 from slangrad.ir.types import Array, is_tape
 
 READS = frozenset({"index", "get"})
@@ -36,13 +36,18 @@ class Lifetimes:
         self.begins_empty: set[Value] = set()  # roots whose memory begins as zero (a tape's: on all ways)
         self._shared: set[Value] = set()  # tapes that are an element of something, too: not changed in place
         self._dying: dict[Op, set[Value]] = {}  # arrays whose last use is in an op
-        self._free: dict[Op, set[Value]] = {}
-        self._free_values = FreeValues()
+        self._ops: dict[Region, list[Op]] = {}  # those that have to do with arrays
+        self._free: dict[Op, set[Value]] = {}  # arrays from outside that a branch or loop uses
+        self._made: list[tuple[Value, int]] = []  # all arrays, and in how many loops they are made
+        self._stored: list[
+            tuple[Value, int]
+        ] = []  # those that become elements, and in how many loops they do
         self._versions = Versions(function)
-        self._blocked = _blocked(function, self._versions)
         self.zeros = self._versions.zeros
         self.written_first = self._versions.written_first
-        self._members = _tapes(function, self._versions)
+        self._gather(function.region, 0)
+        self._blocked = self._find_blocked()
+        self._members = self._find_tapes()
         self._scan(function.region, set())
         self._share(function.region.parameters)  # the caller may need them
         self._visit(function.region)
@@ -58,14 +63,59 @@ class Lifetimes:
         members = self._members.get(self._versions.find(tape), ())
         return bool(members) and all(self.nesting.inside(v, region) for v in members)
 
+    # --- what there is
+
+    def _gather(self, region: Region, depth: int) -> set[Value]:
+        """Find all that has to do with arrays; returns those that the region uses but does not make."""
+        made, used = list(filter(is_array, region.parameters)), set(filter(is_array, region.yields))
+        ops = self._ops[region] = []
+        for op in region.ops:
+            operands, results = list(filter(is_array, op.operands)), list(filter(is_array, op.results))
+            if op.regions:
+                inner = depth + (op.name in LOOPS)
+                self._free[op] = set[Value]().union(*[self._gather(each, inner) for each in op.regions])
+                used |= self._free[op]
+            elif not operands and not results:
+                continue
+            elif op.name not in READS and op.name != "call":
+                stored = filter(is_array, op.operands[1:]) if op.name in UPDATES else operands
+                self._stored += [(v, depth) for v in stored if v not in self.zeros]
+            ops.append(op)
+            used.update(operands)
+            made += results
+        self._made += [(v, depth) for v in made]
+        return used.difference(made)
+
+    def _find_tapes(self) -> dict[Value, list[Value]]:
+        """The versions of each class of tapes, but for those that are elements of something."""
+        found: dict[Value, list[Value]] = {}
+        for value, _ in self._made:
+            if is_tape(value.type) and value not in self.zeros:
+                found.setdefault(self._versions.find(value), []).append(value)
+        for stored, _ in self._stored:
+            found.pop(self._versions.find(stored), None)
+        return found
+
+    def _find_blocked(self) -> set[Value]:
+        """Classes of tapes that a loop makes elements of something, while the tape lives on outside of that loop.
+
+        Changed in place in the next iteration, such a tape would change the element, too.
+        """
+        outermost: dict[Value, int] = {}
+        for value, depth in self._made:
+            root = self._versions.find(value)
+            outermost[root] = min(outermost.get(root, depth), depth)
+        stored = ((self._versions.find(v), depth) for v, depth in self._stored)
+        return {root for root, depth in stored if outermost[root] < depth}
+
     # --- liveness
 
     def _scan(self, region: Region, after: set[Value]) -> None:
         """Find the last uses in a region, when `after` are the arrays that are used after it."""
         live = after | set(filter(is_array, region.yields))
-        for op in reversed(region.ops):
+        for op in reversed(self._ops[region]):
             live -= set(op.results)
-            free = self._free[op] = set(filter(is_array, self._free_values.of(*op.regions)))
+            free = self._free.get(op, set())
             used = free | set(filter(is_array, op.operands))
             self._dying[op] = used - live
             around = live | free if op.name in LOOPS else live
@@ -77,7 +127,7 @@ class Lifetimes:
     # --- origins
 
     def _visit(self, region: Region) -> None:
-        for op in region.ops:
+        for op in self._ops[region]:
             if op.name == "if":
                 self._visit_if(op)
             elif op.name in LOOPS:
@@ -188,45 +238,3 @@ class Lifetimes:
         elif root not in moved and self.nesting.inside(root, op.regions[-1]) and self._owned(made):
             moved.add(root)
             self.moved.add((op, -1 - i))
-
-
-def _tapes(function: Function, versions: Versions) -> dict[Value, list[Value]]:
-    """The versions of each class of tapes, but for those that are elements of something."""
-    found: dict[Value, list[Value]] = {}
-    for value, _ in _made(function.region, 0):
-        if is_tape(value.type) and value not in versions.zeros:
-            found.setdefault(versions.find(value), []).append(value)
-    for stored, _ in _stored(function.region, versions, 0):
-        found.pop(stored, None)
-    return found
-
-
-def _blocked(function: Function, versions: Versions) -> set[Value]:
-    """Classes of tapes that a loop makes elements of something, while the tape lives on outside of that loop.
-
-    Changed in place in the next iteration, such a tape would change the element, too.
-    """
-    outermost: dict[Value, int] = {}
-    for value, depth in _made(function.region, 0):
-        root = versions.find(value)
-        outermost[root] = min(outermost.get(root, depth), depth)
-    return {root for root, depth in _stored(function.region, versions, 0) if outermost[root] < depth}
-
-
-def _made(region: Region, depth: int) -> Iterable[tuple[Value, int]]:
-    """The arrays of a region, and in how many loops they are made."""
-    yield from ((p, depth) for p in region.parameters if is_array(p))
-    for op in region.ops:
-        yield from ((r, depth) for r in op.results if is_array(r))
-        for inner in op.regions:
-            yield from _made(inner, depth + (op.name in LOOPS))
-
-
-def _stored(region: Region, versions: Versions, depth: int) -> Iterable[tuple[Value, int]]:
-    """Classes of arrays that become elements, and in how many loops they do."""
-    for op in region.ops:
-        if not op.regions and op.name not in READS and op.name != "call":
-            values = op.operands[1:] if op.name in UPDATES else op.operands
-            yield from ((versions.find(v), depth) for v in values if is_array(v) and v not in versions.zeros)
-        for inner in op.regions:
-            yield from _stored(inner, versions, depth + (op.name in LOOPS))

@@ -43,7 +43,8 @@ class _Kept:
 
     def _keep_if(self, values: Iterable[Value], wanted: bool) -> None:
         if wanted:
-            self._kept.update(self._versions.find(v) for v in values if v not in self._versions.zeros)
+            arrays = (v for v in values if isinstance(v.type, Array) and v not in self._versions.zeros)
+            self._kept.update(map(self._versions.find, arrays))
 
     def splits(self, value: Value) -> bool:
         """Whether a value is an array that comes apart; a zero does what the place does where it is used."""
@@ -99,13 +100,15 @@ class _Split(Rebuild):
         pairs = zip(old, places, strict=True)
         return tuple(x for v, place in pairs for x in self._elements(b, v, place))
 
-    def _types(self, value: Value) -> list[Type]:
-        return list(components(value.type)) if self._kept.splits(value) else [value.type]
+    def _made_of(self, old: Iterable[Value]) -> tuple[Value, ...]:
+        """New values for the elements of what is split; all others stay what they are."""
+        parts = (map(Value, components(v.type)) if self._kept.splits(v) else (v,) for v in old)
+        return tuple(part for each in parts for part in each)
 
     def _define(self, old: Iterable[Value], made: Sequence[Value]) -> None:
         """Old values from their elements, all in a row."""
         for value in old:
-            count = len(self._types(value))
+            count = len(list(components(value.type))) if self._kept.splits(value) else 1
             for new in made[:count]:
                 new.hint = new.hint or value.hint
             if self._kept.splits(value):
@@ -123,11 +126,11 @@ class _Split(Rebuild):
         regions = tuple(
             self._inner(b.nested(), r, r.yields if r in tests else op.results) for r in op.regions
         )
-        return b.control(op.name, starts, regions, op.attributes)
+        return b.several(op.name, starts, (), regions, op.attributes, self._made_of(op.results))
 
     def _inner(self, b: Builder, region: Region, places: Sequence[Value]) -> Region:
         """A region whose yields become `places`."""
-        parameters = tuple(Value(t) for p in region.parameters for t in self._types(p))
+        parameters = self._made_of(region.parameters)
         self._define(region.parameters, parameters)
         for op in region.ops:
             self.op(b, op)

@@ -23,11 +23,12 @@ class Versions:
 
     def __init__(self, function: Function) -> None:
         self._parent: dict[Value, Value] = {}
-        zeros = {op.results[0]: op for op in walk(function.region) if op.name == "zero"}
+        ops = list(walk(function.region))
+        zeros = {op.results[0]: op for op in ops if op.name == "zero"}
         self.zeros = set(zeros)
         self.written_first = {v for v, op in zeros.items() if op.attributes.get("written_first")}
-        for op in walk(function.region):
-            for group in groups(op):
+        for op in ops:
+            for group in groups(op) if op.regions or op.name in UPDATES else ():
                 if isinstance(group[0].type, Array):
                     self._join(v for v in group if v not in self.zeros)
 

@@ -97,7 +97,7 @@ class Fusion:
         self._machine = machine
         self.stored = {n for n in self.order if kind_of(n) not in ("view", "source") and n.op != "count"}
         self._groups: dict[Node, Group] = {}
-        self._readers: dict[Node, set[Node]] = {n: set() for n in self.order}
+        self._readers: dict[Node, dict[Node, None]] = {n: {} for n in self.order}
         for node in self.order:
             if node in self.stored and kind_of(node) != "result":
                 self._enter(node, self._collected(node))
@@ -118,10 +118,10 @@ class Fusion:
     def _enter(self, root: Node, group: Group) -> None:
         old = self._groups.get(root)
         for node in old.reads if old else ():
-            self._readers[node].discard(root)
+            self._readers[node].pop(root, None)
         self._groups[root] = group
         for node in group.reads:
-            self._readers[node].add(root)
+            self._readers[node][root] = None
 
     def _collected(self, root: Node) -> Group:
         """The group of a stored node. A view that no strides show makes the node behind it a stored one."""
@@ -218,7 +218,7 @@ class Fusion:
         for root, group in found:
             self._enter(root, group)
         for each in self._groups.pop(node).reads:
-            self._readers[each].discard(node)
+            self._readers[each].pop(node, None)
         return True
 
     @property

@@ -91,11 +91,11 @@ def number(node: Node) -> Any:
 
 
 def view_of_itself(node: Node) -> Array | None:
-    """A view of the same shape that moves nothing."""
+    """A view of the same shape that moves nothing; derivatives are made already."""
     if not is_view(node) or node.shape != node.inputs[0].shape or not node.size:
         return None
     same = dense(node.shape)
-    return Array(node.inputs[0]) if node.op != "stop_gradient" and same.seen_by(node) == same else None
+    return Array(node.inputs[0]) if same.seen_by(node) == same else None
 
 
 def view_of_number(node: Node) -> Array | None:
@@ -125,18 +125,15 @@ def views_of_one_kind(node: Node) -> Array | None:
 
 def map_of_numbers(node: Node) -> Array | None:
     """A map of numbers is a number."""
-    function = getattr(np, node.op, None)
-    values = [number(each) for each in node.inputs]
+    function, values = getattr(np, node.op, None), [number(each) for each in node.inputs]
     if OPS[node.op].kind != "map" or not values or any(each is None for each in values):
         return None
     if node.op == "convert":
         return constant(values[0].astype(node.dtype)).broadcast_to(node.shape)
-    if function is None:
+    if not callable(function):
         return None
     with np.errstate(all="ignore"):
-        return constant(np.asarray(function(*values)).astype(node.dtype)[()], node.dtype).broadcast_to(
-            node.shape
-        )
+        return constant(np.asarray(function(*values)).astype(node.dtype)).broadcast_to(node.shape)
 
 
 def gather_of_map(node: Node) -> Array | None:
@@ -145,18 +142,12 @@ def gather_of_map(node: Node) -> Array | None:
         return None
     data, index = node.inputs
     axis = node.attributes["axis"]
-    if data.op == "broadcast":
-        inner = Layout(data.inputs[0].shape, (1,) * len(data.inputs[0].shape)).seen_by(data)
-        assert inner is not None
-        if not inner.strides[axis]:
-            first = tuple(slice(0, 1) if i == axis else slice(None) for i in range(len(data.shape)))
-            return Array(data)[first].broadcast_to(node.shape)
+    if axis in repeated_axes(data):
+        first = tuple(slice(0, 1) if i == axis else slice(None) for i in range(len(data.shape)))
+        return Array(data)[first].broadcast_to(node.shape)
     if OPS[data.op].kind != "map" or data.op == "count" or node.size * 2 > data.size:
         return None
-    picked = [
-        Array(make("take_along", [each, index], node.shape, each.dtype, axis=axis)).node
-        for each in data.inputs
-    ]
+    picked = [make("take_along", [each, index], node.shape, each.dtype, axis=axis) for each in data.inputs]
     return Array(make(data.op, picked, node.shape, node.dtype, **data.attributes))
 
 
@@ -164,15 +155,11 @@ def slice_of_broadcast(node: Node) -> Array | None:
     """A part of what is repeated along the axes that are cut."""
     if node.op != "slice" or node.inputs[0].op != "broadcast":
         return None
-    data = node.inputs[0]
-    inner = data.inputs[0]
-    new = len(data.shape) - len(inner.shape)
-    kept = range(new, len(data.shape))
-    if any(node.shape[i] != data.shape[i] and inner.shape[i - new] != 1 for i in kept):
+    data, steps = node.inputs[0], node.attributes["steps"]
+    kept = [i for i in range(len(data.shape)) if i not in repeated_axes(data)]
+    if any(node.shape[i] != data.shape[i] or steps[i] != 1 for i in kept):
         return None
-    if any(node.attributes["steps"][i] != 1 and inner.shape[i - new] != 1 for i in kept):
-        return None
-    return Array(inner).broadcast_to(node.shape)
+    return Array(data.inputs[0]).broadcast_to(node.shape)
 
 
 def slice_of_parts(node: Node) -> Array | None:
@@ -200,11 +187,8 @@ def joined_slices(node: Node) -> Array | None:
     if node.op != "concatenate" or any(each.op != "slice" for each in node.inputs):
         return None
     first, axis = node.inputs[0], node.attributes["axis"]
-    starts, steps, end = (
-        list(first.attributes["starts"]),
-        first.attributes["steps"],
-        first.attributes["starts"][axis],
-    )
+    starts, steps = list(first.attributes["starts"]), first.attributes["steps"]
+    end = starts[axis]
     for each in node.inputs:
         starts[axis] = end
         if each.inputs != first.inputs or each.attributes != {"starts": tuple(starts), "steps": steps}:

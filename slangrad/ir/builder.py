@@ -39,7 +39,8 @@ class Builder:
             set() if outer is None else outer._keys
         )  # of all regions: what is new is not looked for
         self._here: set[Value] = set()
-        self._made_by: dict[Value, Op] = {} if outer is None else outer._made_by  # one for all regions
+        self.makers: dict[Value, Op] = {} if outer is None else outer.makers  # one for all regions
+        self.made_by = self.makers.get  # the op that made a value; None for parameters
 
     def nested(self) -> Builder:
         return Builder(self)
@@ -57,9 +58,14 @@ class Builder:
         return self.primitive(name, operands, type, attributes)
 
     def primitive(
-        self, name: str, operands: tuple[Value, ...], given: Type | None, attributes: Attributes
+        self,
+        name: str,
+        operands: tuple[Value, ...],
+        given: Type | None,
+        attributes: Attributes,
+        result: Value | None = None,
     ) -> Value:
-        """`emit` with the attributes as a dict."""
+        """`emit` with the attributes as a dict; `result`: a value that a new op may make."""
         made = result_type(name, operands, attributes, given)
         assert made is not None, f"{name} has no result; use effect()"
         if primitive_effect(name, operands) != PURE:
@@ -71,7 +77,7 @@ class Builder:
         found = self._find(key)
         if found is None:
             self._keys.add(key)
-            found = self._known[key] = self._append(name, operands, made, attributes, key)
+            found = self._known[key] = self._append(name, operands, made, attributes, key, result)
         return found
 
     def effect(self, name: str, /, *operands: Value, **attributes: Unpack[Attributes]) -> None:
@@ -81,17 +87,18 @@ class Builder:
 
     def again(self, op: Op) -> tuple[Value, ...]:
         """Append an op as it is, or find a value that is the same."""
-        if op.key is not None:
-            found = self._find(op.key)
+        key, results = op.key, op.results
+        if key is not None:
+            found = self._find(key) if key in self._keys else None
             if found is not None:
                 return (found,)
-            self._keys.add(op.key)
-            self._known[op.key] = op.results[0]
+            self._keys.add(key)
+            self._known[key] = results[0]
         self.ops.append(op)
-        for result in op.results:
-            self._made_by[result] = op
-        self._here.update(op.results)
-        return op.results
+        for result in results:
+            self.makers[result] = op
+        self._here.update(results)
+        return results
 
     def control(
         self,
@@ -121,12 +128,13 @@ class Builder:
         types: Iterable[Type],
         regions: tuple[Region, ...] = (),
         attributes: Attributes | None = None,
+        results: tuple[Value, ...] | None = None,
     ) -> tuple[Value, ...]:
-        """Append an op with any number of results."""
-        results = tuple([Value(t) for t in types])
+        """Append an op with any number of results; `results`: values of those types that no other op makes."""
+        results = tuple([Value(t) for t in types]) if results is None else results
         op = Op(name, tuple(operands), results, attributes or Attributes(), regions, self.span)
         self.ops.append(op)
-        self._made_by.update(dict.fromkeys(results, op))
+        self.makers.update(dict.fromkeys(results, op))
         self._here.update(results)
         return results
 
@@ -185,11 +193,7 @@ class Builder:
     @property
     def size(self) -> int:
         """How many values there are in all regions of the function."""
-        return len(self._made_by)
-
-    def made_by(self, value: Value) -> Op | None:
-        """The op that made a value in this region or an enclosing one; None for parameters."""
-        return self._made_by.get(value)
+        return len(self.makers)
 
     def made_here(self, value: Value) -> bool:
         """Whether an op of this region itself made the value."""
@@ -197,7 +201,7 @@ class Builder:
 
     def constant_of(self, value: Value) -> Number | None:
         """The number a value is, when it is a constant (for a vector: of each component)."""
-        op = self._made_by.get(value)
+        op = self.makers.get(value)
         if op is None or op.name not in ("const", "zero") or scalar_of(value.type) is None:
             return None
         return op.attributes["value"] if op.name == "const" else wrap(scalar_type(value), 0)
@@ -218,11 +222,13 @@ class Builder:
         made: Type,
         attributes: Attributes,
         key: Key | None = None,
+        result: Value | None = None,
     ) -> Value:
-        result = Value(made)
+        if result is None or result.type is not made:
+            result = Value(made)
         op = Op(name, operands, (result,), attributes, (), self.span, key)
         self.ops.append(op)
-        self._made_by[result] = op
+        self.makers[result] = op
         self._here.add(result)
         return result
 

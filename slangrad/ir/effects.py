@@ -54,7 +54,9 @@ def effect_of_call(callee: Function) -> str:
 
 def may_run_early(op: Op) -> bool:
     """May the op run where it would not have? Primitives are total, so only a report forbids it."""
-    return op.name in PRIMITIVES and effect_of(op) == PURE and not op.attributes.get("check")
+    if op.name not in PRIMITIVES or primitive_effect(op.name, op.operands) != PURE:
+        return False
+    return not op.attributes.get("check")
 
 
 def ends(op: Op) -> bool:

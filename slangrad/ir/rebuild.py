@@ -35,9 +35,8 @@ class Rebuild:
         self.default = default or copy_op
         self.new: dict[Value, Value] = {}
         self._site: Span | None = None
-        self._stays: set[Op] | None = (
-            None  # ops of the function that are in the new one; None: all are made anew
-        )
+        self._is_whole = False  # a function is rebuilt, whose ops and values may stay; else all are made anew
+        self._silent: set[Op] = set()  # ops without results that are in the new function
         self._placed: dict[int, Span] = {}  # places in code that is being inlined, by identity
 
     @contextmanager
@@ -49,8 +48,7 @@ class Rebuild:
         self._site, self._placed = outer
 
     def _place(self, span: Span) -> Span:
-        if self._site is None:
-            return span
+        assert self._site is not None
         key = id(span)
         if key not in self._placed:
             self._placed[key] = span.called_from(self._site)
@@ -58,9 +56,9 @@ class Rebuild:
 
     def function(self, function: Function) -> Function:
         """The function rebuilt, under its name and with parameters of the same types; itself if nothing changes."""
-        self._stays = set()
+        self._is_whole = True
         region = self.region(Builder(span=function.span), function.region)
-        self._stays = None
+        self._is_whole = False
         return function if same_region(region, function.region) else replace(function, region=region)
 
     def region(self, b: Builder, region: Region) -> Region:
@@ -70,26 +68,42 @@ class Rebuild:
 
     def parameters(self, old: Sequence[Value]) -> tuple[Value, ...]:
         """Those of a new region: of the same types and names."""
-        is_first = self._stays is not None and self.new.keys().isdisjoint(old)
+        is_first = self._is_whole and self.new.keys().isdisjoint(old)
         made = tuple(old) if is_first else alike(old)
         self.new.update(zip(old, made, strict=True))
         return made
 
     def control(
-        self, b: Builder, op: Op, operands: tuple[Value, ...], regions: tuple[Region, ...]
+        self,
+        b: Builder,
+        op: Op,
+        operands: tuple[Value, ...],
+        regions: tuple[Region, ...],
+        results: tuple[Value, ...] | None = None,
     ) -> tuple[Value, ...]:
-        """A branch or loop on operands and regions that are rebuilt."""
-        if all(map(same_region, regions, op.regions)) and self.stays(b, op, operands):
+        """A branch or loop on operands and regions that are rebuilt; `results`: those of the op that are left."""
+        results = op.results if results is None else results
+        types = [v.type for v in regions[-1].yields]
+        if [v.type for v in results] != types or not self.are_free(b, results):
+            return b.control(op.name, operands, regions, op.attributes)
+        if (
+            results == op.results
+            and all(map(same_region, regions, op.regions))
+            and self.stays(b, op, operands)
+        ):
             return b.again(op)
-        return b.control(op.name, operands, regions, op.attributes)
+        return b.several(op.name, operands, types, regions, op.attributes, results)
+
+    def are_free(self, b: Builder, results: Sequence[Value]) -> bool:
+        """Whether an op of the new function may make old values: no other one does. Then code that uses them stays."""
+        return self._is_whole and self._site is None and b.makers.keys().isdisjoint(results)
 
     def stays(self, b: Builder, op: Op, operands: tuple[Value, ...]) -> bool:
         """Whether the op can be used as it is; it is asked for an op that is then used."""
-        if self._stays is None or operands != op.operands or op in self._stays:
+        if operands != op.operands or op in self._silent or not self.are_free(b, op.results):
             return False
-        if op.span is not None and op.span is not b.span:
-            return False
-        self._stays.add(op)
+        if not op.results:
+            self._silent.add(op)
         return True
 
     def inline(self, b: Builder, region: Region) -> tuple[Value, ...]:
@@ -121,7 +135,8 @@ class Rebuild:
             yields += () if tests else tuple(leave(inner, region))
             regions.append(Region(parameters, inner.ops, yields))
         operands = (*self.values(op.operands), *(starts if is_loop else ()))
-        made, count = self.control(b, op, operands, tuple(regions)), len(op.results)
+        results = (*op.results, *alike(starts))
+        made, count = self.control(b, op, operands, tuple(regions), results), len(op.results)
         return made[:count], made[count:]
 
     def reduced(
@@ -144,16 +159,31 @@ class Rebuild:
             regions.append(Region(parameters, inner.ops, self.values(yields)))
         first = len(op.operands) - (len(kept) if carries else 0)
         operands = self.values((*op.operands[:first], *compress(op.operands[first:], kept)))
-        made = iter(self.control(b, op, operands, tuple(regions)))
+        made = iter(self.control(b, op, operands, tuple(regions), tuple(compress(op.results, kept))))
         return (next(made) if flag else None for flag in kept)
 
     def op(self, b: Builder, op: Op) -> None:
-        outer_span, b.span = b.span, b.span if op.span is None else self._place(op.span)
+        if self._is_untouched(b, op):
+            self.new[op.results[0]] = b.again(op)[0]
+            return
+        outer_span, last = b.span, b.ops[-1:]
+        if op.span is not None:
+            b.span = op.span if self._site is None else self._place(op.span)
         made = self.rules.get(op.name, self.default)(self, b, op)
         b.span = outer_span
         for old, value in zip(op.results, made, strict=True):
-            value.hint = value.hint or old.hint
             self.new[old] = value
+            if old.hint and not value.hint and b.ops[-1:] != last:  # others keep the name that they have
+                value.hint = old.hint
+
+    def _is_untouched(self, b: Builder, op: Op) -> bool:
+        """Whether an op surely stays: a short way for most ops of most passes."""
+        if op.key is None or op.name in self.rules or self.default is not copy_op:
+            return False
+        if not self.are_free(b, op.results):
+            return False
+        new = self.new
+        return tuple([new[v] for v in op.operands]) == op.operands
 
     def value(self, old: Value) -> Value:
         return self.new[old]
@@ -205,10 +235,16 @@ def forgetting(table: dict[K, V]) -> Iterator[None]:
 def copy_op(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
     """The same op on the mapped operands."""
     operands = walk.values(op.operands)
+    if op.key is not None:
+        if walk.stays(b, op, operands):
+            return b.again(op)
+        (old,) = op.results
+        again = PRIMITIVES[op.name].primal is not None and walk.are_free(b, op.results)
+        return (b.primitive(op.name, operands, old.type, op.attributes, old if again else None),)
     if op.regions:
         return walk.control(b, op, operands, tuple([walk.region(b.nested(), r) for r in op.regions]))
     is_primitive = op.name in PRIMITIVES
-    is_settled = not is_primitive or op.key is not None or primitive_effect(op.name, operands) != PURE
+    is_settled = not is_primitive or primitive_effect(op.name, operands) != PURE
     if is_settled and walk.stays(b, op, operands):
         return b.again(op)
     if not op.results and is_primitive:

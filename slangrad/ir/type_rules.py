@@ -69,24 +69,17 @@ def result_type(
 ) -> Type | None:
     """The type of an op's result, None for an op without one. `given` is for rows whose rule is GIVEN."""
     types = tuple([v.type for v in operands])
-    rule = _rule_for(name, types)
-    return (
-        RULES[rule](name, types, attributes, given) if rule in MORE_THAN_TYPES else _from_types(name, types)
-    )
-
-
-@cache
-def _rule_for(name: str, types: tuple[Type, ...]) -> str:
-    row = p.PRIMITIVES[name]
-    if row.kinds != "*" and not all(_takes(row.kinds, t) for t in types):
-        raise RuleError(f"{name} does not take {types}")
-    return row.rule
+    made = _from_types(name, types)
+    return RULES[p.PRIMITIVES[name].rule](name, types, attributes, given) if made is UNKNOWN else made
 
 
 @cache
 def _from_types(name: str, types: tuple[Type, ...]) -> Type | None:
-    """By rules that look at the types only; the same few are asked for thousands of times."""
-    return RULES[p.PRIMITIVES[name].rule](name, types, {}, None)
+    """By rules that look at the types only; the same few are asked for thousands of times. Else UNKNOWN."""
+    row = p.PRIMITIVES[name]
+    if row.kinds != "*" and not all(_takes(row.kinds, t) for t in types):
+        raise RuleError(f"{name} does not take {types}")
+    return UNKNOWN if row.rule in MORE_THAN_TYPES else RULES[row.rule](name, types, {}, None)
 
 
 def _takes(kinds: str, t: Type) -> bool:
@@ -171,6 +164,7 @@ RULES: dict[str, Callable[[str, tuple[Type, ...], Attributes, Type | None], Type
     p.NOTHING: _nothing,
 }
 MORE_THAN_TYPES = frozenset({p.GIVEN, p.COMPONENT, p.MEMBER})
+UNKNOWN = Type()
 
 
 def scalar_type(value: Value) -> Scalar:

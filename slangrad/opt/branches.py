@@ -57,7 +57,7 @@ class _Branches(Rebuild):
             return tuple(value for value in decided if value is not None)
         arms_left = ((then, x), (otherwise, y))
         regions = tuple(Region((), made.ops, tuple(yields[i] for i in left)) for made, yields in arms_left)
-        results = iter(self.control(b, op, (condition,), regions))
+        results = iter(self.control(b, op, (condition,), regions, tuple(op.results[i] for i in left)))
         return tuple(next(results) if value is None else value for value in decided)
 
     def _arm(

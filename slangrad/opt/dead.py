@@ -12,24 +12,28 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
+from itertools import compress
+from operator import is_
 
 from slangrad.ir.addresses import Roots, is_step
 from slangrad.ir.builder import Builder
 from slangrad.ir.control import carried
 from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.effects import ALLOCATIONS, effect_of, primitive_effect
+from slangrad.ir.effects import ALLOCATIONS, effect_of
 from slangrad.ir.intervals import Ranges
 from slangrad.ir.primitives import PRIMITIVES, WRITE
-from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.types import U32, Pointer, index_extent
 
 WRITES_TO_FIRST = frozenset({"store", "tape_store", "tape_add", "tape_free"})
 CHECKED = frozenset({"set_index", "add_index"})
+SILENT = ALLOCATIONS | {name for name, row in PRIMITIVES.items() if row.effect != WRITE} - CHECKED
 
 
 def remove_dead(function: Function) -> Function:
     """The function without what nobody uses."""
-    return _Remove(_Liveness(function)).function(function)
+    region = _Liveness(function).left(function.region)
+    return function if region is function.region else replace(function, region=region)
 
 
 class _Liveness:
@@ -39,17 +43,20 @@ class _Liveness:
         self.live: set[Value] = set()
         self.kept: set[Op] = set()
         self._todo: list[Value] = []
-        self._made: dict[Value, tuple[Op, int]] = {}  # a result, or a parameter of one of the op's regions
-        self._around: dict[Op, Op] = {}  # the control op that an op stands in
+        self._makers: dict[Value, Op] = {}
+        self._carried: dict[
+            Value, tuple[Op, int]
+        ] = {}  # a result of a control op, or a parameter of its regions
+        self._around: dict[Op, Op] = {}  # the control op around such an op, or around one that acts
         self._stores: dict[Value, list[Op]] = defaultdict(list)  # into memory made here, by its address
         self._roots: list[Op] = []
-        self.checks: set[Op] = set()  # writes that report an index out of range
+        self._checks: set[Op] = set()  # writes that report an index out of range
         self._ranges = Ranges()
         self._addresses = Roots(self.made_by)
         self._scan(function.region, None)
         for op in self._roots:
-            self._keep(op)
-        for op in self.checks:
+            self._keep_inside(op)
+        for op in self._checks:
             self._keep_around(op)
             self._need(op.operands[1:2])
         self._need(function.region.yields)
@@ -59,29 +66,34 @@ class _Liveness:
     # --- what there is
 
     def _scan(self, region: Region, around: Op | None) -> None:
+        makers = self._makers
         for op in region.ops:
+            for result in op.results:
+                makers[result] = op
+            if op.name in SILENT:
+                continue
             if around is not None:
                 self._around[op] = around
-            for i, result in enumerate(op.results):
-                self._made[result] = op, i
             self._classify(op)
-            for inner in op.regions:
-                first = 1 if op.name == "for" else 0
-                if first:
-                    self._ranges.counted(self, op.operands[0], inner.parameters[0])
-                self._made.update((p, (op, i - first)) for i, p in enumerate(inner.parameters))
-                self._scan(inner, op)
+            if op.regions:
+                self._scan_control(op)
+
+    def _scan_control(self, op: Op) -> None:
+        self._carried.update((r, (op, i)) for i, r in enumerate(op.results))
+        first = 1 if op.name == "for" else 0
+        for inner in op.regions:
+            if first:
+                self._ranges.counted(self, op.operands[0], inner.parameters[0])
+            self._carried.update((p, (op, i - first)) for i, p in enumerate(inner.parameters))
+            self._scan(inner, op)
 
     def _classify(self, op: Op) -> None:
         """Ops with effects are roots, but for making local memory and writing to it."""
         if op.name in WRITES_TO_FIRST and (base := self._base(op.operands[0])) is not None:
             self._stores[base].append(op)
-        elif op.name in CHECKED and self._reports(op):
-            self.checks.add(op)
-        elif op.name not in PRIMITIVES:
-            if op.name == "while" or (not op.regions and effect_of(op) == WRITE):
-                self._roots.append(op)
-        elif op.name not in ALLOCATIONS and primitive_effect(op.name, op.operands) == WRITE:
+        elif op.name in CHECKED:
+            self._checks.update((op,) if self._reports(op) else ())
+        elif op.name == "while" or (not op.regions and effect_of(op) == WRITE):
             self._roots.append(op)
 
     def _reports(self, op: Op) -> bool:
@@ -92,8 +104,7 @@ class _Liveness:
 
     def made_by(self, value: Value) -> Op | None:
         """The op that has the value as a result."""
-        op, i = self._made.get(value, (None, 0))
-        return op if op is not None and 0 <= i < len(op.results) and op.results[i] is value else None
+        return self._makers.get(value)
 
     def _base(self, address: Value) -> Value | None:
         """The memory made in this function that an address surely points into."""
@@ -109,7 +120,7 @@ class _Liveness:
             self._need_address(value)
             base = self._base(value) if isinstance(value.type, Pointer) else None
             for store in self._stores.pop(base, []) if base is not None else []:
-                self._keep(store)
+                self._keep_inside(store)
 
     def _need_address(self, value: Value) -> None:
         """A value that is used, but not to read memory."""
@@ -117,11 +128,20 @@ class _Liveness:
             self.live.add(value)
             self._todo.append(value)
 
+    def _keep_inside(self, op: Op) -> None:
+        """Keep an op that acts, and what it stands in. Whatever else is needed is so in its region, or within."""
+        self._keep_around(op)
+        self._keep(op)
+
+    def _keep_around(self, op: Op) -> None:
+        around = self._around.get(op)
+        if around is not None and around not in self.kept:
+            self._keep_inside(around)
+
     def _keep(self, op: Op) -> None:
         if op in self.kept:
             return
         self.kept.add(op)
-        self._keep_around(op)
         if op.name == "while":
             self._need(op.regions[0].yields)
         elif op.regions:
@@ -132,15 +152,15 @@ class _Liveness:
         else:
             self._need(op.operands)
 
-    def _keep_around(self, op: Op) -> None:
-        if op in self._around:
-            self._keep(self._around[op])
-
     def _follow(self, value: Value) -> None:
         """What a live value is made from."""
-        if value not in self._made:
+        found = self._carried.get(value)
+        if found is None:
+            op = self._makers.get(value)
+            if op is not None:
+                self._keep(op)
             return
-        op, i = self._made[value]
+        op, i = found
         self._keep(op)
         if op.name == "if":
             self._need(region.yields[i] for region in op.regions)
@@ -149,33 +169,48 @@ class _Liveness:
         elif op.name == "while":
             self._need((op.operands[i], op.regions[1].yields[i]))
 
+    # --- what is left
 
-class _Remove(Rebuild):
-    """The rebuilt function, without what is not live."""
+    def left(self, region: Region) -> Region:
+        return self._left(region, region.parameters, region.yields)
 
-    def __init__(self, liveness: _Liveness) -> None:
-        writes = dict.fromkeys(CHECKED, self._write)
-        super().__init__({**dict.fromkeys(("if", "for", "while"), self._flow), **writes})
-        self._live = liveness.live
-        self._kept = liveness.kept
-        self._checks = liveness.checks
+    def _left(self, region: Region, parameters: tuple[Value, ...], yields: tuple[Value, ...]) -> Region:
+        """The region with other parameters and yields, and without what is not live; itself if nothing changes."""
+        ops: list[Op] = []
+        for op in region.ops:
+            if op in self.kept:
+                ops.append(self._reduced(op) if op.regions else op)
+            elif op in self._checks:
+                ops += _check_of(op)
+        if ops == region.ops and parameters == region.parameters and yields == region.yields:
+            return region
+        return Region(parameters, ops, yields)
 
-    def op(self, b: Builder, op: Op) -> None:
-        if op in self._kept or op in self._checks:
-            super().op(b, op)
-
-    def _write(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        """A write of an element. If no op reads the array, only the check stays, and the result is an unused value."""
-        if op in self._kept:
-            return self.default(rebuild, b, op)
-        extent = index_extent(op.operands[0].type)
-        assert extent is not None
-        b.emit("in_bounds", self.value(op.operands[1]), b.constant(U32, extent))
-        return (Value(op.results[0].type),)
-
-    def _flow(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        """The op with its live results; the others get a value that nobody uses."""
+    def _reduced(self, op: Op) -> Op:
+        """A branch or loop with its live results."""
         inside = {each.result: each.inside for each in carried(op)}
-        live = [not self._live.isdisjoint((r, *inside.get(r, ()))) for r in op.results]
-        made = zip(self.reduced(b, op, live), op.results, strict=True)
-        return tuple(Value(r.type) if value is None else value for value, r in made)
+        live = [not self.live.isdisjoint((r, *inside.get(r, ()))) for r in op.results]
+        count = len(live) if op.name != "if" else 0
+        regions = []
+        for region in op.regions:
+            tests = op.name == "while" and region is op.regions[0]
+            yields = region.yields if tests else tuple(compress(region.yields, live))
+            regions.append(self._left(region, _last(region.parameters, count, live), yields))
+        if all(live) and all(map(is_, regions, op.regions)):
+            return op
+        operands, results = _last(op.operands, count, live), tuple(compress(op.results, live))
+        return replace(op, operands=operands, results=results, regions=tuple(regions))
+
+
+def _last(values: tuple[Value, ...], count: int, live: list[bool]) -> tuple[Value, ...]:
+    """Of the last `count` values those that are live, and all others."""
+    first = len(values) - count
+    return (*values[:first], *compress(values[first:], live))
+
+
+def _check_of(op: Op) -> list[Op]:
+    """Of a write of an element to an array that is not read, the check."""
+    b, extent = Builder(span=op.span), index_extent(op.operands[0].type)
+    assert extent is not None
+    b.emit("in_bounds", op.operands[1], b.constant(U32, extent))
+    return b.ops

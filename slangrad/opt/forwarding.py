@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from slangrad.ir.addresses import LocalMemory
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value
+from slangrad.ir.core import Function, Op, Region, Value, walk
 from slangrad.ir.numbers import Number
 from slangrad.ir.rebuild import Rebuild, copy_op
 
@@ -32,7 +32,8 @@ Contents = dict[Value, Value]  # by address
 
 def forward_loads(function: Function) -> Function:
     """The function without loads whose value is known."""
-    return _Forward(function).function(function)
+    accessed = [op.operands[0] for op in walk(function.region) if op.name in ("load", "store")]
+    return _Forward(function).function(function) if len(accessed) > len(set(accessed)) else function
 
 
 class _Known:

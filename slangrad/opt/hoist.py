@@ -57,7 +57,7 @@ class _Hoist(Rebuild):
         return Region(parameters, b.ops, yields)
 
     def op(self, b: Builder, op: Op) -> None:
-        super().op(self._target(op) if self._movable(op) else b, op)
+        super().op(self._target(op) if len(self._levels) > 1 and self._movable(op) else b, op)
 
     def _movable(self, op: Op) -> bool:
         if not may_run_early(op):
@@ -73,9 +73,8 @@ class _Hoist(Rebuild):
     def _target(self, op: Op) -> Builder:
         """The builder of the outermost level to which it is worth moving the op."""
         last = len(self._levels) - 1
-        first = max(
-            map(self._level_of, self.values(op.operands)), default=0
-        )  # where it can be at the earliest
+        levels = [self._level_of(self.new[v]) for v in op.operands]
+        first = max(levels, default=0)  # where it can be at the earliest
         if PRIMITIVES[op.name].cost <= CHEAP:
             passed = bisect_right(self._loops, first)
             return self._levels[self._loops[passed] - 1 if passed < len(self._loops) else last].builder
@@ -85,12 +84,13 @@ class _Hoist(Rebuild):
         return self._levels[at].builder
 
     def _level_of(self, value: Value) -> int:
-        if value not in self._made_at:
+        at = self._made_at.get(value)
+        if at is None:
             at = len(self._levels) - 1
             while at > 0 and not self._levels[at].makes(value):
                 at -= 1
             self._made_at[value] = at
-        return self._made_at[value]
+        return at
 
     # --- control flow
 

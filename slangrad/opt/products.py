@@ -54,11 +54,12 @@ class _Facts:
         self._users: dict[Value, list[Op]] = defaultdict(list)
         self._flows: dict[Value, list[Value]] = defaultdict(list)  # to values that may be this one
         self._ranges = Ranges()
-        self._loaded = {op.results[0] for op in walk(region) if op.name == "load"}
-        self._zeros = {op.results[0] for op in walk(region) if op.results and _begins_masked(op)}
-        for op in walk(region):
+        ops = list(walk(region))
+        self._loaded = {op.results[0] for op in ops if op.name == "load"}
+        self._zeros = {op.results[0] for op in ops if op.results and _begins_masked(op)}
+        for op in ops:
             self._add(op)
-        given = (*region.parameters, *(r for op in walk(region) if op.name == "call" for r in op.results))
+        given = (*region.parameters, *(r for op in ops if op.name == "call" for r in op.results))
         self._given = {v for v in given if _holds_floats(v)}
         self._singular = self._closed(self._begins_singular, self._stays_singular)
         self._masked = self._closed(_begins_masked, self._stays_masked)
@@ -90,15 +91,17 @@ class _Facts:
 
     def _closed(self, begins: Callable[[Op], bool], goes_on: Callable[[Op], bool]) -> set[Value]:
         """All values that have a fact."""
-        self._found = {op.results[0] for op in self._makers.values() if not op.regions and begins(op)}
-        self._found |= self._given  # other functions may give anything
-        left = list(self._found)
+        found = self._found = {r for r, op in self._makers.items() if not op.regions and begins(op)}
+        found |= self._given  # other functions may give anything
+        left = list(found)
         while left:
             v = left.pop()
-            reached = [op.results[0] for op in self._users[v] if goes_on(op)] + self._flows[v]
-            left += (new := [each for each in dict.fromkeys(reached) if each not in self._found])
-            self._found.update(new)
-        return self._found
+            users = (op for op in self._users.get(v, ()) if op.results[0] not in found and goes_on(op))
+            for reached in (*(op.results[0] for op in users), *self._flows.get(v, ())):
+                if reached not in found:
+                    found.add(reached)
+                    left.append(reached)
+        return found
 
     # --- singular
 

@@ -16,10 +16,9 @@ from slangrad.base.diagnostics import Reporter
 from slangrad.base.options import Limits, limit_note
 from slangrad.base.source import Span
 from slangrad.syntax import ast
-from slangrad.syntax.brackets import match_brackets
 from slangrad.syntax.foreign import CHOICE, STATEMENTS, SYNTAX
 from slangrad.syntax.saved import Surroundings
-from slangrad.syntax.tokens import Token
+from slangrad.syntax.tokens import ASSIGNMENT, Token
 from slangrad.syntax.words import RESTARTS, TYPE_INTRODUCERS
 
 LOOKAHEAD = 4
@@ -51,7 +50,7 @@ class Cursor:
         self.position = 0
         self.token = tokens[0]
         self.kind = self.token.kind
-        self.closing = match_brackets(self.tokens)
+        self.closing = _match_brackets(self.tokens)
         self.known_types = _declared_types(tokens)
         self.reporter = reporter
         self.limits = limits
@@ -289,3 +288,53 @@ def _typedef_names(tokens: list[Token], index: int) -> set[str]:
         if token.kind == "name" and depth == 0:
             name = token.text
     return {name} if name else set()
+
+
+_CLOSES = {")": "(", "]": "[", "}": "{"}
+_NOT_IN_ANGLES = frozenset((";", ":", "{", "&&", "||", "<=", ">=", "=>", *ASSIGNMENT))
+_INTERESTING = frozenset(("<", ">", ">>", "(", "[", "{", ")", "]", "}", "?")) | _NOT_IN_ANGLES
+_AFTER_OPTIONAL_TYPE = frozenset((">", ">>", ",", ")", "]", "[", "*", "?"))
+
+
+def _match_brackets(tokens: list[Token]) -> dict[int, int]:
+    """Opening index to closing index, negative for the first character of `>>` and `>>=`. Whether "<" compares or opens
+    generic arguments cannot be known before names are: one pass with a stack says where it could close if it opens."""
+    closing: dict[int, int] = {}
+    stack: list[int] = []
+    for index, token in enumerate(tokens):
+        kind = token.kind
+        if kind not in _INTERESTING:
+            continue
+        if kind == ">":
+            if stack and tokens[stack[-1]].kind == "<":
+                closing[stack.pop()] = index
+        elif kind in (">>", ">>=") and [tokens[each].kind for each in stack[-2:]] == ["<", "<"]:
+            closing[stack.pop()] = -index
+            if kind == ">>":  # else the rest closes what is known to be a type: `let x : A<B<T>>= y`
+                closing[stack.pop()] = index
+            else:
+                _drop_angles(tokens, stack)
+        elif kind in _CLOSES:
+            _close(tokens, stack, closing, index)
+        else:
+            if kind in _NOT_IN_ANGLES or (kind == "?" and tokens[index + 1].kind not in _AFTER_OPTIONAL_TYPE):
+                _drop_angles(tokens, stack)
+            if kind in ("<", "(", "[", "{"):
+                stack.append(index)
+    return closing
+
+
+def _drop_angles(tokens: list[Token], stack: list[int]) -> None:
+    while stack and tokens[stack[-1]].kind == "<":
+        stack.pop()
+
+
+def _close(tokens: list[Token], stack: list[int], closing: dict[int, int], index: int) -> None:
+    """Close the bracket at `index`; a brace also ends unclosed parentheses, nothing else ends a brace."""
+    _drop_angles(tokens, stack)
+    opener = _CLOSES[tokens[index].kind]
+    if opener == "{":
+        while stack and tokens[stack[-1]].kind != "{":
+            stack.pop()
+    if stack and tokens[stack[-1]].kind == opener:
+        closing[stack.pop()] = index

@@ -158,17 +158,15 @@ class Module(Declaration):
     module_name: str | None
     language: int  # 2025, or the year of `#lang 2026`
 
-# `import a.b;` has path "a/b"; `import "dir/file.slang";` is_file. `__exported` is in modifiers.
+# `import a.b;` has path "a/b"; `import "dir/file.slang";` what stands there. `__exported` is in modifiers.
 @node
 class Import(Declaration):
     path: str
-    is_file: bool
 
 @node
 class IncludeModule(Declaration):  # `__include a.b;` and `implementing x;`; `keyword` is that word.
     keyword: str
     path: str
-    is_file: bool
 
 @node
 class Namespace(Declaration):  # `namespace a { members }`; `namespace a.b {}` is one in another.

@@ -185,9 +185,7 @@ class AtomParser(TypeParser):
         return f"operator{self.advance().kind}"
 
     def _parse_differentiate(self) -> ast.Expression:
-        start = self.advance()
-        opener = self.advance()
-        functions = self.parse_list(opener, ")", self.parse_assignment)
+        start, functions = self._parse_listed(self.parse_assignment)
         mode = "fwd_diff" if "fwd" in start.text else "bwd_diff"
         if len(functions) != 1:
             note = f"call what it returns: {start.text}(f)(arguments)"
@@ -195,9 +193,7 @@ class AtomParser(TypeParser):
         return ast.Differentiate(self.span_from(start), mode, functions[0])
 
     def _parse_size(self) -> ast.Expression:
-        start = self.advance()
-        opener = self.advance()
-        operands = self.parse_list(opener, ")", self.parse_type_or_value)
+        start, operands = self._parse_listed(self.parse_type_or_value)
         if len(operands) not in (1, 2):
             raise self.error("E0202", f"{start.text} takes a type or a value", start.span)
         layout = operands[1] if len(operands) == 2 else None
@@ -205,12 +201,16 @@ class AtomParser(TypeParser):
 
     def _parse_address(self) -> ast.Expression:
         """`__getAddress(place)` is `&place`."""
-        start = self.advance()
-        opener = self.expect("(", "after '__getAddress'")
-        operands = self.parse_list(opener, ")", self.parse_assignment)
+        start, operands = self._parse_listed(self.parse_assignment)
         if len(operands) != 1:
             raise self.error("E0202", "__getAddress takes one place", start.span)
         return ast.Unary(self.span_from(start), "&", operands[0])
+
+    def _parse_listed(self, parse: Callable[[], ast.Expression]) -> tuple[Token, list[ast.Expression]]:
+        """A word and what stands in parentheses behind it."""
+        start = self.advance()
+        opener = self.expect("(", f"after '{start.text}'")
+        return start, self.parse_list(opener, ")", parse)
 
     def _parse_new(self) -> ast.Expression:
         start = self.advance()

@@ -185,31 +185,31 @@ class DeclarationParser(MemberParser):
 
     # --- Modules -----------------------------------------------------------------------------------------
 
-    def _parse_path(self) -> tuple[Token, str, bool]:
-        """`a.b.c` or `"path"`: its first token, the path, is it a file's?"""
+    def _parse_path(self) -> tuple[Token, str]:
+        """`a.b.c` or `"path"`: its first token, and the path."""
         start = self.token
         if self.kind == "string":
-            return self.advance(), start.text[1:-1], True
+            return self.advance(), start.text[1:-1]
         parts = [self.expect_name("a module").text]
         while self.kind in (".", "::", "/"):
             self.advance()
             parts.append(self.expect_name("a module").text)
-        return start, "/".join(parts), False
+        return start, "/".join(parts)
 
     def _parse_import(self, prefix: Prefix) -> list[ast.Declaration]:
         self.advance()
-        start, path, is_file = self._parse_path()
+        start, path = self._parse_path()
         parsed = self.declare(
-            ast.Import(start.span, path.replace("/", "."), self.span_from(start), path, is_file), prefix
+            ast.Import(start.span, path.replace("/", "."), self.span_from(start), path), prefix
         )
         return self.finish(parsed, prefix, "the import")
 
     def _parse_include(self, prefix: Prefix) -> list[ast.Declaration]:
         """`__include x;`, `implementing x;`, and `module x;`, which parse_module takes from here."""
         keyword = self.advance().text
-        start, path, is_file = self._parse_path()
+        start, path = self._parse_path()
         parsed = self.declare(
-            ast.IncludeModule(start.span, path, self.span_from(start), keyword, path, is_file), prefix
+            ast.IncludeModule(start.span, path, self.span_from(start), keyword, path), prefix
         )
         return self.finish(parsed, prefix, "the module's name")
 

@@ -5,7 +5,7 @@ In: the cursor at an expression.   Out: an Expression.
     a + b * c < d             ->    Binary("<", Binary("+", a, Binary("*", b, c)), d)
     f<float>(x)               ->    Call(GenericApplication(f, [float]), [x])
 
-A "<" opens generic arguments when a matching ">" follows (brackets.py) and the token after that cannot
+A "<" opens generic arguments when a matching ">" follows (cursor.py) and the token after that cannot
 continue a comparison.
 """
 

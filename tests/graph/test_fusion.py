@@ -25,7 +25,7 @@ def random_program(seed: int):
         made = [a, b, c]
         for _ in range(14):
             x, y = made[rng.integers(len(made))], made[rng.integers(len(made))]
-            match rng.integers(9):
+            match rng.integers(10):
                 case 0 | 1:
                     made.append(UNARY[rng.integers(len(UNARY))](x))
                 case 2 | 3:
@@ -45,6 +45,11 @@ def random_program(seed: int):
                     )
                 case 7:
                     made.append(np.tanh(x @ y.T))
+                case 8:
+                    chain = (x * y[:1] / 6) @ (y @ x) + (x @ y) * y[:, :1]
+                    made.append(
+                        np.tanh(np.concatenate([chain[3:], (x @ y + x @ made[0])[:3].T.reshape(3, 6)]))
+                    )
                 case _:
                     made.append(
                         np.take_along_axis(x, np.argsort(np.arange(36) % 7).reshape(6, 6) % 6, 1)

@@ -233,6 +233,21 @@ def test_choices_of_convolutions() -> None:
     assert "place" not in {node.op for node in topological_order(*rewriter.rewritten(outputs))}
 
 
+def test_convolution_and_batch_norm_become_one() -> None:
+    """The factor of each channel goes into the weights: no map of the image's size is left but the sum and relu."""
+
+    def block(x, w, mean, var, gamma, beta):
+        return np.maximum(graph.batch_norm(graph.conv2d(x, w, padding=1), mean, var, gamma, beta), 0)
+
+    shapes = [(8, 32, 56, 56), (64, 32, 3, 3)] + [(64,)] * 4
+    (made,) = rewritten([block(*(Array(new_input(shape, np.dtype("f"))) for shape in shapes)).node])
+    order = topological_order(made)
+    assert [node.op for node in order if node.shape == (8, 64, 56, 56)] == [
+        "conv", "broadcast", "add", "broadcast", "maximum"
+    ]  # fmt: skip
+    assert [node.op for node in order if node.shape == shapes[1]] == ["input", "broadcast", "multiply"]
+
+
 def test_enumeration_finds_what_is_marked_as_found() -> None:
     """By graphs of up to three operations."""
     wanted = {each for _, each in CHOICES if each} | {rule.found for rule in PATTERNS if rule.found}

@@ -302,8 +302,8 @@ def test_modules():
     )
     assert module.module_name == "my/module"
     first, second, include, implementing = module.members
-    assert (first.path, first.is_file, first.name) == ("a/b", False, "a.b")
-    assert (second.path, second.is_file, second.modifiers) == ("x/y.slang", True, ("__exported",))
+    assert (first.path, first.name) == ("a/b", "a.b")
+    assert (second.path, second.modifiers) == ("x/y.slang", ("__exported",))
     assert (include.keyword, include.path, implementing.keyword) == ("__include", "part", "implementing")
 
 

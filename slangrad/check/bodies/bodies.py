@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from slangrad.check.bodies.control_flow import falls_through
 from slangrad.check.bodies.statements import check_statement
 from slangrad.check.derivatives.activity import check_activity
 from slangrad.check.derivatives.given import check_derivative_attributes
@@ -39,7 +38,7 @@ from slangrad.check.names.scopes import Body, Scope, this_type
 from slangrad.check.texts.linking import is_open
 from slangrad.syntax import ast
 from slangrad.syntax.parser import parse_body
-from slangrad.syntax.walk import walk
+from slangrad.syntax.walk import children, walk
 
 
 def check_body(world: World, declaration: Any) -> None:
@@ -66,7 +65,7 @@ def check_body(world: World, declaration: Any) -> None:
 def _check_end(world: World, declaration: Any, info: FunctionInfo) -> None:
     if isinstance(declaration, ast.Constructor) or info.result in (VOID, ERROR):
         return
-    if all(falls_through(each) for each in declaration.body.statements):
+    if all(_falls_through(each) for each in declaration.body.statements):
         if world.reporter.has_syntax_error(declaration.body.span):
             return  # the 'return' may be in the part that could not be read
         message = f"'{declaration.name}' can end without returning a '{info.result}'"
@@ -290,4 +289,81 @@ RULES: dict[type[ast.Declaration], Rule] = {
     ast.TypeAlias: _alias,
     ast.BufferBlock: _block,
     ast.Namespace: check_members,
+}
+
+
+# --- Can the end be reached? --------------------------------------------------------------------------
+
+
+def _falls_through(node: ast.Statement) -> bool:
+    """Whether what stands after a statement can run. Conditions count as unknown, but for the literal `true`; a loop
+    that never ends and has no `break` is never left."""
+    rule = _FALLING.get(type(node))
+    return True if rule is None else rule(node)
+
+
+def _sequence(statements: list[ast.Statement]) -> bool:
+    return all(_falls_through(each) for each in statements)
+
+
+def _if(node: ast.If | ast.IfLet) -> bool:
+    return node.otherwise is None or _falls_through(node.then) or _falls_through(node.otherwise)
+
+
+def _switch(node: ast.Switch) -> bool:
+    if not any(each.is_default for each in node.cases):
+        return True
+    if any(_breaks(statement) for case in node.cases for statement in case.body):
+        return True
+    return bool(node.cases) and _sequence(node.cases[-1].body)
+
+
+def _breaks(node: ast.Node) -> bool:
+    """Whether a `break` in here leaves the statement around it."""
+    if isinstance(node, ast.Break):
+        return True
+    if isinstance(node, _TAKING_BREAKS):
+        return any(isinstance(each, ast.Break) and each.label is not None for each in walk(node))
+    return not isinstance(node, (ast.Expression, ast.Defer, ast.TargetSwitch)) and any(
+        map(_breaks, children(node))
+    )
+
+
+_TAKING_BREAKS = (ast.For, ast.While, ast.DoWhile, ast.CompileTimeFor, ast.Switch)
+
+
+def _endless(condition: ast.Expression | None) -> bool:
+    return condition is None or (isinstance(condition, ast.BoolLiteral) and condition.value)
+
+
+def _loop(node: ast.For | ast.While) -> bool:
+    return not _endless(node.condition) or _breaks(node.body)
+
+
+def _do_while(node: ast.DoWhile) -> bool:
+    if _breaks(node.body):
+        return True
+    continues = any(isinstance(each, ast.Continue) for each in walk(node.body))
+    return not _endless(node.condition) and (_falls_through(node.body) or continues)
+
+
+_FALLING: dict[type[ast.Statement], Callable[[Any], bool]] = {
+    ast.Return: lambda node: False,
+    ast.Discard: lambda node: False,
+    ast.Throw: lambda node: False,
+    ast.Break: lambda node: False,
+    ast.Continue: lambda node: False,
+    ast.Block: lambda node: _sequence(node.statements),
+    ast.If: _if,
+    ast.IfLet: _if,
+    ast.DoCatch: lambda node: any(_falls_through(each.body) for each in (node, *node.handlers)),
+    ast.Switch: _switch,
+    ast.For: _loop,
+    ast.While: _loop,
+    ast.DoWhile: _do_while,
+    ast.Labeled: lambda node: _falls_through(node.statement),
+    ast.TargetSwitch: lambda node: any(
+        _sequence(case.body) for case in ([node.chosen] if node.chosen else node.cases)
+    ),
+    ast.TargetAssembly: lambda node: False,
 }

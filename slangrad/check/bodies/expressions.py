@@ -30,7 +30,7 @@ from slangrad.check.calls.operators import (
 )
 from slangrad.check.calls.overload import choose, commit_match
 from slangrad.check.calls.throwing import check_try
-from slangrad.check.interfaces.lookup import members
+from slangrad.check.interfaces.lookup import library_type, members
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.meanings import (
@@ -64,7 +64,6 @@ from slangrad.check.model.types import (
     Scalar,
     Type,
     Vector,
-    nominal,
     unstored,
     vector,
 )
@@ -208,8 +207,7 @@ def _as(scope: Scope, node: ast.As) -> Type:
     if target is ERROR:
         return ERROR
     node.ref = checked.Downcast(node.operand, target)
-    made: Type = nominal(scope.world.standard("Optional"), (target,))
-    return made
+    return library_type(scope.world, "Optional", target)
 
 
 def _bare_list(scope: Scope, node: ast.InitializerList) -> Type:

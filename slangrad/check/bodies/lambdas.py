@@ -63,7 +63,10 @@ def _result(scope: Scope, body: Body) -> Type:
 def function_value(scope: Scope, node: ast.Expression, meaning: OverloadMeaning) -> Type:
     """A function that is named where a value should be: `f` is `(A a, B b) => f(a, b)`."""
     signature, reason = _only_signature(scope, meaning)
-    if signature is None or scope.body is None or _writes(signature):
+    writes = signature is not None and any(
+        each.direction not in ("in", "constref") for each in signature.parameters
+    )
+    if signature is None or scope.body is None or writes:
         code = "E0316" if signature is None else "E9012"
         reason = reason or (
             "it has parameters that it writes" if scope.body else "there is no function around"
@@ -106,7 +109,3 @@ def _only_signature(scope: Scope, meaning: OverloadMeaning) -> tuple[FunctionTyp
         return None, "its generic arguments are not written"
     seen = {**candidate.substitution, **dict(zip(generics, given))}
     return signature_of(scope.world, DeclRef(candidate.declaration, seen)), ""
-
-
-def _writes(signature: FunctionType) -> bool:
-    return any(each.direction not in ("in", "constref") for each in signature.parameters)

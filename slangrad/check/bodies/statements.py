@@ -3,7 +3,7 @@
 In: a scope and a statement.   Out: errors; the expressions inside are filled.
 
 A block opens a scope. `break` and `continue` need something around them that takes them; whether the end of a
-function can be reached is decided in control_flow.py.
+function can be reached is decided in bodies.py.
 """
 
 from __future__ import annotations

@@ -383,22 +383,14 @@ def differentiate(scope: Scope, node: ast.Differentiate) -> Meaning:
     if thrown_by(scope.world, differentiable[0]) is not None:
         report_no_derivative(scope, node, differentiable[0])
         return FAILED
-    mode = MODES[node.mode]
-    return OverloadMeaning(
-        f"{node.mode}({node.function.span.text})",
-        [
-            Candidate(
-                each.declaration,
-                each.substitution,
-                each.this,
-                each.through_type,
-                distance=each.distance,
-                mode=mode,
-                inner=each,
-            )
-            for each in differentiable
-        ],
-    )
+    name, mode = f"{node.mode}({node.function.span.text})", MODES[node.mode]
+    made = [
+        Candidate(
+            f.declaration, f.substitution, f.this, f.through_type, distance=f.distance, mode=mode, inner=f
+        )
+        for f in differentiable
+    ]
+    return OverloadMeaning(name, made)
 
 
 def _callable_candidates(scope: Scope, kind: Type, node: ast.Expression) -> list[Candidate]:

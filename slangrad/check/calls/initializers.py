@@ -444,14 +444,10 @@ def explain_list(scope: Scope, node: ast.InitializerList, target: Type) -> None:
         message = f"too many elements for '{target}': {len(node.elements)}"
         scope.world.error("E0312", message, extra.span)
         return
-    private = [each.declaration.name for each in _private_fields(scope, target)]
+    fields = field_declarations(target.declaration) if isinstance(target, StructType) else []
+    private = [each.name for each in fields if not is_visible(scope, each)]
     note = f"'{private[0]}' is private" if private else None
     scope.world.error("E0312", f"this list cannot become a '{target}'", node.span, note)
-
-
-def _private_fields(scope: Scope, kind: Type) -> list[DeclRef]:
-    references = field_references(kind) if isinstance(kind, StructType) else ()
-    return [each for each in references if not is_visible(scope, each.declaration)]
 
 
 def plan_constructor(scope: Scope, node: ast.Expression, target: Type) -> Plan | None:

@@ -3,8 +3,7 @@
 In: candidates and checked arguments.   Out: the best Match, or an error that lists why each candidate failed.
 
 A candidate applies when its generic arguments can be inferred, its bounds hold and each argument
-converts. The cheapest one wins; then, in this order: fewer defaults, not generic, the more special one,
-the nearer one, the one with a body. Two that remain equal are ambiguous.
+converts. Which one wins is decided in candidates.py; two that remain equal are ambiguous.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from slangrad.check.calls.candidates import (
     Arguments,
     Failure,
     Match,
+    best_matches,
     candidate_signature,
     innermost,
     instantiate,
 )
 from slangrad.check.calls.coerce import Plan, commit, mismatch, plan, report_list_failure
 from slangrad.check.calls.convert import TO_FLOAT, common_type, convert
-from slangrad.check.calls.ranking import best_matches
 from slangrad.check.derivatives.given import given
 from slangrad.check.generics.bounds import generic_info
 from slangrad.check.generics.infer import Solver

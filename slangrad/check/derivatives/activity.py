@@ -27,18 +27,22 @@ from slangrad.check.derivatives.flow import (
     Lost,
     Node,
     Sources,
+    Supposed,
     addresses,
+    check_instances,
     inputs_of,
     leads_to_variables,
     outputs_of,
     pointer_of,
     pointers_of,
     reach,
+    reading,
+    report_loss,
+    report_stores,
     store_behind,
     turned,
 )
 from slangrad.check.derivatives.given import derivatives
-from slangrad.check.derivatives.losses import Supposed, check_instances, reading, report_loss, report_stores
 from slangrad.check.derivatives.memory_effects import (
     holds_numbers,
     is_in_memory,

@@ -66,9 +66,11 @@ def signature_text(world: World, reference: DeclRef) -> str:
         return f"__init({parameters})"
     if isinstance(declaration, ast.Subscript):
         return f"__subscript({parameters}) -> {signature.result}"
+    names = [each.name for each in declaration.generics if not each.name.startswith("$")]
+    generics = f"<{', '.join(names)}>" if names else ""
     static = "static " if declaration.has("static") else ""
     mutating = "[mutating] " if world.info(declaration).mutating else ""
-    header = f"{mutating}{static}{signature.result} {declaration.name}{_generics(declaration)}({parameters})"
+    header = f"{mutating}{static}{signature.result} {declaration.name}{generics}({parameters})"
     thrown = world.info(declaration).throws
     return (
         header if thrown is None else f"{header} throws {substitute(world, thrown, reference.substitution)}"
@@ -80,11 +82,6 @@ def function_name(declaration: Any) -> str:
     if isinstance(declaration, ast.Constructor) and declaration.parent is not None:
         return str(declaration.parent.name)
     return "[]" if isinstance(declaration, ast.Subscript) else str(declaration.name)
-
-
-def _generics(declaration: Any) -> str:
-    names = [each.name for each in declaration.generics if not each.name.startswith("$")]
-    return f"<{', '.join(names)}>" if names else ""
 
 
 def function_text(signature: FunctionType, name: str) -> str:

@@ -25,6 +25,7 @@ from slangrad.check.interfaces.lookup import (
     extension_target,
     extensions_of,
     interface_bases,
+    library_type,
 )
 from slangrad.check.model.checked import DifferentialInfo, VariableInfo
 from slangrad.check.model.declref import DeclRef
@@ -277,12 +278,17 @@ _RULES: dict[type[Type], Rule] = {
 # --- Pairs --------------------------------------------------------------------------------------------
 
 
-def pair_of(world: World, kind: Type) -> Type:
-    """DifferentialPair<kind>; of a pack, one for each element."""
+def pair_of(world: World, kind: Type) -> Type | None:
+    """DifferentialPair<kind>, of a type of pointers DifferentialPtrPair<kind>; of a pack, one for each element. None
+    for types without a derivative."""
+    if pointer_tangent(world, kind) is not None:
+        return library_type(world, "DifferentialPtrPair", kind)
+    if tangent(world, kind) is None:
+        return None
     if is_pack(kind):
-        return expanded_type(pair_of(world, element_type(world, kind)), packs_of(kind))
-    made: Type = nominal(world.standard("DifferentialPair"), (kind,))
-    return made
+        element = pair_of(world, element_type(world, kind))
+        return None if element is None else expanded_type(element, packs_of(kind))
+    return library_type(world, "DifferentialPair", kind)
 
 
 def pair_element(world: World, kind: Type) -> Type | None:
@@ -314,12 +320,6 @@ def pointer_tangent(world: World, kind: Type) -> Type | None:
     return made
 
 
-def pointer_pair_of(world: World, kind: Type) -> Type:
-    """DifferentialPtrPair<kind>."""
-    made: Type = nominal(world.standard("DifferentialPtrPair"), (kind,))
-    return made
-
-
 # --- Signatures ---------------------------------------------------------------------------------------
 
 
@@ -332,40 +332,30 @@ def derivative_signature(
     derive = _forward_parameter if mode == "forward" else _backward_parameter
     made = [derive(world, each) for each in signature.parameters]
     parameters = tuple(each for each in made if each is not None)
-    cotangent = None if no_diff_result else tangent(world, signature.result)
     if mode == "forward":
-        result = signature.result if cotangent is None else pair_of(world, signature.result)
-        if not no_diff_result and pointer_tangent(world, signature.result) is not None:
-            result = pointer_pair_of(world, signature.result)
-        return function_type(parameters, result)
+        pair = None if no_diff_result else pair_of(world, signature.result)
+        return function_type(parameters, pair or signature.result)
+    cotangent = None if no_diff_result else tangent(world, signature.result)
     if cotangent is not None:
         parameters += (FunctionParameter(cotangent, "in", False, RESULT_COTANGENT),)
     return function_type(parameters, VOID)
 
 
 def _forward_parameter(world: World, parameter: FunctionParameter) -> FunctionParameter:
-    if not parameter.no_diff and pointer_tangent(world, parameter.type) is not None:
-        pair = pointer_pair_of(world, parameter.type)
-        return FunctionParameter(pair, parameter.direction, False, parameter.name)
-    if parameter.no_diff or tangent(world, parameter.type) is None:
-        return FunctionParameter(parameter.type, parameter.direction, True, parameter.name)
-    return FunctionParameter(pair_of(world, parameter.type), parameter.direction, False, parameter.name)
+    pair = None if parameter.no_diff else pair_of(world, parameter.type)
+    return FunctionParameter(pair or parameter.type, parameter.direction, pair is None, parameter.name)
 
 
 def _backward_parameter(world: World, parameter: FunctionParameter) -> FunctionParameter | None:
-    differential_type = None if parameter.no_diff else tangent(world, parameter.type)
-    if not parameter.no_diff and pointer_tangent(world, parameter.type) is not None:
-        if parameter.direction == "out":
-            return None
-        return FunctionParameter(pointer_pair_of(world, parameter.type), "in", False, parameter.name)
+    """The pair of what goes in, for its cotangent; the cotangent of what comes out only."""
+    made = None if parameter.no_diff else tangent(world, parameter.type)
+    pair = None if parameter.no_diff else pair_of(world, parameter.type)
     if parameter.direction == "out":
-        if differential_type is None:
-            return None
-        return FunctionParameter(differential_type, "in", False, parameter.name)
-    if differential_type is None:
+        return None if made is None else FunctionParameter(made, "in", False, parameter.name)
+    if pair is None:
         direction = "in" if parameter.direction == "inout" else parameter.direction
         return FunctionParameter(parameter.type, direction, True, parameter.name)
-    return FunctionParameter(pair_of(world, parameter.type), "inout", False, parameter.name)
+    return FunctionParameter(pair, "in" if made is None else "inout", False, parameter.name)
 
 
 def same_signature(left: FunctionType, right: FunctionType) -> bool:

@@ -117,14 +117,12 @@ _NOT_INHERITED = re.compile(r"__base|__init|__subscript|operator.*|Differential|
 
 
 def _members_of_base(world: World, kind: StructType, name: str) -> list[Member]:
-    for field in declared(world, kind.declaration, BASE):
-        reference = DeclRef(field, own_substitution(kind))
-        base = substitute(world, world.info(field).type, reference.substitution)
-        return [
-            Member(each.declaration, each.substitution, each.origin, (reference, *each.path))
-            for each in concrete_members(world, base, name)
-        ]
-    return []
+    base = base_of(world, kind)
+    if base is None:
+        return []
+    step = DeclRef(declared(world, kind.declaration, BASE)[0], own_substitution(kind))
+    found = concrete_members(world, base, name)
+    return [Member(each.declaration, each.substitution, each.origin, (step, *each.path)) for each in found]
 
 
 def base_of(world: World, kind: Type) -> Type | None:
@@ -185,6 +183,12 @@ def member_names(world: World, kind: Type) -> set[str]:
         if hasattr(declaration, "members"):
             names.update(member.name for member in all_members(declaration))
     return names
+
+
+def library_type(world: World, name: str, *arguments: Any) -> Type:
+    """A type of the standard library."""
+    made: Type = nominal(world.standard(name), arguments)
+    return made
 
 
 def tag_type(world: World, kind: EnumType) -> Type:

@@ -450,16 +450,13 @@ def _missing_type(
     ]
 
 
-def _member_text(world: World, member: Member) -> str:
-    if is_type_declaration(member.declaration):
-        return f"the type '{member.declaration.name}'"
-    return signature_text(world, member.reference)
-
-
 def _missing_member(world: World, kind: Type, interface: InterfaceType, requirement: Any) -> list[str]:
     if witness(world, kind, interface, requirement) is not None:
         return []
     wanted = signature_text(world, DeclRef(requirement, requirement_substitution(kind, interface)))
     near = concrete_members(world, kind, requirement.name)
-    instead = f"; what it has is {_member_text(world, near[0])}" if near else ""
-    return [f"it lacks {wanted}{instead}"]
+    if not near:
+        return [f"it lacks {wanted}"]
+    is_type = is_type_declaration(near[0].declaration)
+    has = f"the type '{requirement.name}'" if is_type else signature_text(world, near[0].reference)
+    return [f"it lacks {wanted}; what it has is {has}"]

@@ -143,33 +143,15 @@ def check_modifiers(world: World, node: ast.Declaration) -> None:
         rule = _MODIFIERS.get(modifier)
         if rule is not None:
             rule(world, node)
-    kind = _KINDS.get(type(node))
-    if kind is not None:
-        kind(world, node)
-
-
-def _class(world: World, node: ast.Struct) -> None:
-    if node.keyword == "class":
+    if isinstance(node, ast.Struct) and node.keyword == "class":
         note = "write 'struct', whose objects are values"
         world.error("E9005", "classes, whose objects are shared, are not supported", node.name_span, note)
-
-
-def _bits(world: World, node: ast.Variable) -> None:
-    if node.bits is not None:
+    elif isinstance(node, ast.Variable) and node.bits is not None:
         message = "a number of bits belongs behind a field of a struct"
         world.error("E0208", message, node.bits.span, "leave it out")
-
-
-def _type_param(world: World, node: ast.TypeParameter) -> None:
-    note = "make the functions generic: f<T : I>"
-    world.error("E9005", "parameters of a whole module are not supported", node.span, note)
-
-
-_KINDS: dict[type[ast.Node], Callable[[World, Any], None]] = {
-    ast.Struct: _class,
-    ast.Variable: _bits,
-    ast.TypeParameter: _type_param,
-}
+    elif isinstance(node, ast.TypeParameter):
+        note = "make the functions generic: f<T : I>"
+        world.error("E9005", "parameters of a whole module are not supported", node.span, note)
 
 
 def _precise(world: World, node: ast.Declaration) -> None:

@@ -135,26 +135,19 @@ def member_meaning(
         where = first.declaration.parent.name
         return refuse(scope, node, "E0306", f"'{first.declaration.name}' is private to '{where}'", span)
     if isinstance(visible[0].declaration, CALLABLE):
-        functions = [each for each in visible if isinstance(each.declaration, CALLABLE)]
-        return OverloadMeaning(
-            first.declaration.name,
-            [
-                Candidate(
-                    each.declaration,
-                    each.substitution,
-                    base_object(scope, span, base, each.path),
-                    by_type,
-                    told_by=told_by,
-                )
-                for each in functions
-            ],
-        )
-    made = declared_meaning(scope, node, visible[0], base_object(scope, span, base, visible[0].path), span)
-    if isinstance(made, TypeMeaning):
-        made.told_by = told_by or base
+        candidates = []
+        for each in visible:
+            if isinstance(each.declaration, CALLABLE):
+                this = base_object(scope, span, base, each.path)
+                made = Candidate(each.declaration, each.substitution, this, by_type, told_by=told_by)
+                candidates.append(made)
+        return OverloadMeaning(first.declaration.name, candidates)
+    meaning = declared_meaning(scope, node, visible[0], base_object(scope, span, base, visible[0].path), span)
+    if isinstance(meaning, TypeMeaning):
+        meaning.told_by = told_by or base
     elif isinstance(node.ref, checked.Constant):
         node.ref.told_by = told_by or base
-    return made
+    return meaning
 
 
 def base_object(scope: Scope, span: Span, base: Base | None, path: tuple[DeclRef, ...]) -> Base | None:

@@ -55,9 +55,8 @@ def as_usual(world: World, node: ast.Node, kind: Type) -> Type:
 def with_layout(world: World, node: ast.Expression, declaration: Any, arguments: list[Any]) -> list[Any]:
     """The arguments of a generic type without that which is a layout of memory: the first one has it as rules then."""
     if keeps_rules(declaration) and arguments:
-        layouts = [each for each in arguments[1:] if _is_layout(each)]
-        made = _laid_out(world, node, [as_usual(world, node, arguments[0]), *arguments[1:]], layouts)
-        return made[:1] + [each for each in made[1:] if not _is_layout(each)]
+        kind = _laid_out(world, node, as_usual(world, node, arguments[0]), arguments[1:])
+        return [kind, *(each for each in arguments[1:] if not _is_layout(each))]
     if any(isinstance(each, Stored) for each in arguments):
         if declaration.name not in KEEPING_VALUES or not declaration.span.source.is_library:
             message = f"an argument of '{declaration.name}' cannot say how memory is laid out"
@@ -68,17 +67,15 @@ def with_layout(world: World, node: ast.Expression, declaration: Any, arguments:
 
 def pointed(world: World, node: ast.Expression, arguments: list[Any]) -> Type:
     """What `Ptr<T, ...>` leads to."""
-    layouts = [each for each in arguments[1:] if _is_layout(each)]
-    kind: Type = _laid_out(world, node, arguments, layouts)[0]
-    return as_usual(world, node, kind)
+    return as_usual(world, node, _laid_out(world, node, arguments[0], arguments[1:]))
 
 
-def _laid_out(world: World, node: ast.Expression, arguments: list[Any], layouts: list[Any]) -> list[Any]:
-    for each in layouts:
+def _laid_out(world: World, node: ast.Expression, kind: Type, behind: list[Any]) -> Type:
+    """A type by the rules of the layouts that stand behind it."""
+    for each in filter(_is_layout, behind):
         rules = layout_named(world, node, each)
-        if rules:
-            arguments = [stored(arguments[0], rules), *arguments[1:]]
-    return arguments
+        kind = stored(kind, rules) if rules else kind
+    return kind
 
 
 def _is_layout(argument: Any) -> bool:
@@ -90,19 +87,12 @@ def _is_layout(argument: Any) -> bool:
 
 def layout_named(world: World, node: ast.Expression, kind: Type) -> str:
     """The rules of a layout, "" for that of C."""
-    if kind is ERROR:
-        return ""
-    if isinstance(kind, ParameterType) or not _is_layout(kind):
-        return _no_layout(world, node, kind)
-    assert isinstance(kind, StructType)
-    return LAYOUTS.get(kind.declaration.name, "")
-
-
-def _no_layout(world: World, node: ast.Expression, kind: Type) -> str:
     if isinstance(kind, ParameterType):
         message = f"a layout that is a generic parameter, '{kind}', is not supported"
         world.error("E9004", message, node.span, "name the layout")
-    else:
+    elif isinstance(kind, StructType) and _is_layout(kind):
+        return LAYOUTS.get(kind.declaration.name, "")
+    elif kind is not ERROR:
         world.error("E0402", f"'{kind}' is no layout of memory", node.span, f"for example {LIKE_C[1]}")
     return ""
 

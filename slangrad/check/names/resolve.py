@@ -16,7 +16,7 @@ from typing import Any
 
 from slangrad.base.page_words import is_page_word
 from slangrad.check.generics.bounds import interfaces_in
-from slangrad.check.interfaces.lookup import Member, declared, members
+from slangrad.check.interfaces.lookup import Member, declared, library_type, members
 from slangrad.check.model import checked
 from slangrad.check.model.builtin_types import builtin_type
 from slangrad.check.model.meanings import (
@@ -42,7 +42,6 @@ from slangrad.check.model.types import (
     array_of,
     conjunction,
     function_type,
-    nominal,
     pointer,
     stored,
     tuple_of,
@@ -428,7 +427,7 @@ def _pointer_type(scope: Scope, node: ast.PointerType) -> Meaning:
 
 def _optional_type(scope: Scope, node: ast.OptionalType) -> Meaning:
     element = resolve_type(scope, node.element)
-    return FAILED if element is ERROR else TypeMeaning(nominal(scope.world.standard("Optional"), (element,)))
+    return FAILED if element is ERROR else TypeMeaning(library_type(scope.world, "Optional", element))
 
 
 def _conjunction(scope: Scope, node: ast.ConjunctionType) -> Meaning:
