@@ -104,7 +104,11 @@ class Fusion:
         self.before = self._work()
         if fused:
             self._fuse()
-        self.groups = self._ended(self._in_rows(self._joined())) if fused else list(self._groups.values())
+        groups = self._ended(self._joined()) if fused else list(self._groups.values())
+        # What the kernels take by the cost model. Rules compare it; stages of a row are counted one by one, as a rule
+        # that moves a map between them saves no kernel.
+        self.seconds = sum(map(self.seconds_of, groups))
+        self.groups = self._in_rows(groups) if fused else groups
 
     def _work(self) -> Work:
         return sum((group.work for group in self._groups.values()), Work(0, 0, 0))
@@ -220,11 +224,6 @@ class Fusion:
         for each in self._groups.pop(node).reads:
             self._readers[each].pop(node, None)
         return True
-
-    @property
-    def seconds(self) -> float:
-        """What all kernels take, by the cost model."""
-        return sum(map(self.seconds_of, self.groups))
 
     def seconds_of(self, group: Group) -> float:
         work = group.work
