@@ -20,15 +20,14 @@ _HOMES = {
     "numpy":                                  "float16 float32 float64 int16 int32 int64 int8 uint16 uint32 "
                                               "uint64 uint8",
     "slangrad":                               "math optim platform",
-    "slangrad.api.devices.compiler_options":  "SlangCompilerOptions SlangDebugInfoLevel SlangFloatingPointMode "
-                                              "SlangMatrixLayout SlangOptimizationLevel",
     "slangrad.api.devices.current":           "create_buffer create_command_encoder create_compute_kernel "
                                               "create_compute_pipeline create_fence create_query_pool "
                                               "create_root_shader_object create_shader_object "
                                               "create_slang_session current_device link_program load_module "
                                               "load_module_from_source load_program pop_current_device "
                                               "push_current_device",
-    "slangrad.api.devices.desc":              "DeviceDesc DeviceType",
+    "slangrad.api.devices.desc":              "DeviceDesc DeviceType SlangCompilerOptions SlangDebugInfoLevel "
+                                              "SlangFloatingPointMode SlangMatrixLayout SlangOptimizationLevel",
     "slangrad.api.devices.device":            "Device SHADER_PATH create_device create_torch_device default_device",
     "slangrad.api.devices.features":          "AdapterInfo DeviceInfo DeviceLimits Feature ShaderModel",
     "slangrad.api.devices.logger":            "ConsoleLoggerOutput FileLoggerOutput LogFrequency LogLevel "
@@ -36,12 +35,10 @@ _HOMES = {
                                               "log_error_once log_fatal log_fatal_once log_info log_info_once "
                                               "log_warn log_warn_once",
     "slangrad.api.devices.reports":           "HeapReport ShaderCacheStats",
-    "slangrad.api.devices.sha1":              "SHA1",
-    "slangrad.api.devices.timer":             "Timer",
+    "slangrad.api.devices.tools":             "SHA1 Timer",
     "slangrad.api.functional.function":       "Function",
-    "slangrad.api.functional.instances":      "InstanceList InstanceTensor",
+    "slangrad.api.functional.instances":      "InstanceList InstanceTensor PackedArg pack",
     "slangrad.api.functional.module":         "Module",
-    "slangrad.api.functional.packed":         "PackedArg pack",
     "slangrad.api.functional.struct":         "Struct",
     "slangrad.api.kernels.commands":          "BufferOffsetPair CommandBuffer CommandEncoder "
                                               "CommandRecordingDiscardedEvent CommandRecordingSubmittedEvent "
@@ -53,11 +50,10 @@ _HOMES = {
                                               "SpecializationArg TypeConformance",
     "slangrad.api.kernels.shader_block":      "ShaderBlock",
     "slangrad.api.kernels.shader_cursor":     "ShaderCursor ShaderObject ShaderOffset",
-    "slangrad.api.reflection.cursor":         "ReflectionCursor",
     "slangrad.api.reflection.declarations":   "DeclReflection",
     "slangrad.api.reflection.functions":      "FunctionReflection",
-    "slangrad.api.reflection.program_layout": "EntryPointLayout ProgramLayout TypeLayoutReflection "
-                                              "VariableLayoutReflection",
+    "slangrad.api.reflection.program_layout": "EntryPointLayout ProgramLayout ReflectionCursor "
+                                              "TypeLayoutReflection VariableLayoutReflection",
     "slangrad.api.reflection.types":          "Attribute BaseReflectionObject TypeReflection "
                                               "VariableReflection",
     "slangrad.api.sessions.hot_reload":       "ReloadWarning ShaderHotReloadEvent",

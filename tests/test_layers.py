@@ -27,10 +27,9 @@ LATE_MODULES = {
     ("api", "slangrad.call.front"),  # a module or call that is not in the cache
     ("api", "slangrad.api.kernels.commands"),  # kernels of users
     ("api", "slangrad.api.kernels.fences"),
-    ("api", "slangrad.api.kernels.globals_cursor"),
     ("api", "slangrad.api.kernels.kernel"),
     ("api", "slangrad.api.kernels.raw_dispatch"),
-    ("api", "slangrad.api.reflection.cursor"),
+    ("api", "slangrad.api.reflection.program_layout"),
     ("api", "slangrad.api.kernels.shader"),
     ("api", "slangrad.api.kernels.shader_block"),
     ("api", "slangrad.api.kernels.shader_cursor"),
@@ -39,8 +38,7 @@ LATE_MODULES = {
     ("api", "slangrad.api.functional.describe"),  # for editors and help()
     ("api", "slangrad.api.functional.call_data"),  # what a call is made of
     ("api", "slangrad.api.functional.together"),  # kernels that are compiled together
-    ("api", "slangrad.api.reflection.slang_functions"),  # reflection
-    ("api", "slangrad.api.reflection.slang_layout"),
+    ("api", "slangrad.api.reflection.slang_layout"),  # reflection
     ("api", "slangrad.tensors.formats"),
     ("base", "slangrad.cli.progress"),  # a compilation that takes longer than a second
     ("cli", "rich.console"),  # what only some commands need

@@ -12,15 +12,14 @@ from typing import Any
 
 from slangrad.call import mapping
 from slangrad.call.bind import BoundCall, bind_call, set_group
-from slangrad.call.conformances import conformance_of
-from slangrad.call.program import Candidate, ModuleTypes
+from slangrad.call.program import Candidate, ModuleTypes, conformance_of
 from slangrad.call.receivers import declared_instead, idle_call
 from slangrad.call.request import RESULT, Request, Settings
 from slangrad.call.resolve import Arguments, resolve
 from slangrad.marshal import results
 from slangrad.marshal.errors import BoundVariableException, CallError
-from slangrad.marshal.global_values import global_leaf
 from slangrad.marshal.marshal import PRIMAL, REVERSE, Leaf, Marshal, Role, Spot
+from slangrad.marshal.rows import global_leaf
 
 CALL_SHAPE = "CallShapeInfo"  # what functions ask about their place among the calls (std/call_shape.slang)
 MOST_DIMENSIONS = 16

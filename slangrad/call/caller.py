@@ -10,25 +10,24 @@ The first call of a key builds the plan; every other one looks it up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from slangrad.base.late import Late
 from slangrad.base.warn import warn
-from slangrad.call.compiled import Compiled
-from slangrad.call.given import gathered
 from slangrad.call.idle import is_idle, only_numbers
 from slangrad.call.launchable import Launchable
-from slangrad.call.open_sizes import counted_dimensions, sizes_of
+from slangrad.call.packing import Compiled
 from slangrad.call.plan import FixedLaunch, Plan
 from slangrad.call.plan_store import Kernels, PlanStore
-from slangrad.call.request import RESULT, THREADS, Request, Settings
+from slangrad.call.request import RESULT, THREADS, Request, Settings, gathered
 from slangrad.marshal import results
 from slangrad.marshal.buffers import bound_pointers
 from slangrad.marshal.errors import CallCompileError, CallError, ending, endless
 from slangrad.marshal.indices import FlatIndex, without_shape
 from slangrad.marshal.marshal import BACKWARD, REVERSE
+from slangrad.marshal.patterns import open_dimensions
 from slangrad.marshal.records import as_fields
 from slangrad.marshal.registry import Told, holds_objects, is_struct, key_of, marshal_of, unwrap, update
 
@@ -426,3 +425,20 @@ def _check_threads(threads: int | None, call: Launchable) -> None:
     if threads is not None and call_dims:
         message = f"_thread_count needs a call without dimensions, this one has {call_dims}"
         raise CallError("E1014", message, (), "pass all arguments whole, or leave _thread_count out")
+
+
+def counted_dimensions(candidates: Iterable[Any]) -> int:
+    """The most dimensions of a parameter that leaves a size open."""
+    parameters = (each.type for candidate in candidates for each in candidate.parameters)
+    return max(map(open_dimensions, parameters), default=0)
+
+
+def sizes_of(value: Any, count: int) -> Hashable:
+    """The last sizes of a value, and of the values in a list or dict; of a pair those of the primal."""
+    value = getattr(value, "primal", value)
+    if isinstance(value, list):
+        return tuple(sizes_of(each, count) for each in value)
+    if isinstance(value, dict):
+        return tuple(sizes_of(each, count) for each in value.values())
+    shape = getattr(value, "shape", None)
+    return tuple(int(size) for size in shape[-count:]) if isinstance(shape, tuple) else None

@@ -10,14 +10,14 @@ for one h of several, up to what rounding may have done to J.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from slangrad.base.warn import warn
-from slangrad.call.launchable import Launchable
+from slangrad.call.launchable import Launchable, Source, found_at
 from slangrad.call.request import RESULT, Settings, settings_key
 from slangrad.check.model.types import Array, Matrix, Scalar, Vector
 from slangrad.marshal.buffers import BufferLeaf
@@ -79,6 +79,25 @@ def _disagreement(found: Found, what: str) -> GradientError:
     )
 
 
+def compare(
+    found: Found, least: float, outputs: Callable[[float], Any], rtol: float | None, atol: float
+) -> None:
+    """Find differences, `outputs` so far along the direction, until one agrees; GradientError where something does not.
+    Steps are multiples of `least`. Values that are not finite so far away tell nothing."""
+    for each in STEPS:
+        h = least * each
+        try:
+            up, down = outputs(h), outputs(-h)
+        except NotFiniteError:
+            continue
+        noise = 4 * found.epsilon * float(np.linalg.norm(up)) / h
+        found.differences.append((float(np.sum(up - down)) / (2 * h), noise))
+        if np.isfinite(found.reverse) and agrees(found, *found.differences[-1], rtol, atol):
+            break
+    if found.differences:
+        judge(found, rtol, atol)
+
+
 _EXACT = {"half": 2.0**-10, "float": 2.0**-23, "double": 2.0**-52}
 
 
@@ -108,8 +127,6 @@ def least_step(value: Any, epsilon: float) -> float:
 
 
 # --- Calls of bwds ------------------------------------------------------------------------------------
-
-Path = tuple[Any, ...]
 
 
 @dataclass(slots=True)
@@ -142,55 +159,37 @@ class BackwardCheck:
         random = np.random.default_rng(0)
         copied = [fresh(value) for value in values]
         self._run(BACKWARD, copied)
-        start = None
-        for source, leaf in zip(self.call.sources, self.call.leaves):
+        self._outputs(values)  # which binds the function itself
+        for leaf, source in self.call.passed:
             if not leaf.role.gives:
                 continue
-            gradient = _gradient(_at(copied[source.given], source.path))
-            value = _primal(_at(values[source.given], source.path))
+            gradient = _gradient(found_at(copied, source))
+            value = _primal(found_at(values, source))
             direction = random_like(value, random)
-            if gradient is None or direction is None:
-                continue
-            start = self._outputs(values) if start is None else start
-            self._compare(
-                values, source.given, source.path, leaf, (value, direction, gradient), start, (rtol, atol)
-            )
+            if gradient is not None and direction is not None:
+                self._compare(values, source, leaf, (value, direction, gradient), (rtol, atol))
 
     def _compare(
         self,
         values: list[Any],
-        given: int,
-        path: Path,
+        source: Source,
         leaf: Leaf,
         known: tuple[Any, Any, Any],
-        start: np.ndarray[Any, Any],
         tolerances: tuple[float | None, float],
     ) -> None:
         value, direction, gradient = known
-        terms = inner(gradient, direction)
         assert self.primal is not None
-        epsilon = exactness(self.primal, given)
+        epsilon = exactness(self.primal, source.given)
+        terms = inner(gradient, direction)
         label = f"'{leaf.label}' of '{self.call.name}'"
         found = Found(label, float(np.sum(terms)), None, [], float(np.linalg.norm(terms)), epsilon)
-        least, size = least_step(value, epsilon), float(np.linalg.norm(start))
-        for each in STEPS:
-            h = least * each
-            try:
-                sides = [self._outputs(self._moved(values, given, path, direction, step)) for step in (h, -h)]
-            except NotFiniteError:  # there are no values so far away
-                continue
-            difference = float(np.sum(sides[0] - sides[1])) / (2 * h)
-            found.differences.append((difference, 4 * epsilon * size / h))
-            if np.isfinite(found.reverse) and agrees(found, *found.differences[-1], *tolerances):
-                return
-        if found.differences:
-            judge(found, *tolerances)
 
-    @staticmethod
-    def _moved(values: list[Any], given: int, path: Path, direction: Any, step: float) -> list[Any]:
-        changed = list(values)
-        changed[given] = _with_moved(values[given], path, direction, step)
-        return changed
+        def outputs(step: float) -> Any:
+            changed = list(values)
+            changed[source.given] = _with_moved(values[source.given], source.path, direction, step)
+            return self._outputs(changed)
+
+        compare(found, least_step(value, epsilon), outputs, *tolerances)
 
     # --- runs on copies
 
@@ -213,8 +212,8 @@ class BackwardCheck:
 
     def _given_result(self) -> int | None:
         """Which value is the result that was given."""
-        for source, leaf in zip(self.call.sources, self.call.leaves):
-            if leaf.label == RESULT and source.given >= 0:
+        for leaf, source in self.call.passed:
+            if leaf.label == RESULT:
                 return source.given
         return self.result_at if self.result_at >= 0 else None
 
@@ -228,11 +227,11 @@ class BackwardCheck:
             terms += self._terms(
                 made, None if result is None else _cotangent(values[result]), result is not None
             )
-        for source, leaf in zip(self.call.sources, self.call.leaves):
+        for leaf, source in self.call.passed:
             if leaf.role.takes and leaf.label != RESULT:
                 terms += self._terms(
-                    _primal(_at(copied[source.given], source.path)),
-                    _cotangent(_at(values[source.given], source.path)),
+                    _primal(found_at(copied, source)),
+                    _cotangent(found_at(values, source)),
                     True,
                 )
         return np.concatenate(terms) if terms else np.zeros(0)
@@ -264,12 +263,6 @@ def fresh(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.copy()
     return mapped(fresh, value)
-
-
-def _at(value: Any, path: Sequence[Any]) -> Any:
-    for step in path:
-        value = value[step]
-    return value
 
 
 def _primal(value: Any) -> Any:

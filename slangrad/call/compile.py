@@ -18,9 +18,8 @@ from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
 from slangrad.cache import StoredKernel, find_kernel, keep_kernel, kernel_entry, kernel_key, stored_kernel
 from slangrad.call.bind import BoundCall
-from slangrad.call.compiled import PIPELINE, Compiled
 from slangrad.call.kernel_source import ENTRY, KernelText, write_kernel
-from slangrad.call.packing import Packer, packer_of
+from slangrad.call.packing import PIPELINE, Compiled, Packer, packer_of
 from slangrad.call.recipe import Recipe, said_of
 from slangrad.call.together import Job, Missing, is_gathering
 from slangrad.check.conforming import Conformance

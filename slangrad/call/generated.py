@@ -13,7 +13,7 @@ import os
 from hashlib import sha256
 from pathlib import Path
 
-from slangrad.call.compiled import Compiled
+from slangrad.call.packing import Compiled
 
 FOLDER = ".temp"
 RULE = "=" * 80

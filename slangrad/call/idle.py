@@ -16,13 +16,13 @@ from typing import Any
 from slangrad.check.model.types import UINT64, Array, Matrix, Pointer, Scalar, Type, Vector
 from slangrad.ir import types as ir
 from slangrad.marshal.buffers import BufferLeaf
-from slangrad.marshal.cells import Cell
 from slangrad.marshal.elements import Elements
 from slangrad.marshal.indices import Index
 from slangrad.marshal.marshal import BACKWARD, TANGENT, Leaf, Marshal
+from slangrad.marshal.plain import Uniform
 from slangrad.marshal.scalars import NumberMarshal
 from slangrad.marshal.slang_type import SavedType
-from slangrad.marshal.uniform import Uniform
+from slangrad.marshal.values import Cell
 from slangrad.marshal.whole import WholeTensor
 
 PRINTING = ("printf", "print")

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from math import prod
 
 from slangrad.call.bind import BoundArgument, BoundCall
-from slangrad.call.conformances import conformance_text
 from slangrad.call.launchable import SHAPE
+from slangrad.call.program import conformance_text
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, Composite, Leaf, Node, WritableLeaf
 from slangrad.marshal.spelling import spell_differential, spell_on_page

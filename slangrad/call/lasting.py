@@ -1,7 +1,16 @@
-"""The calls of one function, whatever becomes of its text.
+"""The calls of one function, whatever becomes of its text, and a call that is run again and again.
+
+    step = module.step.bind_call(x, v, _result=x)       checked, compiled and packed now
+    for _ in range(1000):
+        step()                                          a launch, and no more
+    step.rebind(v=w)                                    other memory: a pointer is exchanged
 
 A `Caller` belongs to one generation of its session. When that has expired, the session looks at its files, and the next
 call has a caller of the newest generation. Copies of a function share this.
+
+What the tensors and arrays of a repeated call hold may change from run to run; numbers, lists and dicts are those of
+the binding, and so are the places in memory. Where a call has more to do than to launch (it makes a result, reads
+something back, copies, tells objects), every run is an ordinary call. After a reload it is bound anew.
 """
 
 from __future__ import annotations
@@ -9,7 +18,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from slangrad.call.caller import Caller
+from slangrad.call.caller import Caller, copied
+from slangrad.call.plan import FixedLaunch
+from slangrad.call.request import RESULT, Settings
+from slangrad.marshal.errors import CallError
 
 
 class LastingCaller:
@@ -32,3 +44,96 @@ class LastingCaller:
             if self.now.generation is not self._session.generation:
                 self.now = self._make(self._session.generation)
             return self.now
+
+
+class RepeatedCall:
+    """`call()` runs it and gives what the call gives."""
+
+    __slots__ = ("_calls", "_generation", "_given", "_kept", "_launch", "_names", "_result", "_run")
+
+    def __init__(
+        self, calls: LastingCaller, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        self._calls = calls
+        result = {RESULT: kwargs.pop(RESULT)} if RESULT in kwargs else {}
+        self._given = settings, copied(args), copied({**kwargs, **result})  # in the order of a plan's values
+        self._kept: dict[int, list[Any]] = {}
+        self._launch: FixedLaunch | None = None
+        self._names: dict[str, int] = {}
+        self._result: Any = None
+        self._run: Callable[[], Any] = self._call
+        self._bind()
+
+    def __repr__(self) -> str:
+        return f"RepeatedCall({self._calls.now.name})"
+
+    @property
+    def is_launch(self) -> bool:
+        """Whether a run is a launch and nothing else."""
+        return self._run != self._call
+
+    def _bind(self) -> None:
+        caller = self._calls.current()
+        settings, args, kwargs = self._given
+        launch, result = caller.fixed(settings, args, dict(kwargs))
+        self._launch, self._kept, self._result, self._run = launch, {}, None, self._call
+        if launch is not None:
+            self._kept = {i: _memory_of(value) for i, value in enumerate(launch.values)}
+            self._result = result
+            self._prepare(launch)
+        self._generation = caller.generation
+
+    def _prepare(self, launch: FixedLaunch) -> None:
+        runtime = self._calls.now.session.device.runtime
+        self._run = runtime.prepare(launch.kernel, launch.arguments, launch.grid)
+
+    def rebind(self, /, **values: Any) -> None:
+        """Run with other values from now on, by the names of the parameters, `_result` among them. For a tensor of the
+        same type, shape and strides that is the exchange of a pointer; other values are bound anew.
+
+        CallError (E1001) for a name that the call has no value for; else as `bind_call` raises.
+        """
+        settings, args, kwargs = self._given
+        if not self._names:
+            first = self._calls.current().candidates[0].parameters[: len(args)] if args else ()
+            self._names = {name: i for i, name in enumerate([*(each.name for each in first), *kwargs])}
+        names = self._names
+        unknown = values.keys() - names
+        if unknown:
+            message = f"rebind: the call of '{self._calls.now.name}' has no value named {', '.join(sorted(unknown))}"
+            raise CallError("E1001", message, (), f"it has {', '.join(names)}")
+        given = [*args, *kwargs.values()]
+        for name, value in values.items():
+            given[names[name]] = copied(value)
+        self._given = settings, tuple(given[: len(args)]), dict(zip(kwargs, given[len(args) :], strict=True))
+        launch = self._launch
+        if launch is None or self._generation.expired or not self._exchange(launch, names, values):
+            self._bind()
+
+    def _exchange(self, launch: FixedLaunch, names: dict[str, int], values: dict[str, Any]) -> bool:
+        moved = {names[name]: value for name, value in values.items()}
+        if not launch.is_flat or not all(launch.move(i, value) for i, value in moved.items()):
+            return False
+        if not launch.check():
+            return False
+        self._kept |= {i: _memory_of(value) for i, value in moved.items()}
+        if RESULT in self._given[2]:
+            self._result = self._given[2][RESULT]
+        self._prepare(launch)
+        return True
+
+    def _call(self) -> Any:
+        settings, args, kwargs = self._given
+        return self._calls.current().call(settings, args, dict(kwargs))
+
+    def __call__(self) -> Any:
+        if self._generation.expired:
+            self._bind()
+        made = self._run()
+        return self._result if made is None else made
+
+
+def _memory_of(value: Any) -> list[Any]:
+    """A value, and what lies behind it now: a tensor may be pointed elsewhere."""
+    parts = (getattr(value, name, None) for name in ("storage", "grad_in", "grad_out"))
+    return [value, *(getattr(part, "storage", part) for part in parts if part is not None)]

@@ -7,8 +7,9 @@ It is plain data, so it can be kept on disk with the kernels (`saved.py`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from slangrad.marshal.marshal import Leaf
 from slangrad.marshal.results import Result
@@ -17,12 +18,28 @@ SHAPE = "shape"  # the kernel's parameter with the sizes of its loops
 PARTIAL = "p"  # its letter among those of streams where groups at the border are not full
 
 
-@dataclass(slots=True)
-class Source:
+class Source(NamedTuple):
     """Where a leaf finds its value: in which of the given values, and by which keys inside of it."""
 
     given: int
     path: tuple[Any, ...]
+
+
+class Place(Protocol):
+    """What has the place of a value, as a Source has."""
+
+    @property
+    def given(self) -> int: ...
+    @property
+    def path(self) -> tuple[Any, ...]: ...
+
+
+def found_at(values: Sequence[Any], place: Place) -> Any:
+    """What stands there among the values of a call."""
+    found = values[place.given]
+    for step in place.path:
+        found = found[step]
+    return found
 
 
 @dataclass(slots=True)
@@ -37,6 +54,11 @@ class Launchable:
     sources: list[Source]
     created: Result | None
     group: tuple[int, ...] | None = None
+
+    @property
+    def passed(self) -> list[tuple[Leaf, Source]]:
+        """The leaves of what the caller gave; a result that the call makes is none of them."""
+        return [each for each in zip(self.leaves, self.sources) if each[1].given >= 0]
 
     def __repr__(self) -> str:
         leaves = ", ".join(leaf.label for leaf in self.leaves)

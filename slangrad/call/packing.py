@@ -6,20 +6,22 @@ values, which `Packer.pack` writes at once.
     struct { CallShape<1> shape; float a; Contiguous<float,1> x }   ->  "<I f Q q", a at 1, x at 2 and 3
 
 Fields, components, rows and elements come in the order of memory. Arguments that a kernel never reads have no
-place in its block, and what is given for them is dropped.
+place in its block, and what is given for them is dropped. A `Compiled` is a kernel with its packer.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from slangrad.base.late import Late
 from slangrad.ir.layout import layout_of
 from slangrad.ir.types import Struct, Type
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.plain import format_of, memory_format, scalars_of
+from slangrad.runtime.device import Kernel
 from slangrad.tensors.element_types import slang_name
 
 MOST_SHOWN = 10**40  # larger integers are not written out
@@ -77,3 +79,30 @@ def _fits(t: Type, value: Any) -> bool:
     except (struct.error, OverflowError, TypeError):
         return False
     return True
+
+
+PIPELINE = Late("slangrad.pipeline")
+
+
+@dataclass(slots=True)
+class Compiled:
+    """The kernel of a call. What the pipeline made on the way, `stages`, is made anew for a kernel from the disk."""
+
+    kernel: Kernel
+    packer: Packer
+    used: frozenset[str]
+    key: str  # of the kernel on disk
+    make_stages: Callable[[], Any]
+    make_text: Callable[[], str]
+
+    def __repr__(self) -> str:
+        return f"Compiled({self.kernel.name}, arguments {', '.join(sorted(self.used)) or 'none'})"
+
+    @property
+    def stages(self) -> Any:
+        return self.make_stages()
+
+    @property
+    def text(self) -> str:
+        """The page of Slang that the kernel was made from."""
+        return self.make_text()

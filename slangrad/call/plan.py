@@ -16,21 +16,23 @@ from typing import Any
 import numpy as np
 
 from slangrad.call.broadcast import Mapped, call_shape
-from slangrad.call.compiled import Compiled
 from slangrad.call.generated import SHOWING, show_kernel
 from slangrad.call.geometry import MOST_THREADS, Loops, Shape, Stream, keep_loops, plan_loops
 from slangrad.call.launchable import PARTIAL, SHAPE, Launchable
 from slangrad.call.overlap import (
     Conflicts,
     Region,
+    added_alone,
     find_conflicts,
     overwritten_of,
     pairs_of,
     refuse_overwritten,
+    refuse_races,
     refuse_shared_outputs,
     refuse_touched,
+    regions_of,
 )
-from slangrad.call.regions import added_alone, refuse_races, regions_of
+from slangrad.call.packing import Compiled
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Leaf, Measure, Setter, Values

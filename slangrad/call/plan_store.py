@@ -19,9 +19,8 @@ import numpy as np
 
 from slangrad.base.options import Options, store_of
 from slangrad.cache import find_kernel, kernel_key
-from slangrad.call.compiled import Compiled
 from slangrad.call.launchable import Launchable, Source
-from slangrad.call.packing import packer_of
+from slangrad.call.packing import Compiled, packer_of
 from slangrad.call.request import Settings
 from slangrad.ir import types as ir
 from slangrad.ir.type_data import type_data

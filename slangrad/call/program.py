@@ -15,10 +15,11 @@ from typing import Any
 
 from slangrad.base.page_words import rooted
 from slangrad.call.module_index import reachable
+from slangrad.call.request import Named
+from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import visible_parameters
 from slangrad.check.model.types import (
     VOID,
-    EnumType,
     InterfaceType,
     ParameterType,
     Type,
@@ -28,9 +29,10 @@ from slangrad.check.model.types import (
 )
 from slangrad.check.reflect import FunctionView, ParameterView, Reflection, Resolution
 from slangrad.ir import types as ir
+from slangrad.marshal.errors import CallError
 from slangrad.marshal.patterns import matches
 from slangrad.marshal.plain import COMPONENTS
-from slangrad.marshal.spelling import namespaces_of, spell_argument, spell_on_page
+from slangrad.marshal.spelling import namespaces_of, spell, spell_argument, spell_on_page
 from slangrad.marshal.type_map import TypeMap
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
@@ -46,7 +48,9 @@ class ModuleTypes:
 
     def __init__(self, view: Reflection) -> None:
         self.view = view
-        self._map = TypeMap(self.stored_fields, self._tag, view.find_type, view.behind)
+        self._map = TypeMap(self.stored_fields, view.program.tag_type, view.find_type, view.behind)
+        self.lower, self.find, self.enumerators = self._map.lower, view.find_type, view.enumerators
+        self.bounds, self.standard = view.bounds, view.standard
         self._lifted: dict[ir.Type, Type | None] = {}
         self._tangents: dict[Type, Type | None] = {}
         self._mentioned: dict[str, bool] = {}
@@ -54,9 +58,6 @@ class ModuleTypes:
 
     def program(self) -> Any:
         return None if self.layout is None else self.layout()
-
-    def lower(self, t: Type) -> ir.Type | None:
-        return self._map.lower(t)
 
     def lift(self, t: ir.Type) -> Type | None:
         if t not in self._lifted:
@@ -72,9 +73,6 @@ class ModuleTypes:
         """Those of a struct, with what is said about their place in memory."""
         return tuple((each.name, stored(each.type, each.rules)) for each in self.view.fields(t))
 
-    def enumerators(self, t: Type) -> tuple[tuple[str, int], ...]:
-        return self.view.enumerators(t)
-
     def initialized_fields(self, t: Type) -> set[str]:
         found = self.view.fields(t)
         return {each.name for each in found if each.is_initialized or self._initializes_itself(each.type)}
@@ -87,13 +85,6 @@ class ModuleTypes:
     def no_diff_fields(self, t: Type) -> set[str]:
         return {each.name for each in self.view.fields(t) if each.no_diff}
 
-    def _tag(self, t: EnumType) -> Type:
-        found: Type = self.view.program.tag_type(t)
-        return found
-
-    def find(self, name: str) -> Type | None:
-        return self.view.find_type(name)
-
     def tangent(self, t: Type) -> Type | None:
         if t not in self._tangents:
             self._tangents[t] = self.view.tangent(t)
@@ -103,12 +94,6 @@ class ModuleTypes:
         if isinstance(t, Vector):
             return name
         return self.view.tangent_field(t, name)
-
-    def bounds(self, t: Type) -> tuple[Type, ...]:
-        return self.view.bounds(t)
-
-    def standard(self, name: str, arguments: tuple[Any, ...]) -> Type:
-        return self.view.standard(name, arguments)
 
     def matches(self, pattern: Type, t: Type) -> bool:
         interfaces = [each for each in self.bounds(pattern) if isinstance(each, InterfaceType)]
@@ -337,3 +322,21 @@ def _owner(candidate: Candidate, resolution: Resolution) -> str:
     substitution = resolution.reference.substitution
     arguments = tuple(substitution[each] for each in visible_parameters(parent))
     return spell_on_page(nominal(parent, arguments))
+
+
+def conformance_of(types: ModuleTypes, named: Named) -> Conformance:
+    interface_name, type_name, number = named
+    interface, kind = types.find(interface_name), types.find(type_name)
+    if not isinstance(interface, InterfaceType):
+        raise CallError("E1020", f'Interface type "{interface_name}" not found')
+    if kind is None:
+        raise CallError("E1020", f'Type "{type_name}" not found')
+    if not types.view.conforms(kind, interface):
+        raise CallError("E1020", f"type conformance: '{kind}' does not conform to '{interface}'")
+    return Conformance(interface, kind, number)
+
+
+def conformance_text(given: Conformance) -> str:
+    """How the text of a kernel tells of it."""
+    number = f", with the id {given.id}" if given.id >= 0 else ""
+    return f"{spell(given.interface)} may be {spell(given.type)}{number}"

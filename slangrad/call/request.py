@@ -1,15 +1,17 @@
 """What a call asks for, before anything is known about the function: settings, and a marshal for each value.
 
+Values outside of functions are those that `set` and `write` have said: later ones win, field by field.
+
 f.map(x=(0,)).bwds(2.0, x=t)   ->   Request(mode bwds, one positional argument, names ("x",), two marshals)
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from slangrad.call.given import Source
+from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import PRIMAL, Marshal
 
 RESULT, THREADS, APPEND = CALL_WORDS = (
@@ -65,3 +67,40 @@ class Request:
     result_kind: str
     result_at: int
     globals_at: int
+
+
+Values = Mapping[str, Any]
+Source = Values | Callable[[], Values]
+Tree = dict[str, Any]
+
+
+def gathered(sources: tuple[Source, ...]) -> Tree:
+    """The values of a call. A value that is a callable itself is asked, too."""
+    found: Tree = {}
+    for source in sources:
+        merge(found, _asked(source) if callable(source) else source)
+    return {name: value() if callable(value) else value for name, value in found.items()}
+
+
+def _asked(source: Callable[[], Values]) -> Values:
+    found = source()
+    if not isinstance(found, Mapping):
+        raise CallError("E1013", f"set: the callable gave {type(found).__name__}, and a dict is needed")
+    return found
+
+
+def merge(into: Tree, values: Values) -> None:
+    for name, value in values.items():
+        known = into.get(name)
+        if type(known) is dict and isinstance(value, Mapping):
+            into[name] = {**known}
+            merge(into[name], value)
+        else:
+            into[name] = value
+
+
+def put(tree: Tree, path: tuple[str, ...], value: Any) -> None:
+    """Set the value at a path of names."""
+    for name in reversed(path):
+        value = {name: value}
+    merge(tree, value)

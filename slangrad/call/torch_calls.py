@@ -18,19 +18,19 @@ import torch
 from torch.autograd.graph import increment_version
 
 from slangrad.base.warn import warn
+from slangrad.call.launchable import Source, found_at
 from slangrad.call.overlap import both_changed, share
 from slangrad.call.plan import Plan
 from slangrad.call.request import Request, Settings
 from slangrad.call.torch_functions import Forward
-from slangrad.call.torch_graphs import leave_out_of_graphs
-from slangrad.call.torch_sites import Place, Site, Slot, changing_places, constants_of, is_plain_whole
+from slangrad.call.torch_sites import Site, Slot, changing_places, constants_of, is_plain_whole
 from slangrad.marshal import results
 from slangrad.marshal.buffers import BufferLeaf
-from slangrad.marshal.cells import Cell
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import REVERSE, TANGENT, Leaf
-from slangrad.marshal.values import DiffPair
+from slangrad.marshal.values import Cell, DiffPair
 from slangrad.marshal.whole import WholeTensor
+from slangrad.tensors.torch_types import leave_out_of_graphs
 from slangrad.torch_jobs import apply, is_seen, transforms_are_active
 
 Find = Callable[[list[Any]], Any]
@@ -185,9 +185,7 @@ def _slots_of(plan: Plan, values: list[Any]) -> tuple[list[Slot], list[Find]]:
     """Where torch tensors are by themselves, and how to find all that the call changes."""
     slots: list[Slot] = []
     changed: list[Find] = []
-    for leaf, source in zip(plan.call.leaves, plan.call.sources):
-        if source.given == results.CREATED:
-            continue
+    for leaf, source in plan.call.passed:
         find = _finder(source.given, source.path)
         value = find(values)
         if isinstance(value, torch.Tensor):
@@ -199,24 +197,22 @@ def _slots_of(plan: Plan, values: list[Any]) -> tuple[list[Slot], list[Find]]:
     return slots, changed
 
 
-def _cells_of(plan: Plan) -> tuple[Place, ...]:
+def _cells_of(plan: Plan) -> tuple[Source, ...]:
     """Single values that the call writes for Python."""
-    rows = zip(plan.call.leaves, plan.call.sources)
-    found = [each for leaf, each in rows if isinstance(leaf, Cell) and leaf.role.writes]
-    return tuple(Place(each.given, each.path) for each in found if each.given != results.CREATED)
+    return tuple(each for leaf, each in plan.call.passed if isinstance(leaf, Cell) and leaf.role.writes)
 
 
-def _sinks_of(plan: Plan, site: Site) -> tuple[Place, ...]:
+def _sinks_of(plan: Plan, site: Site) -> tuple[Source, ...]:
     """What the call writes without that a derivative passes: a call of the derivative, which does all of it again,
     gets something else to write into."""
     found = []
-    for leaf, source in zip(plan.call.leaves, plan.call.sources):
-        if source.given != results.CREATED and not isinstance(leaf, (Cell, BufferLeaf)):
+    for leaf, source in plan.call.passed:
+        if not isinstance(leaf, (Cell, BufferLeaf)):
             lasting = leaf.role.reads or not leaf.carries or is_plain_whole(leaf)
             own = [slot for slot in site.slots if slot.given == source.given and slot.path == source.path]
             followed = any(slot.is_output and slot.carries for slot in own)
             if leaf.role.writes and (not followed if own else lasting):
-                found.append(Place(source.given, source.path))
+                found.append(source)
     return tuple(found)
 
 
@@ -252,11 +248,10 @@ def _losing_output(plan: Plan, values: list[Any], created: Leaf | None, kind: st
     taken, as with `item()`."""
     if created is not None and created.carries and kind != results.TORCH:
         return created.label
-    for leaf, source in zip(plan.call.leaves, plan.call.sources):
-        if source.given == results.CREATED or isinstance(leaf, (BufferLeaf, Cell)):
-            continue
-        value = _finder(source.given, source.path)(values)
+    for leaf, source in plan.call.passed:
         carries = leaf.role.writes and leaf.carries and not is_plain_whole(leaf)
-        if carries and not isinstance(value, torch.Tensor):
+        if not carries or isinstance(leaf, (BufferLeaf, Cell)):
+            continue
+        if not isinstance(found_at(values, source), torch.Tensor):
             return leaf.label
     return ""

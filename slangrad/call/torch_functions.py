@@ -15,11 +15,12 @@ from typing import Any
 
 import torch
 
+from slangrad.call.launchable import found_at
 from slangrad.call.plan import Plan
 from slangrad.call.torch_derivatives import reverse_site
-from slangrad.call.torch_sites import Site, copied, found_at, put
+from slangrad.call.torch_sites import Site, copied, put
 from slangrad.marshal.marshal import BACKWARD, TANGENT
-from slangrad.marshal.torch_memory import TorchCurve
+from slangrad.marshal.memory import TorchCurve
 from slangrad.marshal.values import DiffPair
 from slangrad.torch_jobs import Job, Sum, Tensors, apply, zeros
 

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from slangrad.call.launchable import Place, Source, found_at
 from slangrad.call.plan import Plan
 from slangrad.call.request import RESULT, THREADS, Request, Settings, settings_key
-from slangrad.marshal import results
 from slangrad.marshal.buffers import BufferLeaf
-from slangrad.marshal.marshal import HIGHER, Leaf
+from slangrad.marshal.marshal import Leaf
 from slangrad.marshal.plain import mapped
 from slangrad.marshal.values import DiffPair, ValueRef
 from slangrad.marshal.whole import WholeTensor
@@ -27,13 +27,6 @@ from slangrad.tensors.tensor import Tensor
 from slangrad.tensors.torch_types import is_torch_type
 
 ATOMS = (bool, int, float, NoneType)
-
-
-class Place(NamedTuple):
-    """In which of the given values something is, and by which keys inside of it."""
-
-    given: int
-    path: tuple[Any, ...]
 
 
 class Slot(NamedTuple):
@@ -87,8 +80,8 @@ class Site:
         self.slots = slots
         self.created = created
         self.result_carries = created and carries
-        self.sinks: tuple[Place, ...] = ()
-        self.cells: tuple[Place, ...] = ()
+        self.sinks: tuple[Source, ...] = ()
+        self.cells: tuple[Source, ...] = ()
         self.kept = tuple(i for i, slot in enumerate(slots) if not slot.writes)
         self.outputs = tuple(i for i, slot in enumerate(slots) if slot.is_output)
         self.carrying_outputs = tuple(i for i in self.outputs if slots[i].carries)
@@ -103,7 +96,7 @@ class Site:
     def cotangent_count(self) -> int:
         return self.result_carries + len(self.carrying_outputs)
 
-    def nest(self, places: Iterable[Place]) -> None:
+    def nest(self, places: Iterable[Source]) -> None:
         """Values inside of these, too, will be replaced."""
         self.nested = tuple({*self.nested, *(each.given for each in places if each.path)})
 
@@ -139,9 +132,8 @@ class Site:
         """Values as the arguments of a call; those of globals are as they were when the values were taken."""
         count = self.positional + len(self.names)
         held = dict(zip(self.settings.globals, values[self.globals_at :]))
-        order = 2 if mode == HIGHER else 1
         given = (held,) if held else ()
-        settings = replace(self.settings, mode=mode, result=None, order=order, given=given)
+        settings = replace(self.settings, mode=mode, result=None, given=given)
         settings = replace(settings, key=settings_key(settings))
         return (
             settings,
@@ -150,14 +142,7 @@ class Site:
         )
 
 
-def found_at(values: list[Any], place: Place | Slot) -> Any:
-    found = values[place.given]
-    for step in place.path:
-        found = found[step]
-    return found
-
-
-def put(values: list[Any], place: Place | Slot, value: Any) -> None:
+def put(values: list[Any], place: Place, value: Any) -> None:
     """Fill a place; dicts and lists around it are those of `values`."""
     if not place.path:
         values[place.given] = value
@@ -173,7 +158,7 @@ def _reopened(value: Any) -> Any:
     return mapped(_reopened, value)
 
 
-def constants_of(site: Site, values: list[Any], places: Iterable[Place]) -> list[Any]:
+def constants_of(site: Site, values: list[Any], places: Iterable[Source]) -> list[Any]:
     """The values of a call without its torch tensors. What somebody may overwrite before the derivative is asked for
     is copied, at `places`: PyTorch knows when its own tensors change, and nobody when others do."""
     made = [value if type(value) in ATOMS else _reopened(value) for value in values]
@@ -184,16 +169,13 @@ def constants_of(site: Site, values: list[Any], places: Iterable[Place]) -> list
     return made
 
 
-def changing_places(plan: Plan, site: Site) -> tuple[Place, ...]:
+def changing_places(plan: Plan, site: Site) -> tuple[Source, ...]:
     """Where a call reads what is no torch tensor and may change."""
     slots = {(slot.given, slot.path) for slot in site.slots}
     return tuple(
-        Place(source.given, source.path)
-        for leaf, source in zip(plan.call.leaves, plan.call.sources)
-        if source.given != results.CREATED
-        and not isinstance(leaf, BufferLeaf)
-        and leaf.role.reads
-        and (source.given, source.path) not in slots
+        source
+        for leaf, source in plan.call.passed
+        if not isinstance(leaf, BufferLeaf) and leaf.role.reads and tuple(source) not in slots
     )
 
 

@@ -3,21 +3,22 @@
     source            lowered              lanes                  asm
     y = y * x + a;    %9 = mul %a.2, %x    %26 = mul %25, %20     vmulps %ymm6, %ymm4, %ymm1
 
-In: a compiled kernel.   Out: HTML. Each line has the number of its place: a list of source lines, that of the
-code itself and those of the calls that brought it there. What follows from it on the page is page/page.js.
+In: a compiled kernel.   Out: HTML, with colors for tokens (no grammar is known). Each line has the number of its place:
+a list of source lines, that of the code itself and those of the calls that brought it there. What follows from it on
+the page is page/page.js.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from string import Template
 
 from slangrad.base.source import Line, SourceFile, source_lines
-from slangrad.cli.coloring import colored
 from slangrad.pipeline import CompiledKernel
 
 PAGE = Path(__file__).parent / "page"
@@ -194,3 +195,65 @@ def _rows(column: Column, places: Places) -> Iterator[str]:
         place = "" if number is None else f" data-p={number}"
         color = "" if hue is None else f" class=h{hue}"
         yield f"<li{place}{color}>{text}\n"
+
+
+_SLANG = (
+    "as bool break case class const continue default do else enum extension fixed for func if import in inout "
+    "interface internal implementing let module namespace no_diff out private property public return static struct "
+    "switch this This throw typealias typedef uniform using var where while __include __init __subscript "
+    "bwd_diff fwd_diff true false"
+)
+_SLANG_TYPES = (
+    r"void|(?:bool|u?int|half|float|double)(?:8|16|32|64)?(?:_t)?(?:[1-4](?:x[1-4])?)?|vector|matrix"
+)
+_IR_TYPES = r"bool|[iuf](?:1|8|16|32|64)|ptr|lanes|tape|half|float|double|void"
+_NUMBER = r"(?<![\w.%@])-?(?:0x[\da-fA-F]+|\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)[hfuUL]*(?![\w.])"
+_STRING = r'"(?:[^"\\]|\\.)*"'
+_IR_WORDS = "func|yield|struct|differential|arguments|inout|no_diff|uniform|true|false"
+_LLVM_WORDS = "define|declare|attributes|dso_local|noalias|to|label|true|false|poison|zeroinitializer"
+
+_PLAIN = r"(?<![\w.%@])"  # no part of the name of a value
+
+# Of each language: comments, strings, types, words, numbers; the first that fits counts.
+# fmt: off
+_TOKENS = {
+    "slang": (r"//.*|/\*.*?\*/", _STRING, rf"\b(?:{_SLANG_TYPES})\b",
+              rf"\b(?:{'|'.join(_SLANG.split())})\b|^\s*#\w+|\[(?=[A-Z])\w+", _NUMBER),
+    "ast":   (r"(?<= : ).*", r"'[^']*'", r"^\s*\w+(?=: )", r"(?<=: )[A-Z]\w+|^\s*[A-Z]\w+", _NUMBER),
+    "ir":    (r"//.*", _STRING, rf"{_PLAIN}(?:{_IR_TYPES})\b",
+              rf"{_PLAIN}(?:{_IR_WORDS})\b|(?<== )[a-z]\w*|^\s+[a-z]\w*", _NUMBER),
+    "llvm":  (r";.*|!(?:dbg|prof|\d+|{{).*", _STRING, rf"{_PLAIN}(?:{_IR_TYPES})\b",
+              rf"{_PLAIN}(?:{_LLVM_WORDS})\b|(?<== )[a-z]\w*|^  [a-z]\w*|^\w+:", _NUMBER),
+    "asm":   (r"#.*|^\s+\..*", _STRING, r"%\w+", r"^\s+[a-z]\w*|^[.\w$]+:", r"\$-?(?:0x)?[\da-f]+|" + _NUMBER),
+}
+# fmt: on
+_TAGS = ("i", "s", "em", "b", "u")
+_PATTERNS = {
+    language: re.compile("|".join(f"({part})" for part in parts)) for language, parts in _TOKENS.items()
+}
+
+
+def colored(lines: Iterable[str], language: str) -> Iterator[str]:
+    pattern = _PATTERNS[language]
+    for line in lines:
+        text = _aligned(line) if language == "asm" else line.expandtabs(4)
+        yield "".join(_pieces(text, pattern))
+
+
+def _aligned(line: str) -> str:
+    """A line of assembly; a tab follows the instruction."""
+    if not line.startswith("\t"):
+        return line
+    instruction, _, operands = line[1:].partition("\t")
+    return f"    {instruction:<12} {operands}".rstrip().expandtabs()
+
+
+def _pieces(line: str, pattern: re.Pattern[str]) -> Iterator[str]:
+    done = 0
+    for match in pattern.finditer(line):
+        assert match.lastindex is not None
+        tag = _TAGS[match.lastindex - 1]
+        yield escape(line[done : match.start()], quote=False)
+        yield f"<{tag}>{escape(match[0], quote=False)}</{tag}>"
+        done = match.end()
+    yield escape(line[done:], quote=False)

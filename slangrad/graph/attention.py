@@ -1,15 +1,29 @@
-"""Attention: each query gets the mean of the values, weighted by the softmax of its products with the keys."""
+"""Attention: each query gets the mean of the values, weighted by the softmax of its products with the keys.
+
+    attention(q, k, v)     products and a softmax; where scores would not stay in the caches, a node `attend`, which
+                           keeps none: one pass over the keys, and for the derivative the logarithm of each sum
+
+The derivative of `attend` is two more passes; the derivative of these is that of the same written with products.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from slangrad.graph.array import BOOL, Array
+from slangrad.graph.array import BOOL, Array, constant, lifted
 from slangrad.graph.errors import GraphError
 from slangrad.graph.functions import softmax
-from slangrad.graph.node import Shape
+from slangrad.graph.gradient import add_all, compute_gradient
+from slangrad.graph.node import Node, Shape, make, new_input, substituted
+from slangrad.graph.scan import Bundle
+
+CACHED = 16 << 20  # bytes of scores that are cheaper to keep than to compute again
+WIDEST = 256  # numbers of a query that a thread keeps
 
 
 def attention(
@@ -23,6 +37,11 @@ def attention(
     """
     _check_shapes(np.shape(q), np.shape(k), np.shape(v), None if mask is None else np.shape(mask))
     scale = np.shape(q)[-1] ** -0.5 if scale is None else float(scale)
+    if mask is None and any(isinstance(x, Array) for x in (q, k, v)):
+        q, k, v = _alike(q, k, v)
+        size = prod(q.shape[:-1]) * k.shape[-2] * q.dtype.itemsize
+        if size > CACHED and q.dtype in (np.float32, np.float64) and max(q.shape[-1], v.shape[-1]) <= WIDEST:
+            return Streamed("attend", causal, scale).of(q, k, v)[0]
     scores = (q @ np.swapaxes(k, -1, -2)) * scale
     if causal:
         scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, -np.inf)
@@ -52,3 +71,77 @@ def _check_shapes(q: Shape, k: Shape, v: Shape, mask: Shape | None) -> None:
     except ValueError:
         last = "" if mask is None else f", mask {mask}"
         raise GraphError("E1042", f"{said}{last}: the axes in front do not fit") from None
+
+
+def _alike(*given: Any) -> list[Array]:
+    """Of one dtype, with the same axes in front."""
+    xs = [lifted(each) for each in given]
+    dtype, batch = np.result_type(*(x.dtype for x in xs)), np.broadcast_shapes(*(x.shape[:-2] for x in xs))
+    return [x.astype(dtype).broadcast_to((*batch, *x.shape[-2:])) for x in xs]
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """What a node `attend` computes. `attend`, of q, k, v: the result, and the logarithm of the sum of exp(scores) of
+    each query. Of q, k, v, these, the cotangent g of the result, and the mean of g for each query: `attend_by_query`,
+    the cotangent of q, and `attend_by_key`, those of k and v."""
+
+    name: str
+    causal: bool
+    scale: float
+
+    def __repr__(self) -> str:
+        return f"<{self.name}{' causal' if self.causal else ''}>"
+
+    def shapes(self, q: Any, k: Any, v: Any) -> list[Shape]:
+        """Of the results."""
+        if self.name == "attend":
+            return [(*q.shape[:-1], v.shape[-1]), q.shape[:-1]]
+        return [q.shape] if self.name == "attend_by_query" else [k.shape, v.shape]
+
+    def flops(self, q: Node, k: Node, v: Node) -> int:
+        """Operations: products with the keys and the values, with q and g for the derivatives."""
+        d, e = q.shape[-1], v.shape[-1]
+        each = {"attend": d + e, "attend_by_query": 2 * d + e, "attend_by_key": 2 * d + 2 * e}[self.name]
+        return 2 * prod(q.shape[:-1]) * k.shape[-2] * each // (2 if self.causal else 1)
+
+    def of(self, *xs: Array) -> list[Array]:
+        node = make("attend", [x.node for x in xs], (0,), xs[0].dtype, loop=self)
+        shapes = enumerate(self.shapes(*xs[:3]))
+        return [Array(make("result", [node], shape, xs[0].dtype, index=i)) for i, shape in shapes]
+
+    # --- derivatives
+
+    def bundle(self, i: int, g: Array) -> Bundle:
+        return Bundle({i: g})
+
+    def cotangents(self, g: Bundle, y: Array, xs: Sequence[Array]) -> Sequence[Array | None]:
+        if self.name != "attend":
+            return self._composed_cotangents(g, xs)
+        (q, k, v), (result, logs) = xs, self.of(*xs)
+        slope = g.get(0, constant(0, q.dtype).broadcast_to(result.shape))
+        mean = (slope * result).sum(-1) - g.get(1, constant(0, q.dtype))
+        given = q, k, v, logs, slope, mean
+        by_query, by_key = (
+            Streamed(f"attend_by_{name}", self.causal, self.scale) for name in ("query", "key")
+        )
+        return (*by_query.of(*given), *by_key.of(*given))
+
+    def _composed(self, q: Any, k: Any, v: Any, logs: Any, g: Any, mean: Any) -> list[Any]:
+        """The derivatives, written with products."""
+        weights = np.exp((q @ k.swapaxes(-1, -2)) * self.scale - logs[..., None])
+        if self.causal:
+            weights = np.where(np.tri(*weights.shape[-2:], dtype=np.bool_), weights, 0)
+        slopes = weights * (g @ v.swapaxes(-1, -2) - mean[..., None]) * self.scale
+        if self.name == "attend_by_query":
+            return [slopes @ k]
+        return [slopes.swapaxes(-1, -2) @ q, weights.swapaxes(-1, -2) @ g]
+
+    def _composed_cotangents(self, g: Bundle, xs: Sequence[Array]) -> list[Array]:
+        fresh = [new_input(x.shape, x.dtype) for x in xs]
+        made = self._composed(*map(Array, fresh))
+        found = [compute_gradient(made[i].node, fresh, each.node) for i, each in g.items()]
+        total = [add_all([Array(each) for each in parts]).node for parts in zip(*found, strict=True)]
+        return [
+            Array(each) for each in substituted(total, dict(zip(fresh, (x.node for x in xs), strict=True)))
+        ]

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from slangrad.graph.convolutions import padded_sizes
 from slangrad.graph.emit import (
-    WRITERS,
+    TEMPLATES,
     Argument,
     Clear,
     Grid,
@@ -59,7 +59,7 @@ def _convolution(fusion: Fusion, group: Group) -> list[Step]:
     return [sums, function_of(text, results, outputs, group.shape)] if group.inner else [sums]
 
 
-WRITERS["conv"] = _convolution
+TEMPLATES["conv"] = _convolution
 
 
 # --- products of windows

@@ -196,7 +196,8 @@ class Text:
 
 def steps_of(fusion: Fusion, group: Group) -> list[Step]:
     """The kernels of a group."""
-    return WRITERS.get((group.inner or group.roots[0]).op, WRITERS[group.kind])(fusion, group)
+    node = group.roots[0].inputs[0] if group.kind == "loop" else group.inner or group.roots[0]
+    return TEMPLATES.get(node.op, WRITERS[group.kind])(fusion, group)
 
 
 def _map(fusion: Fusion, group: Group) -> list[Step]:
@@ -468,7 +469,9 @@ def _filled(root: Node) -> Kernel:
     return kernel_of("fill", kind, ["int at[1]"], lines, [Grid(shape)], [Part(root, dense(shape))], True)
 
 
-WRITERS: dict[str, Callable[[Fusion, Group], list[Step]]] = {
+Writer = Callable[[Fusion, Group], list[Step]]
+TEMPLATES: dict[str, Writer] = {}  # of operators that have kernels of their own
+WRITERS: dict[str, Writer] = {  # of kinds
     "map": _map,
     "part": _parts,
     "reduce": _reduce,

@@ -133,7 +133,8 @@ class Fusion:
         kind = "map" if kind == "gather" else kind
         group = Group(kind, root.shape if kind in ("map", "loop") else root.inputs[0].shape, [root])
         if kind == "loop":
-            group.roots = [each for each in self.order if kind_of(each) == "result" and root in each.inputs]
+            read = [each for each in self.order if kind_of(each) == "result" and root in each.inputs]
+            group.roots = read or [root]  # a part of a graph, whose cost is asked, may end with a loop
         if kind == "part":
             for part in root.inputs:
                 self._visit(group, part, (), {}, part.size)
@@ -350,6 +351,8 @@ def flops_of(node: Node) -> int:
     if node.op == "scan":
         loop = node.attributes["loop"]
         return sum(map(flops_of, topological_order(*loop.outputs))) * int(loop.length)
+    if node.op == "attend":
+        return int(node.attributes["loop"].flops(*node.inputs[:3]))
     if node.op == "conv":
         return 2 * node.size * prod(node.inputs[1].shape[1:])
     if node.op != "einsum":

@@ -306,6 +306,7 @@ _TABLE = (
     _map("gaussian",     "gaussian({0})",                  flops=80),
     _map("product",      "rounded({0}, {1})",              lambda g, y, a, b: (g * b, g * a)),
     Op("scan",           "loop", vjp=lambda g, y, *xs: y.attribute("loop").cotangents(g, y, xs)),
+    Op("attend",         "loop", vjp=lambda g, y, *xs: y.attribute("loop").cotangents(g, y, xs)),
     Op("result",         "result", vjp=lambda g, y, x: (x.attribute("loop").bundle(y.attribute("index"), g),)),
     _map("slang",        "",                               _slang,                                      20),
     #       name         Slang                    start

@@ -21,7 +21,7 @@ import numpy as np
 
 import slangrad as spy
 from slangrad.base.forks import WORK, kept_at_fork
-from slangrad.graph import convolution_steps, products, rows  # noqa: F401  (they enter writers)
+from slangrad.graph import attention_steps, convolution_steps, products, rows  # noqa: F401  (they enter writers)
 from slangrad.graph.choose import Choose, chooser
 from slangrad.graph.cost import Machine
 from slangrad.graph.emit import (
@@ -48,7 +48,7 @@ from slangrad.graph.types import type_of
 
 KERNELS = {  # each after those that it imports
     name: (Path(__file__).parent / "kernels" / f"{name}.slang").read_text()
-    for name in ("graph_prelude", "graph_products", "graph_convolutions")
+    for name in ("graph_prelude", "graph_products", "graph_convolutions", "graph_attention")
 }
 Holder = Node | Temporary
 

@@ -310,7 +310,33 @@ def first_along(node: Node, axes: tuple[int, ...]) -> Array | None:
     return inner[kept].broadcast_to(tuple(n for i, n in enumerate(node.shape) if i not in axes))
 
 
+def sum_of_parts(node: Node) -> Array | None:
+    """Arrays that lie side by side among zeros and are added fill one array: the derivative of a split."""
+    parts = _placed(node) if node.op == "add" else []
+    axes = {i for each in parts for i, n in enumerate(each.inputs[0].shape) if n != node.shape[i]}
+    if len(axes) != 1 or any(step != 1 for each in parts for step in each.attributes["steps"]):
+        return None
+    (axis,), end = axes, 0
+    parts.sort(key=lambda each: each.attributes["starts"][axis])
+    for each in parts:
+        if each.attributes["starts"][axis] != end:
+            return None
+        end += each.inputs[0].shape[axis]
+    if end != node.shape[axis]:
+        return None
+    inputs = [each.inputs[0] for each in parts]
+    return Array(make("concatenate", inputs, node.shape, node.dtype, axis=axis))
+
+
+def _placed(node: Node) -> list[Node]:
+    """The nodes that a sum adds, none if one of them does more than to place an array among zeros."""
+    if node.op != "add":
+        return [node] if node.op == "place" else []
+    left, right = map(_placed, node.inputs)
+    return [*left, *right] if left and right else []
+
+
 FUNCTIONS: tuple[Replace, ...] = (
     view_of_number, view_of_itself, views_of_one_kind, slice_of_broadcast, slice_of_parts, joined_slices,
-    map_of_numbers, gather_of_map, product_of_views, sum_of_repeated, sum_with_a_pick, sum_of_softmax,
+    map_of_numbers, gather_of_map, product_of_views, sum_of_repeated, sum_of_parts, sum_with_a_pick, sum_of_softmax,
 )  # fmt: skip

@@ -19,7 +19,6 @@ from slangrad.ir import types as ir
 from slangrad.ir.forms import lies_by_columns, part_of
 from slangrad.ir.layout import layout_of
 from slangrad.marshal.components import converted, fits, gathered
-from slangrad.marshal.element_layouts import ElementLayout
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.plain import (
     TYPE_KEY,
@@ -31,6 +30,7 @@ from slangrad.marshal.plain import (
     rebuild,
 )
 from slangrad.marshal.records import as_fields
+from slangrad.marshal.slang_type import ElementLayout
 from slangrad.marshal.vectors import HostArray
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.conversion import convert_exactly

@@ -16,10 +16,9 @@ from slangrad.check.model.types import VOID, Pointer, StructType, Type, is_abstr
 from slangrad.ir.layout import layout_of
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Leaf, Marshal, Node, Parameter, ProgramTypes, Setter, Spot, Way
-from slangrad.marshal.memory import address_of_array, home_of
+from slangrad.marshal.memory import address_of_array, address_of_torch, home_of
 from slangrad.marshal.patterns import consumed, from_elements, pointers_to
 from slangrad.marshal.spelling import spell_on_page
-from slangrad.marshal.torch_memory import address_of_torch
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.tensor import Tensor
 

@@ -132,7 +132,7 @@ def role_with(contents: Contents, spot: Spot, described: str) -> Role:
     if role.gives and not contents.has_out:
         raise missing_gradient(spot, described, "output")
     if role.takes and role.gives and contents.shared and spot.mode != TANGENT:
-        raise shared_gradient(spot)
+        raise whole.shared_gradient(spot)
     return role
 
 
@@ -149,14 +149,6 @@ def missing_gradient(spot: Spot, described: str, which: str) -> CallError:
         f"a tensor with an associated {which} gradient here"
     )
     return CallError("E1007", message, (), f"attach one: {spot.label} = {spot.label}.with_grads()")
-
-
-def shared_gradient(spot: Spot) -> CallError:
-    message = (
-        f"argument '{spot.label}': inout parameter gradients need separate buffers for inputs and outputs "
-        "(see Tensor.with_grads)"
-    )
-    return CallError("E1007", message, (), "tensor.with_grads(grad_in=..., grad_out=...)")
 
 
 def _fields(t: ir.Struct) -> str:

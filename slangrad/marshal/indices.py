@@ -41,8 +41,8 @@ from slangrad.marshal.marshal import (
     StreamSpec,
     Way,
 )
+from slangrad.marshal.plain import refuse_writes
 from slangrad.marshal.spelling import spell_on_page
-from slangrad.marshal.uniform import refuse_writes
 
 INDEX_TYPES = {"c": "ContiguousIndex", "s": "StridedIndex", "r": "RepeatedIndex"}
 MOST_CALLS = 1 << 31

@@ -15,20 +15,24 @@ from typing import Any
 import numpy as np
 
 from slangrad.marshal import indices
-from slangrad.marshal.arrays import ArrayMarshal
+from slangrad.marshal.arrays import (
+    ArrayMarshal,
+    TensorMarshal,
+    TorchMarshal,
+    curve_marshal,
+    key_of_torch,
+    pair_marshal,
+)
 from slangrad.marshal.buffers import BufferMarshal
-from slangrad.marshal.cells import DiffPairMarshal, ValueRefMarshal
 from slangrad.marshal.enums import EnumValue
 from slangrad.marshal.errors import CallError, ending
 from slangrad.marshal.marshal import Marshal
+from slangrad.marshal.memory import TorchCurve
 from slangrad.marshal.plain import TYPE_KEY
 from slangrad.marshal.records import as_fields, reader_of
 from slangrad.marshal.scalars import EnumMarshal, HostArrayMarshal, NumberMarshal, UnsupportedMarshal
 from slangrad.marshal.structs import DictMarshal, Held, ListMarshal
-from slangrad.marshal.tensors import TensorMarshal
-from slangrad.marshal.torch_memory import TorchCurve
-from slangrad.marshal.torch_tensors import TorchMarshal, curve_marshal, key_of_torch, pair_marshal
-from slangrad.marshal.values import DiffPair, ValueRef
+from slangrad.marshal.values import DiffPair, DiffPairMarshal, ValueRef, ValueRefMarshal
 from slangrad.marshal.vectors import HostArray
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.tensor import Tensor

@@ -17,19 +17,24 @@ import numpy as np
 
 from slangrad.check.model.types import Matrix, Scalar, Type, Vector, vector
 from slangrad.ir import types as ir
-from slangrad.marshal.cells import Part, get_primal, make_cell, set_grad, set_primal
 from slangrad.marshal.containers import CONVERTED
 from slangrad.marshal.elements import make_elements
 from slangrad.marshal.enums import names_in
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import TANGENT, Leaf, Marshal, Node, ProgramTypes, Shape, Spot, Way
-from slangrad.marshal.memory import ARRAY_ACCESS, GIVEN, PRIMAL_PART, TENSOR_ACCESS
+from slangrad.marshal.memory import (
+    ARRAY_ACCESS,
+    GIVEN,
+    PRIMAL_PART,
+    TENSOR_ACCESS,
+    TORCH_ACCESS,
+    TORCH_PAIR_ACCESS,
+)
 from slangrad.marshal.records import is_record, made_of
 from slangrad.marshal.slang_kinds import slang_type_of
 from slangrad.marshal.slang_type import SlangType
 from slangrad.marshal.spelling import spell_on_page
-from slangrad.marshal.torch_memory import TORCH_ACCESS, TORCH_PAIR_ACCESS
-from slangrad.marshal.values import DiffPair
+from slangrad.marshal.values import DiffPair, Part, get_primal, make_cell, set_grad, set_primal
 from slangrad.tensors.element_types import holds_structs, scalar_and_sizes, structured_dtype
 from slangrad.tensors.shape import as_shape
 from slangrad.tensors.tensor import Tensor

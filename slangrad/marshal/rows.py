@@ -1,28 +1,51 @@
-"""Lists of dicts with tensors and buffers, one call for each: what a kernel needs of each element, as rows in memory.
+"""Values with memory in them, as the scalars by which a kernel knows them: elements of lists, and values outside of
+functions.
 
     [{"x": t0, "k": 1}, {"x": t1, "k": 2}] to struct S { Tensor<float, 1> x; int k; }
         ->   S rows[2] = { { address, shape, strides of t0, 1 }, { ... of t1, 2 } }
 
-In memory a tensor is its address, shape and strides, so a row is an S as the kernel loads it.
+    set({"params": {"table": buffer, "weights": np.ones(3), "k": 2}})   ->   address and size, three floats, an int
+
+In memory a tensor is its address, shape and strides, so a row is an S as the kernel loads it. A value outside of
+functions is read as it lies in the argument block, so all of it is put there, part by part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from slangrad.ir import types as ir
 from slangrad.ir.layout import layout_of
 from slangrad.marshal.buffers import BufferLeaf
-from slangrad.marshal.elements import make_elements
+from slangrad.marshal.elements import Elements, make_elements
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.marshal import Composite, Leaf, Marshal, Node, Spot, Way
+from slangrad.marshal.marshal import (
+    Composite,
+    Leaf,
+    Marshal,
+    Measure,
+    Node,
+    Parameter,
+    ProgramTypes,
+    Setter,
+    Shape,
+    Spot,
+    Way,
+)
 from slangrad.marshal.memory import ARRAY_ACCESS
-from slangrad.marshal.plain import field_names, memory_format, missing_field, scalars_of
-from slangrad.marshal.uniform import Uniform, refuse_writes
+from slangrad.marshal.plain import (
+    Uniform,
+    field_names,
+    memory_format,
+    missing_field,
+    refuse_writes,
+    scalars_of,
+)
+from slangrad.marshal.spelling import spell_on_page
 from slangrad.marshal.whole import WholeTensor
 
 IN_ROWS = (Uniform, WholeTensor, BufferLeaf)  # what is a few numbers that the host knows before the call
@@ -126,18 +149,31 @@ class RowPacker:
 
     def _scalars(self, cells: tuple[Cell, ...], value: Any) -> list[Any]:
         scalars: list[Any] = [0] * scalar_count(self.element)
-        for cell in cells:
-            own = cell.of(value)
-            if cell.leaf.measure(own) is None:
-                message = (
-                    f"argument '{cell.leaf.label}': {cell.leaf.described} cannot be used as it lies in memory"
-                )
-                raise CallError("E1005", message, (), "pass a contiguous copy")
-            for fixed in cell.leaf.fixed_values(own, (), ()).values():
-                scalars[cell.at : cell.at + len(fixed)] = fixed
-            for put in cell.leaf.setters().values():
-                put(scalars, cell.at, own, None)  # type: ignore[arg-type]
+        _check_memory(cells, value, "E1005", "argument")
+        _put_fixed(cells, value, scalars)
+        _put_own(cells, value, scalars, 0, None)
         return scalars
+
+
+def _check_memory(cells: tuple[Cell, ...], value: Any, code: str, what: str) -> None:
+    for cell in cells:
+        if cell.leaf.measure(cell.of(value)) is None:
+            message = f"{what} '{cell.leaf.label}': {cell.leaf.described} cannot be used as it lies in memory"
+            raise CallError(code, message, (), "pass a contiguous copy")
+
+
+def _put_fixed(cells: tuple[Cell, ...], value: Any, scalars: list[Any]) -> None:
+    """The scalars that stay while the layout does."""
+    for cell in cells:
+        for fixed in cell.leaf.fixed_values(cell.of(value), (), ()).values():
+            scalars[cell.at : cell.at + len(fixed)] = fixed
+
+
+def _put_own(cells: tuple[Cell, ...], value: Any, scalars: list[Any], place: int, scratch: Any) -> None:
+    """Those of this value."""
+    for cell in cells:
+        for put in cell.leaf.setters().values():
+            put(scalars, place + cell.at, cell.of(value), scratch)
 
 
 def _touched(cells: tuple[Cell, ...], element: Any) -> Iterator[Touched]:
@@ -150,3 +186,81 @@ def _touched(cells: tuple[Cell, ...], element: Any) -> Iterator[Touched]:
             for memory in leaf.access.memories(cell.of(element), leaf.family.parts):
                 low, high = memory.span
                 yield Touched(leaf.label, memory.address + low, memory.address + high, leaf.role.writes)
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class GlobalValue(Leaf):
+    """A value of `count` scalars. `arrays` are parts whose numbers are copied in each call."""
+
+    has_layout: ClassVar[bool] = True
+
+    cells: tuple[Cell, ...]
+    arrays: tuple[Cell, ...]
+    count: int
+
+    def parameters(self, classes: str) -> list[Parameter]:
+        return [Parameter(spell_on_page(self.type), self.name)]
+
+    def load(self) -> str:
+        return self.name
+
+    def memory(self, value: Any) -> Iterable[Any]:
+        return [cell.of(value) for cell in self.cells]
+
+    def layout(self, value: Any) -> Hashable:
+        return tuple([cell.leaf.layout(cell.of(value)) for cell in self.cells])
+
+    def measure(self, value: Any) -> Measure | None:
+        _check_memory(self.cells, value, "E1013", "set:")
+        return Measure((), [])
+
+    def fixed_values(
+        self, value: Any, starts: Sequence[int], strides: Sequence[Shape]
+    ) -> dict[str, list[Any]]:
+        scalars: list[Any] = [0] * self.count
+        _put_fixed(self.cells, value, scalars)
+        return {self.name: scalars}
+
+    def setters(self) -> dict[str, Setter]:
+        return {self.name: self._put}
+
+    def _put(self, values: list[Any], place: int, value: Any, scratch: Any) -> None:
+        _put_own(self.cells, value, values, place, scratch)
+        for cell in self.arrays:
+            numbers = _numbers(cell.leaf, cell.of(value))
+            values[place + cell.at : place + cell.at + len(numbers)] = numbers
+
+
+def _numbers(leaf: Leaf, value: Any) -> list[Any]:
+    """All numbers of an array or tensor whose sizes are those of the value's type."""
+    if leaf.prepare is not None:
+        value = leaf.prepare(value)
+    leaf.measure(value)
+    array = value if isinstance(value, np.ndarray) else np.asarray(value.detach())
+    found: list[Any] = array.ravel().tolist()
+    return found
+
+
+def global_leaf(node: Node, types: ProgramTypes) -> Leaf:
+    """The leaf of a value outside of functions; CallError for parts that are none (E1013)."""
+    lowered = types.lower(node.type)
+    if isinstance(node, (Uniform, BufferLeaf, WholeTensor)) or lowered is None:
+        if isinstance(node, Leaf):
+            return node
+        raise CallError("E1013", f"set: '{node.label}' of type '{node.type}' has no place in memory")
+    cells = tuple(cells_of(node, lowered))
+    for cell in cells:
+        if not isinstance(cell.leaf, (Uniform, BufferLeaf, WholeTensor, Elements)):
+            message = f"set: '{cell.leaf.label}': {cell.leaf.described} cannot be set"
+            raise CallError("E1013", message, (), "numbers, vectors, arrays, tensors and buffers can")
+    return GlobalValue(
+        name=node.name,
+        label=node.label,
+        type=node.type,
+        role=node.role,
+        dims=0,
+        described=node.described,
+        cells=tuple(cell for cell in cells if not isinstance(cell.leaf, Elements)),
+        arrays=tuple(cell for cell in cells if isinstance(cell.leaf, Elements)),
+        count=scalar_count(lowered),
+    )

@@ -18,17 +18,22 @@ import numpy as np
 from slangrad.check.model import types as checked
 from slangrad.ir import types as ir
 from slangrad.ir.type_data import type_data, type_from
-from slangrad.marshal import arrays, cells, indices, results, scalars, structs
+from slangrad.marshal import arrays, indices, results, scalars, structs, values
 from slangrad.marshal.buffers import BufferLeaf
 from slangrad.marshal.elements import Elements
 from slangrad.marshal.marshal import ProgramTypes, Role, StreamSpec
-from slangrad.marshal.memory import ARRAY_ACCESS, TENSOR_ACCESS
+from slangrad.marshal.memory import (
+    ARRAY_ACCESS,
+    TENSOR_ACCESS,
+    TORCH_ACCESS,
+    TORCH_CURVE_ACCESS,
+    TORCH_PAIR_ACCESS,
+)
+from slangrad.marshal.plain import Uniform
 from slangrad.marshal.slang_kinds import slang_type_of
 from slangrad.marshal.slang_type import SavedType, SlangType
 from slangrad.marshal.spelling import spell
 from slangrad.marshal.tensor_views import ViewTensor
-from slangrad.marshal.torch_memory import TORCH_ACCESS, TORCH_CURVE_ACCESS, TORCH_PAIR_ACCESS
-from slangrad.marshal.uniform import Uniform
 from slangrad.marshal.whole import Family, WholeTensor
 
 Data = Any
@@ -44,7 +49,7 @@ _CLASSES: dict[str, type] = {
     each.__name__: each
     for each in (
         Role, StreamSpec, Family, Elements, WholeTensor, ViewTensor, BufferLeaf, Uniform,
-        cells.Cell, cells.Part,
+        values.Cell, values.Part,
         indices.GridIndex, indices.RangeIndex, indices.CallIndex, indices.FlatIndex, indices.HashIndex,
         arrays.Converter, structs.Packer,
         results.Result, results.TensorMaker, results.ArrayMaker, results.TorchMaker,
@@ -59,12 +64,12 @@ _NAMED: dict[str, object] = {
     "torch pairs":   TORCH_PAIR_ACCESS,
     "torch curves":  TORCH_CURVE_ACCESS,
     "data":          scalars.data_of,
-    "get value":     cells.get_value,
-    "set value":     cells.set_value,
-    "get primal":    cells.get_primal,
-    "set primal":    cells.set_primal,
-    "get grad":      cells.get_grad,
-    "set grad":      cells.set_grad,
+    "get value":     values.get_value,
+    "set value":     values.set_value,
+    "get primal":    values.get_primal,
+    "set primal":    values.set_primal,
+    "get grad":      values.get_grad,
+    "set grad":      values.set_grad,
     "make pair":     results.make_pair,
     "give itself":   results.give_itself,
 }

@@ -25,8 +25,8 @@ from slangrad.marshal.enums import EnumValue
 from slangrad.marshal.errors import BoundVariableException
 from slangrad.marshal.marshal import Leaf, Marshal, Node, ProgramTypes, Spot, Way
 from slangrad.marshal.patterns import from_value
+from slangrad.marshal.plain import bind_plain, refuse_writes
 from slangrad.marshal.spelling import spell
-from slangrad.marshal.uniform import bind_plain, refuse_writes
 from slangrad.marshal.vectors import HostArray
 
 # fmt: off
@@ -46,9 +46,7 @@ class NumberMarshal(Marshal):
         self.kind = kind
         self.described = kind.__name__
 
-    @property
-    def is_plain(self) -> bool:
-        return True
+    is_plain = True
 
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
         if isinstance(wanted, ParameterType):
@@ -102,9 +100,7 @@ class HostArrayMarshal(Marshal):
         self.made = made
         self.described = made.__name__
 
-    @property
-    def is_plain(self) -> bool:
-        return True
+    is_plain = True
 
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
         own = types.lift(self.made.ir_type)

@@ -16,9 +16,8 @@ from slangrad.check.model import types as checked
 from slangrad.check.model.types import Type
 from slangrad.ir import types as ir
 from slangrad.marshal.buffers import BYTES, STRUCTURED
-from slangrad.marshal.element_layouts import ElementLayout
 from slangrad.marshal.marshal import ProgramTypes
-from slangrad.marshal.slang_type import SavedType, SlangType, number
+from slangrad.marshal.slang_type import ElementLayout, SavedType, SlangType, number
 from slangrad.tensors.shape import Shape
 
 KINDS = Late("slangrad.marshal.type_kinds")
@@ -186,6 +185,20 @@ class InterfaceType(SlangType):
     _kind = "interface"
 
 
+class _Holder(SlangType):
+    """What holds values of the type that is its first generic argument."""
+
+    __slots__ = ()
+
+    @property
+    def dtype(self) -> SlangType:
+        """The type of these."""
+        found = self.arguments[0]
+        return found if isinstance(found, SlangType) else self
+
+    element_type = dtype
+
+
 class DifferentialPairType(SlangType):
     """`DifferentialPair<float>`."""
 
@@ -195,7 +208,8 @@ class DifferentialPairType(SlangType):
 
     @property
     def primal(self) -> SlangType:
-        return _first_argument(self)
+        found = self.arguments[0]
+        return found if isinstance(found, SlangType) else self
 
 
 class ResourceType(SlangType):
@@ -225,14 +239,10 @@ class ResourceType(SlangType):
         return Shape((-1, *(() if element is self else element.shape)))
 
 
-class StructuredBufferType(ResourceType):
+class StructuredBufferType(_Holder, ResourceType):
     """`StructuredBuffer<T>`, `RWStructuredBuffer<T>`."""
 
     __slots__ = ()
-
-    @property
-    def element_type(self) -> SlangType:
-        return _first_argument(self)
 
 
 class ByteAddressBufferType(ResourceType):
@@ -245,7 +255,7 @@ class ByteAddressBufferType(ResourceType):
         return self._of(checked.UINT8)
 
 
-class TextureType(ResourceType):
+class TextureType(_Holder, ResourceType):
     """A texture, known by name only: nothing reads it."""
 
     __slots__ = ()
@@ -259,10 +269,6 @@ class TextureType(ResourceType):
         """The TextureUsage that a texture for it has."""
         usage = KINDS.TextureUsage
         return usage.unordered_access if self.writable else usage.shader_resource
-
-    @property
-    def element_type(self) -> SlangType:
-        return _first_argument(self)
 
     @property
     def shape(self) -> Shape:
@@ -318,7 +324,7 @@ def tensor_name(kind: TensorType, access: TensorAccess) -> str:
     return next(name for name, row in TENSORS.items() if row == (kind, wanted))
 
 
-class ITensorType(SlangType):
+class ITensorType(_Holder):
     """`Tensor<float, 2>` and its kin, interfaces too."""
 
     __slots__ = ()
@@ -371,39 +377,22 @@ class ITensorType(SlangType):
         return number(self.arguments[1])
 
     @property
-    def dtype(self) -> SlangType:
-        return _first_argument(self)
-
-    element_type = dtype
-
-    @property
     def shape(self) -> Shape:
         return Shape((*([-1] * self.dims), *self.dtype.shape))
 
 
-class TensorViewType(SlangType):
+class TensorViewType(_Holder):
     """`TensorView<float>`."""
 
     __slots__ = ()
 
     _kind = "struct"
 
-    @property
-    def dtype(self) -> SlangType:
-        return _first_argument(self)
-
-    element_type = dtype
-
 
 class DiffTensorViewType(TensorViewType):
     """`DiffTensorView<float>`."""
 
     __slots__ = ()
-
-
-def _first_argument(t: SlangType) -> SlangType:
-    found = t.arguments[0]
-    return found if isinstance(found, SlangType) else t
 
 
 # fmt: off

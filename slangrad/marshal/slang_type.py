@@ -3,6 +3,9 @@
 
     t = module.layout.find_type_by_name("Particle")
     t.full_name;  t.fields["mass"].type;  Tensor.empty(device, (100,), t)
+    layout.find_function_by_name("update").parameters[0]   ->   SlangParameter("inout float value")
+
+    t.buffer_layout.fields["mass"].offset      how it lies in memory, made of the type in memory alone
 
 It stands for an element type wherever one is asked for (`ir_type`), and knows its derivative. What kinds of types have
 of their own stands in `slang_kinds.py`.
@@ -11,16 +14,18 @@ of their own stands in `slang_kinds.py`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, ClassVar
 
+from slangrad.base.late import Late
 from slangrad.check.model.types import Array, Matrix, Nominal, Type, Vector, is_abstract
 from slangrad.ir import types as ir
 from slangrad.ir.layout import Layout, layout_of
-from slangrad.marshal.element_layouts import ElementLayout
 from slangrad.marshal.marshal import ProgramTypes
 from slangrad.marshal.patterns import row_of
-from slangrad.marshal.slang_variables import SlangField
+from slangrad.marshal.plain import is_form_of_numbers
 from slangrad.marshal.spelling import full_name, spell
+from slangrad.tensors.element_types import slang_name
 from slangrad.tensors.shape import Shape
 
 
@@ -197,10 +202,7 @@ class SlangType:
     @property
     def layout(self) -> Layout:
         """Size, alignment and offsets in memory."""
-        lowered = self.ir_type
-        if lowered is None:
-            raise TypeError(f"values of type '{self.name}' cannot be stored in memory")
-        return layout_of(lowered)
+        return layout_of(self.buffer_layout.ir_type)
 
 
 def sizes_of(t: Type) -> list[int]:
@@ -227,3 +229,210 @@ def generic_arguments(t: Type) -> tuple[Any, ...]:
     if isinstance(t, Matrix):
         return (t.element, t.rows, t.columns)
     return t.arguments if isinstance(t, Nominal) else ()
+
+
+KINDS = Late("slangrad.marshal.type_kinds")
+
+
+class IOType(Enum):
+    """Whether a parameter is read, written, or both."""
+
+    none = 0
+    inn = 1
+    out = 2
+    inout = 3
+
+
+_MODIFIERS = {"in": ("inn",), "out": ("out",), "inout": ("inout", "out"), "ref": ("inout", "out")}
+_IO_TYPES = {"out": IOType.out, "inout": IOType.inout, "ref": IOType.inout}
+
+
+class SlangVariable:
+    """`direction` is "in", "out", "inout", "ref" or "constref", "" for fields."""
+
+    __slots__ = ("direction", "name", "no_diff", "type")
+
+    def __init__(self, name: str, type: SlangType, direction: str, no_diff: bool) -> None:
+        self.name = name
+        self.type = type
+        self.direction = direction
+        self.no_diff = no_diff
+
+    def __repr__(self) -> str:
+        return f'{self.__class__.__name__}("{self.declaration}")'
+
+    def __str__(self) -> str:
+        return self.declaration
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SlangVariable) and self._parts == other._parts
+
+    def __hash__(self) -> int:
+        return hash(self._parts)
+
+    @property
+    def _parts(self) -> tuple[Any, ...]:
+        return self.__class__, self.name, self.type, self.direction, self.no_diff
+
+    @property
+    def program(self) -> Any:
+        """The SlangProgramLayout that it is from."""
+        return self.type.program
+
+    @property
+    def modifiers(self) -> set[Any]:
+        """The ModifierIDs of the words before it; `inout` is `out` as well."""
+        words = (*_MODIFIERS.get(self.direction, ()), *(("nodiff",) if self.no_diff else ()))
+        return {KINDS.ModifierID[each] for each in words}
+
+    def has_modifier(self, modifier: Any) -> bool:
+        return modifier in self.modifiers
+
+    @property
+    def declaration(self) -> str:
+        """As it is written: `no_diff inout float x`."""
+        words = ["no_diff"] if self.no_diff else []
+        words += [self.direction] if self.direction not in ("", "in") else []
+        return " ".join([*words, self.type.name, self.name])
+
+    @property
+    def io_type(self) -> IOType:
+        return _IO_TYPES.get(self.direction, IOType.inn)
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether a derivative goes through it."""
+        return not self.no_diff and self.type.differentiable
+
+    @property
+    def derivative(self) -> SlangType:
+        """The type of its derivative."""
+        found = None if self.no_diff else self.type.derivative
+        if found is None:
+            raise ValueError(f"'{self.declaration}' is not differentiable")
+        return found
+
+
+class SlangField(SlangVariable):
+    """A field of a struct."""
+
+    __slots__ = ()
+
+
+class SlangParameter(SlangVariable):
+    """A parameter of a function: its number, and whether Slang calls may leave it out."""
+
+    __slots__ = ("has_default", "index")
+
+    def __init__(
+        self, name: str, type: SlangType, direction: str, no_diff: bool, index: int, has_default: bool
+    ) -> None:
+        super().__init__(name, type, direction, no_diff)
+        self.index = index
+        self.has_default = has_default
+
+
+# fmt: off
+_KINDS: dict[type, str] = {
+    ir.Scalar: "scalar", ir.Vector: "vector", ir.Matrix: "matrix", ir.Array: "array", ir.Struct: "struct",
+    ir.Pointer: "pointer",
+}
+_SCALARS: dict[ir.Scalar, str] = {
+    ir.BOOL: "bool", ir.I8: "int8", ir.I16: "int16", ir.I32: "int32", ir.I64: "int64", ir.U8: "uint8", ir.U16: "uint16",
+    ir.U32: "uint32", ir.U64: "uint64", ir.F16: "float16", ir.F32: "float32", ir.F64: "float64",
+}
+# fmt: on
+
+
+class ElementLayout:
+    """A type and how it lies in memory; of a field also where."""
+
+    __slots__ = ("ir_type", "name", "offset")
+
+    def __init__(self, t: ir.Type, name: str = "", offset: int = 0) -> None:
+        self.ir_type = t
+        self.name = name or slang_name(t)
+        self.offset = offset
+
+    def __repr__(self) -> str:
+        return f"ElementLayout({self.name}, size={self.size}, alignment={self.alignment})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ElementLayout):
+            return NotImplemented
+        return (self.ir_type, self.name, self.offset) == (other.ir_type, other.name, other.offset)
+
+    def __hash__(self) -> int:
+        return hash((self.ir_type, self.name, self.offset))
+
+    @property
+    def reflection(self) -> ElementLayout:
+        return self
+
+    @property
+    def type(self) -> ElementLayout:
+        return self
+
+    type_layout = type
+
+    @property
+    def full_name(self) -> str:
+        return slang_name(self.ir_type)
+
+    @property
+    def kind(self) -> Any:
+        return KINDS.TypeKind[_KINDS[ir.value_of(self.ir_type).__class__]]
+
+    @property
+    def size(self) -> int:
+        return layout_of(self.ir_type).size
+
+    @property
+    def stride(self) -> int:
+        """The distance of elements of an array."""
+        return self.size
+
+    @property
+    def alignment(self) -> int:
+        return layout_of(self.ir_type).alignment
+
+    @property
+    def fields(self) -> dict[str, ElementLayout]:
+        """The fields of a struct."""
+        t = self.ir_type
+        if not isinstance(t, ir.Struct) or is_form_of_numbers(t):
+            return {}
+        rows = zip(t.fields, layout_of(t).offsets)
+        return {name: ElementLayout(part, name, offset) for (name, part), offset in rows}
+
+    @property
+    def element_type_layout(self) -> ElementLayout | None:
+        """What an index gives, or a pointer leads to."""
+        t = ir.value_of(self.ir_type)
+        if isinstance(t, (ir.Vector, ir.Array, ir.Pointer)):
+            return ElementLayout(t.element)
+        return ElementLayout(ir.vector(t.element, t.columns)) if isinstance(t, ir.Matrix) else None
+
+    @property
+    def element_count(self) -> int:
+        """Elements of an array, components of a vector; zero for all else."""
+        t = ir.value_of(self.ir_type)
+        return (t.length or 0) if isinstance(t, (ir.Array, ir.Vector)) else 0
+
+    @property
+    def scalar_type(self) -> Any:
+        """The type of the numbers that a scalar, vector or matrix is made of."""
+        found = ir.scalar_of(ir.value_of(self.ir_type))
+        return KINDS.ScalarKind["none" if found is None else _SCALARS[found]]
+
+    @property
+    def row_count(self) -> int:
+        t = ir.value_of(self.ir_type)
+        return t.rows if isinstance(t, ir.Matrix) else int(ir.scalar_of(t) is not None)
+
+    @property
+    def col_count(self) -> int:
+        t = ir.value_of(self.ir_type)
+        if isinstance(t, ir.Matrix):
+            return t.columns
+        return t.length if isinstance(t, ir.Vector) else int(ir.scalar_of(t) is not None)

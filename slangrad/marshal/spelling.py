@@ -1,12 +1,16 @@
-"""How the text of a kernel names checked types and functions: with their namespaces.
+"""How the text of a kernel names checked types and functions, with their namespaces; values of constants.
 
 struct Ray in namespace scene   ->   scene::Ray        method of Box<float>   ->   Box<float>.area
+0.5, float3(1, 2, 3), [1, 2]    ->   0.5lf, float3(1.0lf, 2.0lf, 3.0lf), { 1, 2 }
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from slangrad.base.page_words import rooted
 from slangrad.check.model.types import (
@@ -20,6 +24,8 @@ from slangrad.check.model.types import (
     Vector,
     nominal_name,
 )
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.vectors import HostArray
 
 
 def spell(t: Type) -> str:
@@ -110,3 +116,22 @@ def parse_generic_signature(name: str) -> tuple[str, list[str]]:
         else:
             arguments[-1] += letter
     return base.strip(), [each.strip() for each in arguments]
+
+
+def spell_value(value: Any, name: str) -> str:
+    """The expression; CallError for what has none."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return repr(value) + "lf"
+    if isinstance(value, HostArray):
+        parts = ", ".join(spell_value(each, name) for each in value.data.ravel())
+        return f"{type(value).__name__}({parts})"
+    if isinstance(value, (list, tuple)):
+        return "{ " + ", ".join(spell_value(each, name) for each in value) + " }"
+    message = f"constants: '{name}' cannot be {type(value).__name__} {value!r}"
+    raise CallError("E1013", message, (), "numbers, vectors and lists of these can be constants")

@@ -29,7 +29,7 @@ from slangrad.check.model.types import (
 )
 from slangrad.ir import types as ir
 from slangrad.ir.layout import layout_of
-from slangrad.marshal import cells
+from slangrad.marshal import values
 from slangrad.marshal.containers import CONVERTED, ELEMENTS
 from slangrad.marshal.elements import make_elements
 from slangrad.marshal.enums import names_in
@@ -37,10 +37,9 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Composite, Marshal, Node, Part, ProgramTypes, Role, Spot, Way
 from slangrad.marshal.memory import ARRAY_ACCESS, PRIMAL_PART
 from slangrad.marshal.patterns import matches
-from slangrad.marshal.plain import TYPE_KEY, flatten, memory_format, missing_field
+from slangrad.marshal.plain import TYPE_KEY, bind_plain, flatten, memory_format, missing_field, refuse_writes
 from slangrad.marshal.rows import bind_rows
 from slangrad.marshal.scalars import NumberMarshal
-from slangrad.marshal.uniform import bind_plain, refuse_writes
 
 PLAIN, PARTS, EACH = "plain", "parts", "each"
 MOST_DIMENSIONS = 64  # of NumPy's arrays, which lists become
@@ -146,8 +145,8 @@ def _bind_held(way: Way, spot: Spot, described: str) -> Node:
     lowered = spot.types.lower(way.type)
     assert lowered is not None
     names = names_in(way.type, spot.types)
-    part = cells.Part(PRIMAL_PART, way.type, lowered, True, _itself, Held.update, names)
-    return cells.make_cell(spot, way.type, spot.role.without_derivative(), described, [part])
+    part = values.Part(PRIMAL_PART, way.type, lowered, True, _itself, Held.update, names)
+    return values.make_cell(spot, way.type, spot.role.without_derivative(), described, [part])
 
 
 def _itself(held: Held) -> Held:

@@ -360,11 +360,7 @@ def _check_gradients(
             note = f"attach one: {spot.label} = {spot.label}.with_grads()"
             raise CallError("E1007", message, (), note)
     if TAKEN in family.parts and GIVEN in family.parts and contents.shared:
-        message = (
-            f"argument '{spot.label}': inout parameter gradients need separate buffers for inputs and "
-            "outputs (see Tensor.with_grads)"
-        )
-        raise CallError("E1007", message, (), "tensor.with_grads(grad_in=..., grad_out=...)")
+        raise shared_gradient(spot)
     if name == "RWTangentTensor" and contents.has_in and not contents.shared:
         message = f"argument '{spot.label}': tangents of a tensor that is read and written lie in one buffer"
         raise CallError("E1007", message, (), "tensor.with_grads(tangents)")
@@ -373,6 +369,14 @@ def _check_gradients(
         return
     if _has_gradients(spot.mode, family.role, contents, element, spot.types):
         raise _carries_nothing(spot, name)
+
+
+def shared_gradient(spot: Spot) -> CallError:
+    message = (
+        f"argument '{spot.label}': inout parameter gradients need separate buffers for inputs and outputs "
+        "(see Tensor.with_grads)"
+    )
+    return CallError("E1007", message, (), "tensor.with_grads(grad_in=..., grad_out=...)")
 
 
 # What has derivatives in reverse mode, or none.

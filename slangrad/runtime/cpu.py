@@ -26,9 +26,8 @@ import numpy as np
 
 from slangrad.base.options import Options
 from slangrad.runtime.device import Array, Device, DeviceClosedError, Grid, Kernel, PythonKernel, Region
-from slangrad.runtime.known_memory import KnownMemory
 from slangrad.runtime.launch_record import LaunchRecord, give_back_record, take_record
-from slangrad.runtime.memory import ALIGNMENT, HOST_MEMORY, Block
+from slangrad.runtime.memory import ALIGNMENT, HOST_MEMORY, Block, KnownMemory
 from slangrad.runtime.pool import POOL, Job
 from slangrad.runtime.processors import available_processors
 from slangrad.runtime.reports import Failure, Printed, exception_of

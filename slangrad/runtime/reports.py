@@ -65,64 +65,62 @@ class Failure:
     extent: int = 0
 
 
-class BoundsError(IndexError):
+class KernelReport(Exception):
+    """What errors that a kernel reports have in common: its name, and the place in the source."""
+
+    code: str
+
+    def __init__(self, kernel: str, site: Site, message: str, note: str = "") -> None:
+        self.kernel = kernel
+        self.location = site.location
+        super().__init__(describe(self.code, message, site, f"in kernel '{kernel}'{note}"))
+
+
+class BoundsError(KernelReport, IndexError):
     """A kernel used an index out of range. Reads gave zero and writes were dropped."""
 
     code = "E0901"
 
     def __init__(self, kernel: str, site: Site, index: int, extent: int) -> None:
-        self.kernel = kernel
-        self.location = site.location
         self.index = index
         self.extent = extent
         elements = "is 1 element" if extent == 1 else f"are {extent} elements"
         message = f"index {index} is out of range: there {elements}"
-        note = f"in kernel '{kernel}'; the read gave 0 or the write was dropped"
-        super().__init__(describe(self.code, message, site, note))
+        super().__init__(kernel, site, message, "; the read gave 0 or the write was dropped")
 
 
-class KernelAssertionError(AssertionError):
+class KernelAssertionError(KernelReport, AssertionError):
     """An assertion in a kernel failed."""
 
     code = "E0903"
 
     def __init__(self, kernel: str, site: Site) -> None:
-        self.kernel = kernel
-        self.location = site.location
-        super().__init__(describe(self.code, site.text or "assertion failed", site, f"in kernel '{kernel}'"))
+        super().__init__(kernel, site, site.text or "assertion failed")
 
 
-class KernelRecursionError(RecursionError):
+class KernelRecursionError(KernelReport, RecursionError):
     """Functions in a kernel called themselves too deep."""
 
     code = "E0904"
 
     def __init__(self, kernel: str, site: Site, depth: int) -> None:
-        self.kernel = kernel
-        self.location = site.location
         message = f"functions that call themselves are more than {depth} calls deep"
-        super().__init__(
-            describe(self.code, message, site, f"in kernel '{kernel}'; {limit_note(RECURSION_DEPTH)}")
-        )
+        super().__init__(kernel, site, message, f"; {limit_note(RECURSION_DEPTH)}")
 
 
-class KernelTypeError(TypeError):
+class KernelTypeError(KernelReport, TypeError):
     """A value was passed to an object of another type than the one it belongs to."""
 
     code = "E0905"
 
     def __init__(self, kernel: str, site: Site, number: int) -> None:
-        self.kernel = kernel
-        self.location = site.location
         _, wanted, *names = site.text.split("\n")
         message = f"a '{names[number]}' was passed where only a '{wanted}' can be"
-        note = (
-            f"in kernel '{kernel}'; what belongs to the type of one object was passed to an object of another"
-        )
-        super().__init__(describe(self.code, message, site, note))
+        note = "; what belongs to the type of one object was passed to an object of another"
+        super().__init__(kernel, site, message, note)
 
 
-class NotFiniteError(FloatingPointError):
+class NotFiniteError(KernelReport, FloatingPointError):
     """In check mode: a kernel computed or loaded a NaN or an infinity. `thread` is its x, y and z, None where these are
     too large to be told; `call` the index of the call, for calls of functions."""
 
@@ -136,8 +134,6 @@ class NotFiniteError(FloatingPointError):
         thread: tuple[int, int, int] | None,
         call: tuple[int, ...] | None = None,
     ) -> None:
-        self.kernel = kernel
-        self.location = site.location
         self.thread = thread
         self.call = call
         self._site = site
@@ -145,8 +141,9 @@ class NotFiniteError(FloatingPointError):
         where = "" if thread is None else f" in thread {thread}"
         if call is not None:
             where = f" in call {call}" if call else ""
-        note = f"in kernel '{kernel}'; check mode stops at the first number that is not finite"
-        super().__init__(describe(self.code, f"{what}{where}", site, note))
+        super().__init__(
+            kernel, site, f"{what}{where}", "; check mode stops at the first number that is not finite"
+        )
 
     def in_call(self, call: tuple[int, ...]) -> NotFiniteError:
         return NotFiniteError(self.kernel, self._site, self._what, self.thread, call)
@@ -160,15 +157,13 @@ class NotFiniteError(FloatingPointError):
         return NotFiniteError(kernel, site, "a NaN" if failure.extent == 1 else "an infinity", thread)
 
 
-class PointerError(IndexError):
+class PointerError(KernelReport, IndexError):
     """A null pointer was used; in check mode also one outside of what it was made from, or of all memory that there is.
     Reads gave zero and writes were dropped. `offset` is in bytes; of a pointer that leads nowhere it is the address."""
 
     code = "E0907"
 
     def __init__(self, kernel: str, site: Site, offset: int, room: int) -> None:
-        self.kernel = kernel
-        self.location = site.location
         self.offset = offset if room < ANYWHERE else _address(offset)
         message = (
             f"a pointer leads to byte {offset} of its buffer, where the last that fits begins at {room - 1}"
@@ -184,8 +179,7 @@ class PointerError(IndexError):
                 if self.offset == 0
                 else f"a pointer leads to address {self.offset:#x}, where there is no memory"
             )
-        note = f"in kernel '{kernel}'; the read gave 0 or the write was dropped"
-        super().__init__(describe(self.code, message, site, note))
+        super().__init__(kernel, site, message, "; the read gave 0 or the write was dropped")
 
 
 def _address(number: int) -> int:

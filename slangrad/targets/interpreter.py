@@ -12,7 +12,7 @@ from slangrad.ir.layout import layout_of
 from slangrad.ir.numbers import Number
 from slangrad.opt.kernel_facts import follows_memory
 from slangrad.runtime.device import Grid, PythonKernel
-from slangrad.runtime.known_memory import KnownMemory
+from slangrad.runtime.memory import KnownMemory
 from slangrad.runtime.reports import BOUNDS, Reports
 from slangrad.targets.target import Product, Target
 from slangrad.unit import FlatKernel

@@ -18,8 +18,7 @@ from slangrad.base.late import Late
 from slangrad.ir.types import Matrix, Pointer, Scalar, Vector
 from slangrad.tensors.conversion import AnyArray, convert_exactly
 from slangrad.tensors.element_types import holds_structs, numpy_layout, slang_name
-from slangrad.tensors.torch_exchange import host_array_of
-from slangrad.tensors.torch_types import is_torch_type
+from slangrad.tensors.torch_types import host_array_of, is_torch_type
 from slangrad.tensors.transfer import structs_of
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from slangrad.tensors.element_types import TypeView, holds_structs, structured_d
 from slangrad.tensors.host_values import assign, item, listed
 from slangrad.tensors.operators import Operators
 from slangrad.tensors.shape import Shape, is_contiguous
-from slangrad.tensors.torch_exchange import host_array_of, torch_tensor_of
+from slangrad.tensors.torch_types import host_array_of, torch_tensor_of
 from slangrad.tensors.transfer import region_of, source_for, whole_elements
 from slangrad.tensors.views import View, reach
 

@@ -26,13 +26,12 @@ from slangrad.tensors.buffer import BYTES, READ_WRITE, Buffer, BufferUsage, Memo
 from slangrad.tensors.conversion import AnyArray
 from slangrad.tensors.element_types import derivative_type, from_numpy_type, holds_structs, slang_name
 from slangrad.tensors.element_types import element_type as find_element_type
-from slangrad.tensors.exchange import Shared, host_array, shared_memory
 from slangrad.tensors.host_values import assign, iterated
 from slangrad.tensors.saved import Saved, html_of, restored
 from slangrad.tensors.shape import Shape, as_integers, as_shape, contiguous_strides
 from slangrad.tensors.strided import IMAGES, StridedView
-from slangrad.tensors.torch_exchange import host_array_of
-from slangrad.tensors.transfer import filled, import_array
+from slangrad.tensors.torch_types import host_array_of
+from slangrad.tensors.transfer import Shared, filled, host_array, import_array, shared_memory
 from slangrad.tensors.views import View, broadcast, complete_shape, indexed, reshaped, retyped, transposed
 
 

@@ -2,15 +2,21 @@
 
 element_of(torch.float32)  ->  f32      element_of(torch.bfloat16)  ->  None      dtype_of(f32)  ->  torch.float32
 is_torch_type(type(x))     ->  whether x is a torch tensor, of a subclass too
+host_array_of(x)           ->  its memory as an array; torch_tensor_of(array)  ->  a tensor over the array's memory
+
+torch.compile breaks its graph at a call and traces nothing of slangrad (`leave_out_of_graphs`).
 """
 
 from __future__ import annotations
 
 import sys
+from threading import Lock
 from typing import Any
 
+from slangrad.base.forks import BRIEF, kept_at_fork
 from slangrad.base.late import Late
 from slangrad.ir.types import Scalar
+from slangrad.tensors.conversion import AnyArray
 from slangrad.tensors.element_types import SCALARS_BY_NAME, numpy_layout
 
 TORCH = Late("torch")
@@ -42,3 +48,39 @@ def dtype_of(scalar: Scalar) -> Any:
     if found is None:
         found = _dtypes[scalar] = getattr(TORCH, numpy_layout(scalar)[0].name)
     return found
+
+
+_lock = kept_at_fork(Lock(), BRIEF)
+_told: list[bool] = []
+
+
+def leave_out_of_graphs() -> None:
+    """Tell torch.compile, once, if it has been loaded."""
+    rules = sys.modules.get("torch._dynamo.trace_rules")
+    if rules is None or _told:
+        return
+    with _lock:
+        if not _told:
+            rules.add("slangrad")
+            _told.append(True)
+
+
+def host_array_of(tensor: Any, argument: str = "tensor") -> AnyArray:
+    """The memory of a torch tensor as an array; autograd does not see it."""
+    if not is_torch_type(type(tensor)):
+        raise TypeError(f"{argument}: expected a torch tensor, not {type(tensor).__name__}")
+    if not tensor.is_cpu:
+        raise ValueError(f"{argument}: it lies on the device '{tensor.device}'; pass {argument}.cpu()")
+    if element_of(tensor.dtype) is None:
+        raise ValueError(
+            f"{argument}: {tensor.dtype} has no Slang type here; pass {argument}.to(torch.float32)"
+        )
+    found: AnyArray = tensor.detach().resolve_neg().numpy()
+    return found
+
+
+def torch_tensor_of(array: AnyArray) -> Any:
+    """A torch tensor over the array's memory; over a copy where PyTorch cannot use that as it lies."""
+    if not array.flags.writeable or min(array.strides, default=0) < 0:
+        array = array.copy()
+    return TORCH.from_numpy(array)

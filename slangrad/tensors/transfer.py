@@ -1,15 +1,17 @@
-"""What NumPy arrays become in memory, and memory as NumPy sees it.
+"""What NumPy arrays become in memory, memory as NumPy sees it, and memory that is shared with other libraries (DLPack).
 
     float32 (5, 3) with dtype float3    ->  5 elements of 12 bytes         float3 (5,)  ->  float32 (5, 3)
     structured (5,) with dtype Particle ->  5 structs, field by field      Particle (5,) -> uint8 (5, size)
+    float32 (4, 3), strides (1, 4), of NumPy or PyTorch  ->  the same bytes as a view, in elements
 
-Values are converted only where each survives; see conversion.py.
+Values are converted only where each survives; see conversion.py. What a tensor cannot show as it lies (odd strides,
+other byte orders, unaligned) has to be copied.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +26,8 @@ from slangrad.tensors.element_types import (
     slang_name,
     structured_dtype,
 )
-from slangrad.tensors.shape import contiguous_strides
+from slangrad.tensors.shape import contiguous_strides, is_contiguous
+from slangrad.tensors.views import View, reach
 
 
 class Import(NamedTuple):
@@ -186,3 +189,56 @@ def _memory_order(data: AnyArray) -> tuple[int, ...] | None:
         return None
     order = sorted(range(data.ndim), key=lambda i: (data.strides[i], data.shape[i]), reverse=True)
     return tuple(order) if data.transpose(order).flags.c_contiguous else None
+
+
+# Kinds of memory that the host can reach, as DLPack numbers them.
+HOST_KINDS = {1: "CPU", 3: "pinned by CUDA", 11: "pinned by ROCm"}
+
+
+class Shared(NamedTuple):
+    """Bytes of another library, and how a tensor sees them."""
+
+    address: int
+    size: int
+    view: View
+
+
+def host_array(source: Any) -> AnyArray:
+    """What has a DLPack capsule as an array over the same memory."""
+    if isinstance(source, np.ndarray):
+        return source
+    if not hasattr(source, "__dlpack__") or not hasattr(source, "__dlpack_device__"):
+        raise TypeError(
+            f"source: {type(source).__name__} has no __dlpack__; NumPy arrays and tensors of other libraries have"
+        )
+    kind, _ = source.__dlpack_device__()
+    if int(kind) not in HOST_KINDS:
+        raise BufferError(
+            f"source: its memory is of DLPack's kind {int(kind)}, which the host cannot reach; copy it to the "
+            "host first, for example by source.cpu()"
+        )
+    found: AnyArray = np.from_dlpack(source)
+    return found
+
+
+def shared_memory(array: AnyArray, t: Type | None) -> Shared | None:
+    """How elements of type `t` (None: the array's own) lie in an array; None where they have to be copied."""
+    own = from_numpy_type(array.dtype)
+    t = own if t is None else t
+    if t is None or own is None or not array.dtype.isnative or not array.flags.aligned or not array.size:
+        return None
+    dtype, inner = numpy_layout(t)
+    rank = array.ndim - len(inner)
+    size = layout_of(t).size
+    if dtype != array.dtype or rank < 0 or array.shape[rank:] != inner:
+        return None
+    steps = [step // dtype.itemsize for step in array.strides[rank:]]
+    if not is_contiguous(inner, steps) or any(step % size for step in array.strides[:rank]):
+        return None
+    strides = tuple(step // size for step in array.strides[:rank])
+    shape = array.shape[:rank]
+    found = reach(shape, strides)
+    assert found is not None, "an array with elements has a first one"
+    lowest, highest = found
+    address: int = array.ctypes.data
+    return Shared(address + lowest * size, (highest - lowest + 1) * size, View(shape, strides, -lowest))

@@ -1,34 +1,40 @@
-"""Arguments of a call with memory for derivatives, and the derivatives read back in the form of the argument.
+"""Arguments of a transform's call with memory for derivatives, and the derivatives in the form of the argument.
 
     Tensor (n,)          ->  the same memory with a gradient of its own      ->  Tensor (n,)
     NumPy array (n,)     ->  a tensor with a copy, in the parameter's type   ->  array (n,) of the array's dtype
     2.0, float3(1, 2, 3) ->  diffPair                                        ->  a number, a host vector
     {"x": t, "n": 3}     ->  {"x": t', "n": 3}                               ->  {"x": Tensor, "n": None}
+    torch tensor (n, 3)  ->  a Tensor with a copy, and so on                 ->  torch tensor (n, 3)
 
-Gradients that the caller's tensors have are left alone: what is differentiated here has its own.
+Gradients that the caller's tensors have are left alone: what is differentiated here has its own. Autograd does not
+see what happens here: torch.func and backward() go through calls themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from slangrad.api.functional.function import Function
 from slangrad.call.launchable import Launchable
+from slangrad.check.model.types import Scalar
+from slangrad.marshal import results
 from slangrad.marshal.arrays import Converter
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, HIGHER, TANGENT, Leaf
 from slangrad.marshal.memory import without_gaps
-from slangrad.marshal.plain import TYPE_KEY, mapped
+from slangrad.marshal.plain import TYPE_KEY, Uniform, mapped
 from slangrad.marshal.structs import Packer
-from slangrad.marshal.uniform import Uniform
 from slangrad.marshal.values import DiffPair, ValueRef
 from slangrad.marshal.vectors import HostArray
 from slangrad.tensors.conversion import convert_exactly
 from slangrad.tensors.element_types import derivative_type, numpy_layout
 from slangrad.tensors.tensor import Tensor
+from slangrad.tensors.torch_types import host_array_of, is_torch_type, torch_tensor_of
 
 CODE = "E1030"
 Path = tuple[Any, ...]
@@ -364,3 +370,113 @@ def _exactly(values: Any, dtype: Any, label: str) -> Any:
 
 def _shape_error(label: str, found: tuple[int, ...], wanted: tuple[int, ...]) -> CallError:
     return CallError(CODE, f"{label}: the tangent has shape {tuple(found)}, the argument {tuple(wanted)}")
+
+
+Place = int | str
+_NUMBERS = {"half": np.float16, "float": np.float32}
+
+
+class Given:
+    """A function and its arguments by position and name, with Tensors in the place of torch tensors."""
+
+    def __init__(self, function: Function, args: Iterable[Any], kwargs: dict[str, Any]) -> None:
+        self._places: dict[Place, Any] = dict(enumerate(args))
+        self._places.update(kwargs)
+        given = self._places.values()
+        self.is_torch = function.result_kind == results.TORCH or any(map(_holds_torch, given))
+        self.values = {place: _without_torch(value, place, function) for place, value in self._places.items()}
+        self.function = function.return_type(Tensor) if function.result_kind == results.TORCH else function
+
+    def with_values(self, values: dict[Place, Any]) -> Given:
+        """The same call with other values in these places."""
+        made = copy(self)
+        made.values = {**self.values, **values}
+        return made
+
+    def number(self, place: Place) -> int:
+        """Which of all arguments it is."""
+        return list(self.values).index(place)
+
+    @property
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Those by position, and those by name."""
+        args = [value for place, value in self.values.items() if isinstance(place, int)]
+        return tuple(args), {place: value for place, value in self.values.items() if isinstance(place, str)}
+
+    def run(self, function: Function | None = None, result: Any = None) -> Any:
+        """Call the function, or another one in its place."""
+        args, kwargs = self.arguments
+        kwargs |= {} if result is None else {"_result": result}
+        return (function or self.function)(*args, **kwargs)
+
+    def bound(self, function: Function | None = None, result: Any = None) -> Launchable:
+        """How such a call is bound."""
+        args, kwargs = self.arguments
+        kwargs |= {} if result is None else {"_result": result}
+        return (function or self.function).bound(*args, **kwargs)
+
+    def derivatives(self, found: dict[Any, Any]) -> dict[Any, Any]:
+        """Derivatives by arguments, each in the form of its argument."""
+        return {place: _in_form_of(self._places[place], each) for place, each in found.items()}
+
+    def value(self, made: Any) -> Any:
+        """What the function returned, or its tangent."""
+        if not self.is_torch:
+            return made
+        if isinstance(made, (float, np.floating)):
+            kind = self.bound().leaves[-1].type
+            made = np.asarray(made, _NUMBERS.get(kind.name if isinstance(kind, Scalar) else "", np.float64))
+        return as_torch(made)
+
+
+def numbers_of(value: Any) -> Any:
+    """A tangent or cotangent with arrays in the place of torch tensors."""
+    if is_torch_type(type(value)):
+        return _array_of(value, "a tangent or cotangent")
+    return mapped(numbers_of, list(value) if isinstance(value, tuple) else value)
+
+
+def as_torch(made: Any) -> Any:
+    """A value in PyTorch's form."""
+    if isinstance(made, Tensor):
+        return made.to_torch()
+    if isinstance(made, HostArray):
+        return torch_tensor_of(np.array(made.data))
+    if isinstance(made, np.ndarray):
+        return torch_tensor_of(made)
+    return made
+
+
+def _holds_torch(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(map(_holds_torch, value))
+    if isinstance(value, dict):
+        return any(map(_holds_torch, value.values()))
+    return is_torch_type(type(value))
+
+
+def _without_torch(value: Any, place: Any, function: Function) -> Any:
+    if is_torch_type(type(value)):
+        array = _array_of(value, f"argument {place!r}")
+        return Tensor.from_numpy(function.module.device, np.ascontiguousarray(array).reshape(array.shape))
+    return mapped(lambda each: _without_torch(each, place, function), value)
+
+
+def _array_of(tensor: Any, label: str) -> Any:
+    try:
+        return host_array_of(tensor, label)
+    except ValueError as error:
+        raise CallError("E1001", str(error)) from None
+    except RuntimeError:
+        message = f"{label}: a torch tensor of type {type(tensor).__name__} has no memory of its own"
+        raise CallError("E1001", message, (), "torch.func goes through calls: torch.func.grad(f)") from None
+
+
+def _in_form_of(given: Any, found: Any) -> Any:
+    if is_torch_type(type(given)):
+        return None if found is None else as_torch(found)
+    if isinstance(given, dict) and isinstance(found, dict):
+        return {name: _in_form_of(given.get(name), each) for name, each in found.items()}
+    if isinstance(given, list) and isinstance(found, list):
+        return [_in_form_of(own, each) for own, each in zip(given, found)]
+    return found

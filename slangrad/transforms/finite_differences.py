@@ -18,12 +18,11 @@ from typing import Any
 import numpy as np
 
 from slangrad.api.functional.function import Function
-from slangrad.call.compared import STEPS, Found, exactness, judge, least_step
+from slangrad.call.compared import Found, compare, exactness, least_step
 from slangrad.marshal.directions import has_derivative, inner, moved, random_like, restricted
 from slangrad.marshal.errors import CallError
-from slangrad.transforms.arguments import CODE, in_their_types
+from slangrad.transforms.arguments import CODE, Given, Place, in_their_types
 from slangrad.transforms.gradients import forward, given_of, label_of, reverse, with_cotangent
-from slangrad.transforms.torch_values import Given, Place
 
 
 def check_gradients(
@@ -52,18 +51,17 @@ def check_gradients(
     result, compared = given.run(), 0
     for place in moving:
         for _ in range(directions):
-            found = along(given, result, place, random)
-            if found is not None:
-                judge(found, rtol, atol)
-                compared += 1
+            compared += agree(given, result, place, random, rtol, atol)
     if not compared:
         raise CallError(
             CODE, "check_gradients: no parameter has a derivative", (), "no_diff stands before all of them"
         )
 
 
-def along(given: Given, result: Any, place: Place, random: np.random.Generator) -> Found | None:
-    """The derivatives in a random direction of one argument, None for a constant; `result` is what the call returns."""
+def agree(
+    given: Given, result: Any, place: Place, random: np.random.Generator, rtol: float | None, atol: float
+) -> bool:
+    """Compare in a random direction of one argument; False for a constant. `result` is what the call returns."""
     f, value = given.function, given.values[place]
     direction, cotangent = random_like(value, random), random_like(result, random)
     if cotangent is None:
@@ -71,22 +69,16 @@ def along(given: Given, result: Any, place: Place, random: np.random.Generator) 
     seeded = with_cotangent(f, result, cotangent)
     gradient = reverse(given, [place], result=seeded, required=False)[place]
     if gradient is None:
-        return None
+        return False
     direction = restricted(direction, gradient)
     terms = inner(gradient, direction)
-    tangent = forward(given, {place: direction})[1]
     epsilon = exactness(given.bound(), given.number(place))
-    least = least_step(value, epsilon)
+    with np.errstate(invalid="ignore"):
+        along = float(np.sum(inner(cotangent, forward(given, {place: direction})[1])))
+        found = Found(label_of(place), float(np.sum(terms)), along, [], float(np.linalg.norm(terms)), epsilon)
 
     def outputs(step: float) -> Any:
         return inner(cotangent, given.with_values({place: moved(value, direction, step)}).run())
 
-    def difference(h: float) -> tuple[float, float]:
-        """The quotient for a step, and what rounding may have done to it."""
-        up, down = outputs(h), outputs(-h)
-        return float(np.sum(up - down)) / (2 * h), 4 * epsilon * float(np.linalg.norm(up)) / h
-
-    made = [difference(least * each) for each in STEPS]
-    with np.errstate(invalid="ignore"):
-        found = (float(np.sum(terms)), float(np.sum(inner(cotangent, tangent))))
-    return Found(label_of(place), *found, made, float(np.linalg.norm(terms)), epsilon)
+    compare(found, least_step(value, epsilon), outputs, rtol, atol)
+    return True

@@ -29,8 +29,17 @@ from slangrad.marshal.registry import holds_objects, unwrap
 from slangrad.marshal.values import DiffPair
 from slangrad.marshal.vectors import HostArray
 from slangrad.tensors.tensor import Tensor
-from slangrad.transforms.arguments import CODE, Attached, Attacher, constant, describe, snapshot
-from slangrad.transforms.torch_values import Given, Place, numbers_of
+from slangrad.transforms.arguments import (
+    CODE,
+    Attached,
+    Attacher,
+    Given,
+    Place,
+    constant,
+    describe,
+    numbers_of,
+    snapshot,
+)
 
 REDUCTIONS = ("sum", "mean", "none")
 Names = str | Sequence[str] | None

@@ -1,6 +1,6 @@
 """Colors of the page that shows all stages."""
 
-from slangrad.cli.coloring import colored
+from slangrad.cli.dump_html import colored
 
 
 def one(text, language):

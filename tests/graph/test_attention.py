@@ -1,11 +1,13 @@
 """Attention is that of torch, with its gradients; the same written out by hand."""
 
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
 from slangrad import graph
+from slangrad.graph.emit import Kernel
 
 RNG = np.random.default_rng(9)
 
@@ -45,6 +47,33 @@ def test_attention_is_that_of_torch() -> None:
         np.testing.assert_allclose(graph.attention(*given, **rest), value, rtol=1e-10, err_msg=name)
         for got, leaf in zip(gradients, leaves, strict=True):
             np.testing.assert_allclose(got, leaf.grad.numpy(), rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+def slopes(given: Any, along: Any, **rest: Any) -> Any:
+    """The value, its gradient, the derivative along a direction, and the product with the Hessian."""
+    loss = lambda a: np.sin(graph.attention(*a, **rest)).sum()
+    gradient = graph.grad(loss)
+    twice = graph.grad(lambda a: sum((g * d).sum() for g, d in zip(gradient(a), along, strict=True)))
+    _, tangent = graph.jvp(lambda *a: loss(a), given, along)
+    return graph.attention(*given, **rest), gradient(given), tangent, twice(given)
+
+
+@pytest.mark.parametrize(("n", "m", "causal"), [(67, 130, False), (70, 70, True)])
+def test_without_scores_in_memory(n: int, m: int, causal: bool, monkeypatch: Any) -> None:
+    """More queries than a block and keys that are no whole steps; heads that are views."""
+    given, along = arrays(n, m, 4, 3), arrays(n, m, 4, 3)
+    turned = lambda xs: tuple(x.swapaxes(0, 1) for x in xs)
+    run = lambda: graph.jit(lambda xs, ds: slopes(turned(xs), turned(ds), causal=causal, scale=0.4))
+    value, gradient, tangent, twice = run()(given, along)
+    monkeypatch.setattr(sys.modules["slangrad.graph.attention"], "CACHED", 0)
+    kernels = [each.name for each in run().explain(given, along).plan.steps if isinstance(each, Kernel)]
+    assert sum(name.startswith("attention") for name in kernels) >= 3
+    found = run()(given, along)
+    np.testing.assert_allclose(found[0], value, rtol=1e-11)
+    np.testing.assert_allclose(found[2], tangent, rtol=1e-10)
+    for ours, theirs in ((found[1], gradient), (found[3], twice)):
+        for got, want in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
 
 
 def by_hand(x: Any, wq: Any, wk: Any, wv: Any, wo: Any, heads: int = 2) -> Any:

@@ -22,6 +22,10 @@ IDS = np.array([[1], [0], [-1]])
 # Of each rule about views a program, and how many nodes are left of it, beside its inputs.
 PROGRAMS = {
     "slice_of_parts": (lambda x: np.concatenate([x, x[:2] * 2])[1:3, ::-1] * np.pad(x, 1)[1:3, 2:6].sum(), 6),
+    "sum_of_parts": (
+        lambda x: np.pad(x[:, 1:] * 2, ((0, 0), (1, 0))) + np.pad(x[:, :1], ((0, 0), (0, 3))),
+        6,
+    ),
     "joined_slices": (lambda x: np.concatenate([x[:, 3:1:-1], x[:, 1:0:-1]], 1) * 2, 4),
     "product_of_views": (lambda x: x.T @ np.broadcast_to(x[:, :1], (3, 5)), None),
     "view_of_number": (lambda x: x + np.broadcast_to(np.zeros_like(x[0]).reshape(4), (3, 4)), 0),

@@ -20,43 +20,39 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from slangrad.api.devices.compiler_options import SlangCompilerOptions
 from slangrad.api.devices.current import current_device, is_current, pop_current_device, push_current_device
-from slangrad.api.devices.desc import DeviceDesc, DeviceType
+from slangrad.api.devices.desc import DeviceDesc, DeviceType, SlangCompilerOptions
 from slangrad.api.kernels.callbacks import Callbacks, RecordingCallbacks
+from slangrad.api.sessions.generation import CheckMode
 from slangrad.api.sessions.hot_reload import HotReload, ShaderHotReloadEvent
 from slangrad.api.sessions.session import SHADER, LoadsModules, SlangSession
 from slangrad.backends import BACKENDS
 from slangrad.base.late import Late
 from slangrad.base.options import Options, store_of
 from slangrad.base.unique import Unique
-from slangrad.call.check_mode import CheckMode
 from slangrad.marshal.errors import CallError
 from slangrad.runtime.reports import write_text
 from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferDesc, BufferUsage, MemoryType
 from slangrad.tensors.conversion import AnyArray
 
 if TYPE_CHECKING:
-    from slangrad.api.devices.features import AdapterInfo, DeviceInfo, Feature, ShaderModel
-    from slangrad.api.devices.reports import HeapReport, ShaderCacheStats
-    from slangrad.api.kernels.commands import CommandBuffer, CommandEncoder
-    from slangrad.api.kernels.fences import CommandQueueType, Fence, FenceDesc, QueryPool, QueryType
-    from slangrad.api.kernels.kernel import ComputeKernel, ComputePipeline
+    from slangrad.api.devices import features as ABILITIES
+    from slangrad.api.devices import reports as REPORTS
+    from slangrad.api.kernels import commands as COMMANDS
+    from slangrad.api.kernels import fences as FENCES
+    from slangrad.api.kernels import kernel as KERNEL
+    from slangrad.api.kernels import shader_block as BLOCK
+    from slangrad.api.kernels import shader_cursor as CURSOR
     from slangrad.api.kernels.shader import ShaderProgram
-    from slangrad.api.kernels.shader_block import ShaderBlock
-    from slangrad.api.kernels.shader_cursor import ShaderObject
+    from slangrad.api.reflection import cursor as REFLECTION
     from slangrad.check.modules import Program
-
-ABILITIES, REPORTS = Late("slangrad.api.devices.features"), Late("slangrad.api.devices.reports")
-COMMANDS, KERNEL = Late("slangrad.api.kernels.commands"), Late("slangrad.api.kernels.kernel")
-FENCES = Late("slangrad.api.kernels.fences")
-BLOCK, CURSOR, REFLECTION = (
-    Late("slangrad.api.kernels.shader_block"),
-    Late("slangrad.api.kernels.shader_cursor"),
-    Late("slangrad.api.reflection.cursor"),
-)
-
-FORMATS = Late("slangrad.tensors.formats")
+    from slangrad.tensors import formats as FORMATS
+else:
+    ABILITIES, REPORTS = Late("slangrad.api.devices.features"), Late("slangrad.api.devices.reports")
+    COMMANDS, KERNEL = Late("slangrad.api.kernels.commands"), Late("slangrad.api.kernels.kernel")
+    BLOCK, CURSOR = Late("slangrad.api.kernels.shader_block"), Late("slangrad.api.kernels.shader_cursor")
+    FENCES, REFLECTION = Late("slangrad.api.kernels.fences"), Late("slangrad.api.reflection.program_layout")
+    FORMATS = Late("slangrad.tensors.formats")
 
 SHADER_PATH = str(Path(__file__).parents[2] / "std")  # the library's folder, which is always looked in
 
@@ -179,7 +175,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         return list(_created)
 
     @staticmethod
-    def enumerate_adapters(type: DeviceType | str | None = None) -> list[AdapterInfo]:
+    def enumerate_adapters(type: DeviceType | str | None = None) -> list[ABILITIES.AdapterInfo]:
         """What `create_device` can make a device of: the machine's processors, for `cpu` and `automatic`."""
         return [ABILITIES.AdapterInfo(_processor())] if _name_of(type) in CPU_NAMES else []
 
@@ -192,10 +188,9 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
 
     # --- Reports ---
 
-    def report_heaps(self) -> list[HeapReport]:
+    def report_heaps(self) -> list[REPORTS.HeapReport]:
         """The memory that tensors and buffers take."""
-        found: list[HeapReport] = REPORTS.heap_reports()
-        return found
+        return REPORTS.heap_reports()
 
     def get_compilation_reports(self) -> list[dict[str, Any]]:
         """`get_compilation_report()` of all programs that have pipelines; none unless the device was made with
@@ -212,17 +207,15 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
 
     def flush_print_to_string(self) -> str:
         """What was printed since the last time, line by line."""
-        found: str = self.runtime.printed.take()
-        return found
+        return self.runtime.printed.take()
 
     # --- Files that change ---
 
     @property
-    def shader_cache_stats(self) -> ShaderCacheStats:
+    def shader_cache_stats(self) -> REPORTS.ShaderCacheStats:
         """How much the folder of compiled kernels holds, and how often kernels were looked for there. The user's folder
         is counted for all devices of the process, one of the device's own (`shader_cache_path`) for the device."""
-        found: ShaderCacheStats = REPORTS.cache_stats(store_of(self.options))
-        return found
+        return REPORTS.cache_stats(store_of(self.options))
 
     def reload_all_programs(self) -> None:
         """Load all modules anew. A ReloadWarning where the new texts have errors; all stays as it was then."""
@@ -261,25 +254,22 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         files are compiled into the folder `cache_path`, too."""
         return SlangSession(self, SlangCompilerOptions.of(compiler_options), self.options, cache_path)
 
-    def create_compute_kernel(self, program: ShaderProgram) -> ComputeKernel:
+    def create_compute_kernel(self, program: ShaderProgram) -> KERNEL.ComputeKernel:
         """Compile the first entry point of a program."""
         if not isinstance(program, SHADER.ShaderProgram):
             note = "link_program() and load_program() give one"
             raise CallError("E1020", f"program: {type(program).__name__} is no program", (), note)
-        made: ComputeKernel = KERNEL.ComputeKernel(program)
-        return made
+        return KERNEL.ComputeKernel(program)
 
     def create_compute_pipeline(
         self, program: ShaderProgram, defer_target_compilation: bool = False, label: str = ""
-    ) -> ComputePipeline:
+    ) -> KERNEL.ComputePipeline:
         """What a kernel launches, for cursors: `compute_pass.bind_pipeline(pipeline)`. It is compiled now."""
-        made: ComputePipeline = KERNEL.ComputePipeline(program)
-        return made
+        return KERNEL.ComputePipeline(program)
 
-    def create_root_shader_object(self, program: ShaderProgram) -> ShaderObject:
+    def create_root_shader_object(self, program: ShaderProgram) -> CURSOR.ShaderObject:
         """The parameters of a program, to be written by cursors."""
-        made: ShaderObject = CURSOR.ShaderObject(KERNEL.ComputePipeline(program))
-        return made
+        return CURSOR.ShaderObject(KERNEL.ComputePipeline(program))
 
     def create_texture(self, *given: Any, **named: Any) -> Any:
         """Refused: devices have buffers and tensors."""
@@ -288,12 +278,11 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         )
         raise CallError("E9001", "create_texture: there are no textures", (), note)
 
-    def create_shader_object(self, type_layout: Any) -> ShaderBlock:
+    def create_shader_object(self, type_layout: Any) -> BLOCK.ShaderBlock:
         """Values for a struct, constant buffer or parameter block, to be written by a cursor and passed to launches:
         `type_layout` is the type's layout or a cursor to it, `kernel.reflection["spring"]`. CallError (E1015, E1019)
         for what has no fields."""
-        made: ShaderBlock = BLOCK.ShaderBlock(type_layout)
-        return made
+        return BLOCK.ShaderBlock(type_layout)
 
     def create_buffer(
         self,
@@ -346,26 +335,23 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
 
     # --- Commands ---
 
-    def create_command_encoder(self, queue: CommandQueueType | None = None) -> CommandEncoder:
+    def create_command_encoder(self, queue: FENCES.CommandQueueType | None = None) -> COMMANDS.CommandEncoder:
         """Records commands, which run when they are submitted."""
-        made: CommandEncoder = COMMANDS.CommandEncoder(self, queue)
-        return made
+        return COMMANDS.CommandEncoder(self, queue)
 
     def create_fence(
-        self, desc: FenceDesc | None = None, *, initial_value: int = 0, shared: bool = False
-    ) -> Fence:
+        self, desc: FENCES.FenceDesc | None = None, *, initial_value: int = 0, shared: bool = False
+    ) -> FENCES.Fence:
         """A number that submitted commands signal, for others to wait for."""
         given = FENCES.FenceDesc(initial_value, shared) if desc is None else desc
-        made: Fence = FENCES.Fence(self, given)
-        return made
+        return FENCES.Fence(self, given)
 
-    def create_query_pool(self, type: QueryType, count: int) -> QueryPool:
+    def create_query_pool(self, type: FENCES.QueryType, count: int) -> FENCES.QueryPool:
         """Room for the times that `encoder.write_timestamp(pool, index)` notes."""
-        made: QueryPool = FENCES.QueryPool(self, FENCES.QueryPoolDesc(type, count))
-        return made
+        return FENCES.QueryPool(self, FENCES.QueryPoolDesc(type, count))
 
     def submit_command_buffer(
-        self, command_buffer: CommandBuffer, queue: object = None, cuda_stream: object = None
+        self, command_buffer: COMMANDS.CommandBuffer, queue: object = None, cuda_stream: object = None
     ) -> int:
         """Run recorded commands; they are finished when this returns. Gives a number for `wait_for_submit`."""
         if not isinstance(command_buffer, COMMANDS.CommandBuffer):
@@ -382,10 +368,10 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
 
     def submit_command_buffers(
         self,
-        command_buffers: Sequence[CommandBuffer],
-        wait_fences: Sequence[Fence] = (),
+        command_buffers: Sequence[COMMANDS.CommandBuffer],
+        wait_fences: Sequence[FENCES.Fence] = (),
         wait_fence_values: Sequence[int] = (),
-        signal_fences: Sequence[Fence] = (),
+        signal_fences: Sequence[FENCES.Fence] = (),
         signal_fence_values: Sequence[int] = (),
         queue: object = None,
         cuda_stream: object = None,
@@ -410,26 +396,24 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
     # --- Abilities ---
 
     @property
-    def features(self) -> list[Feature]:
+    def features(self) -> list[ABILITIES.Feature]:
         """All that `has_feature` answers with True."""
         return list(ABILITIES.FEATURES)
 
-    def has_feature(self, feature: Feature | str) -> bool:
+    def has_feature(self, feature: ABILITIES.Feature | str) -> bool:
         """Whether the device can do something: a Feature or its name; False for names that nobody knows."""
         name = feature if isinstance(feature, str) else feature.name
         return any(name == each.name for each in ABILITIES.FEATURES)
 
     @property
-    def supported_shader_model(self) -> ShaderModel:
+    def supported_shader_model(self) -> ABILITIES.ShaderModel:
         """The highest of Direct3D's versions; all of it that is not about graphics is here."""
-        highest: ShaderModel = max(ABILITIES.ShaderModel)
-        return highest
+        return max(ABILITIES.ShaderModel)
 
     @property
-    def info(self) -> DeviceInfo:
+    def info(self) -> ABILITIES.DeviceInfo:
         """What the device is: the type, the backend's name, the processor's name."""
-        made: DeviceInfo = ABILITIES.DeviceInfo(self.type, self.backend.upper(), _processor())
-        return made
+        return ABILITIES.DeviceInfo(self.type, self.backend.upper(), _processor())
 
     # --- Waiting ---
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from slangrad.call.bind import BoundArgument
 from slangrad.call.caller import InspectedCall
-from slangrad.call.compiled import Compiled
+from slangrad.call.packing import Compiled
 from slangrad.call.request import RESULT
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, Composite, Leaf, Node

@@ -15,7 +15,7 @@ from itertools import zip_longest
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
-from slangrad.api.reflection.slang_functions import parameters_of, result_type, shown_type
+from slangrad.api.reflection.slang_layout import parameters_of, result_type, shown_type
 from slangrad.call.request import RESULT
 from slangrad.check.model.types import EnumType
 from slangrad.marshal.slang_type import SlangType

@@ -11,19 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from slangrad.absent import missing
-from slangrad.api.functional.own_texts import OwnText
 from slangrad.base.late import Late
 from slangrad.base.unique import Unique
 from slangrad.call.caller import AnswersCalls, Caller
-from slangrad.call.compiled import Compiled
-from slangrad.call.given import Source, Tree, gathered, merge
-from slangrad.call.lasting import LastingCaller
+from slangrad.call.lasting import LastingCaller, RepeatedCall
 from slangrad.call.launchable import Launchable
-from slangrad.call.repeated import RepeatedCall
-from slangrad.call.request import APPEND, Settings, settings_key
+from slangrad.call.packing import Compiled
+from slangrad.call.request import APPEND, Settings, Source, Tree, gathered, merge, settings_key
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, PRIMAL, TANGENT
@@ -32,21 +29,21 @@ from slangrad.marshal.slang_type import SlangType
 from slangrad.tensors.shape import as_integers
 
 if TYPE_CHECKING:
-    from slangrad.api.functional.call_data import CallData
+    from slangrad.api.functional import call_data as CALL_DATA
     from slangrad.api.functional.module import Module
     from slangrad.api.functional.struct import Struct
-    from slangrad.api.kernels.commands import CommandEncoder
+    from slangrad.api.kernels import commands as COMMANDS
+    from slangrad.api.kernels import raw_dispatch as RAW
+    from slangrad.api.kernels import shader_cursor as CURSOR
     from slangrad.api.kernels.kernel import ComputeKernel
     from slangrad.api.kernels.shader import TypeConformance
-    from slangrad.api.reflection.slang_functions import SlangFunction
-    from slangrad.marshal.slang_variables import SlangParameter
+    from slangrad.api.reflection import slang_layout as LAYOUT
+    from slangrad.marshal.slang_type import SlangParameter
+else:
+    RAW, CURSOR = Late("slangrad.api.kernels.raw_dispatch"), Late("slangrad.api.kernels.shader_cursor")
+    COMMANDS, LAYOUT = Late("slangrad.api.kernels.commands"), Late("slangrad.api.reflection.slang_layout")
+    CALL_DATA = Late("slangrad.api.functional.call_data")
 
-RAW, CURSOR = Late("slangrad.api.kernels.raw_dispatch"), Late("slangrad.api.kernels.globals_cursor")
-COMMANDS = Late("slangrad.api.kernels.commands")
-FUNCTIONS, CALL_DATA = (
-    Late("slangrad.api.reflection.slang_functions"),
-    Late("slangrad.api.functional.call_data"),
-)
 DESCRIBE = Late("slangrad.api.functional.describe")
 MOST_IN_GROUP = 1024
 # fmt: off
@@ -59,6 +56,20 @@ _MEANT = {  # what other libraries call it
     "hvp":      "slangrad.hvp(f, primals, tangents)",
 }
 # fmt: on
+
+
+class OwnText(str):
+    """An attribute that is one text for a class and another for each of its objects, which `ask` gives: `__doc__`."""
+
+    ask: Callable[[Any], str]
+
+    def __new__(cls, text: str | None, ask: Callable[[Any], str]) -> Self:
+        made = super().__new__(cls, text or "")
+        made.ask = ask
+        return made
+
+    def __get__(self, found: Any, owner: type | None = None) -> str:
+        return self if found is None else self.ask(found)
 
 
 class Function(Unique):
@@ -122,7 +133,7 @@ class Function(Unique):
     def _caller(self) -> Caller:
         return self._calls.current()
 
-    def append_to(self, /, command_encoder: CommandEncoder, *args: Any, **kwargs: Any) -> None:
+    def append_to(self, /, command_encoder: COMMANDS.CommandEncoder, *args: Any, **kwargs: Any) -> None:
         """Record the call: it is checked and compiled now, and runs when the commands are submitted."""
         caller = self._caller
         COMMANDS.check_encoder(command_encoder, caller.session.device, f"function '{self.name}'")
@@ -136,29 +147,25 @@ class Function(Unique):
         """The kernel of a call, which is there afterwards; nothing is run."""
         return self._caller.compile(self._settings, args, kwargs)
 
-    def debug_build_call_data(self, /, *args: Any, **kwargs: Any) -> CallData:
+    def debug_build_call_data(self, /, *args: Any, **kwargs: Any) -> CALL_DATA.CallData:
         """How a call of such arguments is made: the text of its kernel, its shape, how each argument is seen. It is
         compiled, and not run.
         """
-        made: CallData = CALL_DATA.CallData(self, self._caller.inspected(self._settings, args, kwargs))
-        return made
+        return CALL_DATA.CallData(self, self._caller.inspected(self._settings, args, kwargs))
 
     @property
     def parameters(self) -> tuple[SlangParameter, ...]:
         """The parameters, `this` of methods first; of the first overload where there are several."""
-        found: tuple[SlangParameter, ...] = FUNCTIONS.parameters_of(
-            self._caller.candidates[0], self.module.layout
-        )
-        return found
+        return LAYOUT.parameters_of(self._caller.candidates[0], self.module.layout)
 
     @property
     def result(self) -> SlangType | None:
         """The type of the result, None without one; of the first overload where there are several."""
-        found = FUNCTIONS.result_type(self._caller.candidates[0])
+        found = LAYOUT.result_type(self._caller.candidates[0])
         return None if found is None else self.module.layout.type_of(found)
 
     @property
-    def slang_function(self) -> SlangFunction:
+    def slang_function(self) -> LAYOUT.SlangFunction:
         """The functions of the name as reflection knows them."""
         layout = self.module.layout
         if self.struct is None:
@@ -414,13 +421,13 @@ class BoundFunction(Function):
 
     call = __call__
 
-    def append_to(self, /, command_encoder: CommandEncoder, *args: Any, **kwargs: Any) -> None:
+    def append_to(self, /, command_encoder: COMMANDS.CommandEncoder, *args: Any, **kwargs: Any) -> None:
         super().append_to(command_encoder, self.this, *args, **kwargs)
 
     def kernel_of(self, /, *args: Any, **kwargs: Any) -> Compiled:
         return super().kernel_of(self.this, *args, **kwargs)
 
-    def debug_build_call_data(self, /, *args: Any, **kwargs: Any) -> CallData:
+    def debug_build_call_data(self, /, *args: Any, **kwargs: Any) -> CALL_DATA.CallData:
         return super().debug_build_call_data(self.this, *args, **kwargs)
 
     def bound(self, /, *args: Any, **kwargs: Any) -> Launchable:

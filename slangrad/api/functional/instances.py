@@ -4,18 +4,21 @@ particles = InstanceTensor(module.Particle, (1000,))
 particles.construct(position=float2(10, 10), velocity=rand_float(-1, 1))       the constructor, 1000 times
 particles.step(0.1)                                                            a method, 1000 times
 
+lights = pack(module, {"_type": "Lights", "positions": tensor, "gain": 2.0})   an argument that is put together once
+
 InstanceList(module.Particle, {"position": tensor, "velocity": float2(0, 1)})
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 from slangrad.api.functional.function import Function
-from slangrad.api.functional.packed import PackedArg, pack
 from slangrad.api.functional.struct import Struct
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.plain import TYPE_KEY
+from slangrad.marshal.registry import key_of, marshal_of, register, unwrap
 from slangrad.tensors.shape import Shape
 from slangrad.tensors.tensor import Tensor
 
@@ -121,3 +124,35 @@ class InstanceDifferentiableBuffer(InstanceTensor):
     def buffer(self) -> Tensor:
         """The tensor with the values; its `grad` has the gradients."""
         return self.tensor
+
+
+class PackedArg:
+    """An argument for many calls. `python_object` is what was packed."""
+
+    __slots__ = ("_key", "_packed", "module", "python_object")
+
+    def __init__(self, module: Module, value: Any) -> None:
+        self.module = module
+        self.python_object = value
+        self._packed = unwrap(value, held=False)
+        # Not the key of the bare value: its plan reads that, and not what wraps it.
+        self._key: Hashable = (PackedArg, key_of(self._packed))
+
+    @property
+    def key(self) -> Hashable:
+        return self._key
+
+    def get_this(self) -> Any:
+        """What stands for the argument in a call."""
+        return self._packed
+
+    def __repr__(self) -> str:
+        return f"PackedArg({self.python_object!r})"
+
+
+def pack(module: Module, value: Any) -> PackedArg:
+    """An argument of functions of the module; one that is packed already is itself."""
+    return value if isinstance(value, PackedArg) else PackedArg(module, value)
+
+
+register(PackedArg, lambda packed: (PackedArg, packed.key), lambda packed: marshal_of(packed.get_this()))

@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slangrad.api.devices.device import Device
-from slangrad.api.functional.enums import Enum
-from slangrad.api.functional.function import DESCRIBE, Function
-from slangrad.api.functional.own_texts import OwnText
-from slangrad.api.functional.struct import Names, Struct
+from slangrad.api.functional.function import DESCRIBE, Function, OwnText
+from slangrad.api.functional.struct import Enum, Names, Struct
 from slangrad.api.sessions.generation import FRONT, Generation, KnownModule
 from slangrad.api.sessions.session import SHADER, LoadedModule, SlangSession
 from slangrad.base.late import Late
@@ -28,14 +26,13 @@ from slangrad.call.caller import Caller
 from slangrad.call.lasting import LastingCaller
 from slangrad.call.module_index import UNKNOWN
 from slangrad.call.plan_store import PlanStore
-from slangrad.call.torch_graphs import leave_out_of_graphs
 from slangrad.check.model.types import EnumType, Type
 from slangrad.ir import types as ir
 from slangrad.marshal.errors import CallError, NameNotFound
-from slangrad.marshal.literals import spell_value
 from slangrad.marshal.saved import Unsaved, restored_type, saved_type
 from slangrad.marshal.slang_type import SavedType
-from slangrad.marshal.spelling import spell
+from slangrad.marshal.spelling import spell, spell_value
+from slangrad.tensors.torch_types import leave_out_of_graphs
 
 if TYPE_CHECKING:
     from slangrad.api.kernels.shader import ShaderProgram, SlangModule

@@ -16,7 +16,7 @@ from typing import Any
 
 from slangrad.api.kernels.shader import GlobalParameter, ShaderProgram, ShaderStage
 from slangrad.api.kernels.uniforms import INTEGERS, StructUniform, Uniform, Uniforms, missing, unknown
-from slangrad.api.reflection.cursor import ReflectionCursor
+from slangrad.api.reflection.program_layout import ReflectionCursor
 from slangrad.base.late import Late, late_property
 from slangrad.check.model.types import Type, stored
 from slangrad.ir.types import Pointer as Address

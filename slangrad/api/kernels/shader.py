@@ -18,16 +18,14 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from slangrad.api.devices.reports import program_report
-from slangrad.api.reflection.cursor import ReflectionCursor
 from slangrad.api.reflection.declarations import DeclReflection, reflect_modules
-from slangrad.api.reflection.program_layout import EntryPointLayout, ProgramLayout
+from slangrad.api.reflection.program_layout import EntryPointLayout, ProgramLayout, ReflectionCursor
 from slangrad.api.reflection.types import Context
 from slangrad.api.sessions.generation import KnownModule, of_generation
 from slangrad.base.module_file import packed, to_bytes
 from slangrad.base.suggestions import suggestion
 from slangrad.base.whole_files import write_output
-from slangrad.call.conformances import conformance_of
-from slangrad.call.program import ModuleTypes
+from slangrad.call.program import ModuleTypes, conformance_of
 from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import Type, parameter_type, stored

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from slangrad.api.kernels.uniforms import unknown
-from slangrad.api.reflection.cursor import ReflectionCursor
-from slangrad.api.reflection.program_layout import TypeLayoutReflection
+from slangrad.api.reflection.program_layout import ReflectionCursor, TypeLayoutReflection
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.type_kinds import TypeKind
 from slangrad.marshal.vectors import HostArray

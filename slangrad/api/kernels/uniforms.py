@@ -245,9 +245,7 @@ class PointerUniform(Uniform):
         self._device = device
         self._element = element
 
-    @property
-    def needed(self) -> bool:
-        return True
+    needed = True
 
     def put(self, values: Values, at: int, value: Any, label: str) -> None:
         if isinstance(value, INTEGERS) and not isinstance(value, bool):
@@ -272,9 +270,7 @@ class BufferUniform(Uniform):
         self._size = 1 if element is None else max(layout_of(element).size, 1)
         self._written = written
 
-    @property
-    def needed(self) -> bool:
-        return True
+    needed = True
 
     def put(self, values: Values, at: int, value: Any, label: str) -> None:
         if not isinstance(value, (Buffer, Tensor)):
@@ -310,9 +306,7 @@ class TensorUniform(Uniform):
     def _room(rank: int) -> int:
         return 1 + 2 * rank
 
-    @property
-    def needed(self) -> bool:
-        return True
+    needed = True
 
     def put(self, values: Values, at: int, value: Any, label: str) -> None:
         if isinstance(value, dict) and value.keys() == UNIFORMS and isinstance(value["_data"], Buffer):

@@ -2,6 +2,8 @@
 
     x: Noise to float   ->   uniform Noise x,     float x_loaded;  x.__slangpy_load(x_at, x_loaded);
 
+    f.return_type(Film)(x)   fills what the `create_output` of Film's Marshall makes
+
 Marshalls are asked when SlangPy asks them: for types when the function is chosen, for text when the kernel is
 written, for data in every call.
 """
@@ -14,14 +16,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from slangrad.api.functional.call_data import MODES, BoundVariable
 from slangrad.api.kernels.uniforms import Uniform, Uniforms
-from slangrad.api.marshalls.code import CodeGen, CodeGenBlock
-from slangrad.api.marshalls.marshall import BindContext, CallContext, NativeMarshall
+from slangrad.api.marshalls.marshall import BindContext, CallContext, CodeGen, CodeGenBlock, NativeMarshall
 from slangrad.call.module_index import reachable
 from slangrad.check.model.types import Type
+from slangrad.ir import types as ir
+from slangrad.marshal import results
 from slangrad.marshal.buffer_cursor import BufferCursor
 from slangrad.marshal.errors import BoundVariableException, CallError
 from slangrad.marshal.marshal import (
     PRIMAL,
+    Leaf,
     Marshal,
     Measure,
     Node,
@@ -35,9 +39,8 @@ from slangrad.marshal.marshal import (
     WritableLeaf,
 )
 from slangrad.marshal.marshal import Shape as Sizes
-from slangrad.marshal.plain import memory_format
+from slangrad.marshal.plain import memory_format, refuse_writes
 from slangrad.marshal.spelling import spell_on_page
-from slangrad.marshal.uniform import refuse_writes
 from slangrad.tensors.shape import Shape
 
 if TYPE_CHECKING:
@@ -330,3 +333,76 @@ def put_data(uniform: Uniform, values: Values, place: int, data: Any, label: str
     if names and not isinstance(data, Mapping) and all(hasattr(data, name) for name in names):
         data = {name: getattr(data, name) for name in names}
     uniform.put(values, place, data, label)
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnContext:
+    """What a factory of PYTHON_TYPES gets in place of a value, where a result is to be made: its type, and the call."""
+
+    slang_type: SlangType
+    bind_context: BindContext
+
+
+def binder_of(kind: type, factory: Factory) -> results.Binder:
+    """What binds results of a class."""
+
+    def bind(created: results.Created, dims: int, lowered: ir.Type) -> Leaf:
+        spot = created.spot
+        layout = spot.types.program()
+        context = context_of(layout, spot.mode)
+        context.call_dimensionality = dims
+        wanted = ReturnContext(layout.type_of(created.type), context)
+        taught = TaughtMarshal(factory, wanted, kind.__name__)
+        if not _makes_outputs(taught, spot.types):
+            return _called_with_result(kind, created, dims, lowered)
+        if spot.role.differentiates:
+            message = f"a {kind.__name__} has no place for the derivative of the result"
+            raise CallError("E1011", message, (), 'use _result="tensor": its gradient is the derivative')
+        leaf = taught.bind(Way(created.type, dims), spot)
+        assert isinstance(leaf, TaughtLeaf)
+        leaf.prepare = None  # the maker gives it as it is carried
+        made = _Outputs(leaf)
+        created.made = results.Result(made.maker, made.give)
+        return leaf
+
+    return bind
+
+
+def _makes_outputs(taught: TaughtMarshal, types: ProgramTypes) -> bool:
+    """Whether there is a Marshall for results: a factory that knows values only stumbles over a ReturnContext."""
+    try:
+        return overrides(taught.marshall(types), "create_output")
+    except BoundVariableException as error:
+        if isinstance(error.__cause__, (AttributeError, TypeError)):
+            return False
+        raise
+
+
+def _called_with_result(kind: type, created: results.Created, dims: int, lowered: ir.Type) -> Leaf:
+    leaf = results.bind_default(created, dims, lowered)
+    made = created.made
+    assert made is not None
+    created.made = results.Result(made.maker, lambda value: kind(made.give(value)))
+    return leaf
+
+
+@dataclass(frozen=True, slots=True)
+class _Outputs:
+    """The objects that calls of one plan fill."""
+
+    leaf: TaughtLeaf
+
+    def maker(self, device: Any, shape: Sizes) -> Callable[[], Carried]:
+        leaf = self.leaf
+        owner = leaf.types.program().device_module.session.device
+        context = CallContext(owner, Shape(shape), MODES[leaf.mode])
+
+        def make() -> Carried:
+            made = Carried(leaf.marshall.create_output(context, leaf.text.binding))
+            made.context = context
+            return made
+
+        return make
+
+    def give(self, carried: Carried) -> Any:
+        return self.leaf.marshall.read_output(carried.context, self.leaf.text.binding, carried.value)

@@ -5,12 +5,14 @@
     generation.expired                     a file changed since, or a newer generation is there
 
 Calls, kernels and reflection hold on to the generation that they were made in, so that what belongs together was made
-of the same texts; who is asked next looks at `expired` and asks the session for the newest.
+of the same texts; who is asked next looks at `expired` and asks the session for the newest. Calls in check mode have
+plans and kernels of their own (`CheckedSession`), so those of others cost nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -19,10 +21,10 @@ from slangrad.backends import BACKENDS
 from slangrad.base.diagnostics import CompileWarning
 from slangrad.base.late import Late, late_property
 from slangrad.base.module_file import Origin
+from slangrad.base.options import Options
 from slangrad.base.warn import warn
-from slangrad.call.check_mode import CheckedSession
-from slangrad.call.compiled import Compiled
 from slangrad.call.module_index import Facts, ModuleIndex, reachable
+from slangrad.call.packing import Compiled
 from slangrad.call.recipe import Recipe, recipe_of, steps_of
 from slangrad.check.model.types import Type
 from slangrad.check.texts.files import Files
@@ -257,3 +259,32 @@ class of_generation(Generic[Found]):
         if kept is None or kept[0] is not generation:
             kept = instance.__dict__[self._name] = generation, self._find(instance)
         return kept[1]
+
+
+@dataclass(slots=True, frozen=True)
+class CheckMode:
+    """`gradients`: compare each `bwds`, with these tolerances (`rtol` None: as the type of the numbers has it)."""
+
+    gradients: bool = True
+    rtol: float | None = None
+    atol: float = 0.0
+
+
+class CheckedSession:
+    """A session as kernels of check mode see it: the same program, compiled with checks."""
+
+    __slots__ = ("_made", "_make_compiler", "kernels", "lock", "settings", "target")
+
+    def __init__(self, session: Any, make_compiler: Callable[[Options], Any]) -> None:
+        self.lock, self.target = session.lock, session.target
+        self._make_compiler = make_compiler
+        self._made: Any = None
+        self.kernels: dict[str, Any] = {}
+        self.settings: Options = replace(session.settings, check=True)
+
+    @property
+    def compiler(self) -> Any:
+        if self._made is None:
+            with self.lock:
+                self._made = self._made or self._make_compiler(self.settings)
+        return self._made

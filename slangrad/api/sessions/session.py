@@ -10,7 +10,7 @@ A device has a session of its own, which its methods of these names use.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from os import PathLike
@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from slangrad.api.devices.compiler_options import SlangCompilerOptions
-from slangrad.api.sessions.generation import Generation, KnownModule
+from slangrad.api.devices.desc import SlangCompilerOptions
+from slangrad.api.sessions.generation import CheckMode, Generation, KnownModule
 from slangrad.api.sessions.module_cache import ModuleCache
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.forks import WORK, kept_at_fork
@@ -27,7 +27,6 @@ from slangrad.base.late import Late
 from slangrad.base.module_file import SUFFIX, ModuleFileError, from_bytes
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
-from slangrad.call.check_mode import CheckMode
 from slangrad.call.recipe import Step, perform
 from slangrad.marshal.errors import CallError
 
@@ -41,15 +40,35 @@ if TYPE_CHECKING:
 SHADER = Late("slangrad.api.kernels.shader")
 
 
+_numbers = count()
+# What an earlier process has kept of modules, by the step that makes them.
+# fmt: off
+_FIND: dict[str, Callable[..., FoundModule | None]] = {
+    "file":        lambda index, name: index.find(name),
+    "source":      lambda index, name, text, path: index.of_text(
+                       name, SourceFile(path or name, text), Path(path) if path else None),
+    "precompiled": lambda index, name, path, data: index.of_precompiled(name, Path(path), data.encode("latin-1")),
+}
+# fmt: on
+
+
 class LoadedModule:
-    """A module that a session was asked for, however often it is loaded anew."""
+    """A module that a session was asked for, however often it is loaded anew. `step` tells how it is made, perhaps of
+    other modules. One that `is_whole` stands in texts of the user alone, and later processes may find it again."""
 
-    is_whole = True  # it stands in texts of the user alone, and later processes may find it again
-    made_of: tuple[LoadedModule, ...] = ()
-
-    def __init__(self, session: SlangSession, name: str) -> None:
+    def __init__(
+        self,
+        session: SlangSession,
+        name: str,
+        step: Step,
+        made_of: tuple[LoadedModule, ...] = (),
+        is_whole: bool = True,
+    ) -> None:
         self.session = session
         self.name = name
+        self.step = step
+        self.made_of = made_of
+        self.is_whole = is_whole
         self.number = next(_numbers)
         self.seen_as: SlangModule | None = None
 
@@ -64,12 +83,7 @@ class LoadedModule:
 
     def find(self, index: ModuleIndex) -> FoundModule | None:
         """What an earlier process has kept."""
-        return index.find(self.name)
-
-    @property
-    def step(self) -> Step:
-        """How it is made."""
-        return "file", self.name
+        return _FIND[self.step[0]](index, *self.step[1:]) if self.is_whole else None
 
     def load(self, generation: Generation, program: Program) -> CheckedModule:
         """The module in a program, where it is not yet."""
@@ -77,68 +91,6 @@ class LoadedModule:
             program, self.step, [generation.of(each).checked for each in self.made_of]
         )
         return made
-
-
-class GivenModule(LoadedModule):
-    """A module that was handed over: `given` is all of it."""
-
-    given: tuple[object, ...]
-
-
-class TextModule(GivenModule):
-    """A module from a text; with a path as if it stood in that file."""
-
-    def __init__(self, session: SlangSession, name: str, text: str, path: Path | None) -> None:
-        super().__init__(session, name)
-        self.text = text
-        self.path = path
-        self.given = text, path
-
-    def find(self, index: ModuleIndex) -> FoundModule | None:
-        source = SourceFile(self.name if self.path is None else str(self.path), self.text)
-        return index.of_text(self.name, source, self.path)
-
-    @property
-    def step(self) -> Step:
-        return "source", self.name, self.text, str(self.path or "")
-
-
-class PrecompiledModule(GivenModule):
-    """A module from the bytes of a precompiled one, as if they stood in the file of that path."""
-
-    def __init__(self, session: SlangSession, name: str, data: bytes, path: Path) -> None:
-        super().__init__(session, name)
-        self.data = data
-        self.path = path
-        self.given = data, path
-
-    def find(self, index: ModuleIndex) -> FoundModule | None:
-        return index.of_precompiled(self.name, self.path, self.data)
-
-    @property
-    def step(self) -> Step:
-        return "precompiled", self.name, str(self.path), self.data.decode("latin-1")
-
-
-class MadeModule(LoadedModule):
-    """A module that is made of others: linked, with a text beside its own, or a text written around them."""
-
-    is_whole = False
-
-    def __init__(self, session: SlangSession, name: str, step: Step, *made_of: LoadedModule) -> None:
-        super().__init__(session, name)
-        self._step = step
-        self.made_of = made_of
-
-    def find(self, index: ModuleIndex) -> FoundModule | None:
-        return None
-
-    @property
-    def step(self) -> Step:
-        return self._step
-
-
-_numbers = count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,11 +195,11 @@ class SlangSession(LoadsModules):
         self.module_cache = None if module_cache is None else self._cache_in(module_cache)
         self.generation = Generation(self, self._defines)
         self._named: dict[str, LoadedModule] = {}
-        self._given: dict[str, GivenModule] = {}
+        self._given: dict[str, LoadedModule] = {}
         self._whole: WeakSet[LoadedModule] = (
             WeakSet()
         )  # these two, and texts whose name another one has taken
-        self._made: dict[tuple[Step, tuple[LoadedModule, ...]], MadeModule] = {}
+        self._made: dict[tuple[Step, tuple[LoadedModule, ...]], LoadedModule] = {}
         self.callers: WeakSet[Any] = WeakSet()
         self.checking: CheckMode | None = device.checking
         device.sessions.add(self)
@@ -346,7 +298,7 @@ class SlangSession(LoadsModules):
         """A module by name or path."""
         self.refresh()
         with self.lock:
-            return self._named.get(name) or self._enter(self._named, LoadedModule(self, name))
+            return self._named.get(name) or self._enter(self._named, LoadedModule(self, name, ("file", name)))
 
     def add_source(self, name: str, text: str, path: Path | None = None) -> LoadedModule:
         """A module from its text. The same name with another text is another module."""
@@ -354,7 +306,7 @@ class SlangSession(LoadsModules):
             raise CallError("E1015", f"source: a text is needed, not {type(text).__name__}")
         self.refresh()
         with self.lock:
-            return self._enter_given(TextModule(self, name, text, path))
+            return self._enter_given(name, ("source", name, text, str(path or "")))
 
     def add_precompiled(self, name: str, data: bytes, path: str | Path | None) -> LoadedModule:
         """A module from the bytes of a precompiled one, as if they stood in the file of that path."""
@@ -365,22 +317,24 @@ class SlangSession(LoadsModules):
         except ModuleFileError as problem:
             raise CompileError([Diagnostic("E0330", f"'{where}' {problem}", None, problem.note)]) from None
         with self.lock:
-            return self._enter_given(PrecompiledModule(self, name, data, where))
+            return self._enter_given(name, ("precompiled", name, str(where), data.decode("latin-1")))
 
-    def _enter_given(self, made: GivenModule) -> LoadedModule:
-        known = self._given.get(made.name)
-        if known is not None and known.given == made.given:
+    def _enter_given(self, name: str, step: Step) -> LoadedModule:
+        """What is handed over once more is the same module."""
+        known = self._given.get(name)
+        if known is not None and known.step == step:
             return known
-        return self._enter(self._given, made)
+        return self._enter(self._given, LoadedModule(self, name, step))
 
     def page(self, name: str, text: str) -> SlangModule:
         """A text that was written around modules: it says nothing about whether they can be loaded."""
         return self.module_of(self._make(name, ("source", name, text, "")))
 
-    def _make(self, name: str, step: Step, *made_of: LoadedModule) -> MadeModule:
+    def _make(self, name: str, step: Step, *made_of: LoadedModule) -> LoadedModule:
         """What is made in the same way is the same module."""
         with self.lock:
-            return self._made.setdefault((step, made_of), MadeModule(self, name, step, *made_of))
+            made = LoadedModule(self, name, step, made_of, is_whole=False)
+            return self._made.setdefault((step, made_of), made)
 
     def _enter(self, modules: dict[str, Any], made: LoadedModule) -> LoadedModule:
         self.generation.of(made)

@@ -2,7 +2,7 @@
 
 In: "half3x4", "min16uint2", "size_t".   Out: the type.
 
-Only spelling; `vector<T, N>` and the other generic names are in type_expressions.py.
+Only spelling; `vector<T, N>` and the other generic names are in generic_arguments.py.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ In: parts (`vector(FLOAT, 3)`).   Out: an immutable `Type`; `str()` writes it as
 
 Types may contain type parameters and symbolic integers; `declref.substitute` fills them in. A type whose
 `abstract` is False contains none. What a type can do (members, conformances, its Differential) is not
-here but asked of the program: `interfaces.py`, `lookup.py`, `differentiable.py`.
+here but asked of the program: `interfaces/`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""Timer: how much time has passed.
+"""Small tools that SlangPy's programs use: how much time has passed, and digests.
 
 timer = Timer();  ...;  timer.elapsed_ms()          Timer.delta_s(Timer.now(), Timer.now())
+SHA1("hello").hex_digest()                          digest = SHA1();  digest.update(b"hel").update("lo").digest()
 """
 
 from __future__ import annotations
 
+import hashlib
 from time import perf_counter_ns
 
 
@@ -50,3 +52,24 @@ class Timer:
     @staticmethod
     def delta_s(start: int, end: int) -> float:
         return (end - start) / 1e9
+
+
+class SHA1:
+    """What was given so far; texts count as UTF-8."""
+
+    def __init__(self, data: bytes | str = b"") -> None:
+        self._hash = hashlib.sha1(usedforsecurity=False)
+        self.update(data)
+
+    def update(self, data: bytes | str) -> SHA1:
+        """Add to what was given."""
+        self._hash.update(data.encode() if isinstance(data, str) else data)
+        return self
+
+    def digest(self) -> bytes:
+        """20 bytes."""
+        return self._hash.digest()
+
+    def hex_digest(self) -> str:
+        """The same as 40 digits."""
+        return self._hash.hexdigest()

@@ -1,0 +1,70 @@
+"""Kernels of attention without a matrix of scores: the templates of `kernels/graph_attention.slang`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from slangrad.graph.emit import (
+    TEMPLATES,
+    Argument,
+    Grid,
+    Numbers,
+    Part,
+    Step,
+    Temporary,
+    joined,
+    kernel_of,
+    seen,
+)
+from slangrad.graph.fuse import Fusion, Group
+from slangrad.graph.layout import Layout, dense
+from slangrad.graph.products import HAS_512
+from slangrad.graph.types import type_of
+
+LANES = 64  # queries of a block
+KEYS = 4  # of a step
+
+
+def _attend(fusion: Fusion, group: Group) -> list[Step]:
+    node = group.roots[0].inputs[0]
+    form, (q, _, v) = node.attributes["loop"], node.inputs[:3]
+    read = {root.attributes["index"]: root for root in group.roots}
+    shapes = form.shapes(*node.inputs[:3])
+    outputs = [
+        Part(read.get(i) or Temporary(shape, v.dtype, (node, i)), dense(shape))
+        for i, shape in enumerate(shapes)
+    ]
+    lines = shapes[0][-2]
+    if not lines:
+        return []
+    parts, batch = [*(seen(fusion, each) for each in node.inputs), *outputs], q.shape[:-2]
+    rank, kind = len(batch), type_of(v.dtype)
+    sizes, steps = joined(list(batch), [list(each.layout.strides[:rank]) for each in parts])
+    outer, others = len(sizes), node.inputs[0 if form.name == "attend_by_key" else 1].shape[-2]
+    numbers = [lines, others]
+    numbers += [n for each in parts for n in (*each.layout.strides[rank:], 0)[:2]]
+    numbers += [step for each in steps for step in each]
+    text = [
+        f"Matrix<{kind}> m{i} = {{ "
+        + " + ".join([f"p{i}", *(f"at[{a}] * n[{2 + 2 * len(parts) + i * outer + a}]" for a in range(outer))])
+        + f", n[{2 + 2 * i}], n[{3 + 2 * i}] }};"
+        for i in range(len(parts))
+    ]
+    generic = f"{kind}, {q.shape[-1]}, {v.shape[-1]}, {KEYS}, {int(form.causal)}"
+    given = ", ".join(f"m{i}" for i in range(len(parts)))
+    text.append(
+        f"{form.name}<{generic}>(at[{outer}], at[{outer + 1}], n[0], n[1], {kind}({form.scale!r}lf), {given});"
+    )
+    parameters = [
+        f"int at[{outer + 2}]",
+        f"int n[{len(numbers)}]",
+        *(f"{kind}* p{i}" for i in range(len(parts))),
+    ]
+    places = [Part(each.holder, Layout((1,), (1,), each.layout.offset)) for each in parts]
+    arguments: list[Argument] = [Grid((*sizes, -(-lines // LANES), LANES)), Numbers(tuple(numbers))]
+    arguments += places[: -len(outputs)]
+    made = kernel_of("attention", "void", parameters, text, arguments, places[-len(outputs) :], False)
+    return [replace(made, group=(), lanes=(128 if HAS_512 else 64) // v.dtype.itemsize)]
+
+
+TEMPLATES["attend"] = _attend
