@@ -12,11 +12,10 @@ from slangrad.graph.emit import (
     Part,
     Step,
     Temporary,
-    joined,
     kernel_of,
     seen,
 )
-from slangrad.graph.fuse import Fusion, Group
+from slangrad.graph.fuse import Fusion, Group, joined
 from slangrad.graph.layout import Layout, dense
 from slangrad.graph.products import HAS_512
 from slangrad.graph.types import type_of
