@@ -56,22 +56,20 @@ class Duals:
         first, second = (field for _, field in t.fields)
         return self.of(first) is second
 
-    def parameters(self, f: Function) -> list[Parameter]:
-        """Those that are pointers with derivatives."""
-        return [p for p in f.parameters if p.differentiable and self.of(p.type) is not None]
+    def is_pointer(self, p: Parameter) -> bool:
+        """Whether a parameter is a pointer with derivatives."""
+        return p.differentiable and self.of(p.type) is not None
 
     def result(self, f: Function) -> Type | None:
         """The type of the other half of what a function returns."""
         return None if f.return_type is None or not f.return_differentiable else self.of(f.return_type)
 
     def inputs(self, f: Function) -> list[bool]:
-        pointers = self.parameters(f)
-        return [p in pointers for p in f.inputs]
+        return [self.is_pointer(p) for p in f.inputs]
 
     def results(self, f: Function) -> list[bool]:
-        pointers = self.parameters(f)
         returned = [] if f.return_type is None else [self.result(f) is not None]
-        return returned + [p in pointers for p in f.outputs]
+        return returned + [self.is_pointer(p) for p in f.outputs]
 
     def has_any(self, f: Function) -> bool:
         return any(self.inputs(f)) or any(self.results(f))
@@ -103,11 +101,11 @@ def _type_of(duals: Duals, t: Type) -> Type:
 
 
 def _parameters(f: Function, duals: Duals) -> tuple[Parameter, ...]:
-    result, pointers = duals.result(f), duals.parameters(f)
+    result = duals.result(f)
     made = [] if result is None else [Parameter("dresult", result, "out", False)]
     for p in f.parameters:
-        made.append(replace(p, differentiable=p.differentiable and p not in pointers))
-        if p in pointers:
+        made.append(replace(p, differentiable=p.differentiable and not duals.is_pointer(p)))
+        if duals.is_pointer(p):
             made.append(Parameter(f"d{p.name}", _type_of(duals, p.type), p.direction, False, p.uniform))
     return tuple(made)
 
@@ -269,22 +267,20 @@ class _Dual(Rebuild):
     # --- control flow
 
     def _if(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        moved = []
         arms = tuple(self.region(b.nested(), region) for region in op.regions)
-        for result, x, y in merged(op):
-            if self._duals.of(result.type) is not None and x in self.halves and y in self.halves:
-                moved.append((result, self.halves[x], self.halves[y]))
-        arms = tuple(
-            replace(arm, yields=(*arm.yields, *(each[i] for each in moved))) for i, arm in enumerate(arms, 1)
-        )
+        pairs = [
+            (r, (self.halves[x], self.halves[y])) for r, x, y in merged(op) if {x, y} <= self.halves.keys()
+        ]
+        more = zip(*(halves for _, halves in pairs)) if pairs else ((), ())
+        arms = tuple(replace(arm, yields=(*arm.yields, *each)) for arm, each in zip(arms, more, strict=True))
         made = b.control("if", self.values(op.operands), arms, op.attributes)
-        self.halves.update(zip([result for result, _, _ in moved], made[len(op.results) :], strict=True))
+        self.halves.update(zip([result for result, _ in pairs], made[len(op.results) :], strict=True))
         return made[: len(op.results)]
 
     def _loop(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         moved = [each for each in carried(op) if each.start in self.halves]
 
-        def enter(region: Region, halves: tuple[Value, ...]) -> None:
+        def enter(inner: Builder, region: Region, halves: tuple[Value, ...]) -> None:
             for each, half in zip(moved, halves, strict=True):
                 self.halves |= dict.fromkeys(each.inside, half)
 

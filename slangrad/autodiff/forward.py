@@ -57,10 +57,10 @@ class Forward:
 
     def _new_tangent(self, old: Value) -> Value:
         """A parameter for the tangent of a parameter."""
-        made = self._space.tangent(old.type)
-        assert made is not None, old
-        self._tangents[old] = Value(made, f"d{old.hint}" if old.hint else "")
-        return self._tangents[old]
+        made = self._tangents[old] = Value(
+            self._space.tangent_of(old.type), f"d{old.hint}" if old.hint else ""
+        )
+        return made
 
     def _tangent(self, b: Builder, old: Value) -> Value:
         """The tangent as a value."""
@@ -104,7 +104,7 @@ class Forward:
         active = [i for i, r in enumerate(op.results) if self._activity.active(r)]
         moved = [carried(op)[i] for i in active] if op.name in LOOPS else []
 
-        def enter(region: Region, tangents: tuple[Value, ...]) -> None:
+        def enter(inner: Builder, region: Region, tangents: tuple[Value, ...]) -> None:
             if region is op.regions[-1]:
                 self._set_tangents([each.parameter for each in moved], tangents)
 

@@ -15,12 +15,14 @@ arms it takes, and the reverse sweep reads at the positions of those runs only.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from slangrad.autodiff.activity import Callees
 from slangrad.autodiff.outline import Loop, Outline, holds_array
 from slangrad.autodiff.plan import Plan
 from slangrad.autodiff.residuals import position
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Op, Region, Value, alike
+from slangrad.ir.core import Op, Region, Value
 from slangrad.ir.rebuild import Rebuild, Rule, copy_op
 from slangrad.ir.types import U32, is_integer
 
@@ -47,89 +49,68 @@ class ForwardSweep:
     # --- if: kept values of an arm are extra results
 
     def _if(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        lifted, slots = self._plan.lifted.get(op, []), self._plan.slots.get(op, [])
-        before = self.slots
-        operands = walk.values(op.operands)
-        arms = tuple(self._arm(b.nested(), arm, op, lifted, slots, before) for arm in op.regions)
-        made = b.control("if", operands, arms, op.attributes)
-        first, second = len(op.results), len(op.results) + len(lifted)
-        self.values.update(zip(lifted, made[first:second], strict=True))
-        self.slots = {**before, **dict(zip(slots, made[second:], strict=True))}
-        return made[:first]
+        lifted, slots, before = self._plan.lifted.get(op, []), self._plan.slots.get(op, []), self.slots
 
-    def _arm(
-        self,
-        b: Builder,
-        arm: Region,
-        op: Op,
-        lifted: list[Value],
-        slots: list[Value],
-        before: dict[Value, Value],
-    ) -> Region:
-        self.slots = dict(before)
-        yields = self._walk.inline(b, arm)
-        place = self._outline.places[arm]
-        residuals = [
-            self.values[v] if self._outline.homes[v].within(place) else b.zero(v.type) for v in lifted
-        ]
-        return Region((), b.ops, (*yields, *residuals, *(self.slots[s] for s in slots)))
+        def enter(inner: Builder, region: Region, starts: Sequence[Value]) -> None:
+            self.slots = dict(before)
+
+        def leave(inner: Builder, region: Region) -> list[Value]:
+            place, homes = self._outline.places[region], self._outline.homes
+            kept = [self.values[v] if homes[v].within(place) else inner.zero(v.type) for v in lifted]
+            return [*kept, *(self.slots[s] for s in slots)]
+
+        made, more = walk.extended(b, op, (), enter, leave)
+        self.values.update(zip(lifted, more[: len(lifted)], strict=True))
+        self.slots = {**before, **dict(zip(slots, more[len(lifted) :], strict=True))}
+        return made
 
     # --- loops: kept values of an iteration go to tapes
 
     def _for(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        loop, slots = self._outline.loops[op], self._plan.slots.get(op, [])
-        self._begin(loop)
-        count, *starts = walk.values(op.operands)
-        (old,) = op.regions
-        parameters = walk.parameters(old.parameters)
-        self._ordinals[loop] = parameters[0]
-        body = self._body(b.nested(), loop, slots, parameters, ())
-        operands = (count, *starts, *(self.slots[s] for s in slots))
-        made = b.control("for", operands, (body,), op.attributes)
-        self.slots.update(zip(slots, made[len(op.results) :], strict=True))
-        self._end(b, loop, count)
-        return made[: len(op.results)]
+        made, _ = self._loop(b, op, None)
+        self._end(b, self._outline.loops[op], walk.value(op.operands[0]))
+        return made
 
     def _while(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         """The trips are counted in one more carried value, after the loop's own."""
-        loop, slots = self._outline.loops[op], self._plan.slots.get(op, [])
-        if loop.trips not in self._plan.needs and not slots:
+        loop = self._outline.loops[op]
+        if loop.trips not in self._plan.needs and not self._plan.slots.get(op):
             return copy_op(walk, b, op)
-        self._begin(loop)
-        old_test, old_body = op.regions
-        test = walk.region(b.nested(), old_test)
-        trips = self._ordinals[loop] = Value(U32, "trips")
-        parameters, nb = (*walk.parameters(old_body.parameters), trips), b.nested()
-        body = self._body(nb, loop, slots, parameters, (nb.emit("add", trips, nb.constant(U32, 1)),))
-        extra = alike(body.parameters[len(op.results) :])
-        test = Region((*test.parameters, *extra), test.ops, test.yields)
-        operands = (*walk.values(op.operands), b.constant(U32, 0), *(self.slots[s] for s in slots))
-        made = b.control("while", operands, (test, body), op.attributes)
-        first = len(op.results)
-        self.values[loop.trips] = made[first]
-        self.slots.update(zip(slots, made[first + 1 :], strict=True))
-        self._end(b, loop, made[first])
-        return made[:first]
+        made, (trips,) = self._loop(b, op, b.constant(U32, 0))
+        self.values[loop.trips] = trips
+        self._end(b, loop, trips)
+        return made
 
-    def _body(
-        self,
-        b: Builder,
-        loop: Loop,
-        slots: list[Value],
-        parameters: tuple[Value, ...],
-        counted: tuple[Value, ...],
-    ) -> Region:
-        """The body with slots as further carried values, and a store to each tape of the loop."""
-        before = self.slots
-        carried = tuple(Value(self._plan.slot_types[s], s.hint) for s in slots)
-        self.slots = {**before, **dict(zip(slots, carried, strict=True))}
-        kept = self._plan.taped.get(loop, [])
-        self._record(b, loop, [v for v in kept if v in loop.body.parameters])
-        yields = self._walk.inline(b, loop.body)
-        self._record(b, loop, [v for v in kept if v not in loop.body.parameters])
-        region = Region((*parameters, *carried), b.ops, (*yields, *counted, *(self.slots[s] for s in slots)))
-        self.slots = before
-        return region
+    def _loop(self, b: Builder, op: Op, trips: Value | None) -> tuple[tuple[Value, ...], Sequence[Value]]:
+        """With slots as further carried values, and a store to each tape of the loop; and with trips that count from
+        what is given."""
+        loop, slots, before = self._outline.loops[op], self._plan.slots.get(op, []), self.slots
+        kept, names = self._plan.taped.get(loop, []), [slot.hint for slot in slots]
+        counted, next_trips = list[Value](), list[Value]()
+        if trips is not None:
+            counted, names = [trips], ["trips", *names]
+        self._begin(loop)
+
+        def enter(inner: Builder, region: Region, values: Sequence[Value]) -> None:
+            carried = values[len(counted) :]
+            for value, name in zip(values, names, strict=True):
+                value.hint = name
+            if region is not loop.body:
+                return
+            self.slots = {**before, **dict(zip(slots, carried, strict=True))}
+            if counted:
+                next_trips.append(inner.emit("add", values[0], inner.constant(U32, 1)))
+            self._ordinals[loop] = values[0] if loop.index is None else self.values[loop.index]
+            self._record(inner, loop, [v for v in kept if v in region.parameters])
+
+        def leave(inner: Builder, region: Region) -> list[Value]:
+            self._record(inner, loop, [v for v in kept if v not in region.parameters])
+            return [*next_trips, *(self.slots[s] for s in slots)]
+
+        starts = [*counted, *(before[s] for s in slots)]
+        made, more = self._walk.extended(b, op, starts, enter, leave)
+        self.slots = {**before, **dict(zip(slots, more[len(counted) :], strict=True))}
+        return made, more[: len(counted)]
 
     def _record(self, b: Builder, loop: Loop, kept: list[Value]) -> None:
         if not kept:

@@ -26,8 +26,6 @@ from slangrad.autodiff.reverse import Planned, forward_half, handed_types, plann
 from slangrad.autodiff.segments import Choice
 from slangrad.autodiff.signatures import (
     forward_function,
-    handed_by_jvp,
-    handed_by_vjp,
     input_flags,
     jvp_function,
     parameters_with,
@@ -145,7 +143,7 @@ class _Requests:
         if made not in self._new:
             if custom is None and f.attributes.get("bodiless"):
                 raise CompileError([_missing(f, mode, span)])
-            self._new[made] = self._settled(name, _MAKE[mode](self, f, custom))
+            self._new[made] = self._settled(name, self._made(f, mode, custom))
         return made
 
     def _settled(self, name: str, made: Function) -> Function:
@@ -154,23 +152,22 @@ class _Requests:
             return made
         return self._inline(self.result.program, made, lambda g: g.name not in self._halved_names)
 
-    def _make_jvp(self, f: Function, custom: str | None) -> Function:
+    def _made(self, f: Function, mode: str, custom: str | None = None) -> Function:
         if custom is not None:
-            region = wrap_jvp(f, self._new[custom], self._space)
-            return jvp_function(f, handed_by_jvp(f, region, self._space), self._space)
-        ready = self._ready(f, "jvp", lambda g: False)
-        inputs, results = input_flags(f, self._space), result_flags(f, self._space)
-        region = jvp(ready.region, inputs, results, self._space, lambda name: self._callee(name, "jvp"))
-        return jvp_function(f, handed_by_jvp(f, region, self._space), self._space)
-
-    def _make_vjp(self, f: Function, custom: str | None) -> Function:
-        if custom is not None:
-            region = wrap_vjp(f, self._new[custom], self._space)
-            return vjp_function(f, handed_by_vjp(f, region, self._space), self._space)
+            wrap = wrap_jvp if mode == "jvp" else wrap_vjp
+            return wrap(f, self._new[custom], self._space)
+        if mode == "jvp":
+            return self._forwarded(f)
         outer, self._writes = self._writes, self._writes or self._effects.of_any("stores", f)
         function = self._reversed(f)
         self._writes = outer
         return function
+
+    def _forwarded(self, f: Function) -> Function:
+        ready = self._ready(f, "jvp", lambda g: False)
+        inputs, results = input_flags(f, self._space), result_flags(f, self._space)
+        region = jvp(ready.region, inputs, results, self._space, lambda name: self._callee(name, "jvp"))
+        return jvp_function(f, region, self._space)
 
     def _reversed(self, f: Function) -> Function:
         ready, preferences = self._prepared(f)
@@ -180,7 +177,7 @@ class _Requests:
             ready, preferences = self._cut(ready, preferences, chosen, made.outline)
             made = self._planned(f, ready, preferences)
         reverse = vjp(made, self._space, self._vjp_callee)
-        function = vjp_function(f, handed_by_vjp(f, reverse.region, self._space), self._space)
+        function = vjp_function(f, reverse.region, self._space)
         self.result.reports[function.name] = report(function.name, reverse.outline, reverse.plan)
         return function
 
@@ -253,7 +250,7 @@ class _Requests:
         name = f"{f.name}.{mode}"
         if name not in self._new:
             attributes: FunctionAttributes = {**f.attributes, "segment": True}
-            made = _MAKE[mode](self, replace(f, attributes=attributes), None)
+            made = self._made(replace(f, attributes=attributes), mode)
             self._new[name] = replace(made, attributes=f.attributes)
         return name
 
@@ -281,8 +278,7 @@ class _Requests:
         if t is not None:
             self._space.add_struct(t)
         forward = forward_function(f, forward_half(made, self._vjp_callee, t), t)
-        handed = handed_by_vjp(f, reverse_half(made, self._space, t), self._space)
-        reverse, takes = reverse_function(f, handed, t, self._space)
+        reverse, takes = reverse_function(f, reverse_half(made, self._space, t), t, self._space)
         self._new.update({each.name: each for each in (forward, reverse)})
         self.result.reports[reverse.name] = report(reverse.name, made.outline, made.plan, handed=True)
         cost = cost_of(f.region, self._cost)
@@ -445,12 +441,6 @@ class _Requests:
         """Whether the reverse sweep may run a call again: its function asks for it and only computes."""
         f = self._new[op.attributes["callee"]]
         return _preference(f) == "recompute" and not self._effects.of("acts", f.name)
-
-
-_MAKE: dict[str, Callable[[_Requests, Function, str | None], Function]] = {
-    "jvp": _Requests._make_jvp,
-    "vjp": _Requests._make_vjp,
-}
 
 
 def _custom(f: Function, mode: str) -> str | None:

@@ -71,7 +71,7 @@ def planned(
     refuse_hidden(region, activity)
     activity.make_derivatives(region)
     outline = Outline(region, activity.halves, handed)
-    seeds = [(y, Value(_tangent(space, y.type), _derivative_hint(y))) for y in wanted]
+    seeds = [(y, Value(space.tangent_of(y.type), _derivative_hint(y))) for y in wanted]
     needs = Needs(outline)
     Reverse(space, activity).top(Builder(), needs, region, seeds)
     return Planned(region, varied, seeds, activity, outline, plan(outline, needs.values, wishes))
@@ -130,12 +130,6 @@ def reverse_half(made: Planned, space: VectorSpace, t: Struct | None) -> Region:
     values = {**dict(zip(made.region.parameters, parameters, strict=True)), **kept}
     yields = _backwards(made, b, values, kept, space)
     return Region((*parameters, *residuals, *(ct for _, ct in made.seeds)), b.ops, yields)
-
-
-def _tangent(space: VectorSpace, t: Type) -> Type:
-    made = space.tangent(t)
-    assert made is not None, t
-    return made
 
 
 def _derivative_hint(value: Value) -> str:
@@ -241,7 +235,7 @@ class Reverse:
             to.give(each.start, ct)
 
     def _cotangent_of(self, value: Value) -> Value:
-        return Value(_tangent(self._space, value.type), _derivative_hint(value))
+        return Value(self._space.tangent_of(value.type), _derivative_hint(value))
 
     # --- calls of functions with a custom derivative
 
@@ -255,7 +249,7 @@ class Reverse:
         name, taken = self._derivative(scope, op, callee)
         operands = (*map(scope.fetch, taken), *cotangents)
         varied = [v for v, flag in zip(op.operands, callee.inputs, strict=True) if flag]
-        made = scope.b.call(name, operands, [_tangent(self._space, v.type) for v in varied])
+        made = scope.b.call(name, operands, [self._space.tangent_of(v.type) for v in varied])
         for v, ct in zip(varied, made, strict=True):
             to.give(v, ct)
 

@@ -9,7 +9,7 @@ What a user writes as a custom derivative takes and returns differential pairs, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from slangrad.ir.builder import Builder
@@ -28,38 +28,40 @@ def input_flags(f: Function, space: VectorSpace) -> tuple[bool, ...]:
 
 
 def result_flags(f: Function, space: VectorSpace) -> tuple[bool, ...]:
-    declared = zip(f.differentiable_results, f.result_types, strict=True)
-    return tuple(flag and space.tangent(t) is not None for flag, t in declared)
+    return tuple(is_differentiable(p, space) for p in _results(f))
 
 
 def parameters_with(f: Function, inputs: Sequence[bool], results: Sequence[bool]) -> tuple[Parameter, ...]:
     """What a function takes and gives, as "in" and "out" parameters, for some that are active."""
-    taken = [
-        replace(p, direction="in", differentiable=flag) for p, flag in zip(f.inputs, inputs, strict=True)
-    ]
-    given = [replace(p, differentiable=flag) for p, flag in zip(_results(f), results, strict=True)]
-    return (*taken, *given)
+    flagged = zip((*_taken(f), *_results(f)), (*inputs, *results), strict=True)
+    return tuple(replace(p, differentiable=flag) for p, flag in flagged)
 
 
 def jvp_function(f: Function, region: Region, space: VectorSpace) -> Function:
-    inputs = tuple(Parameter(p.name, p.type, "in", p.differentiable, p.uniform) for p in f.inputs)
-    results = tuple(_results(f))
-    outputs = (*results, *_derivatives(results, result_flags(f, space), space, "out"))
-    tangents = _derivatives(inputs, input_flags(f, space), space, "in")
-    return _derivative(f, "jvp", (*inputs, *tangents, *outputs), region)
+    """From a jvp's region. The tangents are as they are handed out."""
+    flags = result_flags(f, space)
+    flagged = [v for v, flag in zip(region.yields[: len(flags)], flags, strict=True) if flag]
+    return _derivative(f, "jvp", jvp_parameters(f, space), _settled(region, len(flags), flagged, space))
+
+
+def jvp_parameters(f: Function, space: VectorSpace) -> tuple[Parameter, ...]:
+    outputs = (*_results(f), *_derivatives(_results(f), space, "out"))
+    return (*_taken(f), *_derivatives(f.inputs, space, "in"), *outputs)
 
 
 def vjp_function(f: Function, region: Region, space: VectorSpace) -> Function:
-    inputs = tuple(Parameter(p.name, p.type, "in", p.differentiable, p.uniform) for p in f.inputs)
-    cotangents = _derivatives(tuple(_results(f)), result_flags(f, space), space, "in")
-    outputs = _derivatives(inputs, input_flags(f, space), space, "out")
-    return _derivative(f, "vjp", (*inputs, *cotangents, *outputs), region)
+    """From a vjp's region. The cotangents are as they are handed out."""
+    return _derivative(f, "vjp", vjp_parameters(f, space), _handed(f, region, space))
+
+
+def vjp_parameters(f: Function, space: VectorSpace) -> tuple[Parameter, ...]:
+    return (*_taken(f), *_derivatives(_results(f), space, "in"), *_derivatives(f.inputs, space, "out"))
 
 
 def forward_function(f: Function, region: Region, residuals: Type | None) -> Function:
     """Gives what the function gives, and then residuals."""
     handed = () if residuals is None else (Parameter("residuals", residuals, "out"),)
-    parameters = (*(replace(p, direction="in") for p in f.inputs), *_results(f), *handed)
+    parameters = (*_taken(f), *_results(f), *handed)
     return Function(f"{f.name}.forward", parameters, None, region, attributes=f.attributes, span=f.span)
 
 
@@ -67,16 +69,15 @@ def reverse_function(
     f: Function, region: Region, residuals: Type | None, space: VectorSpace
 ) -> tuple[Function, tuple[bool, ...]]:
     """Takes those inputs that it needs, residuals and cotangents; and which inputs these are."""
-    count = len(f.inputs)
+    region, count = _handed(f, region, space), len(f.inputs)
     used = set(free_values(Region((), region.ops, region.yields)))
     takes = tuple(v in used for v in region.parameters[:count])
-    inputs = [replace(p, direction="in") for p, flag in zip(f.inputs, takes, strict=True) if flag]
+    inputs = [p for p, flag in zip(_taken(f), takes, strict=True) if flag]
     handed = () if residuals is None else (Parameter("residuals", residuals),)
-    cotangents = _derivatives(tuple(_results(f)), result_flags(f, space), space, "in")
-    given = _derivatives(f.inputs, input_flags(f, space), space, "out")
+    derivatives = (*_derivatives(_results(f), space, "in"), *_derivatives(f.inputs, space, "out"))
     values = [v for v, flag in zip(region.parameters, takes) if flag]
     region = Region((*values, *region.parameters[count:]), region.ops, region.yields)
-    parameters = (*inputs, *handed, *cotangents, *given)
+    parameters = (*inputs, *handed, *derivatives)
     made = Function(f"{f.name}.reverse", parameters, None, region, attributes=f.attributes, span=f.span)
     return made, takes
 
@@ -86,14 +87,7 @@ def _derivative(f: Function, mode: str, parameters: tuple[Parameter, ...], regio
     return Function(f"{f.name}.{mode}", parameters, None, region, attributes=attributes, span=f.span)
 
 
-def handed_by_jvp(f: Function, region: Region, space: VectorSpace) -> Region:
-    """The region of a jvp with its tangents as they are handed out."""
-    flags = result_flags(f, space)
-    flagged = [v for v, flag in zip(region.yields[: len(flags)], flags, strict=True) if flag]
-    return _settled(region, len(flags), flagged, space)
-
-
-def handed_by_vjp(f: Function, region: Region, space: VectorSpace) -> Region:
+def _handed(f: Function, region: Region, space: VectorSpace) -> Region:
     """The region of a vjp with its cotangents as they are handed out."""
     flags = input_flags(f, space)
     flagged = [v for v, flag in zip(region.parameters[: len(flags)], flags, strict=True) if flag]
@@ -108,6 +102,11 @@ def _settled(region: Region, first: int, primals: list[Value], space: VectorSpac
     return Region(region.parameters, [*region.ops, *b.ops], (*region.yields[:first], *made))
 
 
+def _taken(f: Function) -> tuple[Parameter, ...]:
+    """The inputs as "in" parameters."""
+    return tuple(replace(p, direction="in") for p in f.inputs)
+
+
 def _results(f: Function) -> Iterator[Parameter]:
     """The results as "out" parameters."""
     if f.return_type is not None:
@@ -116,17 +115,16 @@ def _results(f: Function) -> Iterator[Parameter]:
         yield Parameter(p.name, p.type, "out", p.differentiable)
 
 
-def _derivatives(
-    of: tuple[Parameter, ...], flags: tuple[bool, ...], space: VectorSpace, direction: str
-) -> tuple[Parameter, ...]:
-    chosen = (p for p, flag in zip(of, flags, strict=True) if flag)
+def _derivatives(of: Iterable[Parameter], space: VectorSpace, direction: str) -> tuple[Parameter, ...]:
+    """Those of the ones that have any."""
+    chosen = (p for p in of if is_differentiable(p, space))
     return tuple(Parameter(f"d{p.name}", space.tangent_of(p.type), direction) for p in chosen)
 
 
 # --- custom derivatives
 
 
-def wrap_jvp(f: Function, user: Function, space: VectorSpace) -> Region:
+def wrap_jvp(f: Function, user: Function, space: VectorSpace) -> Function:
     """Differentiable inputs become pairs; pairs that come back are taken apart."""
     b, flags, wanted = Builder(span=user.span), input_flags(f, space), result_flags(f, space)
     primals = tuple(Value(p.type, p.name) for p in f.inputs)
@@ -142,10 +140,10 @@ def wrap_jvp(f: Function, user: Function, space: VectorSpace) -> Region:
     both = list(zip(made, wanted, strict=True))
     results = [_half(b, r, "p") if flag else r for r, flag in both]
     results += [_half(b, r, "d") for r, flag in both if flag]
-    return Region((*primals, *tangents), b.ops, tuple(results))
+    return jvp_function(f, Region((*primals, *tangents), b.ops, tuple(results)), space)
 
 
-def wrap_vjp(f: Function, user: Function, space: VectorSpace) -> Region:
+def wrap_vjp(f: Function, user: Function, space: VectorSpace) -> Function:
     """For each parameter of `f` in order, then for its result:
 
     in       differentiable: inout pair, `d` zero on entry       else the value
@@ -171,7 +169,7 @@ def wrap_vjp(f: Function, user: Function, space: VectorSpace) -> Region:
     assert len(arguments) == len(user.inputs), f"{user.name} is no backward derivative of {f.name}"
     made = b.call(user.name, arguments, user.result_types)
     yields = tuple(_half(b, pair, "d") for pair in made)
-    return Region((*primals, *_present(cotangents)), b.ops, yields)
+    return vjp_function(f, Region((*primals, *_present(cotangents)), b.ops, yields), space)
 
 
 def _argument(

@@ -12,11 +12,10 @@ from slangrad.graph.emit import (
     Part,
     Step,
     Temporary,
-    joined,
     kernel_of,
     seen,
 )
-from slangrad.graph.fuse import Fusion, Group
+from slangrad.graph.fuse import Fusion, Group, joined
 from slangrad.graph.layout import Layout, dense
 from slangrad.graph.products import HAS_512
 from slangrad.graph.types import type_of
@@ -64,7 +63,7 @@ def _attend(fusion: Fusion, group: Group) -> list[Step]:
     arguments: list[Argument] = [Grid((*sizes, -(-lines // LANES), LANES)), Numbers(tuple(numbers))]
     arguments += places[: -len(outputs)]
     made = kernel_of("attention", "void", parameters, text, arguments, places[-len(outputs) :], False)
-    return [replace(made, in_order=True, lanes=(128 if HAS_512 else 64) // v.dtype.itemsize)]
+    return [replace(made, group=(), lanes=(128 if HAS_512 else 64) // v.dtype.itemsize)]
 
 
 TEMPLATES["attend"] = _attend

@@ -170,4 +170,4 @@ def _transform(
     start = Part(part.holder, Layout((1,), (1,), part.layout.offset))
     arguments: list[Argument] = [Grid(grid), Numbers(tuple(numbers)), start]
     made = kernel_of("transform", "void", parameters, lines, arguments, [Part(to, dense(to.shape))], False)
-    return replace(made, in_order=True)
+    return replace(made, group=())

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from slangrad.graph.fuse import Fusion, Group, Leaf, Views
+from slangrad.graph.fuse import Fusion, Group, Leaf, Views, joined
 from slangrad.graph.layout import Layout, dense, normal, sliced
 from slangrad.graph.node import DType, Node, Shape
 from slangrad.graph.ops import OPS, is_view, kind_of
@@ -63,15 +63,16 @@ Argument = Part | Grid | Numbers
 
 @dataclass(slots=True)
 class Kernel:
-    """A call of a Slang function that returns its output, or else writes its outputs to its last arguments. `in_order`:
-    the axes of its grid stay as they are."""
+    """A call of a Slang function that returns its output, or else writes its outputs to its last arguments. `group`:
+    the shape of groups of threads, () where only the axes of its grid are to stay as they are. `lanes`: 0 for as many
+    as suit it."""
 
     name: str
     text: str
     arguments: list[Argument]
     outputs: list[Part]
     returns: bool
-    in_order: bool = False
+    group: Shape | None = None
     lanes: int = 0
     names: Sequence[str] = ()  # of its parameters
 
@@ -90,6 +91,7 @@ class Product:
     letters: str
     inputs: list[Part]
     output: Part
+    library: str = "numpy"
 
 
 @dataclass(slots=True)
@@ -362,24 +364,6 @@ def space_of(shape: Shape, axes: Shape, layouts: Sequence[Layout]) -> Space:
         for each, a, b in zip(layouts, strides, more, strict=True)
     )
     return Space(tuple(kept), tuple(gone), tuple(made))
-
-
-def joined(sizes: list[int], strides: list[list[int]]) -> tuple[list[int], list[list[int]]]:
-    """Neighboring axes as one where that holds for all arrays; those of one element are left out."""
-    made: list[int] = []
-    steps: list[list[int]] = [[] for _ in strides]
-    for i, n in enumerate(sizes):
-        if n == 1:
-            continue
-        if made and all(each[-1] == n * given[i] for each, given in zip(steps, strides, strict=True)):
-            made[-1] *= n
-            for each, given in zip(steps, strides, strict=True):
-                each[-1] = given[i]
-        else:
-            made.append(n)
-            for each, given in zip(steps, strides, strict=True):
-                each.append(given[i])
-    return made, steps
 
 
 def _reduce(fusion: Fusion, group: Group) -> list[Step]:

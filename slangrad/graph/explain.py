@@ -88,7 +88,7 @@ class Explanation:
             return step.text
         if isinstance(step, Repeat):
             return f"{step.loop}\n{Explanation(self.plan.bodies[step.loop])}"
-        return f"np.matmul  {step.letters}" if isinstance(step, Product) else "zeros"
+        return f"{step.library}  {step.letters}" if isinstance(step, Product) else "zeros"
 
     # --- HTML
 

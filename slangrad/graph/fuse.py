@@ -19,6 +19,7 @@ from slangrad.graph.ops import OPS, base_of, is_view, kind_of
 
 MOST_LEAVES = 24
 MOST_OPS = 300
+LONGEST_ROW = 8192
 MOST_AFTER_SUM = 40  # operations of a map that ends a product
 Views = tuple[Node, ...]
 Seen = dict[tuple[Node, Views], None]
@@ -35,7 +36,8 @@ class Leaf:
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """A kernel over `shape`. `roots`: the nodes that it stores. `inner`: a product that it ends with a map."""
+    """A kernel over `shape`. `roots`: the nodes that it stores. `inner`: a product that it ends with a map.
+    `stages`: what is done one after the other with each row."""
 
     kind: str
     shape: Shape
@@ -44,6 +46,7 @@ class Group:
     flops: int = 0
     ops: int = 0
     inner: Node | None = None
+    stages: list[Group] = field(default_factory=list)
 
     @property
     def reads(self) -> set[Node]:
@@ -85,7 +88,7 @@ class Fusion:
         layouts: dict[Node, Layout],
         machine: Machine,
         fused: bool = True,
-        choose: Callable[..., str] | None = None,
+        choose: Callable[..., str] = lambda node, parts, moved: "slang",
     ) -> None:
         self.outputs = list(outputs)
         self.choose = choose
@@ -101,7 +104,11 @@ class Fusion:
         self.before = self._work()
         if fused:
             self._fuse()
-        self.groups = self._ended(self._joined()) if fused else list(self._groups.values())
+        groups = self._ended(self._joined()) if fused else list(self._groups.values())
+        # What the kernels take by the cost model. Rules compare it; stages of a row are counted one by one, as a rule
+        # that moves a map between them saves no kernel.
+        self.seconds = sum(map(self.seconds_of, groups))
+        self.groups = self._in_rows(groups) if fused else groups
 
     def _work(self) -> Work:
         return sum((group.work for group in self._groups.values()), Work(0, 0, 0))
@@ -219,11 +226,6 @@ class Fusion:
             self._readers[each].pop(node, None)
         return True
 
-    @property
-    def seconds(self) -> float:
-        """What all kernels take, by the cost model."""
-        return sum(map(self.seconds_of, self.groups))
-
     def seconds_of(self, group: Group) -> float:
         work = group.work
         return self._machine.seconds(work.flops, work.bytes)
@@ -265,6 +267,50 @@ class Fusion:
         into.roots += group.roots
         into.flops += group.flops
         into.ops += group.ops
+
+    # --- sums of rows, and what is done with them at the same row
+
+    def _in_rows(self, groups: list[Group]) -> list[Group]:
+        """Reductions along the last axis, and maps of these rows that read them, as one kernel."""
+        i = 0
+        while i < len(groups):
+            made = self._with_row(groups, i)
+            groups, i = (groups, i + 1) if made is None else (made, i)
+        return groups
+
+    def _with_row(self, groups: list[Group], i: int) -> list[Group] | None:
+        """The groups where all that may go into the kernel of one reduction is in it."""
+        start = groups[i]
+        if start.kind != "reduce" or not _is_row(start, start.shape):
+            return None
+        members, roots, after, late = [start], {*start.roots}, set[Node](), list[Group]()
+        for group in groups[i + 1 :]:
+            read = group.reads
+            near = not roots.isdisjoint(read) or (group.kind == "reduce" and not start.reads.isdisjoint(read))
+            if near and after.isdisjoint(read) and _fits(group, start.shape, roots):
+                members.append(group)
+                roots.update(group.roots)
+            elif not roots.isdisjoint(read) or not after.isdisjoint(read):
+                late.append(group)
+                after.update(group.roots)
+        if len(members) == 1:
+            return None
+        gone = {id(group) for group in (*members, *late)}
+        rest = [group for group in groups if id(group) not in gone]
+        read = {node for group in members for node in group.reads}
+        at = max([i, *(k + 1 for k, group in enumerate(rest) if not read.isdisjoint(group.roots))])
+        return [*rest[:at], self._row(members, rest + late), *rest[at:], *late]
+
+    def _row(self, members: list[Group], others: Sequence[Group]) -> Group:
+        read = {node for group in others for node in group.reads} | set(self.outputs)
+        made = [root for group in members for root in group.roots]
+        whole = [
+            Leaf(leaf.node, leaf.layout, True) for g in members for leaf in g.leaves if leaf.node not in made
+        ]
+        row = Group("rows", members[0].shape, [root for root in made if root in read], dict.fromkeys(whole))
+        row.flops, row.ops = sum(g.flops for g in members), sum(g.ops for g in members)
+        row.stages = members
+        return row
 
     # --- products that end with a map
 
@@ -314,6 +360,67 @@ def flops_of(node: Node) -> int:
     names = "".join(node.attributes["letters"].split("->")[0].split(","))
     sizes = dict(zip(names, (n for x in node.inputs for n in x.shape), strict=True))
     return 2 * prod(sizes.values())
+
+
+def _is_row(group: Group, shape: Shape) -> bool:
+    """Whether a group is a sum of rows of this shape, by arrays whose rows are evenly apart."""
+    root = group.roots[0]
+    last = len(shape) - 1
+    if root.attributes["axes"] != (last,) or root.dtype.kind != "f" or not 8 <= shape[-1] <= LONGEST_ROW:
+        return False
+    return prod(shape[:-1]) > 1 and _even(group, shape)
+
+
+def _even(group: Group, shape: Shape) -> bool:
+    """Whether each array that is read has one step from row to row. A number of each row may be read from any place."""
+    kept, may_gather = len(shape) - 1, len(shape) == 2 and group.shape != shape
+    return all(
+        may_gather if leaf.whole else len(joined(shape[:-1], [leaf.layout.strides[:kept]])[0]) < 2
+        for leaf in group.leaves
+    )
+
+
+def _fits(group: Group, shape: Shape, roots: set[Node]) -> bool:
+    """Whether a group does something with each row of this shape, and reads the results of others at the same row."""
+    if group.kind == "reduce":
+        if group.shape != shape or not _is_row(group, shape):
+            return False
+    elif (
+        group.kind != "map"
+        or group.shape not in (shape, shape[:-1], (*shape[:-1], 1))
+        or not _even(group, shape)
+    ):
+        return False
+    along = dense(shape[:-1]).strides
+    for leaf in group.leaves:
+        if leaf.node in roots:
+            is_row = leaf.node.shape == shape
+            if leaf.whole:
+                return False
+            strides, kept = leaf.layout.strides, len(shape) - 1
+            if is_row and not (group.shape == shape and leaf.layout.is_dense):
+                return False
+            if not is_row and (strides[:kept] != along or any(strides[kept:]) or leaf.layout.offset):
+                return False
+    return True
+
+
+def joined(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
+    """Neighboring axes as one where that holds for all arrays; those of one element are left out."""
+    made: list[int] = []
+    steps: list[list[int]] = [[] for _ in strides]
+    for i, n in enumerate(sizes):
+        if n == 1:
+            continue
+        if made and all(each[-1] == n * given[i] for each, given in zip(steps, strides, strict=True)):
+            made[-1] *= n
+            for each, given in zip(steps, strides, strict=True):
+                each[-1] = given[i]
+        else:
+            made.append(n)
+            for each, given in zip(steps, strides, strict=True):
+                each.append(given[i])
+    return made, steps
 
 
 def own_layout(node: Node, layouts: Mapping[Node, Layout]) -> Layout:

@@ -8,6 +8,7 @@ Memory between kernels is one arena; each node has its place from the step that 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from hashlib import sha1
@@ -20,7 +21,8 @@ import numpy as np
 
 import slangrad as spy
 from slangrad.base.forks import WORK, kept_at_fork
-from slangrad.graph import attention_steps, convolution_steps, products  # noqa: F401  (they enter writers)
+from slangrad.graph import attention_steps, convolution_steps, products, rows  # noqa: F401  (they enter writers)
+from slangrad.graph.choose import Choose, chooser
 from slangrad.graph.cost import Machine
 from slangrad.graph.emit import (
     Argument,
@@ -37,6 +39,7 @@ from slangrad.graph.emit import (
 from slangrad.graph.errors import GraphError
 from slangrad.graph.fuse import Fusion, with_copies
 from slangrad.graph.layout import Layout, dense
+from slangrad.graph.library import product
 from slangrad.graph.node import Node, text
 from slangrad.graph.recompute import Task, fitted, steps_in
 from slangrad.graph.rewrite import rewritten
@@ -53,8 +56,8 @@ Holder = Node | Temporary
 class Plan:
     """`inputs`: the nodes of the arguments of `run`, `layouts`: how these lie in memory, if there are gaps. `in_place`:
     outputs that take the memory of an input. `is_body`: inputs and outputs have memory in the plan (`array`), and
-    `repeat` runs it. `memory`: bytes between kernels; what does not fit is computed again. GraphError (E1047) where
-    nothing helps."""
+    `repeat` runs it. `memory`: bytes between kernels; what does not fit is computed again. `consistent`: "bits" for
+    results that depend neither on the number of threads nor on that of rows. GraphError (E1047) where nothing helps."""
 
     def __init__(
         self,
@@ -66,7 +69,8 @@ class Plan:
         in_place: Mapping[Node, Node] | None = None,
         is_body: bool = False,
         memory: int | None = None,
-        choose: Callable[..., str] | None = None,
+        choose: Choose | None = None,
+        consistent: str | None = None,
         fast_math: bool = False,
     ) -> None:
         self.device = device
@@ -76,6 +80,7 @@ class Plan:
         self.inputs = list(inputs)
         self.layouts = layouts or {}
         self.outputs = with_copies(rewritten(outputs, fast_math), self.layouts)
+        choose = choose or chooser(device, consistent, Plan)
         self.fusion = Fusion(list(dict.fromkeys(self.outputs)), self.layouts, Machine(), fused, choose)
         self._taken = self._in_place(dict(zip(outputs, self.outputs, strict=True)), in_place or {})
         self.by_group = [steps_of(self.fusion, group) for group in self.fusion.groups]
@@ -84,7 +89,9 @@ class Plan:
         self._constants()
         self._captured = [n for n in self.fusion.order if n.op == "captured"]
         repeats = [each for steps in self.by_group for each in steps if isinstance(each, Repeat)]
-        self.bodies: dict[Any, Plan] = {each.loop: each.loop.body(device, each.outputs) for each in repeats}
+        self.bodies: dict[Any, Plan] = {
+            each.loop: each.loop.body(device, each.outputs, choose) for each in repeats
+        }
         self.limit, self.peak = memory, 0
         self._arena()
         self._runs: list[Callable[[dict[Holder, Any]], None]] = []
@@ -194,7 +201,7 @@ class Plan:
 
     def _function(self, step: Kernel) -> Any:
         function = self.module.require_function(step.name)
-        function = function.call_group_shape(()) if step.in_order else function
+        function = function if step.group is None else function.call_group_shape(step.group)
         return function.lanes(step.lanes) if step.lanes else function
 
     def _compiled(self, given: dict[Holder, Any]) -> list[Callable[[dict[Holder, Any]], None]]:
@@ -238,7 +245,8 @@ class Plan:
         return spy.grid(each.shape) if isinstance(each, Grid) else list(each.values)
 
     def _product(self, step: Product) -> Callable[[dict[Holder, Any]], None]:
-        multiply = product(step.letters)
+        threads = self.device.options.threads or os.cpu_count() or 1
+        multiply = product(step.letters, step.library, threads)
 
         def run(given: dict[Holder, Any]) -> None:
             a, b, out = (_array(self._seen(each, given), each.layout) for each in (*step.inputs, step.output))
@@ -267,6 +275,9 @@ class Plan:
         self._runs = self._runs or self._compiled({})
         for run in self._runs:
             run({})
+
+    def tensors(self, arrays: Sequence[Any]) -> list[Any]:
+        return [as_tensor(self.device, each) for each in arrays]
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
         """The results for arguments in the order of `inputs`: Tensors of their shapes, () as (1,)."""
@@ -314,43 +325,3 @@ def _span(array: Any) -> tuple[int, int]:
 def _array(tensor: Any, layout: Layout) -> Any:
     found = tensor.host_view()
     return found if layout.shape else found.reshape(())
-
-
-def product(letters: str) -> Callable[[Any, Any, Any], None]:
-    """A product by np.matmul, for operands and a result with axes of these letters."""
-    ins, out = letters.split("->")
-    left, right = ins.split(",")
-    batch = [c for c in out if c in left and c in right]
-    rows = [c for c in out if c in left and c not in right]
-    columns = [c for c in out if c in right and c not in left]
-    summed = [c for c in left if c in right and c not in out]
-
-    def matrices(x: Any, names: str, first: list[str], second: list[str]) -> Any:
-        """Axes in the order batch, first, second; those of a kind as one."""
-        x = x.transpose([names.index(c) for c in (*batch, *first, *second)])
-        shape = x.shape[: len(batch)]
-        a = int(np.prod(x.shape[len(batch) : len(batch) + len(first)]))
-        return x.reshape((*shape, a, int(np.prod(x.shape[len(batch) + len(first) :]))))
-
-    def run(a: Any, b: Any, result: Any) -> None:
-        x, y = matrices(a, left, rows, summed), matrices(b, right, summed, columns)
-        sizes = dict(zip(left + right, a.shape + b.shape, strict=True))
-        into = result.transpose([out.index(c) for c in (*batch, *rows, *columns)])
-        made = _matrix_view(into, len(batch), len(rows))
-        if made is not None:
-            np.matmul(x, y, out=made)
-        else:
-            into[...] = np.matmul(x, y).reshape([sizes[c] for c in (*batch, *rows, *columns)])
-
-    return run
-
-
-def _matrix_view(x: Any, batch: int, rows: int) -> Any:
-    """The array with its rows and columns joined, None where that takes a copy."""
-    shape = (
-        *x.shape[:batch],
-        int(np.prod(x.shape[batch : batch + rows])),
-        int(np.prod(x.shape[batch + rows :])),
-    )
-    made = x.reshape(shape)
-    return made if np.shares_memory(made, x) else None

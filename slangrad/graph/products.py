@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from slangrad.graph.choose import SLANG
 from slangrad.graph.emit import (
     WRITERS,
     Argument,
@@ -29,17 +30,16 @@ from slangrad.graph.emit import (
     Temporary,
     Text,
     function_of,
-    joined,
     kernel_of,
     seen,
 )
-from slangrad.graph.fuse import Fusion, Group
+from slangrad.graph.fuse import Fusion, Group, joined
 from slangrad.graph.layout import Layout, dense, reshaped
+from slangrad.graph.library import NUMPY
 from slangrad.graph.node import DType, Node, Shape
 from slangrad.graph.types import type_of
 
 Results = Sequence[tuple[Node, str]]
-LIBRARY, SLANG = "library", "slang"
 WIDTH = 64  # columns of a block
 FOUND: Any = np.show_config(mode="dicts")  # also for what the processor can do
 HAS_512 = any("512" in each or each == "X86_V4" for each in FOUND["SIMD Extensions"]["found"])
@@ -84,10 +84,12 @@ def _product(fusion: Fusion, group: Group) -> list[Step]:
     letters, parts = node.attributes["letters"], [seen(fusion, each) for each in node.inputs]
     if not node.size:
         return []
-    by_slang = node.dtype.kind != "b" and all(each.size for each in node.inputs)
-    if by_slang and (fusion.choose is None or fusion.choose(node, parts) == SLANG):
+    moved = sum(root.nbytes for root in group.roots) + node.nbytes if group.inner else 0
+    by_slang = node.dtype.kind != "b" and all(x.size for x in node.inputs)
+    way = fusion.choose(node, parts, moved) if by_slang else NUMPY
+    if way == SLANG:
         return tiled(node, letters, parts, node.shape, text, results)
-    multiply = Product(node, letters, parts, Part(node, dense(node.shape)))
+    multiply = Product(node, letters, parts, Part(node, dense(node.shape)), way)
     outputs = [Part(each, dense(each.shape)) for each in group.roots]
     return [multiply, function_of(text, results, outputs, group.shape)] if group.inner else [multiply]
 
@@ -307,7 +309,7 @@ def kernel_with_end(
 
     def of(arguments: list[Argument], outputs: list[Part]) -> Kernel:
         made = kernel_of("product", "void", parameters, lines, arguments, outputs, False)
-        return replace(made, text=f"struct {end} {struct}{made.text}", in_order=True, lanes=call.lanes)
+        return replace(made, text=f"struct {end} {struct}{made.text}", group=(), lanes=call.lanes)
 
     return of
 

@@ -248,6 +248,47 @@ def sum_of_repeated(node: Node) -> Array | None:
     return None
 
 
+# --- of softmax: the derivative by the largest element, which is subtracted before exp, is zero
+
+
+def sum_with_a_pick(node: Node) -> Array | None:
+    """sum(p + x) is c + sum(x), where p is c at one place of each row and 0 elsewhere: the derivative of a gather."""
+    if node.op != "sum" or node.inputs[0].op != "add" or len(node.attributes["axes"]) != 1:
+        return None
+    axes, terms = node.attributes["axes"], node.inputs[0].inputs
+    for pick, rest in (terms, terms[::-1]):
+        if pick.op != "where" or number(pick.inputs[2]) != 0 or pick.inputs[0].op != "equal":
+            continue
+        count, index = pick.inputs[0].inputs
+        value, is_count = first_along(pick.inputs[1], axes), count.op == "count"
+        is_count = is_count and count.attributes["axis"] == axes[0] and first_along(index, axes) is not None
+        if is_count and value is not None:
+            return lifted(value + Array(rest).sum(axes))
+    return None
+
+
+def sum_of_softmax(node: Node) -> Array | None:
+    """s * (x / s) is x where s = sum(exp(z - max z)), which is at least 1; 0 / n is 0 where n elements are max z."""
+    if node.op == "multiply":
+        for total, share in (node.inputs, node.inputs[::-1]):
+            if share.op == "divide" and share.inputs[1] is total and total.op == "sum":
+                e = total.inputs[0]
+                if e.op == "exp" and e.inputs[0].op == "subtract" and _is_largest(e.inputs[0], total):
+                    return Array(share.inputs[0])
+    if node.op == "divide" and number(node.inputs[0]) == 0 and node.inputs[1].op == "sum":
+        mask = node.inputs[1].inputs[0]
+        mask = mask.inputs[0] if mask.op == "convert" else mask
+        if mask.op == "equal" and _is_largest(mask, node.inputs[1]):
+            return constant(0, node.dtype).broadcast_to(node.shape)
+    return None
+
+
+def _is_largest(pair: Node, total: Node) -> bool:
+    """Whether the second input of a map is the largest of the first along the axes of a sum."""
+    z, found = pair.inputs[0], base_of(pair.inputs[1])
+    return found.op == "max" and found.inputs[0] is z and found.attributes["axes"] == total.attributes["axes"]
+
+
 def repeated_axes(node: Node) -> tuple[int, ...]:
     """The axes along which a broadcast has the same values."""
     if node.op != "broadcast":
@@ -297,5 +338,5 @@ def _placed(node: Node) -> list[Node]:
 
 FUNCTIONS: tuple[Replace, ...] = (
     view_of_number, view_of_itself, views_of_one_kind, slice_of_broadcast, slice_of_parts, joined_slices,
-    map_of_numbers, gather_of_map, product_of_views, sum_of_repeated, sum_of_parts,
+    map_of_numbers, gather_of_map, product_of_views, sum_of_repeated, sum_of_parts, sum_with_a_pick, sum_of_softmax,
 )  # fmt: skip

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from slangrad.graph.array import Array, constant, lifted
+from slangrad.graph.choose import Choose
 from slangrad.graph.errors import GraphError
 from slangrad.graph.node import Node, make, new_input, substituted, topological_order, type_text
 from slangrad.graph.ops import base_of
@@ -113,9 +114,10 @@ class Loop:
                 return sorted(found)
             found |= more
 
-    def body(self, device: Any, results: Iterable[int]) -> Plan:
+    def body(self, device: Any, results: Iterable[int], choose: Choose) -> Plan:
         """The plan of one step."""
-        return Plan([self.outputs[k] for k in self.needed(results)], self.inputs, device, is_body=True)
+        outputs = [self.outputs[k] for k in self.needed(results)]
+        return Plan(outputs, self.inputs, device, is_body=True, choose=choose)
 
     def run(self, body: Plan, inputs: Sequence[Any], results: dict[int, Any]) -> None:
         """Run a plan of the needed outputs. `inputs` and `results`: NumPy's views of memory."""

@@ -104,6 +104,7 @@ class _Traced:
         self, function: Any, args: Any, kwargs: Any, arrays: Sequence[Any], device: Any, settings: Any
     ) -> None:
         self._device = device
+        self._seen: dict[int, tuple[Any, Any]] = {}
         self._wrap = _wrap_of(arrays)
         nodes = inputs_of(arrays, "")
         args, kwargs = filled((args, kwargs), iter(map(Array, nodes)), is_array)
@@ -114,14 +115,20 @@ class _Traced:
         self.plan = Plan(outputs, nodes, device, layouts, **settings)
 
     def __call__(self, given: Sequence[Any]) -> Any:
-        tensors = [
-            as_tensor(self._device, np.asarray(v) if isinstance(v, np.generic) else v)
-            for v in given
-            if is_array(v)
-        ]
-        made = self.plan.run(tensors)
+        arrays = [each for each in given if is_array(each)]
+        made = self.plan.run([self._tensor(i, each) for i, each in enumerate(arrays)])
         results = [self._wrap(tensor, node) for tensor, node in zip(made, self.plan.outputs, strict=True)]
         return filled(self.result, iter(results), lambda leaf: is_traced(leaf) or is_array(leaf))
+
+    def _tensor(self, i: int, value: Any) -> Any:
+        """An argument as a tensor; the one of the last call, if that had the same array."""
+        if type(value) is not np.ndarray:
+            return as_tensor(self._device, np.asarray(value) if isinstance(value, np.generic) else value)
+        last, tensor = self._seen.get(i, (None, None))
+        if value is not last:
+            tensor = as_tensor(self._device, value)
+            self._seen[i] = value, tensor
+        return tensor
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
@@ -161,6 +168,8 @@ def inputs_of(arrays: Sequence[Any], name: str) -> list[Node]:
 
 def seen_as(value: Any) -> Any:
     """What a plan depends on."""
+    if type(value) is np.ndarray:
+        return np.ndarray, value.shape, value.strides, value.dtype
     return type(value), shape_of(value), strides_of(value), str(value.dtype)
 
 
@@ -180,12 +189,19 @@ def _wrap_of(arrays: Sequence[Any]) -> Callable[[Any, Node], Any]:
     return lambda tensor, node: tensor.host_view().reshape(node.shape)[() if not node.shape else ...]
 
 
+def checked_consistency(consistent: str | None) -> str | None:
+    if consistent not in (None, "bits"):
+        raise ValueError(f"consistent must be None or 'bits', not {consistent!r}")
+    return consistent
+
+
 def jit(
     function: Callable[..., Any] | None = None,
     *,
     device: Any = None,
     memory: str | int | None = None,
     fast_math: bool = False,
+    consistent: str | None = None,
 ) -> Any:
     """The function as a graph: traced with arrays that are not known yet, once for each set of shapes, types and values
     beside arrays; differentiated, fused and compiled; run by kernels.
@@ -197,11 +213,18 @@ def jit(
     computed again, which takes time and gives the same bits. GraphError (E1047) names the least that would do.
 
     `fast_math`: rewritten, too, where infinities, NaN, zeros and rounding have other results, as log(exp(x)) to x.
+
+    Products of matrices are made by the fastest of Slang and the libraries that are there. `consistent="bits"` leaves
+    libraries out: then results depend neither on the number of threads nor, for each row, on that of other rows.
     """
-    limit = None if memory is None else bytes_in(memory)
+    settings = {
+        "memory": None if memory is None else bytes_in(memory),
+        "fast_math": fast_math,
+        "consistent": checked_consistency(consistent),
+    }
     if function is None:
-        return lambda f: Jitted(f, device, memory=limit, fast_math=fast_math)
-    return Jitted(function, device, memory=limit, fast_math=fast_math)
+        return lambda f: Jitted(f, device, **settings)
+    return Jitted(function, device, **settings)
 
 
 # --- derivatives

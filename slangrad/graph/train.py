@@ -20,7 +20,16 @@ from slangrad.graph.gradient import compute_gradient
 from slangrad.graph.node import Node, new_input
 from slangrad.graph.plan import Plan, as_tensor
 from slangrad.graph.recompute import bytes_in
-from slangrad.graph.trace import Plans, inputs_of, layout_of, name_of, scalar_of, seen_as, structure_of
+from slangrad.graph.trace import (
+    Plans,
+    checked_consistency,
+    inputs_of,
+    layout_of,
+    name_of,
+    scalar_of,
+    seen_as,
+    structure_of,
+)
 from slangrad.graph.trees import filled, is_array, leaves, tree_map
 
 
@@ -28,10 +37,17 @@ class Step:
     """`step(*batch)` makes one step and gives the loss before it; `step.explain(*batch)` shows its plan."""
 
     def __init__(
-        self, loss: Callable[..., Any], optimizer: spy.optim.Optimizer, memory: str | int | None = None
+        self,
+        loss: Callable[..., Any],
+        optimizer: spy.optim.Optimizer,
+        memory: str | int | None = None,
+        consistent: str | None = None,
     ) -> None:
         self.loss = loss
-        self.memory = None if memory is None else bytes_in(memory)
+        self.settings: dict[str, Any] = {
+            "memory": None if memory is None else bytes_in(memory),
+            "consistent": consistent,
+        }
         self.optimizer = optimizer
         self._plans = Plans[_Planned](name_of(loss))
 
@@ -81,7 +97,7 @@ class _Planned:
         held = [*numbers, *arrays, *state]
         layouts = {node: layout_of(each) for node, each in zip(inputs, held, strict=False)}
         device = numbers[0].device
-        self.plan = Plan([output, *kept], inputs, device, layouts, in_place=kept, memory=step.memory)
+        self.plan = Plan([output, *kept], inputs, device, layouts, in_place=kept, **step.settings)
         self._parameters = numbers
         self._settings = np.zeros(settings.shape)
         self._device = device
@@ -110,11 +126,17 @@ def _updated(
     return {made[i].node: node for i, node in zip(sorted(made), [parameter, *state], strict=True)}
 
 
-def train(loss: Callable[..., Any], optimizer: spy.optim.Optimizer, memory: str | int | None = None) -> Step:
+def train(
+    loss: Callable[..., Any],
+    optimizer: spy.optim.Optimizer,
+    memory: str | int | None = None,
+    *,
+    consistent: str | None = None,
+) -> Step:
     """A function that makes one step of an optimizer: `loss(parameters, *batch)`, its gradient and the update are one
     plan. `parameters` have the form in which the optimizer got them; they are changed in place.
-    `memory`: as in `jit`.
+    `memory` and `consistent`: as in `jit`.
 
     GraphError (E1045) where the loss is not one number, (E1043) for parameters that hold structs.
     """
-    return Step(loss, optimizer, memory)
+    return Step(loss, optimizer, memory, checked_consistency(consistent))

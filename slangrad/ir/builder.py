@@ -20,7 +20,7 @@ from slangrad.ir.effects import primitive_effect
 from slangrad.ir.numbers import Number, wrap
 from slangrad.ir.primitives import PURE
 from slangrad.ir.type_rules import result_type, scalar_type
-from slangrad.ir.types import Scalar, Type, scalar_of
+from slangrad.ir.types import BOOL, Scalar, Type, scalar_of
 
 Key = tuple[object, ...]
 Arm = Callable[["Builder"], Iterable[Value] | None]  # emits into a builder, and gives values, if any
@@ -137,6 +137,13 @@ class Builder:
         self.makers.update(dict.fromkeys(results, op))
         self._here.update(results)
         return results
+
+    def all(self, conditions: Iterable[Value]) -> Value:
+        """Whether all conditions hold."""
+        first, *others = dict.fromkeys(conditions) or [self.constant(BOOL, True)]
+        for each in others:
+            first = self.emit("and", first, each)
+        return first
 
     # --- control flow around code that functions emit, each into a nested builder
 

@@ -207,12 +207,6 @@ class Function:
         """How many threads a wave of this kernel has; 0 where it does not use waves."""
         return self.attributes.get("wave", 0)
 
-    @property
-    def differentiable_results(self) -> tuple[bool, ...]:
-        """One flag for each result: may a derivative flow through it, as far as the declaration says?"""
-        returned = () if self.return_type is None else (self.return_differentiable,)
-        return returned + tuple(p.differentiable for p in self.outputs)
-
 
 @dataclass(frozen=True, slots=True)
 class Differential:

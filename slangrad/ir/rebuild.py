@@ -117,19 +117,19 @@ class Rebuild:
         b: Builder,
         op: Op,
         starts: Sequence[Value],
-        enter: Callable[[Region, tuple[Value, ...]], None],
+        enter: Callable[[Builder, Region, tuple[Value, ...]], None],
         leave: Callable[[Builder, Region], Iterable[Value]],
     ) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
         """A branch or loop with more results: what `leave` gives at the end of each arm, or of a loop's body.
 
-        A loop carries it on from `starts`. `enter` is told before each region what is carried, in an arm the starts.
-        Returns the results that the op has had, and the others.
+        A loop carries it on from `starts`. `enter` begins each region; it is told what is carried, in an arm the
+        starts. Returns the results that the op has had, and the others.
         """
         is_loop, starts, regions = op.name != "if", tuple(starts), []
         for region in op.regions:
             inner, more = b.nested(), alike(starts) if is_loop else ()
             parameters = (*self.parameters(region.parameters), *more)
-            enter(region, more if is_loop else starts)
+            enter(inner, region, more if is_loop else starts)
             yields = self.inline(inner, region)
             tests = op.name == "while" and region is op.regions[0]
             yields += () if tests else tuple(leave(inner, region))
@@ -214,7 +214,7 @@ class Holding(Rebuild, ABC, Generic[K]):
     def _flow(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         keys, before = self.changed(op), self.held
 
-        def enter(region: Region, values: Sequence[Value]) -> None:
+        def enter(inner: Builder, region: Region, values: Sequence[Value]) -> None:
             self.held = {**before, **dict(zip(keys, values, strict=True))}
 
         leave = lambda inner, region: [self.held[key] for key in keys]
@@ -325,19 +325,11 @@ class FreeValues:
         return self._of[region]
 
 
-def _used_in_order(region: Region) -> Iterable[Value]:
-    inside = [(region, iter(region.ops))]
-    while inside:
-        innermost, ops = inside[-1]
-        op = next(ops, None)
-        if op is None:
-            inside.pop()
-            yield from innermost.yields
-            continue
-        yield from op.operands
-        inside += [(inner, iter(inner.ops)) for inner in reversed(op.regions)]
-
-
 def count_uses(region: Region) -> Counter[Value]:
     """How often each value is an operand or is yielded, in the region and within."""
-    return Counter(_used_in_order(region))
+    uses = Counter(region.yields)
+    for op in walk(region):
+        uses.update(op.operands)
+        for inner in op.regions:
+            uses.update(inner.yields)
+    return uses

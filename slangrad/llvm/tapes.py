@@ -14,12 +14,10 @@ from __future__ import annotations
 
 from slangrad.ir.core import Op, Value
 from slangrad.ir.layout import layout_of
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import Pointer, Scalar, Type
-from slangrad.llvm.emit import Emitter, Rule, primitive
+from slangrad.ir.types import Pointer, Scalar
+from slangrad.llvm.emit import Emitter, Rule
 from slangrad.llvm.launch import field_at
 from slangrad.llvm.reports import UNLIKELY, extended
-from slangrad.llvm.type_names import memory_name
 from slangrad.llvm.writer import phi
 
 LARGEST_ELEMENT = 8
@@ -266,14 +264,10 @@ def _header(e: Emitter, tape: str) -> tuple[str, str]:
 
 
 def _tape_address(e: Emitter, op: Op) -> None:
-    tape, index = op.operands
-    e.define(op.results[0], address(e, tape, index, op.attributes.get("write", False)))
-
-
-def address(e: Emitter, tape: Value, index: Value, write: bool) -> str:
     """Where lane 0 has an element; the other lanes follow."""
-    position = extended(e, index, "i64")
-    return _to_write(e, tape, position) if write else _to_read(e, tape, position)
+    tape, index = op.operands
+    find = _to_write if op.attributes.get("write") else _to_read
+    e.define(op.results[0], find(e, tape, extended(e, index, "i64")))
 
 
 def _to_write(e: Emitter, tape: Value, index: str) -> str:
@@ -362,39 +356,6 @@ def _some_header(e: Emitter, tape: Value) -> str:
     return e.w.value(f"select i1 {none}, ptr @no_tape, {e.typed(tape)}")
 
 
-# --- for one thread, where no pass has taken these apart
-
-
-def _tape_load(e: Emitter, op: Op) -> None:
-    tape, index = op.operands
-    name, place = memory_name(e.type(op.results[0])), address(e, tape, index, False)
-    loaded = e.w.value(f"load {name}, ptr {place}, align {_alignment(tape)}")
-    is_truth = name != e.type(op.results[0])
-    e.define(op.results[0], e.w.value(f"icmp ne {name} {loaded}, 0") if is_truth else loaded)
-
-
-def _tape_store(e: Emitter, op: Op) -> None:
-    tape, index, value = op.operands
-    register, text = e.type(value), e.operand(value)
-    if memory_name(register) != register:
-        text = e.w.value(f"zext {register} {text} to {memory_name(register)}")
-    place = address(e, tape, index, True)
-    e.w.line(f"store {memory_name(register)} {text}, ptr {place}, align {_alignment(tape)}")
-
-
-def _tape_add(e: Emitter, op: Op) -> None:
-    tape, index, value = op.operands
-    name, place = e.type(value), address(e, tape, index, True)
-    old = e.w.value(f"load {name}, ptr {place}, align {_alignment(tape)}")
-    new = primitive(e.w, "add", scalar_type(value), name, [old, e.operand(value)])
-    e.w.line(f"store {name} {new}, ptr {place}, align {_alignment(tape)}")
-
-
-def _alignment(tape: Value) -> int:
-    element: Type = element_of(tape)
-    return layout_of(element).alignment
-
-
 RULES: dict[str, Rule] = {
     "tape_new": _tape_new,
     "tape_copy": _tape_copy,
@@ -403,7 +364,4 @@ RULES: dict[str, Rule] = {
     "tape_reserve": _tape_reserve,
     "tape_capacity": _tape_capacity,
     "tape_elements": _tape_elements,
-    "tape_load": _tape_load,
-    "tape_store": _tape_store,
-    "tape_add": _tape_add,
 }

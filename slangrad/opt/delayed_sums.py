@@ -12,7 +12,7 @@ not wait.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from slangrad.ir.builder import Builder
@@ -131,7 +131,7 @@ def plan_of(survey: Survey, launch: LaunchValues, blocks: list[Block], adds: int
         _choice(b, offset, [(meet, offsets[i]) for meet, i in each]) for offset, each in zip(offsets, joined)
     ]
     room = _room(b, adds)
-    allowed = b.emit("and", _all(b, conditions), b.emit("less_equal", size, room))
+    allowed = b.emit("and", b.all(conditions), b.emit("less_equal", size, room))
     result = b.emit("select", allowed, size, b.constant(I64, -1))
     yields = (result, _lot(b, size, room), *(v for pair in zip(bases, offsets, strict=True) for v in pair))
     return Plan(_function("plan", Region((), b.ops, yields)), blocks, bases, counts, offsets)
@@ -181,14 +181,6 @@ def _loaded_range(b: Builder, address: Value) -> _Range:
 def _apart(b: Builder, x: _Range, y: _Range) -> Value:
     before, after = b.emit("less_equal", x.high, y.low), b.emit("less_equal", y.high, x.low)
     return b.emit("or", before, after)
-
-
-def _all(b: Builder, conditions: Iterable[Value]) -> Value:
-    conditions = list(dict.fromkeys(conditions))
-    found = conditions[0] if conditions else b.emit("equal", b.constant(I64, 0), b.constant(I64, 0))
-    for each in conditions[1:]:
-        found = b.emit("and", found, each)
-    return found
 
 
 def _own(b: Builder, number: int, delayed: list[tuple[_Range, Block]]) -> Value | None:

@@ -41,9 +41,7 @@ def foresee_bounds(kernel: Function) -> Foreseen | None:
     made = certain.function(kernel)
     if not certain.foreseen:
         return None
-    holds = b.constant(BOOL, True)
-    for each in dict.fromkeys(certain.conditions):
-        holds = b.emit("and", holds, each)
+    holds = b.all(certain.conditions)
     return Foreseen(Function("foreseen", (), BOOL, Region((), b.ops, (holds,))), made)
 
 

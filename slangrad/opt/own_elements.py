@@ -51,20 +51,17 @@ def own_elements(v: Intervals, accesses: Sequence[Access], size: int) -> Value |
         rest = v.hull(rest, each.rest)
     b = v.plan
     span = b.emit("add", b.emit("sub", rest.high, rest.low), b.constant(I64, size))
-    apart = _apart(b, first.coefficients, span)
-    for condition in dict.fromkeys(conditions):
-        apart = b.emit("and", apart, condition)
+    apart = b.all([_apart(b, first.coefficients, span), *conditions])
     return apart if b.constant_of(apart) != 0 else None
 
 
 def _apart(b: Builder, coefficients: dict[int, Value], span: Value) -> Value:
     """Whether there is an order of the axes in which each steps over what those before it reach."""
-    alone = b.emit("equal", b.constant(I64, 0), b.constant(I64, 0))
     one = b.constant(I64, 1)
     counts = [b.emit("launch", type=I64, field=name) for name in FIELDS]
-    for axis, count in enumerate(counts):
-        if axis not in coefficients:
-            alone = b.emit("and", alone, b.emit("less_equal", count, one))
+    alone = b.all(
+        b.emit("less_equal", count, one) for axis, count in enumerate(counts) if axis not in coefficients
+    )
     steps = {axis: b.emit("max", c, b.emit("neg", c)) for axis, c in coefficients.items()}
     some: Value | None = None
     for order in permutations(steps):

@@ -161,10 +161,7 @@ def _spread_address(b: Builder, form: Strided) -> Value:
 
 def both(b: Builder, guards: list[Value]) -> Value | None:
     """The truth of all guards."""
-    found: Value | None = None
-    for guard in guards:
-        found = guard if found is None else b.emit("and", found, guard)
-    return found
+    return b.all(guards) if guards else None
 
 
 def _linear(forms: Forms, b: Builder, op: Op) -> Strided:

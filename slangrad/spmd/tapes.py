@@ -12,7 +12,9 @@ from collections.abc import Callable
 
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Op, Value
-from slangrad.ir.types import I64, U64, Type, lanes, pointer, pointer_of
+from slangrad.ir.rebuild import Rebuild
+from slangrad.ir.rebuild import Rule as RebuildRule
+from slangrad.ir.types import I64, U64, lanes, pointer, pointer_of
 from slangrad.spmd.access import store_private
 from slangrad.spmd.effects import in_lane_order, lane_by_lane
 from slangrad.spmd.lanes import Rule, Widening
@@ -42,10 +44,6 @@ def _address(b: Builder, tape: Value, index: Value, write: bool) -> Value:
 def _place(b: Builder, operands: tuple[Value, ...], lane: Value, write: bool) -> Value:
     """Where one lane has its element."""
     return b.emit("offset", _address(b, operands[0], operands[1], write), lane)
-
-
-def _element(tape: Value) -> Type:
-    return pointer_of(tape.type).element
 
 
 def _places(w: Widening, b: Builder, op: Op, write: bool) -> tuple[Value, Mask]:
@@ -140,3 +138,26 @@ RULES: dict[str, Rule] = {
     "tape_store": _tape_store,
     "tape_add": _tape_add,
 }
+
+# --- Rows of one lane
+
+
+def _one_load(rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+    tape, index = rebuild.values(op.operands)
+    return (b.emit("load", _address(b, tape, index, False), type=op.results[0].type),)
+
+
+def _one_store(rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+    tape, index, value = rebuild.values(op.operands)
+    b.effect("store", _address(b, tape, index, True), value)
+    return ()
+
+
+def _one_add(rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+    tape, index, value = rebuild.values(op.operands)
+    place = _address(b, tape, index, True)
+    b.effect("store", place, b.emit("add", b.emit("load", place, type=value.type), value))
+    return ()
+
+
+ALONE: dict[str, RebuildRule] = {"tape_load": _one_load, "tape_store": _one_store, "tape_add": _one_add}

@@ -4,13 +4,13 @@
     %b = wave_ballot %c           lane_bits (and %mask, %c)                     : u32
     %v = wave_read %x, %l         lane_get %x, %l; zero where lane %l is off
 
-A wave is as wide as the kernel's lanes. At one lane `alone` answers instead, and there are no lanes.
+A wave is as wide as the kernel's lanes. At one lane the rules `ALONE` answer instead, and there are no lanes.
 """
 
 from __future__ import annotations
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Value
+from slangrad.ir.core import Op, Value
 from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.rebuild import Rule as RebuildRule
 from slangrad.ir.type_rules import scalar_type
@@ -80,11 +80,6 @@ RULES: dict[str, Rule] = {
 }
 
 # --- A wave of one lane
-
-
-def alone(function: Function) -> Function:
-    """The function where the thread is the only one of its wave."""
-    return Rebuild(ALONE).function(function)
 
 
 def _same(rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slangrad.ir.core import Function, walk
-from slangrad.ir.rebuild import count_uses
+from slangrad.ir.rebuild import Rebuild, count_uses
 from slangrad.spmd import access, calls, effects, loops, tapes, variables, waves
 from slangrad.spmd.calls import Versions
 from slangrad.spmd.records import join_records
@@ -81,5 +81,5 @@ class _Wide:
 
 
 def _single(function: Function, exclusive: bool) -> Function:
-    single = waves.alone(function)
+    single = Rebuild({**waves.ALONE, **tapes.ALONE}).function(function)
     return effects.exclusive(single) if exclusive else single

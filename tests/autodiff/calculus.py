@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from slangrad.autodiff.requests import Differentiated, differentiate
 from slangrad.autodiff.signatures import (
     input_flags,
-    jvp_function,
+    jvp_parameters,
     result_flags,
-    vjp_function,
+    vjp_parameters,
 )
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Program, Region, Value
@@ -39,16 +39,15 @@ def parse(text: str) -> Program:
 def request(program: Program, name: str, mode: str) -> tuple[Program, str]:
     """The program with a function that requests a derivative of `name`, and that function's name."""
     f, space = program.functions[name], VectorSpace(program.differentials)
-    shape = _MAKERS[mode](f, f.region, space)
-    parameters = tuple(Value(p.type, p.name) for p in shape.inputs)
     b, asking = Builder(), f"{name}_{mode}"
-    made = b.call(name, parameters, shape.result_types, name=mode)
-    region = Region(parameters, b.ops, made)
-    function = Function(asking, shape.parameters, None, region)
+    function = Function(asking, _PARAMETERS[mode](f, space), None, f.region)
+    parameters = tuple(Value(p.type, p.name) for p in function.inputs)
+    made = b.call(name, parameters, function.result_types, name=mode)
+    function.region = Region(parameters, b.ops, made)
     return Program({**program.functions, asking: function}, program.differentials, program.arguments), asking
 
 
-_MAKERS = {"jvp": jvp_function, "vjp": vjp_function}
+_PARAMETERS = {"jvp": jvp_parameters, "vjp": vjp_parameters}
 
 
 def differentiated(program: Program, name: str, mode: str) -> tuple[Differentiated, str]:

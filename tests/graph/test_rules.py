@@ -45,6 +45,14 @@ PROGRAMS = {
         ),
         None,
     ),
+    "sum_of_softmax": (lambda x: np.log(np.exp(x - x.max(1, keepdims=True)).sum(1)), None),
+    "sum_with_a_pick": (
+        lambda x: (
+            np.log(np.exp(x - x.max(1, keepdims=True)).sum(1, keepdims=True))
+            - np.take_along_axis(x - x.max(1, keepdims=True), IDS[:, :1], 1)
+        ),
+        None,
+    ),
 }
 
 # Of each rule that pays by cost a program of matrices x, w, v (6, 6) and a vector b (6), of operations that have a meaning

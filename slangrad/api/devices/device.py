@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from slangrad.api.kernels import shader_block as BLOCK
     from slangrad.api.kernels import shader_cursor as CURSOR
     from slangrad.api.kernels.shader import ShaderProgram
-    from slangrad.api.reflection import cursor as REFLECTION
+    from slangrad.api.reflection import program_layout as REFLECTION
     from slangrad.check.modules import Program
     from slangrad.tensors import formats as FORMATS
 else:

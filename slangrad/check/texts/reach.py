@@ -15,10 +15,11 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from slangrad.base.module_file import SUFFIX
+from slangrad.base.records import record
 from slangrad.base.whole_files import require_file
 
 Roots = tuple[Path, ...]
@@ -59,7 +60,7 @@ class Reach:
             self._of_others.setdefault(path, tuple(dict.fromkeys(folders)))
 
 
-@dataclass(slots=True)
+@record
 class Search:
     """One name that is looked for, in one list of folders after the other. `near`: folders of the asker's own files.
     `modules_here`: modules in the current folder can be seen by all."""

@@ -20,11 +20,12 @@ from slangrad.ir.types import BOOL, I32, Pointer, Struct
 from slangrad.lower.bodies import choices
 from slangrad.lower.bodies.place_forms import PLACES, this_place
 from slangrad.lower.calls import calls, conversions, prints, throwing
+from slangrad.lower.model.flow import THIS
 from slangrad.lower.model.frame import Frame, Place
 from slangrad.lower.places import defaults, packs
 from slangrad.lower.places.address_of import address_of
-from slangrad.lower.places.captures import capture
 from slangrad.lower.places.places import Temporary, behind_pointer
+from slangrad.lower.places.variables import held
 from slangrad.lower.values import interface_values, operators, runtime_types
 from slangrad.syntax import ast
 
@@ -256,7 +257,11 @@ def parts(f: Frame, part: checked.Part) -> Iterable[Value]:
 
 
 def _closure(f: Frame, node: ast.Expression) -> Value:
-    return capture(f, node.ref.function, f.type(node.type))
+    """A struct of the variables that a lambda captures, as they are now; calling it passes that as `this`."""
+    info: checked.FunctionInfo = f.program.info(node.ref.function)
+    known = f.variables.keys() | f.homes.keys() | f.lent.keys()
+    captured = (held(f, each if each in known else THIS) for each in info.captures)
+    return f.emit("make", *captured, type=f.type(node.type))
 
 
 def _type_test(f: Frame, node: ast.Expression) -> Value:

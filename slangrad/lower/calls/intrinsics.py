@@ -2,25 +2,26 @@
 
 sin(v)              %r = sin %v              rows of the primitive table, by their name
 atomic_add(p, x)    atomic {kind="add"}      "atomic.<kind>": the first argument is a place in memory
-WaveActiveSum(v)    wave_reduce {kind="add"} see values/waves.py
+WaveActiveSum(v)    wave_reduce {kind="add"} of each component by itself
 printf("%f\\n", x)   print {format="%f\\n"}   see prints.py, and print_lines.py for print("{}", x)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from slangrad.check.model import checked
 from slangrad.check.model import types as checked_types
 from slangrad.check.model.declref import DeclRef
-from slangrad.ir.core import Value
+from slangrad.ir.core import Attributes, Value
 from slangrad.ir.primitives import GROUP_SIZE, PRIMITIVES
-from slangrad.ir.types import U32, Array, Struct, Type, scalar_of
+from slangrad.ir.types import U32, Array, Pointer, Scalar, Struct, Type, scalar_of
 from slangrad.lower.calls import atomics, print_lines, prints
 from slangrad.lower.calls.arguments import argument_value
 from slangrad.lower.model.frame import Frame, Place
 from slangrad.lower.places.places import Memory, Temporary
-from slangrad.lower.values import operators, waves
+from slangrad.lower.values import operators
 from slangrad.lower.values.any_values import dynamic_object, reinterpret
 from slangrad.lower.values.bit_casts import bit_cast
 from slangrad.syntax import ast
@@ -159,15 +160,26 @@ def _group_size(f: Frame, name: str, places: list[Place], t: Type | None) -> Val
     return f.emit("read_static", type=t, name=GROUP_SIZE)
 
 
+def _in_wave(op: str, f: Frame, kind: str, places: list[Place], t: Type | None) -> Value:
+    """On each scalar of the first operand; the other operands are the same for all."""
+    value, *others = (place.get(f) for place in places)
+    attributes: Attributes = {} if kind == op else {"kind": kind}
+
+    def told(part: Value, t: Type) -> Value:
+        if isinstance(t, (Scalar, Pointer)):
+            return f.b.primitive(op, (part, *others), t, attributes)
+        return f.componentwise(part, t, told)
+
+    return told(value, value.type)
+
+
 RULES: dict[str, Rule] = {
     "atomic": atomics.apply,
     "bitcast": bit_cast,
     "dynamic_object": dynamic_object,
     "string_hash": _hash,
     "reinterpret": reinterpret,
-    "wave_reduce": waves.reduce,
-    "wave_scan": waves.scan,
-    "wave_read": waves.read,
+    **{name: partial(_in_wave, name) for name in ("wave_reduce", "wave_scan", "wave_read")},
     "load": _load,
     "shl": _shift,
     "shr": _shift,

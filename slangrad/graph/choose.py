@@ -1,0 +1,147 @@
+"""By which way a product of matrices is made: by the template or by a library, whichever is faster here.
+
+choose(node, parts, bytes) -> "slang", "numpy", "torch"
+
+Each is timed when a product of such shapes, strides and types is met for the first time on a machine; the answer is
+kept on disk. `bytes`: those that a map behind a library's product moves, and the template does not. SLANGRAD_TUNE=0 and
+`consistent="bits"` take the template.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from math import inf, prod
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
+
+import numpy as np
+
+from slangrad.base.options import store_of
+from slangrad.base.store import content_key
+from slangrad.graph.cost import Machine
+from slangrad.graph.emit import Part
+from slangrad.graph.layout import Layout
+from slangrad.graph.library import libraries
+from slangrad.graph.node import Node, make, new_input
+
+SLANG = "slang"
+SMALL = 1 << 21  # operations of products that are not timed
+LARGE = 1 << 29  # of those that are timed on a part of their rows
+BUDGET = 0.05  # seconds for all candidates
+NEAR = 0.98  # a library that is hardly faster is not taken
+Times = tuple[float, float]  # seconds by the clock on the wall, and of all processors
+Choose = Callable[[Node, Sequence[Part], int], str]
+
+
+def by_slang(node: Node, parts: Sequence[Part], moved: int) -> str:
+    return SLANG
+
+
+def chooser(device: Any, consistent: str | None, make_plan: Callable[..., Any]) -> Choose:
+    """`make_plan`: the class of plans, as candidates are timed in plans of their own."""
+    if consistent == "bits" or os.environ.get("SLANGRAD_TUNE", "").strip() == "0":
+        return by_slang
+    known: dict[str, str] = _known
+
+    def choose(node: Node, parts: Sequence[Part], moved: int) -> str:
+        if node.dtype.kind != "f" or _operations(node) < SMALL:
+            return SLANG
+        key = _key(device, node, parts, moved)
+        if key not in known:
+            kept = store_of(device.options).get(key)
+            names = [SLANG, *libraries()]
+            known[key] = kept.decode("ascii", "replace") if kept else ""
+            if known[key] not in names:
+                times = _times(device, node, parts, names, make_plan)
+                known[key] = _fastest(times, moved / Machine().bandwidth)
+                store_of(device.options).put(key, known[key].encode())
+        return known[key]
+
+    return choose
+
+
+_known: dict[str, str] = {}
+
+
+def _fastest(times: dict[str, Times], after: float) -> str:
+    """By the clock on the wall, among those that take less of the processors, too: others may be at work here.
+    `after`: seconds for what a library leaves to do."""
+    wall, busy = (NEAR * each for each in times[SLANG])
+    less = {
+        name: seconds + after
+        for name, (seconds, spent) in times.items()
+        if name != SLANG and seconds + after < wall and spent + after < busy
+    }
+    return min(less, key=lambda name: less[name], default=SLANG)
+
+
+def _operations(node: Node) -> int:
+    return 2 * prod(_sizes(node).values())
+
+
+def _sizes(node: Node) -> dict[str, int]:
+    names = node.attributes["letters"].split("->")[0].split(",")
+    return dict(zip("".join(names), node.inputs[0].shape + node.inputs[1].shape, strict=True))
+
+
+def _key(device: Any, node: Node, parts: Sequence[Part], moved: int) -> str:
+    shapes = [(*each.layout.shape, *each.layout.strides) for each in parts]
+    names, versions = libraries(), [getattr(sys.modules[each], "__version__", "") for each in libraries()]
+    said = (node.attributes["letters"], str(node.dtype), *shapes)
+    return content_key("product", *_machine(), device.options.threads, moved, *names, *versions, *said)
+
+
+@cache
+def _machine() -> tuple[str, ...]:
+    """The processor, and the text of the templates."""
+    texts = [path.read_text() for path in sorted((Path(__file__).parent / "kernels").glob("*.slang"))]
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    model = next((line for line in lines if line.startswith(("model name", "Model"))), platform.processor())
+    return model, str(os.cpu_count()), *texts
+
+
+def _times(
+    device: Any, node: Node, parts: Sequence[Part], names: Sequence[str], make_plan: Callable[..., Any]
+) -> dict[str, Times]:
+    """The least times of each, in turns."""
+    letters = node.attributes["letters"]
+    ins, out = letters.split("->")
+    sizes, left = _sizes(node), _operations(node)
+    for name in out:  # fewer of what is done again and again
+        while left > LARGE and sizes[name] > 64 and name in ins.split(",")[0]:
+            sizes[name], left = -(-sizes[name] // 2), left // 2
+    inputs, arrays, layouts = [], [], {}
+    for own, part in zip(ins.split(","), parts, strict=True):
+        shape = tuple(sizes[c] for c in own)
+        strides = tuple(map(abs, part.layout.strides))
+        inputs.append(new_input(shape, node.dtype))
+        memory = np.ones(1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True)), node.dtype)
+        step = node.dtype.itemsize
+        arrays.append(np.lib.stride_tricks.as_strided(memory, shape, [each * step for each in strides]))
+        layouts[inputs[-1]] = Layout(
+            shape, tuple(s if n > 1 else 0 for n, s in zip(shape, strides, strict=True))
+        )
+    trial = make("einsum", inputs, tuple(sizes[c] for c in out), node.dtype, letters=letters)
+    plans = {
+        name: make_plan([trial], inputs, device, layouts, choose=lambda *_, name=name: name) for name in names
+    }
+    times = dict.fromkeys(names, (inf, inf))
+    for plan in plans.values():  # compiled, and memory touched
+        plan.run(plan.tensors(arrays))
+    end = perf_counter() + BUDGET
+    while True:
+        for name, plan in plans.items():
+            began, spent = perf_counter(), process_time()
+            plan.run(plan.tensors(arrays))
+            wall, busy = times[name]
+            times[name] = min(wall, perf_counter() - began), min(busy, process_time() - spent)
+        if perf_counter() > end:
+            return times

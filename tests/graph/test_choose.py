@@ -1,0 +1,105 @@
+"""Which way products take: measured, kept on disk, switched off; libraries with threads of ours."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import slangrad as spy
+from slangrad import graph
+from slangrad.base.store import Store
+from slangrad.graph import choose
+from slangrad.graph.emit import Product
+from slangrad.graph.library import NUMPY, TORCH, product
+
+RNG = np.random.default_rng(4)
+A, B = RNG.standard_normal((128, 130)), RNG.standard_normal((130, 140))
+
+
+@pytest.fixture
+def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(choose, "_known", {})
+    return spy.create_device(options=spy.Options(store=Store(str(tmp_path))))
+
+
+def ways(function: Callable[..., Any], *arrays: Any) -> list[str]:
+    steps = function.explain(*arrays).plan.steps
+    return [step.library if isinstance(step, Product) else "slang" for step in steps]
+
+
+def timed(monkeypatch: pytest.MonkeyPatch, fastest: str) -> list[Any]:
+    """Times are made up; what was asked for is noted."""
+    asked: list[Any] = []
+
+    def times(device: Any, node: Any, parts: Any, names: Any, make_plan: Any) -> dict[str, Any]:
+        asked.append((node.shape, names))
+        return {name: (1.0 + (name != fastest),) * 2 for name in names}
+
+    monkeypatch.setattr(choose, "_times", times)
+    return asked
+
+
+def test_the_fastest_is_taken_and_kept(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = timed(monkeypatch, NUMPY)
+    both = lambda a, b: np.tanh(a @ b) * 2
+    for _ in range(2):  # the second time from the disk
+        function = graph.jit(both, device=device)
+        assert ways(function, A, B) == ["numpy", "slang"]
+        np.testing.assert_allclose(function(A, B), both(A, B), rtol=1e-12, atol=1e-13)
+        choose._known.clear()
+    assert [shape for shape, _ in asked] == [(128, 140)]
+    assert ways(graph.jit(both, device=device), A[:32], B) == ["slang"] * 2  # too small to be timed
+    assert ways(graph.jit(both, device=device, consistent="bits"), A, B) == ["slang"] * 2
+    monkeypatch.setenv("SLANGRAD_TUNE", "0")
+    assert ways(graph.jit(both, device=device), A, B) == ["slang"] * 2
+    assert len(asked) == 1
+
+
+def test_the_fastest_takes_less_of_the_processors_too() -> None:
+    """Or else others were at work while the template was timed."""
+    times = {"slang": (2.0, 1.0), "numpy": (1.0, 1.1), "torch": (1.5, 0.9)}
+    assert choose._fastest(times, 0.0) == "torch"
+    assert choose._fastest(times, 0.2) == "slang"  # with the map that is left to do
+
+
+@pytest.mark.parametrize("damage", [b"", b"oneMKL", b"\xff\x00"])
+def test_answers_that_mean_nothing_are_measured_again(
+    device: Any, monkeypatch: pytest.MonkeyPatch, damage: bytes
+) -> None:
+    asked = timed(monkeypatch, "slang")
+    function = lambda: graph.jit(lambda a, b: a @ b, device=device)
+    ways(function(), A, B)
+    store = device.options.store
+    for key in choose._known:
+        store.put(key, damage)
+    choose._known.clear()
+    assert set(ways(function(), A, B)) == {"slang"}
+    assert len(asked) == 2
+
+
+def test_candidates_are_timed(device: Any) -> None:
+    function = graph.jit(lambda a, b: a.T @ b, device=device)
+    found = function(A.T.copy(), B)
+    np.testing.assert_allclose(found, A @ B, rtol=1e-12, atol=1e-12)
+    assert set(choose._known.values()) <= {"slang", NUMPY, TORCH}
+    assert len(choose._known) == 1
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("letters", ["mk,kn->mn", "mk,kn->nm", "bmk,bkn->bmn", "kbm,bnk->bmn"])
+def test_libraries(letters: str, threads: int) -> None:
+    """Blocks of rows or batches on threads; results that lie otherwise."""
+    sizes = {"b": 5, "m": 131, "k": 90, "n": 200}
+    ins, out = letters.split("->")
+    a, b = (RNG.standard_normal([sizes[c] for c in names]) for names in ins.split(","))
+    for library in (NUMPY, TORCH) if threads == 1 and pytest.importorskip("torch") else (NUMPY,):
+        result = np.empty([sizes[c] for c in out])
+        product(letters, library, threads)(a, b, result)
+        np.testing.assert_allclose(result, np.einsum(letters, a, b), rtol=1e-12, atol=1e-12)
+
+
+def test_consistency_is_bits_or_nothing() -> None:
+    with pytest.raises(ValueError, match="'bits', not 'fast'"):
+        graph.jit(np.tanh, consistent="fast")
