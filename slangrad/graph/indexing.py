@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from slangrad.graph.array import Array, axis_of, implements, lifted
+from slangrad.graph.array import Array, axis_of, constant, implements, lifted, mapped
 from slangrad.graph.errors import GraphError
 from slangrad.graph.node import make
 
@@ -68,6 +68,12 @@ def _integers(part: Any) -> Array:
     return found
 
 
+@implements(method="index_in")
+def index_in(index: Array, count: int) -> Array:
+    """Indices from 0 on, int64; negative ones count from the end. A kernel reports those that are out of range."""
+    return mapped("index_in", [index, constant(count, np.dtype(np.int64))], np.dtype(np.int64))
+
+
 def _gathered(x: Array, gathers: list[tuple[int, Array]]) -> Array:
     if not gathers:
         return x
@@ -83,7 +89,7 @@ def _gathered(x: Array, gathers: list[tuple[int, Array]]) -> Array:
     sizes = [x.shape[axis] for axis in axes]
     flat: Any = 0
     for (_, index), n in zip(gathers, sizes, strict=True):
-        flat = flat * n + np.where(index < 0, index + n, index)
+        flat = flat * n + index.index_in(n)
     merged = x.reshape((*x.shape[: axes[0]], int(np.prod(sizes)), *x.shape[axes[-1] + 1 :]))
     return take(merged, flat, axes[0])
 

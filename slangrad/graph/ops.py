@@ -195,8 +195,8 @@ def _take_along(g: Any, y: Any, x: Any, index: Any) -> tuple[Any, None]:
     if index.shape[axis] != 1:
         return g.added_along(index, x.shape, axis), None
     # One element of each row: a comparison, which is fused with the nodes around it.
-    at = np.where(index < 0, index + x.shape[axis], index)
-    is_it = g.counted(x.shape, axis, index.dtype) == np.broadcast_to(at, x.shape)
+    at = index.index_in(x.shape[axis])
+    is_it = g.counted(x.shape, axis, at.dtype) == np.broadcast_to(at, x.shape)
     return picked(is_it, np.broadcast_to(g, x.shape)), None
 
 
@@ -302,6 +302,7 @@ _TABLE = (
     _map("where",        "({0} ? {1} : {2})",              lambda g, y, c, a, b: (None, picked(c, g), np.where(c, 0, g))),
     _map("convert",      "{T}({0})",                       lambda g, y, x: (g.astype(x.dtype),)),
     _map("count",        ""),  # 0, 1, 2, ... along `axis`
+    _map("index_in",     "index_in(int64_t({0}), int64_t({1}))", flops=3),
     _map("threefry",     "threefry({0}, {1})",             flops=100),  # random bits of a key and a count
     _map("gaussian",     "gaussian({0})",                  flops=80),
     _map("product",      "rounded({0}, {1})",              lambda g, y, a, b: (g * b, g * a)),

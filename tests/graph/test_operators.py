@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import slangrad as spy
 from slangrad import graph
 from slangrad.graph.ops import OPS
 
@@ -96,6 +97,7 @@ EXACT: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "scan":          (lambda t, k: (t.argmax(1), t.argmin(), k.argmax(0), np.cumsum(k, 1), t.argmax(2)), (T, K)),
     "types":         (lambda a, k: (k.sum(), k.mean(0), (a > 1).sum(0), (a > 1).any(1), (a > 1).all(), k / 2, k.max(), k.prod(0)), (A, K)),
     "indices":       (lambda t, k: (t[..., None, 1], t[1], t[-1, 1:, ::-2], t[:, K[0] % 3, K[1]], np.take(t, k % 3, 1), len(t)), (T, K)),
+    "index_in":      (lambda x, i: (x[i, -i], x[i - 100, i]), (np.arange(6e4).reshape(300, 200), np.array([100, 0, 127], np.int8))),
     "like":          (lambda a: (np.zeros_like(a), np.full_like(a, 2.5), np.ones_like(a, dtype=np.int32)), (A,)),
     "empty":         (lambda a: (a[:0].sum(0), a[:, :0].sum(1), a[:0] * 2, np.concatenate([a[:0], a]), a[:0] @ a.T, a[:, :0] @ a[:, :0].T), (A,)),
     "scalars":       (lambda a: (a.sum(), a[0, 0] * 2, 3 * a.mean() + 1, a.sum().reshape(1, 1)), (A,)),
@@ -181,6 +183,21 @@ def test_all_derivatives_are_those_of_differences(start: int) -> None:
     check_derivatives(NAMES[start : start + 10])
 
 
+@pytest.mark.parametrize("at", [(0, 4), (3, 0), (0, -5), (-4, 0)])
+def test_indices_out_of_range_are_reported(at: tuple[int, int]) -> None:
+    i, j = np.array(at)[:, None]
+    with pytest.raises(spy.BoundsError, match="out of range"):
+        graph.jit(lambda a: a[i, j])(A)
+    with pytest.raises(spy.BoundsError, match="out of range"):
+        graph.grad(lambda a: (a[i, j] * 2).sum())(A)
+
+
+@pytest.mark.parametrize("far", [4, -5])
+def test_an_index_out_of_range_is_reported_where_the_gradient_alone_is_computed(far: int) -> None:
+    with pytest.raises(spy.BoundsError, match=f"index {far} is out of range"):
+        graph.grad(lambda a: np.take_along_axis(a, np.full((3, 1), far), 1).sum())(A)
+
+
 def test_every_operator_has_a_program() -> None:
     sources = {
         "input",
@@ -192,6 +209,7 @@ def test_every_operator_has_a_program() -> None:
         "gaussian",
         "product",
         "scan",
+        "attend",
         "result",
     }
     tested = {
