@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from slangrad.graph.array import Array, constant
 from slangrad.graph.errors import GraphError
-from slangrad.graph.node import Node, topological_order
+from slangrad.graph.node import Node, substituted, topological_order
 from slangrad.graph.ops import OPS
 
 
@@ -67,13 +67,13 @@ def zeros(node: Node) -> Array:
 
 def compute_tangent(output: Node, wrt: Sequence[Node], tangents: Sequence[Node]) -> Node:
     """The derivative of `output` along tangents of other nodes: forward mode. A gradient is linear in its seed, so its
-    own gradient with respect to the seed is the transpose of the transpose."""
+    own gradient with respect to the seed is the transpose of the transpose, at any seed."""
     seed = Node("input", (), {"name": "seed"}, output.shape, output.dtype)
     gradients = compute_gradient(output, wrt, seed)
     total = add_all(
         [zeros(output), *(_along(each, seed, t) for each, t in zip(gradients, tangents, strict=True))]
     )
-    return total.node
+    return substituted([total.node], {seed: ones(seed).node})[0]
 
 
 def _along(gradient: Node, seed: Node, tangent: Node) -> Array:

@@ -20,9 +20,23 @@ def indexed(x: Array, index: Any) -> Array:
         raise GraphError("E1042", f"{used} indices for an array of shape {x.shape}")
     if not any(part is Ellipsis for part in parts):
         parts.append(Ellipsis)
+    apart = _are_apart(parts)
     at = next(i for i, part in enumerate(parts) if part is Ellipsis)
     parts[at : at + 1] = [slice(None)] * (x.ndim - used)
-    return _gathered(*_view(x, parts))
+    view, gathers = _view(x, parts)
+    made = _gathered(view, gathers)
+    if not gathers or not apart:
+        return made
+    # NumPy puts the axes of indices that are not neighbors in front. An integer is such an index beside an array.
+    first, count = gathers[0][0], np.broadcast(*(np.empty(index.shape, bool) for _, index in gathers)).ndim
+    return made.transpose([*range(first, first + count), *range(first), *range(first + count, made.ndim)])
+
+
+def _are_apart(parts: list[Any]) -> bool:
+    """Whether something stands between indices that are integers and arrays."""
+    between = (type(None), type(Ellipsis), slice)
+    advanced = [i for i, part in enumerate(parts) if not isinstance(part, between)]
+    return bool(advanced) and advanced[-1] - advanced[0] >= len(advanced)
 
 
 def _view(x: Array, parts: list[Any]) -> tuple[Array, list[tuple[int, Array]]]:

@@ -40,7 +40,7 @@ from slangrad.graph.errors import GraphError
 from slangrad.graph.fuse import Fusion, with_copies
 from slangrad.graph.layout import Layout, dense
 from slangrad.graph.library import product
-from slangrad.graph.node import Node, text
+from slangrad.graph.node import Node, text, topological_order, type_text
 from slangrad.graph.recompute import Task, fitted, steps_in
 from slangrad.graph.rewrite import rewritten
 from slangrad.graph.schedule import Schedule
@@ -79,6 +79,10 @@ class Plan:
         self._apart: list[int] = []  # addresses that were compared
         self.inputs = list(inputs)
         self.layouts = layouts or {}
+        foreign = {n for n in topological_order(*outputs) if n.op == "input"}.difference(self.inputs)
+        if foreign:
+            message = f"an array of another trace: {', '.join(sorted(map(type_text, foreign)))}"
+            raise GraphError("E1041", message, "traced arrays are gone when their function returns")
         self.outputs = with_copies(rewritten(outputs, fast_math), self.layouts)
         choose = choose or chooser(device, consistent, Plan)
         self.fusion = Fusion(list(dict.fromkeys(self.outputs)), self.layouts, Machine(), fused, choose)

@@ -6,8 +6,11 @@ def f(x): return np.tanh(x) * 2          f(x) runs one kernel; f.explain(x) show
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache, update_wrapper
+from threading import local
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -33,6 +36,25 @@ P = TypeVar("P")
 
 def is_traced(value: Any) -> bool:
     return isinstance(value, Array)
+
+
+class _Traces(local):
+    """How many functions are being traced by this thread."""
+
+    depth = 0
+
+
+TRACES = _Traces()
+
+
+@contextmanager
+def tracing() -> Iterator[None]:
+    """While a function is traced, those that it calls are parts of it, also where their arguments are not traced."""
+    TRACES.depth += 1
+    try:
+        yield
+    finally:
+        TRACES.depth -= 1
 
 
 class Plans(Generic[P]):
@@ -69,7 +91,8 @@ class Jitted:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         given = leaves((args, kwargs))
-        if any(map(is_traced, given)):
+        if TRACES.depth:
+            args, kwargs = tree_map(lambda leaf: lifted(leaf) if is_array(leaf) else leaf, (args, kwargs))
             return self.function(*args, **kwargs)
         if any(map(is_torch, given)):
             return TORCH.called(self, args, kwargs)
@@ -108,7 +131,8 @@ class _Traced:
         self._wrap = _wrap_of(arrays)
         nodes = inputs_of(arrays, "")
         args, kwargs = filled((args, kwargs), iter(map(Array, nodes)), is_array)
-        self.result = function(*args, **kwargs)
+        with tracing():
+            self.result = function(*args, **kwargs)
         found = [each for each in leaves(self.result) if is_traced(each) or is_array(each)]
         outputs = [lifted(each).node for each in found]
         layouts = {node: layout_of(each) for node, each in zip(nodes, arrays, strict=True)}
@@ -237,7 +261,7 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
     """
 
     def both(*args: Any, **kwargs: Any) -> Any:
-        chosen = [argnums] if isinstance(argnums, int) else list(argnums)
+        chosen = _positions(argnums, len(args), function)
         traced = [tree_map(_fresh, args[i]) for i in chosen]
         value = function(
             *[traced[chosen.index(i)] if i in chosen else each for i, each in enumerate(args)], **kwargs
@@ -262,7 +286,7 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
             tree_map(lambda leaf: next(gradients) if is_traced(leaf) and leaf.dtype.kind == "f" else leaf, t)
             for t in traced
         ]
-        return Array(found[0]), made[0] if isinstance(argnums, int) else tuple(made)
+        return Array(found[0]), made[0] if hasattr(argnums, "__index__") else tuple(made)
 
     return Jitted(_named(both, function))
 
@@ -275,7 +299,8 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Any:
 
 def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     """The value of the function and its derivative along tangents, which have the form of the primals: forward mode."""
-    return _with_tangents(function)(tuple(primals), tuple(tangents))
+    given = tree_map(lambda leaf: np.float64(leaf) if type(leaf) is float else leaf, (primals, tangents))
+    return _with_tangents(function)(*map(tuple, given))
 
 
 @lru_cache(MOST_PLANS)
@@ -285,12 +310,14 @@ def _with_tangents(function: Callable[..., Any]) -> Jitted:
 
 def _jvp(function: Callable[..., Any], primals: Any, tangents: Any) -> Any:
     traced = tree_map(_fresh, primals)
-    result = function(*traced)
     old = [lifted(each).node for each in leaves(primals) if is_traced(each)]
     new = [each.node for each in leaves(traced) if is_traced(each)]
     along = [lifted(each).node for each in leaves(tangents)]
-    if [n.shape for n in old] != [n.shape for n in along]:
-        raise GraphError("E1042", f"{name_of(function)}: primals and tangents have other shapes")
+    if [(n.shape, n.dtype) for n in old] != [(n.shape, n.dtype) for n in along]:
+        raise GraphError("E1042", f"{name_of(function)}: primals and tangents have other shapes or dtypes")
+    if not all(n.dtype.kind == "f" for n in old):
+        raise GraphError("E1045", f"{name_of(function)}: primals are floats", "x.astype(float)")
+    result = function(*traced)
     values = dict(zip(new, old, strict=True))
     value = tree_map(lambda leaf: Array(substituted([lifted(leaf).node], values)[0]), result)
     tangent = tree_map(
@@ -319,6 +346,16 @@ def pushforward(
     wrt, directions = [traced[i].node for i in along], [each.node for each in tangents]
     made = [compute_tangent(each, wrt, directions) for each in outputs]
     return [Array(each) for each in substituted(made, {traced[i].node: xs[i].node for i in along})]
+
+
+def _positions(argnums: int | Sequence[int], count: int, function: Callable[..., Any]) -> list[int]:
+    """Which of `count` arguments are meant; negative numbers count from the last."""
+    given: Any = [argnums] if hasattr(argnums, "__index__") else argnums
+    found = [operator.index(i) + (count if i < 0 else 0) for i in given]
+    if len(set(found)) < len(found) or not all(0 <= i < count for i in found):
+        message = f"{name_of(function)}: argnums={argnums!r} of {count} positional arguments"
+        raise GraphError("E1045", message, "argnums are different positions of arguments")
+    return found
 
 
 def _fresh(leaf: Any) -> Any:

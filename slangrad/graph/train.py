@@ -29,6 +29,7 @@ from slangrad.graph.trace import (
     scalar_of,
     seen_as,
     structure_of,
+    tracing,
 )
 from slangrad.graph.trees import filled, is_array, leaves, tree_map
 
@@ -56,11 +57,13 @@ class Step:
 
     def __call__(self, *batch: Any) -> Any:
         updates = self.optimizer.advance()
-        return self._planned(batch, updates).run(batch, updates)
+        loss = self._planned(batch, updates).run(batch, updates)
+        self.optimizer.count()
+        return loss
 
     def explain(self, *batch: Any, dot: bool = False) -> Any:
         """The plan of such a batch, as of `jit`; nothing is run."""
-        made = Explanation(self._planned(batch, self.optimizer.advance(count=False)).plan)
+        made = Explanation(self._planned(batch, self.optimizer.advance()).plan)
         return made.dot if dot else made
 
     def _planned(self, batch: tuple[Any, ...], updates: Sequence[Any]) -> _Planned:
@@ -82,7 +85,8 @@ class _Planned:
         parameters, given = inputs_of(numbers, "parameter"), inputs_of(arrays, "batch")
         wrt = iter(map(Array, parameters))
         model = tree_map(lambda leaf: next(wrt), step.optimizer.tree)
-        loss = step.loss(model, *filled(batch, iter(map(Array, given)), is_array))
+        with tracing():
+            loss = step.loss(model, *filled(batch, iter(map(Array, given)), is_array))
         output = scalar_of(loss, step.loss)
         gradients = compute_gradient(output, parameters)
         state = [tensor for _, update in updates for tensor in update.state]

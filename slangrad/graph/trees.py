@@ -58,11 +58,13 @@ def filled(tree: Any, values: Iterator[Any], replaced: Callable[[Any], bool]) ->
 def structure(tree: Any) -> Any:
     """A value that is equal for trees of the same form and the same values beside arrays; it can be hashed."""
     if isinstance(tree, dict):
-        return type(tree), tuple((key, structure(value)) for key, value in tree.items())
+        return type(tree), tuple((structure(key), structure(value)) for key, value in tree.items())
     if isinstance(tree, list | tuple):
         return type(tree), tuple(map(structure, tree))
     if is_dataclass(tree) and not isinstance(tree, type):
         return type(tree), tuple(structure(getattr(tree, f.name)) for f in fields(tree))
     if is_array(tree):
         return "*"
-    return type(tree), tree
+    if isinstance(tree, frozenset):
+        return type(tree), frozenset(map(structure, tree))
+    return type(tree), tree.hex() if type(tree) is float else tree  # 0.0 == -0.0, and NaN is not NaN

@@ -30,7 +30,10 @@ def save(path: str | Path, tree: Any) -> None:
     """
     write = _library("save")
     try:
-        data = write({name: np.array(_host(leaf), order="C") for name, leaf in _named(tree)})
+        named = list(_named(tree))
+        if len({name for name, _ in named}) < len(named):
+            raise GraphError("E1046", f"{path}: two arrays would have one name", "1 and '1' are one name")
+        data = write({name: np.array(_host(leaf), order="C") for name, leaf in named})
     except (SAFETENSORS.SafetensorError, KeyError, TypeError, ValueError) as error:
         raise GraphError("E1046", f"{path} cannot hold these arrays: {error}") from None
     write_output(Path(path), data)
@@ -85,8 +88,10 @@ def _named(tree: Any, way: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
             yield ".".join(way) or "value", tree
         return
     for key, value in parts:
-        if not isinstance(key, str | int) or not str(key) or "." in str(key):
-            raise GraphError("E1046", f"{key!r} is no name of an array", "texts without points")
+        if not isinstance(key, str | int) or str(key) in ("", "__metadata__") or "." in str(key):
+            raise GraphError(
+                "E1046", f"{key!r} is no name of an array", "texts without points, other than __metadata__"
+            )
         yield from _named(value, (*way, str(key)))
 
 

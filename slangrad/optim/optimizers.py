@@ -93,21 +93,25 @@ class Optimizer(ABC):
         numbers = (each for gradient in found for each in gradient.values())
         for part, update in self.advance(found):
             update.function(part.numbers, next(numbers), *update.state, *update.settings)
+        self.count()
 
-    def advance(
-        self, moved: Sequence[Iterable[str]] | None = None, count: bool = True
-    ) -> list[tuple[Part, Update]]:
+    def advance(self, moved: Sequence[Iterable[str]] | None = None) -> list[tuple[Part, Update]]:
         """The next step, to be made by the caller: how parts of the parameters are updated. `moved`: the paths of these
-        parts, for each parameter; by default all. Without `count` the step is only looked at."""
+        parts, for each parameter; by default all. The caller calls `count` when it is made."""
         self._check_settings()
         self._steps += 1
-        made = [
-            (parameter.parts[path], self.update(parameter.parts[path], State(state, path)))
-            for i, (parameter, state) in enumerate(zip(self._parameters, self._state))
-            for path in (parameter.parts if moved is None else moved[i])
-        ]
-        self._steps -= not count
-        return made
+        try:
+            return [
+                (parameter.parts[path], self.update(parameter.parts[path], State(state, path)))
+                for i, (parameter, state) in enumerate(zip(self._parameters, self._state))
+                for path in (parameter.parts if moved is None else moved[i])
+            ]
+        finally:
+            self._steps -= 1
+
+    def count(self) -> None:
+        """A step of `advance` was made."""
+        self._steps += 1
 
     def _gradients(self, given: Any) -> list[dict[str, Tensor]]:
         """All of them, before anything is changed."""

@@ -1,0 +1,93 @@
+"""Functions that are traced within others, and what tells one plan from another."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import slangrad as spy
+from slangrad import graph
+
+X, W = np.arange(3.0) + 1, np.array([5.0, 6, 7])
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (lambda x: graph.jit(lambda q: q * x)(W), W * X),
+        (lambda x: x * graph.grad(lambda q: (q * x).sum())(W), X * X),
+        (lambda x: graph.jvp(lambda q: q * x, (W,), (W,))[1], W * X),
+        (lambda x: graph.jit(lambda: x + 1)(), X + 1),
+        (
+            lambda x: x * graph.value_and_grad(lambda q: graph.jit(lambda r: (r * q * x).sum())(W))(W)[1],
+            X * X * W,
+        ),
+    ],
+)
+def test_functions_within_a_trace_may_read_its_arrays(program: Any, expected: Any) -> None:
+    np.testing.assert_array_equal(graph.jit(program)(X), expected)
+
+
+def test_an_array_of_another_trace_is_refused() -> None:
+    kept: list[Any] = []
+    graph.jit(lambda a: (kept.append(a), a)[1])(X)
+    with pytest.raises(graph.GraphError, match="another trace"):
+        graph.jit(lambda b: kept[0] + b)(X)
+    assert graph.jit(lambda b: b + 1)(X)[0] == 2
+
+
+def test_argnums_are_positions() -> None:
+    def f(a: Any, b: Any) -> Any:
+        return (a * a * b).sum()
+
+    for chosen in (-1, np.int64(1), 1):
+        np.testing.assert_array_equal(graph.grad(f, chosen)(X, W), X * X)
+    both = graph.grad(f, (0, -1))(X, W)
+    np.testing.assert_array_equal(both, [2 * X * W, X * X])
+    for wrong in (2, -3, (0, 0), (1, -1)):
+        with pytest.raises(graph.GraphError, match="argnums"):
+            graph.grad(f, wrong)(X, W)
+
+
+def test_plans_tell_values_apart() -> None:
+    f = graph.jit(lambda a, k: np.copysign(1, k) * a)
+    assert [f(X, k)[0] for k in (0.0, -0.0)] == [1, -1]
+    g = graph.jit(lambda a, k: a * (1.5 if isinstance(next(iter(k)), float) else 2))
+    assert [g(X, k)[0] for k in (frozenset([1]), frozenset([1.0]), {1: 0}, {1.0: 0})] == [2, 1.5, 2, 1.5]
+    traces: list[float] = []
+    h = graph.jit(lambda a, k: (traces.append(k), a)[1])
+    for _ in range(3):
+        h(X, float("nan"))
+    assert len(traces) == 1
+
+
+def test_indices_that_are_apart_come_first() -> None:
+    t, i, j = np.arange(24.0).reshape(2, 3, 4), np.array([0, 1]), np.array([[1], [0]])
+    chosen: list[Any] = [
+        (0, slice(None), i), (slice(None), 0, None, i), (0, ..., j), (0, i), (slice(None), i, ..., 1), (i, ..., None), (..., -1, j),
+    ]  # fmt: skip
+    found = graph.jit(lambda x: [x[each] for each in chosen])(t)
+    for each, made in zip(chosen, found, strict=True):
+        np.testing.assert_array_equal(made, t[each])
+
+
+def test_tangents_have_the_form_of_primals() -> None:
+    assert graph.jvp(lambda a: a * a, (3.0,), (2.0,)) == (9, 12)
+    with pytest.raises(graph.GraphError, match="primals are floats"):
+        graph.jvp(lambda a: a * 2, (np.arange(3),), (np.arange(3),))
+    with pytest.raises(graph.GraphError, match="dtypes"):
+        graph.jvp(lambda a: a * 2, (X.astype(np.float32),), (X,))
+
+
+def test_a_step_that_fails_is_not_counted() -> None:
+    found = []
+    for bad in (False, True):
+        p = {"w": np.ones(1)}
+        step = graph.train(lambda p, x: ((p["w"] * x) ** 2).sum(), spy.optim.Adam(p, lr=0.1))
+        step(X)
+        if bad:
+            with pytest.raises(TypeError):
+                step(X, X)
+        step(X)
+        found.append(p["w"][0])
+    assert found[0] == found[1]
