@@ -2,7 +2,7 @@
 
     np.exp(x) + 1        add(exp(%x), broadcast(1))
 
-`NumPy decides types`: each function of one element asks the ufunc itself which types it computes in. A function that
+NumPy decides types: each function of one element asks the ufunc itself which types it computes in. A function that
 is not in the tables below is an error; nothing is computed behind the user's back.
 """
 

@@ -23,6 +23,7 @@ from slangrad.graph.emit import (
     function_of,
     kernel_of,
     seen,
+    start_of,
 )
 from slangrad.graph.fuse import Fusion, Group
 from slangrad.graph.layout import Layout, dense, normal, sliced
@@ -135,7 +136,7 @@ def _transformed(fusion: Fusion, node: Node, text: Text, results: Results) -> li
     lines = [f"convolve<{wide}, {rows}, {count}>(at[2], at[3], at[4], n, LEFT, RIGHT, END);"]
     lanes = (256 if HAS_512 else 64) // DTYPES[wide].itemsize
     step = kernel_with_end(node, text, results, made, Call([wide, wide], len(numbers), lines, lanes))
-    places = [Part(each.holder, Layout((1,), (1,), each.layout.offset)) for each in (*made.parts, *ends)]
+    places = [start_of(each) for each in (*made.parts, *ends)]
     n = 2 + len(results)
     grid = Grid((batch, groups, panels, tiles, -(-width // WIDTH) * WIDTH))
     arguments: list[Argument] = [grid, Numbers((*numbers, *strides_of(made))), *places[:2], *places[n:]]
@@ -167,7 +168,6 @@ def _transform(
     parameters = ["int at[4]", f"int n[{len(numbers)}]", f"{kind}* from", f"{wide}* to"]
     step = "" if name == "kernel" else "1, " if part.layout.strides[-1] == 1 else f"n[{len(numbers) - 1}], "
     lines = [f"transform_{name}<{wide}, {kind}>(at, n, {step}from, to);"]
-    start = Part(part.holder, Layout((1,), (1,), part.layout.offset))
-    arguments: list[Argument] = [Grid(grid), Numbers(tuple(numbers)), start]
+    arguments: list[Argument] = [Grid(grid), Numbers(tuple(numbers)), start_of(part)]
     made = kernel_of("transform", "void", parameters, lines, arguments, [Part(to, dense(to.shape))], False)
     return replace(made, group=())

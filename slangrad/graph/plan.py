@@ -56,8 +56,9 @@ Holder = Node | Temporary
 class Plan:
     """`inputs`: the nodes of the arguments of `run`, `layouts`: how these lie in memory, if there are gaps. `in_place`:
     outputs that take the memory of an input. `is_body`: inputs and outputs have memory in the plan (`array`), and
-    `repeat` runs it. `memory`: bytes between kernels; what does not fit is computed again. `consistent`: "bits" for
-    results that depend neither on the number of threads nor on that of rows. GraphError (E1047) where nothing helps."""
+    `repeat` runs it. `memory`: bytes between kernels; values that do not fit are computed again. `consistent`: "bits"
+    for results that depend neither on the number of threads nor on that of rows. GraphError (E1047) where
+    nothing helps."""
 
     def __init__(
         self,

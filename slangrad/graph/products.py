@@ -32,6 +32,7 @@ from slangrad.graph.emit import (
     function_of,
     kernel_of,
     seen,
+    start_of,
 )
 from slangrad.graph.fuse import Fusion, Group, joined
 from slangrad.graph.layout import Layout, dense, reshaped
@@ -245,10 +246,7 @@ def tiled(
     for first, shape in ((0, (blocks, panels, made.width)), (blocks, (1, panels, rest))):
         if prod(shape):
             moves = [0, made.block, *(made.width * step for step in made.columns.strides[2:])]
-            places = [
-                Part(each.holder, Layout((1,), (1,), each.layout.offset + first * move))
-                for each, move in zip(arrays, moves, strict=True)
-            ]
+            places = [start_of(each, first * move) for each, move in zip(arrays, moves, strict=True)]
             n = 2 + len(results)
             arguments: list[Argument] = [
                 Grid((*outer, *shape)),

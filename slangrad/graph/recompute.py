@@ -2,9 +2,9 @@
 
     h1 h2 h3 ... loss ... dh3 dh2 dh1        h2, dropped between its two readers: ... h2 again, dh2
 
-What is dropped is a knapsack: of all that waits between two readers, the cheapest, with as many bytes as are too many
-at each kernel. A kernel that runs again is the same kernel, so results have the same bits. The arena tells the true
-size; what is asked for is tightened until that fits.
+The choice is a knapsack: of all values that wait between two readers, the cheapest, with as many bytes as are too
+many at each kernel. A kernel that runs again is the same kernel, so results have the same bits. The arena tells the
+true size; the bound is tightened until that fits.
 """
 
 from __future__ import annotations

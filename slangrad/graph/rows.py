@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from math import prod
 
-from slangrad.graph.emit import WRITERS, Argument, Grid, Numbers, Part, Step, Text, kernel_of
+from slangrad.graph.emit import WRITERS, Argument, Grid, Numbers, Part, Step, Text, kernel_of, start_of
 from slangrad.graph.fuse import Fusion, Group, Leaf, Views
 from slangrad.graph.layout import Layout, dense
 from slangrad.graph.node import Node
@@ -170,7 +170,7 @@ def _rows(fusion: Fusion, group: Group) -> list[Step]:
     outputs, inputs = dict.fromkeys(group.roots, ""), []
     places: dict[str, Part] = {}
     for (node, at), name in row.arrays.items():
-        places[name] = Part(node, Layout((1,), (1,), at.offset))
+        places[name] = start_of(Part(node, at))
         if node in outputs and at == dense(node.shape):
             outputs[node] = name
         else:
@@ -182,7 +182,7 @@ def _rows(fusion: Fusion, group: Group) -> list[Step]:
     names = [*inputs, *outputs.values()]
     kinds = {name: type_of(node.dtype) for (node, _), name in row.arrays.items()}
     parameters += [f"{kinds[name]}* {name}" for name in names]
-    # Lanes of a wave have one row, and are told so: what is the same for all is computed once.
+    # Lanes of a wave have one row, and are told so: a value that all of them share is computed once.
     head = ["int i = WaveReadLaneFirst(thread[0]), lane = WaveGetLaneIndex(), at[2] = { i, 0 };"]
     shape = (prod(group.shape[:-1]), WAVE)
     arguments: list[Argument] = [Grid(shape), Numbers(tuple(row.numbers))]
