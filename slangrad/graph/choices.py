@@ -85,7 +85,7 @@ def scaled_product(node: Node, graph: Graph) -> Iterator[Replacements]:
 
 
 def product_of_scaled(node: Node, graph: Graph) -> Iterator[Replacements]:
-    """(x * s) @ w, where s is the same along what is summed, is (x @ w) * s."""
+    """(x * s) @ w, where s is the same along the summed axes, is (x @ w) * s."""
     if node.op != "einsum":
         return
     ins, out = letters_of(node)

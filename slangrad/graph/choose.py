@@ -71,7 +71,7 @@ _known: dict[str, str] = {}
 
 def _fastest(times: dict[str, Times], after: float) -> str:
     """By the clock on the wall, among those that take less of the processors, too: others may be at work here.
-    `after`: seconds for what a library leaves to do."""
+    `after`: seconds for the map that a library leaves to do."""
     wall, busy = (NEAR * each for each in times[SLANG])
     less = {
         name: seconds + after
@@ -107,7 +107,7 @@ def _times(
     letters = node.attributes["letters"]
     ins, out = letters.split("->")
     sizes, left = sizes_of(node), flops_of(node)
-    for name in out:  # fewer of what is done again and again
+    for name in out:  # fewer rows, each of which takes the same time
         while left > LARGE and sizes[name] > 64 and name in ins.split(",")[0]:
             sizes[name], left = -(-sizes[name] // 2), left // 2
     inputs, arrays, layouts = [], [], {}

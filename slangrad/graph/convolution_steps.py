@@ -106,7 +106,7 @@ def _has_three_rows(node: Node) -> bool:
 
 
 def _transformed(fusion: Fusion, node: Node, text: Text, results: Results) -> list[Step] | None:
-    """None where strides do not show what the end reads as rows of pixels."""
+    """None where no strides show the arrays that the end reads as rows of pixels."""
     w, given, kind = node.inputs[1], node.attributes, type_of(node.dtype)
     (batch, outputs, height, width), (_, channels, _, taps) = node.shape, w.shape
     groups, apart, wide = given["groups"], given["dilation"][1], "float" if kind == "half" else kind
@@ -144,7 +144,7 @@ def _transformed(fusion: Fusion, node: Node, text: Text, results: Results) -> li
 
 
 def _image(fusion: Fusion, node: Node, wide: str, sizes: tuple[int, int]) -> Kernel:
-    """Planes of an image: for each channel six of `sizes`, and what the last lanes read beyond."""
+    """Planes of an image: for each channel six of `sizes`, and the elements that the last lanes read beyond."""
     x, (tiles, line), padding = node.inputs[0], sizes, node.attributes["padding"]
     batch, channels, height, width = x.shape
     held = Temporary((batch * channels * 6 * tiles * line + 2 * WIDTH,), DTYPES[wide], (node, 1))

@@ -38,7 +38,7 @@ class Temporary:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Memory that a kernel reads or writes: all or a part of what a node holds."""
+    """Memory that a kernel reads or writes: all or a part of the memory of a node."""
 
     holder: Node | Temporary
     layout: Layout

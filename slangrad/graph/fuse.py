@@ -37,7 +37,7 @@ class Leaf:
 @dataclass(slots=True, eq=False)
 class Group:
     """A kernel over `shape`. `roots`: the nodes that it stores. `inner`: a product that it ends with a map.
-    `stages`: what is done one after the other with each row."""
+    `stages`: groups that are computed one after the other for each row."""
 
     kind: str
     shape: Shape
@@ -266,7 +266,7 @@ class Fusion:
         into.flops += group.flops
         into.ops += group.ops
 
-    # --- sums of rows, and what is done with them at the same row
+    # --- sums of rows, and maps that read them at the same row
 
     def _in_rows(self, groups: list[Group]) -> list[Group]:
         """Reductions along the last axis, and maps of these rows that read them, as one kernel."""

@@ -31,7 +31,7 @@ class Arena:
 
 
 def touched(step: Step) -> tuple[list[Part], list[Part]]:
-    """What a step reads and writes."""
+    """The parts that a step reads, and those that it writes."""
     if isinstance(step, Clear):
         return [], [step.output]
     if isinstance(step, Kernel):
@@ -48,7 +48,7 @@ def bytes_of(holder: Any) -> int:
 
 
 def spans_of(steps: Sequence[Step], outside: set[Any]) -> Spans:
-    """Lifetimes of what has no memory of its own."""
+    """Lifetimes of holders without memory of their own."""
     spans: Spans = {}
     for i, step in enumerate(steps):
         for part in (*touched(step)[0], *touched(step)[1]):
@@ -78,8 +78,8 @@ def arena(steps: Sequence[Step], outside: set[Any]) -> Arena:
 
 
 def _best(spans: Sequence[tuple[int, int]], sizes: Sequence[int], enough: int) -> list[int]:
-    """The smallest arena of several orders, and of those that come from them when what lies at the end, or what lies
-    beside it, is moved to a place by chance. Chance is the same in each run."""
+    """The smallest arena of several orders, and of those that come from them when the array at the end, or
+    one beside it, is moved to a place by chance. Chance is the same in each run."""
     near, chance = _neighbors(spans), Random(0)
     tries = max(1, min(MOST_TRIES, MOST_WORK // (8 * (sum(map(len, near)) + 1))))
     best, least = list[int](), 0

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from hashlib import sha1
+from math import prod
 from operator import itemgetter
 from pathlib import Path
 from threading import Lock
@@ -140,7 +141,7 @@ class Plan:
         if found.size:
             memory = spy.Tensor.zeros(self.device, (found.size,), "uint8_t")
             for holder, offset in found.offsets.items():
-                size = max(1, int(np.prod(holder.shape)))
+                size = max(1, prod(holder.shape))
                 kind = type_of(holder.dtype)
                 self._holders[holder] = memory.view(
                     (size,), (1,), offset // holder.dtype.itemsize, dtype=kind

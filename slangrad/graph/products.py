@@ -42,12 +42,11 @@ from slangrad.graph.types import type_of
 
 Results = Sequence[tuple[Node, str]]
 WIDTH = 64  # columns of a block
-FOUND: Any = np.show_config(mode="dicts")  # also for what the processor can do
+FOUND: Any = np.show_config(mode="dicts")  # also of the processor's instructions
 HAS_512 = any("512" in each or each == "X86_V4" for each in FOUND["SIMD Extensions"]["found"])
 MOST_ROWS, MOST_BYTES = (8, 128) if HAS_512 else (6, 64)  # of a tile: its sums fill most of the registers
-PACKED = (
-    8 << 20
-)  # bytes between the first and the last line of a block that are too many for its lines to stay in caches
+# Bytes between the first and the last line of a block that are too many for its lines to stay in caches.
+PACKED = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ class Axis:
 @dataclass(slots=True)
 class Tiles:
     """A product as loops: `outer` ones, `rows`, `columns` (over the lanes), and those of the sum. `block`: how far the
-    right operand moves with a block of columns. `steps`: what copies operands."""
+    right operand moves with a block of columns. `steps`: kernels that copy operands."""
 
     parts: list[Part]
     outer: list[Axis]
@@ -74,7 +73,7 @@ class Tiles:
 
 
 def ended(fusion: Fusion, group: Group) -> tuple[Node, Text, Results]:
-    """The product of a group, the text of what ends it, and the values that are stored; "" is the sum itself."""
+    """The product of a group, the text of the map that ends it, and the stored values; "" is the sum itself."""
     node, text = group.inner or group.roots[0], Text(fusion, group)
     results = [(each, text.of(each)) for each in group.roots] if group.inner else [(node, "")]
     return node, text, results
@@ -261,7 +260,7 @@ def tiled(
 @dataclass(frozen=True, slots=True)
 class Call:
     """A template: the types of its operands, how many numbers it has of its own, its lines, how many lanes it runs on.
-    In the lines LEFT and RIGHT stand for the operands where outer loops are, END for what happens to a sum."""
+    In the lines LEFT and RIGHT stand for the operands where outer loops are, END for the struct that takes a sum."""
 
     operands: list[str]
     numbers: int

@@ -23,7 +23,7 @@ from slangrad.graph.errors import GraphError
 from slangrad.graph.memory import Arena, Spans, alive, arena, bytes_of, touched
 
 SCIPY = Late("scipy.optimize")
-TURNS = 24  # bounds that are tried: parts of what is needed without a limit
+TURNS = 24  # bounds that are tried: parts of the memory that is needed without a limit
 SOLVER = {"time_limit": 5.0, "mip_rel_gap": 0.01}
 _UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
@@ -82,7 +82,7 @@ def steps_in(tasks: Iterable[Task]) -> list[Step]:
 
 
 class Drops:
-    """What can be dropped: the holders, between which tasks, and the seconds to make them again."""
+    """The holders that can be dropped, between which tasks, and the seconds to make them again."""
 
     def __init__(self, tasks: Sequence[Task], outside: set[Any], overwritten: Mapping[Any, Any]) -> None:
         self._tasks = tasks
@@ -117,7 +117,7 @@ class Drops:
     def _needed(
         self, holders: Iterable[Any], is_there: Callable[[Any], bool], first: Any = None
     ) -> list[int]:
-        """The tasks that make holders again, those first that make what these read."""
+        """The tasks that make holders again, each behind those that make its inputs."""
         order: list[int] = []
         seen: set[int] = set()
         stack = [(self._makers[each], False) for each in holders if each is first or not is_there(each)]
@@ -149,7 +149,7 @@ class Drops:
         return {each for each, is_dropped in zip(held, found, strict=True) if is_dropped}
 
     def without(self, dropped: set[Any]) -> list[Task]:
-        """The tasks, and before the first reader behind a gap those that make what was dropped."""
+        """The tasks, and before the first reader behind a gap those that make the dropped holders again."""
         until = {each: self._gaps[each][0] if each in dropped else last for each, last in self._last.items()}
         made: list[Task] = []
         again: dict[Any, Any] = {}
@@ -193,7 +193,7 @@ def _greedy(costs: Any, sizes: Any, need: Any) -> Any:
         best = int(np.where(row > 0, costs / np.maximum(row, 1), np.inf).argmin())
         taken[best] = True
         left -= sizes[:, best]
-    for each in sorted(np.flatnonzero(taken), key=lambda i: -costs[i]):  # what later ones made needless
+    for each in sorted(np.flatnonzero(taken), key=lambda i: -costs[i]):  # those that later ones made needless
         if (left + sizes[:, each] <= 0).all():
             taken[each], left = False, left + sizes[:, each]
     return taken

@@ -123,7 +123,7 @@ class Rewriter:
         made: dict[Node, Node] = {}
 
         def cut(node: Node) -> Node:
-            """The node as it is after the replacement, of stored arrays in place of what stands outside."""
+            """The node as it is after the replacement, of stored arrays in place of nodes outside."""
             if node not in made:
                 if node in found:
                     made[node] = cut(found[node])
@@ -178,7 +178,7 @@ def _only_for(
 
 
 def _near(found: dict[Node, Node], readers: Mapping[Node, Sequence[Node]]) -> dict[Node, None]:
-    """The kernels that read what is replaced, through maps and views."""
+    """The kernels that read the replaced nodes, through maps and views."""
     near: dict[Node, None] = {}
     left = [each for node in found for each in readers[node]]
     while left and len(near) < MOST_NEAR:

@@ -20,7 +20,7 @@ from slangrad.graph.ops import OPS
 from slangrad.graph.types import type_of
 
 WAVE = 32
-COSTLY = 8  # operations of what is not computed again
+COSTLY = 8  # operations of a value that is not computed again
 COMBINED = {
     "sum": "WaveActiveSum",
     "prod": "WaveActiveProduct",
@@ -31,7 +31,7 @@ Key = tuple[Node, Views]
 
 
 class _Row:
-    """The text of one kernel. `values`: variables of what earlier stages made."""
+    """The text of one kernel. `values`: variables of the results of earlier stages."""
 
     def __init__(self, fusion: Fusion, group: Group) -> None:
         self.fusion, self.group, self.n = fusion, group, group.shape[-1]
