@@ -40,7 +40,7 @@ from slangrad.graph.products import (
     strides_of,
     tiled,
 )
-from slangrad.graph.types import DTYPES, type_of
+from slangrad.graph.types import DTYPES, type_of, wide_of
 
 LETTERS = "ngcijpq,gocpq->ngoij"
 HEIGHT = 4  # outputs that a thread makes of each row
@@ -107,9 +107,9 @@ def _has_three_rows(node: Node) -> bool:
 
 def _transformed(fusion: Fusion, node: Node, text: Text, results: Results) -> list[Step] | None:
     """None where no strides show the arrays that the end reads as rows of pixels."""
-    w, given, kind = node.inputs[1], node.attributes, type_of(node.dtype)
+    w, given = node.inputs[1], node.attributes
     (batch, outputs, height, width), (_, channels, _, taps) = node.shape, w.shape
-    groups, apart, wide = given["groups"], given["dilation"][1], "float" if kind == "half" else kind
+    groups, apart, wide = given["groups"], given["dilation"][1], type_of(wide_of(node.dtype))
     shape = batch, groups, outputs // groups, height * width
     ends = at_end(node, shape, text, results)
     if ends is None:

@@ -20,7 +20,7 @@ from slangrad.graph.fuse import Fusion, Group, Leaf, Views, joined
 from slangrad.graph.layout import Layout, dense, normal, sliced
 from slangrad.graph.node import DType, Node, Shape
 from slangrad.graph.ops import OPS, behind_views, is_view, kind_of
-from slangrad.graph.types import type_of
+from slangrad.graph.types import type_of, wide_of
 
 SUFFIXES = {"float16": "h", "float32": "f", "float64": "lf", "int64": "ll", "uint32": "u", "uint64": "ull"}
 LANES = 64  # threads that share one row of a reduction
@@ -391,8 +391,7 @@ def _reduce(fusion: Fusion, group: Group) -> list[Step]:
     if len(space.reduced) == 1:
         block = -(-block // lanes) * lanes
     chunks = -(-space.reduced[0] // block)
-    is_half = root.dtype == np.float16 and root.op in ("sum", "prod")
-    wide = np.dtype(np.float32) if is_half else root.dtype
+    wide = wide_of(root.dtype) if root.op in ("sum", "prod") else root.dtype
     kind = type_of(wide)
     grid = (*space.kept, chunks, lanes) if inner else (chunks, *space.kept)
     if chunks * lanes == 1:

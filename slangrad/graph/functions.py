@@ -31,6 +31,7 @@ from slangrad.graph.array import (
 from slangrad.graph.contractions import einsum
 from slangrad.graph.errors import GraphError
 from slangrad.graph.node import make
+from slangrad.graph.types import wide_of
 
 
 def _reduction(name: str, of_bools: bool = False) -> Callable[..., Array]:
@@ -61,9 +62,8 @@ def mean(
     refuse("mean", out=out, **rest)
     x = lifted(a)
     to = np.dtype(dtype) if dtype is not None else x.dtype if x.dtype.kind == "f" else np.dtype(float)
-    wide = np.dtype(np.float32) if to == np.float16 else to
     count = prod(x.shape[i] for i in axes_of(axis, x.ndim))
-    return lifted(reduced("sum", x.astype(wide), axis, keepdims=keepdims) / count).astype(to)
+    return lifted(reduced("sum", x.astype(wide_of(to)), axis, keepdims=keepdims) / count).astype(to)
 
 
 @implements(np.var, method="var")
@@ -334,11 +334,16 @@ implements(np.ndim)(lambda a: a.ndim)
 implements(np.size)(lambda a, axis=None: a.size if axis is None else a.shape[axis])
 implements(np.copy, method="copy")(lambda a, *_, **__: lifted(a))
 implements(np.result_type)(lambda *xs: np.result_type(*[x.dtype if isinstance(x, Array) else x for x in xs]))
-implements(np.round, method="round")(
-    lambda a, decimals=0: (
-        np.rint(lifted(a)) if decimals == 0 else np.rint(a * 10.0**decimals) / 10.0**decimals
-    )
-)
+
+
+@implements(np.round, np.around, method="round")
+def rounded(a: Any, decimals: int = 0, out: Any = None) -> Array:
+    refuse("round", out=out)
+    x = lifted(a)
+    if x.dtype.kind in "iu" and decimals >= 0:
+        return x
+    made = np.rint(x) if decimals == 0 else np.rint(x * 10.0**decimals) / 10.0**decimals
+    return lifted(made).astype(x.dtype if x.dtype.kind in "iu" else made.dtype)
 
 
 # --- functions that NumPy lacks

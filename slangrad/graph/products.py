@@ -38,7 +38,7 @@ from slangrad.graph.fuse import Fusion, Group, joined
 from slangrad.graph.layout import Layout, dense, reshaped
 from slangrad.graph.library import NUMPY
 from slangrad.graph.node import DType, Node, Shape
-from slangrad.graph.types import type_of
+from slangrad.graph.types import type_of, wide_of
 
 Results = Sequence[tuple[Node, str]]
 WIDTH = 64  # columns of a block
@@ -225,8 +225,7 @@ def tiled(
     height = -(-made.rows.size // panels)
     numbers = [made.rows.size, made.width, made.depth[0].size, made.rows.strides[0], made.depth[0].strides[0]]
     numbers += [made.block, made.depth[0].strides[1]]
-    kind, axes = type_of(node.dtype), len(made.outer)
-    wide = "float" if kind == "half" else kind
+    kind, wide, axes = type_of(node.dtype), type_of(wide_of(node.dtype)), len(made.outer)
     call = Call(
         [kind, kind],
         len(numbers),
@@ -278,8 +277,7 @@ def kernel_with_end(
     node: Node, text: Text, results: Results, made: Tiles, call: Call
 ) -> Callable[[list[Argument], list[Part]], Kernel]:
     """The function, as a kernel of arguments that are still to come."""
-    kind = type_of(node.dtype)
-    wide = "float" if kind == "half" else kind
+    wide = type_of(wide_of(node.dtype))
     arrays = [(f"r{i}", type_of(root.dtype)) for i, (root, _) in enumerate(results)]
     given = [
         (f"{name}s", type_of(leaf.node.dtype)) for leaf, name in text.leaves.items() if leaf.node is not node

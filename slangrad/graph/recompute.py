@@ -21,6 +21,7 @@ from slangrad.base.late import Late
 from slangrad.graph.emit import Clear, Kernel, Part, Repeat, Step, Temporary
 from slangrad.graph.errors import GraphError
 from slangrad.graph.memory import Arena, Spans, alive, arena, bytes_of, touched
+from slangrad.graph.node import in_order
 
 SCIPY = Late("scipy.optimize")
 TURNS = 24  # bounds that are tried: parts of the memory that is needed without a limit
@@ -118,20 +119,13 @@ class Drops:
         self, holders: Iterable[Any], is_there: Callable[[Any], bool], first: Any = None
     ) -> list[int]:
         """The tasks that make holders again, each behind those that make its inputs."""
-        order: list[int] = []
-        seen: set[int] = set()
-        stack = [(self._makers[each], False) for each in holders if each is first or not is_there(each)]
-        while stack:
-            i, is_done = stack.pop()
-            if is_done:
-                order.append(i)
-            elif i not in seen:
-                seen.add(i)
-                stack.append((i, True))
-                stack += [
-                    (self._makers[x], False) for x in self._reads[i] if x in self._makers and not is_there(x)
-                ]
-        return order
+
+        def needs(i: int) -> list[int]:
+            return [self._makers[x] for x in self._reads[i] if x in self._makers and not is_there(x)]
+
+        return in_order(
+            [self._makers[each] for each in holders if each is first or not is_there(each)], needs
+        )
 
     def chosen(self, bound: int) -> set[Any]:
         """The cheapest to drop so that no more bytes wait at any task; all, where these are too few."""

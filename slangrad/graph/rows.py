@@ -17,7 +17,7 @@ from slangrad.graph.fuse import Fusion, Group, Leaf, Views
 from slangrad.graph.layout import Layout, dense
 from slangrad.graph.node import Node
 from slangrad.graph.ops import OPS
-from slangrad.graph.types import type_of
+from slangrad.graph.types import type_of, wide_of
 
 WAVE = 32
 COSTLY = 8  # operations of a value that is not computed again
@@ -86,7 +86,7 @@ class _Row:
         self.lines += self._loop(body) if is_row else ["{", *(f"    {line}" for line in body), "}"]
 
     def _reduced(self, root: Node, body: list[str], value: str, text: Text) -> None:
-        kind = "float" if root.dtype.itemsize == 2 else type_of(root.dtype)
+        kind = type_of(wide_of(root.dtype))
         total, op = f"s{len(self.values)}", OPS[root.op]
         combined = op.slang.format(total, f"{kind}({value})", T=kind)
         self.lines.append(f"{kind} {total} = {op.start.format(T=kind)};")

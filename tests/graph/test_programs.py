@@ -295,6 +295,9 @@ def test_what_is_refused(name: str) -> None:
     lambda x: np.concatenate([x, x], dtype=np.float32),
     lambda x: np.stack([x, x], 1, dtype=np.float32),
     lambda x: np.any(x > 1, 0, keepdims=True),
+    lambda x: np.round(x.astype(int)),
+    lambda x: np.around(x * 0.37, 1),
+    lambda x: x.astype(np.int16).round(-1),
 ])  # fmt: skip
 def test_keywords_are_those_of_numpy(function: Any) -> None:
     x = np.arange(12.0).reshape(3, 4)
