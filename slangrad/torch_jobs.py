@@ -50,7 +50,7 @@ class Job(ABC):
 
 
 class Operation(torch.autograd.Function):  # type: ignore[misc]
-    """What autograd sees of a job."""
+    """A job as autograd sees it."""
 
     @staticmethod
     def forward(ctx: Any, job: Job, *tensors: Any) -> tuple[Any, ...]:

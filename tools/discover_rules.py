@@ -165,7 +165,7 @@ Pair = tuple[float, Term, Term]
 
 
 class Search:
-    """All terms up to a size over x, w and v. `pairs`: what the second one saves, and two of one value."""
+    """All terms up to a size over x, w and v. `pairs`: the seconds that the second one saves, and two of one value."""
 
     def __init__(self, size: int, names: Sequence[str] = tuple(OPERATIONS), seed: int = 0) -> None:
         rng = np.random.default_rng(seed)

@@ -31,7 +31,7 @@ def load():
 
 
 def convolution(random, outputs, channels, size):
-    """A kernel and the batch norm behind it: what is learned, and what is counted."""
+    """A kernel and the batch norm behind it: learned parameters, and running statistics."""
     w = random.normal(0, np.sqrt(2 / (channels * size * size)), (outputs, channels, size, size))
     learned = {"w": w, "gamma": np.ones(outputs), "beta": np.zeros(outputs)}
     return learned, {"mean": np.zeros(outputs), "variance": np.ones(outputs)}
@@ -105,7 +105,7 @@ def main(steps=300, channels=16, out="digits.png"):
 
 
 def draw(out, losses, images, found, digits):
-    """Digits that were read wrong first, with what they are."""
+    """Digits that were read wrong first, with their true values."""
     order = np.argsort(found == digits, kind="stable")[:32]
     with show.picture(out, (10, 3.6)) as figure:
         left, right = figure.subfigures(1, 2, width_ratios=(1, 1.7))

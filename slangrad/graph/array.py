@@ -2,7 +2,7 @@
 
     np.exp(x) + 1        add(exp(%x), broadcast(1))
 
-`NumPy decides types`: each function of one element asks the ufunc itself which types it computes in. A function that
+NumPy decides types: each function of one element asks the ufunc itself which types it computes in. A function that
 is not in the tables below is an error; nothing is computed behind the user's back.
 """
 
@@ -35,7 +35,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def implements(*functions: Any, method: str = "") -> Callable[[F], F]:
-    """Enter what functions of NumPy's, and a method of arrays, are for traced arrays."""
+    """Enter a function as the meaning of NumPy's functions, and of a method, for traced arrays."""
 
     def enter(own: F) -> F:
         FUNCTIONS.update(dict.fromkeys(functions, own))
@@ -54,6 +54,13 @@ def unknown(name: str) -> GraphError:
     return GraphError(
         "E1040", f"np.{name} of a traced array is not known", f"{meant}a Slang function can be called"
     )
+
+
+def refuse(name: str, **given: Any) -> None:
+    """GraphError (E1040) if one of these arguments of a NumPy function is given: it has no meaning in a graph."""
+    found = [key for key, value in given.items() if value is not None and value is not np._NoValue]
+    if found:
+        raise GraphError("E1040", f"np.{name}: {', '.join(sorted(found))} cannot be traced")
 
 
 class Captured:
@@ -95,7 +102,7 @@ class Array(NDArrayOperatorsMixin):
 
     __hash__ = object.__hash__
 
-    # --- what is known
+    # --- shapes and types
 
     @property
     def shape(self) -> Shape:
@@ -129,7 +136,7 @@ class Array(NDArrayOperatorsMixin):
     def __iter__(self) -> Any:
         return (self[i] for i in range(len(self)))
 
-    # --- what is not known
+    # --- requests for elements, which are refused
 
     def __bool__(self) -> NoReturn:
         raise self._unknown(
@@ -193,7 +200,7 @@ class Array(NDArrayOperatorsMixin):
         meant = f"; did you mean '{near[0]}'?" if near else ""
         raise AttributeError(f"a traced array has no attribute '{name}'{meant}")
 
-    # --- what nodes are made of, for derivatives and rules
+    # --- attributes and nodes, for derivatives and rules
 
     def attribute(self, name: str) -> Any:
         return self.node.attributes[name]
@@ -293,6 +300,11 @@ def axis_of(axis: Any, ndim: int) -> int:
     return int(axis) % ndim
 
 
+def along(x: Array, axis: Any) -> tuple[Array, int]:
+    """An array and one of its axes, counted from the front; None is the only axis of the flat array."""
+    return (x.reshape(-1), 0) if axis is None else (x, axis_of(axis, x.ndim))
+
+
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     """The axes of a reduction: None is all."""
     given = range(ndim) if axis is None else axis if isinstance(axis, tuple | list) else (axis,)
@@ -318,7 +330,7 @@ def constant(value: Any, dtype: DType | None = None) -> Array:
 
 
 def lifted(value: Any) -> Array:
-    """Any operand as a traced array. One that was not traced is captured: calls read what it holds then."""
+    """Any operand as a traced array. One that was not traced is captured: each call reads its elements anew."""
     if isinstance(value, Array):
         return value
     if isinstance(value, bool | int | float | np.generic):
@@ -417,8 +429,7 @@ def reduced(
     **rest: Any,
 ) -> Array:
     """`sum`, `prod`, `max` or `min` over axes, in the type that NumPy takes."""
-    if out is not None or any(value is not np._NoValue for value in rest.values()):
-        raise GraphError("E1040", f"np.{name}: {', '.join(rest) or 'out'} cannot be traced")
+    refuse(name, out=out, **rest)
     x = lifted(x)
     axes = axes_of(axis, x.ndim)
     if name in ("sum", "prod"):

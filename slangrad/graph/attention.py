@@ -82,7 +82,7 @@ def _alike(*given: Any) -> list[Array]:
 
 @dataclass(frozen=True, slots=True)
 class Streamed:
-    """What a node `attend` computes. `attend`, of q, k, v: the result, and the logarithm of the sum of exp(scores) of
+    """A pass of a node `attend`. `attend`, of q, k, v: the result, and the logarithm of the sum of exp(scores) of
     each query. Of q, k, v, these, the cotangent g of the result, and the mean of g for each query: `attend_by_query`,
     the cotangent of q, and `attend_by_key`, those of k and v."""
 

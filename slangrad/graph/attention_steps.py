@@ -14,9 +14,10 @@ from slangrad.graph.emit import (
     Temporary,
     kernel_of,
     seen,
+    start_of,
 )
 from slangrad.graph.fuse import Fusion, Group, joined
-from slangrad.graph.layout import Layout, dense
+from slangrad.graph.layout import dense
 from slangrad.graph.products import HAS_512
 from slangrad.graph.types import type_of
 
@@ -59,7 +60,7 @@ def _attend(fusion: Fusion, group: Group) -> list[Step]:
         f"int n[{len(numbers)}]",
         *(f"{kind}* p{i}" for i in range(len(parts))),
     ]
-    places = [Part(each.holder, Layout((1,), (1,), each.layout.offset)) for each in parts]
+    places = [start_of(each) for each in parts]
     arguments: list[Argument] = [Grid((*sizes, -(-lines // LANES), LANES)), Numbers(tuple(numbers))]
     arguments += places[: -len(outputs)]
     made = kernel_of("attention", "void", parameters, text, arguments, places[-len(outputs) :], False)

@@ -74,7 +74,7 @@ class SlangCall:
     # --- derivatives
 
     def cotangents(self, g: Any, xs: Sequence[Any]) -> tuple[Any, ...]:
-        """Of what it returns, for each input."""
+        """The cotangents of all inputs, from the cotangent of the result."""
         if self.result >= 0 or any(each.direction != "in" for each in self.parameters):
             raise GraphError(
                 "E1044", f"'{self.name}' writes to its parameters, and graphs have no derivative of that"
@@ -133,7 +133,7 @@ def slang_call(function: Any) -> SlangCall:
 
 
 def results_of(function: Any, inputs: Sequence[Any]) -> dict[int, Array]:
-    """A call of traced arrays: what it returns (-1), and what it writes to parameters."""
+    """The results of a call of traced arrays: its own (-1), and those in parameters, by their numbers."""
     call = slang_call(function)
     taken = [each for each in call.parameters if each.direction != "out"]
     if len(taken) != len(inputs):

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from slangrad.graph.array import Array, lifted
+from slangrad.graph.contractions import laid_out
 from slangrad.graph.node import Node, topological_order
 from slangrad.graph.rules import first_along
 
@@ -64,14 +65,6 @@ def is_product(node: Node) -> bool:
     return node.op == "einsum" or (node.op == "conv" and node.attributes["groups"] == 1)
 
 
-def laid_out(x: Array, letters: Sequence[str], names: str) -> Array:
-    """An array with axes of some letters as one with axes of all names, of size 1 where it has none."""
-    sizes = dict(zip(letters, x.shape, strict=True))
-    return x.transpose([letters.index(c) for c in names if c in sizes]).reshape(
-        [sizes.get(c, 1) for c in names]
-    )
-
-
 def scaled_product(node: Node, graph: Graph) -> Iterator[Replacements]:
     """(x @ w) * s, where s is the same for all rows, is x @ (w * s): batch norm after a convolution is that, and a sum.
     Where s is the same for all columns, it is (x * s) @ w. A quotient likewise."""
@@ -92,7 +85,7 @@ def scaled_product(node: Node, graph: Graph) -> Iterator[Replacements]:
 
 
 def product_of_scaled(node: Node, graph: Graph) -> Iterator[Replacements]:
-    """(x * s) @ w, where s is the same along what is summed, is (x @ w) * s."""
+    """(x * s) @ w, where s is the same along the summed axes, is (x @ w) * s."""
     if node.op != "einsum":
         return
     ins, out = letters_of(node)

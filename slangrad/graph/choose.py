@@ -1,4 +1,4 @@
-"""By which way a product of matrices is made: by the template or by a library, whichever is faster here.
+"""The choice between the template and a library for a product of matrices: the faster one on this machine.
 
 choose(node, parts, bytes) -> "slang", "numpy", "torch"
 
@@ -14,7 +14,7 @@ import platform
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
-from math import inf, prod
+from math import inf
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
@@ -25,6 +25,7 @@ from slangrad.base.options import store_of
 from slangrad.base.store import content_key
 from slangrad.graph.cost import Machine
 from slangrad.graph.emit import Part
+from slangrad.graph.fuse import flops_of, sizes_of
 from slangrad.graph.layout import Layout
 from slangrad.graph.library import libraries
 from slangrad.graph.node import Node, make, new_input
@@ -49,7 +50,7 @@ def chooser(device: Any, consistent: str | None, make_plan: Callable[..., Any]) 
     known: dict[str, str] = _known
 
     def choose(node: Node, parts: Sequence[Part], moved: int) -> str:
-        if node.dtype.kind != "f" or _operations(node) < SMALL:
+        if node.dtype.kind != "f" or flops_of(node) < SMALL:
             return SLANG
         key = _key(device, node, parts, moved)
         if key not in known:
@@ -70,7 +71,7 @@ _known: dict[str, str] = {}
 
 def _fastest(times: dict[str, Times], after: float) -> str:
     """By the clock on the wall, among those that take less of the processors, too: others may be at work here.
-    `after`: seconds for what a library leaves to do."""
+    `after`: seconds for the map that a library leaves to do."""
     wall, busy = (NEAR * each for each in times[SLANG])
     less = {
         name: seconds + after
@@ -78,15 +79,6 @@ def _fastest(times: dict[str, Times], after: float) -> str:
         if name != SLANG and seconds + after < wall and spent + after < busy
     }
     return min(less, key=lambda name: less[name], default=SLANG)
-
-
-def _operations(node: Node) -> int:
-    return 2 * prod(_sizes(node).values())
-
-
-def _sizes(node: Node) -> dict[str, int]:
-    names = node.attributes["letters"].split("->")[0].split(",")
-    return dict(zip("".join(names), node.inputs[0].shape + node.inputs[1].shape, strict=True))
 
 
 def _key(device: Any, node: Node, parts: Sequence[Part], moved: int) -> str:
@@ -114,8 +106,8 @@ def _times(
     """The least times of each, in turns."""
     letters = node.attributes["letters"]
     ins, out = letters.split("->")
-    sizes, left = _sizes(node), _operations(node)
-    for name in out:  # fewer of what is done again and again
+    sizes, left = sizes_of(node), flops_of(node)
+    for name in out:  # fewer rows, each of which takes the same time
         while left > LARGE and sizes[name] > 64 and name in ins.split(",")[0]:
             sizes[name], left = -(-sizes[name] // 2), left // 2
     inputs, arrays, layouts = [], [], {}

@@ -8,6 +8,7 @@ the result has not: such axes are summed before.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from slangrad.graph.node import make
 
 @implements(np.einsum)
 def einsum(letters: str, *given: Any) -> Array:
-    """np.einsum; each letter stands at most once in an operand. GraphError (E1042) where shapes do not fit."""
+    """np.einsum; each letter stands at most once in an operand. GraphError: E1040 for diagonals, E1042 where shapes do
+    not fit."""
     operands = [lifted(each) for each in given]
     ins, out = _parsed(letters, operands)
     sizes: dict[str, int] = {}
@@ -38,7 +40,7 @@ def einsum(letters: str, *given: Any) -> Array:
         ins = [names for k, names in enumerate(ins) if k not in (i, j)] + [kept]
         operands = [x for k, x in enumerate(operands) if k not in (i, j)] + [made]
     if len(operands) == 1:
-        return _single(ins[0], out, operands[0])
+        return laid_out(*_summed(operands[0], ins[0], out), out)
     (left, right), (a, b) = ins, operands
     return _pair(left, right, out, a, b)
 
@@ -60,19 +62,12 @@ def _parsed(letters: str, operands: list[Array]) -> tuple[list[str], str]:
     return ins, out
 
 
-def _single(names: str, out: str, x: Array) -> Array:
-    summed = tuple(i for i, name in enumerate(names) if name not in out)
-    kept = [name for name in names if name in out]
-    made = reduced("sum", x, summed, dtype=x.dtype) if summed else x
-    return made.transpose([kept.index(name) for name in out]) if out else made
-
-
 def _pair(left: str, right: str, out: str, a: Array, b: Array) -> Array:
     dtype = np.result_type(a.dtype, b.dtype)
     a, left = _summed(a.astype(dtype), left, right + out)
     b, right = _summed(b.astype(dtype), right, left + out)
     if not set(left) & set(right) - set(out):  # no sum is left: a product of elements
-        return mapped("multiply", [_aligned(a, left, out), _aligned(b, right, out)], dtype)
+        return mapped("multiply", [laid_out(a, left, out), laid_out(b, right, out)], dtype)
     sizes = dict(zip(left + right, a.shape + b.shape, strict=True))
     shape = tuple(sizes[name] for name in out)
     names = {ord(name): chr(97 + i) for i, name in enumerate(sizes)}  # of two equal products, the same
@@ -87,8 +82,9 @@ def _summed(x: Array, names: str, wanted: str) -> tuple[Array, str]:
     return (reduced("sum", x, alone, dtype=x.dtype), kept) if alone else (x, names)
 
 
-def _aligned(x: Array, names: str, out: str) -> Array:
-    """Axes in the order of the result, of size 1 where there is none."""
-    x = x.transpose([names.index(name) for name in out if name in names]) if x.ndim else x
-    sizes = iter(x.shape)
-    return x.reshape(tuple(next(sizes) if name in names else 1 for name in out))
+def laid_out(x: Array, letters: Sequence[str], names: str) -> Array:
+    """An array with axes of some letters as one with axes of all names, of size 1 where it has none."""
+    sizes = dict(zip(letters, x.shape, strict=True))
+    return x.transpose([letters.index(c) for c in names if c in sizes]).reshape(
+        [sizes.get(c, 1) for c in names]
+    )

@@ -23,6 +23,7 @@ from slangrad.graph.emit import (
     function_of,
     kernel_of,
     seen,
+    start_of,
 )
 from slangrad.graph.fuse import Fusion, Group
 from slangrad.graph.layout import Layout, dense, normal, sliced
@@ -39,7 +40,7 @@ from slangrad.graph.products import (
     strides_of,
     tiled,
 )
-from slangrad.graph.types import DTYPES, type_of
+from slangrad.graph.types import DTYPES, type_of, wide_of
 
 LETTERS = "ngcijpq,gocpq->ngoij"
 HEIGHT = 4  # outputs that a thread makes of each row
@@ -105,10 +106,10 @@ def _has_three_rows(node: Node) -> bool:
 
 
 def _transformed(fusion: Fusion, node: Node, text: Text, results: Results) -> list[Step] | None:
-    """None where strides do not show what the end reads as rows of pixels."""
-    w, given, kind = node.inputs[1], node.attributes, type_of(node.dtype)
+    """None where no strides show the arrays that the end reads as rows of pixels."""
+    w, given = node.inputs[1], node.attributes
     (batch, outputs, height, width), (_, channels, _, taps) = node.shape, w.shape
-    groups, apart, wide = given["groups"], given["dilation"][1], "float" if kind == "half" else kind
+    groups, apart, wide = given["groups"], given["dilation"][1], type_of(wide_of(node.dtype))
     shape = batch, groups, outputs // groups, height * width
     ends = at_end(node, shape, text, results)
     if ends is None:
@@ -135,7 +136,7 @@ def _transformed(fusion: Fusion, node: Node, text: Text, results: Results) -> li
     lines = [f"convolve<{wide}, {rows}, {count}>(at[2], at[3], at[4], n, LEFT, RIGHT, END);"]
     lanes = (256 if HAS_512 else 64) // DTYPES[wide].itemsize
     step = kernel_with_end(node, text, results, made, Call([wide, wide], len(numbers), lines, lanes))
-    places = [Part(each.holder, Layout((1,), (1,), each.layout.offset)) for each in (*made.parts, *ends)]
+    places = [start_of(each) for each in (*made.parts, *ends)]
     n = 2 + len(results)
     grid = Grid((batch, groups, panels, tiles, -(-width // WIDTH) * WIDTH))
     arguments: list[Argument] = [grid, Numbers((*numbers, *strides_of(made))), *places[:2], *places[n:]]
@@ -143,7 +144,7 @@ def _transformed(fusion: Fusion, node: Node, text: Text, results: Results) -> li
 
 
 def _image(fusion: Fusion, node: Node, wide: str, sizes: tuple[int, int]) -> Kernel:
-    """Planes of an image: for each channel six of `sizes`, and what the last lanes read beyond."""
+    """Planes of an image: for each channel six of `sizes`, and the elements that the last lanes read beyond."""
     x, (tiles, line), padding = node.inputs[0], sizes, node.attributes["padding"]
     batch, channels, height, width = x.shape
     held = Temporary((batch * channels * 6 * tiles * line + 2 * WIDTH,), DTYPES[wide], (node, 1))
@@ -167,7 +168,6 @@ def _transform(
     parameters = ["int at[4]", f"int n[{len(numbers)}]", f"{kind}* from", f"{wide}* to"]
     step = "" if name == "kernel" else "1, " if part.layout.strides[-1] == 1 else f"n[{len(numbers) - 1}], "
     lines = [f"transform_{name}<{wide}, {kind}>(at, n, {step}from, to);"]
-    start = Part(part.holder, Layout((1,), (1,), part.layout.offset))
-    arguments: list[Argument] = [Grid(grid), Numbers(tuple(numbers)), start]
+    arguments: list[Argument] = [Grid(grid), Numbers(tuple(numbers)), start_of(part)]
     made = kernel_of("transform", "void", parameters, lines, arguments, [Part(to, dense(to.shape))], False)
     return replace(made, group=())

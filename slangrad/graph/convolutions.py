@@ -22,7 +22,7 @@ Padding = tuple[Pair, Pair]
 sliding_window_view = np.lib.stride_tricks.sliding_window_view
 
 
-# --- what traced arrays have for it
+# --- methods of traced arrays
 
 
 @implements(method="windows")
@@ -181,14 +181,16 @@ def _check_shapes(x: Shape, w: Shape, bias: Shape | None, groups: int) -> None:
 
 def max_pool2d(x: Any, size: int | Pair, stride: int | Pair | None = None, padding: int | Pair = 0) -> Any:
     """The largest element of each window of (..., height, width). `stride`: from window to window, by default `size`.
-    Windows that would reach over the edge of the padded image are left out."""
+    Windows that would reach over the edge of the padded image are left out. The result has the dtype of x. GraphError
+    (E1042) where there is no window."""
     dtype = np.result_type(x)
     least = -np.inf if dtype.kind == "f" else False if dtype.kind == "b" else np.iinfo(dtype).min
     return np.max(_pooled("max_pool2d", x, size, stride, padding, least), (-2, -1))
 
 
 def avg_pool2d(x: Any, size: int | Pair, stride: int | Pair | None = None, padding: int | Pair = 0) -> Any:
-    """The mean of each window of (..., height, width), zeros of the padding included; see `max_pool2d`."""
+    """The mean of each window of (..., height, width), zeros of the padding included; integers give float64. See
+    `max_pool2d`."""
     return np.mean(_pooled("avg_pool2d", x, size, stride, padding, 0), (-2, -1))
 
 

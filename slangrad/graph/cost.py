@@ -1,4 +1,4 @@
-"""The cost model: what a kernel takes, from its arithmetic and from the bytes that it moves.
+"""The cost model: the seconds of a kernel, from its arithmetic and from the bytes that it moves.
 
 seconds = max(operations / rate, bytes / bandwidth) + launch
 """

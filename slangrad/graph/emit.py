@@ -19,8 +19,8 @@ import numpy as np
 from slangrad.graph.fuse import Fusion, Group, Leaf, Views, joined
 from slangrad.graph.layout import Layout, dense, normal, sliced
 from slangrad.graph.node import DType, Node, Shape
-from slangrad.graph.ops import OPS, is_view, kind_of
-from slangrad.graph.types import type_of
+from slangrad.graph.ops import OPS, behind_views, is_view, kind_of
+from slangrad.graph.types import type_of, wide_of
 
 SUFFIXES = {"float16": "h", "float32": "f", "float64": "lf", "int64": "ll", "uint32": "u", "uint64": "ull"}
 LANES = 64  # threads that share one row of a reduction
@@ -38,7 +38,7 @@ class Temporary:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Memory that a kernel reads or writes: all or a part of what a node holds."""
+    """Memory that a kernel reads or writes: all or a part of the memory of a node."""
 
     holder: Node | Temporary
     layout: Layout
@@ -176,9 +176,7 @@ class Text:
     def _gathered(self, node: Node) -> str:
         data, index = node.inputs
         whole, at, axis = self._leaf(self.fusion.whole(data)), self.of(index), node.attributes["axis"]
-        n = data.shape[axis]
-        signed = index.dtype.kind == "i"
-        at = self.variable("int", f"int({at} < 0 ? {at} + {n} : {at})") if signed else f"int({at})"
+        at = self.variable("int", _from_zero(at, index, data.shape[axis]))
         return f"{whole}[{', '.join(at if i == axis else f'at[{i}]' for i in range(len(node.shape)))}]"
 
     def _called(self, node: Node, views: Views) -> str:
@@ -189,6 +187,11 @@ class Text:
             self.names[key] = f"t{len(self.lines)}"
             self.lines += function.lines(self.names[key], inputs)
         return f"{self.names[key]}{function.member}"
+
+
+def _from_zero(at: str, index: Node, count: int) -> str:
+    """An index from 0 on; a negative one counts from the end."""
+    return f"int({at} < 0 ? {at} + {count} : {at})" if index.dtype.kind == "i" else f"int({at})"
 
 
 # --- one group
@@ -274,7 +277,7 @@ def _scatter(fusion: Fusion, group: Group) -> list[Step]:
         return steps
     text, axis, rank = Text(fusion, group), root.attributes["axis"], len(root.shape)
     value, at = text.of(given), text.of(index)
-    place = f"int({at} < 0 ? {at} + {root.shape[axis]} : {at})" if index.dtype.kind == "i" else f"int({at})"
+    place = _from_zero(at, index, root.shape[axis])
     kind = type_of(root.dtype)
     taken = [f"{type_of(leaf.node.dtype)} {name}" for leaf, name in text.leaves.items()]
     parameters = [f"int at[{rank}]", *taken]
@@ -333,10 +336,14 @@ def _repeat(fusion: Fusion, group: Group) -> list[Step]:
 
 
 def seen(fusion: Fusion, node: Node) -> Part:
-    views: Views = ()
-    while is_view(node):
-        node, views = node.inputs[0], (node, *views)
-    return Part(node, fusion.layout(node, views))
+    """An operand, as views show it."""
+    base, views = behind_views(node)
+    return Part(base, fusion.layout(base, views))
+
+
+def start_of(part: Part, moved: int = 0) -> Part:
+    """Its first element, or one `moved` elements behind it: the place that a pointer gets."""
+    return Part(part.holder, Layout((1,), (1,), part.layout.offset + moved))
 
 
 # --- reductions
@@ -384,8 +391,7 @@ def _reduce(fusion: Fusion, group: Group) -> list[Step]:
     if len(space.reduced) == 1:
         block = -(-block // lanes) * lanes
     chunks = -(-space.reduced[0] // block)
-    is_half = root.dtype == np.float16 and root.op in ("sum", "prod")
-    wide = np.dtype(np.float32) if is_half else root.dtype
+    wide = wide_of(root.dtype) if root.op in ("sum", "prod") else root.dtype
     kind = type_of(wide)
     grid = (*space.kept, chunks, lanes) if inner else (chunks, *space.kept)
     if chunks * lanes == 1:

@@ -1,4 +1,4 @@
-"""What a plan runs, for people: kernels, bytes, operations for each byte, Slang text; as text, as HTML, as a picture.
+"""Plans, for people: kernels, bytes, operations for each byte, Slang text; as text, as HTML, as a picture.
 
 print(f.explain(x))      f.explain(x).save("plan.html")      f.explain(x, dot=True)
 """
@@ -67,7 +67,7 @@ class Explanation:
 
     @property
     def _memory(self) -> str:
-        """The most bytes, the limit, and what is computed again for it."""
+        """The most bytes, the limit, and the values that are computed again for it."""
         plan = self.plan
         if plan.limit is None:
             return f"{plan.peak} bytes"

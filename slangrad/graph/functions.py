@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from slangrad.graph.array import (
+    INT,
     METHODS,
     Array,
+    along,
     axes_of,
     axis_of,
     constant,
@@ -23,17 +26,20 @@ from slangrad.graph.array import (
     mapped,
     matmul,
     reduced,
+    refuse,
 )  # fmt: skip
 from slangrad.graph.contractions import einsum
 from slangrad.graph.errors import GraphError
 from slangrad.graph.node import make
+from slangrad.graph.types import wide_of
 
 
-def _reduction(name: str) -> Callable[..., Array]:
+def _reduction(name: str, of_bools: bool = False) -> Callable[..., Array]:
     def reduce(
         a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **rest: Any
     ) -> Array:
-        return reduced(name, a, axis, dtype, out, keepdims, **rest)
+        x = lifted(a).astype(bool) if of_bools else lifted(a)
+        return reduced(name, x, axis, dtype, out, keepdims, **rest)
 
     return reduce
 
@@ -41,12 +47,8 @@ def _reduction(name: str) -> Callable[..., Array]:
 for _name in ("sum", "prod", "max", "min"):
     _functions = [getattr(np, each) for each in (_name, f"a{_name}") if hasattr(np, each)]
     implements(*_functions, method=_name)(_reduction(_name))
-implements(np.any, method="any")(
-    lambda a, axis=None, keepdims=False, **_: reduced("max", lifted(a).astype(bool), axis, keepdims=keepdims)
-)
-implements(np.all, method="all")(
-    lambda a, axis=None, keepdims=False, **_: reduced("min", lifted(a).astype(bool), axis, keepdims=keepdims)
-)
+implements(np.any, method="any")(_reduction("max", of_bools=True))
+implements(np.all, method="all")(_reduction("min", of_bools=True))
 implements(np.matmul)(matmul)
 
 
@@ -55,13 +57,13 @@ implements(np.matmul)(matmul)
 
 @implements(np.mean, method="mean")
 def mean(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **_: Any
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **rest: Any
 ) -> Array:
+    refuse("mean", out=out, **rest)
     x = lifted(a)
     to = np.dtype(dtype) if dtype is not None else x.dtype if x.dtype.kind == "f" else np.dtype(float)
-    wide = np.dtype(np.float32) if to == np.float16 else to
-    count = int(np.prod([x.shape[i] for i in axes_of(axis, x.ndim)]))
-    return lifted(reduced("sum", x.astype(wide), axis, keepdims=keepdims) / count).astype(to)
+    count = prod(x.shape[i] for i in axes_of(axis, x.ndim))
+    return lifted(reduced("sum", x.astype(wide_of(to)), axis, keepdims=keepdims) / count).astype(to)
 
 
 @implements(np.var, method="var")
@@ -72,12 +74,13 @@ def var(
     out: Any = None,
     ddof: int = 0,
     keepdims: Any = False,
-    **_: Any,
+    **rest: Any,
 ) -> Array:
+    refuse("var", dtype=dtype, out=out, **rest)
     x = lifted(a)
     x = x if x.dtype.kind == "f" else x.astype(float)
     off = x - mean(x, axis, keepdims=True)
-    count = int(np.prod([x.shape[i] for i in axes_of(axis, x.ndim)])) - ddof
+    count = prod(x.shape[i] for i in axes_of(axis, x.ndim)) - ddof
     return lifted(reduced("sum", off * off, axis, keepdims=keepdims) / count)
 
 
@@ -86,21 +89,29 @@ def std(*args: Any, **kwargs: Any) -> Array:
     return lifted(np.sqrt(var(*args, **kwargs)))
 
 
-def _scan(name: str, dtype: Any = None) -> Callable[..., Array]:
-    def scan(a: Any, axis: Any = None, **_: Any) -> Array:
-        x = lifted(a)
-        x, axis = (x.reshape(-1), 0) if axis is None else (x, axis_of(axis, x.ndim))
-        if name == "cumsum":
-            x = x.astype(np.cumsum(np.zeros(1, x.dtype)).dtype)
-            return Array(make(name, [x.node], x.shape, x.dtype, axes=(axis,)))
-        shape = x.shape[:axis] + x.shape[axis + 1 :]
-        return Array(make(name, [x.node], shape, np.dtype(np.int64), axes=(axis,)))
-
-    return scan
+@implements(np.cumsum, method="cumsum")
+def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Array:
+    refuse("cumsum", out=out)
+    x, axis = along(lifted(a), axis)
+    x = x.astype(np.cumsum(np.zeros(1, x.dtype), dtype=dtype).dtype)
+    return Array(make("cumsum", [x.node], x.shape, x.dtype, axes=(axis,)))
 
 
-for _each in (np.cumsum, np.argmax, np.argmin):
-    implements(_each, method=_each.__name__)(_scan(_each.__name__))
+def _extreme_place(name: str) -> Callable[..., Array]:
+    def place(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Array:
+        refuse(name, out=out)
+        whole = lifted(a)
+        x, at = along(whole, axis)
+        made = Array(make(name, [x.node], x.shape[:at] + x.shape[at + 1 :], INT, axes=(at,)))
+        if keepdims in (False, np._NoValue):
+            return made
+        return made.reshape([1 if axis is None or i == at else n for i, n in enumerate(whole.shape)])
+
+    return place
+
+
+for _each in (np.argmax, np.argmin):
+    implements(_each, method=_each.__name__)(_extreme_place(_each.__name__))
 
 
 @implements(np.dot, method="dot")
@@ -205,13 +216,16 @@ def roll(a: Any, shift: int, axis: Any = None) -> Array:
 
 
 @implements(np.concatenate)
-def concatenate(arrays: Sequence[Any], axis: Any = 0, **_: Any) -> Array:
+def concatenate(
+    arrays: Sequence[Any], axis: Any = 0, out: Any = None, dtype: Any = None, **rest: Any
+) -> Array:
+    refuse("concatenate", out=out, **rest)
     xs = [lifted(each) for each in arrays]
     xs = [x.reshape(-1) for x in xs] if axis is None else xs
     axis = axis_of(0 if axis is None else axis, xs[0].ndim)
-    dtype = np.result_type(*[x.dtype for x in xs])
-    rest = {x.shape[:axis] + x.shape[axis + 1 :] for x in xs}
-    if len(rest) != 1:
+    dtype = np.result_type(*[x.dtype for x in xs]) if dtype is None else np.dtype(dtype)
+    others = {x.shape[:axis] + x.shape[axis + 1 :] for x in xs}
+    if len(others) != 1:
         raise GraphError(
             "E1042", f"concatenate: shapes {', '.join(str(x.shape) for x in xs)} differ beside axis {axis}"
         )
@@ -223,8 +237,8 @@ def concatenate(arrays: Sequence[Any], axis: Any = 0, **_: Any) -> Array:
 
 
 @implements(np.stack)
-def stack(arrays: Sequence[Any], axis: int = 0, **_: Any) -> Array:
-    return concatenate([expand_dims(each, axis) for each in arrays], axis)
+def stack(arrays: Sequence[Any], axis: int = 0, **rest: Any) -> Array:
+    return concatenate([expand_dims(each, axis) for each in arrays], axis, **rest)
 
 
 @implements(np.split)
@@ -256,8 +270,7 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any
 
 @implements(np.repeat, method="repeat")
 def repeat(a: Any, repeats: int, axis: Any = None) -> Array:
-    x = lifted(a)
-    x, axis = (x.reshape(-1), 0) if axis is None else (x, axis_of(axis, x.ndim))
+    x, axis = along(lifted(a), axis)
     wide = expand_dims(x, axis + 1).broadcast_to((*x.shape[: axis + 1], int(repeats), *x.shape[axis + 1 :]))
     return wide.reshape((*x.shape[:axis], x.shape[axis] * int(repeats), *x.shape[axis + 1 :]))
 
@@ -283,7 +296,8 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Array:
 
 @implements(np.clip, method="clip")
 def clip(a: Any, a_min: Any = None, a_max: Any = None, **rest: Any) -> Array:
-    low, high = rest.get("min", a_min), rest.get("max", a_max)
+    low, high = rest.pop("min", a_min), rest.pop("max", a_max)
+    refuse("clip", **rest)
     made = lifted(a)
     made = made if low is None else np.maximum(made, low)
     return made if high is None else np.minimum(made, high)
@@ -320,11 +334,16 @@ implements(np.ndim)(lambda a: a.ndim)
 implements(np.size)(lambda a, axis=None: a.size if axis is None else a.shape[axis])
 implements(np.copy, method="copy")(lambda a, *_, **__: lifted(a))
 implements(np.result_type)(lambda *xs: np.result_type(*[x.dtype if isinstance(x, Array) else x for x in xs]))
-implements(np.round, method="round")(
-    lambda a, decimals=0, **_: (
-        np.rint(lifted(a)) if decimals == 0 else np.rint(a * 10.0**decimals) / 10.0**decimals
-    )
-)
+
+
+@implements(np.round, np.around, method="round")
+def rounded(a: Any, decimals: int = 0, out: Any = None) -> Array:
+    refuse("round", out=out)
+    x = lifted(a)
+    if x.dtype.kind in "iu" and decimals >= 0:
+        return x
+    made = np.rint(x) if decimals == 0 else np.rint(x * 10.0**decimals) / 10.0**decimals
+    return lifted(made).astype(x.dtype if x.dtype.kind in "iu" else made.dtype)
 
 
 # --- functions that NumPy lacks
@@ -336,19 +355,20 @@ def stop_gradient(x: Any) -> Any:
 
 
 def softmax(x: Any, axis: int = -1) -> Any:
-    """exp(x) / sum(exp(x)) along an axis, which does not overflow."""
+    """exp(x) / sum(exp(x)) along an axis, which does not overflow. The result has x's shape and dtype."""
     e = np.exp(x - stop_gradient(np.max(x, axis, keepdims=True)))
     return e / np.sum(e, axis, keepdims=True)
 
 
 def log_softmax(x: Any, axis: int = -1) -> Any:
-    """The logarithm of `softmax`."""
+    """The logarithm of `softmax`, of x's shape and dtype."""
     x = x - stop_gradient(np.max(x, axis, keepdims=True))
     return x - np.log(np.sum(np.exp(x), axis, keepdims=True))
 
 
 def layer_norm(x: Any, gamma: Any = None, beta: Any = None, axis: Any = -1, epsilon: float = 1e-5) -> Any:
-    """(x - mean) / sqrt(variance + epsilon) over axes, times `gamma`, plus `beta`."""
+    """(x - mean) / sqrt(variance + epsilon) over axes, times `gamma`, plus `beta`: arrays that are broadcast to x. The
+    result has x's shape."""
     off = x - np.mean(x, axis, keepdims=True)
     made = off / np.sqrt(np.mean(off * off, axis, keepdims=True) + epsilon)
     made = made if gamma is None else made * gamma
@@ -370,7 +390,8 @@ def batch_norm(
 
     With `training` mean and variance are those of x over all other axes. The result is then a tuple: y, and the running
     mean and variance after it, which are (1 - momentum) times the given ones plus momentum times those of x; this
-    variance divides by n - 1. No derivative goes through these two.
+    variance divides by n - 1. No derivative goes through these two. All other arrays have the shape (channels,), and y
+    that of x. GraphError (E1042) where a channel has one value only, and with it no variance.
     """
     shape, axes = (1, -1) + (1,) * (np.ndim(x) - 2), (0, *range(2, np.ndim(x)))
     if not training:

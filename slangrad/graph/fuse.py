@@ -15,7 +15,7 @@ from math import prod
 from slangrad.graph.cost import Machine, Work
 from slangrad.graph.layout import Layout, dense, reshaped
 from slangrad.graph.node import Node, Shape, make, rebuilt, topological_order, with_inputs
-from slangrad.graph.ops import OPS, base_of, is_view, kind_of
+from slangrad.graph.ops import OPS, base_of, behind_views, is_view, kind_of
 
 MOST_LEAVES = 24
 MOST_OPS = 300
@@ -37,7 +37,7 @@ class Leaf:
 @dataclass(slots=True, eq=False)
 class Group:
     """A kernel over `shape`. `roots`: the nodes that it stores. `inner`: a product that it ends with a map.
-    `stages`: what is done one after the other with each row."""
+    `stages`: groups that are computed one after the other for each row."""
 
     kind: str
     shape: Shape
@@ -105,8 +105,8 @@ class Fusion:
         if fused:
             self._fuse()
         groups = self._ended(self._joined()) if fused else list(self._groups.values())
-        # What the kernels take by the cost model. Rules compare it; stages of a row are counted one by one, as a rule
-        # that moves a map between them saves no kernel.
+        # Seconds of the kernels by the cost model. Rules compare them; stages of a row are counted one by one, as a
+        # rule that moves a map between them saves no kernel.
         self.seconds = sum(map(self.seconds_of, groups))
         self.groups = self._in_rows(groups) if fused else groups
 
@@ -177,9 +177,7 @@ class Fusion:
 
     def whole(self, data: Node) -> Leaf:
         """An array that is read at any place."""
-        views: Views = ()
-        while is_view(data):
-            data, views = data.inputs[0], (data, *views)
+        data, views = behind_views(data)
         if data not in self.stored and kind_of(data) != "source" and data.op != "count":
             raise NotFusible
         return Leaf(data, self.layout(data, views), whole=True)
@@ -268,7 +266,7 @@ class Fusion:
         into.flops += group.flops
         into.ops += group.ops
 
-    # --- sums of rows, and what is done with them at the same row
+    # --- sums of rows, and maps that read them at the same row
 
     def _in_rows(self, groups: list[Group]) -> list[Group]:
         """Reductions along the last axis, and maps of these rows that read them, as one kernel."""
@@ -357,9 +355,13 @@ def flops_of(node: Node) -> int:
         return 2 * node.size * prod(node.inputs[1].shape[1:])
     if node.op != "einsum":
         return OPS[node.op].flops * max([node.size, *(each.size for each in node.inputs)]) * bool(node.inputs)
-    names = "".join(node.attributes["letters"].split("->")[0].split(","))
-    sizes = dict(zip(names, (n for x in node.inputs for n in x.shape), strict=True))
-    return 2 * prod(sizes.values())
+    return 2 * prod(sizes_of(node).values())
+
+
+def sizes_of(product: Node) -> dict[str, int]:
+    """The size of each letter of an einsum."""
+    names = product.attributes["letters"].split("->")[0].replace(",", "")
+    return dict(zip(names, (n for x in product.inputs for n in x.shape), strict=True))
 
 
 def _is_row(group: Group, shape: Shape) -> bool:

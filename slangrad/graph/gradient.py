@@ -1,7 +1,7 @@
 """Gradients: the loop of the textbooks, over a graph.
 
-Each node adds to the gradients of its inputs; a node is reached when all that read it have been. What is made are nodes
-of the same table, so the gradient of a gradient is the same function called twice.
+Each node adds to the gradients of its inputs; a node is reached when all that read it have been. The results are
+nodes of the same table, so the gradient of a gradient is the same function called twice.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from slangrad.graph.array import Array, constant
 from slangrad.graph.errors import GraphError
-from slangrad.graph.node import Node, substituted, topological_order
+from slangrad.graph.node import Node, new_input, substituted, topological_order
 from slangrad.graph.ops import OPS
 
 
@@ -68,7 +68,7 @@ def zeros(node: Node) -> Array:
 def compute_tangent(output: Node, wrt: Sequence[Node], tangents: Sequence[Node]) -> Node:
     """The derivative of `output` along tangents of other nodes: forward mode. A gradient is linear in its seed, so its
     own gradient with respect to the seed is the transpose of the transpose, at any seed."""
-    seed = Node("input", (), {"name": "seed"}, output.shape, output.dtype)
+    seed = new_input(output.shape, output.dtype, "seed")
     gradients = compute_gradient(output, wrt, seed)
     total = add_all(
         [zeros(output), *(_along(each, seed, t) for each, t in zip(gradients, tangents, strict=True))]

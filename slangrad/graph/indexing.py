@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from slangrad.graph.array import Array, axis_of, constant, implements, lifted, mapped
+from slangrad.graph.array import Array, along, constant, implements, lifted, mapped, refuse
 from slangrad.graph.errors import GraphError
 from slangrad.graph.node import make
 
@@ -104,17 +105,15 @@ def _gathered(x: Array, gathers: list[tuple[int, Array]]) -> Array:
     flat: Any = 0
     for (_, index), n in zip(gathers, sizes, strict=True):
         flat = flat * n + index.index_in(n)
-    merged = x.reshape((*x.shape[: axes[0]], int(np.prod(sizes)), *x.shape[axes[-1] + 1 :]))
+    merged = x.reshape((*x.shape[: axes[0]], prod(sizes), *x.shape[axes[-1] + 1 :]))
     return take(merged, flat, axes[0])
 
 
 @implements(np.take, method="take")
-def take(x: Any, index: Any, axis: Any = None, **_: Any) -> Array:
+def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Array:
     """np.take: elements along an axis, or of the flat array."""
-    x, found = lifted(x), _integers(index)
-    if axis is None:
-        x, axis = x.reshape(-1), 0
-    axis = axis_of(axis, x.ndim)
+    refuse("take", out=out, mode=None if mode == "raise" else mode)
+    (x, axis), found = along(lifted(a), axis), _integers(indices)
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     at = found.reshape((1,) * len(before) + (found.size,) + (1,) * len(after))
     return take_along_axis(x, at.broadcast_to((*before, found.size, *after)), axis).reshape(
@@ -123,12 +122,9 @@ def take(x: Any, index: Any, axis: Any = None, **_: Any) -> Array:
 
 
 @implements(np.take_along_axis)
-def take_along_axis(x: Any, index: Any, axis: Any = -1) -> Array:
+def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Array:
     """np.take_along_axis."""
-    x, found = lifted(x), _integers(index)
-    if axis is None:
-        x, axis = x.reshape(-1), 0
-    axis = axis_of(axis, x.ndim)
+    (x, axis), found = along(lifted(arr), axis), _integers(indices)
     if found.ndim != x.ndim:
         raise GraphError(
             "E1042", f"take_along_axis: shapes {x.shape} and {found.shape} have other numbers of axes"

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import pairwise
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +43,8 @@ def product(letters: str, library: str, threads: int) -> Callable[[Any, Any, Any
     def matrices(x: Any, names: str, first: list[str], second: list[str]) -> Any:
         """Axes in the order batch, first, second; those of a kind as one."""
         x = x.transpose([names.index(c) for c in (*batch, *first, *second)])
-        shape = x.shape[: len(batch)]
-        a = int(np.prod(x.shape[len(batch) : len(batch) + len(first)]))
-        return x.reshape((*shape, a, int(np.prod(x.shape[len(batch) + len(first) :]))))
+        n, m = len(batch), len(batch) + len(first)
+        return x.reshape((*x.shape[:n], prod(x.shape[n:m]), prod(x.shape[m:])))
 
     def run(a: Any, b: Any, result: Any) -> None:
         x, y = matrices(a, left, rows, summed), matrices(b, right, summed, columns)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import accumulate, product
 from math import prod
 from random import Random
@@ -31,7 +30,7 @@ class Arena:
 
 
 def touched(step: Step) -> tuple[list[Part], list[Part]]:
-    """What a step reads and writes."""
+    """The parts that a step reads, and those that it writes."""
     if isinstance(step, Clear):
         return [], [step.output]
     if isinstance(step, Kernel):
@@ -48,7 +47,7 @@ def bytes_of(holder: Any) -> int:
 
 
 def spans_of(steps: Sequence[Step], outside: set[Any]) -> Spans:
-    """Lifetimes of what has no memory of its own."""
+    """Lifetimes of holders without memory of their own."""
     spans: Spans = {}
     for i, step in enumerate(steps):
         for part in (*touched(step)[0], *touched(step)[1]):
@@ -78,13 +77,14 @@ def arena(steps: Sequence[Step], outside: set[Any]) -> Arena:
 
 
 def _best(spans: Sequence[tuple[int, int]], sizes: Sequence[int], enough: int) -> list[int]:
-    """The smallest arena of several orders, and of those that come from them when what lies at the end, or what lies
-    beside it, is moved to a place by chance. Chance is the same in each run."""
+    """The smallest arena of several orders, and of those that come from them when the array at the end, or one beside
+    it, is moved to a place by chance. Chance is the same in each run."""
     near, chance = _neighbors(spans), Random(0)
     tries = max(1, min(MOST_TRIES, MOST_WORK // (8 * (sum(map(len, near)) + 1))))
     best, least = list[int](), 0
     for key, wanders in product(_ORDERS, (False, True)):
-        order = sorted(range(len(spans)), key=partial(key, spans, sizes))
+        ranks = [key(*each) for each in zip(spans, sizes, strict=True)]
+        order = sorted(range(len(spans)), key=ranks.__getitem__)
         kept, kept_order = 0, order
         for _ in range(tries):
             found = _placed(order, sizes, near)
@@ -123,23 +123,13 @@ def _neighbors(spans: Sequence[tuple[int, int]]) -> list[list[int]]:
     return near
 
 
-def _by_size(spans: Sequence[tuple[int, int]], sizes: Sequence[int], i: int) -> Any:
-    return -sizes[i]
-
-
-def _by_area(spans: Sequence[tuple[int, int]], sizes: Sequence[int], i: int) -> Any:
-    return -sizes[i] * (1 + spans[i][1] - spans[i][0])
-
-
-def _by_length(spans: Sequence[tuple[int, int]], sizes: Sequence[int], i: int) -> Any:
-    return spans[i][0] - spans[i][1], -sizes[i]
-
-
-def _by_start(spans: Sequence[tuple[int, int]], sizes: Sequence[int], i: int) -> Any:
-    return spans[i][0], -sizes[i]
-
-
-_ORDERS: tuple[Callable[..., Any], ...] = (_by_size, _by_area, _by_length, _by_start)
+# By size, by size times lifetime, by lifetime, by start.
+_ORDERS: tuple[Callable[[tuple[int, int], int], Any], ...] = (
+    lambda span, size: -size,
+    lambda span, size: -size * (1 + span[1] - span[0]),
+    lambda span, size: (span[0] - span[1], -size),
+    lambda span, size: (span[0], -size),
+)
 
 
 def _placed(order: Sequence[int], sizes: Sequence[int], near: Sequence[Sequence[int]]) -> list[int]:

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from math import prod
-from typing import Any
+from operator import attrgetter
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -20,6 +21,7 @@ from slangrad.graph.errors import Place, here
 
 Shape = tuple[int, ...]
 DType = np.dtype[Any]
+T = TypeVar("T")
 
 _NAMES = {"bool": "bool", "float": "f", "int": "i", "uint": "u"}
 _numbers = count(1)
@@ -75,17 +77,22 @@ def new_input(shape: Shape, dtype: DType, name: str = "") -> Node:
 
 def topological_order(*outputs: Node) -> list[Node]:
     """All nodes that the outputs need, inputs before the nodes that read them."""
-    order: list[Node] = []
-    seen: set[Node] = set()
-    stack: list[tuple[Node, bool]] = [(node, False) for node in reversed(outputs)]
+    return in_order(outputs, attrgetter("inputs"))
+
+
+def in_order(roots: Sequence[T], needs: Callable[[T], Sequence[T]]) -> list[T]:
+    """The roots and all that they need, each behind those that it needs itself."""
+    order: list[T] = []
+    seen: set[T] = set()
+    stack = [(each, False) for each in reversed(roots)]
     while stack:
-        node, is_done = stack.pop()
+        this, is_done = stack.pop()
         if is_done:
-            order.append(node)
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            stack += [(each, False) for each in reversed(node.inputs) if each not in seen]
+            order.append(this)
+        elif this not in seen:
+            seen.add(this)
+            stack.append((this, True))
+            stack += [(each, False) for each in reversed(needs(this)) if each not in seen]
     return order
 
 

@@ -15,7 +15,8 @@ table and can be differentiated again. Names are those of NumPy's functions.
     gather     of the index                    a load
     scatter    given                           an atomic add
     scan       results along one axis          a loop for each row
-    loop       none                            a plan that is run many times; its results are nodes
+    loop       none                            a plan that is run many times, or a template; it has results
+    result     given                           none: an array that a loop leaves
     part       inputs are parts of the result  a buffer that several kernels fill
 
 A map's inputs have its shape: `broadcast` is a node of its own, and so is the sum over a broadcast axis in the
@@ -40,7 +41,8 @@ LN2, LN10 = log(2), log(10)
 @dataclass(frozen=True, slots=True)
 class Op:
     """`slang`: of a map the expression, with {0}, {1} for its inputs; of a reduction the combination of a sum {0} and an
-    element {1}. `flops`: arithmetic operations for each element of the result, of a reduction for each of the input."""
+    element {1}, and `start` is the first sum; {T} is the type of the result. `flops`: arithmetic operations for each
+    element of the result, of a reduction for each of the input."""
 
     name: str
     kind: str
@@ -335,8 +337,14 @@ def is_view(node: Node) -> bool:
     return kind_of(node) == "view"
 
 
-def base_of(node: Node) -> Node:
-    """What a view shows."""
+def behind_views(node: Node) -> tuple[Node, tuple[Node, ...]]:
+    """The node that views show, and these views, the innermost first."""
+    views: tuple[Node, ...] = ()
     while is_view(node):
-        node = node.inputs[0]
-    return node
+        node, views = node.inputs[0], (node, *views)
+    return node, views
+
+
+def base_of(node: Node) -> Node:
+    """The node that a view shows."""
+    return behind_views(node)[0]

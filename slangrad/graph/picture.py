@@ -31,7 +31,7 @@ LETTER, SMALL, LINE, GAP = 7, 6, 16, 56  # pixels
 
 @dataclass(slots=True)
 class Box:
-    """`reads`: places of other boxes in the list, and what is on the arrow."""
+    """`reads`: places of other boxes in the list, and the label of the arrow."""
 
     kind: str
     lines: list[str]
@@ -53,7 +53,7 @@ class Box:
 
 
 def boxes_of(plan: Plan) -> list[Box]:
-    """Inputs, kernels and results, each after what it reads."""
+    """Inputs, kernels and results, each behind the boxes that it reads."""
     boxes: list[Box] = []
     makers: dict[Node, int] = {}
     for i, group in enumerate(plan.fusion.groups):

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from hashlib import sha1
+from math import prod
 from operator import itemgetter
 from pathlib import Path
 from threading import Lock
@@ -56,8 +57,9 @@ Holder = Node | Temporary
 class Plan:
     """`inputs`: the nodes of the arguments of `run`, `layouts`: how these lie in memory, if there are gaps. `in_place`:
     outputs that take the memory of an input. `is_body`: inputs and outputs have memory in the plan (`array`), and
-    `repeat` runs it. `memory`: bytes between kernels; what does not fit is computed again. `consistent`: "bits" for
-    results that depend neither on the number of threads nor on that of rows. GraphError (E1047) where nothing helps."""
+    `repeat` runs it. `memory`: bytes between kernels; values that do not fit are computed again. `consistent`: "bits"
+    for results that depend neither on the number of threads nor on that of rows. GraphError (E1047) where
+    nothing helps."""
 
     def __init__(
         self,
@@ -143,7 +145,7 @@ class Plan:
         if found.size:
             memory = spy.Tensor.zeros(self.device, (found.size,), "uint8_t")
             for holder, offset in found.offsets.items():
-                size = max(1, int(np.prod(holder.shape)))
+                size = max(1, prod(holder.shape))
                 kind = type_of(holder.dtype)
                 self._holders[holder] = memory.view(
                     (size,), (1,), offset // holder.dtype.itemsize, dtype=kind

@@ -32,21 +32,21 @@ from slangrad.graph.emit import (
     function_of,
     kernel_of,
     seen,
+    start_of,
 )
 from slangrad.graph.fuse import Fusion, Group, joined
 from slangrad.graph.layout import Layout, dense, reshaped
 from slangrad.graph.library import NUMPY
 from slangrad.graph.node import DType, Node, Shape
-from slangrad.graph.types import type_of
+from slangrad.graph.types import type_of, wide_of
 
 Results = Sequence[tuple[Node, str]]
 WIDTH = 64  # columns of a block
-FOUND: Any = np.show_config(mode="dicts")  # also for what the processor can do
+FOUND: Any = np.show_config(mode="dicts")  # also of the processor's instructions
 HAS_512 = any("512" in each or each == "X86_V4" for each in FOUND["SIMD Extensions"]["found"])
 MOST_ROWS, MOST_BYTES = (8, 128) if HAS_512 else (6, 64)  # of a tile: its sums fill most of the registers
-PACKED = (
-    8 << 20
-)  # bytes between the first and the last line of a block that are too many for its lines to stay in caches
+# Bytes between the first and the last line of a block that are too many for its lines to stay in caches.
+PACKED = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Axis:
 @dataclass(slots=True)
 class Tiles:
     """A product as loops: `outer` ones, `rows`, `columns` (over the lanes), and those of the sum. `block`: how far the
-    right operand moves with a block of columns. `steps`: what copies operands."""
+    right operand moves with a block of columns. `steps`: kernels that copy operands."""
 
     parts: list[Part]
     outer: list[Axis]
@@ -73,7 +73,7 @@ class Tiles:
 
 
 def ended(fusion: Fusion, group: Group) -> tuple[Node, Text, Results]:
-    """The product of a group, the text of what ends it, and the values that are stored; "" is the sum itself."""
+    """The product of a group, the text of the map that ends it, and the stored values; "" is the sum itself."""
     node, text = group.inner or group.roots[0], Text(fusion, group)
     results = [(each, text.of(each)) for each in group.roots] if group.inner else [(node, "")]
     return node, text, results
@@ -225,8 +225,7 @@ def tiled(
     height = -(-made.rows.size // panels)
     numbers = [made.rows.size, made.width, made.depth[0].size, made.rows.strides[0], made.depth[0].strides[0]]
     numbers += [made.block, made.depth[0].strides[1]]
-    kind, axes = type_of(node.dtype), len(made.outer)
-    wide = "float" if kind == "half" else kind
+    kind, wide, axes = type_of(node.dtype), type_of(wide_of(node.dtype)), len(made.outer)
     call = Call(
         [kind, kind],
         len(numbers),
@@ -245,10 +244,7 @@ def tiled(
     for first, shape in ((0, (blocks, panels, made.width)), (blocks, (1, panels, rest))):
         if prod(shape):
             moves = [0, made.block, *(made.width * step for step in made.columns.strides[2:])]
-            places = [
-                Part(each.holder, Layout((1,), (1,), each.layout.offset + first * move))
-                for each, move in zip(arrays, moves, strict=True)
-            ]
+            places = [start_of(each, first * move) for each, move in zip(arrays, moves, strict=True)]
             n = 2 + len(results)
             arguments: list[Argument] = [
                 Grid((*outer, *shape)),
@@ -263,7 +259,7 @@ def tiled(
 @dataclass(frozen=True, slots=True)
 class Call:
     """A template: the types of its operands, how many numbers it has of its own, its lines, how many lanes it runs on.
-    In the lines LEFT and RIGHT stand for the operands where outer loops are, END for what happens to a sum."""
+    In the lines LEFT and RIGHT stand for the operands where outer loops are, END for the struct that takes a sum."""
 
     operands: list[str]
     numbers: int
@@ -281,8 +277,7 @@ def kernel_with_end(
     node: Node, text: Text, results: Results, made: Tiles, call: Call
 ) -> Callable[[list[Argument], list[Part]], Kernel]:
     """The function, as a kernel of arguments that are still to come."""
-    kind = type_of(node.dtype)
-    wide = "float" if kind == "half" else kind
+    wide = type_of(wide_of(node.dtype))
     arrays = [(f"r{i}", type_of(root.dtype)) for i, (root, _) in enumerate(results)]
     given = [
         (f"{name}s", type_of(leaf.node.dtype)) for leaf, name in text.leaves.items() if leaf.node is not node

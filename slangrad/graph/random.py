@@ -31,13 +31,14 @@ def key(seed: Any) -> Any:
 
 
 def split(key: Any, count: int = 2) -> Any:
-    """`count` new keys, an array of shape (count,). A key that was split is not used again."""
+    """`count` new keys, uint64 of shape (count,). A key that was split is not used again. GraphError (E1043) for a key
+    that is not one uint64, here and in all functions below."""
     return _bits(key, (count,), OF_KEYS)
 
 
 def uniform(key: Any, shape: Sizes = (), dtype: Any = np.float32, low: Any = 0.0, high: Any = 1.0) -> Any:
     """Numbers from `low` to `high`, which is reached by rounding only: steps of 2^-24, 2^-53 of doubles, 2^-11 of
-    halves."""
+    halves. GraphError (E1043) where `dtype` is no float of up to 64 bits."""
     to = _float(dtype)
     digits = np.finfo(to).nmant + 1
     made = (_bits(key, shape) // (1 << 64 - digits)).astype(to) * to.type(2.0**-digits)
@@ -55,19 +56,21 @@ def normal(key: Any, shape: Sizes = (), dtype: Any = np.float32) -> Any:
 
 
 def bernoulli(key: Any, p: Any = 0.5, shape: Sizes | None = None) -> Any:
-    """True with probability `p`; a shape that is not given is that of `p`."""
+    """Booleans, true with probability `p`; a shape that is not given is that of `p`."""
     return uniform(key, np.shape(p) if shape is None else shape) < p
 
 
 def randint(key: Any, shape: Sizes, low: int, high: int, dtype: Any = np.int64) -> Any:
-    """Integers from `low` to `high` - 1. Some are likelier by (high - low) / 2^64."""
+    """Integers from `low` to `high` - 1, which are equally likely up to (high - low) / 2^64. GraphError (E1042) where
+    there are none."""
     if not low < high:
         raise GraphError("E1042", f"randint: there are no integers from {low} to {high} - 1")
     return (_bits(key, shape) % (high - low)).astype(dtype) + np.dtype(dtype).type(low)
 
 
 def dropout(key: Any, x: Any, rate: float) -> Any:
-    """Zero with probability `rate`, x / (1 - rate) otherwise."""
+    """Zero with probability `rate`, x / (1 - rate) otherwise, of the shape of x. GraphError (E1042) where the rate is
+    not from 0 to less than 1."""
     if not 0 <= rate < 1:
         raise GraphError("E1042", f"dropout: rate is {rate}", "from 0 to less than 1")
     return np.where(bernoulli(key, 1 - rate, x.shape), x / (1 - rate), np.zeros_like(x))

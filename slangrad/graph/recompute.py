@@ -2,9 +2,9 @@
 
     h1 h2 h3 ... loss ... dh3 dh2 dh1        h2, dropped between its two readers: ... h2 again, dh2
 
-What is dropped is a knapsack: of all that waits between two readers, the cheapest, with as many bytes as are too many
-at each kernel. A kernel that runs again is the same kernel, so results have the same bits. The arena tells the true
-size; what is asked for is tightened until that fits.
+The choice is a knapsack: of all values that wait between two readers, the cheapest, with as many bytes as are too
+many at each kernel. A kernel that runs again is the same kernel, so results have the same bits. The arena tells the
+true size; the bound is tightened until that fits.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from slangrad.base.late import Late
 from slangrad.graph.emit import Clear, Kernel, Part, Repeat, Step, Temporary
 from slangrad.graph.errors import GraphError
 from slangrad.graph.memory import Arena, Spans, alive, arena, bytes_of, touched
+from slangrad.graph.node import in_order
 
 SCIPY = Late("scipy.optimize")
-TURNS = 24  # bounds that are tried: parts of what is needed without a limit
+TURNS = 24  # bounds that are tried: parts of the memory that is needed without a limit
 SOLVER = {"time_limit": 5.0, "mip_rel_gap": 0.01}
 _UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
@@ -82,7 +83,7 @@ def steps_in(tasks: Iterable[Task]) -> list[Step]:
 
 
 class Drops:
-    """What can be dropped: the holders, between which tasks, and the seconds to make them again."""
+    """The holders that can be dropped, between which tasks, and the seconds to make them again."""
 
     def __init__(self, tasks: Sequence[Task], outside: set[Any], overwritten: Mapping[Any, Any]) -> None:
         self._tasks = tasks
@@ -117,21 +118,14 @@ class Drops:
     def _needed(
         self, holders: Iterable[Any], is_there: Callable[[Any], bool], first: Any = None
     ) -> list[int]:
-        """The tasks that make holders again, those first that make what these read."""
-        order: list[int] = []
-        seen: set[int] = set()
-        stack = [(self._makers[each], False) for each in holders if each is first or not is_there(each)]
-        while stack:
-            i, is_done = stack.pop()
-            if is_done:
-                order.append(i)
-            elif i not in seen:
-                seen.add(i)
-                stack.append((i, True))
-                stack += [
-                    (self._makers[x], False) for x in self._reads[i] if x in self._makers and not is_there(x)
-                ]
-        return order
+        """The tasks that make holders again, each behind those that make its inputs."""
+
+        def needs(i: int) -> list[int]:
+            return [self._makers[x] for x in self._reads[i] if x in self._makers and not is_there(x)]
+
+        return in_order(
+            [self._makers[each] for each in holders if each is first or not is_there(each)], needs
+        )
 
     def chosen(self, bound: int) -> set[Any]:
         """The cheapest to drop so that no more bytes wait at any task; all, where these are too few."""
@@ -149,7 +143,7 @@ class Drops:
         return {each for each, is_dropped in zip(held, found, strict=True) if is_dropped}
 
     def without(self, dropped: set[Any]) -> list[Task]:
-        """The tasks, and before the first reader behind a gap those that make what was dropped."""
+        """The tasks, and before the first reader behind a gap those that make the dropped holders again."""
         until = {each: self._gaps[each][0] if each in dropped else last for each, last in self._last.items()}
         made: list[Task] = []
         again: dict[Any, Any] = {}
@@ -193,7 +187,7 @@ def _greedy(costs: Any, sizes: Any, need: Any) -> Any:
         best = int(np.where(row > 0, costs / np.maximum(row, 1), np.inf).argmin())
         taken[best] = True
         left -= sizes[:, best]
-    for each in sorted(np.flatnonzero(taken), key=lambda i: -costs[i]):  # what later ones made needless
+    for each in sorted(np.flatnonzero(taken), key=lambda i: -costs[i]):  # those that later ones made needless
         if (left + sizes[:, each] <= 0).all():
             taken[each], left = False, left + sizes[:, each]
     return taken

@@ -2,7 +2,7 @@
 
     rewritten([y])      the same values, by fewer and cheaper nodes
 
-What a choice costs is found by fusing both sides together with what stands around them: nodes that only the old side
+The cost of a choice is found by fusing both sides together with what stands around them: nodes that only the old side
 needs, and the kernels that read the result.
 """
 
@@ -14,7 +14,7 @@ from slangrad.graph.array import Array
 from slangrad.graph.choices import CHOICES, Choice, Graph
 from slangrad.graph.cost import Machine
 from slangrad.graph.fuse import Fusion, with_copies
-from slangrad.graph.node import Node, new_input, topological_order, with_inputs
+from slangrad.graph.node import Node, new_input, substituted, topological_order, with_inputs
 from slangrad.graph.ops import base_of, is_view, kind_of
 from slangrad.graph.rules import COMMUTATIVE, FUNCTIONS, PATTERNS, Rule, number
 
@@ -84,7 +84,7 @@ class Rewriter:
         """The outputs after the choices that pay, from inputs to outputs."""
         graph, done = Graph(outputs), set[Node]()
         while (found := self._next(graph, done)) is not None:
-            outputs = self.simplified(replaced(outputs, found))
+            outputs = self.simplified(substituted(outputs, found))
             graph = Graph(outputs)
         return outputs
 
@@ -101,7 +101,7 @@ class Rewriter:
         return None
 
     def choices(self, node: Node, graph: Graph, rules: Sequence[Choice] = ALL) -> Iterator[dict[Node, Node]]:
-        """What could be replaced, and by which nodes."""
+        """The replacements that rules offer at a node: old nodes, and the new ones."""
         for rule in rules:
             for found in rule(node, graph):
                 made = self.simplified([each.node for each in found.values()])
@@ -123,7 +123,7 @@ class Rewriter:
         made: dict[Node, Node] = {}
 
         def cut(node: Node) -> Node:
-            """The node as it is after the replacement, of stored arrays in place of what stands outside."""
+            """The node as it is after the replacement, of stored arrays in place of nodes outside."""
             if node not in made:
                 if node in found:
                     made[node] = cut(found[node])
@@ -136,7 +136,7 @@ class Rewriter:
         return self.seconds([cut(each) for each in ends])
 
     def seconds(self, outputs: Sequence[Node]) -> float:
-        """What the kernels of a graph take, by the cost model."""
+        """Seconds of the kernels of a graph, by the cost model."""
         roots = [node for node in dict.fromkeys(map(base_of, outputs)) if node.inputs]
         return Fusion(with_copies(roots, {}), {}, self._machine).seconds if roots else 0.0
 
@@ -149,16 +149,6 @@ class Rewriter:
 def rewritten(outputs: Sequence[Node], fast_math: bool = False) -> list[Node]:
     """The outputs after all rules."""
     return Rewriter(fast_math=fast_math).rewritten(outputs)
-
-
-def replaced(outputs: Sequence[Node], found: dict[Node, Node]) -> list[Node]:
-    """The outputs with other nodes in place of some."""
-    made: dict[Node, Node] = {}
-    for node in topological_order(*outputs):
-        made[node] = (
-            found[node] if node in found else with_inputs(node, tuple(made[each] for each in node.inputs))
-        )
-    return [made[each] for each in outputs]
 
 
 def _fresh(roots: Iterable[Node], known: Mapping[Node, int]) -> dict[Node, None]:
@@ -188,7 +178,7 @@ def _only_for(
 
 
 def _near(found: dict[Node, Node], readers: Mapping[Node, Sequence[Node]]) -> dict[Node, None]:
-    """The kernels that read what is replaced, through maps and views."""
+    """The kernels that read the replaced nodes, through maps and views."""
     near: dict[Node, None] = {}
     left = [each for node in found for each in readers[node]]
     while left and len(near) < MOST_NEAR:

@@ -12,15 +12,15 @@ from collections import Counter
 from collections.abc import Sequence
 from math import prod
 
-from slangrad.graph.emit import WRITERS, Argument, Grid, Numbers, Part, Step, Text, kernel_of
+from slangrad.graph.emit import WRITERS, Argument, Grid, Numbers, Part, Step, Text, kernel_of, start_of
 from slangrad.graph.fuse import Fusion, Group, Leaf, Views
 from slangrad.graph.layout import Layout, dense
 from slangrad.graph.node import Node
 from slangrad.graph.ops import OPS
-from slangrad.graph.types import type_of
+from slangrad.graph.types import type_of, wide_of
 
 WAVE = 32
-COSTLY = 8  # operations of what is not computed again
+COSTLY = 8  # operations of a value that is not computed again
 COMBINED = {
     "sum": "WaveActiveSum",
     "prod": "WaveActiveProduct",
@@ -31,7 +31,7 @@ Key = tuple[Node, Views]
 
 
 class _Row:
-    """The text of one kernel. `values`: variables of what earlier stages made."""
+    """The text of one kernel. `values`: variables of the results of earlier stages."""
 
     def __init__(self, fusion: Fusion, group: Group) -> None:
         self.fusion, self.group, self.n = fusion, group, group.shape[-1]
@@ -86,7 +86,7 @@ class _Row:
         self.lines += self._loop(body) if is_row else ["{", *(f"    {line}" for line in body), "}"]
 
     def _reduced(self, root: Node, body: list[str], value: str, text: Text) -> None:
-        kind = "float" if root.dtype.itemsize == 2 else type_of(root.dtype)
+        kind = type_of(wide_of(root.dtype))
         total, op = f"s{len(self.values)}", OPS[root.op]
         combined = op.slang.format(total, f"{kind}({value})", T=kind)
         self.lines.append(f"{kind} {total} = {op.start.format(T=kind)};")
@@ -170,7 +170,7 @@ def _rows(fusion: Fusion, group: Group) -> list[Step]:
     outputs, inputs = dict.fromkeys(group.roots, ""), []
     places: dict[str, Part] = {}
     for (node, at), name in row.arrays.items():
-        places[name] = Part(node, Layout((1,), (1,), at.offset))
+        places[name] = start_of(Part(node, at))
         if node in outputs and at == dense(node.shape):
             outputs[node] = name
         else:
@@ -182,7 +182,7 @@ def _rows(fusion: Fusion, group: Group) -> list[Step]:
     names = [*inputs, *outputs.values()]
     kinds = {name: type_of(node.dtype) for (node, _), name in row.arrays.items()}
     parameters += [f"{kinds[name]}* {name}" for name in names]
-    # Lanes of a wave have one row, and are told so: what is the same for all is computed once.
+    # Lanes of a wave have one row, and are told so: a value that all of them share is computed once.
     head = ["int i = WaveReadLaneFirst(thread[0]), lane = WaveGetLaneIndex(), at[2] = { i, 0 };"]
     shape = (prod(group.shape[:-1]), WAVE)
     arguments: list[Argument] = [Grid(shape), Numbers(tuple(row.numbers))]

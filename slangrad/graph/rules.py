@@ -1,4 +1,4 @@
-"""THE table of rules: what a graph is rewritten to before it is fused.
+"""THE table of rules by which a graph is rewritten before it is fused.
 
     row("x * 1", lambda x: x * 1, lambda x: x)
 
@@ -152,7 +152,7 @@ def gather_of_map(node: Node) -> Array | None:
 
 
 def slice_of_broadcast(node: Node) -> Array | None:
-    """A part of what is repeated along the axes that are cut."""
+    """A part of an array that is repeated along the axes that are cut."""
     if node.op != "slice" or node.inputs[0].op != "broadcast":
         return None
     data, steps = node.inputs[0], node.attributes["steps"]

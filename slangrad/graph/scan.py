@@ -2,7 +2,7 @@
 
     h, hs = graph.scan(lambda h, x: (np.tanh(h + x), h), h0, xs)         xs has a leading axis, hs gets one
 
-A node `scan` stands for the loop, a node `result` for each thing that it leaves: last carries, stacked results, and the
+A node `scan` stands for the loop, a node `result` for each of its results: last carries, stacked results, and the
 carries before each step, which the derivative reads. That is a loop in the other direction, with sums as further
 carries, so it has a derivative like others.
 """
@@ -21,8 +21,8 @@ from slangrad.graph.errors import GraphError
 from slangrad.graph.node import Node, make, new_input, substituted, topological_order, type_text
 from slangrad.graph.ops import base_of
 from slangrad.graph.plan import Plan
-from slangrad.graph.trace import is_traced, pullback
-from slangrad.graph.trees import filled, is_array, leaves, tree_map
+from slangrad.graph.trace import is_result, is_traced, pullback
+from slangrad.graph.trees import filled, leaves, tree_map
 
 Step = Callable[[Any, Any], Any]
 
@@ -79,7 +79,7 @@ def repeated(function: Step, init: Any, xs: Any, length: int, reverse: bool = Fa
 @dataclass(frozen=True, slots=True, eq=False)
 class Loop:
     """A body and how often it is run. `inputs`: first `carries` carries, then `scanned` elements, then constants;
-    `outputs`: the new carries, then results. What it leaves is numbered: carries, stacked results, stacked carries."""
+    `outputs`: the new carries, then results. Its results are numbered: carries, stacked results, stacked carries."""
 
     inputs: tuple[Node, ...]
     outputs: tuple[Node, ...]
@@ -182,7 +182,7 @@ class Bundle(dict[int, Array]):
 
 
 def _outer(outputs: Sequence[Node], own: Sequence[Node]) -> list[Node]:
-    """What a body reads that does not depend on carries and elements: it is computed once."""
+    """The nodes that a body reads, and that do not depend on carries and elements: they are computed once."""
     inside, found = set(own), dict[Node, None]()
     for node in topological_order(*outputs):
         if not inside.isdisjoint(node.inputs):
@@ -193,7 +193,7 @@ def _outer(outputs: Sequence[Node], own: Sequence[Node]) -> list[Node]:
 
 
 def _is_value(leaf: Any) -> bool:
-    return is_traced(leaf) or is_array(leaf) or type(leaf) in (bool, int, float)
+    return is_result(leaf) or type(leaf) in (bool, int, float)
 
 
 def _length(xs: Any, length: int | None) -> int:
@@ -214,7 +214,7 @@ def _pair(made: Any) -> tuple[Any, Any]:
 
 
 def _check(old: Any, new: Any) -> None:
-    """GraphError where a carry is not what it was."""
+    """GraphError (E1042) where the form, the shape or the dtype of a carry changes."""
     forms = [tree_map(lambda leaf: "*" if _is_value(leaf) else leaf, each) for each in (old, new)]
     if forms[0] != forms[1]:
         raise GraphError("E1042", f"scan: the carry {forms[0]} becomes {forms[1]}")

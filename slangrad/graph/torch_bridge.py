@@ -14,19 +14,19 @@ import torch
 
 import slangrad as spy
 from slangrad.graph.array import Array
-from slangrad.graph.trace import Jitted, is_traced, pullback, pushforward
-from slangrad.graph.trees import filled, is_array, leaves, tree_map
+from slangrad.graph.trace import Jitted, is_result, pullback, pushforward
+from slangrad.graph.trees import arrays_in, filled, is_array, leaves, tree_map
 from slangrad.torch_jobs import Job, Tensors, apply, is_seen
 
 
-class Graph(Job):
+class GraphJob(Job):
     """A function of arrays that gives a list of arrays. `floats`: which of these have derivatives."""
 
     def __init__(self, function: Any, count: int, like: Jitted) -> None:
         self.function = Jitted(function, like.device, **like.settings)
         self.kept = tuple(range(count))
         self.floats: list[bool] = []
-        self._derived: dict[Any, Graph] = {}
+        self._derived: dict[Any, GraphJob] = {}
 
     def run(self, tensors: Tensors) -> tuple[Any, ...]:
         made = tuple(self.function.run(tuple(tensors), {}))
@@ -39,7 +39,7 @@ class Graph(Job):
     def cotangents(self, given: Tensors) -> Tensors:
         return [each for each, is_float in zip(given, self.floats, strict=True) if is_float]
 
-    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Graph:
+    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> GraphJob:
         count, function = len(kept), self.function.function
 
         def gradients(*xs: Array) -> list[Array]:
@@ -57,9 +57,9 @@ class Graph(Job):
         found = iter(apply(job, (*kept, *directions.values())))
         return tuple(next(found) if is_float else None for is_float in self.floats)
 
-    def _derivative(self, key: Any, function: Any, count: int) -> Graph:
+    def _derivative(self, key: Any, function: Any, count: int) -> GraphJob:
         if key not in self._derived:
-            self._derived[key] = Graph(function, count, self.function)
+            self._derived[key] = GraphJob(function, count, self.function)
         return self._derived[key]
 
 
@@ -72,21 +72,21 @@ class _Entry:
         def flat(*xs: Array) -> list[Any]:
             given, named = filled(form, iter(xs), lambda leaf: leaf is ...)
             self.result = jitted.function(*given, **named)
-            return [each for each in leaves(self.result) if is_traced(each) or is_array(each)]
+            return [each for each in leaves(self.result) if is_result(each)]
 
-        self.job = Graph(flat, count, jitted)
+        self.job = GraphJob(flat, count, jitted)
 
 
 def called(jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A call with tensors of torch among its arguments, followed by autograd if one of these is."""
-    arrays = [each for each in leaves((args, kwargs)) if is_array(each)]
+    arrays = arrays_in((args, kwargs))
     tensors = [_as_torch(each) for each in arrays]
     if not is_seen(tensors):
         return jitted.run(args, kwargs)
     key = jitted.key(args, kwargs, arrays)
     entry = jitted.jobs.of(key, lambda: _Entry(jitted, args, kwargs, len(tensors)))
     outputs = iter(apply(entry.job, tensors))
-    return filled(entry.result, outputs, lambda leaf: is_traced(leaf) or is_array(leaf))
+    return filled(entry.result, outputs, is_result)
 
 
 def _as_torch(value: Any) -> Any:

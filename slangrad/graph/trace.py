@@ -26,7 +26,7 @@ from slangrad.graph.layout import Layout, normal
 from slangrad.graph.node import Node, new_input, substituted
 from slangrad.graph.plan import Plan, as_tensor
 from slangrad.graph.recompute import bytes_in
-from slangrad.graph.trees import filled, is_array, is_torch, leaves, structure, tree_map
+from slangrad.graph.trees import arrays_in, filled, is_array, is_torch, leaves, structure, tree_map
 
 TORCH = Late("slangrad.graph.torch_bridge")
 
@@ -36,6 +36,11 @@ P = TypeVar("P")
 
 def is_traced(value: Any) -> bool:
     return isinstance(value, Array)
+
+
+def is_result(leaf: Any) -> bool:
+    """Whether a leaf of a function's result is an array, traced or not."""
+    return is_traced(leaf) or is_array(leaf)
 
 
 class _Traces(local):
@@ -103,16 +108,17 @@ class Jitted:
         return self._traced(args, kwargs)(leaves((args, kwargs)))
 
     def explain(self, *args: Any, dot: bool = False, **kwargs: Any) -> Any:
-        """What runs for such arguments: kernels, bytes, operations for each byte, Slang text; or text for Graphviz."""
+        """The plan for such arguments: kernels, bytes, operations for each byte, Slang text. `dot`: as text for
+        Graphviz."""
         made = Explanation(self._traced(args, kwargs).plan)
         return made.dot if dot else made
 
     def key(self, args: Any, kwargs: Any, arrays: Sequence[Any]) -> Any:
-        """What a plan depends on."""
+        """Equal for arguments of one plan."""
         return structure_of((args, kwargs)), *map(seen_as, arrays)
 
     def _traced(self, args: Any, kwargs: Any) -> _Traced:
-        arrays = [each for each in leaves((args, kwargs)) if is_array(each)]
+        arrays = arrays_in((args, kwargs))
         key = self.key(args, kwargs, arrays)
         device = self.device or _device_of(arrays)
         return self._plans.of(
@@ -133,8 +139,7 @@ class _Traced:
         args, kwargs = filled((args, kwargs), iter(map(Array, nodes)), is_array)
         with tracing():
             self.result = function(*args, **kwargs)
-        found = [each for each in leaves(self.result) if is_traced(each) or is_array(each)]
-        outputs = [lifted(each).node for each in found]
+        outputs = [lifted(each).node for each in leaves(self.result) if is_result(each)]
         layouts = {node: layout_of(each) for node, each in zip(nodes, arrays, strict=True)}
         self.plan = Plan(outputs, nodes, device, layouts, **settings)
 
@@ -142,7 +147,7 @@ class _Traced:
         arrays = [each for each in given if is_array(each)]
         made = self.plan.run([self._tensor(i, each) for i, each in enumerate(arrays)])
         results = [self._wrap(tensor, node) for tensor, node in zip(made, self.plan.outputs, strict=True)]
-        return filled(self.result, iter(results), lambda leaf: is_traced(leaf) or is_array(leaf))
+        return filled(self.result, iter(results), is_result)
 
     def _tensor(self, i: int, value: Any) -> Any:
         """An argument as a tensor; the one of the last call, if that had the same array."""
@@ -191,7 +196,7 @@ def inputs_of(arrays: Sequence[Any], name: str) -> list[Node]:
 
 
 def seen_as(value: Any) -> Any:
-    """What a plan depends on."""
+    """The type, shape, strides and dtype of an array: the properties that a plan depends on."""
     if type(value) is np.ndarray:
         return np.ndarray, value.shape, value.strides, value.dtype
     return type(value), shape_of(value), strides_of(value), str(value.dtype)
@@ -233,13 +238,14 @@ def jit(
     Arguments and results are arrays (NumPy, Tensor, torch) and dicts, lists, tuples and dataclasses of them. Other
     values are part of the program: each new one is traced anew. GraphError where a function cannot be traced.
 
-    `memory`, such as "2 GiB" or a number of bytes, limits what is kept between kernels: values that do not fit are
+    `memory`, such as "2 GiB" or a number of bytes, limits the memory between kernels: values that do not fit are
     computed again, which takes time and gives the same bits. GraphError (E1047) names the least that would do.
 
     `fast_math`: rewritten, too, where infinities, NaN, zeros and rounding have other results, as log(exp(x)) to x.
 
-    Products of matrices are made by the fastest of Slang and the libraries that are there. `consistent="bits"` leaves
-    libraries out: then results depend neither on the number of threads nor, for each row, on that of other rows.
+    Products of matrices are made by the fastest of Slang and the installed libraries. `consistent="bits"` leaves
+    libraries out: then results depend neither on the number of threads nor, for each row, on the number of other rows.
+    ValueError for another text.
     """
     settings = {
         "memory": None if memory is None else bytes_in(memory),
@@ -255,7 +261,7 @@ def jit(
 
 
 def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Any:
-    """The function's value and its gradient with respect to arguments, which have the form of these; all in one plan.
+    """A function that returns the value and the gradient with respect to arguments, in the form of these; one plan.
 
     The function gives one number. GraphError (E1045) where it does not, and where an argument has no floats.
     """
@@ -292,13 +298,15 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
 
 
 def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Any:
-    """The gradient alone; see `value_and_grad`."""
+    """A function that returns the gradient alone; see `value_and_grad`."""
     both = value_and_grad(function, argnums)
     return Jitted(_named(lambda *args, **kwargs: both.function(*args, **kwargs)[1], function))
 
 
 def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The value of the function and its derivative along tangents, which have the form of the primals: forward mode."""
+    """The value of the function and its derivative along tangents, which have the form of the primals: forward mode.
+    GraphError (E1042) where shapes or dtypes of tangents are not those of the primals, (E1045) for primals of integers.
+    """
     given = tree_map(lambda leaf: np.float64(leaf) if type(leaf) is float else leaf, (primals, tangents))
     return _with_tangents(function)(*map(tuple, given))
 

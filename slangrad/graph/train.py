@@ -31,11 +31,12 @@ from slangrad.graph.trace import (
     structure_of,
     tracing,
 )
-from slangrad.graph.trees import filled, is_array, leaves, tree_map
+from slangrad.graph.trees import arrays_in, filled, is_array, tree_map
 
 
 class Step:
-    """`step(*batch)` makes one step and gives the loss before it; `step.explain(*batch)` shows its plan."""
+    """`step(*batch)` makes one step and returns the loss before it, a NumPy number; `step.explain(*batch)` shows its
+    plan."""
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class Step:
         return made.dot if dot else made
 
     def _planned(self, batch: tuple[Any, ...], updates: Sequence[Any]) -> _Planned:
-        arrays = [each for each in leaves(batch) if is_array(each)]
+        arrays = arrays_in(batch)
         flags = tuple(each for _, update in updates for each in update.settings if isinstance(each, bool))
         key = structure_of(batch), *map(seen_as, arrays), flags, len(updates[0][1].settings)
         return self._plans.of(key, lambda: _Planned(self, batch, arrays, updates))
@@ -108,7 +109,7 @@ class _Planned:
 
     def run(self, batch: Any, updates: Sequence[Any]) -> Any:
         device = self._device
-        arrays = [as_tensor(device, each) for each in leaves(batch) if is_array(each)]
+        arrays = [as_tensor(device, each) for each in arrays_in(batch)]
         state = [tensor for _, update in updates for tensor in update.state]
         self._settings[...] = updates[0][1].settings  # memory that stays, so no call is bound anew
         loss = self.plan.run([*self._parameters, *arrays, *state, as_tensor(device, self._settings)])[0]
@@ -141,6 +142,7 @@ def train(
     plan. `parameters` have the form in which the optimizer got them; they are changed in place.
     `memory` and `consistent`: as in `jit`.
 
-    GraphError (E1045) where the loss is not one number, (E1043) for parameters that hold structs.
+    GraphError (E1045) where the loss is not one number, (E1043) for parameters that hold structs. ValueError for
+    another value of `consistent`.
     """
     return Step(loss, optimizer, memory, checked_consistency(consistent))

@@ -50,6 +50,11 @@ def leaves(tree: Any) -> list[Any]:
     return found
 
 
+def arrays_in(tree: Any) -> list[Any]:
+    """The leaves that are traced, in order."""
+    return [each for each in leaves(tree) if is_array(each)]
+
+
 def filled(tree: Any, values: Iterator[Any], replaced: Callable[[Any], bool]) -> Any:
     """The tree with new values in place of some leaves, in order."""
     return tree_map(lambda leaf: next(values) if replaced(leaf) else leaf, tree)

@@ -14,6 +14,11 @@ TYPES = {
 DTYPES: dict[str, DType] = {slang: np.dtype(name) for name, slang in TYPES.items()}
 
 
+def wide_of(dtype: DType) -> DType:
+    """The type in which elements are added: float32 for halves."""
+    return np.dtype(np.float32) if dtype == np.float16 else dtype
+
+
 def type_of(dtype: DType) -> str:
     """The name in Slang."""
     return TYPES[dtype.name]

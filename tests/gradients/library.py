@@ -263,5 +263,5 @@ def methods() -> set[str]:
     """The names of differentiable methods and accessors that users see."""
     types = (each for module in modules() for each in module.members if not isinstance(each, ast.Function))
     found = (node for each in types for node in _functions_of(each))
-    names = {each.name for each in found if library().differentiability(each) != "none"}
+    names = {each.name for each in found if library().info(each).level != "none"}
     return {each for each in names if not each.startswith("_")}

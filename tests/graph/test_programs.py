@@ -267,6 +267,9 @@ REFUSED = {
     "mask": (lambda x: x[x > 0], "E1041", "np.where"),
     "unknown": (lambda x: np.linalg.svd(x), "E1040", "svd"),
     "unknown ufunc": (lambda x: np.nextafter(x, x), "E1040", "nextafter"),
+    "keyword": (lambda x: np.mean(x, where=np.ones((3, 4), bool)), "E1040", "where"),
+    "keyword of var": (lambda x: np.var(x, dtype=np.float32), "E1040", "dtype"),
+    "mode": (lambda x: np.take(x, [99], mode="clip"), "E1040", "mode"),
     "meant": (lambda x: np.vstack([x, x]), "E1040", "did you mean np.stack"),
     "complex": (lambda x: x.astype(complex), "E1040", "complex128"),
     "object": (lambda x: x + object(), "E1043", "object"),
@@ -283,6 +286,24 @@ def test_what_is_refused(name: str) -> None:
         graph.jit(function)(np.ones((3, 4)))
     assert caught.value.code == code
     assert "test_programs.py:" in str(caught.value)
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: np.argmax(x, keepdims=True),
+    lambda x: x.argmin(1, keepdims=True),
+    lambda x: np.cumsum(x, 0, dtype=np.float32),
+    lambda x: np.concatenate([x, x], dtype=np.float32),
+    lambda x: np.stack([x, x], 1, dtype=np.float32),
+    lambda x: np.any(x > 1, 0, keepdims=True),
+    lambda x: np.round(x.astype(int)),
+    lambda x: np.around(x * 0.37, 1),
+    lambda x: x.astype(np.int16).round(-1),
+])  # fmt: skip
+def test_keywords_are_those_of_numpy(function: Any) -> None:
+    x = np.arange(12.0).reshape(3, 4)
+    made, wanted = graph.jit(function)(x), function(x)
+    assert (made.dtype, made.shape) == (wanted.dtype, wanted.shape)
+    assert np.array_equal(made, wanted)
 
 
 def test_gradients_of_something_else_are_refused() -> None:

@@ -9,9 +9,9 @@ from slangrad.graph.array import Array
 from slangrad.graph.choices import CHOICES, Graph
 from slangrad.graph.cost import Machine
 from slangrad.graph.gradient import compute_gradient
-from slangrad.graph.node import Node, new_input, topological_order
+from slangrad.graph.node import Node, new_input, substituted, topological_order
 from slangrad.graph.plan import Plan, as_tensor
-from slangrad.graph.rewrite import ALL, LEAST_GAIN, Rewriter, replaced, rewritten
+from slangrad.graph.rewrite import ALL, LEAST_GAIN, Rewriter, rewritten
 from slangrad.graph.rules import FUNCTIONS, PATTERNS
 from tools.discover_rules import Search, elements, evaluated, in_field
 
@@ -202,7 +202,7 @@ def test_a_choice_is_the_same_modulo_a_prime_and_is_taken_where_it_pays(rule) ->
             old, new = rewriter.prices(Graph(outputs), found)
             gains.append(new < LEAST_GAIN * old)
             sides = []
-            for side in (outputs, replaced(outputs, found)):
+            for side in (outputs, substituted(outputs, found)):
                 total = sum((Array(node) * w).sum() for node, w in zip(side, weights, strict=True)).node
                 sides.append(evaluated([*side, *compute_gradient(total, inputs)], values))
             for a, b in zip(*sides, strict=True):
@@ -230,7 +230,7 @@ def test_choices_of_convolutions() -> None:
     seen = set()
     for found in every(rewriter, outputs):
         seen.add(tuple(node.op for node in found))
-        made = Plan(replaced(outputs, found), inputs, spy.default_device()).run(tensors)
+        made = Plan(substituted(outputs, found), inputs, spy.default_device()).run(tensors)
         for got, want in zip(made, block(*arrays), strict=True):
             np.testing.assert_allclose(got.to_numpy(), want, rtol=1e-11, atol=1e-13)
     assert seen == {("multiply",), ("conv", "conv")}
@@ -284,9 +284,9 @@ def test_a_pair_of_choices_pays_only_where_its_first_does() -> None:
     best = rewriter.seconds(outputs)
     assert best < rewriter.seconds(rewriter.simplified([output, *compute_gradient(output, inputs)]))
     for first in every(rewriter, outputs):
-        once = rewriter.simplified(replaced(outputs, first))
+        once = rewriter.simplified(substituted(outputs, first))
         for second in every(rewriter, once):
-            assert rewriter.seconds(rewriter.simplified(replaced(once, second))) > 0.999 * best
+            assert rewriter.seconds(rewriter.simplified(substituted(once, second))) > 0.999 * best
 
 
 def test_fast_math_is_asked_for() -> None:
