@@ -323,7 +323,12 @@ class Fusion:
         gone = set()
         for group in groups:
             root, own = group.roots[0], readers.get(group.roots[0], [])
-            if group.kind == "contract" and root not in self.outputs and self._may_end(root, own):
+            if (
+                group.kind == "contract"
+                and group.inner is None
+                and root not in self.outputs
+                and self._may_end(root, own)
+            ):
                 (end,) = own
                 end.kind, end.inner, end.flops = "contract", root, end.flops + group.flops
                 # Operands are read while results are stored.
