@@ -138,54 +138,68 @@ class Text:
     names: dict[tuple[Node, Views], str] = field(default_factory=dict)
 
     def of(self, node: Node, views: Views = ()) -> str:
-        """The variable of a value as views show it."""
-        key = node, views
-        if key not in self.names:
-            self.names[key] = self._made(node, views)
-        return self.names[key]
+        """The variable of a value as views show it. What it reads comes first, as chains may be long."""
+        left = [(node, views)]
+        while left:
+            reads = [] if left[-1] in self.names else self._reads(*left[-1])
+            missing = [each for each in reads if each not in self.names]
+            if missing:
+                left += missing[::-1]
+                continue
+            key = left.pop()
+            if key not in self.names:
+                self.names[key] = self._made(*key, [self.names[each] for each in reads])
+        return self.names[node, views]
 
-    def _made(self, node: Node, views: Views) -> str:
+    def _reads(self, node: Node, views: Views) -> list[tuple[Node, Views]]:
+        """The values that are variables before this one is."""
+        if is_view(node):
+            return [(node.inputs[0], (node, *views))]
+        if node in self.group.roots and all(each.shape == node.shape for each in views):
+            if views:
+                return [(node, ())]
+        elif self._is_leaf(node):
+            return []
+        return [(each, views) for each in (node.inputs[1:] if kind_of(node) == "gather" else node.inputs)]
+
+    def _is_leaf(self, node: Node) -> bool:
+        return node in self.fusion.stored or kind_of(node) == "source" or node.op == "count"
+
+    def _made(self, node: Node, views: Views, inputs: list[str]) -> str:
         if node.op == "constant":
             return literal(node)
-        if is_view(node):
-            return self.of(node.inputs[0], (node, *views))
-        if node in self.group.roots and all(each.shape == node.shape for each in views):
-            return self.of(node) if views else self._computed(node, views)
-        if node in self.fusion.stored or kind_of(node) == "source" or node.op == "count":
+        is_root = node in self.group.roots and all(each.shape == node.shape for each in views)
+        if is_view(node) or (is_root and views):
+            return inputs[0]
+        if self._is_leaf(node) and not is_root:
             return self._leaf(Leaf(node, self.fusion.layout(node, views)))
-        return self._computed(node, views)
+        if node.op == "slang":
+            return self._called(node, inputs)
+        gathers = kind_of(node) == "gather"
+        kind = type_of(node.dtype)
+        text = self._gathered(node, *inputs) if gathers else OPS[node.op].slang.format(*inputs, T=kind)
+        return self.variable(kind, text)
 
     def _leaf(self, leaf: Leaf) -> str:
         return self.leaves.setdefault(leaf, f"{'w' if leaf.whole else 'v'}{len(self.leaves)}")
-
-    def _computed(self, node: Node, views: Views) -> str:
-        if kind_of(node) == "gather":
-            text = self._gathered(node)
-        elif node.op == "slang":
-            return self._called(node, views)
-        else:
-            inputs = [self.of(each, views) for each in node.inputs]
-            text = OPS[node.op].slang.format(*inputs, T=type_of(node.dtype))
-        return self.variable(type_of(node.dtype), text)
 
     def variable(self, kind: str, text: str) -> str:
         name = f"t{len(self.lines)}"
         self.lines.append(f"{kind} {name} = {text};")
         return name
 
-    def _gathered(self, node: Node) -> str:
+    def _gathered(self, node: Node, at: str) -> str:
         data, index = node.inputs
-        whole, at, axis = self._leaf(self.fusion.whole(data)), self.of(index), node.attributes["axis"]
+        whole, axis = self._leaf(self.fusion.whole(data)), node.attributes["axis"]
         at = self.variable("int", _from_zero(at, index, data.shape[axis]))
         return f"{whole}[{', '.join(at if i == axis else f'at[{i}]' for i in range(len(node.shape)))}]"
 
-    def _called(self, node: Node, views: Views) -> str:
+    def _called(self, node: Node, inputs: list[str]) -> str:
         function = node.attributes["function"]
-        inputs = tuple(self.of(each, views) for each in node.inputs)
-        key: Any = (function.key, inputs)
+        key: Any = (function.key, tuple(inputs))
         if key not in self.names:
             self.names[key] = f"t{len(self.lines)}"
-            self.lines += function.lines(self.names[key], inputs)
+            self.lines += function.lines(self.names[key], tuple(inputs))
         return f"{self.names[key]}{function.member}"
 
 

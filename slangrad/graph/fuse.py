@@ -150,30 +150,34 @@ class Fusion:
     def _visit(
         self, group: Group, node: Node, views: Views, seen: Seen, size: int, is_root: bool = False
     ) -> None:
-        if (node, views) in seen or node.op == "constant":
-            return
-        seen[node, views] = None
-        if is_view(node):
-            self._visit(group, node.inputs[0], (node, *views), seen, size)
-        elif (node in self.stored and not is_root) or kind_of(node) == "source" or node.op == "count":
-            group.leaves[Leaf(node, self.layout(node, views))] = None
-        else:
-            self._compute(group, node, views, seen, size)
+        """What a value is computed from, without recursion: chains of maps may be long."""
+        left = [(node, views)]
+        while left:
+            key = node, views = left.pop()
+            if key in seen or node.op == "constant":
+                continue
+            seen[key] = None
+            is_first, is_root = is_root, False
+            if is_view(node):
+                left.append((node.inputs[0], (node, *views)))
+            elif (node in self.stored and not is_first) or kind_of(node) == "source" or node.op == "count":
+                group.leaves[Leaf(node, self.layout(node, views))] = None
+            else:
+                left += self._computed(group, node, views, size)[::-1]
 
-    def _compute(self, group: Group, node: Node, views: Views, seen: Seen, size: int) -> None:
+    def _computed(self, group: Group, node: Node, views: Views, size: int) -> list[tuple[Node, Views]]:
+        """What a node that is computed in a group reads there."""
         if group.kind in ("contract", "loop"):
             raise NotFusible
         group.flops += OPS[node.op].flops * size
         group.ops += 1
         if kind_of(node) != "gather":
-            for each in node.inputs:
-                self._visit(group, each, views, seen, size)
-            return
+            return [(each, views) for each in node.inputs]
         data, index = node.inputs
         if views or group.kind != "map":
             raise NotFusible
         group.leaves[self.whole(data)] = None
-        self._visit(group, index, views, seen, size)
+        return [(index, views)]
 
     def whole(self, data: Node) -> Leaf:
         """An array that is read at any place."""
@@ -321,7 +325,12 @@ class Fusion:
         gone = set()
         for group in groups:
             root, own = group.roots[0], readers.get(group.roots[0], [])
-            if group.kind == "contract" and root not in self.outputs and self._may_end(root, own):
+            if (
+                group.kind == "contract"
+                and group.inner is None
+                and root not in self.outputs
+                and self._may_end(root, own)
+            ):
                 (end,) = own
                 end.kind, end.inner, end.flops = "contract", root, end.flops + group.flops
                 # Operands are read while results are stored.

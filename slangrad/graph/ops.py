@@ -244,7 +244,7 @@ _TABLE = (
     _map("negative",     "-{0}",                           lambda g, y, x: (-g,)),
     _map("positive",     "{0}",                            lambda g, y, x: (g,),                         0),
     _map("absolute",     "abs({0})",                       lambda g, y, x: (np.where(x == 0, 0, np.where(x < 0, -g, g)),)),
-    _map("sign",         "{T}(sign({0}))"),
+    _map("sign",         "({0} != {0} ? {0} : {T}(sign({0})))"),
     _map("square",       "{0} * {0}",                      lambda g, y, x: (2 * g * x,)),
     _map("reciprocal",   "{T}(1) / {0}",                   lambda g, y, x: (-g * y * y,),                4),
     _map("sqrt",         "sqrt({0})",                      lambda g, y, x: (0.5 * g / y,),               4),

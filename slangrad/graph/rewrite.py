@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import numpy as np
+
 from slangrad.graph.array import Array
 from slangrad.graph.choices import CHOICES, Choice, Graph
 from slangrad.graph.cost import Machine
@@ -32,9 +34,9 @@ class Rewriter:
         self._new: dict[Node, Node] = {}
         self._stand_ins: dict[Node, Node] = {}
         self._rules: dict[str, list[Rule]] = {}
+        self._fast_math = fast_math
         for rule in PATTERNS:
-            if fast_math or not rule.fast:
-                self._rules.setdefault(rule.pattern.op, []).append(rule)
+            self._rules.setdefault(rule.pattern.op, []).append(rule)
 
     def simplified(self, outputs: Sequence[Node]) -> list[Node]:
         """The outputs after all rules that always pay."""
@@ -72,7 +74,10 @@ class Rewriter:
             made = function(node)
             if made is not None:
                 return made.node
+        without_fast = not self._fast_math and node.dtype.kind not in "iu"
         for rule in self._rules.get(node.op, ()):
+            if rule.fast and without_fast:
+                continue
             for bound in _unified(rule.pattern, node, {}):
                 right: Array = rule.right(*(Array(bound[each]) for each in rule.variables))
                 return right.astype(node.dtype).broadcast_to(node.shape).node
@@ -196,7 +201,13 @@ def _unified(pattern: Node, node: Node, bound: dict[Node, Node]) -> Iterator[dic
             yield {**bound, pattern: node}
     elif pattern.op == "constant":
         value = number(node)
-        if value is not None and value == number(pattern):
+        wanted = number(pattern)
+        is_zero = wanted == 0 and value is not None and value.dtype.kind == "f"
+        if (
+            value is not None
+            and value == wanted
+            and not (is_zero and np.signbit(value) != np.signbit(wanted))
+        ):
             yield bound
     elif pattern.op == node.op:
         orders = [node.inputs, node.inputs[::-1]] if node.op in COMMUTATIVE else [node.inputs]

@@ -17,7 +17,7 @@ import numpy as np
 
 from slangrad.graph.array import Array, constant, lifted
 from slangrad.graph.layout import Layout, dense
-from slangrad.graph.node import Node, make, new_input
+from slangrad.graph.node import DType, Node, make, new_input
 from slangrad.graph.ops import OPS, base_of, is_view, kind_of
 
 Side = Callable[..., Any]
@@ -28,7 +28,8 @@ COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum"})
 @dataclass(frozen=True, slots=True)
 class Rule:
     """`left` and `right`: two programs with the same result, for arrays of `count` names. `fast`: infinities, NaN and
-    zeros have other results. `found`: the pair as which enumeration found it (`tools/discover_rules.py`)."""
+    zeros have other results; integers have the same. `found`: the pair as which enumeration found it
+    (`tools/discover_rules.py`)."""
 
     name: str
     left: Side
@@ -47,14 +48,15 @@ def row(name: str, left: Side, right: Side, count: int = 1, fast: bool = False, 
 
 # fmt: off
 PATTERNS = (
-    row("x + 0",            lambda x: x + 0,                     lambda x: x),
+    row("x + 0",            lambda x: x + 0,                     lambda x: x, fast=True),
+    row("x + -0.0",         lambda x: x + -0.0,                  lambda x: x),
     row("x - 0",            lambda x: x - 0,                     lambda x: x),
     row("x * 1",            lambda x: x * 1,                     lambda x: x),
     row("x / 1",            lambda x: x / 1,                     lambda x: x),
     row("-(-x)",            lambda x: np.negative(-x),           lambda x: x),
     row("x + -y",           lambda x, y: x + -y,                 lambda x, y: x - y, 2),
     row("x - -y",           lambda x, y: x - -y,                 lambda x, y: x + y, 2),
-    row("0 - x",            lambda x: 0 - x,                     lambda x: -x),
+    row("0 - x",            lambda x: 0 - x,                     lambda x: -x, fast=True),
     row("x * -1",           lambda x: x * -1,                    lambda x: -x),
     row("-x * -y",          lambda x, y: -x * -y,                lambda x, y: x * y, 2),
     row("x ** 1",           lambda x: x**1,                      lambda x: x),
@@ -63,7 +65,7 @@ PATTERNS = (
     row("x ** -1",          lambda x: x**-1,                     np.reciprocal),
     row("x ** 0.5",         lambda x: x**0.5,                    np.sqrt),
     row("where(c, x, x)",   lambda c, x: np.where(c > 0, x, x),  lambda c, x: x, 2),
-    row("-(x - y)",         lambda x, y: -(x - y),      lambda x, y: y - x, 2, found="neg((v - w)) -> (w - v)"),
+    row("-(x - y)",         lambda x, y: -(x - y),      lambda x, y: y - x, 2, True, "neg((v - w)) -> (w - v)"),
     row("x - (x + y)",      lambda x, y: x - (x + y),   lambda x, y: -y, 2, True, "(v - (v + w)) -> neg(w)"),
     row("x - (x - y)",      lambda x, y: x - (x - y),   lambda x, y: y, 2, True, "(v - (v - w)) -> w"),
     row("x + y - x",        lambda x, y: x + y - x,     lambda x, y: y, 2, True, "((v + w) - v) -> w"),
@@ -137,17 +139,25 @@ def map_of_numbers(node: Node) -> Array | None:
 
 
 def gather_of_map(node: Node) -> Array | None:
-    """Elements are picked before they are computed with, where fewer are picked."""
+    """Elements are picked before they are computed with, where fewer are picked. An index stays checked, by a
+    gather that is left or by itself."""
     if node.op != "take_along":
         return None
     data, index = node.inputs
     axis = node.attributes["axis"]
+    first = tuple(slice(0, 1) if i == axis else slice(None) for i in range(len(data.shape)))
     if axis in repeated_axes(data):
-        first = tuple(slice(0, 1) if i == axis else slice(None) for i in range(len(data.shape)))
-        return Array(data)[first].broadcast_to(node.shape)
+        is_in = Array(index).index_in(data.shape[axis]) >= 0
+        return lifted(np.where(is_in, Array(data)[first].broadcast_to(node.shape), constant(0, node.dtype)))
     if OPS[data.op].kind != "map" or data.op == "count" or node.size * 2 > data.size:
         return None
-    picked = [make("take_along", [each, index], node.shape, each.dtype, axis=axis) for each in data.inputs]
+    same = [axis in repeated_axes(each) for each in data.inputs]
+    picked = [
+        Array(each)[first].broadcast_to(node.shape).node
+        if is_same and not all(same)
+        else make("take_along", [each, index], node.shape, each.dtype, axis=axis)
+        for each, is_same in zip(data.inputs, same, strict=True)
+    ]
     return Array(make(data.op, picked, node.shape, node.dtype, **data.attributes))
 
 
@@ -224,7 +234,8 @@ def product_of_views(node: Node) -> Array | None:
 
 
 def sum_of_repeated(node: Node) -> Array | None:
-    """sum(k * x) is k * sum(x) where k is the same along the axes; so is sum(-x), and a sum of n times x is n * x."""
+    """sum(k * x) is k * sum(x) where k is the same along the axes; so is sum(-x), and a sum of n times x is n * x.
+    A number that makes x smaller stays: sum(x) could be infinite."""
     if node.op != "sum":
         return None
     (x,), axes = node.inputs, node.attributes["axes"]
@@ -234,18 +245,33 @@ def sum_of_repeated(node: Node) -> Array | None:
         left = [i for i in range(len(x.inputs[0].shape)) if i not in x.attributes["axes"]]
         return Array(x.inputs[0]).sum((*x.attributes["axes"], *(left[i] for i in axes)), dtype=x.dtype)  # type: ignore[no-any-return]
     repeated = tuple(i for i in repeated_axes(x) if i in axes)
-    if repeated:
+    if repeated and _is_exact(prod(x.shape[i] for i in repeated), x.dtype):
         core = first_along(x, repeated)
         assert core is not None
         kept = [i for i in range(len(x.shape)) if i not in repeated]
         total = core.sum(tuple(kept.index(i) for i in axes if i not in repeated), dtype=x.dtype)
-        return lifted(total * constant(prod(x.shape[i] for i in repeated), x.dtype))
+        count = np.array(prod(x.shape[i] for i in repeated)).astype(x.dtype)
+        return lifted(total * constant(count, x.dtype))
     for i in (1, 0) if x.op == "multiply" else (1,) if x.op == "divide" else ():
         scale = first_along(x.inputs[i], axes)
-        if scale is not None:
+        if scale is not None and not _shrinks(x, i):
             total = Array(x.inputs[1 - i]).sum(axes)
             return lifted(total * scale if x.op == "multiply" else total / scale)
     return None
+
+
+def _is_exact(count: int, dtype: DType) -> bool:
+    """Whether a product with a count is a sum. Integers wrap around in both."""
+    return dtype.kind != "f" or 0 < count <= 2 ** (np.finfo(dtype).nmant + 1)
+
+
+def _shrinks(x: Node, i: int) -> bool:
+    """Whether the input of a product or quotient is a number that makes floats smaller, or none that is finite."""
+    value = number(x.inputs[i])
+    if value is None or x.dtype.kind != "f":
+        return False
+    size = abs(float(value))
+    return not (1 <= size < np.inf if x.op == "multiply" else 0 < size <= 1)
 
 
 # --- of softmax: the derivative by the largest element, which is subtracted before exp, is zero
@@ -268,7 +294,12 @@ def sum_with_a_pick(node: Node) -> Array | None:
 
 
 def sum_of_softmax(node: Node) -> Array | None:
-    """s * (x / s) is x where s = sum(exp(z - max z)), which is at least 1; 0 / n is 0 where n elements are max z."""
+    """s * (x / s) is x where s = sum(exp(z - max z)), which is at least 1; 0 / n is 0 where n elements are max z.
+    Zeros for max z and other elements are -0.0, which is dropped where it is added."""
+    if node.op == "where" and number(node.inputs[1]) == 0 == number(node.inputs[2]):
+        mask = node.inputs[0]
+        if mask.op == "equal" and base_of(mask.inputs[1]).op == "max" and node.dtype.kind == "f":
+            return constant(-0.0, node.dtype).broadcast_to(node.shape)
     if node.op == "multiply":
         for total, share in (node.inputs, node.inputs[::-1]):
             if share.op == "divide" and share.inputs[1] is total and total.op == "sum":

@@ -237,3 +237,29 @@ def test_updates_are_in_place_when_nothing_else_reads_what_they_overwrite() -> N
     assert not plan._copied
     for a, b in zip(p, wanted, strict=True):
         np.testing.assert_allclose(a, b)
+
+
+def test_a_map_that_ends_a_product_and_is_read_by_a_map() -> None:
+    def net(a, w):
+        for _ in range(4):
+            a = np.tanh(a @ w) + np.sin(a)
+        return a.sum()
+
+    a = np.random.default_rng(3).standard_normal((40, 40))
+    h, along = 1e-6, np.cos(np.arange(1600.0)).reshape(40, 40)
+    difference = (net(a + h * along, a / 8) - net(a - h * along, a / 8)) / (2 * h)
+    np.testing.assert_allclose((graph.grad(net)(a, a / 8) * along).sum(), difference, rtol=1e-6)
+
+
+def test_long_chains_of_maps() -> None:
+    def run(a, count):
+        for i in range(count):
+            a = np.sin(a) + 0.1 * i
+        return a
+
+    a = np.linspace(0, 1, 4)
+    np.testing.assert_allclose(graph.jit(lambda a: run(a, 1000))(a), run(a, 1000), rtol=1e-12)
+    found, slope = graph.grad(lambda a: run(a, 120).sum())(a), np.ones(4)
+    for i in range(120):
+        slope = slope * np.cos(run(a, i))
+    np.testing.assert_allclose(found, slope, rtol=1e-9)

@@ -16,6 +16,8 @@ S, T = RNG.uniform(-0.9, 0.9, (3, 4)), RNG.uniform(-2.0, 2.0, (2, 3, 4))
 M, N = RNG.uniform(-1, 1, (4, 5)), RNG.uniform(-1, 1, (2, 5, 3))
 IDS, J = np.array([2, 0, -1, 1, 2]), np.array([[1], [-1], [0]])
 K = np.array([[1, 0, -2, 3], [2, 2, 2, 2], [0, 1, 2, 3]])
+POWERS = np.array([0.5, 2.5, -2.5, 3.0, -3.0, np.inf, -np.inf, np.nan])
+EXTREME = np.array([[-np.inf, -2.0, -1.0, -0.0, 0.0, 5.5, np.inf, np.nan]]).T
 
 # fmt: off
 SMOOTH: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
@@ -89,6 +91,7 @@ SMOOTH: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 }
 EXACT: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "sign":          (lambda a: np.sign(a - 0.1), (S,)),
+    "extreme":       (lambda x, p: (np.sign(x), x // x.T, x // p, x % p, np.power(x, p)), (EXTREME, POWERS)),
     "floor":         (lambda t: np.floor(t) + 2 * np.ceil(t) + 4 * np.trunc(t) + 8 * np.rint(t), (T,)),
     "floor_divide":  (lambda t, k: (t // 0.3, k // 2, k // -2, k % 2, k % -2, -t % 0.7), (T, K)),
     "compare":       (lambda a, b: (a < b, a <= b, a > b, a >= b, a == a, a != b), (A, B)),

@@ -134,3 +134,9 @@ def test_bits_of_a_row_do_not_depend_on_the_number_of_rows() -> None:
     for rows in (slice(0, 1), slice(3, 10), slice(5, 77)):
         part = slang_only(lambda a, b: np.tanh(a @ b), a[rows].copy(), b)[1][0]
         np.testing.assert_array_equal(part, whole[rows])
+
+
+def test_products_of_integers() -> None:
+    for kind in "bBiIlL":
+        x = np.arange(12, dtype=kind).reshape(3, 4)
+        np.testing.assert_array_equal(graph.jit(lambda x: x @ x.T + x[:, :3])(x), x @ x.T + x[:, :3])

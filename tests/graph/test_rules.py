@@ -28,7 +28,7 @@ PROGRAMS = {
     ),
     "joined_slices": (lambda x: np.concatenate([x[:, 3:1:-1], x[:, 1:0:-1]], 1) * 2, 4),
     "product_of_views": (lambda x: x.T @ np.broadcast_to(x[:, :1], (3, 5)), None),
-    "view_of_number": (lambda x: x + np.broadcast_to(np.zeros_like(x[0]).reshape(4), (3, 4)), 0),
+    "view_of_number": (lambda x: x * np.broadcast_to(np.ones_like(x[0]).reshape(4), (3, 4)), 0),
     "view_of_itself": (lambda x: np.broadcast_to(x.reshape(3, 1, 4).reshape(3, 4), (3, 4)) * 2, 3),
     "views_of_one_kind": (
         lambda x: (
@@ -295,3 +295,29 @@ def test_fast_math_is_asked_for() -> None:
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(graph.jit(f)(x, y), f(x, y))
     np.testing.assert_array_equal(graph.jit(f, fast_math=True)(x, y), x + y)
+
+
+def test_rules_keep_infinities_and_signs_of_zeros() -> None:
+    """Also the number of times that an element is added, where float16 has no such number."""
+    z, large = np.array([-0.0, 0.0, 1.0]), np.full(4, 1.5e308)
+    f = lambda z, x: (z + 0, 0 - z, -(z - z * 1), z - 0, z - -0.0, (x * 1e-10).sum(), (x / 1e10).sum())
+    for got, want in zip(graph.jit(f)(z, large), f(z, large), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12)
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+    repeated = graph.jit(lambda a, k: (np.broadcast_to(a, (70000,)).sum(), np.broadcast_to(k, (0,)).sum()))
+    assert list(map(float, repeated(np.float16(0.5), np.float64(np.inf)))) == [35008.0, 0.0]
+    whole = traced(lambda x: -(0 - (x + 0 - 0)), np.arange(3))
+    assert len(topological_order(*rewritten([whole]))) == 1
+
+
+@pytest.mark.parametrize(
+    "pick",
+    [
+        lambda x: np.take(np.broadcast_to(x, (3, 4)), [7], 0),
+        lambda x: np.zeros_like(x)[np.array([9])],
+        lambda x: (np.exp(np.broadcast_to(x, (3, 4))) * 2)[np.array([-4])],
+    ],
+)
+def test_indices_stay_checked(pick) -> None:
+    with pytest.raises(spy.BoundsError, match="out of range"):
+        graph.jit(pick)(X[0])
