@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from functools import wraps
+from inspect import signature
 from math import prod
 from typing import Any, NoReturn, TypeVar
 
@@ -27,17 +29,42 @@ ALIASES = {
     "conjugate": "positive",
 }  # fmt: skip
 REDUCTIONS = {
-    "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "min", "logical_or": "max",
+    "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "prod", "logical_or": "sum",
 }  # fmt: skip
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 METHODS: dict[str, Callable[..., Any]] = {}
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def implements(*functions: Any, method: str = "") -> Callable[[F], F]:
-    """Enter a function as the meaning of NumPy's functions, and of a method, for traced arrays."""
+# Values of keywords that change nothing: NumPy's defaults, and memory layouts, which results do not show.
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "where": (True,), "subok": (True, False), "order": ("K", "A", "C", "F"), "casting": ("same_kind",),
+    "mode": ("raise",), "copy": (True, False), "device": ("cpu",), "keepdims": (False,),
+}  # fmt: skip
 
-    def enter(own: F) -> F:
+
+def refuse(name: str, **given: Any) -> None:
+    """GraphError (E1040) for keywords that would change the result."""
+    for key, value in given.items():
+        if value is None or value is np._NoValue:
+            continue
+        if not isinstance(value, bool | str) or value not in NEUTRAL.get(key, ()):
+            raise GraphError("E1040", f"np.{name}: {key}= cannot be traced")
+
+
+def implements(*functions: Any, method: str = "") -> Callable[[F], F]:
+    """Enter what functions of NumPy's, and a method of arrays, are for traced arrays; `**_` takes what is refused."""
+
+    def enter(own: Any) -> Any:
+        name, known = method or functions[0].__name__, signature(own).parameters
+        if "_" in known:
+            inner = own
+
+            @wraps(inner)
+            def own(*args: Any, **kwargs: Any) -> Any:
+                refuse(name, **{key: value for key, value in kwargs.items() if key not in known})
+                return inner(*args, **kwargs)
+
         FUNCTIONS.update(dict.fromkeys(functions, own))
         if method:
             METHODS[method] = own
@@ -56,32 +83,31 @@ def unknown(name: str) -> GraphError:
     )
 
 
-def refuse(name: str, **given: Any) -> None:
-    """GraphError (E1040) if one of these arguments of a NumPy function is given: it has no meaning in a graph."""
-    found = [key for key, value in given.items() if value is not None and value is not np._NoValue]
-    if found:
-        raise GraphError("E1040", f"np.{name}: {', '.join(sorted(found))} cannot be traced")
-
-
 class Captured:
     """An array that a function found outside of its arguments. It is read anew by each call."""
 
-    __slots__ = ("value",)
+    __slots__ = ("_held",)
 
     def __init__(self, value: Any) -> None:
-        self.value = value
+        self._held = value
+
+    @property
+    def value(self) -> Any:
+        """The array; of a torch tensor that is still to be negated or conjugated, one that is."""
+        held = self._held
+        return held.resolve_conj().resolve_neg() if hasattr(held, "resolve_neg") else held
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Captured) and other.value is self.value
+        return isinstance(other, Captured) and other._held is self._held
 
     def __hash__(self) -> int:
-        return id(self.value)
+        return id(self._held)
 
     def __lt__(self, other: object) -> bool:
         return False
 
     def __repr__(self) -> str:
-        return f"<{type(self.value).__name__}>"
+        return f"<{type(self._held).__name__}>"
 
 
 class Array(NDArrayOperatorsMixin):
@@ -169,19 +195,20 @@ class Array(NDArrayOperatorsMixin):
     # --- NumPy's protocols
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        kwargs = {name: value for name, value in kwargs.items() if value is not None}
-        if method == "reduce" and ufunc.__name__ in REDUCTIONS:
-            return reduced(REDUCTIONS[ufunc.__name__], *inputs, **kwargs)
-        if method != "__call__" or kwargs.keys() - {"dtype"}:
-            said = f"np.{ufunc.__name__}" + (f".{method}" if method != "__call__" else "")
-            rest = ", ".join(sorted(kwargs))
-            raise GraphError(
-                "E1040", f"{said}({rest}=) cannot be traced" if rest else f"{said} cannot be traced"
-            )
+        name, dtype = ufunc.__name__, kwargs.pop("dtype", None)
+        if method == "reduce" and name in REDUCTIONS:
+            x = lifted(inputs[0])
+            if name.startswith("logical"):
+                x, dtype = x.astype(bool), BOOL
+            return reduced(REDUCTIONS[name], x, kwargs.pop("axis", 0), dtype, **kwargs)
+        if method != "__call__":
+            raise GraphError("E1040", f"np.{name}.{method} cannot be traced")
+        refuse(name, **kwargs)
         if ufunc is np.matmul:
-            return matmul(*inputs)
-        made = elementwise(ufunc, inputs)
-        return made if kwargs.get("dtype") is None else made.astype(kwargs["dtype"])
+            return matmul(
+                *(inputs if dtype is None else [lifted(x).astype(dtype, "same_kind") for x in inputs])
+            )
+        return elementwise(ufunc, inputs, dtype)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function not in FUNCTIONS:
@@ -237,7 +264,7 @@ class Array(NDArrayOperatorsMixin):
         sizes = list(shape[0] if len(shape) == 1 and not isinstance(shape[0], int | np.integer) else shape)
         if order != "C":
             raise GraphError("E1040", f"reshape: order={order!r} cannot be traced", "transpose first")
-        if sizes.count(-1) == 1 and self.size:
+        if sizes.count(-1) == 1 and prod(sizes):
             sizes[sizes.index(-1)] = self.size // max(1, -prod(sizes))
         found = tuple(int(each) for each in sizes)
         if prod(found) != self.size or min(found, default=0) < 0:
@@ -276,9 +303,12 @@ class Array(NDArrayOperatorsMixin):
             raise GraphError("E1042", f"shape {self.shape} cannot be broadcast to {target}")
         return Array(make("broadcast", [self.node], target, self.dtype))
 
-    def astype(self, dtype: Any, **_: Any) -> Array:
+    def astype(self, dtype: Any, casting: Any = "unsafe", **rest: Any) -> Array:
         """The values in another type. A conversion to bool asks whether they are not zero."""
+        refuse("astype", **rest)
         found = checked_type(np.dtype(dtype))
+        if not np.can_cast(self.dtype, found, casting):
+            raise GraphError("E1042", f"{self.dtype} cannot be cast to {found}: casting is {casting!r}")
         if found == self.dtype:
             return self
         if found == BOOL:
@@ -287,7 +317,10 @@ class Array(NDArrayOperatorsMixin):
         return Array(make("convert", [self.node], self.shape, found))
 
     def __getitem__(self, index: Any) -> Array:
-        found: Array = METHODS["__getitem__"](self, index)
+        parts = index if isinstance(index, tuple) else (index,)
+        # An empty list has no integers, so NumPy would take it for floats.
+        parts = tuple(np.zeros(0, int) if isinstance(each, list) and not each else each for each in parts)
+        found: Array = METHODS["__getitem__"](self, parts)
         return found
 
 
@@ -338,8 +371,6 @@ def lifted(value: Any) -> Array:
     if isinstance(value, list | tuple):
         value = np.asarray(value)
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        return constant(value)
     if shape is None or dtype is None:
         raise GraphError("E1043", f"a {type(value).__name__} cannot be used with traced arrays")
     if getattr(value, "requires_grad", False):
@@ -352,6 +383,8 @@ def lifted(value: Any) -> Array:
 def numpy_type(value: Any) -> DType:
     """The dtype of the elements of a NumPy array, a Tensor or a torch tensor."""
     dtype: Any = value.dtype
+    if isinstance(value, np.ma.MaskedArray | np.matrix):
+        raise GraphError("E1043", f"a {type(value).__name__} cannot be traced", "np.asarray(x) is an array")
     if isinstance(dtype, np.dtype):
         return dtype
     if type(value).__module__.partition(".")[0] == "torch":
@@ -370,8 +403,8 @@ def numpy_type(value: Any) -> DType:
 # --- functions of one element
 
 
-def elementwise(ufunc: np.ufunc, inputs: Sequence[Any]) -> Array:
-    """A map, in the types that NumPy would compute in."""
+def elementwise(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any = None) -> Array:
+    """A map, in the types that NumPy would compute in, or such that it gives `dtype`."""
     name = ALIASES.get(ufunc.__name__, ufunc.__name__)
     if name not in OPS or OPS[name].kind != "map":
         raise unknown(ufunc.__name__)
@@ -379,10 +412,15 @@ def elementwise(ufunc: np.ufunc, inputs: Sequence[Any]) -> Array:
     kinds = [type(each) if not isinstance(each, Array) else each.dtype for each in given]
     kinds = [BOOL if kind is bool else kind for kind in kinds]
     try:
-        resolved = ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout))
+        wanted = (*[None] * ufunc.nin, None if dtype is None else np.dtype(dtype))
+        resolved = ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout), signature=wanted)
     except TypeError:
-        types = ", ".join(map(str, kinds))
+        types = ", ".join(map(str, kinds)) + ("" if dtype is None else f" and dtype={np.dtype(dtype)}")
         raise GraphError("E1042", f"np.{ufunc.__name__} is not defined for {types}") from None
+    if name == "power" and resolved[-1].kind in "iu" and _is_negative(inputs[1]):
+        raise GraphError("E1042", "an integer to the power of a negative integer", "x.astype(float)")
+    if [each.kind for each in resolved[:2]] in (["i", "u"], ["u", "i"]) and resolved[-1] == BOOL:
+        return _of_signs(ufunc, *(_operand(each, to) for each, to in zip(given, resolved, strict=False)))
     if name in _OF_BOOLS and resolved[0] == BOOL:
         name = _OF_BOOLS[name]
     elif name in _BITWISE and resolved[0] != BOOL:
@@ -396,6 +434,17 @@ _OF_BOOLS = {
     "invert": "logical_not", "absolute": "positive",
 }  # fmt: skip
 _BITWISE = frozenset({"logical_and", "logical_or", "logical_xor", "logical_not"})
+
+
+def _is_negative(number: Any) -> bool:
+    return isinstance(number, int | np.integer) and bool(number < 0)
+
+
+def _of_signs(ufunc: np.ufunc, a: Array, b: Array) -> Array:
+    """A comparison of int64 with uint64, which no type holds both: where one is below 0, that says all."""
+    below, outcome = (a < 0, ufunc(-1, 0)) if a.dtype.kind == "i" else (b < 0, ufunc(0, -1))
+    alike: Array = ufunc(a.astype(np.uint64), b.astype(np.uint64))
+    return mapped("where", [below, constant(outcome), alike], BOOL)
 
 
 def _operand(value: Any, dtype: DType) -> Array:
@@ -435,10 +484,14 @@ def reduced(
     if name in ("sum", "prod"):
         wanted = np.dtype(dtype) if dtype is not None else getattr(np.zeros(1, x.dtype), name)().dtype
         x = x.astype(wanted)
-    if name in ("max", "min") and 0 in [x.shape[i] for i in axes]:
+    elif dtype is not None:
+        x = x.astype(dtype, "same_kind")
+    empty = 0 in [x.shape[i] for i in axes]
+    if name in ("max", "min") and empty:
         raise GraphError("E1042", f"np.{name}: there is no {name} of no elements, in shape {x.shape}")
     shape = tuple(n for i, n in enumerate(x.shape) if i not in axes)
     if x.dtype == BOOL:
+        name = name if empty else {"sum": "max", "prod": "min"}.get(name, name)
         bits = x.astype(np.uint8)
         made: Array = Array(make(name, [bits.node], shape, bits.dtype, axes=axes)) != 0
     else:

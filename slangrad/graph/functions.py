@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from slangrad.graph.array import (
-    INT,
     METHODS,
     Array,
     along,
@@ -31,28 +29,41 @@ from slangrad.graph.array import (
 from slangrad.graph.contractions import einsum
 from slangrad.graph.errors import GraphError
 from slangrad.graph.node import make
-from slangrad.graph.types import wide_of
 
 
-def _reduction(name: str, of_bools: bool = False) -> Callable[..., Array]:
-    def reduce(
+def _reduction(name: str) -> Callable[..., Array]:
+    def total(
         a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **rest: Any
     ) -> Array:
-        x = lifted(a).astype(bool) if of_bools else lifted(a)
-        return reduced(name, x, axis, dtype, out, keepdims, **rest)
+        return reduced(name, a, axis, dtype, out, keepdims, **rest)
 
-    return reduce
+    def extremum(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, **rest: Any) -> Array:
+        return reduced(name, a, axis, None, out, keepdims, **rest)
+
+    return total if name in ("sum", "prod") else extremum
+
+
+def _truth(name: str) -> Callable[..., Array]:
+    def truth(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, **rest: Any) -> Array:
+        return reduced(name, lifted(a).astype(bool), axis, bool, out, keepdims, **rest)
+
+    return truth
 
 
 for _name in ("sum", "prod", "max", "min"):
     _functions = [getattr(np, each) for each in (_name, f"a{_name}") if hasattr(np, each)]
     implements(*_functions, method=_name)(_reduction(_name))
-implements(np.any, method="any")(_reduction("max", of_bools=True))
-implements(np.all, method="all")(_reduction("min", of_bools=True))
-implements(np.matmul)(matmul)
+implements(np.any, method="any")(_truth("sum"))
+implements(np.all, method="all")(_truth("prod"))
 
 
 # --- sums
+
+
+def _floats(x: Array, dtype: Any) -> tuple[Any, Any]:
+    """The type of a mean, and the one that sums are computed in."""
+    to = np.dtype(dtype) if dtype is not None else x.dtype if x.dtype.kind == "f" else np.dtype(float)
+    return to, np.dtype(np.float32) if to == np.float16 else to
 
 
 @implements(np.mean, method="mean")
@@ -61,9 +72,9 @@ def mean(
 ) -> Array:
     refuse("mean", out=out, **rest)
     x = lifted(a)
-    to = np.dtype(dtype) if dtype is not None else x.dtype if x.dtype.kind == "f" else np.dtype(float)
-    count = prod(x.shape[i] for i in axes_of(axis, x.ndim))
-    return lifted(reduced("sum", x.astype(wide_of(to)), axis, keepdims=keepdims) / count).astype(to)
+    to, wide = _floats(x, dtype)
+    count = int(np.prod([x.shape[i] for i in axes_of(axis, x.ndim)]))
+    return lifted(reduced("sum", x.astype(wide), axis, keepdims=keepdims) / count).astype(to)
 
 
 @implements(np.var, method="var")
@@ -72,16 +83,21 @@ def var(
     axis: Any = None,
     dtype: Any = None,
     out: Any = None,
-    ddof: int = 0,
+    ddof: Any = 0,
     keepdims: Any = False,
+    correction: Any = np._NoValue,
     **rest: Any,
 ) -> Array:
-    refuse("var", dtype=dtype, out=out, **rest)
+    refuse("var", out=out, **rest)
     x = lifted(a)
-    x = x if x.dtype.kind == "f" else x.astype(float)
+    to, wide = _floats(x, dtype)
+    if to.kind != "f" or (correction is not np._NoValue and ddof):
+        raise GraphError("E1042", "var: dtype is one of floats, and either ddof or correction is given")
+    x = x.astype(wide)
     off = x - mean(x, axis, keepdims=True)
-    count = prod(x.shape[i] for i in axes_of(axis, x.ndim)) - ddof
-    return lifted(reduced("sum", off * off, axis, keepdims=keepdims) / count)
+    less = ddof if correction is np._NoValue else correction
+    count = max(0, int(np.prod([x.shape[i] for i in axes_of(axis, x.ndim)])) - less)
+    return lifted(reduced("sum", off * off, axis, keepdims=keepdims) / count).astype(to)
 
 
 @implements(np.std, method="std")
@@ -94,28 +110,34 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Arra
     refuse("cumsum", out=out)
     x, axis = along(lifted(a), axis)
     x = x.astype(np.cumsum(np.zeros(1, x.dtype), dtype=dtype).dtype)
+    if x.dtype == bool:
+        raise GraphError("E1040", "np.cumsum: dtype=bool cannot be traced")
     return Array(make("cumsum", [x.node], x.shape, x.dtype, axes=(axis,)))
 
 
-def _extreme_place(name: str) -> Callable[..., Array]:
-    def place(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Array:
+def _place_of(name: str) -> Callable[..., Array]:
+    def place(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Array:
         refuse(name, out=out)
-        whole = lifted(a)
-        x, at = along(whole, axis)
-        made = Array(make(name, [x.node], x.shape[:at] + x.shape[at + 1 :], INT, axes=(at,)))
+        rank = lifted(a).ndim
+        x, at = along(lifted(a), axis)
+        if not x.shape[at]:
+            raise GraphError("E1042", f"np.{name}: there is no {name} of no elements, in shape {x.shape}")
+        shape = x.shape[:at] + x.shape[at + 1 :]
+        made = Array(make(name, [x.node], shape, np.dtype(np.int64), axes=(at,)))
         if keepdims in (False, np._NoValue):
             return made
-        return made.reshape([1 if axis is None or i == at else n for i, n in enumerate(whole.shape)])
+        return made.reshape((1,) * rank if axis is None else (*shape[:at], 1, *shape[at:]))
 
     return place
 
 
 for _each in (np.argmax, np.argmin):
-    implements(_each, method=_each.__name__)(_extreme_place(_each.__name__))
+    implements(_each, method=_each.__name__)(_place_of(_each.__name__))
 
 
 @implements(np.dot, method="dot")
-def dot(a: Any, b: Any) -> Array:
+def dot(a: Any, b: Any, out: Any = None) -> Array:
+    refuse("dot", out=out)
     a, b = lifted(a), lifted(b)
     if not a.ndim or not b.ndim:
         return lifted(a * b)
@@ -141,7 +163,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Array:
 
 
 @implements(np.outer)
-def outer(a: Any, b: Any) -> Array:
+def outer(a: Any, b: Any, out: Any = None) -> Array:
+    refuse("outer", out=out)
     return lifted(lifted(a).reshape(-1, 1) * lifted(b).reshape(1, -1))
 
 
@@ -150,7 +173,9 @@ def outer(a: Any, b: Any) -> Array:
 
 @implements(np.reshape)
 def reshape(a: Any, /, shape: Any = None, order: str = "C", **rest: Any) -> Array:
-    return lifted(a).reshape(shape if shape is not None else rest["newshape"], order=order)
+    shape = rest.pop("newshape", None) if shape is None else shape
+    refuse("reshape", **rest)
+    return lifted(a).reshape(shape, order=order)
 
 
 @implements(np.ravel, method="ravel")
@@ -217,10 +242,11 @@ def roll(a: Any, shift: int, axis: Any = None) -> Array:
 
 @implements(np.concatenate)
 def concatenate(
-    arrays: Sequence[Any], axis: Any = 0, out: Any = None, dtype: Any = None, **rest: Any
+    arrays: Sequence[Any], axis: Any = 0, out: Any = None, dtype: Any = None, casting: Any = "same_kind"
 ) -> Array:
-    refuse("concatenate", out=out, **rest)
+    refuse("concatenate", out=out)
     xs = [lifted(each) for each in arrays]
+    xs = xs if dtype is None else [x.astype(dtype, casting) for x in xs]
     xs = [x.reshape(-1) for x in xs] if axis is None else xs
     axis = axis_of(0 if axis is None else axis, xs[0].ndim)
     dtype = np.result_type(*[x.dtype for x in xs]) if dtype is None else np.dtype(dtype)
@@ -237,8 +263,8 @@ def concatenate(
 
 
 @implements(np.stack)
-def stack(arrays: Sequence[Any], axis: int = 0, **rest: Any) -> Array:
-    return concatenate([expand_dims(each, axis) for each in arrays], axis, **rest)
+def stack(arrays: Sequence[Any], axis: int = 0, out: Any = None, **types: Any) -> Array:
+    return concatenate([expand_dims(each, axis) for each in arrays], axis, out, **types)
 
 
 @implements(np.split)
@@ -265,7 +291,7 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any
     if constant_values == 0:
         return made
     inside = constant(True).broadcast_to(x.shape).astype(np.uint8).placed(shape, starts, steps) != 0
-    return where(inside, made, np.asarray(constant_values, x.dtype))
+    return where(inside, made, x.dtype.type(constant_values))
 
 
 @implements(np.repeat, method="repeat")
@@ -284,7 +310,7 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Array:
         raise GraphError(
             "E1041", "np.where(condition) gives a shape that is not known yet", "give it two values"
         )
-    weak = [type(each) if type(each) in (bool, int, float) else lifted(each).dtype for each in (x, y)]
+    weak = [type(each) if type(each) in (int, float) else lifted(each).dtype for each in (x, y)]
     one = [each for each in weak if isinstance(each, np.dtype)]
     dtype = np.add.resolve_dtypes((*weak, None))[-1] if one and len(one) < 2 else np.result_type(*weak)
     values = [
@@ -295,9 +321,9 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Array:
 
 
 @implements(np.clip, method="clip")
-def clip(a: Any, a_min: Any = None, a_max: Any = None, **rest: Any) -> Array:
+def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **rest: Any) -> Array:
     low, high = rest.pop("min", a_min), rest.pop("max", a_max)
-    refuse("clip", **rest)
+    refuse("clip", out=out, **rest)
     made = lifted(a)
     made = made if low is None else np.maximum(made, low)
     return made if high is None else np.minimum(made, high)
@@ -306,33 +332,55 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, **rest: Any) -> Array:
 @implements(np.tril)
 def tril(m: Any, k: int = 0) -> Array:
     x = lifted(m)
-    return where(np.tri(x.shape[-2], x.shape[-1], k, bool), x, 0)
+    return where(np.tri(x.shape[-2], x.shape[-1], k, bool), x, x.dtype.type(0))
 
 
 @implements(np.triu)
 def triu(m: Any, k: int = 0) -> Array:
     x = lifted(m)
-    return where(np.tri(x.shape[-2], x.shape[-1], k - 1, bool), 0, x)
+    return where(np.tri(x.shape[-2], x.shape[-1], k - 1, bool), x.dtype.type(0), x)
 
 
 def _filled(value: Any) -> Callable[..., Array]:
-    def like(a: Any, *given: Any, dtype: Any = None, shape: Any = None, **_: Any) -> Array:
-        x = lifted(a)
-        filler = given[0] if value is None else value
-        made = constant(filler, np.dtype(dtype) if dtype is not None else x.dtype)
-        return made.broadcast_to(x.shape if shape is None else shape)
+    def like(
+        a: Any,
+        dtype: Any = None,
+        order: str = "K",
+        subok: bool = True,
+        shape: Any = None,
+        *,
+        device: Any = None,
+    ) -> Array:
+        return full_like(a, value, dtype, order, subok, shape, device=device)
 
     return like
+
+
+@implements(np.full_like)
+def full_like(
+    a: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    *,
+    device: Any = None,
+) -> Array:
+    refuse("full_like", order=order, subok=subok, device=device)
+    x = lifted(a)
+    to = np.dtype(dtype) if dtype is not None else x.dtype
+    made = constant(fill_value, to) if np.isscalar(fill_value) else lifted(fill_value).astype(to)
+    return made.broadcast_to(x.shape if shape is None else np.atleast_1d(shape).astype(int).tolist())
 
 
 implements(np.zeros_like)(_filled(0))
 implements(np.ones_like)(_filled(1))
 implements(np.empty_like)(_filled(0))
-implements(np.full_like)(_filled(None))
 implements(np.shape)(lambda a: a.shape)
 implements(np.ndim)(lambda a: a.ndim)
 implements(np.size)(lambda a, axis=None: a.size if axis is None else a.shape[axis])
-implements(np.copy, method="copy")(lambda a, *_, **__: lifted(a))
+implements(np.copy, method="copy")(lambda a, order="K", subok=False: lifted(a))
 implements(np.result_type)(lambda *xs: np.result_type(*[x.dtype if isinstance(x, Array) else x for x in xs]))
 
 
@@ -340,10 +388,11 @@ implements(np.result_type)(lambda *xs: np.result_type(*[x.dtype if isinstance(x,
 def rounded(a: Any, decimals: int = 0, out: Any = None) -> Array:
     refuse("round", out=out)
     x = lifted(a)
-    if x.dtype.kind in "iu" and decimals >= 0:
-        return x
-    made = np.rint(x) if decimals == 0 else np.rint(x * 10.0**decimals) / 10.0**decimals
-    return lifted(made).astype(x.dtype if x.dtype.kind in "iu" else made.dtype)
+    if decimals == 0 or (x.dtype.kind in "iu" and decimals > 0):
+        return x if x.dtype.kind in "iu" else lifted(np.rint(x))
+    scale = 10.0 ** abs(decimals)
+    made = lifted(np.rint(x * scale) / scale if decimals > 0 else np.rint(x / scale) * scale)
+    return made.astype(x.dtype) if x.dtype.kind in "iu" else made
 
 
 # --- functions that NumPy lacks

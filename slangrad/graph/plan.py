@@ -45,6 +45,7 @@ from slangrad.graph.node import Node, text, topological_order, type_text
 from slangrad.graph.recompute import Task, fitted, steps_in
 from slangrad.graph.rewrite import rewritten
 from slangrad.graph.schedule import Schedule
+from slangrad.graph.trees import is_torch
 from slangrad.graph.types import type_of
 
 KERNELS = {  # each after those that it imports
@@ -319,7 +320,11 @@ def as_tensor(device: Any, value: Any) -> Any:
         return value
     if isinstance(value, np.ndarray) and not value.ndim:
         value = value.reshape(1)
-    return spy.Tensor.from_dlpack(device, value.detach() if hasattr(value, "detach") else value)
+    if is_torch(value):
+        value = value.detach()
+        if value.is_neg() or value.is_conj():  # its memory has other signs
+            raise GraphError("E1043", "a torch tensor whose signs are still to be changed", "x.resolve_neg()")
+    return spy.Tensor.from_dlpack(device, value)
 
 
 def _span(array: Any) -> tuple[int, int]:

@@ -268,7 +268,6 @@ REFUSED = {
     "unknown": (lambda x: np.linalg.svd(x), "E1040", "svd"),
     "unknown ufunc": (lambda x: np.nextafter(x, x), "E1040", "nextafter"),
     "keyword": (lambda x: np.mean(x, where=np.ones((3, 4), bool)), "E1040", "where"),
-    "keyword of var": (lambda x: np.var(x, dtype=np.float32), "E1040", "dtype"),
     "mode": (lambda x: np.take(x, [99], mode="clip"), "E1040", "mode"),
     "meant": (lambda x: np.vstack([x, x]), "E1040", "did you mean np.stack"),
     "complex": (lambda x: x.astype(complex), "E1040", "complex128"),

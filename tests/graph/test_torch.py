@@ -94,3 +94,11 @@ def test_tensors_that_are_refused() -> None:
         twice(torch.ones(3, dtype=torch.bfloat16))
     with pytest.raises(graph.GraphError, match="is no argument"):
         graph.jit(lambda x: x * free)(torch.ones(3))
+
+
+def test_signs_that_torch_has_yet_to_change() -> None:
+    z = torch.tensor([1 + 2j, 3 - 4j]).conj().imag
+    f = graph.jit(lambda a: a * 2)
+    with pytest.raises(graph.GraphError, match="signs"):
+        f(z)
+    assert f(z.resolve_neg()).tolist() == [-4, 8]

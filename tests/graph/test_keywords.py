@@ -1,0 +1,126 @@
+"""Keywords of NumPy's functions, borders of types, empty arrays and captured numbers: NumPy's result or an error."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slangrad import graph
+
+X = np.array([[1.0, -2.5, 0.0], [3.0, 4.5, -1.0]], np.float32)
+INTS, U = np.array([[1, 15, 25], [-7, -15, 3]]), np.array([1, 2**63 + 5, 0], np.uint64)
+B, E = X > 0, np.zeros((0, 3), np.float32)
+Case = Callable[..., Any]
+
+SAME: dict[str, tuple[Case, tuple[Any, ...]]] = {
+    "dtype of ufuncs": (lambda i, x: [np.add(i, i, dtype=float), np.add(x, 1, dtype="f8", where=True)], (INTS, X)),
+    "dtype of matmul": (lambda x: np.matmul(x, x.T, dtype=np.float64), (X,)),
+    "reduce": (
+        lambda x: [
+            np.add.reduce(x), np.add.reduce(x, None), np.maximum.reduce(x, axis=1, keepdims=True),
+            np.logical_and.reduce(x), np.logical_or.reduce(x, 1), np.add.reduce(x, dtype=np.float64),
+        ], (X,),
+    ),
+    "sums of truth values": (lambda i: [np.sum(i, dtype=bool), np.prod(i, 0, bool), np.max(i, 0, None, True)], (INTS,)),
+    "mean and var": (
+        lambda x: [
+            x.mean(0, np.float64), np.var(x, 1, correction=1), np.var(x, dtype=np.float64), np.std(x, ddof=1),
+            np.mean(x, where=np._NoValue), np.var(x, ddof=7),
+        ], (X,),
+    ),
+    "cumsum": (lambda i: [np.cumsum(i, 1, np.float32), i.cumsum(dtype=np.int32)], (INTS,)),
+    "argmax": (lambda x: [np.argmax(x, keepdims=True), x.argmin(1, keepdims=True), np.argmax(x, 0)], (X,)),
+    "like": (
+        lambda x: [
+            np.zeros_like(x, int), np.ones_like(x, np.float64, "K"), np.full_like(x, [1, 2, 3], np.int32),
+            np.full_like(x, 2.5), np.zeros_like(x, shape=4),
+        ], (X,),
+    ),
+    "concatenate": (lambda x: [np.concatenate([x, x], dtype="f8"), np.stack([x, x], 1, dtype="f8")], (X,)),
+    "copies": (lambda x: [x.copy(order="C"), np.take(x, [1], mode="raise"), x.astype("f8", casting="safe")], (X,)),
+    "signs": (
+        lambda i, u: [i < u, i >= u, i == u, u > i, u != i, u <= i, i[:, :1] < u],
+        (np.array([[-1, 5, 0], [1, -(2**63), 9]]), U),
+    ),
+    "round": (lambda i, x: [np.round(i, 1), np.round(i, -1), np.round(i), np.round(x, 1), x.round(-1)], (INTS, X)),
+    "triangles": (lambda b: [np.tril(b), np.triu(b, 1)], (B,)),
+    "choices": (lambda b: [np.where(b, True, b), np.where(b, b, False), np.where(b, True, 2)], (B,)),
+    "empty": (
+        lambda e: [
+            e.reshape(-1, 3), e.ravel(), e.cumsum(), e.any(), e.all(), e.any(0), e.all(0), e.any(1),
+            np.argmax(e, 1), np.logical_or.reduce(e),
+        ], (E,),
+    ),
+    "an empty list": (lambda x: [x[[]], x[:, []]], (X,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_numpy_and_graphs_agree(name: str) -> None:
+    function, given = SAME[name]
+    with np.errstate(all="ignore"):
+        expected = function(*given)
+    made = graph.jit(function)(*given)
+    expected, made = (each if isinstance(each, list) else [each] for each in (expected, made))
+    for a, b in zip(made, expected, strict=True):
+        assert (np.shape(a), np.asarray(a).dtype) == (np.shape(b), np.asarray(b).dtype)
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+REFUSED: list[tuple[str, Case]] = [
+    *[
+        ("E1040", lambda x, f=f: f(x, where=B)) for f in (np.mean, np.var, np.std, np.any, np.all, np.sum, np.max)
+    ],
+    *[("E1040", lambda x, f=f: f(x, 0, out=np.zeros(3))) for f in (np.mean, np.var, np.any, np.cumsum, np.argmax)],
+    ("E1040", lambda x: np.add(x, x, where=B)),
+    ("E1040", lambda x: np.add.accumulate(x)),
+    ("E1040", lambda x: np.add.reduce(x, initial=3)),
+    ("E1040", lambda x: np.take(x, [1], mode="wrap")),
+    ("E1040", lambda x: np.clip(x, 0, 1, out=X)),
+    ("E1040", lambda x: np.round(x, 1, out=X)),
+    ("E1042", lambda x: x.astype(int, casting="safe")),
+    ("E1042", lambda x: np.concatenate([x, x], dtype=int)),
+    ("E1042", lambda x: np.matmul(x, x.T, dtype=int)),
+    ("E1042", lambda x: np.var(x, ddof=1, correction=1)),
+    ("E1042", lambda x: np.argmax(x[:0], 0)),
+    ("E1042", lambda x: np.max(x[:0] > 0)),
+    ("E1042", lambda x: x[:0].reshape(-1, 0)),
+    ("E1042", lambda x: x.astype(int) ** -1),
+    ("E1042", lambda x: np.power(x.astype(int), np.int32(-2))),
+    ("E1043", lambda x: x + np.ma.masked_array(X, B)),
+    ("E1043", lambda x: x + np.asmatrix(X)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("at", range(len(REFUSED)))
+def test_refused(at: int) -> None:
+    code, function = REFUSED[at]
+    with pytest.raises(graph.GraphError) as error:
+        graph.jit(function)(X)
+    assert error.value.code == code
+
+
+@pytest.mark.parametrize("given", [np.ma.masked_array(X, B), np.asmatrix(X)])
+def test_subclasses_are_no_arguments(given: Any) -> None:
+    with pytest.raises(graph.GraphError, match="E1043"):
+        graph.jit(lambda x: x + 1)(given)
+
+
+def test_captured_numbers_are_read_by_each_call() -> None:
+    c, d = np.array(2.0), np.float64(3)
+    f = graph.jit(lambda a: [a * c + d, np.where(a > c, a, c), c * c])
+    for value in (2.0, 10.0):
+        c[...] = value
+        made = f(X)
+        np.testing.assert_allclose(made[0], X * value + 3)
+        np.testing.assert_allclose(made[1], np.maximum(X, value))
+    assert graph.grad(lambda a: (a * c).sum())(np.ones(2)).tolist() == [10.0, 10.0]
+
+
+def test_captured_tensors_with_lazy_signs() -> None:
+    torch = pytest.importorskip("torch")
+    z = torch.tensor([1 + 2j, 3 - 4j]).conj().imag
+    assert z.is_neg()
+    made = graph.jit(lambda a: a + z)(np.zeros(2, np.float32))
+    assert made.tolist() == [-2.0, 4.0]
