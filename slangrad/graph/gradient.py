@@ -70,9 +70,8 @@ def compute_tangent(output: Node, wrt: Sequence[Node], tangents: Sequence[Node])
     own gradient with respect to the seed is the transpose of the transpose, at any seed."""
     seed = new_input(output.shape, output.dtype, "seed")
     gradients = compute_gradient(output, wrt, seed)
-    total = add_all(
-        [zeros(output), *(_along(each, seed, t) for each, t in zip(gradients, tangents, strict=True))]
-    )
+    parts = [_along(each, seed, t) for each, t in zip(gradients, tangents, strict=True)]
+    total = add_all(parts) if parts else zeros(output)
     return substituted([total.node], {seed: ones(seed).node})[0]
 
 
