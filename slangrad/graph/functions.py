@@ -342,16 +342,8 @@ def triu(m: Any, k: int = 0) -> Array:
 
 
 def _filled(value: Any) -> Callable[..., Array]:
-    def like(
-        a: Any,
-        dtype: Any = None,
-        order: str = "K",
-        subok: bool = True,
-        shape: Any = None,
-        *,
-        device: Any = None,
-    ) -> Array:
-        return full_like(a, value, dtype, order, subok, shape, device=device)
+    def like(a: Any, *rest: Any, **named: Any) -> Array:
+        return full_like(a, value, *rest, **named)
 
     return like
 

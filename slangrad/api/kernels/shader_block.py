@@ -63,7 +63,7 @@ class ShaderBlock(Mapping[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class BlockPlace:
-    """The whole of a block with its `parts`, or the part `key` of what is at `around`, for a cursor."""
+    """A place that a cursor points to: a whole block, which has `parts`, or the part `key` of the place `around`."""
 
     layout: TypeLayoutReflection
     label: str

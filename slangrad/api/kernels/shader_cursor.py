@@ -6,8 +6,8 @@
         cursor.lights[3].color = float3(1, 0, 0)
         compute.dispatch([64, 1, 1])
 
-A cursor points to a parameter or a part of one; what is written is checked as in `ComputeKernel.dispatch`. The cursor
-that `f.write(fn, ...)` hands to `fn` points to no memory: values go to the call as those of `set` do.
+A cursor points to a parameter or a part of one. It checks values as `ComputeKernel.dispatch` does. `f.write(fn, ...)`
+calls `fn` with a cursor that has no memory: the call takes its values, as it takes those of `set`.
 """
 
 from __future__ import annotations
