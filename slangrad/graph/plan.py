@@ -144,7 +144,8 @@ class Plan:
         self.steps: list[Step] = steps_in(tasks)
         self.peak = found.size + own
         if found.size:
-            memory = spy.Tensor.zeros(self.device, (found.size,), "uint8_t")
+            # Of the widest numbers: a tensor has less than 2^31 elements.
+            memory = spy.Tensor.zeros(self.device, (-(-found.size // 8),), "uint64_t")
             for holder, offset in found.offsets.items():
                 size = max(1, prod(holder.shape))
                 kind = type_of(holder.dtype)

@@ -44,7 +44,7 @@ def uniform(key: Any, shape: Sizes = (), dtype: Any = np.float32, low: Any = 0.0
     made = (_bits(key, shape) // (1 << 64 - digits)).astype(to) * to.type(2.0**-digits)
     if type(low) in (int, float) and type(high) in (int, float) and (low, high) == (0, 1):
         return made
-    low, high = (x if isinstance(x, Array) else np.asarray(x, to) for x in (low, high))
+    low, high = (x if isinstance(x, Array) else np.asarray(x, to)[()] for x in (low, high))
     return (low + _product(made, high - low)).astype(to)
 
 

@@ -103,3 +103,13 @@ def test_knapsacks() -> None:
         for each in (simple, best):
             assert (sizes @ each >= need * (1 - 1e-6)).all()
         assert costs @ best <= costs @ simple * 1.01
+
+
+def test_plans_hold_more_than_2_gib() -> None:
+    x = np.broadcast_to(np.float32(1), (300_000_000,))
+
+    @graph.jit
+    def f(x: Any) -> Any:
+        return np.cumsum(np.cumsum(x)[::-1] + np.cumsum(x * 2))[-1:]
+
+    assert f.explain(x).plan.peak > 2**31
