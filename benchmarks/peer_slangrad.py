@@ -6,7 +6,6 @@ import numpy as np
 import workloads as w
 
 import slangrad as spy
-from slangrad import graph
 
 INFO = {"version": spy.__version__}
 
@@ -251,7 +250,7 @@ def W6(d):
 
 def in_graph(variant, function, names, d):
     """A jitted function of tensors; it returns its outputs by name."""
-    run, given, made = graph.jit(function), [tensor(d[name]) for name in names], {}
+    run, given, made = spy.graph.jit(function), [tensor(d[name]) for name in names], {}
 
     def call():
         made.update(run(*given))
@@ -262,7 +261,7 @@ def in_graph(variant, function, names, d):
 def attention(x, wqkv, bqkv, wo, bo):
     split = lambda t: t.reshape(w.BT, w.TT, w.HH, -1).swapaxes(1, 2)
     q, k, v = (split(t) for t in np.split(x @ wqkv + bqkv, 3, -1))
-    return graph.attention(q, k, v).swapaxes(1, 2).reshape(x.shape) @ wo + bo
+    return spy.graph.attention(q, k, v).swapaxes(1, 2).reshape(x.shape) @ wo + bo
 
 
 def W7a(d):
@@ -270,7 +269,7 @@ def W7a(d):
 
     def grad(*given):
         *parameters, gout = given
-        found = graph.grad(lambda p: (attention(*p) * gout).sum())(parameters)
+        found = spy.graph.grad(lambda p: (attention(*p) * gout).sum())(parameters)
         return {
             "out": attention(*parameters),
             **{f"g{name}": g for name, g in zip(names, found, strict=True)},
@@ -281,7 +280,7 @@ def W7a(d):
 
 def W7b(d):
     def block(x, k, mean, var, gamma, beta):
-        y = graph.batch_norm(graph.conv2d(x, k, padding=1), mean, var, gamma, beta)
+        y = spy.graph.batch_norm(spy.graph.conv2d(x, k, padding=1), mean, var, gamma, beta)
         return {"y": np.maximum(y, 0)}
 
     return in_graph("fwd", block, ("x", "w", "mean", "var", "gamma", "beta"), d)

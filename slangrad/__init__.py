@@ -19,7 +19,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "numpy":                                  "float16 float32 float64 int16 int32 int64 int8 uint16 uint32 "
                                               "uint64 uint8",
-    "slangrad":                               "math optim platform",
+    "slangrad":                               "graph math optim platform",
     "slangrad.api.devices.current":           "create_buffer create_command_encoder create_compute_kernel "
                                               "create_compute_pipeline create_fence create_query_pool "
                                               "create_root_shader_object create_shader_object "

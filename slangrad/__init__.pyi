@@ -14,6 +14,7 @@ from numpy import uint16 as uint16
 from numpy import uint32 as uint32
 from numpy import uint64 as uint64
 
+from slangrad import graph as graph
 from slangrad import math as math
 from slangrad import optim as optim
 from slangrad import platform as platform
