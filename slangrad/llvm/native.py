@@ -145,6 +145,7 @@ def _optimized(text: str, target: Target, machine: llvm.TargetMachine) -> llvm.M
         raise BackEndError(f"LLVM refused the text of a kernel: {error}") from None
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
     passes = llvm.create_new_module_pass_manager()
+    passes.add_dead_arg_elimination_pass()  # most functions need little of what is around a thread
     passes.add_sroa_pass()
     passes.add_simplify_cfg_pass()
     passes.add_aggressive_dce_pass()
