@@ -15,7 +15,8 @@ import torch
 import slangrad as spy
 from slangrad.graph.array import Array
 from slangrad.graph.trace import Call, Jitted, is_result, pullback, pushforward
-from slangrad.graph.trees import filled, is_array, leaves, tree_map
+from slangrad.graph.trees import filled, leaves, tree_map
+from slangrad.graph.values import is_array
 from slangrad.torch_jobs import Job, Tensors, apply, is_seen
 
 
