@@ -219,16 +219,17 @@ class Plan:
         calls: dict[Any, partial[Any]] = {}
         for step in self.steps:
             if isinstance(step, Kernel):
-                layouts = tuple(each.layout for each in step.arguments if isinstance(each, Part))
-                key = step.name, layouts, tuple(each.layout for each in step.outputs)
+                parts = (*step.arguments.values(), *step.outputs.values())
+                key = step.name, *(each.layout for each in parts if isinstance(each, Part))
                 calls[key] = partial(self._function(step), **self._bound(step, given))
         self.module.compile_all(calls.values())
         return [self._prepared(step) for step in self.steps]
 
     def _kernel(self, step: Kernel) -> Callable[[dict[Holder, Any]], None]:
         function = self._function(step)
-        parts = ((name, each) for name, each in step.named if isinstance(each, Part))
-        outer = {name: each for name, each in parts if each.holder not in self._holders}
+        named = {**step.arguments, **step.outputs}
+        parts = {name: each for name, each in named.items() if isinstance(each, Part)}
+        outer = {name: each for name, each in parts.items() if each.holder not in self._holders}
         bound: list[Any] = []
         where = dict.fromkeys(outer, 0)
 
@@ -247,7 +248,8 @@ class Plan:
         return call
 
     def _bound(self, step: Kernel, given: dict[Holder, Any]) -> dict[str, Any]:
-        return {name: self._argument(each, given) for name, each in step.named}
+        named = {**step.arguments, **step.outputs}
+        return {name: self._argument(each, given) for name, each in named.items()}
 
     def _argument(self, each: Argument, given: dict[Holder, Any]) -> Any:
         if isinstance(each, Part):

@@ -198,16 +198,16 @@ def _renamed(task: Task, names: Mapping[Any, Any], again: bool) -> Task:
     def part(each: Any) -> Any:
         return Part(names.get(each.holder, each.holder), each.layout) if isinstance(each, Part) else each
 
+    def parts(named: Mapping[Any, Any]) -> dict[Any, Any]:
+        return {name: part(each) for name, each in named.items()}
+
     def renamed(step: Step) -> Step:
         if isinstance(step, Clear):
             return Clear(part(step.output))
         if isinstance(step, Kernel):
-            return replace(
-                step, arguments=list(map(part, step.arguments)), outputs=list(map(part, step.outputs))
-            )
+            return replace(step, arguments=parts(step.arguments), outputs=parts(step.outputs))
         if isinstance(step, Repeat):
-            outputs = {k: part(each) for k, each in step.outputs.items()}
-            return replace(step, inputs=list(map(part, step.inputs)), outputs=outputs)
+            return replace(step, inputs=list(map(part, step.inputs)), outputs=parts(step.outputs))
         return replace(step, inputs=list(map(part, step.inputs)), output=part(step.output))
 
     return Task(task.number, list(map(renamed, task.steps)), task.seconds, again)
