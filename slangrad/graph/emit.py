@@ -328,7 +328,8 @@ def _scan(fusion: Fusion, group: Group) -> list[Step]:
     output = Part(root, dense(root.shape))
     if root.op == "cumsum":
         body = [*loads, *text.lines, f"sum += {value};", f"sums[{index}] = sum;"]
-        lines = [f"{kind} sum = {kind}(0);", *_loop("j", "0", str(n), "1", body)]
+        start = "-0.0" if x.dtype.kind == "f" else "0"  # to which a first element of -0.0 is added
+        lines = [f"{kind} sum = {kind}({start});", *_loop("j", "0", str(n), "1", body)]
         parameters.append(f"RWTensor<{kind}, {rank}> sums")
         return [kernel_of("scan", "void", parameters, lines, arguments, [output], False)]
     better = f"{value} {'>' if root.op == 'argmax' else '<'} best || ({value} != {value} && best == best)"

@@ -14,8 +14,8 @@ import torch
 
 import slangrad as spy
 from slangrad.graph.array import Array
-from slangrad.graph.trace import Jitted, is_result, pullback, pushforward
-from slangrad.graph.trees import arrays_in, filled, is_array, leaves, tree_map
+from slangrad.graph.trace import Jitted, is_result, pullback, pushforward, results_in
+from slangrad.graph.trees import arrays_in, filled, is_array, tree_map
 from slangrad.torch_jobs import Job, Tensors, apply, is_seen
 
 
@@ -72,7 +72,7 @@ class _Entry:
         def flat(*xs: Array) -> list[Any]:
             given, named = filled(form, iter(xs), lambda leaf: leaf is ...)
             self.result = jitted.function(*given, **named)
-            return [each for each in leaves(self.result) if is_result(each)]
+            return results_in(self.result)
 
         self.job = GraphJob(flat, count, jitted)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
@@ -31,7 +32,10 @@ def is_torch(value: Any) -> bool:
 def tree_map(change: Callable[[Any], Any], tree: Any) -> Any:
     """The tree with each leaf changed."""
     if isinstance(tree, dict):
-        return type(tree)((key, tree_map(change, tree[key])) for key in tree)
+        made = copy(tree)
+        for key in tree:
+            made[key] = tree_map(change, tree[key])
+        return made
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return type(tree)(*(tree_map(change, each) for each in tree))
     if isinstance(tree, list | tuple):
