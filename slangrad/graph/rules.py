@@ -303,9 +303,9 @@ def sum_of_softmax(node: Node) -> Array | None:
             return constant(-0.0, node.dtype).broadcast_to(node.shape)
     if node.op == "multiply":
         for total, share in (node.inputs, node.inputs[::-1]):
-            if share.op == "divide" and share.inputs[1] is total and total.op == "sum":
-                if _is_of_softmax(total.inputs[0], total):
-                    return Array(share.inputs[0])
+            is_share = share.op == "divide" and share.inputs[1] is total and total.op == "sum"
+            if is_share and _is_of_softmax(total.inputs[0], total):
+                return Array(share.inputs[0])
     if node.op == "divide" and number(node.inputs[0]) == 0 and node.inputs[1].op == "sum":
         mask = node.inputs[1].inputs[0]
         mask = mask.inputs[0] if mask.op == "convert" else mask

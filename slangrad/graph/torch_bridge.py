@@ -14,8 +14,8 @@ import torch
 
 import slangrad as spy
 from slangrad.graph.array import Array
-from slangrad.graph.trace import Jitted, is_result, pullback, pushforward, results_in
-from slangrad.graph.trees import arrays_in, filled, is_array, tree_map
+from slangrad.graph.trace import Call, Jitted, is_result, pullback, pushforward, results_in
+from slangrad.graph.trees import filled, is_array, tree_map
 from slangrad.torch_jobs import Job, Tensors, apply, is_seen
 
 
@@ -29,7 +29,7 @@ class GraphJob(Job):
         self._derived: dict[Any, GraphJob] = {}
 
     def run(self, tensors: Tensors) -> tuple[Any, ...]:
-        made = tuple(self.function.run(tuple(tensors), {}))
+        made = tuple(self.function.run(Call(tuple(tensors), {})))
         self.floats = [each.is_floating_point() for each in made]
         return made
 
@@ -66,25 +66,23 @@ class GraphJob(Job):
 class _Entry:
     """The job of calls with arguments of one form, and the form of its results."""
 
-    def __init__(self, jitted: Jitted, args: Any, kwargs: Any, count: int) -> None:
-        form = tree_map(lambda leaf: ... if is_array(leaf) else leaf, (args, kwargs))
+    def __init__(self, jitted: Jitted, call: Call) -> None:
+        form = tree_map(lambda leaf: ... if is_array(leaf) else leaf, call.tree)
 
         def flat(*xs: Array) -> list[Any]:
-            given, named = filled(form, iter(xs), lambda leaf: leaf is ...)
-            self.result = jitted.function(*given, **named)
+            args, kwargs = filled(form, iter(xs), lambda leaf: leaf is ...)
+            self.result = jitted.function(*args, **kwargs)
             return results_in(self.result)
 
-        self.job = GraphJob(flat, count, jitted)
+        self.job = GraphJob(flat, len(call.arrays), jitted)
 
 
-def called(jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def called(jitted: Jitted, call: Call) -> Any:
     """A call with tensors of torch among its arguments, followed by autograd if one of these is."""
-    arrays = arrays_in((args, kwargs))
-    tensors = [_as_torch(each) for each in arrays]
+    tensors = [_as_torch(each) for each in call.arrays]
     if not is_seen(tensors):
-        return jitted.run(args, kwargs)
-    key = jitted.key(args, kwargs, arrays)
-    entry = jitted.jobs.of(key, lambda: _Entry(jitted, args, kwargs, len(tensors)))
+        return jitted.run(call)
+    entry = jitted.jobs.of(call.key, lambda: _Entry(jitted, call))
     outputs = iter(apply(entry.job, tensors))
     return filled(entry.result, outputs, is_result)
 

@@ -7,7 +7,7 @@ def f(x): return np.tanh(x) * 2          f(x) runs one kernel; f.explain(x) show
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, update_wrapper
 from threading import local
@@ -26,7 +26,7 @@ from slangrad.graph.layout import Layout, normal
 from slangrad.graph.node import Node, new_input, substituted
 from slangrad.graph.plan import Plan, as_tensor
 from slangrad.graph.recompute import bytes_in
-from slangrad.graph.trees import arrays_in, filled, is_array, is_torch, leaves, structure, tree_map
+from slangrad.graph.trees import filled, is_array, is_torch, leaves, structure, tree_map
 
 TORCH = Late("slangrad.graph.torch_bridge")
 
@@ -90,7 +90,12 @@ class Plans(Generic[P]):
         self._plans: dict[Any, P] = {}
 
     def of(self, key: Any, make: Callable[[], P]) -> P:
-        found = self._plans.get(key)
+        """GraphError (E1043) for keys that cannot be hashed."""
+        try:
+            found = self._plans.get(key)
+        except TypeError as error:
+            advice = "arguments are arrays, and values that can be hashed"
+            raise GraphError("E1043", f"arguments: {error}", advice) from None
         if found is None:
             if len(self._plans) >= MOST_PLANS:
                 self._plans.pop(next(iter(self._plans)), None)
@@ -98,6 +103,21 @@ class Plans(Generic[P]):
                 warn(f"{self._name}: more than {MOST_PLANS} plans; {advice}", RuntimeWarning)
             found = self._plans[key] = make()
         return found
+
+
+class Call:
+    """The arguments of a call, as one walk finds them. `arrays`: those in order, `key`: equal for calls of one plan."""
+
+    __slots__ = ("arrays", "key", "tree")
+
+    def __init__(self, *tree: Any) -> None:
+        self.tree = tree
+        self.arrays: list[Any] = []
+        self.key = structure(tree, self.arrays), *map(seen_as, self.arrays)
+
+    def of(self, nodes: Iterable[Node]) -> Any:
+        """The arguments with traced arrays in place of those."""
+        return filled(self.tree, map(Array, nodes), is_array)
 
 
 class Jitted:
@@ -115,56 +135,41 @@ class Jitted:
         return f"graph.jit({getattr(self.function, '__name__', self.function)})"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        given = leaves((args, kwargs))
         if TRACES.depth:
             args, kwargs = tree_map(lambda leaf: lifted(leaf) if is_array(leaf) else leaf, (args, kwargs))
             return self.function(*args, **kwargs)
-        if any(map(is_torch, given)):
-            return TORCH.called(self, args, kwargs)
-        return self.run(args, kwargs)
+        call = Call(args, kwargs)
+        return TORCH.called(self, call) if any(map(is_torch, call.arrays)) else self.run(call)
 
-    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def run(self, call: Call) -> Any:
         """A call that autograd does not see."""
-        return self._traced(args, kwargs)(leaves((args, kwargs)))
+        return self._traced(call)(call.arrays)
 
     def explain(self, *args: Any, dot: bool = False, **kwargs: Any) -> Any:
         """The plan for such arguments: kernels, bytes, operations for each byte, Slang text. `dot`: as text for
         Graphviz."""
-        made = Explanation(self._traced(args, kwargs).plan)
+        made = Explanation(self._traced(Call(args, kwargs)).plan)
         return made.dot if dot else made
 
-    def key(self, args: Any, kwargs: Any, arrays: Sequence[Any]) -> Any:
-        """Equal for arguments of one plan."""
-        return structure_of((args, kwargs)), *map(seen_as, arrays)
-
-    def _traced(self, args: Any, kwargs: Any) -> _Traced:
-        arrays = arrays_in((args, kwargs))
-        key = self.key(args, kwargs, arrays)
-        device = self.device or _device_of(arrays)
-        return self._plans.of(
-            key, lambda: _Traced(self.function, args, kwargs, arrays, device, self.settings)
-        )
+    def _traced(self, call: Call) -> _Traced:
+        return self._plans.of(call.key, lambda: _Traced(self, call))
 
 
 class _Traced:
     """One plan, and the form of the function's result."""
 
-    def __init__(
-        self, function: Any, args: Any, kwargs: Any, arrays: Sequence[Any], device: Any, settings: Any
-    ) -> None:
-        self._device = device
+    def __init__(self, jitted: Jitted, call: Call) -> None:
+        self._device = jitted.device or _device_of(call.arrays)
         self._seen: dict[int, tuple[Any, Any]] = {}
-        self._wrap = _wrap_of(arrays)
-        nodes = inputs_of(arrays, "")
-        args, kwargs = filled((args, kwargs), iter(map(Array, nodes)), is_array)
+        self._wrap = _wrap_of(call.arrays)
+        inputs = inputs_of(call.arrays)
+        args, kwargs = call.of(inputs)
         with tracing():
-            self.result = function(*args, **kwargs)
+            self.result = jitted.function(*args, **kwargs)
         outputs = [lifted(each).node for each in results_in(self.result)]
-        layouts = {node: layout_of(each) for node, each in zip(nodes, arrays, strict=True)}
-        self.plan = Plan(outputs, nodes, device, layouts, **settings)
+        self.plan = Plan(outputs, inputs, self._device, layouts_of(inputs, call.arrays), **jitted.settings)
 
-    def __call__(self, given: Sequence[Any]) -> Any:
-        arrays = [each for each in given if is_array(each)]
+    def __call__(self, arrays: Sequence[Any]) -> Any:
         made = self.plan.run([self._tensor(i, each) for i, each in enumerate(arrays)])
         results = [self._wrap(tensor, node) for tensor, node in zip(made, self.plan.outputs, strict=True)]
         return filled(self.result, iter(results), is_result)
@@ -191,28 +196,15 @@ def strides_of(value: Any) -> tuple[int, ...]:
     return tuple(value.strides) if isinstance(value, spy.Tensor) else tuple(value.stride())
 
 
-def layout_of(value: Any) -> Layout:
-    return normal(Layout(shape_of(value), strides_of(value)))
-
-
-def structure_of(tree: Any) -> Any:
-    """The form of arguments, as a key."""
-    found = structure(tree)
-    try:
-        hash(found)
-    except TypeError as error:
-        raise GraphError(
-            "E1043", f"arguments: {error}", "arguments are arrays, and values that can be hashed"
-        ) from None
-    return found
-
-
-def inputs_of(arrays: Sequence[Any], name: str) -> list[Node]:
+def inputs_of(arrays: Sequence[Any], name: str = "") -> list[Node]:
     """An input for each array."""
-    return [
-        new_input(shape_of(each), checked_type(numpy_type(each)), f"{name}{i}")
-        for i, each in enumerate(arrays)
-    ]
+    types = [checked_type(numpy_type(each)) for each in arrays]
+    return [new_input(shape_of(x), dtype, f"{name}{i}") for i, (x, dtype) in enumerate(zip(arrays, types))]
+
+
+def layouts_of(inputs: Sequence[Node], arrays: Sequence[Any]) -> dict[Node, Layout]:
+    """How the arrays of inputs lie in memory."""
+    return {node: normal(Layout(node.shape, strides_of(x))) for node, x in zip(inputs, arrays, strict=True)}
 
 
 def seen_as(value: Any) -> Any:
@@ -238,10 +230,11 @@ def _wrap_of(arrays: Sequence[Any]) -> Callable[[Any, Node], Any]:
     return lambda tensor, node: tensor.host_view().reshape(node.shape)[() if not node.shape else ...]
 
 
-def checked_consistency(consistent: str | None) -> str | None:
+def settings_of(memory: str | int | None, consistent: str | None) -> dict[str, Any]:
+    """Those of plans."""
     if consistent not in (None, "bits"):
         raise ValueError(f"consistent must be None or 'bits', not {consistent!r}")
-    return consistent
+    return {"memory": None if memory is None else bytes_in(memory), "consistent": consistent}
 
 
 def jit(
@@ -267,11 +260,7 @@ def jit(
     libraries out: then results depend neither on the number of threads nor, for each row, on the number of other rows.
     ValueError for another text.
     """
-    settings = {
-        "memory": None if memory is None else bytes_in(memory),
-        "fast_math": fast_math,
-        "consistent": checked_consistency(consistent),
-    }
+    settings = {**settings_of(memory, consistent), "fast_math": fast_math}
     if function is None:
         return lambda f: Jitted(f, device, **settings)
     return Jitted(function, device, **settings)

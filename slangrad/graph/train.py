@@ -19,19 +19,17 @@ from slangrad.graph.explain import Explanation
 from slangrad.graph.gradient import compute_gradient
 from slangrad.graph.node import Node, new_input
 from slangrad.graph.plan import Plan, as_tensor
-from slangrad.graph.recompute import bytes_in
 from slangrad.graph.trace import (
+    Call,
     Plans,
-    checked_consistency,
     inputs_of,
-    layout_of,
+    layouts_of,
     name_of,
     scalar_of,
-    seen_as,
-    structure_of,
+    settings_of,
     tracing,
 )
-from slangrad.graph.trees import arrays_in, filled, is_array, tree_map
+from slangrad.graph.trees import tree_map
 
 
 class Step:
@@ -46,10 +44,7 @@ class Step:
         consistent: str | None = None,
     ) -> None:
         self.loss = loss
-        self.settings: dict[str, Any] = {
-            "memory": None if memory is None else bytes_in(memory),
-            "consistent": consistent,
-        }
+        self.settings = settings_of(memory, consistent)
         self.optimizer = optimizer
         self._plans = Plans[_Planned](name_of(loss))
 
@@ -57,40 +52,39 @@ class Step:
         return f"graph.train({name_of(self.loss)}, {self.optimizer!r})"
 
     def __call__(self, *batch: Any) -> Any:
-        updates = self.optimizer.advance()
-        loss = self._planned(batch, updates).run(batch, updates)
+        call, updates = Call(*batch), self.optimizer.advance()
+        loss = self._planned(call, updates).run(call, updates)
         self.optimizer.count()
         return loss
 
     def explain(self, *batch: Any, dot: bool = False) -> Any:
         """The plan of such a batch, as of `jit`; nothing is run."""
-        made = Explanation(self._planned(batch, self.optimizer.advance()).plan)
+        made = Explanation(self._planned(Call(*batch), self.optimizer.advance()).plan)
         return made.dot if dot else made
 
-    def _planned(self, batch: tuple[Any, ...], updates: Sequence[Any]) -> _Planned:
-        arrays = arrays_in(batch)
+    def _planned(self, call: Call, updates: Sequence[Any]) -> _Planned:
         flags = tuple(each for _, update in updates for each in update.settings if isinstance(each, bool))
-        key = structure_of(batch), *map(seen_as, arrays), flags, len(updates[0][1].settings)
-        return self._plans.of(key, lambda: _Planned(self, batch, arrays, updates))
+        key = call.key, flags, len(updates[0][1].settings)
+        return self._plans.of(key, lambda: _Planned(self, call, updates))
 
 
 class _Planned:
     """The inputs of the plan: parameters, the batch, state, numbers among the settings."""
 
-    def __init__(self, step: Step, batch: Any, arrays: Sequence[Any], updates: Sequence[Any]) -> None:
+    def __init__(self, step: Step, call: Call, updates: Sequence[Any]) -> None:
         numbers = [part.numbers for part, _ in updates]
         if len(numbers) != len(step.optimizer.parameters):
             raise GraphError(
                 "E1043", "train: parameters are tensors of numbers", "take structs apart into several tensors"
             )
-        parameters, given = inputs_of(numbers, "parameter"), inputs_of(arrays, "batch")
-        wrt = iter(map(Array, parameters))
+        parameters, given = inputs_of(numbers, "parameter"), inputs_of(call.arrays, "batch")
+        wrt = map(Array, parameters)
         model = tree_map(lambda leaf: next(wrt), step.optimizer.tree)
         with tracing():
-            loss = step.loss(model, *filled(batch, iter(map(Array, given)), is_array))
+            loss = step.loss(model, *call.of(given))
         output = scalar_of(loss, step.loss)
         gradients = compute_gradient(output, parameters)
-        state = [tensor for _, update in updates for tensor in update.state]
+        state = _state_of(updates)
         states = inputs_of(state, "state")
         kept: dict[Node, Node] = {}
         settings = new_input((len(updates[0][1].settings),), np.dtype(np.float64), "settings")
@@ -98,22 +92,25 @@ class _Planned:
         for (_, update), parameter, gradient in zip(updates, parameters, gradients, strict=True):
             own = [next(left) for _ in update.state]
             kept |= _updated(update, parameter, gradient, own, Array(settings))
-        inputs = [*parameters, *given, *states, settings]
-        held = [*numbers, *arrays, *state]
-        layouts = {node: layout_of(each) for node, each in zip(inputs, held, strict=False)}
-        device = numbers[0].device
-        self.plan = Plan([output, *kept], inputs, device, layouts, in_place=kept, **step.settings)
+        inputs = [*parameters, *given, *states]
+        layouts = layouts_of(inputs, [*numbers, *call.arrays, *state])
+        self._device = numbers[0].device
+        self.plan = Plan(
+            [output, *kept], [*inputs, settings], self._device, layouts, in_place=kept, **step.settings
+        )
         self._parameters = numbers
         self._settings = np.zeros(settings.shape)
-        self._device = device
 
-    def run(self, batch: Any, updates: Sequence[Any]) -> Any:
-        device = self._device
-        arrays = [as_tensor(device, each) for each in arrays_in(batch)]
-        state = [tensor for _, update in updates for tensor in update.state]
+    def run(self, call: Call, updates: Sequence[Any]) -> Any:
         self._settings[...] = updates[0][1].settings  # memory that stays, so no call is bound anew
-        loss = self.plan.run([*self._parameters, *arrays, *state, as_tensor(device, self._settings)])[0]
-        return loss.host_view()[0]
+        arrays = (
+            as_tensor(self._device, each) for each in (*call.arrays, *_state_of(updates), self._settings)
+        )
+        return self.plan.run([*self._parameters, *arrays])[0].host_view()[0]
+
+
+def _state_of(updates: Sequence[Any]) -> list[Any]:
+    return [tensor for _, update in updates for tensor in update.state]
 
 
 def _updated(
@@ -145,4 +142,4 @@ def train(
     GraphError (E1045) where the loss is not one number, (E1043) for parameters that hold structs. ValueError for
     another value of `consistent`.
     """
-    return Step(loss, optimizer, memory, checked_consistency(consistent))
+    return Step(loss, optimizer, memory, consistent)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
@@ -18,9 +18,7 @@ import slangrad as spy
 
 def is_array(value: Any) -> bool:
     """Whether a value is traced: a Tensor, a torch tensor, an array or a number of NumPy's."""
-    if isinstance(value, np.ndarray | np.generic | spy.Tensor):
-        return True
-    return is_torch(value)
+    return isinstance(value, (np.ndarray, np.generic, spy.Tensor)) or is_torch(value)
 
 
 def is_torch(value: Any) -> bool:
@@ -29,29 +27,36 @@ def is_torch(value: Any) -> bool:
     return torch is not None and isinstance(value, getattr(torch, "Tensor", ()))
 
 
+def parts_of(tree: Any) -> Iterable[tuple[Any, Any]] | None:
+    """The parts of a tree in order, with their keys; None of a leaf."""
+    if isinstance(tree, dict):
+        return tree.items()
+    if isinstance(tree, list | tuple):
+        return zip(getattr(tree, "_fields", range(len(tree))), tree, strict=True)
+    if is_dataclass(tree) and not isinstance(tree, type):
+        return [(f.name, getattr(tree, f.name)) for f in fields(tree) if f.init]
+    return None
+
+
 def tree_map(change: Callable[[Any], Any], tree: Any) -> Any:
     """The tree with each leaf changed."""
+    parts = parts_of(tree)
+    if parts is None:
+        return change(tree)
+    changed = {key: tree_map(change, part) for key, part in parts}
     if isinstance(tree, dict):
         made = copy(tree)
-        for key in tree:
-            made[key] = tree_map(change, tree[key])
+        dict.update(made, changed)
         return made
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return type(tree)(*(tree_map(change, each) for each in tree))
     if isinstance(tree, list | tuple):
-        return type(tree)(tree_map(change, each) for each in tree)
-    if is_dataclass(tree) and not isinstance(tree, type):
-        return replace(
-            tree, **{f.name: tree_map(change, getattr(tree, f.name)) for f in fields(tree) if f.init}
-        )
-    return change(tree)
+        return type(tree)(**changed) if hasattr(tree, "_fields") else type(tree)(changed.values())
+    return replace(tree, **changed)
 
 
 def leaves(tree: Any) -> list[Any]:
     """The leaves in order."""
-    found: list[Any] = []
-    tree_map(found.append, tree)
-    return found
+    parts = parts_of(tree)
+    return [tree] if parts is None else [leaf for _, part in parts for leaf in leaves(part)]
 
 
 def arrays_in(tree: Any) -> list[Any]:
@@ -64,16 +69,20 @@ def filled(tree: Any, values: Iterator[Any], replaced: Callable[[Any], bool]) ->
     return tree_map(lambda leaf: next(values) if replaced(leaf) else leaf, tree)
 
 
-def structure(tree: Any) -> Any:
-    """A value that is equal for trees of the same form and the same values beside arrays; it can be hashed."""
-    if isinstance(tree, dict):
-        return type(tree), tuple((structure(key), structure(value)) for key, value in tree.items())
-    if isinstance(tree, list | tuple):
-        return type(tree), tuple(map(structure, tree))
-    if is_dataclass(tree) and not isinstance(tree, type):
-        return type(tree), tuple(structure(getattr(tree, f.name)) for f in fields(tree))
+def structure(tree: Any, arrays: list[Any]) -> Any:
+    """A value that is equal for trees of the same form and the same values beside arrays; these are appended to
+    `arrays`."""
     if is_array(tree):
+        arrays.append(tree)
         return "*"
-    if isinstance(tree, frozenset):
-        return type(tree), frozenset(map(structure, tree))
-    return type(tree), tree.hex() if type(tree) is float else tree  # 0.0 == -0.0, and NaN is not NaN
+    parts = parts_of(tree)
+    if parts is None:
+        return _exact(tree)
+    return type(tree), tuple([(_exact(key), structure(part, arrays)) for key, part in parts])
+
+
+def _exact(value: Any) -> Any:
+    """A value that is equal for equal values of one type. 0.0 == -0.0 and 1 == True, and NaN is not NaN."""
+    if type(value) in (tuple, frozenset):
+        return type(value), type(value)(map(_exact, value))
+    return type(value), value.hex() if type(value) is float else value

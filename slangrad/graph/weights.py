@@ -7,7 +7,6 @@ p = graph.load("model.safetensors", like=p)       the same form and types, or on
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import slangrad as spy
 from slangrad.base.late import Late
 from slangrad.base.whole_files import open_file, write_output
 from slangrad.graph.errors import GraphError
-from slangrad.graph.trees import arrays_in, filled, is_array, is_torch
+from slangrad.graph.trees import arrays_in, filled, is_array, is_torch, parts_of
 
 SAFETENSORS, SAFETENSORS_OF_NUMPY = Late("safetensors"), Late("safetensors.numpy")
 
@@ -76,14 +75,8 @@ def _library(name: str) -> Any:
 
 def _named(tree: Any, way: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
     """Arrays in the order of `leaves`, with their names."""
-    if isinstance(tree, dict):
-        parts = list(tree.items())
-    elif isinstance(tree, list | tuple):
-        names = getattr(tree, "_fields", range(len(tree)))
-        parts = list(zip(names, tree, strict=True))
-    elif is_dataclass(tree) and not isinstance(tree, type):
-        parts = [(f.name, getattr(tree, f.name)) for f in fields(tree) if f.init]
-    else:
+    parts = parts_of(tree)
+    if parts is None:
         if is_array(tree):
             yield ".".join(way) or "value", tree
         return

@@ -1,5 +1,6 @@
 """Functions that are traced within others, and what tells one plan from another."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -54,11 +55,28 @@ def test_plans_tell_values_apart() -> None:
     assert [f(X, k)[0] for k in (0.0, -0.0)] == [1, -1]
     g = graph.jit(lambda a, k: a * (1.5 if isinstance(next(iter(k)), float) else 2))
     assert [g(X, k)[0] for k in (frozenset([1]), frozenset([1.0]), {1: 0}, {1.0: 0})] == [2, 1.5, 2, 1.5]
+    named = graph.jit(lambda d: next(key * x for key, x in d.items()))
+    assert [named({np.float64(k): X})[0] for k in (2, 3)] == [2, 3]
     traces: list[float] = []
     h = graph.jit(lambda a, k: (traces.append(k), a)[1])
     for _ in range(3):
         h(X, float("nan"))
     assert len(traces) == 1
+
+
+@dataclass
+class Checked:
+    w: Any
+
+    def __post_init__(self) -> None:
+        assert self.w.shape == (3,)
+
+
+def test_dataclasses_may_check_their_fields() -> None:
+    f = graph.jit(lambda m: Checked(m.w * 2))
+    np.testing.assert_array_equal(f(Checked(X)).w, 2 * X)
+    with pytest.raises(graph.GraphError, match="unhashable"):
+        f(Checked(X), {1}, k=[set()])
 
 
 def test_indices_that_are_apart_come_first() -> None:
