@@ -18,7 +18,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from slangrad.graph.errors import GraphError, TracedValueError
+from slangrad.graph.errors import GraphError, TracedValueError, UnknownAttributeError, explained
 from slangrad.graph.node import DType, Node, Shape, make
 from slangrad.graph.ops import OPS
 from slangrad.graph.values import numpy_type, resolved
@@ -66,6 +66,7 @@ def implements(*functions: Any, method: str = "") -> Callable[[F], F]:
                 refuse(name, **{key: value for key, value in kwargs.items() if key not in known})
                 return inner(*args, **kwargs)
 
+        own = explained(name)(own)
         FUNCTIONS.update(dict.fromkeys(functions, own))
         if method:
             METHODS[method] = own
@@ -155,7 +156,7 @@ class Array(NDArrayOperatorsMixin):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("len() of an array without dimensions")
+            raise TracedValueError("E1042", "len() of an array without dimensions")
         return self.shape[0]
 
     def __iter__(self) -> Any:
@@ -193,6 +194,7 @@ class Array(NDArrayOperatorsMixin):
 
     # --- NumPy's protocols
 
+    @explained("a function of one element")
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         name, dtype = ufunc.__name__, kwargs.pop("dtype", None)
         if method == "reduce" and name in REDUCTIONS:
@@ -224,7 +226,7 @@ class Array(NDArrayOperatorsMixin):
         names = [*METHODS, *(each for each in dir(Array) if not each.startswith("_"))]
         near = get_close_matches(name, names, 1)
         meant = f"; did you mean '{near[0]}'?" if near else ""
-        raise AttributeError(f"a traced array has no attribute '{name}'{meant}")
+        raise UnknownAttributeError("E1040", f"a traced array has no attribute '{name}'{meant}")
 
     # --- attributes and nodes, for derivatives and rules
 
@@ -259,6 +261,7 @@ class Array(NDArrayOperatorsMixin):
 
     # --- views
 
+    @explained("reshape")
     def reshape(self, *shape: Any, order: str = "C") -> Array:
         sizes = list(shape[0] if len(shape) == 1 and not isinstance(shape[0], int | np.integer) else shape)
         if order != "C":
@@ -272,6 +275,7 @@ class Array(NDArrayOperatorsMixin):
             )
         return self if found == self.shape else Array(make("reshape", [self.node], found, self.dtype))
 
+    @explained("transpose")
     def transpose(self, *axes: Any) -> Array:
         given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int | np.integer) else axes
         order = range(self.ndim)[::-1] if given is None or len(given) == 0 else given
@@ -290,6 +294,7 @@ class Array(NDArrayOperatorsMixin):
         order[a], order[b] = order[b], order[a]
         return self.transpose(order)
 
+    @explained("broadcast_to")
     def broadcast_to(self, shape: Sequence[int]) -> Array:
         target = tuple(int(each) for each in shape)
         if target == self.shape:
@@ -302,6 +307,7 @@ class Array(NDArrayOperatorsMixin):
             raise GraphError("E1042", f"shape {self.shape} cannot be broadcast to {target}")
         return Array(make("broadcast", [self.node], target, self.dtype))
 
+    @explained("astype")
     def astype(self, dtype: Any, casting: Any = "unsafe", **rest: Any) -> Array:
         """The values in another type. A conversion to bool asks whether they are not zero."""
         refuse("astype", **rest)
@@ -396,8 +402,9 @@ def elementwise(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any = None) -> Ar
     except TypeError:
         types = ", ".join(map(str, kinds)) + ("" if dtype is None else f" and dtype={np.dtype(dtype)}")
         raise GraphError("E1042", f"np.{ufunc.__name__} is not defined for {types}") from None
-    if name == "power" and resolved[-1].kind in "iu" and _is_negative(inputs[1]):
-        raise GraphError("E1042", "an integer to the power of a negative integer", "x.astype(float)")
+    if name == "power" and resolved[-1].kind in "iu" and _may_be_negative(given[1]):
+        message = "power: an integer to the power of an integer that is or may be negative"
+        raise GraphError("E1042", message, "x.astype(float) ** p, or exponents of an unsigned type")
     if [each.kind for each in resolved[:2]] in (["i", "u"], ["u", "i"]) and resolved[-1] == BOOL:
         return _of_signs(ufunc, *(_operand(each, to) for each, to in zip(given, resolved, strict=False)))
     if name in _OF_BOOLS and resolved[0] == BOOL:
@@ -415,8 +422,12 @@ _OF_BOOLS = {
 _BITWISE = frozenset({"logical_and", "logical_or", "logical_xor", "logical_not"})
 
 
-def _is_negative(number: Any) -> bool:
-    return isinstance(number, int | np.integer) and bool(number < 0)
+def _may_be_negative(p: Any) -> bool:
+    if not isinstance(p, Array):
+        return bool(p < 0)
+    if p.node.op == "constant":
+        return bool(np.frombuffer(p.attribute("value"), p.dtype)[0] < 0)
+    return p.dtype.kind == "i"
 
 
 def _of_signs(ufunc: np.ufunc, a: Array, b: Array) -> Array:

@@ -59,6 +59,8 @@ def _check_shapes(q: Shape, k: Shape, v: Shape, mask: Shape | None) -> None:
         raise GraphError(
             "E1042", f"{said}: rows of q and k have other lengths", "q and k end in the same size"
         )
+    if not q[-1]:
+        raise GraphError("E1042", f"{said}: rows of q and k have no elements")
     if k[-2] != v[-2]:
         raise GraphError(
             "E1042", f"{said}: there are {k[-2]} keys and {v[-2]} values", "a row of v for each of k"

@@ -354,7 +354,8 @@ def _scan(fusion: Fusion, group: Group) -> list[Step]:
     kind, body = type_of(x.dtype), [*text.loads(place), *text.lines]
     if root.op == "cumsum":
         body += [f"sum += {value};", f"sums[{place}] = sum;"]
-        lines = [f"{kind} sum = {kind}(0);", *_loop("j", "0", str(x.shape[axis]), "1", body)]
+        start = "-0.0" if x.dtype.kind == "f" else "0"  # to which a first element of -0.0 is added
+        lines = [f"{kind} sum = {kind}({start});", *_loop("j", "0", str(x.shape[axis]), "1", body)]
         return [kernel_of("scan", arguments, lines, {f"RWTensor<{kind}, {rank}> sums": stored(root)})]
     better = f"{value} {'>' if root.op == 'argmax' else '<'} best || ({value} != {value} && best == best)"
     body.append(f"if (j == 0 || {better}) {{ best = {value}; place = j; }}")

@@ -31,7 +31,7 @@ _UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 def bytes_in(text: str | int) -> int:
     """ "2 GiB" or a number of bytes; GraphError (E1043) for another text."""
-    found = re.fullmatch(r"([\d.]+) ?([kmgt]?)(i?)b?", str(text).strip().lower())
+    found = re.fullmatch(r"(\d+\.?\d*|\.\d+) ?([kmgt]?)(i?)b?", str(text).strip().lower())
     if found is None:
         raise GraphError("E1043", f"memory={text!r} is no number of bytes", "'2 GiB', '500 MB' or an integer")
     return int(float(found[1]) * (1024 if found[3] else 1000) ** _UNITS[found[2]])

@@ -7,7 +7,7 @@ def f(x): return np.tanh(x) * 2          f(x) runs one kernel; f.explain(x) show
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, update_wrapper
 from threading import local
@@ -51,6 +51,26 @@ def is_traced(value: Any) -> bool:
 def is_result(leaf: Any) -> bool:
     """Whether a leaf of a function's result is an array, traced or not."""
     return is_traced(leaf) or is_array(leaf)
+
+
+def results_in(tree: Any) -> list[Any]:
+    """The arrays of a function's result, in order. GraphError (E1043) for those in a set, an iterator or an object."""
+    found = []
+    for leaf in leaves(tree):
+        if is_result(leaf):
+            found.append(leaf)
+            continue
+        held = (
+            leaf
+            if isinstance(leaf, Collection) and type(leaf) is not range
+            else vars(leaf).values()
+            if hasattr(leaf, "__dict__")
+            else ()
+        )
+        if isinstance(leaf, Iterator) or any(map(is_traced, leaves([*held]))):
+            message = f"traced arrays cannot be returned in a {type(leaf).__name__}"
+            raise GraphError("E1043", message, "return dicts, lists, tuples and dataclasses of them")
+    return found
 
 
 class _Traces(local):
@@ -158,7 +178,7 @@ class _Traced:
         args, kwargs = call.of(inputs)
         with tracing():
             self.result = jitted.function(*args, **kwargs)
-        outputs = [lifted(each).node for each in leaves(self.result) if is_result(each)]
+        outputs = [lifted(each).node for each in results_in(self.result)]
         self.plan = Plan(outputs, inputs, self._device, layouts_of(inputs, call.arrays), **jitted.settings)
 
     def __call__(self, arrays: Sequence[Any]) -> Any:

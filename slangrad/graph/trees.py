@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
@@ -30,7 +31,9 @@ def tree_map(change: Callable[[Any], Any], tree: Any) -> Any:
         return change(tree)
     changed = {key: tree_map(change, part) for key, part in parts}
     if isinstance(tree, dict):
-        return type(tree)(changed)
+        made = copy(tree)
+        dict.update(made, changed)
+        return made
     if isinstance(tree, list | tuple):
         return type(tree)(**changed) if hasattr(tree, "_fields") else type(tree)(changed.values())
     return replace(tree, **changed)
