@@ -271,31 +271,21 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
 
     def both(*args: Any, **kwargs: Any) -> Any:
         chosen = _positions(argnums, len(args), function)
-        traced = [tree_map(_fresh, args[i]) for i in chosen]
-        value = function(
-            *[traced[chosen.index(i)] if i in chosen else each for i, each in enumerate(args)], **kwargs
-        )
-        output = scalar_of(value, function)
-        pairs = [
-            (new, old)
-            for t, i in zip(traced, chosen, strict=True)
-            for new, old in zip(leaves(t), leaves(args[i]), strict=True)
-        ]
-        active = [
-            (new.node, lifted(old).node) for new, old in pairs if is_traced(new) and new.dtype.kind == "f"
-        ]
-        if not active:
-            raise GraphError(
-                "E1045", f"{name_of(function)}: there are no floats to differentiate with respect to"
-            )
-        wrt = [new for new, _ in active]
-        found = substituted([output, *compute_gradient(output, wrt)], dict(active))
-        gradients = iter(map(Array, found[1:]))
-        made = [
-            tree_map(lambda leaf: next(gradients) if is_traced(leaf) and leaf.dtype.kind == "f" else leaf, t)
-            for t in traced
-        ]
-        return Array(found[0]), made[0] if hasattr(argnums, "__index__") else tuple(made)
+        given = [args[i] for i in chosen]
+        wrt = [leaf for leaf in leaves(given) if _is_active(leaf)]
+        if not wrt:
+            message = f"{name_of(function)}: there are no floats to differentiate with respect to"
+            raise GraphError("E1045", message)
+
+        def derived(fresh: list[Node]) -> list[Node]:
+            own = dict(zip(chosen, filled(given, map(Array, fresh), _is_active), strict=True))
+            value = function(*(own.get(i, each) for i, each in enumerate(args)), **kwargs)
+            output = scalar_of(value, function)
+            return [output, *compute_gradient(output, fresh)]
+
+        value, *gradients = _at(wrt, derived)
+        made = filled(given, iter(gradients), _is_active)
+        return value, made[0] if hasattr(argnums, "__index__") else tuple(made)
 
     return Jitted(_named(both, function))
 
@@ -320,43 +310,66 @@ def _with_tangents(function: Callable[..., Any]) -> Jitted:
 
 
 def _jvp(function: Callable[..., Any], primals: Any, tangents: Any) -> Any:
-    traced = tree_map(_fresh, primals)
-    old = [lifted(each).node for each in leaves(primals) if is_traced(each)]
-    new = [each.node for each in leaves(traced) if is_traced(each)]
+    old = [leaf for leaf in leaves(primals) if is_traced(leaf)]
     along = [lifted(each).node for each in leaves(tangents)]
-    if [(n.shape, n.dtype) for n in old] != [(n.shape, n.dtype) for n in along]:
+    if [(x.shape, x.dtype) for x in old] != [(n.shape, n.dtype) for n in along]:
         raise GraphError("E1042", f"{name_of(function)}: primals and tangents have other shapes or dtypes")
-    if not all(n.dtype.kind == "f" for n in old):
+    if not all(map(_is_active, old)):
         raise GraphError("E1045", f"{name_of(function)}: primals are floats", "x.astype(float)")
-    result = function(*traced)
-    values = dict(zip(new, old, strict=True))
-    value = tree_map(lambda leaf: Array(substituted([lifted(leaf).node], values)[0]), result)
-    tangent = tree_map(
-        lambda leaf: Array(substituted([compute_tangent(lifted(leaf).node, new, along)], values)[0]), result
-    )
-    return value, tangent
+    form: Any = None
+
+    def derived(fresh: list[Node]) -> list[Node]:
+        nonlocal form
+        form = function(*filled(primals, map(Array, fresh), is_traced))
+        outputs = [lifted(each).node for each in leaves(form)]
+        return [*outputs, *(compute_tangent(each, fresh, along) for each in outputs)]
+
+    found = iter(_at(old, derived))  # values, then tangents
+    return tree_map(lambda _: next(found), form), tree_map(lambda _: next(found), form)
 
 
 def pullback(
     function: Callable[..., Any], xs: Sequence[Array], wanted: Sequence[int], cotangents: Sequence[Array]
 ) -> list[Array]:
     """Gradients of inputs of a function that gives a list of arrays, for cotangents of those of floats."""
-    traced = [_fresh(x) if i in wanted else x for i, x in enumerate(xs)]
-    outputs = [y for y in map(lifted, function(*traced)) if y.dtype.kind == "f"]
-    total = add_all([(y * g).sum() for y, g in zip(outputs, cotangents, strict=True)])
-    gradients = compute_gradient(total.node, [traced[i].node for i in wanted])
-    return [Array(each) for each in substituted(gradients, {traced[i].node: xs[i].node for i in wanted})]
+
+    def derived(fresh: list[Node]) -> list[Node]:
+        outputs = _floats_of(function, xs, wanted, fresh)
+        total = add_all([(y * g).sum() for y, g in zip(outputs, cotangents, strict=True)])
+        return compute_gradient(total.node, fresh)
+
+    return _at([xs[i] for i in wanted], derived)
 
 
 def pushforward(
     function: Callable[..., Any], xs: Sequence[Array], along: Sequence[int], tangents: Sequence[Array]
 ) -> list[Array]:
     """Tangents of the results of floats, for those of some inputs."""
-    traced = [_fresh(x) if i in along else x for i, x in enumerate(xs)]
-    outputs = [y.node for y in map(lifted, function(*traced)) if y.dtype.kind == "f"]
-    wrt, directions = [traced[i].node for i in along], [each.node for each in tangents]
-    made = [compute_tangent(each, wrt, directions) for each in outputs]
-    return [Array(each) for each in substituted(made, {traced[i].node: xs[i].node for i in along})]
+
+    def derived(fresh: list[Node]) -> list[Node]:
+        outputs = _floats_of(function, xs, along, fresh)
+        return [compute_tangent(y.node, fresh, [t.node for t in tangents]) for y in outputs]
+
+    return _at([xs[i] for i in along], derived)
+
+
+def _at(xs: Sequence[Array], derived: Callable[[list[Node]], list[Node]]) -> list[Array]:
+    """What `derived` makes of inputs that nothing else reads, at the values xs."""
+    fresh = [new_input(x.shape, x.dtype, "wrt") for x in xs]
+    values = dict(zip(fresh, (x.node for x in xs), strict=True))
+    return [Array(each) for each in substituted(derived(fresh), values)]
+
+
+def _floats_of(
+    function: Callable[..., Any], xs: Sequence[Array], at: Sequence[int], fresh: Sequence[Node]
+) -> list[Array]:
+    """The results of floats, where some of the xs are others."""
+    given = dict(enumerate(xs)) | dict(zip(at, map(Array, fresh), strict=True))
+    return [y for y in map(lifted, function(*given.values())) if y.dtype.kind == "f"]
+
+
+def _is_active(leaf: Any) -> bool:
+    return is_traced(leaf) and leaf.dtype.kind == "f"
 
 
 def _positions(argnums: int | Sequence[int], count: int, function: Callable[..., Any]) -> list[int]:
@@ -369,19 +382,11 @@ def _positions(argnums: int | Sequence[int], count: int, function: Callable[...,
     return found
 
 
-def _fresh(leaf: Any) -> Any:
-    """A value that nothing else reads, in place of a traced one."""
-    return Array(new_input(leaf.shape, leaf.dtype, "wrt")) if is_traced(leaf) else leaf
-
-
 def scalar_of(value: Any, function: Callable[..., Any]) -> Node:
-    if not is_traced(value) or value.size != 1 or value.dtype.kind != "f":
+    if not _is_active(value) or value.size != 1:
         said = repr(value) if is_traced(value) else type(value).__name__
-        raise GraphError(
-            "E1045",
-            f"{name_of(function)} gives {said}, and a gradient is that of one float",
-            "sum or mean the result",
-        )
+        message = f"{name_of(function)} gives {said}, and a gradient is that of one float"
+        raise GraphError("E1045", message, "sum or mean the result")
     node: Node = value.reshape(()).node
     return node
 
