@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha1
 from math import prod
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,8 +25,12 @@ from slangrad.graph.types import type_of, wide_of
 
 SUFFIXES = {"float16": "h", "float32": "f", "float64": "lf", "int64": "ll", "uint32": "u", "uint64": "ull"}
 LANES = 64  # threads that share one row of a reduction
-RESULT = "_result"
+KERNELS = {  # of templates, each after those that it imports
+    name: (Path(__file__).parent / "kernels" / f"{name}.slang").read_text()
+    for name in ("graph_prelude", "graph_products", "graph_convolutions", "graph_attention")
+}
 FEW = 4096  # threads of a reduction that keep all cores busy; results do not depend on how many there are
+RESULT = "_result"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from functools import cached_property, partial
 from hashlib import sha1
 from math import prod
 from operator import itemgetter
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -26,6 +25,7 @@ from slangrad.graph import attention_steps, convolution_steps, products, rows  #
 from slangrad.graph.choose import Choose, chooser
 from slangrad.graph.cost import Machine
 from slangrad.graph.emit import (
+    KERNELS,
     Argument,
     Clear,
     Grid,
@@ -48,10 +48,6 @@ from slangrad.graph.schedule import Schedule
 from slangrad.graph.types import type_of
 from slangrad.graph.values import as_tensor, layout_of
 
-KERNELS = {  # each after those that it imports
-    name: (Path(__file__).parent / "kernels" / f"{name}.slang").read_text()
-    for name in ("graph_prelude", "graph_products", "graph_convolutions", "graph_attention")
-}
 Holder = Node | Temporary
 
 

@@ -38,6 +38,7 @@ from slangrad.graph.fuse import Fusion, Group, Leaf, joined
 from slangrad.graph.layout import Layout, dense, reshaped
 from slangrad.graph.library import NUMPY
 from slangrad.graph.node import DType, Node, Shape
+from slangrad.graph.ops import letters_in
 from slangrad.graph.types import type_of, wide_of
 
 WIDTH = 64  # columns of a block
@@ -146,8 +147,8 @@ WRITERS["contract"] = _product
 
 def tiles_of(node: Node, letters: str, parts: Sequence[Part], others: Sequence[Layout]) -> Tiles:
     """`others`: layouts over the axes of the result; the first is the result's."""
-    ins, out = letters.split("->")
-    (left, a), (right, b) = zip(ins.split(","), parts, strict=True)
+    (left, right), out = letters_in(letters)
+    a, b = parts
     sizes = dict(zip(left + right, a.layout.shape + b.layout.shape, strict=True))
     count = {names: prod(sizes[c] for c in names if c in out) for names in (left, right)}
     if (out and out[-1] not in right and count[left] >= 8) or (count[right] < 8 <= count[left]):

@@ -18,7 +18,7 @@ import numpy as np
 from slangrad.graph.array import Array, constant, lifted
 from slangrad.graph.layout import Layout, dense
 from slangrad.graph.node import DType, Node, make, new_input
-from slangrad.graph.ops import OPS, base_of, is_view, kind_of
+from slangrad.graph.ops import OPS, base_of, is_view, kind_of, letters_in
 
 Side = Callable[..., Any]
 Replace = Callable[[Node], Array | None]
@@ -211,8 +211,7 @@ def product_of_views(node: Node) -> Array | None:
     """A transposed operand has other letters; one that is repeated along an axis has none there."""
     if node.op != "einsum":
         return None
-    ins, out = node.attributes["letters"].split("->")
-    names, operands = ins.split(","), list(node.inputs)
+    (names, out), operands = letters_in(node.attributes["letters"]), list(node.inputs)
     for i, operand in enumerate(node.inputs):
         if operand.op == "transpose":
             order = operand.attributes["order"]
