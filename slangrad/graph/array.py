@@ -22,6 +22,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from slangrad.graph.errors import GraphError, TracedValueError, UnknownAttributeError, explained
 from slangrad.graph.node import DType, Node, Shape, make
 from slangrad.graph.ops import OPS
+from slangrad.graph.values import numpy_type, resolved
 
 INT = np.dtype(np.int64)
 BOOL = np.dtype(bool)
@@ -95,9 +96,7 @@ class Captured:
 
     @property
     def value(self) -> Any:
-        """The array; of a torch tensor that is still to be negated or conjugated, one that is."""
-        held = self._held
-        return held.resolve_conj().resolve_neg() if hasattr(held, "resolve_neg") else held
+        return resolved(self._held)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Captured) and other._held is self._held
@@ -374,26 +373,6 @@ def lifted(value: Any) -> Array:
         raise GraphError("E1043", message, "make it one, or x.detach()")
     captured = Captured(value)
     return Array(make("captured", [], tuple(shape), checked_type(numpy_type(value)), value=captured))
-
-
-def numpy_type(value: Any) -> DType:
-    """The dtype of the elements of a NumPy array, a Tensor or a torch tensor."""
-    dtype: Any = value.dtype
-    if isinstance(value, np.ma.MaskedArray | np.matrix):
-        raise GraphError("E1043", f"a {type(value).__name__} cannot be traced", "np.asarray(x) is an array")
-    if isinstance(dtype, np.dtype):
-        return dtype
-    if type(value).__module__.partition(".")[0] == "torch":
-        if value.device.type != "cpu":
-            raise GraphError("E1043", f"a torch tensor on {value.device}", "graphs run on the CPU: x.cpu()")
-        try:
-            return np.dtype(str(dtype).removeprefix("torch."))
-        except TypeError:
-            raise GraphError("E1043", f"elements of {dtype} cannot be traced") from None
-    if not hasattr(value, "host_view") or value.host_view().shape != tuple(value.shape):
-        raise GraphError("E1043", f"elements of {dtype} cannot be traced", "graphs take tensors of numbers")
-    made: DType = value.host_view().dtype
-    return made
 
 
 # --- functions of one element

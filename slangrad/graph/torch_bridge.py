@@ -15,7 +15,8 @@ import torch
 import slangrad as spy
 from slangrad.graph.array import Array
 from slangrad.graph.trace import Call, Jitted, is_result, pullback, pushforward, results_in
-from slangrad.graph.trees import filled, is_array, tree_map
+from slangrad.graph.trees import filled, tree_map
+from slangrad.graph.values import is_array
 from slangrad.torch_jobs import Job, Tensors, apply, is_seen
 
 

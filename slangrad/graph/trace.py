@@ -18,15 +18,25 @@ import numpy as np
 import slangrad as spy
 from slangrad.base.late import Late
 from slangrad.base.warn import warn
-from slangrad.graph.array import Array, checked_type, lifted, numpy_type
+from slangrad.graph.array import Array, checked_type, lifted
 from slangrad.graph.errors import GraphError
 from slangrad.graph.explain import Explanation
 from slangrad.graph.gradient import add_all, compute_gradient, compute_tangent
-from slangrad.graph.layout import Layout, normal
+from slangrad.graph.layout import Layout
 from slangrad.graph.node import Node, new_input, substituted
-from slangrad.graph.plan import Plan, as_tensor
+from slangrad.graph.plan import Plan
 from slangrad.graph.recompute import bytes_in
-from slangrad.graph.trees import filled, is_array, is_torch, leaves, structure, tree_map
+from slangrad.graph.trees import filled, leaves, structure, tree_map
+from slangrad.graph.values import (
+    as_tensor,
+    is_array,
+    is_torch,
+    layout_of,
+    numpy_type,
+    resolved,
+    seen_as,
+    shape_of,
+)
 
 TORCH = Late("slangrad.graph.torch_bridge")
 
@@ -100,14 +110,16 @@ class Plans(Generic[P]):
 
 
 class Call:
-    """The arguments of a call, as one walk finds them. `arrays`: those in order, `key`: equal for calls of one plan."""
+    """The arguments of a call, as one walk finds them. `arrays`: those in order; `key`: equal for calls of one plan."""
 
     __slots__ = ("arrays", "key", "tree")
 
     def __init__(self, *tree: Any) -> None:
         self.tree = tree
-        self.arrays: list[Any] = []
-        self.key = structure(tree, self.arrays), *map(seen_as, self.arrays)
+        found: list[Any] = []
+        form = structure(tree, found)
+        self.arrays = list(map(resolved, found))
+        self.key = form, *map(seen_as, self.arrays)
 
     def of(self, nodes: Iterable[Node]) -> Any:
         """The arguments with traced arrays in place of those."""
@@ -179,17 +191,6 @@ class _Traced:
         return tensor
 
 
-def shape_of(value: Any) -> tuple[int, ...]:
-    return tuple(int(n) for n in value.shape)
-
-
-def strides_of(value: Any) -> tuple[int, ...]:
-    """Counted in elements."""
-    if isinstance(value, np.ndarray | np.generic):
-        return tuple(step // value.itemsize for step in value.strides)
-    return tuple(value.strides) if isinstance(value, spy.Tensor) else tuple(value.stride())
-
-
 def inputs_of(arrays: Sequence[Any], name: str = "") -> list[Node]:
     """An input for each array."""
     types = [checked_type(numpy_type(each)) for each in arrays]
@@ -198,14 +199,7 @@ def inputs_of(arrays: Sequence[Any], name: str = "") -> list[Node]:
 
 def layouts_of(inputs: Sequence[Node], arrays: Sequence[Any]) -> dict[Node, Layout]:
     """How the arrays of inputs lie in memory."""
-    return {node: normal(Layout(node.shape, strides_of(x))) for node, x in zip(inputs, arrays, strict=True)}
-
-
-def seen_as(value: Any) -> Any:
-    """The type, shape, strides and dtype of an array: the properties that a plan depends on."""
-    if type(value) is np.ndarray:
-        return np.ndarray, value.shape, value.strides, value.dtype
-    return type(value), shape_of(value), strides_of(value), str(value.dtype)
+    return dict(zip(inputs, map(layout_of, arrays), strict=True))
 
 
 def _device_of(arrays: Sequence[Any]) -> Any:

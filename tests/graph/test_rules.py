@@ -10,9 +10,10 @@ from slangrad.graph.choices import CHOICES, Graph
 from slangrad.graph.cost import Machine
 from slangrad.graph.gradient import compute_gradient
 from slangrad.graph.node import Node, new_input, substituted, topological_order
-from slangrad.graph.plan import Plan, as_tensor
+from slangrad.graph.plan import Plan
 from slangrad.graph.rewrite import ALL, LEAST_GAIN, Rewriter, rewritten
 from slangrad.graph.rules import FUNCTIONS, PATTERNS
+from slangrad.graph.values import as_tensor
 from tools.discover_rules import Search, elements, evaluated, in_field
 
 RNG = np.random.default_rng(7)
