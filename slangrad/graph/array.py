@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
 from math import prod
+from operator import index
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -27,7 +28,7 @@ INT = np.dtype(np.int64)
 BOOL = np.dtype(bool)
 ALIASES = {
     "true_divide": "divide", "abs": "absolute", "mod": "remainder", "fabs": "absolute", "conj": "positive",
-    "conjugate": "positive",
+    "conjugate": "positive", "degrees": "rad2deg", "radians": "deg2rad",
 }  # fmt: skip
 REDUCTIONS = {
     "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "prod", "logical_or": "sum",
@@ -77,7 +78,7 @@ def implements(*functions: Any, method: str = "") -> Callable[[F], F]:
 
 def unknown(name: str) -> GraphError:
     """Of a function of NumPy's that has no operator."""
-    known = [f.__name__ for f in FUNCTIONS] + [each for each, op in OPS.items() if op.kind == "map"]
+    known = [*(f.__name__ for f in FUNCTIONS), *(each for each in OPS if hasattr(np, each))]
     near = get_close_matches(name, known, 1)
     meant = f"did you mean np.{near[0]}? " if near else ""
     return GraphError(
@@ -177,7 +178,10 @@ class Array(NDArrayOperatorsMixin):
     def item(self, *args: Any) -> NoReturn:
         self.__float__()
 
-    tolist = item
+    tolist = __round__ = item
+
+    def __format__(self, form: str) -> str:
+        return self.item() if form else repr(self)
 
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise self._unknown(
@@ -194,22 +198,8 @@ class Array(NDArrayOperatorsMixin):
 
     # --- NumPy's protocols
 
-    @explained("a function of one element")
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        name, dtype = ufunc.__name__, kwargs.pop("dtype", None)
-        if method == "reduce" and name in REDUCTIONS:
-            x = lifted(inputs[0])
-            if name.startswith("logical"):
-                x, dtype = x.astype(bool), BOOL
-            return reduced(REDUCTIONS[name], x, kwargs.pop("axis", 0), dtype, **kwargs)
-        if method != "__call__":
-            raise GraphError("E1040", f"np.{name}.{method} cannot be traced")
-        refuse(name, **kwargs)
-        if ufunc is np.matmul:
-            return matmul(
-                *(inputs if dtype is None else [lifted(x).astype(dtype, "same_kind") for x in inputs])
-            )
-        return elementwise(ufunc, inputs, dtype)
+        return explained(ufunc.__name__)(of_ufunc)(ufunc, method, *inputs, **kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function not in FUNCTIONS:
@@ -223,7 +213,7 @@ class Array(NDArrayOperatorsMixin):
     def __getattr__(self, name: str) -> Any:
         if name in METHODS:
             return METHODS[name].__get__(self)
-        names = [*METHODS, *(each for each in dir(Array) if not each.startswith("_"))]
+        names = [each for each in (*METHODS, *dir(Array)) if each[0] != "_" and hasattr(np.ndarray, each)]
         near = get_close_matches(name, names, 1)
         meant = f"; did you mean '{near[0]}'?" if near else ""
         raise UnknownAttributeError("E1040", f"a traced array has no attribute '{name}'{meant}")
@@ -268,7 +258,7 @@ class Array(NDArrayOperatorsMixin):
             raise GraphError("E1040", f"reshape: order={order!r} cannot be traced", "transpose first")
         if sizes.count(-1) == 1 and prod(sizes):
             sizes[sizes.index(-1)] = self.size // max(1, -prod(sizes))
-        found = tuple(int(each) for each in sizes)
+        found = tuple(map(index, sizes))
         if prod(found) != self.size or min(found, default=0) < 0:
             raise GraphError(
                 "E1042", f"reshape: {self.size} elements of shape {self.shape} do not fill {tuple(shape)}"
@@ -296,7 +286,7 @@ class Array(NDArrayOperatorsMixin):
 
     @explained("broadcast_to")
     def broadcast_to(self, shape: Sequence[int]) -> Array:
-        target = tuple(int(each) for each in shape)
+        target = tuple(map(index, shape))
         if target == self.shape:
             return self
         try:
@@ -388,6 +378,22 @@ def lifted(value: Any) -> Array:
 # --- functions of one element
 
 
+def of_ufunc(ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """What a ufunc of NumPy's, or its `reduce`, is of traced arrays."""
+    name, dtype = ufunc.__name__, kwargs.pop("dtype", None)
+    if method == "reduce" and name in REDUCTIONS:
+        x = lifted(inputs[0])
+        if name.startswith("logical"):
+            x, dtype = x.astype(bool), BOOL
+        return reduced(REDUCTIONS[name], x, kwargs.pop("axis", 0), dtype, **kwargs)
+    if method != "__call__":
+        raise GraphError("E1040", f"np.{name}.{method} cannot be traced")
+    refuse(name, **kwargs)
+    if ufunc is np.matmul:
+        return matmul(*(inputs if dtype is None else [lifted(x).astype(dtype, "same_kind") for x in inputs]))
+    return elementwise(ufunc, inputs, dtype)
+
+
 def elementwise(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any = None) -> Array:
     """A map, in the types that NumPy would compute in, or such that it gives `dtype`."""
     name = ALIASES.get(ufunc.__name__, ufunc.__name__)
@@ -409,6 +415,8 @@ def elementwise(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any = None) -> Ar
         return _of_signs(ufunc, *(_operand(each, to) for each, to in zip(given, resolved, strict=False)))
     if name in _OF_BOOLS and resolved[0] == BOOL:
         name = _OF_BOOLS[name]
+    elif name in ("isnan", "isinf", "isfinite") and resolved[0] == BOOL:
+        resolved = (INT, BOOL)
     elif name in _BITWISE and resolved[0] != BOOL:
         resolved = (BOOL,) * len(resolved)
     return mapped(name, [_operand(each, to) for each, to in zip(given, resolved, strict=False)], resolved[-1])
@@ -417,7 +425,8 @@ def elementwise(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any = None) -> Ar
 _OF_BOOLS = {
     "add": "logical_or", "maximum": "logical_or", "multiply": "logical_and", "minimum": "logical_and",
     "bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_xor": "logical_xor", "not_equal": "logical_xor",
-    "invert": "logical_not", "absolute": "positive",
+    "invert": "logical_not", "absolute": "positive", "fmax": "logical_or", "fmin": "logical_and", "floor": "positive",
+    "ceil": "positive", "trunc": "positive",
 }  # fmt: skip
 _BITWISE = frozenset({"logical_and", "logical_or", "logical_xor", "logical_not"})
 

@@ -137,6 +137,13 @@ for _each in (np.argmax, np.argmin):
     implements(_each, method=_each.__name__)(_place_of(_each.__name__))
 
 
+def _different(axes: Any, ndim: int) -> list[int]:
+    """Axes counted from the front, in the order that is given."""
+    found = [axis_of(i, ndim) for i in np.atleast_1d(axes)]
+    axes_of(found, ndim)  # refuses one that is there twice
+    return found
+
+
 @implements(np.dot, method="dot")
 def dot(a: Any, b: Any, out: Any = None) -> Array:
     refuse("dot", out=out)
@@ -151,11 +158,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Array:
     a, b = lifted(a), lifted(b)
     if np.ndim(axes) == 0:
         axes = list(range(a.ndim - index(axes), a.ndim)), list(range(axes))
-    first, second = (
-        [axis_of(i, x.ndim) for i in np.atleast_1d(given)] for x, given in zip((a, b), axes, strict=True)
-    )
-    if len({*first}) < len(first):
-        raise GraphError("E1042", f"tensordot: axes {first} are not different ones")
+    first, second = (_different(given, x.ndim) for x, given in zip((a, b), axes, strict=True))
     left = [chr(97 + i) for i in range(a.ndim)]
     right = [chr(65 + i) for i in range(b.ndim)]
     for i, j in zip(first, second, strict=True):
@@ -202,7 +205,7 @@ implements(np.broadcast_to)(
 @implements(np.moveaxis)
 def moveaxis(a: Any, source: Any, destination: Any) -> Array:
     x = lifted(a)
-    old, new = ([axis_of(i, x.ndim) for i in np.atleast_1d(each)] for each in (source, destination))
+    old, new = (_different(each, x.ndim) for each in (source, destination))
     order = [i for i in range(x.ndim) if i not in old]
     for to, axis in sorted(zip(new, old, strict=True)):
         order.insert(to, axis)
@@ -212,10 +215,9 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Array:
 @implements(np.expand_dims)
 def expand_dims(a: Any, axis: Any) -> Array:
     x = lifted(a)
-    given = axis if isinstance(axis, tuple | list) else (axis,)
-    places = {axis_of(each, x.ndim + len(given)) for each in given}
+    places = axes_of(axis, x.ndim + np.size(axis))
     sizes = iter(x.shape)
-    return x.reshape(tuple(1 if i in places else next(sizes) for i in range(x.ndim + len(given))))
+    return x.reshape(tuple(1 if i in places else next(sizes) for i in range(x.ndim + len(places))))
 
 
 @implements(np.squeeze, method="squeeze")

@@ -7,7 +7,7 @@ def f(x): return np.tanh(x) * 2          f(x) runs one kernel; f.explain(x) show
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set, ValuesView
 from contextlib import contextmanager
 from functools import lru_cache, update_wrapper
 from threading import local
@@ -60,13 +60,7 @@ def results_in(tree: Any) -> list[Any]:
         if is_result(leaf):
             found.append(leaf)
             continue
-        held = (
-            leaf
-            if isinstance(leaf, Collection) and type(leaf) is not range
-            else vars(leaf).values()
-            if hasattr(leaf, "__dict__")
-            else ()
-        )
+        held = leaf if isinstance(leaf, Set | ValuesView) else getattr(leaf, "__dict__", {}).values()
         if isinstance(leaf, Iterator) or any(map(is_traced, leaves([*held]))):
             message = f"traced arrays cannot be returned in a {type(leaf).__name__}"
             raise GraphError("E1043", message, "return dicts, lists, tuples and dataclasses of them")

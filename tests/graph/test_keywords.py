@@ -67,6 +67,11 @@ SAME: dict[str, tuple[Case, tuple[Any, ...]]] = {
         lambda x: [np.einsum("ij,kj", x, x, optimize="greedy"), np.tensordot(x, x.T, np.int64(1))], (X,),
     ),
     "integer powers": (lambda i: [i ** np.int64(3), np.power(i, i.astype(np.uint8) % 5), i**True], (INTS,)),
+    "truth values": (
+        lambda b: [f(b) for f in (np.floor, np.ceil, np.trunc, np.isnan, np.isinf, np.isfinite)] + [np.fmax(b, ~b), np.fmin(b, b[0])],
+        (B,),
+    ),
+    "angles": (lambda x: [np.degrees(x), np.radians(x)], (X,)),
     "zeros": (lambda x: 1 / np.cumsum(x), (np.array([-0.0, -0.0, 0.0]),)),
     "an empty list": (lambda x: [x[[]], x[:, []]], (X,)),
 }  # fmt: skip
@@ -117,6 +122,11 @@ REFUSED: list[tuple[str, Case]] = [
     *[("E1042", lambda x, n=n: np.split(x, n, 1)) for n in (0, -1, 2, 1.5)],
     *[("E1042", lambda x, n=n: np.repeat(x, n, 1)) for n in (-1, [1, 2], 1.5)],
     ("E1042", lambda x: np.roll(x, 1.5)),
+    ("E1042", lambda x: np.expand_dims(x, (0, 0))),
+    ("E1042", lambda x: np.moveaxis(x, (0, 1), (0, 0))),
+    ("E1042", lambda x: x.reshape(2.0, 3)),
+    ("E1041", lambda x: f"{x.sum():.2f}"),
+    ("E1041", lambda x: round(x.sum(), 2)),
     ("E1042", lambda x: len(x.sum())),
     ("E1040", lambda x: x.real),
     ("E1042", lambda x: graph.attention(x[:, :0], x[:, :0], x)),
@@ -140,6 +150,16 @@ def test_refused(at: int) -> None:
 def test_what_numpy_says_is_said_with_the_line_and_the_shapes() -> None:
     with pytest.raises(graph.GraphError, match=r"test_keywords.py:\d+: pad of \(2, 3\): .*\(3,\)"):
         graph.jit(lambda x: np.pad(x, (1, 2, 3)))(X)
+
+
+def test_names_that_are_proposed_are_those_of_numpy() -> None:
+    with pytest.raises(
+        graph.GraphError, match=r"np.convolve of a traced array is not known\nnote: a Slang function"
+    ):
+        graph.jit(lambda x: np.convolve(x[0], x[1]))(X)
+    with pytest.raises(AttributeError, match="'flat'; did you mean 'flatten'"):
+        graph.jit(lambda x: x.flat)(X)
+    assert graph.jit(lambda x: x * hasattr(x, "real"))(X).sum() == 0
 
 
 def test_arguments_and_results_are_dicts_of_any_class() -> None:
