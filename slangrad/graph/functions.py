@@ -449,6 +449,12 @@ def batch_norm(
     variance divides by n - 1. No derivative goes through these two. All other arrays have the shape (channels,), and y
     that of x. GraphError (E1042) where a channel has one value only, and with it no variance.
     """
+    given = [np.shape(each) for each in (mean, variance, gamma, beta) if each is not None]
+    if np.ndim(x) < 2 or {*given} - {(), np.shape(x)[1:2]}:
+        said = ", ".join(map(str, given))
+        raise GraphError(
+            "E1042", f"batch_norm: x {np.shape(x)} and {said}", "one number for each of axis 1 of x"
+        )
     shape, axes = (1, -1) + (1,) * (np.ndim(x) - 2), (0, *range(2, np.ndim(x)))
     if not training:
         scale = 1 / np.sqrt(variance + epsilon) if gamma is None else gamma / np.sqrt(variance + epsilon)

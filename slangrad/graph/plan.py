@@ -303,7 +303,11 @@ class Plan:
                 run(given)
             for node, to in self._copied.items():
                 given[to].host_view()[...] = given[node].host_view().reshape(to.shape or (1,))
-        return [self._shaped(given[node], node) for node in self.outputs]
+        made: dict[Node, Any] = {}  # a result that is there twice has memory of its own, as NumPy's would
+        return [
+            made[node].copy() if node in made else made.setdefault(node, self._shaped(given[node], node))
+            for node in self.outputs
+        ]
 
     def _new(self, node: Node) -> Any:
         return spy.Tensor.empty(self.device, (max(1, node.size),), type_of(node.dtype))
