@@ -27,7 +27,9 @@ from slangrad.graph.choose import Choose, chooser
 from slangrad.graph.cost import Machine
 from slangrad.graph.emit import (
     Argument,
+    Await,
     Clear,
+    Exchange,
     Grid,
     Kernel,
     Part,
@@ -80,6 +82,7 @@ class Plan:
         self._lock = kept_at_fork(Lock(), WORK)
         self._copied: dict[Node, Node] = {}
         self._apart: list[int] = []  # addresses that were compared
+        self._begun: dict[int, Any] = {}  # collectives, by their steps
         self.inputs = list(inputs)
         self.layouts = layouts or {}
         foreign = {n for n in topological_order(*outputs) if n.op == "input"}.difference(self.inputs)
@@ -198,6 +201,10 @@ class Plan:
             return self._product(step)
         if isinstance(step, Repeat):
             return self._repeat(step)
+        if isinstance(step, Exchange):
+            return self._exchange(step)
+        if isinstance(step, Await):
+            return lambda given: self._begun.pop(id(step.exchange)).wait()
         return self._kernel(step)
 
     def _seen(self, part: Part, given: dict[Holder, Any]) -> Any:
@@ -270,6 +277,13 @@ class Plan:
             inputs = [_array(self._seen(each, given), each.layout) for each in parts]
             results = dict(zip(step.outputs, inputs[len(step.inputs) :], strict=True))
             loop.run(body, inputs, results)
+
+        return run
+
+    def _exchange(self, step: Exchange) -> Callable[[dict[Holder, Any]], None]:
+        def run(given: dict[Holder, Any]) -> None:
+            parts = [each and self._seen(each, given).host_view() for each in (step.given, step.output)]
+            self._begun[id(step)] = step.collective.start(*parts)
 
         return run
 
