@@ -240,7 +240,6 @@ _TABLE = (
     Op("concatenate",    "part", vjp=_concatenate),
     Op("all_reduce",     "part", flops=0),
     Op("all_gather",     "exchange", flops=0),
-    Op("reduce_scatter", "exchange", flops=0),
     Op("all_to_all",     "exchange", flops=0),
     #    name            Slang                             derivative                                   flops
     _map("add",          "{0} + {1}",                      lambda g, y, a, b: (g, g)),

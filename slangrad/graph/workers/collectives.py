@@ -2,8 +2,7 @@
 
     all_reduce        f32[6] -> f32[6]          the sum of all, on all; several arrays in one buffer
     all_gather        f32[3] -> f32[N,3]        those of all, on all
-    reduce_scatter    f32[N,3] -> f32[3]        of the sum of all, the row of each
-    all_to_all        f32[N,3] -> f32[N,3]      row i goes to worker i
+    all_to_all        f32[N,3] -> f32[N,3]      row i goes to worker i; the sum of what comes is a reduce-scatter
 
 A collective begins when its input is there, and ends where its result is read first: kernels between these two run
 meanwhile. torch.distributed moves the data, without a copy.
@@ -31,7 +30,7 @@ class Collective:
     mesh: Mesh
 
     def __repr__(self) -> str:
-        return f"<{self.how + ' ' if self.name in ('all_reduce', 'reduce_scatter') else ''}over {self.over}>"
+        return f"<{self.how + ' ' if self.name == 'all_reduce' else ''}over {self.over}>"
 
     @property
     def count(self) -> int:
@@ -58,10 +57,6 @@ def merged(nodes: Sequence[Node], collective: Collective) -> Node:
 
 def all_gather(x: Node, collective: Collective) -> Node:
     return make("all_gather", [x], (collective.count, *x.shape), x.dtype, collective=collective)
-
-
-def reduce_scatter(x: Node, collective: Collective) -> Node:
-    return make("reduce_scatter", [x], x.shape[1:], x.dtype, collective=collective)
 
 
 def all_to_all(x: Node, collective: Collective) -> Node:

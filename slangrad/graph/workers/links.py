@@ -38,20 +38,20 @@ class Link:
         said = f"{collective.name} over {self.over}"
         self.watch.note(said)
         try:
-            return Pending(self._begin(collective, given, _torch(result)), said, self.watch)
+            return Pending(self._begin(collective, given, result), said, self.watch)
         except RuntimeError as error:
             raise self.watch.lost(said, error) from error
 
     def _begin(self, collective: Collective, given: Any, result: Any) -> Any:
-        op = REDUCTIONS[collective.how]
         if collective.name == "all_reduce":
-            return dist.all_reduce(result, op, group=self.group, async_op=True)
-        source = _torch(np.ascontiguousarray(given))
-        if collective.name == "all_gather":
-            return dist.all_gather_into_tensor(result, source, group=self.group, async_op=True)
-        if collective.name == "reduce_scatter":
-            return dist.reduce_scatter_tensor(result, source, op, group=self.group, async_op=True)
-        return dist.all_to_all_single(result, source, group=self.group, async_op=True)
+            op = REDUCTIONS[collective.how]
+            return dist.all_reduce(_numbers(result), op, group=self.group, async_op=True)
+        source = np.ascontiguousarray(given)
+        if collective.name == "all_to_all":
+            return dist.all_to_all_single(_bytes(result), _bytes(source), group=self.group, async_op=True)
+        return dist.all_gather(
+            [_bytes(each) for each in result], _bytes(source), group=self.group, async_op=True
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,5 +71,11 @@ class Pending:
             raise self.watch.lost(self.name, error) from error
 
 
-def _torch(array: Any) -> Any:
-    return torch.from_numpy(array)
+def _numbers(array: Any) -> Any:
+    """The same memory, flat. Sums of unsigned integers have the bits of those of signed ones."""
+    flat = array.reshape(-1)
+    return torch.from_numpy(flat.view(flat.dtype.str.replace("u", "i")) if flat.dtype.kind == "u" else flat)
+
+
+def _bytes(array: Any) -> Any:
+    return torch.from_numpy(array.reshape(-1).view(np.uint8))

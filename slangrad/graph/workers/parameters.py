@@ -1,9 +1,9 @@
 """The parameters of a training step, and the parts of them that a worker holds.
 
-    partition            parameters    state of the optimizer    in a step
-    None                 whole         whole                     gradients: all_reduce
-    "states"             whole         cut                       gradients: reduce_scatter, new parameters: all_gather
-    "parameters"         cut           cut                       parameters: all_gather, gradients: reduce_scatter
+    partition       parameters    state of the optimizer    in a step
+    None            whole         whole                     gradients: all_reduce
+    "states"        whole         cut                       gradients: all_to_all, sum; parameters: all_gather
+    "parameters"    cut           cut                       parameters: all_gather; gradients: all_to_all, sum
 
 `graph.shard` of a parameter in the loss cuts it, too. Parameters are cut when the first plan is made.
 """

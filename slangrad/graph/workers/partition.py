@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from slangrad.graph.array import Array, constant
+from slangrad.graph.array import Array, constant, reduced
 from slangrad.graph.node import Node, Shape, make, new_input, topological_order, with_inputs
 from slangrad.graph.workers.buckets import in_buckets
-from slangrad.graph.workers.collectives import all_gather, all_reduce, all_to_all, reduce_scatter
+from slangrad.graph.workers.collectives import all_gather, all_reduce, all_to_all
 from slangrad.graph.workers.mesh import Mesh
 from slangrad.graph.workers.propagate import Choice, Sharding, input_specs, is_legal, output_spec, propagate
 from slangrad.graph.workers.rules import rule_of
@@ -138,13 +138,8 @@ def converted(x: Node, shape: Shape, held: Spec, wanted: Spec, mesh: Mesh) -> No
     """A shard of another spec, of a tensor of a shape."""
     for name, how in held.partial:
         axis = wanted.cut.get(name)
-        if (
-            axis is not None
-            and name not in held.cut
-            and how == "sum"
-            and wanted.axes[axis] == (*held.axes[axis], name)
-        ):
-            x, held = _scattered(x, axis, name, mesh), held.with_axis(axis, wanted.axes[axis])
+        if axis is not None and wanted.axes[axis] == (*held.axes[axis], name):
+            x, held = _scattered(x, axis, name, how, mesh), held.with_axis(axis, wanted.axes[axis])
         else:
             x = all_reduce(x, mesh.collective("all_reduce", name, how))
         held = held.without_partial(name)
@@ -184,9 +179,10 @@ def _stacked(x: Node, axis: int, count: int) -> Array:
     return split.transpose([axis, *range(axis), *range(axis + 1, len(x.shape) + 1)])
 
 
-def _scattered(x: Node, axis: int, name: str, mesh: Mesh) -> Node:
-    parts_of = _stacked(x, axis, mesh.cuts[name])
-    return reduce_scatter(parts_of.node, mesh.collective("reduce_scatter", name))
+def _scattered(x: Node, axis: int, name: str, how: str, mesh: Mesh) -> Node:
+    """Of partial values those of this worker's part, combined in the order of workers."""
+    got = all_to_all(_stacked(x, axis, mesh.cuts[name]).node, mesh.collective("all_to_all", name))
+    return reduced(how, Array(got), (0,)).node
 
 
 def _exchanged(x: Node, axis: int, to: int, name: str, mesh: Mesh) -> Node:

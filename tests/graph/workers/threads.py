@@ -54,17 +54,10 @@ class Link:
         source = result if given is None else given
         found = self.group.exchange(self.at, np.asarray(source))
         self.log.append((collective.name, source.nbytes))
-        total = (
-            COMBINE[collective.how].reduce(found)
-            if collective.name in ("all_reduce", "reduce_scatter")
-            else None
-        )
         if collective.name == "all_reduce":
-            result[...] = total
+            result[...] = COMBINE[collective.how].reduce(found)
         elif collective.name == "all_gather":
             result[...] = np.stack(found)
-        elif collective.name == "reduce_scatter":
-            result[...] = total[self.at]
         else:
             result[...] = np.stack([each[self.at] for each in found])
         return Done()
