@@ -13,20 +13,22 @@ from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
 from math import prod
+from operator import index
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from slangrad.graph.errors import GraphError, TracedValueError
+from slangrad.graph.errors import GraphError, TracedValueError, UnknownAttributeError, explained
 from slangrad.graph.node import DType, Node, Shape, make
 from slangrad.graph.ops import OPS
+from slangrad.graph.values import numpy_type, resolved
 
 INT = np.dtype(np.int64)
 BOOL = np.dtype(bool)
 ALIASES = {
     "true_divide": "divide", "abs": "absolute", "mod": "remainder", "fabs": "absolute", "conj": "positive",
-    "conjugate": "positive",
+    "conjugate": "positive", "degrees": "rad2deg", "radians": "deg2rad",
 }  # fmt: skip
 REDUCTIONS = {
     "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "prod", "logical_or": "sum",
@@ -65,6 +67,7 @@ def implements(*functions: Any, method: str = "") -> Callable[[F], F]:
                 refuse(name, **{key: value for key, value in kwargs.items() if key not in known})
                 return inner(*args, **kwargs)
 
+        own = explained(name)(own)
         FUNCTIONS.update(dict.fromkeys(functions, own))
         if method:
             METHODS[method] = own
@@ -75,7 +78,7 @@ def implements(*functions: Any, method: str = "") -> Callable[[F], F]:
 
 def unknown(name: str) -> GraphError:
     """Of a function of NumPy's that has no operator."""
-    known = [f.__name__ for f in FUNCTIONS] + [each for each, op in OPS.items() if op.kind == "map"]
+    known = [*(f.__name__ for f in FUNCTIONS), *(each for each in OPS if hasattr(np, each))]
     near = get_close_matches(name, known, 1)
     meant = f"did you mean np.{near[0]}? " if near else ""
     return GraphError(
@@ -93,9 +96,7 @@ class Captured:
 
     @property
     def value(self) -> Any:
-        """The array; of a torch tensor that is still to be negated or conjugated, one that is."""
-        held = self._held
-        return held.resolve_conj().resolve_neg() if hasattr(held, "resolve_neg") else held
+        return resolved(self._held)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Captured) and other._held is self._held
@@ -156,7 +157,7 @@ class Array(NDArrayOperatorsMixin):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("len() of an array without dimensions")
+            raise TracedValueError("E1042", "len() of an array without dimensions")
         return self.shape[0]
 
     def __iter__(self) -> Any:
@@ -177,7 +178,10 @@ class Array(NDArrayOperatorsMixin):
     def item(self, *args: Any) -> NoReturn:
         self.__float__()
 
-    tolist = item
+    tolist = __round__ = item
+
+    def __format__(self, form: str) -> str:
+        return self.item() if form else repr(self)
 
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise self._unknown(
@@ -195,20 +199,7 @@ class Array(NDArrayOperatorsMixin):
     # --- NumPy's protocols
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        name, dtype = ufunc.__name__, kwargs.pop("dtype", None)
-        if method == "reduce" and name in REDUCTIONS:
-            x = lifted(inputs[0])
-            if name.startswith("logical"):
-                x, dtype = x.astype(bool), BOOL
-            return reduced(REDUCTIONS[name], x, kwargs.pop("axis", 0), dtype, **kwargs)
-        if method != "__call__":
-            raise GraphError("E1040", f"np.{name}.{method} cannot be traced")
-        refuse(name, **kwargs)
-        if ufunc is np.matmul:
-            return matmul(
-                *(inputs if dtype is None else [lifted(x).astype(dtype, "same_kind") for x in inputs])
-            )
-        return elementwise(ufunc, inputs, dtype)
+        return explained(ufunc.__name__)(of_ufunc)(ufunc, method, *inputs, **kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function not in FUNCTIONS:
@@ -222,10 +213,10 @@ class Array(NDArrayOperatorsMixin):
     def __getattr__(self, name: str) -> Any:
         if name in METHODS:
             return METHODS[name].__get__(self)
-        names = [*METHODS, *(each for each in dir(Array) if not each.startswith("_"))]
+        names = [each for each in (*METHODS, *dir(Array)) if each[0] != "_" and hasattr(np.ndarray, each)]
         near = get_close_matches(name, names, 1)
         meant = f"; did you mean '{near[0]}'?" if near else ""
-        raise AttributeError(f"a traced array has no attribute '{name}'{meant}")
+        raise UnknownAttributeError("E1040", f"a traced array has no attribute '{name}'{meant}")
 
     # --- attributes and nodes, for derivatives and rules
 
@@ -260,19 +251,21 @@ class Array(NDArrayOperatorsMixin):
 
     # --- views
 
+    @explained("reshape")
     def reshape(self, *shape: Any, order: str = "C") -> Array:
         sizes = list(shape[0] if len(shape) == 1 and not isinstance(shape[0], int | np.integer) else shape)
         if order != "C":
             raise GraphError("E1040", f"reshape: order={order!r} cannot be traced", "transpose first")
         if sizes.count(-1) == 1 and prod(sizes):
             sizes[sizes.index(-1)] = self.size // max(1, -prod(sizes))
-        found = tuple(int(each) for each in sizes)
+        found = tuple(map(index, sizes))
         if prod(found) != self.size or min(found, default=0) < 0:
             raise GraphError(
                 "E1042", f"reshape: {self.size} elements of shape {self.shape} do not fill {tuple(shape)}"
             )
         return self if found == self.shape else Array(make("reshape", [self.node], found, self.dtype))
 
+    @explained("transpose")
     def transpose(self, *axes: Any) -> Array:
         given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int | np.integer) else axes
         order = range(self.ndim)[::-1] if given is None or len(given) == 0 else given
@@ -291,8 +284,9 @@ class Array(NDArrayOperatorsMixin):
         order[a], order[b] = order[b], order[a]
         return self.transpose(order)
 
+    @explained("broadcast_to")
     def broadcast_to(self, shape: Sequence[int]) -> Array:
-        target = tuple(int(each) for each in shape)
+        target = tuple(map(index, shape))
         if target == self.shape:
             return self
         try:
@@ -303,6 +297,7 @@ class Array(NDArrayOperatorsMixin):
             raise GraphError("E1042", f"shape {self.shape} cannot be broadcast to {target}")
         return Array(make("broadcast", [self.node], target, self.dtype))
 
+    @explained("astype")
     def astype(self, dtype: Any, casting: Any = "unsafe", **rest: Any) -> Array:
         """The values in another type. A conversion to bool asks whether they are not zero."""
         refuse("astype", **rest)
@@ -380,27 +375,23 @@ def lifted(value: Any) -> Array:
     return Array(make("captured", [], tuple(shape), checked_type(numpy_type(value)), value=captured))
 
 
-def numpy_type(value: Any) -> DType:
-    """The dtype of the elements of a NumPy array, a Tensor or a torch tensor."""
-    dtype: Any = value.dtype
-    if isinstance(value, np.ma.MaskedArray | np.matrix):
-        raise GraphError("E1043", f"a {type(value).__name__} cannot be traced", "np.asarray(x) is an array")
-    if isinstance(dtype, np.dtype):
-        return dtype
-    if type(value).__module__.partition(".")[0] == "torch":
-        if value.device.type != "cpu":
-            raise GraphError("E1043", f"a torch tensor on {value.device}", "graphs run on the CPU: x.cpu()")
-        try:
-            return np.dtype(str(dtype).removeprefix("torch."))
-        except TypeError:
-            raise GraphError("E1043", f"elements of {dtype} cannot be traced") from None
-    if not hasattr(value, "host_view") or value.host_view().shape != tuple(value.shape):
-        raise GraphError("E1043", f"elements of {dtype} cannot be traced", "graphs take tensors of numbers")
-    made: DType = value.host_view().dtype
-    return made
-
-
 # --- functions of one element
+
+
+def of_ufunc(ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """What a ufunc of NumPy's, or its `reduce`, is of traced arrays."""
+    name, dtype = ufunc.__name__, kwargs.pop("dtype", None)
+    if method == "reduce" and name in REDUCTIONS:
+        x = lifted(inputs[0])
+        if name.startswith("logical"):
+            x, dtype = x.astype(bool), BOOL
+        return reduced(REDUCTIONS[name], x, kwargs.pop("axis", 0), dtype, **kwargs)
+    if method != "__call__":
+        raise GraphError("E1040", f"np.{name}.{method} cannot be traced")
+    refuse(name, **kwargs)
+    if ufunc is np.matmul:
+        return matmul(*(inputs if dtype is None else [lifted(x).astype(dtype, "same_kind") for x in inputs]))
+    return elementwise(ufunc, inputs, dtype)
 
 
 def elementwise(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any = None) -> Array:
@@ -417,12 +408,15 @@ def elementwise(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any = None) -> Ar
     except TypeError:
         types = ", ".join(map(str, kinds)) + ("" if dtype is None else f" and dtype={np.dtype(dtype)}")
         raise GraphError("E1042", f"np.{ufunc.__name__} is not defined for {types}") from None
-    if name == "power" and resolved[-1].kind in "iu" and _is_negative(inputs[1]):
-        raise GraphError("E1042", "an integer to the power of a negative integer", "x.astype(float)")
+    if name == "power" and resolved[-1].kind in "iu" and _may_be_negative(given[1]):
+        message = "power: an integer to the power of an integer that is or may be negative"
+        raise GraphError("E1042", message, "x.astype(float) ** p, or exponents of an unsigned type")
     if [each.kind for each in resolved[:2]] in (["i", "u"], ["u", "i"]) and resolved[-1] == BOOL:
         return _of_signs(ufunc, *(_operand(each, to) for each, to in zip(given, resolved, strict=False)))
     if name in _OF_BOOLS and resolved[0] == BOOL:
         name = _OF_BOOLS[name]
+    elif name in ("isnan", "isinf", "isfinite") and resolved[0] == BOOL:
+        resolved = (INT, BOOL)
     elif name in _BITWISE and resolved[0] != BOOL:
         resolved = (BOOL,) * len(resolved)
     return mapped(name, [_operand(each, to) for each, to in zip(given, resolved, strict=False)], resolved[-1])
@@ -431,13 +425,18 @@ def elementwise(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any = None) -> Ar
 _OF_BOOLS = {
     "add": "logical_or", "maximum": "logical_or", "multiply": "logical_and", "minimum": "logical_and",
     "bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_xor": "logical_xor", "not_equal": "logical_xor",
-    "invert": "logical_not", "absolute": "positive",
+    "invert": "logical_not", "absolute": "positive", "fmax": "logical_or", "fmin": "logical_and", "floor": "positive",
+    "ceil": "positive", "trunc": "positive",
 }  # fmt: skip
 _BITWISE = frozenset({"logical_and", "logical_or", "logical_xor", "logical_not"})
 
 
-def _is_negative(number: Any) -> bool:
-    return isinstance(number, int | np.integer) and bool(number < 0)
+def _may_be_negative(p: Any) -> bool:
+    if not isinstance(p, Array):
+        return bool(p < 0)
+    if p.node.op == "constant":
+        return bool(np.frombuffer(p.attribute("value"), p.dtype)[0] < 0)
+    return p.dtype.kind == "i"
 
 
 def _of_signs(ufunc: np.ufunc, a: Array, b: Array) -> Array:

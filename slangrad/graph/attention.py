@@ -18,9 +18,9 @@ import numpy as np
 from slangrad.graph.array import BOOL, Array, constant, lifted
 from slangrad.graph.errors import GraphError
 from slangrad.graph.functions import softmax
-from slangrad.graph.gradient import add_all, compute_gradient
-from slangrad.graph.node import Node, Shape, make, new_input, substituted
+from slangrad.graph.node import Node, Shape, make
 from slangrad.graph.scan import Bundle
+from slangrad.graph.trace import pullback
 
 CACHED = 16 << 20  # bytes of scores that are cheaper to keep than to compute again
 WIDEST = 256  # numbers of a query that a thread keeps
@@ -59,6 +59,8 @@ def _check_shapes(q: Shape, k: Shape, v: Shape, mask: Shape | None) -> None:
         raise GraphError(
             "E1042", f"{said}: rows of q and k have other lengths", "q and k end in the same size"
         )
+    if not q[-1]:
+        raise GraphError("E1042", f"{said}: rows of q and k have no elements")
     if k[-2] != v[-2]:
         raise GraphError(
             "E1042", f"{said}: there are {k[-2]} keys and {v[-2]} values", "a row of v for each of k"
@@ -117,7 +119,9 @@ class Streamed:
 
     def cotangents(self, g: Bundle, y: Array, xs: Sequence[Array]) -> Sequence[Array | None]:
         if self.name != "attend":
-            return self._composed_cotangents(g, xs)
+            return pullback(
+                lambda *xs: [self._composed(*xs)[i] for i in g], xs, range(len(xs)), [*g.values()]
+            )
         (q, k, v), (result, logs) = xs, self.of(*xs)
         slope = g.get(0, constant(0, q.dtype).broadcast_to(result.shape))
         mean = (slope * result).sum(-1) - g.get(1, constant(0, q.dtype))
@@ -136,12 +140,3 @@ class Streamed:
         if self.name == "attend_by_query":
             return [slopes @ k]
         return [slopes.swapaxes(-1, -2) @ q, weights.swapaxes(-1, -2) @ g]
-
-    def _composed_cotangents(self, g: Bundle, xs: Sequence[Array]) -> list[Array]:
-        fresh = [new_input(x.shape, x.dtype) for x in xs]
-        made = self._composed(*map(Array, fresh))
-        found = [compute_gradient(made[i].node, fresh, each.node) for i, each in g.items()]
-        total = [add_all([Array(each) for each in parts]).node for parts in zip(*found, strict=True)]
-        return [
-            Array(each) for each in substituted(total, dict(zip(fresh, (x.node for x in xs), strict=True)))
-        ]

@@ -2,20 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from slangrad.graph.emit import (
-    TEMPLATES,
-    Argument,
-    Grid,
-    Numbers,
-    Part,
-    Step,
-    Temporary,
-    kernel_of,
-    seen,
-    start_of,
-)
+from slangrad.graph.emit import TEMPLATES, Part, Step, Temporary, seen, template_of
 from slangrad.graph.fuse import Fusion, Group, joined
 from slangrad.graph.layout import dense
 from slangrad.graph.products import HAS_512
@@ -30,15 +17,12 @@ def _attend(fusion: Fusion, group: Group) -> list[Step]:
     form, (q, _, v) = node.attributes["loop"], node.inputs[:3]
     read = {root.attributes["index"]: root for root in group.roots}
     shapes = form.shapes(*node.inputs[:3])
-    outputs = [
-        Part(read.get(i) or Temporary(shape, v.dtype, (node, i)), dense(shape))
-        for i, shape in enumerate(shapes)
-    ]
-    lines = shapes[0][-2]
-    if not lines:
+    if not shapes[0][-2]:
         return []
+    made = [read.get(i) or Temporary(shape, v.dtype, (node, i)) for i, shape in enumerate(shapes)]
+    outputs = [Part(each, dense(shape)) for each, shape in zip(made, shapes, strict=True)]
     parts, batch = [*(seen(fusion, each) for each in node.inputs), *outputs], q.shape[:-2]
-    rank, kind = len(batch), type_of(v.dtype)
+    rank, kind, lines = len(batch), type_of(v.dtype), shapes[0][-2]
     sizes, steps = joined(list(batch), [list(each.layout.strides[:rank]) for each in parts])
     outer, others = len(sizes), node.inputs[0 if form.name == "attend_by_key" else 1].shape[-2]
     numbers = [lines, others]
@@ -55,16 +39,10 @@ def _attend(fusion: Fusion, group: Group) -> list[Step]:
     text.append(
         f"{form.name}<{generic}>(at[{outer}], at[{outer + 1}], n[0], n[1], {kind}({form.scale!r}lf), {given});"
     )
-    parameters = [
-        f"int at[{outer + 2}]",
-        f"int n[{len(numbers)}]",
-        *(f"{kind}* p{i}" for i in range(len(parts))),
-    ]
-    places = [start_of(each) for each in parts]
-    arguments: list[Argument] = [Grid((*sizes, -(-lines // LANES), LANES)), Numbers(tuple(numbers))]
-    arguments += places[: -len(outputs)]
-    made = kernel_of("attention", "void", parameters, text, arguments, places[-len(outputs) :], False)
-    return [replace(made, group=(), lanes=(128 if HAS_512 else 64) // v.dtype.itemsize)]
+    named = [(f"p{i}", each) for i, each in enumerate(parts)]
+    inputs, places = dict(named[: -len(outputs)]), dict(named[-len(outputs) :])
+    grid, lanes = (*sizes, -(-lines // LANES), LANES), (128 if HAS_512 else 64) // v.dtype.itemsize
+    return [template_of("attention", grid, numbers, inputs, text, places, lanes)]
 
 
 TEMPLATES["attend"] = _attend

@@ -16,6 +16,7 @@ import numpy as np
 from slangrad.graph.array import Array, lifted
 from slangrad.graph.contractions import laid_out
 from slangrad.graph.node import Node, topological_order
+from slangrad.graph.ops import letters_in
 from slangrad.graph.rules import first_along
 
 Replacements = dict[Node, Array]
@@ -50,8 +51,7 @@ class Graph:
 
 def letters_of(node: Node) -> tuple[list[str], str]:
     """Those of the operands and of the result."""
-    ins, out = node.attributes.get("letters", CONV).split("->")
-    return ins.split(","), out
+    return letters_in(node.attributes.get("letters", CONV))
 
 
 def multiplied(node: Node, a: Array, b: Array) -> Array:

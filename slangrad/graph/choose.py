@@ -24,11 +24,12 @@ import numpy as np
 from slangrad.base.options import store_of
 from slangrad.base.store import content_key
 from slangrad.graph.cost import Machine
-from slangrad.graph.emit import Part
+from slangrad.graph.emit import KERNELS, Part
 from slangrad.graph.fuse import flops_of, sizes_of
-from slangrad.graph.layout import Layout
+from slangrad.graph.layout import Layout, normal
 from slangrad.graph.library import libraries
 from slangrad.graph.node import Node, make, new_input
+from slangrad.graph.ops import letters_in
 
 SLANG = "slang"
 SMALL = 1 << 21  # operations of products that are not timed
@@ -37,6 +38,7 @@ BUDGET = 0.05  # seconds for all candidates
 NEAR = 0.98  # a library that is hardly faster is not taken
 Times = tuple[float, float]  # seconds by the clock on the wall, and of all processors
 Choose = Callable[[Node, Sequence[Part], int], str]
+_known: dict[str, str] = {}
 
 
 def by_slang(node: Node, parts: Sequence[Part], moved: int) -> str:
@@ -47,26 +49,22 @@ def chooser(device: Any, consistent: str | None, make_plan: Callable[..., Any]) 
     """`make_plan`: the class of plans, as candidates are timed in plans of their own."""
     if consistent == "bits" or os.environ.get("SLANGRAD_TUNE", "").strip() == "0":
         return by_slang
-    known: dict[str, str] = _known
 
     def choose(node: Node, parts: Sequence[Part], moved: int) -> str:
         if node.dtype.kind != "f" or flops_of(node) < SMALL:
             return SLANG
         key = _key(device, node, parts, moved)
-        if key not in known:
+        if key not in _known:
             kept = store_of(device.options).get(key)
             names = [SLANG, *libraries()]
-            known[key] = kept.decode("ascii", "replace") if kept else ""
-            if known[key] not in names:
+            _known[key] = kept.decode("ascii", "replace") if kept else ""
+            if _known[key] not in names:
                 times = _times(device, node, parts, names, make_plan)
-                known[key] = _fastest(times, moved / Machine().bandwidth)
-                store_of(device.options).put(key, known[key].encode())
-        return known[key]
+                _known[key] = _fastest(times, moved / Machine().bandwidth)
+                store_of(device.options).put(key, _known[key].encode())
+        return _known[key]
 
     return choose
-
-
-_known: dict[str, str] = {}
 
 
 def _fastest(times: dict[str, Times], after: float) -> str:
@@ -91,13 +89,12 @@ def _key(device: Any, node: Node, parts: Sequence[Part], moved: int) -> str:
 @cache
 def _machine() -> tuple[str, ...]:
     """The processor, and the text of the templates."""
-    texts = [path.read_text() for path in sorted((Path(__file__).parent / "kernels").glob("*.slang"))]
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         lines = []
     model = next((line for line in lines if line.startswith(("model name", "Model"))), platform.processor())
-    return model, str(os.cpu_count()), *texts
+    return model, str(os.cpu_count()), *KERNELS.values()
 
 
 def _times(
@@ -105,22 +102,20 @@ def _times(
 ) -> dict[str, Times]:
     """The least times of each, in turns."""
     letters = node.attributes["letters"]
-    ins, out = letters.split("->")
+    ins, out = letters_in(letters)
     sizes, left = sizes_of(node), flops_of(node)
     for name in out:  # fewer rows, each of which takes the same time
-        while left > LARGE and sizes[name] > 64 and name in ins.split(",")[0]:
+        while left > LARGE and sizes[name] > 64 and name in ins[0]:
             sizes[name], left = -(-sizes[name] // 2), left // 2
     inputs, arrays, layouts = [], [], {}
-    for own, part in zip(ins.split(","), parts, strict=True):
+    for own, part in zip(ins, parts, strict=True):
         shape = tuple(sizes[c] for c in own)
         strides = tuple(map(abs, part.layout.strides))
         inputs.append(new_input(shape, node.dtype))
         memory = np.ones(1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True)), node.dtype)
-        step = node.dtype.itemsize
-        arrays.append(np.lib.stride_tricks.as_strided(memory, shape, [each * step for each in strides]))
-        layouts[inputs[-1]] = Layout(
-            shape, tuple(s if n > 1 else 0 for n, s in zip(shape, strides, strict=True))
-        )
+        steps = [step * node.dtype.itemsize for step in strides]
+        arrays.append(np.lib.stride_tricks.as_strided(memory, shape, steps))
+        layouts[inputs[-1]] = normal(Layout(shape, strides))
     trial = make("einsum", inputs, tuple(sizes[c] for c in out), node.dtype, letters=letters)
     plans = {
         name: make_plan([trial], inputs, device, layouts, choose=lambda *_, name=name: name) for name in names

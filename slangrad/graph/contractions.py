@@ -19,7 +19,7 @@ from slangrad.graph.node import make
 
 
 @implements(np.einsum)
-def einsum(letters: str, *given: Any) -> Array:
+def einsum(letters: str, *given: Any, optimize: Any = False, **_: Any) -> Array:
     """np.einsum; each letter stands at most once in an operand. GraphError: E1040 for diagonals, E1042 where shapes do
     not fit."""
     operands = [lifted(each) for each in given]
@@ -46,10 +46,14 @@ def einsum(letters: str, *given: Any) -> Array:
 
 
 def _parsed(letters: str, operands: list[Array]) -> tuple[list[str], str]:
+    if not isinstance(letters, str):
+        raise GraphError("E1040", "einsum: axes as lists cannot be traced", "'ij,jk->ik' is a text")
     left, arrow, out = letters.replace(" ", "").partition("->")
     ins = left.split(",")
-    if "." in left or any(len(set(names)) != len(names) for names in ins):
-        raise GraphError("E1040", f"einsum '{letters}': '...' and diagonals cannot be traced")
+    if not all(map(str.isalpha, "".join((*ins, out)))) or any(len(set(names)) != len(names) for names in ins):
+        raise GraphError(
+            "E1040", f"einsum '{letters}': '...', diagonals and other than letters cannot be traced"
+        )
     if len(ins) != len(operands) or any(len(n) != x.ndim for n, x in zip(ins, operands, strict=True)):
         shapes = ", ".join(str(each.shape) for each in operands)
         raise GraphError("E1042", f"einsum '{letters}' does not fit shapes {shapes}")

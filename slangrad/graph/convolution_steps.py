@@ -6,40 +6,24 @@ other kernels          zeros around the image, then the product of its windows, 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from slangrad.graph.convolutions import padded_sizes
 from slangrad.graph.emit import (
     TEMPLATES,
-    Argument,
     Clear,
-    Grid,
     Kernel,
-    Numbers,
     Part,
     Step,
     Temporary,
     Text,
     function_of,
-    kernel_of,
     seen,
-    start_of,
+    stored,
+    template_of,
 )
 from slangrad.graph.fuse import Fusion, Group
 from slangrad.graph.layout import Layout, dense, normal, sliced
 from slangrad.graph.node import Node
-from slangrad.graph.products import (
-    HAS_512,
-    Axis,
-    Call,
-    Results,
-    Tiles,
-    at_end,
-    ended,
-    kernel_with_end,
-    strides_of,
-    tiled,
-)
+from slangrad.graph.products import HAS_512, Axis, Epilogue, Tiles, numbers_of, tiled, with_end
 from slangrad.graph.types import DTYPES, type_of, wide_of
 
 LETTERS = "ngcijpq,gocpq->ngoij"
@@ -49,15 +33,14 @@ MOST_WASTE = 1.4  # lanes along a row for each column, beyond which a product of
 
 
 def _convolution(fusion: Fusion, group: Group) -> list[Step]:
-    node, text, results = ended(fusion, group)
+    end = Epilogue(fusion, group)
+    node = end.product
     if not node.size:
         return []
-    if node.inputs[0].size:
-        made = _transformed(fusion, node, text, results) if _has_three_rows(node) else None
-        return _windows(fusion, node, text, results) if made is None else made
-    sums = Clear(Part(node, dense(node.shape)))
-    outputs = [Part(root, dense(root.shape)) for root in group.roots]
-    return [sums, function_of(text, results, outputs, group.shape)] if group.inner else [sums]
+    if not node.inputs[0].size:
+        return end.apart([Clear(stored(node))])
+    made = _transformed(end) if _has_three_rows(node) else None
+    return _windows(end) if made is None else made
 
 
 TEMPLATES["conv"] = _convolution
@@ -66,16 +49,17 @@ TEMPLATES["conv"] = _convolution
 # --- products of windows
 
 
-def _windows(fusion: Fusion, node: Node, text: Text, results: Results) -> list[Step]:
+def _windows(end: Epilogue) -> list[Step]:
+    node, fusion = end.product, end.fusion
     x, w = node.inputs
     (batch, outputs, *out), (_, channels, *kernel), given = node.shape, w.shape, node.attributes
     groups, spread, padding = given["groups"], given["spread"], given["padding"]
     image, steps = seen(fusion, x), list[Step]()
     if spread != (1, 1) or padding != ((0, 0), (0, 0)):
         held = Temporary((*x.shape[:2], *padded_sizes(x.shape, padding, spread)), x.dtype, (node, 2))
-        image, own = Part(held, dense(held.shape)), Text(fusion, Group("map", x.shape, []))
+        image, text = Part(held, dense(held.shape)), Text(fusion, Group("map", x.shape, []))
         inside = sliced(image.layout, x.shape, (0, 0, padding[0][0], padding[1][0]), (1, 1, *spread))
-        steps = [Clear(image), function_of(own, [(x, own.of(x))], [Part(held, inside)], x.shape)]
+        steps = [Clear(image), function_of(text, [(text.of(x), Part(held, inside))], x.shape)]
     n, c, *pixel = image.layout.strides
     by = zip(pixel * 2, (*given["stride"], *given["dilation"]), strict=True)
     windows = Layout(
@@ -84,7 +68,7 @@ def _windows(fusion: Fusion, node: Node, text: Text, results: Results) -> list[S
         image.layout.offset,
     )
     parts = [Part(image.holder, normal(windows)), _grouped(seen(fusion, w), groups)]
-    return [*steps, *tiled(node, LETTERS, parts, (batch, groups, outputs // groups, *out), text, results)]
+    return [*steps, *tiled(end, LETTERS, parts, (batch, groups, outputs // groups, *out))]
 
 
 def _grouped(part: Part, groups: int) -> Part:
@@ -105,13 +89,14 @@ def _has_three_rows(node: Node) -> bool:
     return plain and node.inputs[1].shape[2] == 3 and -(-width // WIDTH) * WIDTH <= MOST_WASTE * width
 
 
-def _transformed(fusion: Fusion, node: Node, text: Text, results: Results) -> list[Step] | None:
+def _transformed(end: Epilogue) -> list[Step] | None:
     """None where no strides show the arrays that the end reads as rows of pixels."""
+    node, fusion = end.product, end.fusion
     w, given = node.inputs[1], node.attributes
     (batch, outputs, height, width), (_, channels, _, taps) = node.shape, w.shape
     groups, apart, wide = given["groups"], given["dilation"][1], type_of(wide_of(node.dtype))
     shape = batch, groups, outputs // groups, height * width
-    ends = at_end(node, shape, text, results)
+    ends = end.parts(shape)
     if ends is None:
         return None
     tiles, line = -(-height // 4), width + (taps - 1) * apart
@@ -122,7 +107,7 @@ def _transformed(fusion: Fusion, node: Node, text: Text, results: Results) -> li
     axes = [(each.layout.strides[0], each.layout.strides[1]) for each in ends]
     of_image, of_kernel = channels * 6 * plane, panels * 6 * channels * taps * rows
     made = Tiles(
-        [kernel.outputs[0], image.outputs[0]],
+        [*kernel.outputs.values(), *image.outputs.values()],
         [
             Axis(batch, (0, groups * of_image, *(step for step, _ in axes))),
             Axis(groups, (of_kernel, of_image, *(step for _, step in axes))),
@@ -132,15 +117,11 @@ def _transformed(fusion: Fusion, node: Node, text: Text, results: Results) -> li
         [],
     )
     numbers = [shape[2], channels, taps, apart, plane, line, height, width]
-    count = len(numbers) + len(strides_of(made))
+    count = len(numbers) + len(numbers_of(made))
     lines = [f"convolve<{wide}, {rows}, {count}>(at[2], at[3], at[4], n, LEFT, RIGHT, END);"]
     lanes = (256 if HAS_512 else 64) // DTYPES[wide].itemsize
-    step = kernel_with_end(node, text, results, made, Call([wide, wide], len(numbers), lines, lanes))
-    places = [start_of(each) for each in (*made.parts, *ends)]
-    n = 2 + len(results)
-    grid = Grid((batch, groups, panels, tiles, -(-width // WIDTH) * WIDTH))
-    arguments: list[Argument] = [grid, Numbers((*numbers, *strides_of(made))), *places[:2], *places[n:]]
-    return [image, kernel, step(arguments, places[2:n])]
+    grid = panels, tiles, -(-width // WIDTH) * WIDTH
+    return [image, kernel, with_end(end, made, [*made.parts, *ends], grid, numbers, lines, lanes)]
 
 
 def _image(fusion: Fusion, node: Node, wide: str, sizes: tuple[int, int]) -> Kernel:
@@ -165,9 +146,6 @@ def _transform(
     name: str, part: Part, to: Temporary, grid: tuple[int, ...], numbers: list[int], wide: str
 ) -> Kernel:
     kind = type_of(part.holder.dtype)
-    parameters = ["int at[4]", f"int n[{len(numbers)}]", f"{kind}* from", f"{wide}* to"]
     step = "" if name == "kernel" else "1, " if part.layout.strides[-1] == 1 else f"n[{len(numbers) - 1}], "
     lines = [f"transform_{name}<{wide}, {kind}>(at, n, {step}from, to);"]
-    arguments: list[Argument] = [Grid(grid), Numbers(tuple(numbers)), start_of(part)]
-    made = kernel_of("transform", "void", parameters, lines, arguments, [Part(to, dense(to.shape))], False)
-    return replace(made, group=())
+    return template_of("transform", grid, numbers, {"from": part}, lines, {"to": Part(to, dense(to.shape))})

@@ -8,11 +8,12 @@ A reduction is a loop over one block for each thread, and a second function that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha1
 from math import prod
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,7 +25,12 @@ from slangrad.graph.types import type_of, wide_of
 
 SUFFIXES = {"float16": "h", "float32": "f", "float64": "lf", "int64": "ll", "uint32": "u", "uint64": "ull"}
 LANES = 64  # threads that share one row of a reduction
+KERNELS = {  # of templates, each after those that it imports
+    name: (Path(__file__).parent / "kernels" / f"{name}.slang").read_text()
+    for name in ("graph_prelude", "graph_products", "graph_convolutions", "graph_attention")
+}
 FEW = 4096  # threads of a reduction that keep all cores busy; results do not depend on how many there are
+RESULT = "_result"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,28 +65,21 @@ class Numbers:
 
 
 Argument = Part | Grid | Numbers
+V = TypeVar("V")
 
 
 @dataclass(slots=True)
 class Kernel:
-    """A call of a Slang function that returns its output, or else writes its outputs to its last arguments. `group`:
-    the shape of groups of threads, () where only the axes of its grid are to stay as they are. `lanes`: 0 for as many
-    as suit it."""
+    """A call of a Slang function: what it reads and writes, by the names of its parameters; a function that returns its
+    output has it as RESULT. `group`: the shape of groups of threads, () where only the axes of its grid are to stay as
+    they are. `lanes`: 0 for as many as suit it."""
 
     name: str
     text: str
-    arguments: list[Argument]
-    outputs: list[Part]
-    returns: bool
+    arguments: dict[str, Argument]
+    outputs: dict[str, Part]
     group: Shape | None = None
     lanes: int = 0
-    names: Sequence[str] = ()  # of its parameters
-
-    @property
-    def named(self) -> list[tuple[str, Argument]]:
-        """Its arguments and outputs by the names of parameters."""
-        names = [*self.names, "_result"] if self.returns else self.names
-        return list(zip(names, [*self.arguments, *self.outputs], strict=True))
 
 
 @dataclass(slots=True)
@@ -204,6 +203,19 @@ class Text:
         self.lines.append(f"{kind} {name} = {text};")
         return name
 
+    def arrays(self, layouts: Sequence[Layout]) -> dict[str, Argument]:
+        """Parameters for all arrays, each as `name`s of some layout, of which `loads` reads one element."""
+        pairs = zip(self.leaves.items(), layouts, strict=True)
+        return {
+            f"ITensor<{type_of(leaf.node.dtype)}, {len(at.shape)}> {name}s": Part(leaf.node, at)
+            for (leaf, name), at in pairs
+        }
+
+    def loads(self, place: str) -> list[str]:
+        return [
+            f"{type_of(leaf.node.dtype)} {name} = {name}s[{place}];" for leaf, name in self.leaves.items()
+        ]
+
     def _gathered(self, node: Node, at: str) -> str:
         data, index = node.inputs
         whole, axis = self._leaf(self.fusion.whole(data)), node.attributes["axis"]
@@ -237,65 +249,98 @@ def _map(fusion: Fusion, group: Group) -> list[Step]:
     if not prod(group.shape):
         return []
     text = Text(fusion, group)
-    results = [(root, text.of(root)) for root in group.roots]
-    outputs = [Part(root, dense(root.shape)) for root in group.roots]
-    return [function_of(text, results, outputs, group.shape)]
+    return [function_of(text, [(text.of(root), stored(root)) for root in group.roots], group.shape)]
 
 
-def function_of(text: Text, results: Sequence[tuple[Node, str]], outputs: list[Part], shape: Shape) -> Kernel:
-    """A function of the numbers of one element, called over arrays."""
-    gathers = any(leaf.whole for leaf in text.leaves)
-    parameters = [f"int at[{len(shape)}]"] if gathers else []
-    arguments: list[Argument] = [Grid(shape)] if gathers else []
-    for leaf, name in text.leaves.items():
-        kind = type_of(leaf.node.dtype)
-        parameters.append(
-            f"ITensor<{kind}, {len(leaf.layout.shape)}> {name}" if leaf.whole else f"{kind} {name}"
-        )
-        arguments.append(Part(leaf.node, leaf.layout))
+def function_of(text: Text, results: Sequence[tuple[str, Part]], shape: Shape) -> Kernel:
+    """A function of the numbers of one element, called over arrays. `results`: values, and the places that they get."""
+    arguments = parameters_of(text.leaves)
     if not arguments:  # all is constant
-        parameters, arguments = [f"int at[{max(1, len(shape))}]"], [Grid(shape or (1,))]
-    returns = len(results) == 1
-    head = type_of(results[0][0].dtype) if returns else "void"
-    if returns:
-        lines = [*text.lines, f"return {results[0][1]};"]
-    else:
-        parameters += [f"out {type_of(node.dtype)} r{i}" for i, (node, _) in enumerate(results)]
-        lines = [*text.lines, *(f"r{i} = {name};" for i, (_, name) in enumerate(results))]
-    return kernel_of("map", head, parameters, lines, arguments, outputs, returns)
+        arguments = index_of(shape or (1,))
+    elif any(leaf.whole for leaf in text.leaves):
+        arguments = index_of(shape) | arguments
+    kinds = [type_of(part.holder.dtype) for _, part in results]
+    if len(results) == 1:
+        ((value, part),) = results
+        lines = [*text.lines, f"return {value};"]
+        return kernel_of("map", arguments, lines, {RESULT: part}, kinds[0])
+    outputs = {
+        f"out {kind} r{i}": part for i, (kind, (_, part)) in enumerate(zip(kinds, results, strict=True))
+    }
+    lines = [*text.lines, *(f"r{i} = {value};" for i, (value, _) in enumerate(results))]
+    return kernel_of("map", arguments, lines, outputs)
+
+
+def parameters_of(leaves: Mapping[Leaf, str]) -> dict[str, Argument]:
+    """Parameters for numbers of arrays, and for arrays that are read at any place."""
+    made: dict[str, Argument] = {}
+    for leaf, name in leaves.items():
+        kind = type_of(leaf.node.dtype)
+        kind = f"ITensor<{kind}, {len(leaf.layout.shape)}>" if leaf.whole else kind
+        made[f"{kind} {name}"] = Part(leaf.node, leaf.layout)
+    return made
+
+
+def index_of(grid: Shape) -> dict[str, Argument]:
+    """The parameter for the index of a thread."""
+    return {f"int at[{len(grid)}]": Grid(grid)}
 
 
 def kernel_of(
     kind: str,
-    head: str,
-    parameters: list[str],
-    lines: list[str],
-    arguments: list[Argument],
-    outputs: list[Part],
-    returns: bool,
+    arguments: Mapping[str, Argument],
+    lines: Sequence[str],
+    outputs: Mapping[str, Part],
+    returns: str = "void",
+    group: Shape | None = None,
+    lanes: int = 0,
 ) -> Kernel:
-    rest = f"({', '.join(parameters)})\n{{\n" + "".join(f"    {line}\n" for line in lines) + "}\n"
-    name = f"{kind}_{sha1((head + rest).encode()).hexdigest()[:10]}"
-    names = [each.split()[-1].partition("[")[0] for each in parameters]
-    return Kernel(name, f"{head} {name}{rest}", arguments, outputs, returns, names=names)
+    """A function of these lines. `arguments` and `outputs`: by the declarations of parameters."""
+    declared = [*arguments, *(each for each in outputs if each != RESULT)]
+    rest = f"({', '.join(declared)})\n{{\n" + "".join(f"    {line}\n" for line in lines) + "}\n"
+    name = f"{kind}_{sha1((returns + rest).encode()).hexdigest()[:10]}"
+    return Kernel(name, f"{returns} {name}{rest}", _named(arguments), _named(outputs), group, lanes)
+
+
+def _named(parameters: Mapping[str, V]) -> dict[str, V]:
+    """By names, which end declarations."""
+    return {each.split()[-1].partition("[")[0]: value for each, value in parameters.items()}
+
+
+def template_of(
+    kind: str,
+    grid: Shape,
+    numbers: Sequence[int],
+    inputs: Mapping[str, Part],
+    lines: Sequence[str],
+    outputs: Mapping[str, Part],
+    lanes: int = 0,
+) -> Kernel:
+    """A function of the index of a thread, numbers `n`, and pointers to arrays, by the names of these."""
+    first = index_of(grid) | {f"int n[{len(numbers)}]": Numbers(tuple(numbers))}
+    return kernel_of(kind, first | pointers_to(inputs), lines, pointers_to(outputs), group=(), lanes=lanes)
+
+
+def pointers_to(parts: Mapping[str, Part]) -> dict[str, Part]:
+    return {f"{type_of(each.holder.dtype)}* {name}": start_of(each) for name, each in parts.items()}
 
 
 def _parts(fusion: Fusion, group: Group) -> list[Step]:
     """A buffer that several kernels fill."""
     (root,) = group.roots
-    whole, steps, start = dense(root.shape), list[Step](), 0
+    whole, steps, start = stored(root), list[Step](), 0
     if root.op == "place":
-        steps.append(Clear(Part(root, whole)))
+        steps.append(Clear(whole))
     for each in root.inputs:
         if root.op == "place":
-            to = sliced(whole, each.shape, root.attributes["starts"], root.attributes["steps"])
+            to = sliced(whole.layout, each.shape, root.attributes["starts"], root.attributes["steps"])
         else:
             starts = tuple(start if i == root.attributes["axis"] else 0 for i in range(len(root.shape)))
-            to = sliced(whole, each.shape, starts, (1,) * len(root.shape))
+            to = sliced(whole.layout, each.shape, starts, (1,) * len(root.shape))
             start += each.shape[root.attributes["axis"]]
         if each.size:
             text = Text(fusion, group)
-            steps.append(function_of(text, [(each, text.of(each))], [Part(root, to)], each.shape))
+            steps.append(function_of(text, [(text.of(each), Part(root, to))], each.shape))
     return steps
 
 
@@ -314,24 +359,16 @@ def _exchange(fusion: Fusion, group: Group) -> list[Step]:
 def _scatter(fusion: Fusion, group: Group) -> list[Step]:
     (root,) = group.roots
     given, index = root.inputs
-    steps: list[Step] = [Clear(Part(root, dense(root.shape)))]
     if not given.size:
-        return steps
+        return [Clear(stored(root))]
     text, axis, rank = Text(fusion, group), root.attributes["axis"], len(root.shape)
     value, at = text.of(given), text.of(index)
     place = _from_zero(at, index, root.shape[axis])
-    kind = type_of(root.dtype)
-    taken = [f"{type_of(leaf.node.dtype)} {name}" for leaf, name in text.leaves.items()]
-    parameters = [f"int at[{rank}]", *taken]
     where = ", ".join(place if i == axis else f"at[{i}]" for i in range(rank))
     lines = [*text.lines, f"InterlockedAdd(sums[{where}], {value});"]
-    arguments: list[Argument] = [
-        Grid(given.shape),
-        *(Part(leaf.node, leaf.layout) for leaf in text.leaves),
-    ]
-    parameters.append(f"RWTensor<{kind}, {rank}> sums")
-    output = Part(root, dense(root.shape))
-    return [*steps, kernel_of("scatter", "void", parameters, lines, arguments, [output], False)]
+    outputs = {f"RWTensor<{type_of(root.dtype)}, {rank}> sums": stored(root)}
+    arguments = index_of(given.shape) | parameters_of(text.leaves)
+    return [Clear(stored(root)), kernel_of("scatter", arguments, lines, outputs)]
 
 
 def _scan(fusion: Fusion, group: Group) -> list[Step]:
@@ -344,26 +381,20 @@ def _scan(fusion: Fusion, group: Group) -> list[Step]:
     text = Text(fusion, group)
     value, rank = text.of(x), len(x.shape)
     outer = [i for i in range(rank) if i != axis]
-    index = ", ".join("j" if i == axis else f"at[{outer.index(i)}]" for i in range(rank))
+    place = ", ".join("j" if i == axis else f"at[{outer.index(i)}]" for i in range(rank))
     grid = tuple(x.shape[i] for i in outer) or (1,)
-    parameters = [
-        f"int at[{len(grid)}]",
-        *(f"ITensor<{type_of(leaf.node.dtype)}, {rank}> {name}s" for leaf, name in text.leaves.items()),
-    ]
-    arguments: list[Argument] = [Grid(grid), *(Part(leaf.node, leaf.layout) for leaf in text.leaves)]
-    loads = [f"{type_of(leaf.node.dtype)} {name} = {name}s[{index}];" for leaf, name in text.leaves.items()]
-    kind, n = type_of(x.dtype), x.shape[axis]
-    output = Part(root, dense(root.shape))
+    arguments = index_of(grid) | text.arrays([leaf.layout for leaf in text.leaves])
+    kind, body = type_of(x.dtype), [*text.loads(place), *text.lines]
     if root.op == "cumsum":
-        body = [*loads, *text.lines, f"sum += {value};", f"sums[{index}] = sum;"]
-        lines = [f"{kind} sum = {kind}(0);", *_loop("j", "0", str(n), "1", body)]
-        parameters.append(f"RWTensor<{kind}, {rank}> sums")
-        return [kernel_of("scan", "void", parameters, lines, arguments, [output], False)]
+        body += [f"sum += {value};", f"sums[{place}] = sum;"]
+        start = "-0.0" if x.dtype.kind == "f" else "0"  # to which a first element of -0.0 is added
+        lines = [f"{kind} sum = {kind}({start});", *_loop("j", "0", str(x.shape[axis]), "1", body)]
+        return [kernel_of("scan", arguments, lines, {f"RWTensor<{kind}, {rank}> sums": stored(root)})]
     better = f"{value} {'>' if root.op == 'argmax' else '<'} best || ({value} != {value} && best == best)"
-    body = [*loads, *text.lines, f"if (j == 0 || {better}) {{ best = {value}; place = j; }}"]
-    loop = _loop("j", "0", str(n), "1", body)
+    body.append(f"if (j == 0 || {better}) {{ best = {value}; place = j; }}")
+    loop = _loop("j", "0", str(x.shape[axis]), "1", body)
     lines = [f"{kind} best = {kind}(0);", "int64_t place = 0;", *loop, "return place;"]
-    return [kernel_of("scan", "int64_t", parameters, lines, arguments, [output], True)]
+    return [kernel_of("scan", arguments, lines, {RESULT: stored(root)}, "int64_t")]
 
 
 def _loop(name: str, start: str, stop: str, step: str, body: Sequence[str]) -> list[str]:
@@ -373,8 +404,13 @@ def _loop(name: str, start: str, stop: str, step: str, body: Sequence[str]) -> l
 
 def _repeat(fusion: Fusion, group: Group) -> list[Step]:
     node = group.roots[0].inputs[0]
-    outputs = {root.attributes["index"]: Part(root, dense(root.shape)) for root in group.roots}
+    outputs = {root.attributes["index"]: stored(root) for root in group.roots}
     return [Repeat(node.attributes["loop"], [seen(fusion, each) for each in node.inputs], outputs)]
+
+
+def stored(node: Node) -> Part:
+    """A result, without gaps."""
+    return Part(node, dense(node.shape))
 
 
 def seen(fusion: Fusion, node: Node) -> Part:
@@ -433,17 +469,14 @@ def _reduce(fusion: Fusion, group: Group) -> list[Step]:
     if len(space.reduced) == 1:
         block = -(-block // lanes) * lanes
     chunks = -(-space.reduced[0] // block)
-    wide = wide_of(root.dtype) if root.op in ("sum", "prod") else root.dtype
-    kind = type_of(wide)
     grid = (*space.kept, chunks, lanes) if inner else (chunks, *space.kept)
     if chunks * lanes == 1:
         target = Part(root, normal(Layout(grid, (0, *dense(space.kept).strides))))
-        return [_blocks(text, root, value, space, inner, grid, block, kind, type_of(root.dtype), target)]
-    partial = Temporary((results, chunks * lanes), wide, root)
+        return [_blocks(text, value, space, inner, block, target)]
+    partial = Temporary((results, chunks * lanes), _sum_type(root), root)
     across = Layout(grid, (1, *(step * chunks for step in dense(space.kept).strides)))
-    to = Part(partial, normal(dense(grid) if inner else across))
-    first = _blocks(text, root, value, space, inner, grid, block, kind, kind, to)
-    return [first, _folded(root, partial, kind)]
+    target = Part(partial, normal(dense(grid) if inner else across))
+    return [_blocks(text, value, space, inner, block, target), _folded(root, partial)]
 
 
 def _runs_along_rows(space: Space, leaves: Sequence[Leaf]) -> bool:
@@ -455,39 +488,26 @@ def _runs_along_rows(space: Space, leaves: Sequence[Leaf]) -> bool:
     return along >= across
 
 
-def _start(root: Node, kind: str) -> str:
-    return OPS[root.op].start.format(T=kind)
+def _sum_type(root: Node) -> DType:
+    return wide_of(root.dtype) if root.op in ("sum", "prod") else root.dtype
 
 
-def _combine(root: Node, kind: str, value: str) -> str:
+def _start(root: Node) -> str:
+    kind = type_of(_sum_type(root))
+    return f"{kind} sum = {OPS[root.op].start.format(T=kind)};"
+
+
+def _combine(root: Node, value: str) -> str:
+    kind = type_of(_sum_type(root))
     return f"sum = {OPS[root.op].slang.format('sum', f'{kind}({value})', T=kind)};"
 
 
-def _blocks(
-    text: Text,
-    root: Node,
-    value: str,
-    space: Space,
-    inner: bool,
-    grid: Shape,
-    block: int,
-    kind: str,
-    result: str,
-    to: Part,
-) -> Kernel:
-    rank, kept = len(space.kept) + len(space.reduced), len(space.kept)
-    places = [f"at[{i}]" if inner else f"at[{i + 1}]" for i in range(kept)] + [
-        f"j{i}" for i in range(len(space.reduced))
-    ]
+def _blocks(text: Text, value: str, space: Space, inner: bool, block: int, to: Part) -> Kernel:
+    """A block of the reduced axes for each thread. `inner`: the last of these is divided among lanes."""
+    (root,), kept, last = text.group.roots, len(space.kept), len(space.reduced) - 1
+    places = [f"at[{i if inner else i + 1}]" for i in range(kept)] + [f"j{i}" for i in range(last + 1)]
     chunk, lane = (f"at[{kept}]", f"at[{kept + 1}]") if inner else ("at[0]", "0")
-    parameters, arguments, loads = [f"int at[{len(grid)}]"], list[Argument]([Grid(grid)]), []
-    for (leaf, name), layout in zip(text.leaves.items(), space.layouts, strict=True):
-        element = type_of(leaf.node.dtype)
-        arguments.append(Part(leaf.node, layout))
-        parameters.append(f"ITensor<{element}, {rank}> {name}s")
-        loads.append(f"{element} {name} = {name}s[{', '.join(places)}];")
-    body = [*loads, *text.lines, _combine(root, kind, value)]
-    last = len(space.reduced) - 1
+    body = [*text.loads(", ".join(places)), *text.lines, _combine(root, value)]
     for i in range(last, -1, -1):
         start, stop, step = "0", str(space.reduced[i]), "1"
         if i == 0:
@@ -495,26 +515,26 @@ def _blocks(
         if i == last and inner:
             start, step = f"{start} + {lane}" if i == 0 else lane, str(LANES)
         body = _loop(f"j{i}", start, stop, step, body)
-    lines = [f"{kind} sum = {_start(root, kind)};", *body, f"return {result}(sum);"]
-    return kernel_of("reduce", result, parameters, lines, arguments, [to], True)
+    kind = type_of(to.holder.dtype)
+    lines = [_start(root), *body, f"return {kind}(sum);"]
+    return kernel_of(
+        "reduce", index_of(to.layout.shape) | text.arrays(space.layouts), lines, {RESULT: to}, kind
+    )
 
 
-def _folded(root: Node, partial: Temporary, kind: str) -> Kernel:
-    results, count = partial.shape
-    body = [_combine(root, kind, "parts[at[0], j]")]
-    lines = [f"{kind} sum = {_start(root, kind)};", *_loop("j", "0", str(count), "1", body)]
-    lines.append(f"return {type_of(root.dtype)}(sum);")
-    parameters = ["int at[1]", f"ITensor<{kind}, 2> parts"]
-    arguments: list[Argument] = [Grid((results,)), Part(partial, dense(partial.shape))]
-    to = Part(root, dense((results,)))
-    return kernel_of("fold", type_of(root.dtype), parameters, lines, arguments, [to], True)
+def _folded(root: Node, partial: Temporary) -> Kernel:
+    (results, count), kind = partial.shape, type_of(root.dtype)
+    loop = _loop("j", "0", str(count), "1", [_combine(root, "parts[at[0], j]")])
+    parts = {f"ITensor<{type_of(partial.dtype)}, 2> parts": Part(partial, dense(partial.shape))}
+    lines, to = [_start(root), *loop, f"return {kind}(sum);"], Part(root, dense((results,)))
+    return kernel_of("fold", index_of((results,)) | parts, lines, {RESULT: to}, kind)
 
 
 def _filled(root: Node) -> Kernel:
     """The sum of no elements."""
-    kind = type_of(root.dtype)
-    shape, lines = (max(1, root.size),), [f"return {_start(root, kind)};"]
-    return kernel_of("fill", kind, ["int at[1]"], lines, [Grid(shape)], [Part(root, dense(shape))], True)
+    kind, shape = type_of(root.dtype), (max(1, root.size),)
+    lines = [f"return {OPS[root.op].start.format(T=kind)};"]
+    return kernel_of("fill", index_of(shape), lines, {RESULT: Part(root, dense(shape))}, kind)
 
 
 Writer = Callable[[Fusion, Group], list[Step]]

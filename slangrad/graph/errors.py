@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
+from typing import Any, TypeVar
 
 from slangrad import CallError
 
 _OWN = frozenset({"slangrad", "numpy", "torch"})
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +46,26 @@ class GraphError(CallError):
 
 class TracedValueError(GraphError, TypeError):
     """A value that is not known while a function is traced."""
+
+
+class UnknownAttributeError(GraphError, AttributeError):
+    """An attribute of arrays that traced ones have not."""
+
+
+def explained(name: str) -> Callable[[F], F]:
+    """What Python and NumPy say inside of a function about its arguments becomes a GraphError (E1042) with shapes."""
+
+    def enter(own: Any) -> Any:
+        @wraps(own)
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return own(*args, **kwargs)
+            except CallError:
+                raise
+            except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
+                shapes = " and ".join(str(each.shape) for each in args if hasattr(each, "shape"))
+                raise GraphError("E1042", f"{name}{' of ' * bool(shapes)}{shapes}: {error}") from error
+
+        return checked
+
+    return enter

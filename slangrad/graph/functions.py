@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from slangrad.graph.array import (
 )  # fmt: skip
 from slangrad.graph.contractions import einsum
 from slangrad.graph.errors import GraphError
+from slangrad.graph.indexing import take
 from slangrad.graph.node import make
 
 
@@ -135,6 +137,13 @@ for _each in (np.argmax, np.argmin):
     implements(_each, method=_each.__name__)(_place_of(_each.__name__))
 
 
+def _different(axes: Any, ndim: int) -> list[int]:
+    """Axes counted from the front, in the order that is given."""
+    found = [axis_of(i, ndim) for i in np.atleast_1d(axes)]
+    axes_of(found, ndim)  # refuses one that is there twice
+    return found
+
+
 @implements(np.dot, method="dot")
 def dot(a: Any, b: Any, out: Any = None) -> Array:
     refuse("dot", out=out)
@@ -147,11 +156,9 @@ def dot(a: Any, b: Any, out: Any = None) -> Array:
 @implements(np.tensordot)
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Array:
     a, b = lifted(a), lifted(b)
-    if isinstance(axes, int):
-        axes = list(range(a.ndim - axes, a.ndim)), list(range(axes))
-    first, second = (
-        [axis_of(i, x.ndim) for i in np.atleast_1d(given)] for x, given in zip((a, b), axes, strict=True)
-    )
+    if np.ndim(axes) == 0:
+        axes = list(range(a.ndim - index(axes), a.ndim)), list(range(axes))
+    first, second = (_different(given, x.ndim) for x, given in zip((a, b), axes, strict=True))
     left = [chr(97 + i) for i in range(a.ndim)]
     right = [chr(65 + i) for i in range(b.ndim)]
     for i, j in zip(first, second, strict=True):
@@ -198,7 +205,7 @@ implements(np.broadcast_to)(
 @implements(np.moveaxis)
 def moveaxis(a: Any, source: Any, destination: Any) -> Array:
     x = lifted(a)
-    old, new = ([axis_of(i, x.ndim) for i in np.atleast_1d(each)] for each in (source, destination))
+    old, new = (_different(each, x.ndim) for each in (source, destination))
     order = [i for i in range(x.ndim) if i not in old]
     for to, axis in sorted(zip(new, old, strict=True)):
         order.insert(to, axis)
@@ -208,10 +215,9 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Array:
 @implements(np.expand_dims)
 def expand_dims(a: Any, axis: Any) -> Array:
     x = lifted(a)
-    given = axis if isinstance(axis, tuple | list) else (axis,)
-    places = {axis_of(each, x.ndim + len(given)) for each in given}
+    places = axes_of(axis, x.ndim + np.size(axis))
     sizes = iter(x.shape)
-    return x.reshape(tuple(1 if i in places else next(sizes) for i in range(x.ndim + len(given))))
+    return x.reshape(tuple(1 if i in places else next(sizes) for i in range(x.ndim + len(places))))
 
 
 @implements(np.squeeze, method="squeeze")
@@ -231,13 +237,15 @@ def flip(m: Any, axis: Any = None) -> Array:
 
 
 @implements(np.roll)
-def roll(a: Any, shift: int, axis: Any = None) -> Array:
+def roll(a: Any, shift: Any, axis: Any = None) -> Array:
     x = lifted(a)
     if axis is None:
         return roll(x.reshape(-1), shift, 0).reshape(x.shape)
-    axis, before = axis_of(axis, x.ndim), (slice(None),) * axis_of(axis, x.ndim)
-    at = -shift % x.shape[axis] if x.shape[axis] else 0
-    return concatenate([x[(*before, slice(at, None))], x[(*before, slice(None, at))]], axis)
+    for by, each in np.broadcast(shift, axis):
+        i = axis_of(each, x.ndim)
+        before, at = (slice(None),) * i, -index(by) % max(1, x.shape[i])
+        x = concatenate([x[(*before, slice(at, None))], x[(*before, slice(None, at))]], i)
+    return x
 
 
 @implements(np.concatenate)
@@ -271,10 +279,11 @@ def stack(arrays: Sequence[Any], axis: int = 0, out: Any = None, **types: Any) -
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     x = lifted(ary)
     axis, n = axis_of(axis, x.ndim), x.shape[axis]
-    if isinstance(indices_or_sections, int):
-        if n % indices_or_sections:
-            raise GraphError("E1042", f"split: {n} elements are no {indices_or_sections} equal parts")
-        indices_or_sections = range(n // indices_or_sections, n, n // indices_or_sections)
+    if np.ndim(indices_or_sections) == 0:
+        count = index(indices_or_sections)
+        if count < 1 or n % count:
+            raise GraphError("E1042", f"split: {n} elements are no {count} equal parts")
+        indices_or_sections = [n // count * i for i in range(1, count)]
     ends = [0, *indices_or_sections, n]
     return [x[(slice(None),) * axis + (slice(a, b),)] for a, b in pairwise(ends)]
 
@@ -284,7 +293,10 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any
     x = lifted(array)
     if mode != "constant" or np.ndim(constant_values):
         raise GraphError("E1040", f"np.pad: mode {mode!r} cannot be traced")
-    widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()
+    given = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2))
+    if given.dtype.kind not in "iu" or (given < 0).any():
+        raise GraphError("E1042", f"pad: widths {pad_width} are not integers from 0 on")
+    widths = given.tolist()
     shape = tuple(n + a + b for n, (a, b) in zip(x.shape, widths, strict=True))
     starts, steps = tuple(a for a, _ in widths), (1,) * x.ndim
     made = x.placed(shape, starts, steps)
@@ -295,10 +307,13 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any
 
 
 @implements(np.repeat, method="repeat")
-def repeat(a: Any, repeats: int, axis: Any = None) -> Array:
-    x, axis = along(lifted(a), axis)
-    wide = expand_dims(x, axis + 1).broadcast_to((*x.shape[: axis + 1], int(repeats), *x.shape[axis + 1 :]))
-    return wide.reshape((*x.shape[:axis], x.shape[axis] * int(repeats), *x.shape[axis + 1 :]))
+def repeat(a: Any, repeats: Any, axis: Any = None) -> Array:
+    (x, axis), counts = along(lifted(a), axis), np.asarray(repeats)
+    if counts.size != 1:
+        return take(x, np.repeat(np.arange(x.shape[axis]), counts), axis)
+    n = index(counts.item())
+    wide = expand_dims(x, axis + 1).broadcast_to((*x.shape[: axis + 1], n, *x.shape[axis + 1 :]))
+    return wide.reshape((*x.shape[:axis], x.shape[axis] * n, *x.shape[axis + 1 :]))
 
 
 # --- choices

@@ -15,7 +15,7 @@ from math import prod
 from slangrad.graph.cost import Machine, Work
 from slangrad.graph.layout import Layout, dense, reshaped
 from slangrad.graph.node import Node, Shape, make, rebuilt, topological_order, with_inputs
-from slangrad.graph.ops import OPS, base_of, behind_views, is_view, kind_of
+from slangrad.graph.ops import OPS, base_of, behind_views, is_view, kind_of, letters_in
 
 MOST_LEAVES = 24
 MOST_OPS = 300
@@ -369,8 +369,8 @@ def flops_of(node: Node) -> int:
 
 def sizes_of(product: Node) -> dict[str, int]:
     """The size of each letter of an einsum."""
-    names = product.attributes["letters"].split("->")[0].replace(",", "")
-    return dict(zip(names, (n for x in product.inputs for n in x.shape), strict=True))
+    names, _ = letters_in(product.attributes["letters"])
+    return dict(zip("".join(names), (n for x in product.inputs for n in x.shape), strict=True))
 
 
 def _is_row(group: Group, shape: Shape) -> bool:

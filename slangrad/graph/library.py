@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from slangrad.graph.ops import letters_in
+
 NUMPY, TORCH = "numpy", "torch"
 MATMUL: Any = np.matmul
 LEAST_FOR_THREADS = 1 << 21  # operations
@@ -32,8 +34,7 @@ def libraries() -> list[str]:
 
 def product(letters: str, library: str, threads: int) -> Callable[[Any, Any, Any], None]:
     """A product by a library, for operands and a result with axes of these letters."""
-    ins, out = letters.split("->")
-    left, right = ins.split(",")
+    (left, right), out = letters_in(letters)
     batch = [c for c in out if c in left and c in right]
     rows = [c for c in out if c in left and c not in right]
     columns = [c for c in out if c in right and c not in left]

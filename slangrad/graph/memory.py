@@ -34,7 +34,8 @@ def touched(step: Step) -> tuple[list[Part], list[Part]]:
     if isinstance(step, Clear):
         return [], [step.output]
     if isinstance(step, Kernel):
-        return [each for each in step.arguments if isinstance(each, Part)], step.outputs
+        reads = [each for each in step.arguments.values() if isinstance(each, Part)]
+        return reads, list(step.outputs.values())
     if isinstance(step, Repeat):
         return step.inputs, list(step.outputs.values())
     if isinstance(step, Exchange):

@@ -151,8 +151,7 @@ def _concatenate(g: Any, y: Any, *xs: Any) -> tuple[Any, ...]:
 
 def _einsum(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
     """The letters change places: every letter of an input stands in the other one or in the result."""
-    ins, out = y.attribute("letters").split("->")
-    left, right = ins.split(",")
+    (left, right), out = letters_in(y.attribute("letters"))
     return np.einsum(f"{out},{right}->{left}", g, b), np.einsum(f"{left},{out}->{right}", a, g)
 
 
@@ -336,6 +335,12 @@ OPS = {op.name: op for op in _TABLE}
 
 def kind_of(node: Node) -> str:
     return OPS[node.op].kind
+
+
+def letters_in(product: str) -> tuple[list[str], str]:
+    """The letters of the operands and of the result, as np.einsum has them."""
+    ins, out = product.split("->")
+    return ins.split(","), out
 
 
 def is_view(node: Node) -> bool:

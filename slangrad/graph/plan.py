@@ -14,7 +14,6 @@ from functools import cached_property, partial
 from hashlib import sha1
 from math import prod
 from operator import itemgetter
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -26,6 +25,7 @@ from slangrad.graph import attention_steps, convolution_steps, products, rows  #
 from slangrad.graph.choose import Choose, chooser
 from slangrad.graph.cost import Machine
 from slangrad.graph.emit import (
+    KERNELS,
     Argument,
     Await,
     Clear,
@@ -47,13 +47,9 @@ from slangrad.graph.node import Node, text, topological_order, type_text
 from slangrad.graph.recompute import Task, fitted, steps_in
 from slangrad.graph.rewrite import rewritten
 from slangrad.graph.schedule import Schedule
-from slangrad.graph.trees import is_torch
 from slangrad.graph.types import type_of
+from slangrad.graph.values import as_tensor, layout_of
 
-KERNELS = {  # each after those that it imports
-    name: (Path(__file__).parent / "kernels" / f"{name}.slang").read_text()
-    for name in ("graph_prelude", "graph_products", "graph_convolutions", "graph_attention")
-}
 Holder = Node | Temporary
 
 
@@ -84,8 +80,10 @@ class Plan:
         self._apart: list[int] = []  # addresses that were compared
         self._begun: dict[int, Any] = {}  # collectives, by their steps
         self.inputs = list(inputs)
-        self.layouts = layouts or {}
-        foreign = {n for n in topological_order(*outputs) if n.op == "input"}.difference(self.inputs)
+        order = topological_order(*outputs)
+        captured = {n: layout_of(n.attributes["value"].value) for n in order if n.op == "captured"}
+        self.layouts = captured | (layouts or {})
+        foreign = {n for n in order if n.op == "input"}.difference(self.inputs)
         if foreign:
             message = f"an array of another trace: {', '.join(sorted(map(type_text, foreign)))}"
             raise GraphError("E1041", message, "traced arrays are gone when their function returns")
@@ -224,16 +222,17 @@ class Plan:
         calls: dict[Any, partial[Any]] = {}
         for step in self.steps:
             if isinstance(step, Kernel):
-                layouts = tuple(each.layout for each in step.arguments if isinstance(each, Part))
-                key = step.name, layouts, tuple(each.layout for each in step.outputs)
+                parts = (*step.arguments.values(), *step.outputs.values())
+                key = step.name, *(each.layout for each in parts if isinstance(each, Part))
                 calls[key] = partial(self._function(step), **self._bound(step, given))
         self.module.compile_all(calls.values())
         return [self._prepared(step) for step in self.steps]
 
     def _kernel(self, step: Kernel) -> Callable[[dict[Holder, Any]], None]:
         function = self._function(step)
-        parts = ((name, each) for name, each in step.named if isinstance(each, Part))
-        outer = {name: each for name, each in parts if each.holder not in self._holders}
+        named = {**step.arguments, **step.outputs}
+        parts = {name: each for name, each in named.items() if isinstance(each, Part)}
+        outer = {name: each for name, each in parts.items() if each.holder not in self._holders}
         bound: list[Any] = []
         where = dict.fromkeys(outer, 0)
 
@@ -252,7 +251,8 @@ class Plan:
         return call
 
     def _bound(self, step: Kernel, given: dict[Holder, Any]) -> dict[str, Any]:
-        return {name: self._argument(each, given) for name, each in step.named}
+        named = {**step.arguments, **step.outputs}
+        return {name: self._argument(each, given) for name, each in named.items()}
 
     def _argument(self, each: Argument, given: dict[Holder, Any]) -> Any:
         if isinstance(each, Part):
@@ -327,19 +327,6 @@ class Plan:
         if not node.size:
             return spy.Tensor.empty(self.device, node.shape, type_of(node.dtype))
         return tensor.view(node.shape) if node.shape else tensor
-
-
-def as_tensor(device: Any, value: Any) -> Any:
-    """The memory of an array as a tensor, without a copy."""
-    if isinstance(value, spy.Tensor):
-        return value
-    if isinstance(value, np.ndarray) and not value.ndim:
-        value = value.reshape(1)
-    if is_torch(value):
-        value = value.detach()
-        if value.is_neg() or value.is_conj():  # its memory has other signs
-            raise GraphError("E1043", "a torch tensor whose signs are still to be changed", "x.resolve_neg()")
-    return spy.Tensor.from_dlpack(device, value)
 
 
 def _span(array: Any) -> tuple[int, int]:

@@ -9,7 +9,7 @@ types and on which strides are 0 and 1, so products of many shapes share one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha1
 from math import prod
@@ -19,11 +19,9 @@ import numpy as np
 
 from slangrad.graph.choose import SLANG
 from slangrad.graph.emit import (
+    RESULT,
     WRITERS,
-    Argument,
-    Grid,
     Kernel,
-    Numbers,
     Part,
     Product,
     Step,
@@ -33,14 +31,16 @@ from slangrad.graph.emit import (
     kernel_of,
     seen,
     start_of,
-)
-from slangrad.graph.fuse import Fusion, Group, joined
+    stored,
+    template_of,
+)  # fmt: skip
+from slangrad.graph.fuse import Fusion, Group, Leaf, joined
 from slangrad.graph.layout import Layout, dense, reshaped
 from slangrad.graph.library import NUMPY
 from slangrad.graph.node import DType, Node, Shape
+from slangrad.graph.ops import letters_in
 from slangrad.graph.types import type_of, wide_of
 
-Results = Sequence[tuple[Node, str]]
 WIDTH = 64  # columns of a block
 FOUND: Any = np.show_config(mode="dicts")  # also of the processor's instructions
 HAS_512 = any("512" in each or each == "X86_V4" for each in FOUND["SIMD Extensions"]["found"])
@@ -72,15 +72,61 @@ class Tiles:
     steps: list[Step] = field(default_factory=list)
 
 
-def ended(fusion: Fusion, group: Group) -> tuple[Node, Text, Results]:
-    """The product of a group, the text of the map that ends it, and the stored values; "" is the sum itself."""
-    node, text = group.inner or group.roots[0], Text(fusion, group)
-    results = [(each, text.of(each)) for each in group.roots] if group.inner else [(node, "")]
-    return node, text, results
+class Epilogue:
+    """The map that ends a product, computed where a sum is ready. `values`: those that are stored, by their roots; ""
+    is the sum itself."""
+
+    def __init__(self, fusion: Fusion, group: Group) -> None:
+        self.fusion, self.group, self.text = fusion, group, Text(fusion, group)
+        self.product = group.inner or group.roots[0]
+        self.values = {root: self.text.of(root) if group.inner else "" for root in group.roots}
+
+    @property
+    def given(self) -> dict[Leaf, str]:
+        """The arrays that it reads beside the product."""
+        return {leaf: name for leaf, name in self.text.leaves.items() if leaf.node is not self.product}
+
+    def parts(self, shape: Shape) -> list[Part] | None:
+        """Results and the arrays that it reads, over the axes of `shape`; None where no strides show one so."""
+        views = [(leaf.node, reshaped(leaf.layout, shape)) for leaf in self.given]
+        made = [Part(node, view) for node, view in views if view is not None]
+        return (
+            [*(Part(root, dense(shape)) for root in self.values), *made] if len(made) == len(views) else None
+        )
+
+    def apart(self, steps: list[Step]) -> list[Step]:
+        """As a kernel of its own, behind steps that store the product."""
+        if self.group.inner is None:
+            return steps
+        results = [(value, stored(root)) for root, value in self.values.items()]
+        return [*steps, function_of(self.text, results, self.group.shape)]
+
+    def struct(self, steps: Sequence[int]) -> str:
+        """That stores sums, without its name. `steps`: how far arrays move with a column."""
+        node, wide = self.product, type_of(wide_of(self.product.dtype))
+        total, kinds = f"{type_of(node.dtype)}(sum)", [type_of(root.dtype) for root in self.values]
+        arrays = [(f"r{i}", kind) for i, kind in enumerate(kinds)]
+        arrays += [(f"{name}s", type_of(leaf.node.dtype)) for leaf, name in self.given.items()]
+        fields = [f"{kind}* {name}; int {name}_line, {name}_step;" for name, kind in arrays]
+        along = [
+            {0: "", 1: " + j"}.get(step, f" + j * {name}_step") for (name, _), step in zip(arrays, steps)
+        ]
+        places = [f"{name}[i * {name}_line{way}]" for (name, _), way in zip(arrays, along, strict=True)]
+        rest = iter(places[len(kinds) :])
+        body = [
+            f"{type_of(leaf.node.dtype)} {name} = {total if leaf.node is node else next(rest)};"
+            for leaf, name in self.text.leaves.items()
+        ]
+        body += self.text.lines
+        body += [f"{place} = {value or total};" for place, value in zip(places, self.values.values())]
+        lines = [*(f"    {each}" for each in fields), f"    void store(int i, int j, {wide} sum)", "    {"]
+        lines += [*(f"        {each}" for each in body), "    }", "}", ""]
+        return f": IEpilogue<{wide}>\n{{\n" + "\n".join(lines)
 
 
 def _product(fusion: Fusion, group: Group) -> list[Step]:
-    node, text, results = ended(fusion, group)
+    end = Epilogue(fusion, group)
+    node = end.product
     letters, parts = node.attributes["letters"], [seen(fusion, each) for each in node.inputs]
     if not node.size:
         return []
@@ -89,10 +135,8 @@ def _product(fusion: Fusion, group: Group) -> list[Step]:
     by_slang = node.dtype not in (np.bool_, np.uint64) and all(x.size for x in node.inputs)
     way = fusion.choose(node, parts, moved) if by_slang else NUMPY
     if way == SLANG:
-        return tiled(node, letters, parts, node.shape, text, results)
-    multiply = Product(node, letters, parts, Part(node, dense(node.shape)), way)
-    outputs = [Part(each, dense(each.shape)) for each in group.roots]
-    return [multiply, function_of(text, results, outputs, group.shape)] if group.inner else [multiply]
+        return tiled(end, letters, parts, node.shape)
+    return end.apart([Product(node, letters, parts, stored(node), way)])
 
 
 WRITERS["contract"] = _product
@@ -103,8 +147,8 @@ WRITERS["contract"] = _product
 
 def tiles_of(node: Node, letters: str, parts: Sequence[Part], others: Sequence[Layout]) -> Tiles:
     """`others`: layouts over the axes of the result; the first is the result's."""
-    ins, out = letters.split("->")
-    (left, a), (right, b) = zip(ins.split(","), parts, strict=True)
+    (left, right), out = letters_in(letters)
+    a, b = parts
     sizes = dict(zip(left + right, a.layout.shape + b.layout.shape, strict=True))
     count = {names: prod(sizes[c] for c in names if c in out) for names in (left, right)}
     if (out and out[-1] not in right and count[left] >= 8) or (count[right] < 8 <= count[left]):
@@ -197,25 +241,15 @@ def _moved(axis: Axis, k: int, stride: int) -> Axis:
 
 def _copy(source: Part, at: Layout, to: Part, dtype: DType) -> Kernel:
     kind = type_of(dtype)
-    return kernel_of("copy", kind, [f"{kind} x"], ["return x;"], [Part(source.holder, at)], [to], True)
+    return kernel_of("copy", {f"{kind} x": Part(source.holder, at)}, ["return x;"], {RESULT: to}, kind)
 
 
 # --- calls
 
 
-def at_end(node: Node, shape: Shape, text: Text, results: Results) -> list[Part] | None:
-    """Results and the arrays that the end reads, over the axes of `shape`; None where no strides show one so."""
-    given = [leaf for leaf in text.leaves if leaf.node is not node]
-    views = [reshaped(leaf.layout, shape) for leaf in given]
-    made = [Part(leaf.node, view) for leaf, view in zip(given, views, strict=True) if view is not None]
-    return [*(Part(root, dense(shape)) for root, _ in results), *made] if len(made) == len(given) else None
-
-
-def tiled(
-    node: Node, letters: str, parts: Sequence[Part], shape: Shape, text: Text, results: Results
-) -> list[Step]:
+def tiled(end: Epilogue, letters: str, parts: Sequence[Part], shape: Shape) -> list[Step]:
     """Calls of the template: over whole blocks of columns, and over the columns that are left."""
-    ends = at_end(node, shape, text, results)
+    node, ends = end.product, end.parts(shape)
     assert ends is not None
     made = tiles_of(node, letters, parts, [each.layout for each in ends])
     arrays = [*made.parts, *ends]
@@ -227,112 +261,62 @@ def tiled(
     numbers = [made.rows.size, made.width, made.depth[0].size, made.rows.strides[0], made.depth[0].strides[0]]
     numbers += [made.block, made.depth[0].strides[1]]
     kind, wide, axes = type_of(node.dtype), type_of(wide_of(node.dtype)), len(made.outer)
-    call = Call(
-        [kind, kind],
-        len(numbers),
-        [
-            f"Rows<{wide}, {kind}> a = {{ LEFT, n[3], n[4], n[0] - 1 }};",
-            f"Columns<{wide}, {kind}> b = {{ RIGHT, n[5], n[6] }};",
-            f"multiply<{wide}, {height}>(at[{axes + 1}], at[{axes}], at[{axes + 2}], n[0], n[1], n[2], a, b, END);",
-        ],
-        lanes,
-    )
-    numbers += strides_of(made)
-    kernel = kernel_with_end(node, text, results, made, call)
+    lines = [
+        f"Rows<{wide}, {kind}> a = {{ LEFT, n[3], n[4], n[0] - 1 }};",
+        f"Columns<{wide}, {kind}> b = {{ RIGHT, n[5], n[6] }};",
+        f"multiply<{wide}, {height}>(at[{axes + 1}], at[{axes}], at[{axes + 2}], n[0], n[1], n[2], a, b, END);",
+    ]
     blocks, rest = divmod(made.columns.size, made.width)
-    outer = tuple(axis.size for axis in made.outer)
     steps = list(made.steps)
-    for first, shape in ((0, (blocks, panels, made.width)), (blocks, (1, panels, rest))):
-        if prod(shape):
+    for first, grid in ((0, (blocks, panels, made.width)), (blocks, (1, panels, rest))):
+        if prod(grid):
             moves = [0, made.block, *(made.width * step for step in made.columns.strides[2:])]
             places = [start_of(each, first * move) for each, move in zip(arrays, moves, strict=True)]
-            n = 2 + len(results)
-            arguments: list[Argument] = [
-                Grid((*outer, *shape)),
-                Numbers(tuple(numbers)),
-                *places[:2],
-                *places[n:],
-            ]
-            steps.append(kernel(arguments, places[2:n]))
+            steps.append(with_end(end, made, places, grid, numbers, lines, lanes))
     return steps
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A template: the types of its operands, how many numbers it has of its own, its lines, how many lanes it runs on.
-    In the lines LEFT and RIGHT stand for the operands where outer loops are, END for the struct that takes a sum."""
-
-    operands: list[str]
-    numbers: int
-    lines: list[str]
-    lanes: int
-
-
-def strides_of(made: Tiles) -> list[int]:
-    """The numbers that follow those of the template."""
+def numbers_of(made: Tiles) -> list[int]:
+    """The strides that follow the numbers of the template."""
     outer = [step for axis in made.outer for step in axis.strides]
     return [*made.rows.strides[2:], *made.columns.strides[2:], *outer]
 
 
-def kernel_with_end(
-    node: Node, text: Text, results: Results, made: Tiles, call: Call
-) -> Callable[[list[Argument], list[Part]], Kernel]:
-    """The function, as a kernel of arguments that are still to come."""
-    wide = type_of(wide_of(node.dtype))
-    arrays = [(f"r{i}", type_of(root.dtype)) for i, (root, _) in enumerate(results)]
-    given = [
-        (f"{name}s", type_of(leaf.node.dtype)) for leaf, name in text.leaves.items() if leaf.node is not node
-    ]
-    outer, count = len(made.outer), len(arrays) + len(given)
-    first = call.numbers + 2 * count  # of the numbers: where those of outer loops begin
+def with_end(
+    end: Epilogue,
+    made: Tiles,
+    places: Sequence[Part],
+    grid: Shape,
+    numbers: Sequence[int],
+    lines: Sequence[str],
+    lanes: int,
+) -> Kernel:
+    """A call of a template over the outer loops and a grid. `numbers` and `lines`: its own; in the lines LEFT and RIGHT
+    stand for the operands where outer loops are, END for the struct that takes a sum."""
+    results = [f"r{i}" for i in range(len(end.values))]
+    names = ["left", "right", *results, *(f"{name}s" for name in end.given.values())]
+    count = len(names)
+    first = len(numbers) + 2 * (count - 2)  # of the numbers: where those of outer loops begin
 
-    def start(name: str, k: int) -> str:
-        return " + ".join([name, *(f"at[{i}] * n[{first + i * (count + 2) + k}]" for i in range(outer))])
+    def start(k: int) -> str:
+        steps = [f"at[{i}] * n[{first + i * count + k}]" for i in range(len(made.outer))]
+        return " + ".join([names[k], *steps])
 
-    struct = _end(node, text, results, [*arrays, *given], made.columns.strides[2:], wide)
-    values = [
-        f"{start(name, k + 2)}, n[{call.numbers + k}], n[{call.numbers + count + k}]"
-        for k, (name, _) in enumerate([*arrays, *given])
-    ]
-    end = f"End_{sha1(repr((struct, call, values)).encode()).hexdigest()[:10]}"
-    made_of = {"LEFT": start("left", 0), "RIGHT": start("right", 1), "END": "end"}
-    lines = [f"{end} end = {{ {', '.join(values)} }};"]
-    lines += [re.sub("LEFT|RIGHT|END", lambda found: made_of[found[0]], line) for line in call.lines]
-    parameters = [f"int at[{outer + 3}]", f"int n[{first + outer * (count + 2)}]"]
-    parameters += [
-        f"{each}* {name}" for name, each in [*zip(("left", "right"), call.operands), *given, *arrays]
-    ]
-
-    def of(arguments: list[Argument], outputs: list[Part]) -> Kernel:
-        made = kernel_of("product", "void", parameters, lines, arguments, outputs, False)
-        return replace(made, text=f"struct {end} {struct}{made.text}", group=(), lanes=call.lanes)
-
-    return of
-
-
-def _end(
-    node: Node,
-    text: Text,
-    results: Results,
-    arrays: Sequence[tuple[str, str]],
-    steps: Sequence[int],
-    wide: str,
-) -> str:
-    """The struct that stores sums, without its name. `steps`: how far arrays move with a column."""
-    kind, places = type_of(node.dtype), []
-    for (name, _), step in zip(arrays, steps, strict=True):
-        along = {0: "", 1: " + j"}.get(step, f" + j * {name}_step")
-        places.append(f"{name}[i * {name}_line{along}]")
-    fields = [f"{each}* {name}; int {name}_line, {name}_step;" for name, each in arrays]
-    rest = iter(places[len(results) :])
-    body = [
-        f"{type_of(leaf.node.dtype)} {name} = {f'{kind}(sum)' if leaf.node is node else next(rest)};"
-        for leaf, name in text.leaves.items()
-    ]
-    body += text.lines
-    body += [
-        f"{place} = {value or f'{kind}(sum)'};" for place, (_, value) in zip(places, results, strict=False)
-    ]
-    lines = [*(f"    {each}" for each in fields), f"    void store(int i, int j, {wide} sum)", "    {"]
-    lines += [*(f"        {each}" for each in body), "    }", "}", ""]
-    return f": IEpilogue<{wide}>\n{{\n" + "\n".join(lines)
+    struct = end.struct(made.columns.strides[2:])
+    lengths = ((k, len(numbers) + k - 2) for k in range(2, count))
+    values = ", ".join(f"{start(k)}, n[{line}], n[{line + count - 2}]" for k, line in lengths)
+    name = f"End_{sha1(repr((struct, lines, lanes, values)).encode()).hexdigest()[:10]}"
+    meant = {"LEFT": start(0), "RIGHT": start(1), "END": "end"}
+    body = [re.sub("LEFT|RIGHT|END", lambda found: meant[found[0]], line) for line in lines]
+    held = dict(zip(names, places, strict=True))
+    outputs = {each: held.pop(each) for each in results}
+    kernel = template_of(
+        "product",
+        (*(axis.size for axis in made.outer), *grid),
+        [*numbers, *numbers_of(made)],
+        held,
+        [f"{name} end = {{ {values} }};", *body],
+        outputs,
+        lanes,
+    )
+    return replace(kernel, text=f"struct {name} {struct}{kernel.text}")

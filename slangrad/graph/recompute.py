@@ -32,7 +32,7 @@ _UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 def bytes_in(text: str | int) -> int:
     """ "2 GiB" or a number of bytes; GraphError (E1043) for another text."""
-    found = re.fullmatch(r"([\d.]+) ?([kmgt]?)(i?)b?", str(text).strip().lower())
+    found = re.fullmatch(r"(\d+\.?\d*|\.\d+) ?([kmgt]?)(i?)b?", str(text).strip().lower())
     if found is None:
         raise GraphError("E1043", f"memory={text!r} is no number of bytes", "'2 GiB', '500 MB' or an integer")
     return int(float(found[1]) * (1024 if found[3] else 1000) ** _UNITS[found[2]])
@@ -48,12 +48,14 @@ class Task:
     again: bool = False
 
     @property
-    def reads(self) -> set[Any]:
-        return {part.holder for step in self.steps for part in touched(step)[0]} - self.writes
+    def reads(self) -> list[Any]:
+        """The holders that other tasks fill, in an order that does not change from run to run, as that of sets does."""
+        own, found = self.writes, (part.holder for step in self.steps for part in touched(step)[0])
+        return [each for each in dict.fromkeys(found) if each not in own]
 
     @property
-    def writes(self) -> set[Any]:
-        return {part.holder for step in self.steps for part in touched(step)[1]}
+    def writes(self) -> dict[Any, None]:
+        return dict.fromkeys(part.holder for step in self.steps for part in touched(step)[1])
 
 
 def fitted(
@@ -88,21 +90,18 @@ class Drops:
 
     def __init__(self, tasks: Sequence[Task], outside: set[Any], overwritten: Mapping[Any, Any]) -> None:
         self._tasks = tasks
-        self._makers = {each: i for i, task in enumerate(tasks) for each in task.writes - outside}
+        writers = {each: i for i, task in enumerate(tasks) for each in task.writes}
+        self._makers = {each: i for each, i in writers.items() if each not in outside}
         self._reads = [task.reads for task in tasks]
         uses = {each: [i] for each, i in self._makers.items()}
         for i, reads in enumerate(self._reads):
-            for each in reads & uses.keys():
-                uses[each].append(i)
+            for each in reads:
+                if each in uses:
+                    uses[each].append(i)
         self._last = {each: places[-1] for each, places in uses.items()}
         spans: Spans = {each: (places[0], places[-1]) for each, places in uses.items()}
         self._live = alive(spans, len(tasks))
-        ends = {
-            given: i
-            for i, task in enumerate(tasks)
-            for out, given in overwritten.items()
-            if out in task.writes
-        }
+        ends = {given: writers[out] for out, given in overwritten.items() if out in writers}
         self._gaps: dict[Any, tuple[int, int]] = {}
         self._seconds: dict[Any, float] = {}
         for each, places in uses.items():
@@ -200,18 +199,18 @@ def _renamed(task: Task, names: Mapping[Any, Any], again: bool) -> Task:
     def part(each: Any) -> Any:
         return Part(names.get(each.holder, each.holder), each.layout) if isinstance(each, Part) else each
 
+    def parts(named: Mapping[Any, Any]) -> dict[Any, Any]:
+        return {name: part(each) for name, each in named.items()}
+
     def renamed(step: Step) -> Step:
         if isinstance(step, Clear):
             return Clear(part(step.output))
         if isinstance(step, Kernel):
-            return replace(
-                step, arguments=list(map(part, step.arguments)), outputs=list(map(part, step.outputs))
-            )
+            return replace(step, arguments=parts(step.arguments), outputs=parts(step.outputs))
         if isinstance(step, Exchange):
             return replace(step, given=step.given and part(step.given), output=part(step.output))
         if isinstance(step, Repeat):
-            outputs = {k: part(each) for k, each in step.outputs.items()}
-            return replace(step, inputs=list(map(part, step.inputs)), outputs=outputs)
+            return replace(step, inputs=list(map(part, step.inputs)), outputs=parts(step.outputs))
         assert isinstance(step, Product)
         return replace(step, inputs=list(map(part, step.inputs)), output=part(step.output))
 

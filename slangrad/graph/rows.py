@@ -12,7 +12,18 @@ from collections import Counter
 from collections.abc import Sequence
 from math import prod
 
-from slangrad.graph.emit import WRITERS, Argument, Grid, Numbers, Part, Step, Text, kernel_of, start_of
+from slangrad.graph.emit import (
+    WRITERS,
+    Argument,
+    Grid,
+    Numbers,
+    Part,
+    Step,
+    Text,
+    kernel_of,
+    parameters_of,
+    pointers_to,
+)
 from slangrad.graph.fuse import Fusion, Group, Leaf, Views
 from slangrad.graph.layout import Layout, dense
 from slangrad.graph.node import Node
@@ -166,31 +177,16 @@ def _rows(fusion: Fusion, group: Group) -> list[Step]:
     row = _Row(fusion, group)
     for stage in group.stages:
         row.stage(stage)
-    parameters = ["int thread[2]", f"int n[{len(row.numbers)}]"]
-    outputs, inputs = dict.fromkeys(group.roots, ""), []
-    places: dict[str, Part] = {}
-    for (node, at), name in row.arrays.items():
-        places[name] = start_of(Part(node, at))
-        if node in outputs and at == dense(node.shape):
-            outputs[node] = name
-        else:
-            inputs.append(name)
-    parameters += [
-        f"ITensor<{type_of(leaf.node.dtype)}, {len(leaf.layout.shape)}> {name}"
-        for leaf, name in row.whole.items()
-    ]
-    names = [*inputs, *outputs.values()]
-    kinds = {name: type_of(node.dtype) for (node, _), name in row.arrays.items()}
-    parameters += [f"{kinds[name]}* {name}" for name in names]
+    places = {name: Part(node, at) for (node, at), name in row.arrays.items()}
+    written = {part.holder: name for name, part in places.items() if part.layout == dense(part.holder.shape)}
+    outputs = {written[root]: places[written[root]] for root in group.roots}
+    inputs = {name: part for name, part in places.items() if name not in outputs}
+    shape, numbers = (prod(group.shape[:-1]), WAVE), Numbers(tuple(row.numbers))
+    index: dict[str, Argument] = {"int thread[2]": Grid(shape), f"int n[{len(row.numbers)}]": numbers}
+    arguments = {**index, **parameters_of(row.whole), **pointers_to(inputs)}
     # Lanes of a wave have one row, and are told so: a value that all of them share is computed once.
     head = ["int i = WaveReadLaneFirst(thread[0]), lane = WaveGetLaneIndex(), at[2] = { i, 0 };"]
-    shape = (prod(group.shape[:-1]), WAVE)
-    arguments: list[Argument] = [Grid(shape), Numbers(tuple(row.numbers))]
-    arguments += [Part(leaf.node, leaf.layout) for leaf in row.whole] + [places[name] for name in inputs]
-    to = [places[name] for name in outputs.values()]
-    made = kernel_of("rows", "void", parameters, head + row.lines, arguments, to, False)
-    made.group = (1, WAVE)
-    return [made]
+    return [kernel_of("rows", arguments, head + row.lines, pointers_to(outputs), group=(1, WAVE))]
 
 
 WRITERS["rows"] = _rows

@@ -18,7 +18,7 @@ import numpy as np
 from slangrad.graph.array import Array, constant, lifted
 from slangrad.graph.layout import Layout, dense
 from slangrad.graph.node import DType, Node, make, new_input
-from slangrad.graph.ops import OPS, base_of, is_view
+from slangrad.graph.ops import OPS, base_of, is_view, letters_in
 
 Side = Callable[..., Any]
 Replace = Callable[[Node], Array | None]
@@ -211,8 +211,7 @@ def product_of_views(node: Node) -> Array | None:
     """A transposed operand has other letters; one that is repeated along an axis has none there."""
     if node.op != "einsum":
         return None
-    ins, out = node.attributes["letters"].split("->")
-    names, operands = ins.split(","), list(node.inputs)
+    (names, out), operands = letters_in(node.attributes["letters"]), list(node.inputs)
     for i, operand in enumerate(node.inputs):
         if operand.op == "transpose":
             order = operand.attributes["order"]
@@ -234,8 +233,9 @@ def product_of_views(node: Node) -> Array | None:
 
 
 def sum_of_repeated(node: Node) -> Array | None:
-    """sum(k * x) is k * sum(x) where k is the same along the axes; so is sum(-x), and a sum of n times x is n * x.
-    A number that makes x smaller stays: sum(x) could be infinite."""
+    """sum(k * x) is k * sum(x) where k is the same along the axes; so is sum(-x), and a sum of n times x is n * x. Of
+    floats k is a number that does not make x smaller, or sum(x) is of a softmax: else sum(x) could be infinite where
+    sum(k * x) is not."""
     if node.op != "sum":
         return None
     (x,), axes = node.inputs, node.attributes["axes"]
@@ -254,7 +254,7 @@ def sum_of_repeated(node: Node) -> Array | None:
         return lifted(total * constant(count, x.dtype))
     for i in (1, 0) if x.op == "multiply" else (1,) if x.op == "divide" else ():
         scale = first_along(x.inputs[i], axes)
-        if scale is not None and not _shrinks(x, i):
+        if scale is not None and (_is_harmless(x, i) or _is_of_softmax(x.inputs[1 - i], node)):
             total = Array(x.inputs[1 - i]).sum(axes)
             return lifted(total * scale if x.op == "multiply" else total / scale)
     return None
@@ -265,13 +265,13 @@ def _is_exact(count: int, dtype: DType) -> bool:
     return dtype.kind != "f" or 0 < count <= 2 ** (np.finfo(dtype).nmant + 1)
 
 
-def _shrinks(x: Node, i: int) -> bool:
-    """Whether the input of a product or quotient is a number that makes floats smaller, or none that is finite."""
+def _is_harmless(x: Node, i: int) -> bool:
+    """Whether the input of a product or quotient is a finite number that makes floats no smaller."""
     value = number(x.inputs[i])
     if value is None or x.dtype.kind != "f":
-        return False
+        return x.dtype.kind != "f"
     size = abs(float(value))
-    return not (1 <= size < np.inf if x.op == "multiply" else 0 < size <= 1)
+    return 1 <= size < np.inf if x.op == "multiply" else 0 < size <= 1
 
 
 # --- of softmax: the derivative by the largest element, which is subtracted before exp, is zero
@@ -302,16 +302,20 @@ def sum_of_softmax(node: Node) -> Array | None:
             return constant(-0.0, node.dtype).broadcast_to(node.shape)
     if node.op == "multiply":
         for total, share in (node.inputs, node.inputs[::-1]):
-            if share.op == "divide" and share.inputs[1] is total and total.op == "sum":
-                e = total.inputs[0]
-                if e.op == "exp" and e.inputs[0].op == "subtract" and _is_largest(e.inputs[0], total):
-                    return Array(share.inputs[0])
+            is_share = share.op == "divide" and share.inputs[1] is total and total.op == "sum"
+            if is_share and _is_of_softmax(total.inputs[0], total):
+                return Array(share.inputs[0])
     if node.op == "divide" and number(node.inputs[0]) == 0 and node.inputs[1].op == "sum":
         mask = node.inputs[1].inputs[0]
         mask = mask.inputs[0] if mask.op == "convert" else mask
         if mask.op == "equal" and _is_largest(mask, node.inputs[1]):
             return constant(0, node.dtype).broadcast_to(node.shape)
     return None
+
+
+def _is_of_softmax(e: Node, total: Node) -> bool:
+    """Whether e is exp(z - max z) along the axes of a sum: the sum of e is at least 1, and finite."""
+    return e.op == "exp" and e.inputs[0].op == "subtract" and _is_largest(e.inputs[0], total)
 
 
 def _is_largest(pair: Node, total: Node) -> bool:

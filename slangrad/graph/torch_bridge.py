@@ -14,8 +14,9 @@ import torch
 
 import slangrad as spy
 from slangrad.graph.array import Array
-from slangrad.graph.trace import Call, Jitted, is_result, pullback, pushforward
-from slangrad.graph.trees import filled, is_array, leaves, tree_map
+from slangrad.graph.trace import Call, Jitted, is_result, pullback, pushforward, results_in
+from slangrad.graph.trees import filled, tree_map
+from slangrad.graph.values import is_array
 from slangrad.torch_jobs import Job, Tensors, apply, is_seen
 
 
@@ -72,7 +73,7 @@ class _Entry:
         def flat(*xs: Array) -> list[Any]:
             args, kwargs = filled(form, iter(xs), lambda leaf: leaf is ...)
             self.result = jitted.function(*args, **kwargs)
-            return [each for each in leaves(self.result) if is_result(each)]
+            return results_in(self.result)
 
         self.job = GraphJob(flat, len(call.arrays), jitted)
 

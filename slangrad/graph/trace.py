@@ -7,7 +7,7 @@ def f(x): return np.tanh(x) * 2          f(x) runs one kernel; f.explain(x) show
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set, ValuesView
 from contextlib import contextmanager
 from functools import lru_cache, update_wrapper
 from threading import local
@@ -18,15 +18,25 @@ import numpy as np
 import slangrad as spy
 from slangrad.base.late import Late
 from slangrad.base.warn import warn
-from slangrad.graph.array import Array, checked_type, lifted, numpy_type
+from slangrad.graph.array import Array, checked_type, lifted
 from slangrad.graph.errors import GraphError
 from slangrad.graph.explain import Explanation
 from slangrad.graph.gradient import add_all, compute_gradient, compute_tangent
-from slangrad.graph.layout import Layout, normal
+from slangrad.graph.layout import Layout
 from slangrad.graph.node import Node, new_input, substituted
-from slangrad.graph.plan import Plan, as_tensor
+from slangrad.graph.plan import Plan
 from slangrad.graph.recompute import bytes_in
-from slangrad.graph.trees import filled, is_array, is_torch, leaves, structure, tree_map
+from slangrad.graph.trees import filled, leaves, structure, tree_map
+from slangrad.graph.values import (
+    as_tensor,
+    is_array,
+    is_torch,
+    layout_of,
+    numpy_type,
+    resolved,
+    seen_as,
+    shape_of,
+)
 
 TORCH = Late("slangrad.graph.torch_bridge")
 
@@ -41,6 +51,20 @@ def is_traced(value: Any) -> bool:
 def is_result(leaf: Any) -> bool:
     """Whether a leaf of a function's result is an array, traced or not."""
     return is_traced(leaf) or is_array(leaf)
+
+
+def results_in(tree: Any) -> list[Any]:
+    """The arrays of a function's result, in order. GraphError (E1043) for those in a set, an iterator or an object."""
+    found = []
+    for leaf in leaves(tree):
+        if is_result(leaf):
+            found.append(leaf)
+            continue
+        held = leaf if isinstance(leaf, Set | ValuesView) else getattr(leaf, "__dict__", {}).values()
+        if isinstance(leaf, Iterator) or any(map(is_traced, leaves([*held]))):
+            message = f"traced arrays cannot be returned in a {type(leaf).__name__}"
+            raise GraphError("E1043", message, "return dicts, lists, tuples and dataclasses of them")
+    return found
 
 
 class _Traces(local):
@@ -86,14 +110,16 @@ class Plans(Generic[P]):
 
 
 class Call:
-    """The arguments of a call, as one walk finds them. `arrays`: those in order, `key`: equal for calls of one plan."""
+    """The arguments of a call, as one walk finds them. `arrays`: those in order; `key`: equal for calls of one plan."""
 
     __slots__ = ("arrays", "key", "tree")
 
     def __init__(self, *tree: Any) -> None:
         self.tree = tree
-        self.arrays: list[Any] = []
-        self.key = structure(tree, self.arrays), *map(seen_as, self.arrays)
+        found: list[Any] = []
+        form = structure(tree, found)
+        self.arrays = list(map(resolved, found))
+        self.key = form, *map(seen_as, self.arrays)
 
     def of(self, nodes: Iterable[Node]) -> Any:
         """The arguments with traced arrays in place of those."""
@@ -146,7 +172,7 @@ class _Traced:
         args, kwargs = call.of(inputs)
         with tracing():
             self.result = jitted.function(*args, **kwargs)
-        outputs = [lifted(each).node for each in leaves(self.result) if is_result(each)]
+        outputs = [lifted(each).node for each in results_in(self.result)]
         self.plan = Plan(outputs, inputs, self._device, layouts_of(inputs, call.arrays), **jitted.settings)
 
     def __call__(self, arrays: Sequence[Any]) -> Any:
@@ -165,17 +191,6 @@ class _Traced:
         return tensor
 
 
-def shape_of(value: Any) -> tuple[int, ...]:
-    return tuple(int(n) for n in value.shape)
-
-
-def strides_of(value: Any) -> tuple[int, ...]:
-    """Counted in elements."""
-    if isinstance(value, np.ndarray | np.generic):
-        return tuple(step // value.itemsize for step in value.strides)
-    return tuple(value.strides) if isinstance(value, spy.Tensor) else tuple(value.stride())
-
-
 def inputs_of(arrays: Sequence[Any], name: str = "") -> list[Node]:
     """An input for each array."""
     types = [checked_type(numpy_type(each)) for each in arrays]
@@ -184,14 +199,7 @@ def inputs_of(arrays: Sequence[Any], name: str = "") -> list[Node]:
 
 def layouts_of(inputs: Sequence[Node], arrays: Sequence[Any]) -> dict[Node, Layout]:
     """How the arrays of inputs lie in memory."""
-    return {node: normal(Layout(node.shape, strides_of(x))) for node, x in zip(inputs, arrays, strict=True)}
-
-
-def seen_as(value: Any) -> Any:
-    """The type, shape, strides and dtype of an array: the properties that a plan depends on."""
-    if type(value) is np.ndarray:
-        return np.ndarray, value.shape, value.strides, value.dtype
-    return type(value), shape_of(value), strides_of(value), str(value.dtype)
+    return dict(zip(inputs, map(layout_of, arrays), strict=True))
 
 
 def _device_of(arrays: Sequence[Any]) -> Any:
@@ -257,31 +265,21 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
 
     def both(*args: Any, **kwargs: Any) -> Any:
         chosen = _positions(argnums, len(args), function)
-        traced = [tree_map(_fresh, args[i]) for i in chosen]
-        value = function(
-            *[traced[chosen.index(i)] if i in chosen else each for i, each in enumerate(args)], **kwargs
-        )
-        output = scalar_of(value, function)
-        pairs = [
-            (new, old)
-            for t, i in zip(traced, chosen, strict=True)
-            for new, old in zip(leaves(t), leaves(args[i]), strict=True)
-        ]
-        active = [
-            (new.node, lifted(old).node) for new, old in pairs if is_traced(new) and new.dtype.kind == "f"
-        ]
-        if not active:
-            raise GraphError(
-                "E1045", f"{name_of(function)}: there are no floats to differentiate with respect to"
-            )
-        wrt = [new for new, _ in active]
-        found = substituted([output, *compute_gradient(output, wrt)], dict(active))
-        gradients = iter(map(Array, found[1:]))
-        made = [
-            tree_map(lambda leaf: next(gradients) if is_traced(leaf) and leaf.dtype.kind == "f" else leaf, t)
-            for t in traced
-        ]
-        return Array(found[0]), made[0] if hasattr(argnums, "__index__") else tuple(made)
+        given = [args[i] for i in chosen]
+        wrt = [leaf for leaf in leaves(given) if _is_active(leaf)]
+        if not wrt:
+            message = f"{name_of(function)}: there are no floats to differentiate with respect to"
+            raise GraphError("E1045", message)
+
+        def derived(fresh: list[Node]) -> list[Node]:
+            own = dict(zip(chosen, filled(given, map(Array, fresh), _is_active), strict=True))
+            value = function(*(own.get(i, each) for i, each in enumerate(args)), **kwargs)
+            output = scalar_of(value, function)
+            return [output, *compute_gradient(output, fresh)]
+
+        value, *gradients = _at(wrt, derived)
+        made = filled(given, iter(gradients), _is_active)
+        return value, made[0] if hasattr(argnums, "__index__") else tuple(made)
 
     return Jitted(_named(both, function))
 
@@ -306,43 +304,66 @@ def _with_tangents(function: Callable[..., Any]) -> Jitted:
 
 
 def _jvp(function: Callable[..., Any], primals: Any, tangents: Any) -> Any:
-    traced = tree_map(_fresh, primals)
-    old = [lifted(each).node for each in leaves(primals) if is_traced(each)]
-    new = [each.node for each in leaves(traced) if is_traced(each)]
+    old = [leaf for leaf in leaves(primals) if is_traced(leaf)]
     along = [lifted(each).node for each in leaves(tangents)]
-    if [(n.shape, n.dtype) for n in old] != [(n.shape, n.dtype) for n in along]:
+    if [(x.shape, x.dtype) for x in old] != [(n.shape, n.dtype) for n in along]:
         raise GraphError("E1042", f"{name_of(function)}: primals and tangents have other shapes or dtypes")
-    if not all(n.dtype.kind == "f" for n in old):
+    if not all(map(_is_active, old)):
         raise GraphError("E1045", f"{name_of(function)}: primals are floats", "x.astype(float)")
-    result = function(*traced)
-    values = dict(zip(new, old, strict=True))
-    value = tree_map(lambda leaf: Array(substituted([lifted(leaf).node], values)[0]), result)
-    tangent = tree_map(
-        lambda leaf: Array(substituted([compute_tangent(lifted(leaf).node, new, along)], values)[0]), result
-    )
-    return value, tangent
+    form: Any = None
+
+    def derived(fresh: list[Node]) -> list[Node]:
+        nonlocal form
+        form = function(*filled(primals, map(Array, fresh), is_traced))
+        outputs = [lifted(each).node for each in leaves(form)]
+        return [*outputs, *(compute_tangent(each, fresh, along) for each in outputs)]
+
+    found = iter(_at(old, derived))  # values, then tangents
+    return tree_map(lambda _: next(found), form), tree_map(lambda _: next(found), form)
 
 
 def pullback(
     function: Callable[..., Any], xs: Sequence[Array], wanted: Sequence[int], cotangents: Sequence[Array]
 ) -> list[Array]:
     """Gradients of inputs of a function that gives a list of arrays, for cotangents of those of floats."""
-    traced = [_fresh(x) if i in wanted else x for i, x in enumerate(xs)]
-    outputs = [y for y in map(lifted, function(*traced)) if y.dtype.kind == "f"]
-    total = add_all([(y * g).sum() for y, g in zip(outputs, cotangents, strict=True)])
-    gradients = compute_gradient(total.node, [traced[i].node for i in wanted])
-    return [Array(each) for each in substituted(gradients, {traced[i].node: xs[i].node for i in wanted})]
+
+    def derived(fresh: list[Node]) -> list[Node]:
+        outputs = _floats_of(function, xs, wanted, fresh)
+        total = add_all([(y * g).sum() for y, g in zip(outputs, cotangents, strict=True)])
+        return compute_gradient(total.node, fresh)
+
+    return _at([xs[i] for i in wanted], derived)
 
 
 def pushforward(
     function: Callable[..., Any], xs: Sequence[Array], along: Sequence[int], tangents: Sequence[Array]
 ) -> list[Array]:
     """Tangents of the results of floats, for those of some inputs."""
-    traced = [_fresh(x) if i in along else x for i, x in enumerate(xs)]
-    outputs = [y.node for y in map(lifted, function(*traced)) if y.dtype.kind == "f"]
-    wrt, directions = [traced[i].node for i in along], [each.node for each in tangents]
-    made = [compute_tangent(each, wrt, directions) for each in outputs]
-    return [Array(each) for each in substituted(made, {traced[i].node: xs[i].node for i in along})]
+
+    def derived(fresh: list[Node]) -> list[Node]:
+        outputs = _floats_of(function, xs, along, fresh)
+        return [compute_tangent(y.node, fresh, [t.node for t in tangents]) for y in outputs]
+
+    return _at([xs[i] for i in along], derived)
+
+
+def _at(xs: Sequence[Array], derived: Callable[[list[Node]], list[Node]]) -> list[Array]:
+    """What `derived` makes of inputs that nothing else reads, at the values xs."""
+    fresh = [new_input(x.shape, x.dtype, "wrt") for x in xs]
+    values = dict(zip(fresh, (x.node for x in xs), strict=True))
+    return [Array(each) for each in substituted(derived(fresh), values)]
+
+
+def _floats_of(
+    function: Callable[..., Any], xs: Sequence[Array], at: Sequence[int], fresh: Sequence[Node]
+) -> list[Array]:
+    """The results of floats, where some of the xs are others."""
+    given = dict(enumerate(xs)) | dict(zip(at, map(Array, fresh), strict=True))
+    return [y for y in map(lifted, function(*given.values())) if y.dtype.kind == "f"]
+
+
+def _is_active(leaf: Any) -> bool:
+    return is_traced(leaf) and leaf.dtype.kind == "f"
 
 
 def _positions(argnums: int | Sequence[int], count: int, function: Callable[..., Any]) -> list[int]:
@@ -355,19 +376,11 @@ def _positions(argnums: int | Sequence[int], count: int, function: Callable[...,
     return found
 
 
-def _fresh(leaf: Any) -> Any:
-    """A value that nothing else reads, in place of a traced one."""
-    return Array(new_input(leaf.shape, leaf.dtype, "wrt")) if is_traced(leaf) else leaf
-
-
 def scalar_of(value: Any, function: Callable[..., Any]) -> Node:
-    if not is_traced(value) or value.size != 1 or value.dtype.kind != "f":
+    if not _is_active(value) or value.size != 1:
         said = repr(value) if is_traced(value) else type(value).__name__
-        raise GraphError(
-            "E1045",
-            f"{name_of(function)} gives {said}, and a gradient is that of one float",
-            "sum or mean the result",
-        )
+        message = f"{name_of(function)} gives {said}, and a gradient is that of one float"
+        raise GraphError("E1045", message, "sum or mean the result")
     node: Node = value.reshape(()).node
     return node
 

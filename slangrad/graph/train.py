@@ -18,7 +18,7 @@ from slangrad.graph.calls import results_of
 from slangrad.graph.explain import Explanation
 from slangrad.graph.gradient import compute_gradient
 from slangrad.graph.node import Node, new_input, text
-from slangrad.graph.plan import Plan, as_tensor
+from slangrad.graph.plan import Plan
 from slangrad.graph.trace import (
     Call,
     Plans,
@@ -30,6 +30,7 @@ from slangrad.graph.trace import (
     tracing,
 )
 from slangrad.graph.trees import tree_map
+from slangrad.graph.values import as_tensor
 from slangrad.graph.workers.mesh import ONE, Mesh
 from slangrad.graph.workers.parameters import Parameters, rows_of, rows_specs
 from slangrad.graph.workers.partition import partitioned

@@ -5,25 +5,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-import numpy as np
-
-import slangrad as spy
-
-
-def is_array(value: Any) -> bool:
-    """Whether a value is traced: a Tensor, a torch tensor, an array or a number of NumPy's."""
-    return isinstance(value, (np.ndarray, np.generic, spy.Tensor)) or is_torch(value)
-
-
-def is_torch(value: Any) -> bool:
-    """Whether a value is a tensor of torch."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, getattr(torch, "Tensor", ()))
+from slangrad.graph.values import is_array
 
 
 def parts_of(tree: Any) -> Iterable[tuple[Any, Any]] | None:
@@ -44,7 +31,9 @@ def tree_map(change: Callable[[Any], Any], tree: Any) -> Any:
         return change(tree)
     changed = {key: tree_map(change, part) for key, part in parts}
     if isinstance(tree, dict):
-        return type(tree)(changed)
+        made = copy(tree)
+        dict.update(made, changed)
+        return made
     if isinstance(tree, list | tuple):
         return type(tree)(**changed) if hasattr(tree, "_fields") else type(tree)(changed.values())
     return replace(tree, **changed)

@@ -16,7 +16,8 @@ import slangrad as spy
 from slangrad.base.late import Late
 from slangrad.base.whole_files import open_file, write_output
 from slangrad.graph.errors import GraphError
-from slangrad.graph.trees import arrays_in, filled, is_array, is_torch, parts_of
+from slangrad.graph.trees import arrays_in, filled, parts_of
+from slangrad.graph.values import is_array, is_torch
 
 SAFETENSORS, SAFETENSORS_OF_NUMPY = Late("safetensors"), Late("safetensors.numpy")
 

@@ -10,7 +10,8 @@ from slangrad.graph.emit import Part, Product
 from slangrad.graph.layout import dense
 from slangrad.graph.memory import arena
 from slangrad.graph.node import new_input
-from slangrad.graph.plan import Plan, as_tensor
+from slangrad.graph.plan import Plan
+from slangrad.graph.values import as_tensor
 
 UNARY = [np.tanh, np.sin, np.negative, np.square, lambda x: np.exp(-x * x), lambda x: x * 0.5 + 1, abs]
 BINARY = [np.add, np.subtract, np.multiply, np.maximum, lambda x, y: np.where(x > y, x, 2 * y), np.hypot]

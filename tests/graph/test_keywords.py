@@ -1,6 +1,8 @@
 """Keywords of NumPy's functions, borders of types, empty arrays and captured numbers: NumPy's result or an error."""
 
+from collections import defaultdict
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -52,6 +54,25 @@ SAME: dict[str, tuple[Case, tuple[Any, ...]]] = {
             np.argmax(e, 1), np.logical_or.reduce(e),
         ], (E,),
     ),
+    "roll": (
+        lambda x: [np.roll(x, (1, 2), (0, 1)), np.roll(x, 1, (0, -1)), np.roll(x, (1, 2)), np.roll(x, np.int64(-1), 1)], (X,),
+    ),
+    "split": (
+        lambda x: [*np.split(x, np.int64(3), 1), *np.split(x, np.array([-1]), 1), *np.split(x[:0], 2)], (X,),
+    ),
+    "repeat": (
+        lambda x: [np.repeat(x, [1, 2, 0], 1), np.repeat(x, [2], 0), x.repeat(range(6)), np.repeat(x, 0)], (X,),
+    ),
+    "products": (
+        lambda x: [np.einsum("ij,kj", x, x, optimize="greedy"), np.tensordot(x, x.T, np.int64(1))], (X,),
+    ),
+    "integer powers": (lambda i: [i ** np.int64(3), np.power(i, i.astype(np.uint8) % 5), i**True], (INTS,)),
+    "truth values": (
+        lambda b: [f(b) for f in (np.floor, np.ceil, np.trunc, np.isnan, np.isinf, np.isfinite)] + [np.fmax(b, ~b), np.fmin(b, b[0])],
+        (B,),
+    ),
+    "angles": (lambda x: [np.degrees(x), np.radians(x)], (X,)),
+    "zeros": (lambda x: 1 / np.cumsum(x), (np.array([-0.0, -0.0, 0.0]),)),
     "an empty list": (lambda x: [x[[]], x[:, []]], (X,)),
 }  # fmt: skip
 
@@ -88,6 +109,31 @@ REFUSED: list[tuple[str, Case]] = [
     ("E1042", lambda x: x[:0].reshape(-1, 0)),
     ("E1042", lambda x: x.astype(int) ** -1),
     ("E1042", lambda x: np.power(x.astype(int), np.int32(-2))),
+    ("E1042", lambda x: x.astype(int) ** x.astype(int)),
+    ("E1042", lambda x: x.astype(int) ** np.array([0, 1, 2])),
+    ("E1042", lambda x: np.stack([x, x]) @ np.ones((5, 3, 2))),
+    ("E1040", lambda x: np.einsum(x, [0, 1])),
+    ("E1040", lambda x: np.einsum("1j->j", x)),
+    ("E1040", lambda x: np.max(x, 0, np.zeros(3))),
+    ("E1042", lambda x: np.tensordot(x, x, 1)),
+    ("E1042", lambda x: np.tensordot(x, x, ([0, 1], [0]))),
+    ("E1042", lambda x: np.tensordot(x, x, ([0, 0], [0, 0]))),
+    *[("E1042", lambda x, w=w: np.pad(x, w)) for w in (-1, 1.5, (1, 2, 3), {0: 1})],
+    *[("E1042", lambda x, n=n: np.split(x, n, 1)) for n in (0, -1, 2, 1.5)],
+    *[("E1042", lambda x, n=n: np.repeat(x, n, 1)) for n in (-1, [1, 2], 1.5)],
+    ("E1042", lambda x: np.roll(x, 1.5)),
+    ("E1042", lambda x: np.expand_dims(x, (0, 0))),
+    ("E1042", lambda x: np.moveaxis(x, (0, 1), (0, 0))),
+    ("E1042", lambda x: x.reshape(2.0, 3)),
+    ("E1041", lambda x: f"{x.sum():.2f}"),
+    ("E1041", lambda x: round(x.sum(), 2)),
+    ("E1042", lambda x: len(x.sum())),
+    ("E1040", lambda x: x.real),
+    ("E1042", lambda x: graph.attention(x[:, :0], x[:, :0], x)),
+    ("E1043", lambda x: {x}),
+    ("E1043", lambda x: (y for y in [x])),
+    ("E1043", lambda x: {0: [x]}.items()),
+    ("E1043", lambda x: SimpleNamespace(x=x)),
     ("E1043", lambda x: x + np.ma.masked_array(X, B)),
     ("E1043", lambda x: x + np.asmatrix(X)),
 ]  # fmt: skip
@@ -99,6 +145,28 @@ def test_refused(at: int) -> None:
     with pytest.raises(graph.GraphError) as error:
         graph.jit(function)(X)
     assert error.value.code == code
+
+
+def test_what_numpy_says_is_said_with_the_line_and_the_shapes() -> None:
+    with pytest.raises(graph.GraphError, match=r"test_keywords.py:\d+: pad of \(2, 3\): .*\(3,\)"):
+        graph.jit(lambda x: np.pad(x, (1, 2, 3)))(X)
+
+
+def test_names_that_are_proposed_are_those_of_numpy() -> None:
+    with pytest.raises(
+        graph.GraphError, match=r"np.convolve of a traced array is not known\nnote: a Slang function"
+    ):
+        graph.jit(lambda x: np.convolve(x[0], x[1]))(X)
+    with pytest.raises(AttributeError, match="'flat'; did you mean 'flatten'"):
+        graph.jit(lambda x: x.flat)(X)
+    assert graph.jit(lambda x: x * hasattr(x, "real"))(X).sum() == 0
+
+
+def test_arguments_and_results_are_dicts_of_any_class() -> None:
+    given = defaultdict(list, a=X)
+    made = graph.jit(lambda p: p)(given)
+    assert type(made) is defaultdict and made["b"] == [] and given.keys() == {"a"}
+    np.testing.assert_array_equal(made["a"], X)
 
 
 @pytest.mark.parametrize("given", [np.ma.masked_array(X, B), np.asmatrix(X)])

@@ -11,7 +11,8 @@ from slangrad import graph
 from slangrad.graph.array import Array
 from slangrad.graph.emit import Kernel
 from slangrad.graph.node import new_input
-from slangrad.graph.plan import Plan, as_tensor
+from slangrad.graph.plan import Plan
+from slangrad.graph.values import as_tensor
 
 RNG = np.random.default_rng(21)
 

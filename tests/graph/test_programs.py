@@ -205,6 +205,9 @@ def test_captured_arrays_are_read_by_each_call() -> None:
     np.testing.assert_array_equal(pick(np.ones(4)), table)
     table[:] = 7
     np.testing.assert_array_equal(pick(np.ones(4)), np.full(4, 7.0))
+    rows = np.arange(24.0).reshape(4, 6)
+    for view in (rows[:, ::2], rows.T[::2, ::-1].T, np.broadcast_to(rows[1, :3], (4, 3))):
+        np.testing.assert_array_equal(graph.jit(lambda x, view=view: x + view)(np.zeros((4, 3))), view)
 
 
 def test_each_set_of_shapes_is_traced_once() -> None:

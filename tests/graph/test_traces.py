@@ -50,6 +50,11 @@ def test_argnums_are_positions() -> None:
             graph.grad(f, wrong)(X, W)
 
 
+def test_integers_stay_as_they_are() -> None:
+    value, slope = graph.value_and_grad(lambda p: (p["w"] * p["i"]).sum())({"w": X, "i": np.arange(3)})
+    assert value == 8 and slope["w"].tolist() == slope["i"].tolist() == [0, 1, 2]
+
+
 def test_plans_tell_values_apart() -> None:
     f = graph.jit(lambda a, k: np.copysign(1, k) * a)
     assert [f(X, k)[0] for k in (0.0, -0.0)] == [1, -1]

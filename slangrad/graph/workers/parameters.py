@@ -14,11 +14,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import slangrad as spy
-from slangrad.graph.array import Array, checked_type, numpy_type
+from slangrad.graph.array import Array, checked_type
 from slangrad.graph.errors import GraphError
 from slangrad.graph.node import Node, Shape, new_input, topological_order
 from slangrad.graph.plan import Plan
 from slangrad.graph.trees import tree_map
+from slangrad.graph.values import numpy_type
 from slangrad.graph.workers.mesh import Mesh
 from slangrad.graph.workers.partition import converted
 from slangrad.graph.workers.specs import SHARD, Spec, parts, shard, spec_of, whole

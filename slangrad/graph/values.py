@@ -1,0 +1,80 @@
+"""Arrays from outside, NumPy's, torch's and Tensors: how they lie in memory, and that memory as a tensor."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+import slangrad as spy
+from slangrad.graph.errors import GraphError
+from slangrad.graph.layout import Layout, normal
+from slangrad.graph.node import DType, Shape
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is traced: a Tensor, a torch tensor, an array or a number of NumPy's."""
+    return isinstance(value, (np.ndarray, np.generic, spy.Tensor)) or is_torch(value)
+
+
+def is_torch(value: Any) -> bool:
+    """Whether a value is a tensor of torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, getattr(torch, "Tensor", ()))
+
+
+def resolved(value: Any) -> Any:
+    """The array; of a torch tensor whose memory has other signs, a copy of the right ones."""
+    return value.resolve_neg() if is_torch(value) else value
+
+
+def shape_of(value: Any) -> Shape:
+    return tuple(int(n) for n in value.shape)
+
+
+def strides_of(value: Any) -> Shape:
+    """Counted in elements."""
+    if isinstance(value, np.ndarray | np.generic):
+        return tuple(step // value.itemsize for step in value.strides)
+    return tuple(value.strides) if isinstance(value, spy.Tensor) else tuple(value.stride())
+
+
+def layout_of(value: Any) -> Layout:
+    return normal(Layout(shape_of(value), strides_of(value)))
+
+
+def seen_as(value: Any) -> Any:
+    """The type, shape, strides and dtype of an array: the properties that a plan depends on."""
+    if type(value) is np.ndarray:
+        return np.ndarray, value.shape, value.strides, value.dtype
+    return type(value), shape_of(value), strides_of(value), str(value.dtype)
+
+
+def numpy_type(value: Any) -> DType:
+    """The dtype of the elements of a NumPy array, a Tensor or a torch tensor."""
+    dtype: Any = value.dtype
+    if isinstance(value, np.ma.MaskedArray | np.matrix):
+        raise GraphError("E1043", f"a {type(value).__name__} cannot be traced", "np.asarray(x) is an array")
+    if isinstance(dtype, np.dtype):
+        return dtype
+    if type(value).__module__.partition(".")[0] == "torch":
+        if value.device.type != "cpu":
+            raise GraphError("E1043", f"a torch tensor on {value.device}", "graphs run on the CPU: x.cpu()")
+        try:
+            return np.dtype(str(dtype).removeprefix("torch."))
+        except TypeError:
+            raise GraphError("E1043", f"elements of {dtype} cannot be traced") from None
+    if not hasattr(value, "host_view") or value.host_view().shape != tuple(value.shape):
+        raise GraphError("E1043", f"elements of {dtype} cannot be traced", "graphs take tensors of numbers")
+    made: DType = value.host_view().dtype
+    return made
+
+
+def as_tensor(device: Any, value: Any) -> Any:
+    """The memory of an array as a tensor, without a copy."""
+    if isinstance(value, spy.Tensor):
+        return value
+    if isinstance(value, np.ndarray) and not value.ndim:
+        value = value.reshape(1)
+    return spy.Tensor.from_dlpack(device, value.detach() if is_torch(value) else value)
