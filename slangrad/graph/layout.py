@@ -105,4 +105,5 @@ _VIEWS = {
     "reshape": _reshape,
     "windows": _windows,
     "stop_gradient": _same,
+    "shard": _same,
 }
