@@ -18,6 +18,7 @@ import numpy as np
 from slangrad.graph.array import BOOL, Array, constant, lifted
 from slangrad.graph.errors import GraphError
 from slangrad.graph.functions import softmax
+from slangrad.graph.gradient import zeros
 from slangrad.graph.node import Node, Shape, make
 from slangrad.graph.scan import Bundle
 from slangrad.graph.trace import pullback
@@ -123,7 +124,7 @@ class Streamed:
                 lambda *xs: [self._composed(*xs)[i] for i in g], xs, range(len(xs)), [*g.values()]
             )
         (q, k, v), (result, logs) = xs, self.of(*xs)
-        slope = g.get(0, constant(0, q.dtype).broadcast_to(result.shape))
+        slope = g.get(0, zeros(result.node))
         mean = (slope * result).sum(-1) - g.get(1, constant(0, q.dtype))
         given = q, k, v, logs, slope, mean
         by_query, by_key = (

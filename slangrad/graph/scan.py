@@ -18,6 +18,7 @@ import numpy as np
 from slangrad.graph.array import Array, constant, lifted
 from slangrad.graph.choose import Choose
 from slangrad.graph.errors import GraphError
+from slangrad.graph.gradient import zeros
 from slangrad.graph.node import Node, make, new_input, substituted, topological_order, type_text
 from slangrad.graph.ops import base_of
 from slangrad.graph.plan import Plan
@@ -153,8 +154,7 @@ class Loop:
         before = [self.result(y, count + i) for i in range(self.carries)]
 
         def given(k: int) -> Array:
-            like = self.result(y, k)
-            return g[k] if k in g else constant(0, like.dtype).broadcast_to(like.shape)
+            return g[k] if k in g else zeros(self.result(y, k).node)
 
         def step(state: Any, at: Any) -> Any:
             (later, sums), (point, elements, of_results, of_carries) = state, at
@@ -165,10 +165,10 @@ class Loop:
             sums = dict(zip((i for i in floats if i >= last), sums, strict=True))
             return (now, sums), {i: found[i] for i in floats if self.carries <= i < last}
 
-        zeros = {i: constant(0, xs[i].dtype).broadcast_to(xs[i].shape) for i in floats if i >= last}
+        totals = {i: zeros(xs[i].node) for i in floats if i >= last}
         elements = [*xs[self.carries : last]]
         over = before, elements, [given(k) for k in made], [given(count + i) for i in carries]
-        start = [given(i) for i in carries], zeros
+        start = [given(i) for i in carries], totals
         (first, sums), stacked = repeated(step, start, over, self.length, not self.reverse)
         found = {**dict(zip(carries, first, strict=True)), **sums, **stacked}
         return tuple(found.get(i) for i in range(len(xs)))
