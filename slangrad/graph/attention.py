@@ -57,15 +57,11 @@ def _check_shapes(q: Shape, k: Shape, v: Shape, mask: Shape | None) -> None:
     if min(len(q), len(k), len(v)) < 2:
         raise GraphError("E1042", f"{said}: each is a stack of matrices (..., rows, columns)")
     if q[-1] != k[-1]:
-        raise GraphError(
-            "E1042", f"{said}: rows of q and k have other lengths", "q and k end in the same size"
-        )
+        raise GraphError("E1042", f"{said}: rows of q and k have other lengths", "they end in the same size")
     if not q[-1]:
         raise GraphError("E1042", f"{said}: rows of q and k have no elements")
     if k[-2] != v[-2]:
-        raise GraphError(
-            "E1042", f"{said}: there are {k[-2]} keys and {v[-2]} values", "a row of v for each of k"
-        )
+        raise GraphError("E1042", f"{said}: {k[-2]} keys and {v[-2]} values", "a row of v for each of k")
     try:
         batch = np.broadcast_shapes(q[:-2], k[:-2], v[:-2])
         scores = (*batch, q[-2], k[-2])

@@ -201,9 +201,8 @@ def _length(xs: Any, length: int | None) -> int:
     found |= set() if length is None else {(length,)}
     if len(found) != 1 or () in found:
         sizes = ", ".join(sorted(str(each[0]) if each else "none" for each in found))
-        raise GraphError(
-            "E1042", f"scan: leading axes of {sizes or 'nothing'}", "all arrays of xs have the same one"
-        )
+        note = "all arrays of xs have the same one"
+        raise GraphError("E1042", f"scan: leading axes of {sizes or 'nothing'}", note)
     return int(next(iter(found))[0])
 
 
@@ -222,9 +221,6 @@ def _check(old: Any, new: Any) -> None:
         if _is_value(a):
             x, z = (each if hasattr(each, "dtype") else np.asarray(each) for each in (a, b))
             if (x.shape, x.dtype) != (z.shape, z.dtype):
-                said = " becomes ".join(
-                    type_text(new_input(tuple(each.shape), each.dtype)) for each in (x, z)
-                )
-                raise GraphError(
-                    "E1042", f"scan: a carry of {said}", f"give scan, or return, {x.dtype} of {x.shape}"
-                )
+                kinds = [type_text(new_input(tuple(each.shape), each.dtype)) for each in (x, z)]
+                note = f"give scan, or return, {x.dtype} of {x.shape}"
+                raise GraphError("E1042", f"scan: a carry of {' becomes '.join(kinds)}", note)
