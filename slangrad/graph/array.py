@@ -260,7 +260,8 @@ class Array(NDArrayOperatorsMixin):
             sizes[sizes.index(-1)] = self.size // max(1, -prod(sizes))
         found = tuple(map(index, sizes))
         if prod(found) != self.size or min(found, default=0) < 0:
-            raise GraphError("E1042", f"reshape: shape {self.shape} does not fill {tuple(shape)}")
+            message = f"reshape: {self.size} elements of shape {self.shape} do not fill {tuple(shape)}"
+            raise GraphError("E1042", message)
         return self if found == self.shape else Array(make("reshape", [self.node], found, self.dtype))
 
     @explained("transpose")

@@ -107,7 +107,23 @@ class Repeat:
     outputs: dict[int, Part]
 
 
-Step = Kernel | Product | Clear | Repeat
+@dataclass(slots=True)
+class Exchange:
+    """The beginning of a collective; `given` is None where the result lies in its place."""
+
+    collective: Any
+    given: Part | None
+    output: Part
+
+
+@dataclass(slots=True)
+class Await:
+    """The end of a collective, before its result is read or the memory of its input is used again."""
+
+    exchange: Exchange
+
+
+Step = Kernel | Product | Clear | Repeat | Exchange | Await
 
 
 def literal(node: Node) -> str:
@@ -328,6 +344,18 @@ def _parts(fusion: Fusion, group: Group) -> list[Step]:
     return steps
 
 
+def _all_reduce(fusion: Fusion, group: Group) -> list[Step]:
+    (root,) = group.roots
+    whole = Part(root, dense(root.shape))
+    return [*_parts(fusion, group), Exchange(root.attributes["collective"], None, whole)]
+
+
+def _exchange(fusion: Fusion, group: Group) -> list[Step]:
+    (root,) = group.roots
+    given = seen(fusion, root.inputs[0])
+    return [Exchange(root.attributes["collective"], given, Part(root, dense(root.shape)))]
+
+
 def _scatter(fusion: Fusion, group: Group) -> list[Step]:
     (root,) = group.roots
     given, index = root.inputs
@@ -510,7 +538,7 @@ def _filled(root: Node) -> Kernel:
 
 
 Writer = Callable[[Fusion, Group], list[Step]]
-TEMPLATES: dict[str, Writer] = {}  # of operators that have kernels of their own
+TEMPLATES: dict[str, Writer] = {"all_reduce": _all_reduce}  # of operators that have kernels of their own
 WRITERS: dict[str, Writer] = {  # of kinds
     "map": _map,
     "part": _parts,
@@ -518,4 +546,5 @@ WRITERS: dict[str, Writer] = {  # of kinds
     "scan": _scan,
     "scatter": _scatter,
     "loop": _repeat,
+    "exchange": _exchange,
 }

@@ -168,7 +168,7 @@ class Fusion:
 
     def _computed(self, group: Group, node: Node, views: Views, size: int) -> list[tuple[Node, Views]]:
         """What a node that is computed in a group reads there."""
-        if group.kind in ("contract", "loop"):
+        if group.kind in ("contract", "loop", "exchange"):
             raise NotFusible
         group.flops += OPS[node.op].flops * size
         group.ops += 1
@@ -429,7 +429,7 @@ def with_copies(outputs: Sequence[Node], layouts: dict[Node, Layout]) -> list[No
     seen: dict[Node, Layout] = {}
 
     def change(node: Node, inputs: tuple[Node, ...]) -> Node:
-        if kind_of(node) in ("contract", "gather", "loop"):
+        if kind_of(node) in ("contract", "gather", "loop", "exchange"):
             inputs = tuple(copied(each) if base_of(each).op == "constant" else each for each in inputs)
         made = with_inputs(node, inputs)
         if is_view(made):

@@ -105,4 +105,5 @@ _VIEWS: dict[str, Callable[[Layout, Node], Layout | None]] = {
     "reshape": lambda at, view: reshaped(at, view.shape),
     "windows": _windows,
     "stop_gradient": lambda at, view: at,
+    "shard": lambda at, view: at,
 }

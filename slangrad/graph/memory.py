@@ -13,7 +13,7 @@ from math import prod
 from random import Random
 from typing import Any
 
-from slangrad.graph.emit import Clear, Kernel, Part, Repeat, Step
+from slangrad.graph.emit import Await, Clear, Exchange, Kernel, Part, Repeat, Step
 
 ALIGNMENT = 64
 MOST_TRIES, MOST_WORK = 400, 1_500_000  # orders that are tried, and pairs that are compared in all of them
@@ -38,6 +38,11 @@ def touched(step: Step) -> tuple[list[Part], list[Part]]:
         return reads, list(step.outputs.values())
     if isinstance(step, Repeat):
         return step.inputs, list(step.outputs.values())
+    if isinstance(step, Exchange):
+        return [step.given] if step.given else [step.output], [step.output]
+    if isinstance(step, Await):
+        given, made = touched(step.exchange)
+        return [*given, *made], []
     return step.inputs, [step.output]
 
 

@@ -18,6 +18,7 @@ table and can be differentiated again. Names are those of NumPy's functions.
     loop       none                            a plan that is run many times, or a template; it has results
     result     given                           none: an array that a loop leaves
     part       inputs are parts of the result  a buffer that several kernels fill
+    exchange   given                           none: data of other workers (workers/collectives.py)
 
 A map's inputs have its shape: `broadcast` is a node of its own, and so is the sum over a broadcast axis in the
 derivative.
@@ -195,8 +196,12 @@ _TABLE = (
     Op("slice",          "view", vjp=lambda g, y, x: (g.placed(x.shape, y.attribute("starts"), y.attribute("steps")),)),
     Op("windows",        "view", vjp=_windows),
     Op("stop_gradient",  "view", vjp=none),
+    Op("shard",          "view", vjp=lambda g, y, x: (g,)),  # how many workers hold it; one worker sees nothing of it
     Op("place",          "part", vjp=lambda g, y, x: (g.sliced(x.shape, y.attribute("starts"), y.attribute("steps")),)),
     Op("concatenate",    "part", vjp=_concatenate),
+    Op("all_reduce",     "part", flops=0),
+    Op("all_gather",     "exchange", flops=0),
+    Op("all_to_all",     "exchange", flops=0),
     #    name            Slang                             derivative                                   flops
     _map("add",          "{0} + {1}",                      lambda g, y, a, b: (g, g)),
     _map("subtract",     "{0} - {1}",                      lambda g, y, a, b: (g, -g)),

@@ -27,7 +27,9 @@ from slangrad.graph.cost import Machine
 from slangrad.graph.emit import (
     KERNELS,
     Argument,
+    Await,
     Clear,
+    Exchange,
     Grid,
     Kernel,
     Part,
@@ -76,6 +78,7 @@ class Plan:
         self._lock = kept_at_fork(Lock(), WORK)
         self._copied: dict[Node, Node] = {}
         self._apart: list[int] = []  # addresses that were compared
+        self._begun: dict[int, Any] = {}  # collectives, by their steps
         self.inputs = list(inputs)
         order = topological_order(*outputs)
         captured = {n: layout_of(n.attributes["value"].value) for n in order if n.op == "captured"}
@@ -196,6 +199,10 @@ class Plan:
             return self._product(step)
         if isinstance(step, Repeat):
             return self._repeat(step)
+        if isinstance(step, Exchange):
+            return self._exchange(step)
+        if isinstance(step, Await):
+            return lambda given: self._begun.pop(id(step.exchange)).wait()
         return self._kernel(step)
 
     def _seen(self, part: Part, given: dict[Holder, Any]) -> Any:
@@ -273,6 +280,13 @@ class Plan:
 
         return run
 
+    def _exchange(self, step: Exchange) -> Callable[[dict[Holder, Any]], None]:
+        def run(given: dict[Holder, Any]) -> None:
+            parts = [each and self._seen(each, given).host_view() for each in (step.given, step.output)]
+            self._begun[id(step)] = step.collective.start(*parts)
+
+        return run
+
     def array(self, node: Node) -> Any:
         """The memory of an input or output of a body."""
         found = self._holders[node].host_view()
@@ -303,7 +317,11 @@ class Plan:
                 run(given)
             for node, to in self._copied.items():
                 given[to].host_view()[...] = given[node].host_view().reshape(to.shape or (1,))
-        return [self._shaped(given[node], node) for node in self.outputs]
+        made: dict[Node, Any] = {}  # a result that is there twice has memory of its own, as NumPy's would
+        return [
+            made[node].copy() if node in made else made.setdefault(node, self._shaped(given[node], node))
+            for node in self.outputs
+        ]
 
     def _new(self, node: Node) -> Any:
         return spy.Tensor.empty(self.device, (max(1, node.size),), type_of(node.dtype))

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import pi, prod
+from operator import index
 from typing import Any
 
 import numpy as np
 
 from slangrad.graph.array import Array, lifted, mapped
-from slangrad.graph.errors import GraphError
+from slangrad.graph.errors import GraphError, explained
 from slangrad.graph.node import make
 
 U32, U64, F64 = np.dtype(np.uint32), np.dtype(np.uint64), np.dtype(np.float64)
@@ -25,9 +26,10 @@ OF_KEYS = 1 << 63  # counts of new keys, which no array reaches
 Sizes = int | Sequence[int]
 
 
+@explained("random.key")
 def key(seed: Any) -> Any:
     """A key, one uint64: of an integer, or of a traced one."""
-    return seed.astype(U64) if isinstance(seed, Array) else np.uint64(int(seed) % (1 << 64))
+    return seed.astype(U64) if isinstance(seed, Array) else np.uint64(index(seed) % (1 << 64))
 
 
 def split(key: Any, count: int = 2) -> Any:
@@ -60,11 +62,12 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Sizes | None = None) -> Any:
     return uniform(key, np.shape(p) if shape is None else shape) < p
 
 
+@explained("random.randint")
 def randint(key: Any, shape: Sizes, low: int, high: int, dtype: Any = np.int64) -> Any:
     """Integers from `low` to `high` - 1, which are equally likely up to (high - low) / 2^64. GraphError (E1042) where
     there are none."""
-    if not low < high:
-        raise GraphError("E1042", f"randint: there are no integers from {low} to {high} - 1")
+    if not np.iinfo(dtype).min <= low < high <= np.iinfo(dtype).max + 1:
+        raise GraphError("E1042", f"randint: {np.dtype(dtype)} has no integers from {low} to {high} - 1")
     return (_bits(key, shape) % (high - low)).astype(dtype) + np.dtype(dtype).type(low)
 
 
@@ -79,11 +82,14 @@ def dropout(key: Any, x: Any, rate: float) -> Any:
 # --- bits
 
 
-def _bits(key: Any, shape: Sizes, start: int = 0) -> Any:
+@explained("random: shape")
+def _bits(key: Any, shape: Any, start: int = 0) -> Any:
     """64 bits for each element."""
     if np.shape(key) != () or getattr(key, "dtype", None) != U64:
         raise GraphError("E1043", "a key is one uint64", "graph.random.key(seed)")
-    sizes = (int(shape),) if isinstance(shape, int | np.integer) else tuple(map(int, shape))
+    sizes = tuple(map(index, (shape,) if np.ndim(shape) == 0 else shape))
+    if min(sizes, default=0) < 0:
+        raise GraphError("E1042", f"random: shape {sizes} has a size below 0")
     if not isinstance(key, Array):
         return _threefry(int(key), np.arange(start, start + prod(sizes), dtype=U64)).reshape(sizes)
     count = Array(make("count", [], (prod(sizes),), U64, axis=0)) + start

@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from slangrad.base.late import Late
-from slangrad.graph.emit import Clear, Kernel, Part, Repeat, Step, Temporary
+from slangrad.graph.emit import Clear, Exchange, Kernel, Part, Product, Repeat, Step, Temporary
 from slangrad.graph.errors import GraphError
 from slangrad.graph.memory import Arena, Spans, alive, arena, bytes_of, touched
 from slangrad.graph.node import in_order
+from slangrad.graph.schedule import with_waits
 
 SCIPY = Late("scipy.optimize")
 TURNS = 24  # bounds that are tried: parts of the memory that is needed without a limit
@@ -81,7 +82,7 @@ def fitted(
 
 
 def steps_in(tasks: Iterable[Task]) -> list[Step]:
-    return [step for task in tasks for step in task.steps]
+    return with_waits(step for task in tasks for step in task.steps)
 
 
 class Drops:
@@ -206,8 +207,11 @@ def _renamed(task: Task, names: Mapping[Any, Any], again: bool) -> Task:
             return Clear(part(step.output))
         if isinstance(step, Kernel):
             return replace(step, arguments=parts(step.arguments), outputs=parts(step.outputs))
+        if isinstance(step, Exchange):
+            return replace(step, given=step.given and part(step.given), output=part(step.output))
         if isinstance(step, Repeat):
             return replace(step, inputs=list(map(part, step.inputs)), outputs=parts(step.outputs))
+        assert isinstance(step, Product)
         return replace(step, inputs=list(map(part, step.inputs)), output=part(step.output))
 
     return Task(task.number, list(map(renamed, task.steps)), task.seconds, again)

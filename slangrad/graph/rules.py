@@ -18,7 +18,7 @@ import numpy as np
 from slangrad.graph.array import Array, constant, lifted
 from slangrad.graph.layout import Layout, dense
 from slangrad.graph.node import DType, Node, make, new_input
-from slangrad.graph.ops import OPS, base_of, is_view, kind_of, letters_in
+from slangrad.graph.ops import OPS, base_of, is_view, letters_in
 
 Side = Callable[..., Any]
 Replace = Callable[[Node], Array | None]
@@ -174,7 +174,7 @@ def slice_of_broadcast(node: Node) -> Array | None:
 
 def slice_of_parts(node: Node) -> Array | None:
     """A slice of joined or placed arrays that one of them holds is a slice of that one."""
-    if node.op != "slice" or not node.size or kind_of(node.inputs[0]) != "part":
+    if node.op != "slice" or not node.size or node.inputs[0].op not in ("place", "concatenate"):
         return None
     data, steps = node.inputs[0], node.attributes["steps"]
     first = list(node.attributes["starts"])

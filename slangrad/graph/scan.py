@@ -9,6 +9,7 @@ carries, so it has a derivative like others.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 
 from slangrad.graph.array import Array, constant, lifted
 from slangrad.graph.choose import Choose
-from slangrad.graph.errors import GraphError
+from slangrad.graph.errors import GraphError, explained
 from slangrad.graph.gradient import zeros
 from slangrad.graph.node import Node, make, new_input, substituted, topological_order, type_text
 from slangrad.graph.ops import base_of
@@ -196,10 +197,11 @@ def _is_value(leaf: Any) -> bool:
     return is_result(leaf) or type(leaf) in (bool, int, float)
 
 
+@explained("scan: length")
 def _length(xs: Any, length: int | None) -> int:
     found = {np.shape(each)[:1] for each in leaves(xs) if _is_value(each)}
     found |= set() if length is None else {(length,)}
-    if len(found) != 1 or () in found:
+    if len(found) != 1 or () in found or (length is not None and operator.index(length) < 0):
         sizes = ", ".join(sorted(str(each[0]) if each else "none" for each in found))
         note = "all arrays of xs have the same one"
         raise GraphError("E1042", f"scan: leading axes of {sizes or 'nothing'}", note)

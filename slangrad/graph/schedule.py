@@ -8,10 +8,12 @@ more than they take run as soon as they can.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 
+from slangrad.graph.emit import Await, Exchange, Step
 from slangrad.graph.fuse import Group
+from slangrad.graph.memory import touched
 from slangrad.graph.node import Node
 
 
@@ -85,3 +87,21 @@ class Schedule:
     def _change(self, i: int, left: Mapping[Node, int]) -> int:
         """Bytes that are alive after a kernel, less those before it."""
         return self._made(i) - sum(n.nbytes for n in self._reads[i] if left[n] == 1 and n in self._inside)
+
+
+def with_waits(steps: Iterable[Step]) -> list[Step]:
+    """The steps, and the end of each collective before the first that reads its result or writes to its memory."""
+    made: list[Step] = []
+    begun: list[Exchange] = []
+    for step in steps:
+        reads, writes = touched(step)
+        written = {part.holder for part in writes}
+        used = written | {part.holder for part in reads}
+        for each in list(begun):
+            if each.output.holder in used or (each.given and each.given.holder in written):
+                begun.remove(each)
+                made.append(Await(each))
+        made.append(step)
+        if isinstance(step, Exchange):
+            begun.append(step)
+    return [*made, *map(Await, begun)]

@@ -7,6 +7,7 @@ def f(x): return np.tanh(x) * 2          f(x) runs one kernel; f.explain(x) show
 from __future__ import annotations
 
 import operator
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set, ValuesView
 from contextlib import contextmanager
 from functools import lru_cache, update_wrapper
@@ -19,7 +20,7 @@ import slangrad as spy
 from slangrad.base.late import Late
 from slangrad.base.warn import warn
 from slangrad.graph.array import Array, checked_type, lifted
-from slangrad.graph.errors import GraphError
+from slangrad.graph.errors import GraphError, explained
 from slangrad.graph.explain import Explanation
 from slangrad.graph.gradient import add_all, compute_gradient, compute_tangent
 from slangrad.graph.layout import Layout
@@ -60,7 +61,7 @@ def results_in(tree: Any) -> list[Any]:
         if is_result(leaf):
             found.append(leaf)
             continue
-        held = leaf if isinstance(leaf, Set | ValuesView) else getattr(leaf, "__dict__", {}).values()
+        held = leaf if isinstance(leaf, Set | ValuesView | deque) else getattr(leaf, "__dict__", {}).values()
         if isinstance(leaf, Iterator) or any(map(is_traced, leaves([*held]))):
             message = f"traced arrays cannot be returned in a {type(leaf).__name__}"
             raise GraphError("E1043", message, "return dicts, lists, tuples and dataclasses of them")
@@ -294,6 +295,8 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
     """The value of the function and its derivative along tangents, which have the form of the primals: forward mode.
     GraphError (E1042) where shapes or dtypes of tangents are not those of the primals, (E1045) for primals of integers.
     """
+    if not isinstance(primals, list | tuple) or not isinstance(tangents, list | tuple):
+        raise GraphError("E1043", "jvp: primals and tangents are tuples, of one for each argument", "(x,)")
     given = tree_map(lambda leaf: np.float64(leaf) if type(leaf) is float else leaf, (primals, tangents))
     return _with_tangents(function)(*map(tuple, given))
 
@@ -366,6 +369,7 @@ def _is_active(leaf: Any) -> bool:
     return is_traced(leaf) and leaf.dtype.kind == "f"
 
 
+@explained("argnums")
 def _positions(argnums: int | Sequence[int], count: int, function: Callable[..., Any]) -> list[int]:
     """Which of `count` arguments are meant; negative numbers count from the last."""
     given: Any = [argnums] if hasattr(argnums, "__index__") else argnums

@@ -2,6 +2,7 @@
 
 step = graph.train(loss, spy.optim.Adam(p, lr=1e-3))
 for x, y in batches: print(step(x, y))          loss(p, x, y), and p is moved
+step = graph.train(loss, optimizer, mesh=graph.mesh("data"))        many workers, each with its rows of x and y
 """
 
 from __future__ import annotations
@@ -14,10 +15,9 @@ import numpy as np
 import slangrad as spy
 from slangrad.graph.array import Array
 from slangrad.graph.calls import results_of
-from slangrad.graph.errors import GraphError
 from slangrad.graph.explain import Explanation
 from slangrad.graph.gradient import compute_gradient
-from slangrad.graph.node import Node, new_input
+from slangrad.graph.node import Node, new_input, text
 from slangrad.graph.plan import Plan
 from slangrad.graph.trace import (
     Call,
@@ -31,6 +31,10 @@ from slangrad.graph.trace import (
 )
 from slangrad.graph.trees import tree_map
 from slangrad.graph.values import as_tensor
+from slangrad.graph.workers.mesh import ONE, Mesh
+from slangrad.graph.workers.parameters import Parameters, rows_of, rows_specs
+from slangrad.graph.workers.partition import partitioned
+from slangrad.graph.workers.specs import whole
 
 
 class Step:
@@ -43,63 +47,84 @@ class Step:
         optimizer: spy.optim.Optimizer,
         memory: str | int | None = None,
         consistent: str | None = None,
+        mesh: Mesh = ONE,
+        partition: str | None = None,
     ) -> None:
         self.loss = loss
         self.settings = settings_of(memory, consistent)
         self.optimizer = optimizer
+        self.mesh = mesh
+        self._held = Parameters(optimizer, mesh, partition)
         self._plans = Plans[_Planned](name_of(loss))
 
     def __repr__(self) -> str:
         return f"graph.train({name_of(self.loss)}, {self.optimizer!r})"
 
     def __call__(self, *batch: Any) -> Any:
-        call, updates = Call(*batch), self.optimizer.advance()
-        loss = self._planned(call, updates).run(call, updates)
+        call = Call(*batch)
+        planned = self._planned(call)
+        updates = self.optimizer.advance()
+        loss = planned.run(call, updates)
         self.optimizer.count()
         return loss
 
     def explain(self, *batch: Any, dot: bool = False) -> Any:
         """The plan of such a batch, as of `jit`; nothing is run."""
-        made = Explanation(self._planned(Call(*batch), self.optimizer.advance()).plan)
+        made = Explanation(self._planned(Call(*batch)).plan)
         return made.dot if dot else made
 
-    def _planned(self, call: Call, updates: Sequence[Any]) -> _Planned:
+    @property
+    def parameters(self) -> Any:
+        """In the form in which the optimizer got them, gathered from all workers where they are cut: each worker asks
+        for them."""
+        return self._held.gathered()
+
+    def _planned(self, call: Call) -> _Planned:
+        updates = self.optimizer.advance()
         flags = tuple(each for _, update in updates for each in update.settings if isinstance(each, bool))
         key = call.key, flags, len(updates[0][1].settings)
-        return self._plans.of(key, lambda: _Planned(self, call, updates))
+        return self._plans.of(key, lambda: _Planned(self, call))
 
 
 class _Planned:
     """The inputs of the plan: parameters, the batch, state, numbers among the settings."""
 
-    def __init__(self, step: Step, call: Call, updates: Sequence[Any]) -> None:
-        numbers = [part.numbers for part, _ in updates]
-        if len(numbers) != len(step.optimizer.parameters):
-            raise GraphError(
-                "E1043", "train: parameters are tensors of numbers", "take structs apart into several tensors"
-            )
-        parameters, given = inputs_of(numbers, "parameter"), inputs_of(call.arrays, "batch")
+    def __init__(self, step: Step, call: Call) -> None:
+        held, mesh = step._held, step.mesh
+        parameters, given = held.inputs(), rows_of(call.arrays, mesh)
         wrt = map(Array, parameters)
-        model = tree_map(lambda leaf: next(wrt), step.optimizer.tree)
+        model = tree_map(lambda leaf: held.seen(next(wrt)), step.optimizer.tree)
         with tracing():
             loss = step.loss(model, *call.of(given))
         output = scalar_of(loss, step.loss)
         gradients = compute_gradient(output, parameters)
-        state = _state_of(updates)
-        states = inputs_of(state, "state")
-        kept: dict[Node, Node] = {}
+        held.cut(parameters, [output, *gradients])
+        gradients = held.cut_alike(gradients)
+        updates = step.optimizer.advance()
         settings = new_input((len(updates[0][1].settings),), np.dtype(np.float64), "settings")
-        left = iter(states)
+        kept: dict[Node, Node] = {}
+        states: list[Node] = []
         for (_, update), parameter, gradient in zip(updates, parameters, gradients, strict=True):
-            own = [next(left) for _ in update.state]
+            own = [
+                new_input(parameter.shape, each.dtype, f"state{len(states) + i}")
+                for i, each in enumerate(inputs_of(update.state))
+            ]
+            states += own
             kept |= _updated(update, parameter, gradient, own, Array(settings))
-        inputs = [*parameters, *given, *states]
-        layouts = layouts_of(inputs, [*numbers, *call.arrays, *state])
-        self._device = numbers[0].device
-        self.plan = Plan(
-            [output, *kept], [*inputs, settings], self._device, layouts, in_place=kept, **step.settings
-        )
-        self._parameters = numbers
+        outputs, inputs = [output, *kept], [*parameters, *given, *states, settings]
+        self.global_text = text(*outputs)
+        specs = dict(zip(parameters, held.specs, strict=True)) | rows_specs(given, mesh)
+        own_specs = (spec for spec, (_, update) in zip(held.cuts, updates, strict=True) for _ in update.state)
+        specs |= dict(zip(states, own_specs, strict=True))
+        local = partitioned(outputs, specs, [whole(0), *(specs[node] for node in kept.values())], mesh)
+        self.sharding = local.sharding
+        place = dict(zip(local.outputs[1:], (local.inputs[node] for node in kept.values()), strict=True))
+        inputs = [local.inputs.get(node, node) for node in inputs]
+        state = _state_of(updates)
+        layouts = layouts_of(inputs[:-1], [*held.tensors, *call.arrays, *state])
+        self._device = held.tensors[0].device
+        self.plan = Plan(local.outputs, inputs, self._device, layouts, in_place=place, **step.settings)
+        self._parameters = held.tensors
         self._settings = np.zeros(settings.shape)
 
     def run(self, call: Call, updates: Sequence[Any]) -> Any:
@@ -135,12 +160,21 @@ def train(
     memory: str | int | None = None,
     *,
     consistent: str | None = None,
+    mesh: Mesh = ONE,
+    partition: str | None = None,
 ) -> Step:
     """A function that makes one step of an optimizer: `loss(parameters, *batch)`, its gradient and the update are one
     plan. `parameters` have the form in which the optimizer got them; they are changed in place.
     `memory` and `consistent`: as in `jit`.
 
-    GraphError (E1045) where the loss is not one number, (E1043) for parameters that hold structs. ValueError for
-    another value of `consistent`.
+    `mesh`: many workers make each step together. Each passes its rows of the batch (arrays are cut along their first
+    axis, numbers are the same for all), and gets the loss over all rows: the loss function sees them all. Workers begin
+    with the same parameters. `partition`: "states" cuts the optimizer's state, "parameters" also the parameters, so
+    that each worker holds a part; then `step.parameters` gathers them, and the arrays that the optimizer got keep
+    their first values.
+
+    GraphError (E1045) where the loss is not one number, (E1043) for parameters that hold structs, (E1048) where shapes
+    do not fit the mesh. ValueError for another value of `consistent` or `partition`. WorkerLost where another worker is
+    gone.
     """
-    return Step(loss, optimizer, memory, consistent)
+    return Step(loss, optimizer, memory, consistent, mesh, partition)

@@ -10,7 +10,7 @@ State is kept in float for halves, else in the type of the parameter. `state_dic
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -128,6 +128,15 @@ class Optimizer(ABC):
     @abstractmethod
     def _check_settings(self) -> None:
         """Settings out of range would train nothing, or worse."""
+
+    def cut(self, part_of: Callable[[int, Tensor], Tensor]) -> None:
+        """Go on with a part of each parameter and of its state: `part_of` the parameter's number, and a tensor of the
+        shape of the parameter. No parameter is a struct."""
+        numbers = [part.numbers for each in self._parameters for part in each.parts.values()]
+        self._parameters = parameters_of([part_of(i, each) for i, each in enumerate(numbers)])
+        self._state = [
+            {name: part_of(i, each) for name, each in state.items()} for i, state in enumerate(self._state)
+        ]
 
     # --- state
 

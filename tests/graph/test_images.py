@@ -157,6 +157,11 @@ REFUSED = {
     "stride": (lambda: graph.conv2d(X, W, stride=0), "stride=0 is neither"),
     "pool": (lambda: graph.max_pool2d(X, 7), "has no window"),
     "truth values": (lambda: graph.jit(graph.conv2d)(X > 0, W > 0), "truth values"),
+    "channels of norm": (
+        lambda: graph.batch_norm(X[:, :1], X[0, 0, 0], 1),
+        r"x \(2, 1, 5, 6\) and \(6,\), \(\)",
+    ),
+    "rank of norm": (lambda: graph.jit(graph.batch_norm)(X[0, 0, 0], 0, 1), r"x \(6,\)"),
     "variance": (lambda: graph.batch_norm(X[:1, :, :1, :1], 0, 1, training=True), "one value a channel"),
 }
 

@@ -214,7 +214,9 @@ def test_every_operator_has_a_program() -> None:
         "scan",
         "attend",
         "result",
+        "shard",
     }
+    sources |= {"all_reduce", "all_gather", "all_to_all"}  # of tests/graph/workers
     tested = {
         *SMOOTH,
         *EXACT,

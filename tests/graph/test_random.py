@@ -104,6 +104,12 @@ def test_gradients_of_ends() -> None:
     (lambda: random.uniform(random.split(KEY)), "a key is one uint64"),
     (lambda: random.uniform(KEY, 3, np.int32), "not int32"),
     (lambda: random.randint(KEY, 3, 5, 5), "no integers from 5"),
+    (lambda: random.randint(KEY, 3, 0, 300, np.uint8), "uint8 has no integers from 0 to 300"),
+    (lambda: random.randint(KEY, 3, 0, 3, float), "integer"),
+    (lambda: random.normal(KEY, (2, -3)), r"shape \(2, -3\)"),
+    (lambda: random.normal(KEY, 2.5), "shape.*integer"),
+    (lambda: random.split(KEY, -1), r"shape \(-1,\)"),
+    (lambda: random.key(1.5), "key.*integer"),
     (lambda: random.dropout(KEY, np.ones(3), 1.0), "rate is 1.0"),
     (lambda: graph.jit(lambda k: random.normal(k))(np.ones(2, U64)), r"graph.random.key\(seed\)"),
 ])  # fmt: skip

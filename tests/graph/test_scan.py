@@ -99,6 +99,8 @@ def test_traced_values_that_only_the_body_reads() -> None:
     (lambda x: graph.scan(lambda c, y: (c, c), x, (x, x[:2])), "leading axes of 2, 3"),
     (lambda x: graph.scan(lambda c, y: (c, c), x), "leading axes of nothing"),
     (lambda x: graph.scan(lambda c, y: (c, c), x, x[0]), "leading axes of none"),
+    (lambda x: graph.scan(lambda c, y: (c, c), x, length=-1), "leading axes of -1"),
+    (lambda x: graph.scan(lambda c, y: (c, c), x, length=2.5), "length.*integer"),
 ])  # fmt: skip
 def test_what_is_refused(function: Any, call: Any, said: str) -> None:
     with pytest.raises(graph.GraphError, match=said):

@@ -45,7 +45,7 @@ def test_argnums_are_positions() -> None:
         np.testing.assert_array_equal(graph.grad(f, chosen)(X, W), X * X)
     both = graph.grad(f, (0, -1))(X, W)
     np.testing.assert_array_equal(both, [2 * X * W, X * X])
-    for wrong in (2, -3, (0, 0), (1, -1)):
+    for wrong in (2, -3, (0, 0), (1, -1), "x"):
         with pytest.raises(graph.GraphError, match="argnums"):
             graph.grad(f, wrong)(X, W)
 
@@ -94,8 +94,23 @@ def test_indices_that_are_apart_come_first() -> None:
         np.testing.assert_array_equal(made, t[each])
 
 
+def test_results_share_no_memory() -> None:
+    programs = (
+        lambda x: (x + 1, x + 1),
+        lambda x: (x + 1, x * 1 + 1),
+        lambda x: (x, x),
+        lambda x: (x.sum(), x.sum()),
+    )
+    for program in programs:
+        first, second = graph.jit(program)(X)
+        assert not np.shares_memory(first, second) and not np.shares_memory(first, X)
+        np.testing.assert_array_equal(first, second)
+
+
 def test_tangents_have_the_form_of_primals() -> None:
     assert graph.jvp(lambda a: a * a, (3.0,), (2.0,)) == (9, 12)
+    with pytest.raises(graph.GraphError, match="are tuples"):
+        graph.jvp(lambda a: a * 2, X, X)
     with pytest.raises(graph.GraphError, match="primals are floats"):
         graph.jvp(lambda a: a * 2, (np.arange(3),), (np.arange(3),))
     with pytest.raises(graph.GraphError, match="dtypes"):

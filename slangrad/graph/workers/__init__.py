@@ -1,0 +1,9 @@
+"""Many workers: meshes of processes, shards of tensors, collectives between them.
+
+mesh.py          the workers, and their place on named axes
+specs.py         the shard of a tensor that each worker holds
+rules.py         for each operator the axes that may be sharded together: its index map
+propagate.py     a spec for each node of a graph
+partition.py     the graph of one worker: local shapes, and collectives
+collectives.py   operators that exchange data between workers; torch.distributed runs them
+"""

@@ -1,0 +1,55 @@
+"""Sums over workers in buckets: several arrays in one buffer, in the order in which they are ready.
+
+all_reduce dw2, all_reduce db2, all_reduce dw1        one of dw2 and db2 while dw1 is computed, then one of dw1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from slangrad.graph.array import Array
+from slangrad.graph.node import Node, in_order, topological_order, with_inputs
+from slangrad.graph.workers.collectives import merged
+
+BYTES = 25 << 20  # of a bucket, as PyTorch's DistributedDataParallel has it
+
+
+def in_buckets(outputs: Sequence[Node], size: int = BYTES) -> list[Node]:
+    """The graph with sums over the same workers made together, up to so many bytes."""
+    bucket_of = {node: bucket for bucket in _buckets(outputs, size) for node in bucket}
+
+    def members(node: Node) -> list[Node]:
+        return bucket_of.get(node, [node])
+
+    new: dict[Node, Node] = {}
+    for node in in_order(outputs, lambda node: [x for each in members(node) for x in each.inputs]):
+        bucket = members(node)
+        if len(bucket) == 1:
+            new[node] = with_inputs(node, tuple(new[x] for x in node.inputs))
+        else:
+            whole = merged([new[x] for each in bucket for x in each.inputs], node.attributes["collective"])
+            start = sum(each.size for each in bucket[: bucket.index(node)])
+            new[node] = Array(whole).sliced((node.size,), (start,), (1,)).node
+    return [new[each] for each in outputs]
+
+
+def _buckets(outputs: Sequence[Node], size: int) -> Iterator[list[Node]]:
+    """Sums that do not depend on each other, the first ready first."""
+    level: dict[Node, int] = {}  # sums on the way to a node
+    depth: dict[Node, int] = {}
+    found: dict[object, list[Node]] = {}
+    for node in topological_order(*outputs):
+        is_sum = node.op == "all_reduce"
+        before = max((level[x] for x in node.inputs), default=0)
+        level[node] = before + is_sum
+        depth[node] = 1 + max((depth[x] for x in node.inputs), default=0)
+        if is_sum:
+            found.setdefault((node.attributes["collective"], node.dtype, before), []).append(node)
+    for nodes in found.values():
+        bucket: list[Node] = []
+        for node in sorted(nodes, key=depth.__getitem__):
+            if bucket and sum(each.nbytes for each in bucket) + node.nbytes > size:
+                yield bucket
+                bucket = []
+            bucket.append(node)
+        yield bucket

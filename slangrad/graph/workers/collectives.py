@@ -1,0 +1,63 @@
+"""Operators that exchange data between workers.
+
+    all_reduce        f32[6] -> f32[6]          the sum of all, on all; several arrays in one buffer
+    all_gather        f32[3] -> f32[N,3]        those of all, on all
+    all_to_all        f32[N,3] -> f32[N,3]      row i goes to worker i; the sum of what comes is a reduce-scatter
+
+A collective begins when its input is there, and ends where its result is read first: kernels between these two run
+meanwhile. torch.distributed moves the data, without a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from slangrad.graph.node import Node, make
+
+if TYPE_CHECKING:
+    from slangrad.graph.workers.mesh import Mesh
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """`name`: the operator; `over`: the axis of the mesh; `how`: "sum", "max" or "min"."""
+
+    name: str
+    over: str
+    how: str
+    mesh: Mesh
+
+    def __repr__(self) -> str:
+        return f"<{self.how + ' ' if self.name == 'all_reduce' else ''}over {self.over}>"
+
+    @property
+    def count(self) -> int:
+        """The number of workers."""
+        return self.mesh.sizes[self.over]
+
+    def start(self, given: Any, result: Any) -> Any:
+        """Begin with memory of this worker, NumPy's arrays; `all_reduce` has one array for both. What comes back is to
+        be given to `Mesh.wait`."""
+        return self.mesh.link(self.over).start(self, given, result)
+
+
+def all_reduce(x: Node, collective: Collective) -> Node:
+    flat = x if len(x.shape) == 1 else make("reshape", [x], (x.size,), x.dtype)
+    made = merged([flat], collective)
+    return made if made.shape == x.shape else make("reshape", [made], x.shape, x.dtype)
+
+
+def merged(nodes: Sequence[Node], collective: Collective) -> Node:
+    """One for several vectors."""
+    size = sum(each.size for each in nodes)
+    return make("all_reduce", nodes, (size,), nodes[0].dtype, collective=collective, axis=0)
+
+
+def all_gather(x: Node, collective: Collective) -> Node:
+    return make("all_gather", [x], (collective.count, *x.shape), x.dtype, collective=collective)
+
+
+def all_to_all(x: Node, collective: Collective) -> Node:
+    return make("all_to_all", [x], x.shape, x.dtype, collective=collective)

@@ -1,0 +1,127 @@
+"""Meshes: all workers, on named axes.
+
+    graph.mesh("data")              all workers on one axis; one worker where nothing started more
+    graph.mesh(data=2, model=4)     worker 5 stands at data=1, model=1
+    graph.mesh("data", model=4)     as many on "data" as there are
+
+`torchrun` starts the workers; torch.distributed connects them. A program that `python` runs is one worker, and needs no
+torch.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from slangrad.base.late import Late
+from slangrad.graph.errors import GraphError
+from slangrad.graph.workers.collectives import Collective
+
+if TYPE_CHECKING:
+    from slangrad.graph.workers.links import Link
+
+DISTRIBUTED = Late("torch.distributed")
+LINKS = Late("slangrad.graph.workers.links")
+TIMEOUT = 300.0  # seconds
+
+
+@dataclass(frozen=True, eq=False)
+class Mesh:
+    """`sizes`: the number of workers along each axis, the slowest first. `rank`: this worker. `batch`: the axes along
+    which workers have other parts of a batch. `links`: for each axis of several workers the connection to the others; a
+    mesh that is only planned for has none."""
+
+    sizes: Mapping[str, int]
+    rank: int = 0
+    batch: tuple[str, ...] = ()
+    links: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"graph.mesh({', '.join(f'{name}={n}' for name, n in self.sizes.items())})"
+
+    @property
+    def cuts(self) -> dict[str, int]:
+        """The axes with several workers."""
+        return {name: n for name, n in self.sizes.items() if n > 1}
+
+    @property
+    def batch_cuts(self) -> tuple[str, ...]:
+        """The axes along which the rows of a batch are cut."""
+        return tuple(name for name in self.batch if name in self.cuts)
+
+    @property
+    def workers(self) -> int:
+        return prod(self.sizes.values())
+
+    @property
+    def coordinates(self) -> dict[str, int]:
+        """The place of this worker on each axis."""
+        return self.coordinates_of(self.rank)
+
+    def coordinates_of(self, rank: int) -> dict[str, int]:
+        found = {}
+        for name, n in reversed(list(self.sizes.items())):
+            rank, found[name] = divmod(rank, n)
+        return {name: found[name] for name in self.sizes}
+
+    def place(self, names: tuple[str, ...]) -> int:
+        """The number of this worker's shard among those that axes make."""
+        at = 0
+        for name in names:
+            at = at * self.sizes[name] + self.coordinates[name]
+        return at
+
+    def collective(self, name: str, over: str, how: str = "sum") -> Collective:
+        return Collective(name, over, how, self)
+
+    def link(self, over: str) -> Link:
+        """The connection of this worker to the others along an axis."""
+        link: Link = self.links[over]
+        return link
+
+
+def mesh(*names: str, batch: Any = None, timeout: float = TIMEOUT, **sizes: int) -> Mesh:
+    """All workers on named axes. A name without a size gets the workers that are left; one such name at most.
+
+    `batch`: the axes along which workers pass different parts of a batch: by default "data" where there is such an
+    axis, else all. Along the others they pass the same. `timeout`: seconds that a worker waits for another.
+
+    GraphError (E1048) where sizes do not fit the number of workers. ImportError where there are several and torch is
+    not installed.
+    """
+    workers, rank = _started(timeout)
+    given = {**dict.fromkeys(names, 0), **{name: int(n) for name, n in sizes.items()}}
+    said = f"mesh({', '.join([*map(repr, names), *(f'{name}={n}' for name, n in sizes.items())])})"
+    if not given or len(names) > 1 or len(given) < len(names) + len(sizes) or min([1, *sizes.values()]) < 1:
+        raise GraphError("E1048", f"{said}: each axis has a size, but for one", "graph.mesh('data', model=2)")
+    known = prod(sizes.values())
+    given.update(dict.fromkeys(names, workers // known))
+    if prod(given.values()) != workers:
+        note = "torchrun --nproc-per-node N starts N workers"
+        raise GraphError(
+            "E1048", f"{said}: there {'is 1 worker' if workers == 1 else f'are {workers}'}", note
+        )
+    batch = (("data",) if "data" in given else tuple(given)) if batch is None else batch
+    batch = (batch,) if isinstance(batch, str) else tuple(batch)
+    if not set(batch) <= given.keys():
+        raise GraphError("E1048", f"{said}: batch={batch!r} are no axes of it", f"some of {', '.join(given)}")
+    links = LINKS.connected(given, rank, timeout) if workers > 1 else {}
+    return Mesh(given, rank, batch, links)
+
+
+def _started(timeout: float) -> tuple[int, int]:
+    """The number of workers, and which is this: as the program has connected them, or as `torchrun` says."""
+    loaded = sys.modules.get("torch.distributed")
+    if loaded is None or not loaded.is_initialized():
+        if "RANK" not in os.environ or os.environ.get("WORLD_SIZE", "1") == "1":
+            return 1, 0
+        DISTRIBUTED.init_process_group("gloo", timeout=timedelta(seconds=timeout))
+    return DISTRIBUTED.get_world_size(), DISTRIBUTED.get_rank()
+
+
+ONE = Mesh({})

@@ -1,0 +1,135 @@
+"""The parameters of a training step, and the parts of them that a worker holds.
+
+    partition       parameters    state of the optimizer    in a step
+    None            whole         whole                     gradients: all_reduce
+    "states"        whole         cut                       gradients: all_to_all, sum; parameters: all_gather
+    "parameters"    cut           cut                       parameters: all_gather; gradients: all_to_all, sum
+
+`graph.shard` of a parameter in the loss cuts it, too. Parameters are cut when the first plan is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import slangrad as spy
+from slangrad.graph.array import Array, checked_type
+from slangrad.graph.errors import GraphError
+from slangrad.graph.node import Node, Shape, new_input, topological_order
+from slangrad.graph.plan import Plan
+from slangrad.graph.trees import tree_map
+from slangrad.graph.values import numpy_type
+from slangrad.graph.workers.mesh import Mesh
+from slangrad.graph.workers.partition import converted
+from slangrad.graph.workers.specs import SHARD, Spec, parts, shard, spec_of, whole
+
+MODES = (None, "states", "parameters")
+
+
+class Parameters:
+    """`tensors`: the memory that the plan takes, and its `specs`; `cuts`: those of the optimizer's state."""
+
+    def __init__(self, optimizer: spy.optim.Optimizer, mesh: Mesh, partition: str | None) -> None:
+        if partition not in MODES:
+            raise ValueError(f"partition must be one of {', '.join(map(repr, MODES))}, not {partition!r}")
+        parts = optimizer.advance()
+        self.tensors = [part.numbers for part, _ in parts]
+        if len(parts) != len(optimizer.parameters):
+            raise GraphError(
+                "E1043", "train: parameters are tensors of numbers", "take structs apart into several tensors"
+            )
+        self.shapes: list[Shape] = [tuple(map(int, each.shape)) for each in self.tensors]
+        self.specs = [whole(len(shape)) for shape in self.shapes]
+        self.cuts = self.specs
+        self._optimizer, self._mesh, self._partition = optimizer, mesh, partition
+        self._is_cut = False
+
+    def inputs(self) -> list[Node]:
+        """An input for each, of its whole shape."""
+        return [
+            new_input(shape, checked_type(numpy_type(each)), f"parameter{i}")
+            for i, (shape, each) in enumerate(zip(self.shapes, self.tensors, strict=True))
+        ]
+
+    def seen(self, parameter: Array) -> Array:
+        """A parameter as the loss function gets it: whole, where only its storage is cut."""
+        return shard(parameter) if self._partition == "parameters" else parameter
+
+    def cut(self, parameters: Sequence[Node], outputs: Sequence[Node]) -> None:
+        """Decide, when the first plan is made, which parts this worker holds, and go on with these."""
+        if self._is_cut or not self._mesh.cuts:
+            return
+        self._is_cut = True
+        rows = [self._rows(shape) for shape in self.shapes]
+        by_hand = _by_hand(parameters, outputs, self._mesh)
+        own = rows if self._partition == "parameters" else self.specs
+        self.specs = [by_hand.get(node, spec) for node, spec in zip(parameters, own, strict=True)]
+        states = self.specs if self._partition is None else rows
+        self.cuts = [spec if spec.used else row for spec, row in zip(self.specs, states, strict=True)]
+        if not any(spec.used for spec in self.cuts):
+            return
+        self._optimizer.cut(self._part)
+        for i, each in enumerate(self._optimizer.parameters):
+            if self.specs[i].used:
+                self.tensors[i] = each
+
+    def cut_alike(self, gradients: Sequence[Node]) -> list[Node]:
+        """The gradients, cut as the optimizer's state is."""
+        if not self._mesh.cuts:
+            return list(gradients)
+        return [shard(Array(x), *spec.axes).node for x, spec in zip(gradients, self.cuts, strict=True)]
+
+    def _part(self, i: int, tensor: Any) -> Any:
+        """The part of a tensor of the shape of a parameter: a view where all of it stays, else a copy."""
+        spec, shape = self.cuts[i], self.cuts[i].local(self.shapes[i], self._mesh.cuts)
+        starts = [self._mesh.place(names) * n for names, n in zip(spec.axes, shape, strict=True)]
+        offset = sum(start * step for start, step in zip(starts, tensor.strides, strict=True))
+        part = tensor.view(shape or (1,), tuple(tensor.strides), offset)
+        return spy.Tensor.from_numpy(tensor.device, part.to_numpy()) if self.specs[i].used else part
+
+    def gathered(self) -> Any:
+        """All of them, in the form in which the optimizer got them."""
+        tree = self._optimizer.tree
+        if not any(spec.used for spec in self.specs):
+            return tree
+        inputs = [
+            new_input(spec.local(shape, self._mesh.cuts), checked_type(numpy_type(each)))
+            for shape, spec, each in zip(self.shapes, self.specs, self.tensors, strict=True)
+        ]
+        known = zip(inputs, self.shapes, self.specs, strict=True)
+        wholes = [converted(x, shape, spec, whole(len(shape)), self._mesh) for x, shape, spec in known]
+        made = iter(Plan(wholes, inputs, self.tensors[0].device).run(self.tensors))
+        return tree_map(lambda leaf: next(made), tree)
+
+    def _rows(self, shape: Shape) -> Spec:
+        """Cut along the first axis that all workers divide; whole where there is none."""
+        names = self._mesh.batch_cuts
+        count = parts(names, self._mesh.cuts)
+        axis = next((i for i, n in enumerate(shape) if n and n % count == 0), None)
+        return whole(len(shape)) if axis is None else whole(len(shape)).with_axis(axis, names)
+
+
+def _by_hand(parameters: Sequence[Node], outputs: Sequence[Node], mesh: Mesh) -> dict[Node, Spec]:
+    """The specs that the loss function gives to parameters by `graph.shard`."""
+    found: dict[Node, Spec] = {}
+    for node in topological_order(*outputs):
+        if node.op == SHARD and node.inputs[0].op == "input" and (spec := spec_of(node, mesh.sizes)).used:
+            found.setdefault(node.inputs[0], spec)
+    return {node: found[node] for node in parameters if node in found}
+
+
+def rows_of(arrays: Sequence[Any], mesh: Mesh) -> list[Node]:
+    """Inputs for a batch of which each worker has some rows."""
+    count, made = parts(mesh.batch_cuts, mesh.cuts), []
+    for i, each in enumerate(arrays):
+        shape = tuple(map(int, each.shape))
+        shape = (shape[0] * count, *shape[1:]) if shape else shape
+        made.append(new_input(shape, checked_type(numpy_type(each)), f"batch{i}"))
+    return made
+
+
+def rows_specs(nodes: Sequence[Node], mesh: Mesh) -> dict[Node, Spec]:
+    """Cut along the first axis; numbers are copies."""
+    specs = ((node, whole(len(node.shape))) for node in nodes)
+    return {node: spec.with_axis(0, mesh.batch_cuts) if node.shape else spec for node, spec in specs}

@@ -1,0 +1,135 @@
+"""A spec for each node of a graph, from those of its inputs.
+
+    x: [data, -]   w: [-, -]      x @ w: [data, -]       the gradient x.T @ g: [-, -] sum over data
+
+In order, each node is cut as its largest input is. A partial sum stays one through operators that are linear, as long
+as that does not make it larger: two gradients of one parameter are added before they are summed over workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from slangrad.graph.node import Node
+from slangrad.graph.ops import base_of
+from slangrad.graph.workers.rules import Axes, Rule, rule_of
+from slangrad.graph.workers.specs import Spec, parts, whole
+
+
+@dataclass(frozen=True, slots=True)
+class Through:
+    """Inputs that are partial sums, and so is the result."""
+
+    inputs: tuple[int, ...]
+
+
+Choice = Mapping[str, int | Through]  # for axes of the mesh the factor that they cut
+
+
+def input_specs(rule: Rule, choice: Choice) -> list[Spec]:
+    """The specs in which an operator needs its inputs."""
+    return [
+        Spec(
+            _cut(axes, choice),
+            tuple((name, "sum") for name, c in choice.items() if isinstance(c, Through) and i in c.inputs),
+        )
+        for i, axes in enumerate(rule.inputs)
+    ]
+
+
+def output_spec(rule: Rule, choice: Choice) -> Spec:
+    partial = [
+        (name, "sum" if isinstance(each, Through) else rule.combined[each])
+        for name, each in choice.items()
+        if isinstance(each, Through) or each not in rule.output
+    ]
+    return Spec(_cut(rule.output, choice), tuple(partial))
+
+
+def _cut(axes: Axes, choice: Choice) -> tuple[tuple[str, ...], ...]:
+    return tuple(
+        tuple(name for name, each in choice.items() if factor is not None and each == factor)
+        for factor in axes
+    )
+
+
+def is_legal(node: Node, rule: Rule, choice: Choice, sizes: Mapping[str, int]) -> bool:
+    """Whether all axes that are cut are multiples of their shards."""
+    tensors = [*zip(rule.inputs, (x.shape for x in node.inputs), strict=True), (rule.output, node.shape)]
+    return all(
+        n % parts(names, sizes) == 0
+        for axes, shape in tensors
+        for n, names in zip(shape, _cut(axes, choice), strict=True)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Sharding:
+    """`specs` of the results of nodes, and the `choices` that lead to them."""
+
+    specs: dict[Node, Spec]
+    choices: dict[Node, Choice]
+
+
+def propagate(order: Sequence[Node], fixed: Mapping[Node, Spec], sizes: Mapping[str, int]) -> Sharding:
+    """Specs for nodes in topological order; `fixed`: those that are given. `sizes`: of the axes of the mesh."""
+    specs: dict[Node, Spec] = {}
+    choices: dict[Node, Choice] = {}
+    for node in order:
+        choices[node] = {}
+        if node in fixed:
+            specs[node] = fixed[node]
+        elif not node.inputs:
+            specs[node] = whole(len(node.shape))
+        else:
+            rule = rule_of(node)
+            choices[node] = chosen(node, rule, specs, choices, sizes)
+            specs[node] = output_spec(rule, choices[node])
+    return Sharding(specs, choices)
+
+
+def chosen(
+    node: Node,
+    rule: Rule,
+    specs: Mapping[Node, Spec],
+    choices: Mapping[Node, Choice],
+    sizes: Mapping[str, int],
+) -> Choice:
+    """The cut that moves the fewest bytes, for each axis of the mesh by itself."""
+    if node.op == "result":  # its loop has chosen
+        return choices[node.inputs[0]]
+    made: dict[str, int | Through] = {}
+    for name in sizes:
+        best = _factor(node, rule, name, made, specs, sizes)
+        through = _through(node, rule, name, specs) if best is None else None
+        if best is not None or through is not None:
+            made[name] = best if through is None else through  # type: ignore[assignment]
+    return made
+
+
+def _factor(
+    node: Node,
+    rule: Rule,
+    name: str,
+    made: Choice,
+    specs: Mapping[Node, Spec],
+    sizes: Mapping[str, int],
+) -> int | None:
+    """The factor of the largest input that is cut; rather one that the result has, as no sum is partial then."""
+    found = []
+    for x, axes in zip(node.inputs, rule.inputs, strict=True):
+        axis = specs[x].cut.get(name)
+        factor = None if axis is None else axes[axis]
+        if factor is not None and is_legal(node, rule, {**made, name: factor}, sizes):
+            found.append((factor in rule.output, base_of(x).nbytes, -factor))
+    return -max(found)[2] if found else None
+
+
+def _through(node: Node, rule: Rule, name: str, specs: Mapping[Node, Spec]) -> Through | None:
+    held = tuple(i for i, x in enumerate(node.inputs) if (name, "sum") in specs[x].partial)
+    if not held or not set(held) <= set(rule.linear):
+        return None
+    if len(held) != (1 if rule.one else len(rule.linear)):
+        return None
+    return Through(held) if node.nbytes <= sum(node.inputs[i].nbytes for i in held) else None

@@ -1,0 +1,103 @@
+"""Specs: the shard of a tensor that each worker holds.
+
+mesh data=2, model=4        x of shape (8, 12)
+Spec((("data",), ()))       rows 0-3 on workers data=0, rows 4-7 on data=1, copies along "model"
+Spec(((), ("model",)))      3 columns each
+partial (("data", "sum"),)  the value is the sum over "data" of the values that workers hold
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+from slangrad.graph.array import Array
+from slangrad.graph.errors import GraphError
+from slangrad.graph.node import Node, Shape, make
+
+SHARD = "shard"  # the operator of `graph.shard`
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """`axes`: for each axis of the tensor the axes of the mesh that cut it, the slowest first. `partial`: the axes of
+    the mesh along which values are still to be combined, and how: "sum", "max" or "min"."""
+
+    axes: tuple[Names, ...]
+    partial: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        cut = ", ".join("+".join(names) or "-" for names in self.axes)
+        return f"[{cut}]" + "".join(f" {how} over {name}" for name, how in self.partial)
+
+    @property
+    def cut(self) -> dict[str, int]:
+        """The axis of the tensor that each axis of the mesh cuts."""
+        return {name: i for i, names in enumerate(self.axes) for name in names}
+
+    @property
+    def used(self) -> set[str]:
+        """The axes of the mesh along which workers hold different values."""
+        return {*self.cut, *dict(self.partial)}
+
+    def local(self, shape: Shape, sizes: Mapping[str, int]) -> Shape:
+        """The shape of one shard."""
+        return tuple(n // parts(names, sizes) for n, names in zip(shape, self.axes, strict=True))
+
+    def with_axis(self, axis: int, names: Names) -> Spec:
+        return replace(self, axes=(*self.axes[:axis], names, *self.axes[axis + 1 :]))
+
+    def without_partial(self, name: str) -> Spec:
+        return replace(self, partial=tuple(each for each in self.partial if each[0] != name))
+
+
+def parts(names: Names, sizes: Mapping[str, int]) -> int:
+    """The number of shards that axes of the mesh make."""
+    return prod(sizes[name] for name in names)
+
+
+def whole(ndim: int) -> Spec:
+    """Of a tensor that each worker has in full."""
+    return Spec(((),) * ndim)
+
+
+def shard(x: Any, *axes: Any) -> Any:
+    """The same array; of a traced one, each worker holds a part. `axes`: for each axis of x the axis of the mesh that
+    cuts it, several in a tuple, or None; those that are left out are whole.
+
+    A parameter that a loss function gives here first is stored like that, too. GraphError (E1048), when the plan is
+    made, where the mesh has no such axis, or the size is no multiple of its workers.
+    """
+    if not isinstance(x, Array):
+        return x
+    names = tuple((each,) if isinstance(each, str) else tuple(each or ()) for each in axes)
+    if len(names) > x.ndim:
+        raise GraphError(
+            "E1048", f"shard: {len(names)} names for shape {x.shape}", "a name or None for each axis"
+        )
+    names += ((),) * (x.ndim - len(names))
+    return Array(make(SHARD, [x.node], x.shape, x.dtype, spec=Spec(names)))
+
+
+def spec_of(node: Node, sizes: Mapping[str, int]) -> Spec:
+    """The spec of a node `shard`, on a mesh; axes with one worker cut nothing."""
+    given: Spec = node.attributes["spec"]
+    names = [name for each in given.axes for name in each]
+    said = f"shard {given} of shape {node.shape}"
+    for name in names:
+        if sizes and name not in sizes:
+            known = ", ".join(sizes)
+            raise GraphError("E1048", f"{said}: the mesh has no axis '{name}'", f"one of {known}", node.place)
+        if names.count(name) > 1:
+            raise GraphError(
+                "E1048", f"{said}: '{name}' cuts two axes", "an axis of the mesh cuts one", node.place
+            )
+    cut = tuple(tuple(name for name in each if sizes.get(name, 1) > 1) for each in given.axes)
+    for n, each in zip(node.shape, cut, strict=True):
+        if n % parts(each, sizes):
+            message = f"{said}: {n} is no multiple of {parts(each, sizes)} workers"
+            raise GraphError("E1048", message, place=node.place)
+    return Spec(cut)
