@@ -260,9 +260,8 @@ def concatenate(
     dtype = np.result_type(*[x.dtype for x in xs]) if dtype is None else np.dtype(dtype)
     others = {x.shape[:axis] + x.shape[axis + 1 :] for x in xs}
     if len(others) != 1:
-        raise GraphError(
-            "E1042", f"concatenate: shapes {', '.join(str(x.shape) for x in xs)} differ beside axis {axis}"
-        )
+        shapes = ", ".join(str(x.shape) for x in xs)
+        raise GraphError("E1042", f"concatenate: shapes {shapes} differ beside axis {axis}")
     xs = [x.astype(dtype) for x in xs if x.shape[axis]] or [xs[0].astype(dtype)]
     if len(xs) == 1:
         return xs[0]
@@ -322,9 +321,8 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Array:
 @implements(np.where)
 def where(condition: Any, x: Any = None, y: Any = None) -> Array:
     if x is None or y is None:
-        raise GraphError(
-            "E1041", "np.where(condition) gives a shape that is not known yet", "give it two values"
-        )
+        message = "np.where(condition) gives a shape that is not known yet"
+        raise GraphError("E1041", message, "give it two values")
     given = [each if type(each) in (bool, int, float) else lifted(each) for each in (x, y)]
     dtype = np.result_type(*(each.dtype if isinstance(each, Array) else each for each in given))
     values = (each.astype(dtype) if isinstance(each, Array) else constant(each, dtype) for each in given)
