@@ -183,10 +183,11 @@ class Array(NDArrayOperatorsMixin):
     def __format__(self, form: str) -> str:
         return self.item() if form else repr(self)
 
+    def __deepcopy__(self, memo: Any) -> Array:
+        return self
+
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise self._unknown(
-            "a NumPy array", "use NumPy's functions of arrays, or arguments that are not traced"
-        )
+        raise self._unknown("a NumPy array", "np.take(a, x, 0) is a[x]; use NumPy's functions of arrays")
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
         raise self._unknown(
