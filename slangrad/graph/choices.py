@@ -224,3 +224,5 @@ CHOICES: tuple[tuple[Choice, str], ...] = (
     (slice_of_product, "top((cat(v, w) @ x)) -> (v @ x)"),
     (chain_of_products, "((v @ w) @ x) -> (v @ (w @ x))"),
 )
+# The sums within these can be larger than those of the program. Halves have no room for that.
+WIDER = (product_of_scaled, sum_of_product, chain_of_products)

@@ -51,18 +51,15 @@ def _parsed(letters: str, operands: list[Array]) -> tuple[list[str], str]:
     left, arrow, out = letters.replace(" ", "").partition("->")
     ins = left.split(",")
     if not all(map(str.isalpha, "".join((*ins, out)))) or any(len(set(names)) != len(names) for names in ins):
-        raise GraphError(
-            "E1040", f"einsum '{letters}': '...', diagonals and other than letters cannot be traced"
-        )
+        raise GraphError("E1040", f"einsum '{letters}': '...', diagonals and digits cannot be traced")
     if len(ins) != len(operands) or any(len(n) != x.ndim for n, x in zip(ins, operands, strict=True)):
         shapes = ", ".join(str(each.shape) for each in operands)
         raise GraphError("E1042", f"einsum '{letters}' does not fit shapes {shapes}")
     if not arrow:
         out = "".join(sorted(name for name in set(left) - {","} if left.count(name) == 1))
     if len(set(out)) != len(out) or set(out) - set(left):
-        raise GraphError(
-            "E1042", f"einsum '{letters}': each letter of the result stands once, and in an operand"
-        )
+        message = f"einsum '{letters}': each letter of the result stands once, and in an operand"
+        raise GraphError("E1042", message)
     return ins, out
 
 

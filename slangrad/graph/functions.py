@@ -260,9 +260,8 @@ def concatenate(
     dtype = np.result_type(*[x.dtype for x in xs]) if dtype is None else np.dtype(dtype)
     others = {x.shape[:axis] + x.shape[axis + 1 :] for x in xs}
     if len(others) != 1:
-        raise GraphError(
-            "E1042", f"concatenate: shapes {', '.join(str(x.shape) for x in xs)} differ beside axis {axis}"
-        )
+        shapes = ", ".join(str(x.shape) for x in xs)
+        raise GraphError("E1042", f"concatenate: shapes {shapes} differ beside axis {axis}")
     xs = [x.astype(dtype) for x in xs if x.shape[axis]] or [xs[0].astype(dtype)]
     if len(xs) == 1:
         return xs[0]
@@ -322,16 +321,11 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Array:
 @implements(np.where)
 def where(condition: Any, x: Any = None, y: Any = None) -> Array:
     if x is None or y is None:
-        raise GraphError(
-            "E1041", "np.where(condition) gives a shape that is not known yet", "give it two values"
-        )
-    weak = [type(each) if type(each) in (int, float) else lifted(each).dtype for each in (x, y)]
-    one = [each for each in weak if isinstance(each, np.dtype)]
-    dtype = np.add.resolve_dtypes((*weak, None))[-1] if one and len(one) < 2 else np.result_type(*weak)
-    values = [
-        constant(each, dtype) if type(each) in (bool, int, float) else lifted(each).astype(dtype)
-        for each in (x, y)
-    ]
+        message = "np.where(condition) gives a shape that is not known yet"
+        raise GraphError("E1041", message, "give it two values")
+    given = [each if type(each) in (bool, int, float) else lifted(each) for each in (x, y)]
+    dtype = np.result_type(*(each.dtype if isinstance(each, Array) else each for each in given))
+    values = (each.astype(dtype) if isinstance(each, Array) else constant(each, dtype) for each in given)
     return mapped("where", [lifted(condition).astype(bool), *values], dtype)
 
 
@@ -356,13 +350,6 @@ def triu(m: Any, k: int = 0) -> Array:
     return where(np.tri(x.shape[-2], x.shape[-1], k - 1, bool), x.dtype.type(0), x)
 
 
-def _filled(value: Any) -> Callable[..., Array]:
-    def like(a: Any, *rest: Any, **named: Any) -> Array:
-        return full_like(a, value, *rest, **named)
-
-    return like
-
-
 @implements(np.full_like)
 def full_like(
     a: Any,
@@ -381,9 +368,8 @@ def full_like(
     return made.broadcast_to(x.shape if shape is None else np.atleast_1d(shape).astype(int).tolist())
 
 
-implements(np.zeros_like)(_filled(0))
-implements(np.ones_like)(_filled(1))
-implements(np.empty_like)(_filled(0))
+implements(np.zeros_like, np.empty_like)(lambda a, *rest, **named: full_like(a, 0, *rest, **named))
+implements(np.ones_like)(lambda a, *rest, **named: full_like(a, 1, *rest, **named))
 implements(np.shape)(lambda a: a.shape)
 implements(np.ndim)(lambda a: a.ndim)
 implements(np.size)(lambda a, axis=None: a.size if axis is None else a.shape[axis])
@@ -452,9 +438,7 @@ def batch_norm(
     given = [np.shape(each) for each in (mean, variance, gamma, beta) if each is not None]
     if np.ndim(x) < 2 or {*given} - {(), np.shape(x)[1:2]}:
         said = ", ".join(map(str, given))
-        raise GraphError(
-            "E1042", f"batch_norm: x {np.shape(x)} and {said}", "one number for each of axis 1 of x"
-        )
+        raise GraphError("E1042", f"batch_norm: x {np.shape(x)} and {said}", "one number for each channel")
     shape, axes = (1, -1) + (1,) * (np.ndim(x) - 2), (0, *range(2, np.ndim(x)))
     if not training:
         scale = 1 / np.sqrt(variance + epsilon) if gamma is None else gamma / np.sqrt(variance + epsilon)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from slangrad.graph.array import Array
-from slangrad.graph.choices import CHOICES, Choice, Graph
+from slangrad.graph.choices import CHOICES, WIDER, Choice, Graph
 from slangrad.graph.cost import Machine
 from slangrad.graph.fuse import Fusion, with_copies
 from slangrad.graph.node import Node, new_input, substituted, topological_order, with_inputs
@@ -107,7 +107,8 @@ class Rewriter:
 
     def choices(self, node: Node, graph: Graph, rules: Sequence[Choice] = ALL) -> Iterator[dict[Node, Node]]:
         """The replacements that rules offer at a node: old nodes, and the new ones."""
-        for rule in rules:
+        has_room = self._fast_math or node.dtype != np.float16
+        for rule in rules if has_room else [each for each in rules if each not in WIDER]:
             for found in rule(node, graph):
                 made = self.simplified([each.node for each in found.values()])
                 changed = {old: new for old, new in zip(found, made, strict=True) if old is not new}

@@ -312,6 +312,19 @@ def test_rules_keep_infinities_and_signs_of_zeros() -> None:
     assert len(topological_order(*rewritten([whole]))) == 1
 
 
+def test_products_of_halves_keep_their_scale() -> None:
+    """Of (x / s) @ w and of sum(x @ w) the other order is infinite in between."""
+    x, w, s = (
+        np.full(shape, value, np.float16) for shape, value in (((64, 64), 64), ((64, 1), 32), ((64, 1), 64))
+    )
+    f = lambda x, w, s: ((x / s) @ w, ((x / 64) @ (w / 64)).sum(0))
+    for got, want in zip(graph.jit(f)(x, w, s), f(x, w, s), strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-3)
+    node = traced(lambda x, w, s: (x / s) @ w, x, w, s)
+    assert [each.op for each in rewritten([node])[0].inputs] == ["divide", "input"]
+    assert rewritten([node], True)[0].op == "divide"
+
+
 @pytest.mark.parametrize(
     "pick",
     [
