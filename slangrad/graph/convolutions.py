@@ -139,7 +139,8 @@ def _in_numpy(x: Any, w: Any, stride: Pair, padding: Padding, dilation: Pair, gr
 def _pair(name: str, given: Any, least: int = 1) -> Pair:
     found = tuple(given) if isinstance(given, tuple | list) else (given, given)
     if len(found) != 2 or not all(isinstance(n, int | np.integer) and n >= least for n in found):
-        raise GraphError("E1042", f"{name}={given!r} is no integer from {least} on, and no pair of them")
+        message = f"{name}={given!r} is neither an integer from {least} on nor a pair of them"
+        raise GraphError("E1042", message)
     return int(found[0]), int(found[1])
 
 
