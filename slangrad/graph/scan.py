@@ -19,6 +19,7 @@ import numpy as np
 from slangrad.graph.array import Array, constant, lifted
 from slangrad.graph.choose import Choose
 from slangrad.graph.errors import GraphError, explained
+from slangrad.graph.gradient import zeros
 from slangrad.graph.node import Node, make, new_input, substituted, topological_order, type_text
 from slangrad.graph.ops import base_of
 from slangrad.graph.plan import Plan
@@ -154,8 +155,7 @@ class Loop:
         before = [self.result(y, count + i) for i in range(self.carries)]
 
         def given(k: int) -> Array:
-            like = self.result(y, k)
-            return g[k] if k in g else constant(0, like.dtype).broadcast_to(like.shape)
+            return g[k] if k in g else zeros(self.result(y, k).node)
 
         def step(state: Any, at: Any) -> Any:
             (later, sums), (point, elements, of_results, of_carries) = state, at
@@ -166,10 +166,10 @@ class Loop:
             sums = dict(zip((i for i in floats if i >= last), sums, strict=True))
             return (now, sums), {i: found[i] for i in floats if self.carries <= i < last}
 
-        zeros = {i: constant(0, xs[i].dtype).broadcast_to(xs[i].shape) for i in floats if i >= last}
+        totals = {i: zeros(xs[i].node) for i in floats if i >= last}
         elements = [*xs[self.carries : last]]
         over = before, elements, [given(k) for k in made], [given(count + i) for i in carries]
-        start = [given(i) for i in carries], zeros
+        start = [given(i) for i in carries], totals
         (first, sums), stacked = repeated(step, start, over, self.length, not self.reverse)
         found = {**dict(zip(carries, first, strict=True)), **sums, **stacked}
         return tuple(found.get(i) for i in range(len(xs)))
@@ -203,9 +203,8 @@ def _length(xs: Any, length: int | None) -> int:
     found |= set() if length is None else {(length,)}
     if len(found) != 1 or () in found or (length is not None and operator.index(length) < 0):
         sizes = ", ".join(sorted(str(each[0]) if each else "none" for each in found))
-        raise GraphError(
-            "E1042", f"scan: leading axes of {sizes or 'nothing'}", "all arrays of xs have the same one"
-        )
+        note = "all arrays of xs have the same one"
+        raise GraphError("E1042", f"scan: leading axes of {sizes or 'nothing'}", note)
     return int(next(iter(found))[0])
 
 
@@ -224,9 +223,6 @@ def _check(old: Any, new: Any) -> None:
         if _is_value(a):
             x, z = (each if hasattr(each, "dtype") else np.asarray(each) for each in (a, b))
             if (x.shape, x.dtype) != (z.shape, z.dtype):
-                said = " becomes ".join(
-                    type_text(new_input(tuple(each.shape), each.dtype)) for each in (x, z)
-                )
-                raise GraphError(
-                    "E1042", f"scan: a carry of {said}", f"give scan, or return, {x.dtype} of {x.shape}"
-                )
+                kinds = [type_text(new_input(tuple(each.shape), each.dtype)) for each in (x, z)]
+                note = f"give scan, or return, {x.dtype} of {x.shape}"
+                raise GraphError("E1042", f"scan: a carry of {' becomes '.join(kinds)}", note)

@@ -83,9 +83,8 @@ def _named(tree: Any, way: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
         return
     for key, value in parts:
         if not isinstance(key, str | int) or str(key) in ("", "__metadata__") or "." in str(key):
-            raise GraphError(
-                "E1046", f"{key!r} is no name of an array", "texts without points, other than __metadata__"
-            )
+            note = "texts without points, other than __metadata__"
+            raise GraphError("E1046", f"{key!r} is no name of an array", note)
         yield from _named(value, (*way, str(key)))
 
 

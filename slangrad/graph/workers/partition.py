@@ -34,13 +34,18 @@ class Partition:
 
 
 def partitioned(
-    outputs: Sequence[Node], given: Mapping[Node, Spec], wanted: Sequence[Spec], mesh: Mesh
+    outputs: Sequence[Node],
+    given: Mapping[Node, Spec],
+    wanted: Sequence[Spec],
+    mesh: Mesh,
+    inputs: dict[Node, Node] | None = None,
 ) -> Partition:
-    """The graph of this worker. `given`: specs of inputs, copies by default; `wanted`: those of the outputs."""
+    """The graph of this worker. `given`: specs of inputs, copies by default; `wanted`: those of the outputs. `inputs`:
+    local ones that are there already; others are added."""
     order = topological_order(*outputs)
     fixed = {**given, **{node: spec_of(node, mesh.sizes) for node in order if node.op == SHARD}}
     sharding = propagate(order, fixed, mesh.cuts)
-    local = _Local(mesh, sharding, _free(order, sharding))
+    local = _Local(mesh, sharding, _free(order, sharding), {} if inputs is None else inputs)
     made = [local.of(node, spec) for node, spec in zip(outputs, wanted, strict=True)]
     return Partition(in_buckets(made), local.inputs, sharding)
 
@@ -59,7 +64,7 @@ class _Local:
     mesh: Mesh
     sharding: Sharding
     free: set[Node]
-    inputs: dict[Node, Node] = field(default_factory=dict)
+    inputs: dict[Node, Node]
     _made: dict[tuple[Node, Spec], Node] = field(default_factory=dict)
 
     def of(self, node: Node, spec: Spec) -> Node:
@@ -112,6 +117,8 @@ class _Local:
         if choice is None:
             held = self.sharding.specs[node]
             return converted(self._made[node, held], node.shape, held, spec, self.mesh)
+        if node in self.inputs:
+            return self.inputs[node]
         if node.op == "input":
             made = new_input(shape, node.dtype, node.attributes["name"])
             made.place = node.place
@@ -131,7 +138,7 @@ class _Local:
         axis = node.attributes["axis"]
         own = make("count", [], shape, node.dtype, axis=axis)
         start = self.mesh.place(spec.axes[axis]) * shape[axis]
-        return (Array(own) + constant(start, node.dtype)).node if start else own
+        return (Array(own) + constant(start, node.dtype)).node if spec.used else own
 
 
 def converted(x: Node, shape: Shape, held: Spec, wanted: Spec, mesh: Mesh) -> Node:
