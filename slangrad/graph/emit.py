@@ -81,6 +81,10 @@ class Kernel:
     group: Shape | None = None
     lanes: int = 0
 
+    @property
+    def named(self) -> dict[str, Argument]:
+        return {**self.arguments, **self.outputs}
+
 
 @dataclass(slots=True)
 class Product:

@@ -232,16 +232,14 @@ class Plan:
         calls: dict[Any, partial[Any]] = {}
         for step in self.steps:
             if isinstance(step, Kernel):
-                parts = (*step.arguments.values(), *step.outputs.values())
-                key = step.name, *(each.layout for each in parts if isinstance(each, Part))
+                key = step.name, *(each.layout for each in step.named.values() if isinstance(each, Part))
                 calls[key] = partial(self._function(step), **self._bound(step, given))
         self.module.compile_all(calls.values())
         return [self._prepared(step) for step in self.steps]
 
     def _kernel(self, step: Kernel) -> Callable[[dict[Holder, Any]], None]:
         function = self._function(step)
-        named = {**step.arguments, **step.outputs}
-        parts = {name: each for name, each in named.items() if isinstance(each, Part)}
+        parts = {name: each for name, each in step.named.items() if isinstance(each, Part)}
         outer = {name: each for name, each in parts.items() if each.holder not in self._holders}
         bound: list[Any] = []
         where = dict.fromkeys(outer, 0)
@@ -261,8 +259,7 @@ class Plan:
         return call
 
     def _bound(self, step: Kernel, given: dict[Holder, Any]) -> dict[str, Any]:
-        named = {**step.arguments, **step.outputs}
-        return {name: self._argument(each, given) for name, each in named.items()}
+        return {name: self._argument(each, given) for name, each in step.named.items()}
 
     def _argument(self, each: Argument, given: dict[Holder, Any]) -> Any:
         if isinstance(each, Part):
