@@ -198,7 +198,8 @@ def path_text(path: Iterable[Event]) -> str:
         found = list(events)
         took = time_text(sum(each.stop - each.start for each in found))
         names = ", ".join(dict.fromkeys(each.name for each in found))
-        parts.append(f"{f'{len(found)} kernels' if queue == COMPUTE else names} {took}")
+        kernels = f"{len(found)} kernel{'s' * (len(found) > 1)}"
+        parts.append(f"{kernels if queue == COMPUTE else names} {took}")
     if len(parts) > MOST_PARTS:
         half = MOST_PARTS // 2
         parts[half:-half] = [f"... {len(parts) - 2 * half} more ..."]
