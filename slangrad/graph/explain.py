@@ -71,12 +71,7 @@ class Explanation:
         plan = self.plan
         if plan.limit is None:
             return f"{plan.peak} bytes"
-        roots = [
-            type_text(root)
-            for task in plan.tasks
-            if task.again
-            for root in plan.fusion.groups[task.number].roots
-        ]
+        roots = [type_text(root) for task in plan.again for root in plan.fusion.groups[task.number].roots]
         counts = ", ".join(f"{roots.count(each)} x {each}" for each in dict.fromkeys(roots))
         return f"{plan.peak} bytes of {plan.limit} allowed; computed again: {counts or 'nothing'}"
 

@@ -130,6 +130,11 @@ class Plan:
     # --- memory
 
     @property
+    def again(self) -> list[Task]:
+        """Those that run a second time, as what they made did not fit into the memory."""
+        return [task for task in self.tasks if task.again]
+
+    @property
     def memory(self) -> int:
         """Bytes of all memory that a run uses: between kernels, of arguments and of results."""
         outside = {*self.inputs, *self.outputs, *self._captured} - self._taken.keys()
