@@ -8,7 +8,7 @@ step = graph.train(loss, optimizer, mesh=graph.mesh("data"))        many workers
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,6 +37,9 @@ from slangrad.graph.workers.parameters import Parameters, rows_of, rows_specs
 from slangrad.graph.workers.partition import partitioned
 from slangrad.graph.workers.specs import whole
 
+if TYPE_CHECKING:
+    from slangrad.graph.workers.checkpoint import Checkpoints
+
 
 class Step:
     """`step(*batch)` makes one step and returns the loss before it, a NumPy number; `step.explain(*batch)` shows its
@@ -60,17 +63,27 @@ class Step:
             raise ValueError("consistent='bits' leaves parameters and state whole: partition=None")
         self._held = Parameters(optimizer, mesh, partition)
         self._plans = Plans[_Planned](name_of(loss))
+        self.checkpoints: Checkpoints | None = None
 
     def __repr__(self) -> str:
         return f"graph.train({name_of(self.loss)}, {self.optimizer!r})"
 
     def __call__(self, *batch: Any) -> Any:
+        if self.checkpoints is not None:
+            self.checkpoints.raise_failure()
         call = Call(*batch)
         planned = self._planned(call)
         updates = self.optimizer.advance()
         loss = planned.run(call, updates)
         self.optimizer.count()
+        if self.checkpoints is not None:
+            self.checkpoints.save_if_due()
         return loss
+
+    def wait(self) -> None:
+        """Return when the last checkpoint is on the disk. GraphError (E1049) where it could not be written."""
+        if self.checkpoints is not None:
+            self.checkpoints.wait()
 
     def explain(self, *batch: Any, dot: bool = False) -> Any:
         """The plan of such a batch, as of `jit`; nothing is run."""
