@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from slangrad.graph.array import Array, along, constant, implements, lifted, mapped, refuse
+from slangrad.graph.array import Array, along, constant, implements, lifted, mapped
 from slangrad.graph.errors import GraphError
 from slangrad.graph.node import make
 
@@ -108,9 +108,8 @@ def _gathered(x: Array, gathers: list[tuple[int, Array]]) -> Array:
 
 
 @implements(np.take, method="take")
-def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Array:
+def take(a: Any, indices: Any, axis: Any = None, **_: Any) -> Array:
     """np.take: elements along an axis, or of the flat array."""
-    refuse("take", out=out, mode=None if mode == "raise" else mode)
     (x, axis), found = along(lifted(a), axis), _integers(indices)
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     at = found.reshape((1,) * len(before) + (found.size,) + (1,) * len(after))

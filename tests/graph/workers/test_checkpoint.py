@@ -89,7 +89,7 @@ def connected(
     place: Path, store: str, rank: int, workers: int, worker: Callable[..., None], args: Any
 ) -> None:
     os.environ.update(SLANGRAD_CACHE=str(place / "kernels"), SLANGRAD_VERIFY="0")
-    dist.init_process_group("gloo", store, timedelta(seconds=60), rank=rank, world_size=workers)
+    dist.init_process_group("gloo", store, timedelta(seconds=300), rank=rank, world_size=workers)
     worker(*args)
     dist.barrier()
     dist.destroy_process_group()
@@ -97,7 +97,7 @@ def connected(
 
 def ended(processes: list[Any]) -> list[int | None]:
     for each in processes:
-        each.join(60)
+        each.join(300)
         each.kill()
     return [each.exitcode for each in processes]
 
