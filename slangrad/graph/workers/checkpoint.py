@@ -13,7 +13,7 @@ import atexit
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import prod
 from pathlib import Path
 from threading import Thread
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from slangrad.graph.workers.storage import Piece
 
 STORAGE = Late("slangrad.graph.workers.storage")
-COMPLETE, INCOMPLETE, ABOUT = "step-", "incomplete-", "about.json"
+COMPLETE, INCOMPLETE = "step-", "incomplete-"
 DIVIDED = 1 << 20  # bytes from which the holders of a tensor divide it, instead of taking turns
 
 
@@ -88,8 +88,7 @@ class Checkpoints:
         except ImportError as error:
             raise ImportError(f"checkpoints need torch: pip install 'slangrad[torch]' ({error})") from error
         self._writing: Thread | None = None
-        self._error: BaseException | None = None
-        self._at = 0
+        self._failed: tuple[int, Exception] | None = None
         self._token = ""
 
     # --- reading
@@ -112,25 +111,25 @@ class Checkpoints:
 
     def _load(self, path: Path) -> None:
         about, forms = self._together(lambda: self._read(path))[0]
-        kind = type(self._optimizer).__name__
-        if about["kind"] != kind:
-            raise GraphError("E1049", f"{path}: that of the optimizer {about['kind']}, not {kind}")
-        self._check(path, forms)
-        pieces = self._wanted(forms)
         try:
+            self._check(about, forms)
+            pieces = self._wanted(forms)
             STORAGE.load(pieces, path, self._group)
             self._take(about, pieces)
-        except (STORAGE.StorageError, spy.CallError, ValueError, TypeError, LookupError) as error:
-            raise GraphError("E1049", f"{path}: {error}") from error
+        except (STORAGE.StorageError, RuntimeError, ValueError, TypeError, LookupError) as error:
+            raise self._explained(f"{path}: {error}", error) from error
 
     def _read(self, path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         """What is in a checkpoint, its files compared with their sums: each worker looks at some."""
         STORAGE.check(path, self._mesh.rank, self._mesh.workers)
-        about = json.loads((path / ABOUT).read_text())
+        about = json.loads((path / STORAGE.ABOUT).read_text())
         return about, STORAGE.forms(path)
 
-    def _check(self, path: Path, forms: Mapping[str, Any]) -> None:
-        """GraphError where parameters are others than those here."""
+    def _check(self, about: Mapping[str, Any], forms: Mapping[str, Any]) -> None:
+        """ValueError where the optimizer or its parameters are others than those here."""
+        kind = type(self._optimizer).__name__
+        if about["kind"] != kind:
+            raise ValueError(f"that of the optimizer {about['kind']}, not {kind}")
         held = zip(self._optimizer.names, self._held.shapes, self._held.tensors, strict=True)
         wanted = {name: (shape, numpy_type(each)) for name, shape, each in held}
         found = {_name(key): form for key, form in forms.items() if _slot(key) == "parameter"}
@@ -141,7 +140,7 @@ class Checkpoints:
             wrong += [f"{name} is {there}, not {here}"] if here != there else []
         if wrong:
             more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
-            raise GraphError("E1049", f"{path}: {', '.join(sorted(wrong)[:5])}{more}")
+            raise ValueError(", ".join(sorted(wrong)[:5]) + more)
 
     def _wanted(self, forms: Mapping[str, Any]) -> dict[str, Piece]:
         """Of each tensor what this worker holds, to be filled."""
@@ -171,33 +170,26 @@ class Checkpoints:
 
     def save_if_due(self) -> None:
         """After a step: begin to write, if it is time."""
-        if self._optimizer.steps % self.every:
+        steps = self._optimizer.steps
+        if steps % self.every:
             return
-        self.wait()
-        self._at = self._optimizer.steps
-        about = self._about()
-        target = self.folder / f"{COMPLETE}{self._at:08}"
-        fresh = self.folder / f"{INCOMPLETE}{self._at:08}-{self._token}"
-        self._writing = Thread(target=self._write, args=(self._copies(), about, fresh, target))
+        if self._writing is not None:
+            self._writing.join()
+        self._writing = Thread(target=self._write, args=(steps, self._about(), self._copies()))
         self._writing.start()
 
     def raise_failure(self) -> None:
         """Before a step: the error of a save that has ended."""
-        if self._writing is not None and not self._writing.is_alive():
-            self.wait()
+        if self._failed is not None:
+            (steps, error), self._failed = self._failed, None
+            message = f"the checkpoint of step {steps} in {self.folder} was not written: {error}"
+            raise self._explained(message, error) from error
 
     def wait(self) -> None:
         """Return when the last save has ended."""
-        if self._writing is None:
-            return
-        self._writing.join()
-        self._writing, error, self._error = None, self._error, None
-        if error is None:
-            return
-        if self._group is not None and isinstance(error, RuntimeError):
-            raise next(iter(self._mesh.links.values())).watch.lost("checkpoint", error) from error
-        message = f"the checkpoint of step {self._at} in {self.folder} was not written: {error}"
-        raise GraphError("E1049", message) from error
+        if self._writing is not None:
+            self._writing.join()
+        self.raise_failure()
 
     def _about(self) -> str:
         optimizer = self._optimizer
@@ -239,28 +231,30 @@ class Checkpoints:
             own = tensor[(slice(None),) * axis + (slice(first, end),)] if end > first else None
         return None if own is None else STORAGE.Piece(shape, tuple(starts), own.to_numpy().reshape(local))
 
-    def _write(self, pieces: Mapping[str, Piece], about: str, fresh: Path, target: Path) -> None:
+    def _write(self, steps: int, about: str, pieces: Mapping[str, Piece]) -> None:
         """In a thread."""
+        fresh = self.folder / f"{INCOMPLETE}{steps:08}-{self._token}"
 
         def complete() -> None:
-            STORAGE.write(fresh / ABOUT, about)
+            STORAGE.write(fresh / STORAGE.ABOUT, about)
+            target = self.folder / f"{COMPLETE}{steps:08}"
             if target.exists():
                 self._remove(target)
             os.rename(fresh, target)
-            self._forget()
+            self._forget(steps)
 
         try:
             STORAGE.save(pieces, fresh, complete, self._group)
-        except BaseException as error:
-            self._error = error
+        except Exception as error:
+            self._failed = steps, error
 
-    def _forget(self) -> None:
+    def _forget(self, steps: int) -> None:
         """Remove old checkpoints, and what earlier runs did not complete."""
         found = _steps_in(self.folder, COMPLETE)
         for name in sorted(found, key=found.__getitem__)[: -self.keep]:
             self._remove(self.folder / name)
-        for name, steps in _steps_in(self.folder, INCOMPLETE).items():
-            if steps <= self._at:
+        for name, begun in _steps_in(self.folder, INCOMPLETE).items():
+            if begun <= steps:
                 shutil.rmtree(self.folder / name, ignore_errors=True)
 
     def _remove(self, path: Path) -> None:
@@ -269,13 +263,20 @@ class Checkpoints:
         os.rename(path, gone)
         shutil.rmtree(gone, ignore_errors=True)
 
-    def _together(self, action: Any) -> list[Any]:
+    def _together(self, action: Callable[[], Any]) -> list[Any]:
         """What all workers find. GraphError on all where one fails."""
         try:
             found: list[Any] = STORAGE.gathered(action, self._group)
-        except STORAGE.StorageError as error:
-            raise GraphError("E1049", f"checkpoints in {self.folder}: {error}") from error
+        except (STORAGE.StorageError, RuntimeError) as error:
+            raise self._explained(f"checkpoints in {self.folder}: {error}", error) from error
         return found
+
+    def _explained(self, message: str, error: Exception) -> Exception:
+        """WorkerLost where torch.distributed says that others are not there."""
+        if self._group is not None and isinstance(error, RuntimeError):
+            lost: Exception = next(iter(self._mesh.links.values())).watch.lost("checkpoint", error)
+            return lost
+        return GraphError("E1049", message)
 
 
 def _at_exit(made: ref[Checkpoints]) -> None:

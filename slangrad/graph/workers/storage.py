@@ -1,7 +1,9 @@
 """Pieces of tensors on disk, by torch.distributed.checkpoint: each worker writes those that it has, and reads any.
 
-__0_0.distcp           the pieces of worker 0            .metadata      which numbers are in which file
-__0_0.distcp.crc32     a sum by which damage is found    .metadata.crc32
+__0_0.distcp           the pieces of worker 0
+.metadata              which numbers are in which file
+about.json             what the caller writes last
+__0_0.distcp.crc32     a sum by which damage is found, and one of each other file
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from torch.distributed.checkpoint.planner_helpers import create_read_items_for_c
 from slangrad.graph.node import Shape
 from slangrad.graph.workers.mesh import Mesh
 
-SUM = ".crc32"
+ABOUT, SUM = "about.json", ".crc32"
 BLOCK = 1 << 20
 warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)  # one worker needs no other
 
@@ -121,14 +123,24 @@ def forms(path: Path) -> dict[str, tuple[Shape, Any]]:
 
 def check(path: Path, share: int, shares: int) -> None:
     """Compare sums of a part of the files. OSError, or ValueError, for the first that is missing or damaged."""
-    for file in [path / ".metadata", *sorted(path.glob(f"*.distcp{SUM}"))[share::shares]]:
+    for file in [path / ABOUT, path / ".metadata", *sorted(path.glob(f"*.distcp{SUM}"))[share::shares]]:
         file = file.with_name(file.name.removesuffix(SUM))
         if file.with_name(file.name + SUM).read_text() != _sum(file):
             raise ValueError(f"{file} is damaged")
 
 
 def write(path: Path, text: str) -> None:
-    """It is on the disk when this returns."""
+    """A file that is on the disk when this returns, and its sum."""
+    _write(path, text)
+    seal(path)
+
+
+def seal(path: Path) -> None:
+    """Write the sum of a file."""
+    _write(path.with_name(path.name + SUM), _sum(path))
+
+
+def _write(path: Path, text: str) -> None:
     with open(path, "w") as file:
         file.write(text)
         file.flush()
@@ -165,12 +177,12 @@ class _Writer(dcp.FileSystemWriter):  # type: ignore[misc]
         written = super().write_data(plan, planner)
         written.wait()
         for name in {each.storage_data.relative_path for each in written.value()}:
-            write(self.path / (name + SUM), _sum(self.path / name))
+            seal(self.path / name)
         return written
 
     def finish(self, metadata: Any, results: Any) -> None:
         super().finish(metadata, results)
-        write(self.path / f".metadata{SUM}", _sum(self.path / ".metadata"))
+        seal(self.path / ".metadata")
         self._complete()
 
 

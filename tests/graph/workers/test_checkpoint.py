@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -360,6 +359,13 @@ def flip(file: Path) -> None:
     file.write_bytes(data)
 
 
+def rewrite(file: Path, old: str, new: str) -> None:
+    """With a sum that is right."""
+    text = file.read_text()
+    assert old in text
+    checkpoint.STORAGE.write(file, text.replace(old, new))
+
+
 DAMAGES: dict[str, Callable[[Path], Any]] = {
     "a bit of the numbers": lambda at: flip(at / "__0_0.distcp"),
     "a bit of the table": lambda at: flip(at / ".metadata"),
@@ -369,14 +375,9 @@ DAMAGES: dict[str, Callable[[Path], Any]] = {
     "no table": lambda at: (at / ".metadata").unlink(),
     "no settings": lambda at: (at / "about.json").unlink(),
     "half of the settings": lambda at: os.truncate(at / "about.json", 20),
-    "other settings": lambda at: (at / "about.json").write_text(
-        json.dumps(
-            {"kind": "Adam", "steps": 1, "settings": {"lr": -1, "betas": [0, 0], "eps": 0, "weight_decay": 0}}
-        )
-    ),
-    "settings are missing": lambda at: (at / "about.json").write_text(
-        '{"kind": "Adam", "steps": 1, "settings": {}}'
-    ),
+    "other settings": lambda at: rewrite(at / "about.json", '"lr": 0.01', '"lr": -1'),
+    "settings are missing": lambda at: rewrite(at / "about.json", '"lr"', '"rate"'),
+    "a list": lambda at: checkpoint.STORAGE.write(at / "about.json", "[]"),
 }
 
 
