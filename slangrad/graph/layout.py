@@ -102,6 +102,7 @@ _VIEWS = {
     "broadcast": _broadcast,
     "transpose": _transpose,
     "slice": _slice,
+    "own_part": _slice,
     "reshape": _reshape,
     "windows": _windows,
     "stop_gradient": _same,
