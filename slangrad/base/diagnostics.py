@@ -171,6 +171,7 @@ CODES: dict[str, str] = {
     "E1046": "file of weights",
     "E1047": "memory that a graph needs",
     "E1048": "mesh or shards of many workers",
+    "E1049": "checkpoints of a training step",
     # E9  not supported: Slang has it, slangrad does not
     "E9001": "texture or sampler",
     "E9002": "graphics and rays",

@@ -17,12 +17,13 @@ from slangrad.graph.scan import scan
 from slangrad.graph.trace import grad, jit, jvp, value_and_grad
 from slangrad.graph.train import train
 from slangrad.graph.weights import load, save
+from slangrad.graph.workers.costs import Links, measure_links
 from slangrad.graph.workers.faults import WorkerLost
 from slangrad.graph.workers.mesh import mesh
 from slangrad.graph.workers.specs import shard
 
 __all__ = [
-    "Array", "GraphError", "TracedValueError", "WorkerLost", "attention", "avg_pool2d", "batch_norm", "conv2d",
-    "grad", "jit", "jvp", "layer_norm", "load", "log_softmax", "max_pool2d", "mesh", "random", "save", "scan",
-    "shard", "softmax", "stop_gradient", "train", "value_and_grad",
+    "Array", "GraphError", "Links", "TracedValueError", "WorkerLost", "attention", "avg_pool2d", "batch_norm",
+    "conv2d", "grad", "jit", "jvp", "layer_norm", "load", "log_softmax", "max_pool2d", "measure_links",
+    "mesh", "random", "save", "scan", "shard", "softmax", "stop_gradient", "train", "value_and_grad",
 ]  # fmt: skip

@@ -183,10 +183,11 @@ class Array(NDArrayOperatorsMixin):
     def __format__(self, form: str) -> str:
         return self.item() if form else repr(self)
 
+    def __deepcopy__(self, memo: Any) -> Array:
+        return self
+
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise self._unknown(
-            "a NumPy array", "use NumPy's functions of arrays, or arguments that are not traced"
-        )
+        raise self._unknown("a NumPy array", "np.take(a, x, 0) is a[x]; use NumPy's functions of arrays")
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
         raise self._unknown(
@@ -260,9 +261,8 @@ class Array(NDArrayOperatorsMixin):
             sizes[sizes.index(-1)] = self.size // max(1, -prod(sizes))
         found = tuple(map(index, sizes))
         if prod(found) != self.size or min(found, default=0) < 0:
-            raise GraphError(
-                "E1042", f"reshape: {self.size} elements of shape {self.shape} do not fill {tuple(shape)}"
-            )
+            message = f"reshape: {self.size} elements of shape {self.shape} do not fill {tuple(shape)}"
+            raise GraphError("E1042", message)
         return self if found == self.shape else Array(make("reshape", [self.node], found, self.dtype))
 
     @explained("transpose")
@@ -344,9 +344,8 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
 
 def checked_type(dtype: DType) -> DType:
     if dtype.kind not in "biuf" or dtype.itemsize > 8:
-        raise GraphError(
-            "E1040", f"arrays of {dtype} cannot be traced", "use bool, integers, or floats of 16 to 64 bits"
-        )
+        note = "use bool, integers, or floats of 16 to 64 bits"
+        raise GraphError("E1040", f"arrays of {dtype} cannot be traced", note)
     return dtype
 
 
@@ -457,9 +456,8 @@ def mapped(name: str, inputs: Sequence[Array], dtype: DType, **attributes: Any) 
         shape = np.broadcast_shapes(*shapes)
     except ValueError:
         said = " and ".join(str(each) for each in shapes)
-        raise GraphError(
-            "E1042", f"{name}: shapes {said} do not fit", "sizes are equal or 1, counted from the last axis"
-        ) from None
+        note = "sizes are equal or 1, counted from the last axis"
+        raise GraphError("E1042", f"{name}: shapes {said} do not fit", note) from None
     nodes = [each.broadcast_to(shape).node for each in inputs]
     return Array(make(name, nodes, shape, checked_type(dtype), **attributes))
 
@@ -504,11 +502,8 @@ def matmul(a: Any, b: Any) -> Array:
     """`a @ b` as NumPy has it: stacks of matrices, vectors on either side."""
     a, b = lifted(a), lifted(b)
     if not a.ndim or not b.ndim or a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
-        raise GraphError(
-            "E1042",
-            f"matmul: shapes {a.shape} and {b.shape} do not fit",
-            "the last axis of the first is the last but one of the second",
-        )
+        note = "the last axis of the first is the last but one of the second"
+        raise GraphError("E1042", f"matmul: shapes {a.shape} and {b.shape} do not fit", note)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     left, right = ("k",) if a.ndim == 1 else ("m", "k"), ("k",) if b.ndim == 1 else ("k", "n")
     names = "abcdefgh"[: len(batch)]

@@ -18,8 +18,9 @@ import numpy as np
 from slangrad.graph.array import BOOL, Array, constant, lifted
 from slangrad.graph.errors import GraphError
 from slangrad.graph.functions import softmax
+from slangrad.graph.gradient import zeros
 from slangrad.graph.node import Node, Shape, make
-from slangrad.graph.scan import Bundle
+from slangrad.graph.ops import Bundle
 from slangrad.graph.trace import pullback
 
 CACHED = 16 << 20  # bytes of scores that are cheaper to keep than to compute again
@@ -56,15 +57,11 @@ def _check_shapes(q: Shape, k: Shape, v: Shape, mask: Shape | None) -> None:
     if min(len(q), len(k), len(v)) < 2:
         raise GraphError("E1042", f"{said}: each is a stack of matrices (..., rows, columns)")
     if q[-1] != k[-1]:
-        raise GraphError(
-            "E1042", f"{said}: rows of q and k have other lengths", "q and k end in the same size"
-        )
+        raise GraphError("E1042", f"{said}: rows of q and k have other lengths", "they end in the same size")
     if not q[-1]:
         raise GraphError("E1042", f"{said}: rows of q and k have no elements")
     if k[-2] != v[-2]:
-        raise GraphError(
-            "E1042", f"{said}: there are {k[-2]} keys and {v[-2]} values", "a row of v for each of k"
-        )
+        raise GraphError("E1042", f"{said}: {k[-2]} keys and {v[-2]} values", "a row of v for each of k")
     try:
         batch = np.broadcast_shapes(q[:-2], k[:-2], v[:-2])
         scores = (*batch, q[-2], k[-2])
@@ -114,16 +111,13 @@ class Streamed:
 
     # --- derivatives
 
-    def bundle(self, i: int, g: Array) -> Bundle:
-        return Bundle({i: g})
-
     def cotangents(self, g: Bundle, y: Array, xs: Sequence[Array]) -> Sequence[Array | None]:
         if self.name != "attend":
             return pullback(
                 lambda *xs: [self._composed(*xs)[i] for i in g], xs, range(len(xs)), [*g.values()]
             )
         (q, k, v), (result, logs) = xs, self.of(*xs)
-        slope = g.get(0, constant(0, q.dtype).broadcast_to(result.shape))
+        slope = g.get(0, zeros(result.node))
         mean = (slope * result).sum(-1) - g.get(1, constant(0, q.dtype))
         given = q, k, v, logs, slope, mean
         by_query, by_key = (

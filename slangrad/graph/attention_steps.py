@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from slangrad.graph.emit import TEMPLATES, Part, Step, Temporary, seen, template_of
-from slangrad.graph.fuse import Fusion, Group, joined
-from slangrad.graph.layout import dense
+from slangrad.graph.fuse import Fusion, Group
+from slangrad.graph.layout import dense, joined
 from slangrad.graph.products import HAS_512
 from slangrad.graph.types import type_of
 

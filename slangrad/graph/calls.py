@@ -76,15 +76,11 @@ class SlangCall:
     def cotangents(self, g: Any, xs: Sequence[Any]) -> tuple[Any, ...]:
         """The cotangents of all inputs, from the cotangent of the result."""
         if self.result >= 0 or any(each.direction != "in" for each in self.parameters):
-            raise GraphError(
-                "E1044", f"'{self.name}' writes to its parameters, and graphs have no derivative of that"
-            )
+            message = f"'{self.name}' writes to its parameters, and graphs have no derivative of that"
+            raise GraphError("E1044", message)
         if not any(each.differentiable for each in self.parameters):
-            raise GraphError(
-                "E1044",
-                f"'{self.name}' has no derivative",
-                "mark it [Differentiable], or use graph.stop_gradient",
-            )
+            note = "mark it [Differentiable], or use graph.stop_gradient"
+            raise GraphError("E1044", f"'{self.name}' has no derivative", note)
         found = []
         for i, each in enumerate(self.parameters):
             function = self._by(i) if each.differentiable else None
@@ -112,13 +108,11 @@ def slang_call(function: Any) -> SlangCall:
     said = f"Slang function '{function.name}'"
     found = function.slang_function
     if found.is_overloaded or found.is_generic:
-        raise GraphError(
-            "E1043", f"{said} is generic or has overloads", "name the one: module['f<float>'], or wrap it"
-        )
+        note = "name the one: module['f<float>'], or wrap it"
+        raise GraphError("E1043", f"{said} is generic or has overloads", note)
     if not function.is_primal or function.struct is not None:
-        raise GraphError(
-            "E1043", f"{said}: graphs call functions, not derivatives or methods", "graph.grad differentiates"
-        )
+        message = f"{said}: graphs call functions, not derivatives or methods"
+        raise GraphError("E1043", message, "graph.grad differentiates")
     parameters = []
     for each in found.parameters:
         if each.type.name not in DTYPES:
@@ -137,9 +131,8 @@ def results_of(function: Any, inputs: Sequence[Any]) -> dict[int, Array]:
     call = slang_call(function)
     taken = [each for each in call.parameters if each.direction != "out"]
     if len(taken) != len(inputs):
-        raise GraphError(
-            "E1043", f"Slang function '{call.name}' takes {len(taken)} numbers, not {len(inputs)}"
-        )
+        message = f"Slang function '{call.name}' takes {len(taken)} numbers, not {len(inputs)}"
+        raise GraphError("E1043", message)
     xs = [_argument(x, DTYPES[each.kind], call.name) for x, each in zip(inputs, taken, strict=True)]
     written = [i for i, each in enumerate(call.parameters) if each.direction != "in"]
     made = [call] if call.returns != "void" else []
@@ -152,9 +145,8 @@ def _argument(x: Any, dtype: DType, name: str) -> Array:
         return constant(x, dtype)
     found = lifted(x)
     if found.dtype != dtype:
-        raise GraphError(
-            "E1043", f"Slang function '{name}' takes {dtype}, not {found.dtype}", f"x.astype(np.{dtype})"
-        )
+        message = f"Slang function '{name}' takes {dtype}, not {found.dtype}"
+        raise GraphError("E1043", message, f"x.astype(np.{dtype})")
     return found
 
 
@@ -164,9 +156,8 @@ def called(_: Array, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any
     names = [each.name for each in function.parameters]
     unknown = kwargs.keys() - set(names[len(args) :])
     if unknown:
-        raise GraphError(
-            "E1043", f"Slang function '{function.name}' cannot take {', '.join(sorted(unknown))} in a graph"
-        )
+        said = ", ".join(sorted(unknown))
+        raise GraphError("E1043", f"Slang function '{function.name}' cannot take {said} in a graph")
     found = results_of(function, [*args, *(kwargs[name] for name in names[len(args) :] if name in kwargs)])
     if found.keys() != {-1}:
         message = f"Slang function '{function.name}' does not return one number and no more"

@@ -58,9 +58,8 @@ def _parsed(letters: str, operands: list[Array]) -> tuple[list[str], str]:
     if not arrow:
         out = "".join(sorted(name for name in set(left) - {","} if left.count(name) == 1))
     if len(set(out)) != len(out) or set(out) - set(left):
-        raise GraphError(
-            "E1042", f"einsum '{letters}': each letter of the result stands once, and in an operand"
-        )
+        message = f"einsum '{letters}': each letter of the result stands once, and in an operand"
+        raise GraphError("E1042", message)
     return ins, out
 
 

@@ -21,7 +21,7 @@ from slangrad.graph.emit import (
     template_of,
 )
 from slangrad.graph.fuse import Fusion, Group
-from slangrad.graph.layout import Layout, dense, normal, sliced
+from slangrad.graph.layout import Layout, dense, normal, reshaped, sliced
 from slangrad.graph.node import Node
 from slangrad.graph.products import HAS_512, Axis, Epilogue, Tiles, numbers_of, tiled, with_end
 from slangrad.graph.types import DTYPES, type_of, wide_of
@@ -67,17 +67,11 @@ def _windows(end: Epilogue) -> list[Step]:
         (n, c * channels, c, *(step * each for step, each in by)),
         image.layout.offset,
     )
-    parts = [Part(image.holder, normal(windows)), _grouped(seen(fusion, w), groups)]
+    weights = seen(fusion, w)
+    by_group = reshaped(weights.layout, (groups, outputs // groups, *w.shape[1:]))
+    assert by_group is not None
+    parts = [Part(image.holder, normal(windows)), Part(weights.holder, by_group)]
     return [*steps, *tiled(end, LETTERS, parts, (batch, groups, outputs // groups, *out))]
-
-
-def _grouped(part: Part, groups: int) -> Part:
-    """With the first axis as two, the groups in front."""
-    at = part.layout
-    n, step = at.shape[0] // groups, at.strides[0]
-    return Part(
-        part.holder, normal(Layout((groups, n, *at.shape[1:]), (step * n, step, *at.strides[1:]), at.offset))
-    )
 
 
 # --- three rows

@@ -139,9 +139,8 @@ def _in_numpy(x: Any, w: Any, stride: Pair, padding: Padding, dilation: Pair, gr
 def _pair(name: str, given: Any, least: int = 1) -> Pair:
     found = tuple(given) if isinstance(given, tuple | list) else (given, given)
     if len(found) != 2 or not all(isinstance(n, int | np.integer) and n >= least for n in found):
-        raise GraphError(
-            "E1042", f"{name}={given!r} is neither an integer from {least} on nor a pair of them"
-        )
+        message = f"{name}={given!r} is neither an integer from {least} on nor a pair of them"
+        raise GraphError("E1042", message)
     return int(found[0]), int(found[1])
 
 
@@ -164,10 +163,10 @@ def _check_shapes(x: Shape, w: Shape, bias: Shape | None, groups: int) -> None:
     if len(w) != 4 or 0 in w:
         raise GraphError("E1042", f"conv2d: w has shape {w}, not (outputs, channels / groups, height, width)")
     if not isinstance(groups, int) or groups < 1 or x[1] % groups or w[0] % groups:
-        message = (
-            f"conv2d: {groups!r} groups do not divide {x[1]} channels of x {x} and {w[0]} outputs of w {w}"
+        said = f"{x[1]} channels of x {x} and {w[0]} outputs of w {w}"
+        raise GraphError(
+            "E1042", f"conv2d: {groups!r} groups do not divide {said}", "groups=1 joins all channels"
         )
-        raise GraphError("E1042", message, "groups=1 joins all channels")
     if x[1] != w[1] * groups:
         message = f"conv2d: x {x} has {x[1] // groups} channels a group, and w {w} takes {w[1]}"
         fits = f"; groups={x[1] // w[1]} would fit" if x[1] % w[1] == 0 and w[0] % (x[1] // w[1]) == 0 else ""

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from slangrad.graph.fuse import Fusion, Group, Leaf, Views, joined
-from slangrad.graph.layout import Layout, dense, normal, sliced
+from slangrad.graph.fuse import Fusion, Group, Leaf, Views
+from slangrad.graph.layout import Layout, dense, joined, normal, sliced
 from slangrad.graph.node import DType, Node, Shape
 from slangrad.graph.ops import OPS, behind_views, is_view, kind_of
 from slangrad.graph.types import type_of, wide_of
@@ -80,6 +80,10 @@ class Kernel:
     outputs: dict[str, Part]
     group: Shape | None = None
     lanes: int = 0
+
+    @property
+    def named(self) -> dict[str, Argument]:
+        return {**self.arguments, **self.outputs}
 
 
 @dataclass(slots=True)

@@ -108,8 +108,7 @@ def std(*args: Any, **kwargs: Any) -> Array:
 
 
 @implements(np.cumsum, method="cumsum")
-def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Array:
-    refuse("cumsum", out=out)
+def cumsum(a: Any, axis: Any = None, dtype: Any = None, **_: Any) -> Array:
     x, axis = along(lifted(a), axis)
     x = x.astype(np.cumsum(np.zeros(1, x.dtype), dtype=dtype).dtype)
     if x.dtype == bool:
@@ -118,8 +117,7 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Arra
 
 
 def _place_of(name: str) -> Callable[..., Array]:
-    def place(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Array:
-        refuse(name, out=out)
+    def place(a: Any, axis: Any = None, *, keepdims: Any = False, **_: Any) -> Array:
         rank = lifted(a).ndim
         x, at = along(lifted(a), axis)
         if not x.shape[at]:
@@ -145,8 +143,7 @@ def _different(axes: Any, ndim: int) -> list[int]:
 
 
 @implements(np.dot, method="dot")
-def dot(a: Any, b: Any, out: Any = None) -> Array:
-    refuse("dot", out=out)
+def dot(a: Any, b: Any, **_: Any) -> Array:
     a, b = lifted(a), lifted(b)
     if not a.ndim or not b.ndim:
         return lifted(a * b)
@@ -170,8 +167,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Array:
 
 
 @implements(np.outer)
-def outer(a: Any, b: Any, out: Any = None) -> Array:
-    refuse("outer", out=out)
+def outer(a: Any, b: Any, **_: Any) -> Array:
     return lifted(lifted(a).reshape(-1, 1) * lifted(b).reshape(1, -1))
 
 
@@ -260,9 +256,8 @@ def concatenate(
     dtype = np.result_type(*[x.dtype for x in xs]) if dtype is None else np.dtype(dtype)
     others = {x.shape[:axis] + x.shape[axis + 1 :] for x in xs}
     if len(others) != 1:
-        raise GraphError(
-            "E1042", f"concatenate: shapes {', '.join(str(x.shape) for x in xs)} differ beside axis {axis}"
-        )
+        shapes = ", ".join(str(x.shape) for x in xs)
+        raise GraphError("E1042", f"concatenate: shapes {shapes} differ beside axis {axis}")
     xs = [x.astype(dtype) for x in xs if x.shape[axis]] or [xs[0].astype(dtype)]
     if len(xs) == 1:
         return xs[0]
@@ -322,9 +317,8 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Array:
 @implements(np.where)
 def where(condition: Any, x: Any = None, y: Any = None) -> Array:
     if x is None or y is None:
-        raise GraphError(
-            "E1041", "np.where(condition) gives a shape that is not known yet", "give it two values"
-        )
+        message = "np.where(condition) gives a shape that is not known yet"
+        raise GraphError("E1041", message, "give it two values")
     given = [each if type(each) in (bool, int, float) else lifted(each) for each in (x, y)]
     dtype = np.result_type(*(each.dtype if isinstance(each, Array) else each for each in given))
     values = (each.astype(dtype) if isinstance(each, Array) else constant(each, dtype) for each in given)
@@ -332,9 +326,10 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Array:
 
 
 @implements(np.clip, method="clip")
-def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **rest: Any) -> Array:
-    low, high = rest.pop("min", a_min), rest.pop("max", a_max)
-    refuse("clip", out=out, **rest)
+def clip(
+    a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None, **_: Any
+) -> Array:
+    low, high = a_min if min is None else min, a_max if max is None else max
     made = lifted(a)
     made = made if low is None else np.maximum(made, low)
     return made if high is None else np.minimum(made, high)
@@ -380,9 +375,8 @@ implements(np.result_type)(lambda *xs: np.result_type(*[x.dtype if isinstance(x,
 
 
 @implements(np.round, np.around, method="round")
-def rounded(a: Any, decimals: int = 0, out: Any = None) -> Array:
-    refuse("round", out=out)
-    x = lifted(a)
+def rounded(a: Any, decimals: int = 0, **_: Any) -> Array:
+    x, decimals = lifted(a), index(decimals)
     if decimals == 0 or (x.dtype.kind in "iu" and decimals > 0):
         return x if x.dtype.kind in "iu" else lifted(np.rint(x))
     scale = 10.0 ** abs(decimals)

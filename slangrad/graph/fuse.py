@@ -8,12 +8,12 @@ a node is no longer stored where that makes its kernel and those of its readers 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
 from slangrad.graph.cost import Machine, Work
-from slangrad.graph.layout import Layout, dense, reshaped
+from slangrad.graph.layout import Layout, dense, joined, reshaped
 from slangrad.graph.node import Node, Shape, make, rebuilt, topological_order, with_inputs
 from slangrad.graph.ops import OPS, base_of, behind_views, is_view, kind_of, letters_in
 
@@ -53,6 +53,11 @@ class Group:
         return {leaf.node for leaf in self.leaves}
 
     @property
+    def is_collective(self) -> bool:
+        """Whether it ends with data of other workers."""
+        return self.kind == "exchange" or self.roots[0].op == "all_reduce"
+
+    @property
     def is_large(self) -> bool:
         """Whether it is too much for one kernel. Each part of a buffer has a kernel of its own."""
         kernels = len(self.roots[0].inputs) if self.kind == "part" else 1
@@ -63,6 +68,10 @@ class Group:
         counts = [(leaf_count(leaf), leaf.node.dtype.itemsize) for leaf in self.leaves]
         counts += [(root.size, root.dtype.itemsize) for root in self.roots]
         return Work(self.flops, sum(n for n, _ in counts), sum(n * size for n, size in counts))
+
+
+def total_work(groups: Iterable[Group]) -> Work:
+    return sum((group.work for group in groups), Work(0, 0, 0))
 
 
 def leaf_count(leaf: Leaf) -> int:
@@ -101,7 +110,7 @@ class Fusion:
         for node in self.order:
             if node in self.stored and kind_of(node) != "result":
                 self._enter(node, self._collected(node))
-        self.before = self._work()
+        self.before = total_work(self._groups.values())
         if fused:
             self._fuse()
         groups = self._ended(self._joined()) if fused else list(self._groups.values())
@@ -110,12 +119,9 @@ class Fusion:
         self.seconds = sum(map(self.seconds_of, groups))
         self.groups = self._in_rows(groups) if fused else groups
 
-    def _work(self) -> Work:
-        return sum((group.work for group in self._groups.values()), Work(0, 0, 0))
-
     @property
     def after(self) -> Work:
-        return sum((group.work for group in self.groups), Work(0, 0, 0))
+        return total_work(self.groups)
 
     # --- groups
 
@@ -414,24 +420,6 @@ def _fits(group: Group, shape: Shape, roots: set[Node]) -> bool:
             if not is_row and (strides[:kept] != along or any(strides[kept:]) or leaf.layout.offset):
                 return False
     return True
-
-
-def joined(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
-    """Neighboring axes as one where that holds for all arrays; those of one element are left out."""
-    made: list[int] = []
-    steps: list[list[int]] = [[] for _ in strides]
-    for i, n in enumerate(sizes):
-        if n == 1:
-            continue
-        if made and all(each[-1] == n * given[i] for each, given in zip(steps, strides, strict=True)):
-            made[-1] *= n
-            for each, given in zip(steps, strides, strict=True):
-                each[-1] = given[i]
-        else:
-            made.append(n)
-            for each, given in zip(steps, strides, strict=True):
-                each.append(given[i])
-    return made, steps
 
 
 def own_layout(node: Node, layouts: Mapping[Node, Layout]) -> Layout:

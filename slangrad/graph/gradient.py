@@ -70,10 +70,7 @@ def compute_tangent(output: Node, wrt: Sequence[Node], tangents: Sequence[Node])
     own gradient with respect to the seed is the transpose of the transpose, at any seed."""
     seed = new_input(output.shape, output.dtype, "seed")
     gradients = compute_gradient(output, wrt, seed)
-    parts = [_along(each, seed, t) for each, t in zip(gradients, tangents, strict=True)]
+    pairs = zip(gradients, tangents, strict=True)
+    parts = [Array(compute_gradient(gradient, [seed], tangent)[0]) for gradient, tangent in pairs]
     total = add_all(parts) if parts else zeros(output)
     return substituted([total.node], {seed: ones(seed).node})[0]
-
-
-def _along(gradient: Node, seed: Node, tangent: Node) -> Array:
-    return Array(compute_gradient(gradient, [seed], tangent)[0])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from slangrad.graph.array import Array, along, constant, implements, lifted, mapped, refuse
+from slangrad.graph.array import Array, along, constant, implements, lifted, mapped
 from slangrad.graph.errors import GraphError
 from slangrad.graph.node import make
 
@@ -57,9 +57,8 @@ def _view(x: Array, parts: list[Any]) -> tuple[Array, list[tuple[int, Array]]]:
             start = start if count else 0
         elif isinstance(part, int | np.integer) and not isinstance(part, bool | np.bool_):
             if not -n <= part < n:
-                raise GraphError(
-                    "E1042", f"index {part} is out of range for axis {axis - 1} of shape {x.shape}"
-                )
+                message = f"index {part} is out of range for axis {axis - 1} of shape {x.shape}"
+                raise GraphError("E1042", message)
             start, count, step = int(part) % n, 1, 1
         else:
             gathers.append((len(kept), _integers(part)))
@@ -97,9 +96,8 @@ def _gathered(x: Array, gathers: list[tuple[int, Array]]) -> Array:
         return take(x, index, axis)
     axes = [axis for axis, _ in gathers]
     if axes != list(range(axes[0], axes[0] + len(axes))):
-        raise GraphError(
-            "E1040", "arrays as indices of axes that are not neighbors cannot be traced", "transpose first"
-        )
+        message = "arrays as indices of axes that are not neighbors cannot be traced"
+        raise GraphError("E1040", message, "transpose first")
     # Neighboring axes are one axis, whose index is computed.
     sizes = [x.shape[axis] for axis in axes]
     flat: Any = 0
@@ -110,9 +108,8 @@ def _gathered(x: Array, gathers: list[tuple[int, Array]]) -> Array:
 
 
 @implements(np.take, method="take")
-def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Array:
+def take(a: Any, indices: Any, axis: Any = None, **_: Any) -> Array:
     """np.take: elements along an axis, or of the flat array."""
-    refuse("take", out=out, mode=None if mode == "raise" else mode)
     (x, axis), found = along(lifted(a), axis), _integers(indices)
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     at = found.reshape((1,) * len(before) + (found.size,) + (1,) * len(after))
@@ -126,9 +123,8 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Array:
     """np.take_along_axis."""
     (x, axis), found = along(lifted(arr), axis), _integers(indices)
     if found.ndim != x.ndim:
-        raise GraphError(
-            "E1042", f"take_along_axis: shapes {x.shape} and {found.shape} have other numbers of axes"
-        )
+        message = f"take_along_axis: shapes {x.shape} and {found.shape} have other numbers of axes"
+        raise GraphError("E1042", message)
     rest = np.broadcast_shapes(*[(*each.shape[:axis], 1, *each.shape[axis + 1 :]) for each in (x, found)])
     x = x.broadcast_to((*rest[:axis], x.shape[axis], *rest[axis + 1 :]))
     found = found.broadcast_to((*rest[:axis], found.shape[axis], *rest[axis + 1 :]))

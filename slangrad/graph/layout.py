@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from slangrad.graph.node import Node, Shape
@@ -59,21 +60,11 @@ def sliced(at: Layout, shape: Shape, starts: Shape, steps: Shape) -> Layout:
     return normal(Layout(shape, tuple(a * b for a, b in zip(at.strides, steps, strict=True)), offset))
 
 
-def _reshape(at: Layout, view: Node) -> Layout | None:
-    return reshaped(at, view.shape)
-
-
 def reshaped(at: Layout, shape: Shape) -> Layout | None:
     """Runs of axes that follow each other in memory are split and joined; others are not."""
     if 0 in shape:
         return Layout(shape, (0,) * len(shape), at.offset)
-    runs = [(n, step) for n, step in zip(at.shape, at.strides, strict=True) if n != 1]
-    joined: list[tuple[int, int]] = []
-    for n, step in runs:
-        if joined and joined[-1][1] == n * step:
-            joined[-1] = joined[-1][0] * n, step
-        else:
-            joined.append((n, step))
+    sizes, (steps,) = joined(at.shape, [at.strides])
     strides: list[int] = []
     left, step = 1, 0
     for n in reversed(shape):
@@ -81,7 +72,7 @@ def reshaped(at: Layout, shape: Shape) -> Layout | None:
             strides.append(0)
             continue
         if left == 1:
-            left, step = joined.pop()
+            left, step = sizes.pop(), steps.pop()
         if left % n:
             return None
         strides.append(step)
@@ -89,22 +80,31 @@ def reshaped(at: Layout, shape: Shape) -> Layout | None:
     return Layout(shape, tuple(reversed(strides)), at.offset)
 
 
+def joined(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
+    """Neighboring axes as one where that holds for all arrays; those of one element are left out."""
+    runs: list[tuple[int, ...]] = []  # each a size, and a step of each array
+    for n, *steps in zip(sizes, *strides, strict=True):
+        if n == 1:
+            continue
+        if runs and [*runs[-1][1:]] == [n * step for step in steps]:
+            n *= runs.pop()[0]
+        runs.append((n, *steps))
+    found = [[*each] for each in zip(*runs, strict=True)] or [[] for _ in (sizes, *strides)]
+    return found[0], found[1:]
+
+
 def _windows(at: Layout, view: Node) -> Layout:
     step = at.strides[view.attributes["axis"]] * view.attributes["dilation"]
     return normal(Layout(view.shape, (*at.strides, step), at.offset))
 
 
-def _same(at: Layout, view: Node) -> Layout:
-    return at
-
-
-_VIEWS = {
+_VIEWS: dict[str, Callable[[Layout, Node], Layout | None]] = {
     "broadcast": _broadcast,
     "transpose": _transpose,
     "slice": _slice,
     "own_part": _slice,
-    "reshape": _reshape,
+    "reshape": lambda at, view: reshaped(at, view.shape),
     "windows": _windows,
-    "stop_gradient": _same,
-    "shard": _same,
+    "stop_gradient": lambda at, view: at,
+    "shard": lambda at, view: at,
 }

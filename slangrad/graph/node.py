@@ -82,18 +82,16 @@ def topological_order(*outputs: Node) -> list[Node]:
 
 def in_order(roots: Sequence[T], needs: Callable[[T], Sequence[T]]) -> list[T]:
     """The roots and all that they need, each behind those that it needs itself."""
-    order: list[T] = []
+    order: dict[T, None] = {}
     seen: set[T] = set()
-    stack = [(each, False) for each in reversed(roots)]
-    while stack:
-        this, is_done = stack.pop()
-        if is_done:
-            order.append(this)
-        elif this not in seen:
-            seen.add(this)
-            stack.append((this, True))
-            stack += [(each, False) for each in reversed(needs(this)) if each not in seen]
-    return order
+    left = list(reversed(roots))
+    while left:
+        if left[-1] in seen:
+            order[left.pop()] = None
+        else:
+            seen.add(left[-1])
+            left += [each for each in reversed(needs(left[-1])) if each not in seen]
+    return list(order)
 
 
 def rebuilt(outputs: Sequence[Node], change: Callable[[Node, tuple[Node, ...]], Node]) -> list[Node]:

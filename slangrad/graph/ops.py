@@ -83,14 +83,6 @@ def _arctan2(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
     return g * (b / r) / r, -g * (a / r) / r
 
 
-def _logaddexp(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    return g * np.exp(a - y), g * np.exp(b - y)
-
-
-def _sum(g: Any, y: Any, x: Any) -> tuple[Any]:
-    return (_spread(g, y, x),)
-
-
 def _largest(g: Any, y: Any, x: Any) -> tuple[Any]:
     """Of the largest or smallest of many: equal shares to all that are."""
     is_it = x == _spread(y, y, x)
@@ -124,29 +116,9 @@ def _broadcast(g: Any, y: Any, x: Any) -> tuple[Any]:
     return (g.sum(tuple(axes)).reshape(x.shape) if axes else g,)
 
 
-def _transpose(g: Any, y: Any, x: Any) -> tuple[Any]:
-    return (g.transpose(np.argsort(y.attribute("order"))),)
-
-
-def _reshape(g: Any, y: Any, x: Any) -> tuple[Any]:
-    return (g.reshape(x.shape),)
-
-
-def _slice(g: Any, y: Any, x: Any) -> tuple[Any]:
-    return (g.placed(x.shape, y.attribute("starts"), y.attribute("steps")),)
-
-
-def _place(g: Any, y: Any, x: Any) -> tuple[Any]:
-    return (g.sliced(x.shape, y.attribute("starts"), y.attribute("steps")),)
-
-
 def _concatenate(g: Any, y: Any, *xs: Any) -> tuple[Any, ...]:
-    axis, parts, start = y.attribute("axis"), [], 0
-    for x in xs:
-        stop = start + x.shape[axis]
-        parts.append(g[(slice(None),) * axis + (slice(start, stop),)])
-        start = stop
-    return tuple(parts)
+    axis = y.attribute("axis")
+    return tuple(np.split(g, np.cumsum([x.shape[axis] for x in xs])[:-1].tolist(), axis))
 
 
 def _einsum(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
@@ -192,6 +164,13 @@ def _conv(g: Any, y: Any, x: Any, w: Any) -> tuple[Any, Any]:
     return by_image, by_kernel.swapaxes(0, 1)
 
 
+class Bundle(dict[int, Any]):
+    """The cotangent of a loop: those of its results, by their numbers."""
+
+    def __add__(self, other: Bundle) -> Bundle:
+        return Bundle({**self, **other, **{k: self[k] + other[k] for k in self.keys() & other.keys()}})
+
+
 def _take_along(g: Any, y: Any, x: Any, index: Any) -> tuple[Any, None]:
     axis = y.attribute("axis")
     if index.shape[axis] != 1:
@@ -200,16 +179,6 @@ def _take_along(g: Any, y: Any, x: Any, index: Any) -> tuple[Any, None]:
     at = index.index_in(x.shape[axis])
     is_it = g.counted(x.shape, axis, at.dtype) == np.broadcast_to(at, x.shape)
     return picked(is_it, np.broadcast_to(g, x.shape)), None
-
-
-def _add_along(g: Any, y: Any, x: Any, index: Any) -> tuple[Any, None]:
-    return np.take_along_axis(g, index, y.attribute("axis")), None
-
-
-def _slang(g: Any, y: Any, *xs: Any) -> tuple[Any, ...]:
-    """`bwd_diff` of a Slang function, which is a Slang function."""
-    found: tuple[Any, ...] = y.attribute("function").cotangents(g, xs)
-    return found
 
 
 # --- the table
@@ -229,14 +198,14 @@ _TABLE = (
     Op("captured",       "source"),
     Op("constant",       "source"),
     Op("broadcast",      "view", vjp=_broadcast),
-    Op("transpose",      "view", vjp=_transpose),
-    Op("reshape",        "view", vjp=_reshape),
-    Op("slice",          "view", vjp=_slice),
+    Op("transpose",      "view", vjp=lambda g, y, x: (g.transpose(np.argsort(y.attribute("order"))),)),
+    Op("reshape",        "view", vjp=lambda g, y, x: (g.reshape(x.shape),)),
+    Op("slice",          "view", vjp=lambda g, y, x: (g.placed(x.shape, y.attribute("starts"), y.attribute("steps")),)),
     Op("windows",        "view", vjp=_windows),
     Op("stop_gradient",  "view", vjp=none),
     Op("shard",          "view", vjp=lambda g, y, x: (g,)),  # how many workers hold it; one worker sees nothing of it
     Op("own_part",       "view"),  # a slice that differs between workers (workers/collectives.py)
-    Op("place",          "part", vjp=_place),
+    Op("place",          "part", vjp=lambda g, y, x: (g.sliced(x.shape, y.attribute("starts"), y.attribute("steps")),)),
     Op("concatenate",    "part", vjp=_concatenate),
     Op("all_reduce",     "part", flops=0),
     Op("all_gather",     "exchange", flops=0),
@@ -275,18 +244,18 @@ _TABLE = (
     _map("arctanh",      "atanh({0})",                     lambda g, y, x: (g / ((1 - x) * (1 + x)),),  12),
     _map("arctan2",      "atan2({0}, {1})",                _arctan2,                                    16),
     _map("hypot",        "hypot({0}, {1})",                lambda g, y, a, b: (g * (a / y), g * (b / y)), 8),
-    _map("power",        "power({0}, {1})",            _power,                                      20),
-    _map("logaddexp",    "logaddexp({0}, {1})",        _logaddexp,                                  20),
-    _map("maximum",      "larger({0}, {1})",           _extreme,                                     2),
-    _map("minimum",      "smaller({0}, {1})",          _extreme,                                     2),
+    _map("power",        "power({0}, {1})",                _power,                                      20),
+    _map("logaddexp",    "logaddexp({0}, {1})",            lambda g, y, a, b: (g * np.exp(a - y), g * np.exp(b - y)), 20),
+    _map("maximum",      "larger({0}, {1})",               _extreme,                                     2),
+    _map("minimum",      "smaller({0}, {1})",              _extreme,                                     2),
     _map("fmax",         "max({0}, {1})",                  _extreme),
     _map("fmin",         "min({0}, {1})",                  _extreme),
     _map("floor",        "floor({0})"),
     _map("ceil",         "ceil({0})"),
     _map("trunc",        "trunc({0})"),
     _map("rint",         "rint({0})"),
-    _map("floor_divide", "floor_divide({0}, {1})",     flops=5),
-    _map("remainder",    "remainder({0}, {1})",        lambda g, y, a, b: (g, -g * np.floor_divide(a, b)), 6),
+    _map("floor_divide", "floor_divide({0}, {1})",         flops=5),
+    _map("remainder",    "remainder({0}, {1})",            lambda g, y, a, b: (g, -g * np.floor_divide(a, b)), 6),
     _map("deg2rad",      "{0} * {T}(0.017453292519943295lf)", lambda g, y, x: (g * (pi / 180),)),
     _map("rad2deg",      "{0} * {T}(57.29577951308232lf)",   lambda g, y, x: (g * (180 / pi),)),
     _map("equal",        "{0} == {1}"),
@@ -315,20 +284,20 @@ _TABLE = (
     _map("product",      "rounded({0}, {1})",              lambda g, y, a, b: (g * b, g * a)),
     Op("scan",           "loop", vjp=lambda g, y, *xs: y.attribute("loop").cotangents(g, y, xs)),
     Op("attend",         "loop", vjp=lambda g, y, *xs: y.attribute("loop").cotangents(g, y, xs)),
-    Op("result",         "result", vjp=lambda g, y, x: (x.attribute("loop").bundle(y.attribute("index"), g),)),
-    _map("slang",        "",                               _slang,                                      20),
+    Op("result",         "result", vjp=lambda g, y, x: (Bundle({y.attribute("index"): g}),)),
+    _map("slang",        "",                               lambda g, y, *xs: y.attribute("function").cotangents(g, xs), 20),
     #       name         Slang                    start
-    _reduce("sum",       "{0} + {1}",             "{T}(0)",          _sum),
+    _reduce("sum",       "{0} + {1}",             "{T}(0)",          lambda g, y, x: (_spread(g, y, x),)),
     _reduce("prod",      "{0} * {1}",             "{T}(1)",          _prod),
-    _reduce("max",       "larger({0}, {1})",  "{T}.lowest()",    _largest),
-    _reduce("min",       "smaller({0}, {1})", "{T}.highest()",   _largest),
+    _reduce("max",       "larger({0}, {1})",      "{T}.lowest()",    _largest),
+    _reduce("min",       "smaller({0}, {1})",     "{T}.highest()",   _largest),
     Op("argmax",         "scan", vjp=none),
     Op("argmin",         "scan", vjp=none),
     Op("cumsum",         "scan", vjp=_cumsum),
     Op("einsum",         "contract", vjp=_einsum),
     Op("conv",           "contract", vjp=_conv),
     Op("take_along",     "gather", vjp=_take_along),
-    Op("add_along",      "scatter", vjp=_add_along),
+    Op("add_along",      "scatter", vjp=lambda g, y, x, index: (np.take_along_axis(g, index, y.attribute("axis")), None)),
 )
 # fmt: on
 OPS = {op.name: op for op in _TABLE}

@@ -15,6 +15,7 @@ from hashlib import sha1
 from math import prod
 from operator import itemgetter
 from threading import Lock
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -222,16 +223,14 @@ class Plan:
         calls: dict[Any, partial[Any]] = {}
         for step in self.steps:
             if isinstance(step, Kernel):
-                parts = (*step.arguments.values(), *step.outputs.values())
-                key = step.name, *(each.layout for each in parts if isinstance(each, Part))
+                key = step.name, *(each.layout for each in step.named.values() if isinstance(each, Part))
                 calls[key] = partial(self._function(step), **self._bound(step, given))
         self.module.compile_all(calls.values())
         return [self._prepared(step) for step in self.steps]
 
     def _kernel(self, step: Kernel) -> Callable[[dict[Holder, Any]], None]:
         function = self._function(step)
-        named = {**step.arguments, **step.outputs}
-        parts = {name: each for name, each in named.items() if isinstance(each, Part)}
+        parts = {name: each for name, each in step.named.items() if isinstance(each, Part)}
         outer = {name: each for name, each in parts.items() if each.holder not in self._holders}
         bound: list[Any] = []
         where = dict.fromkeys(outer, 0)
@@ -251,8 +250,7 @@ class Plan:
         return call
 
     def _bound(self, step: Kernel, given: dict[Holder, Any]) -> dict[str, Any]:
-        named = {**step.arguments, **step.outputs}
-        return {name: self._argument(each, given) for name, each in named.items()}
+        return {name: self._argument(each, given) for name, each in step.named.items()}
 
     def _argument(self, each: Argument, given: dict[Holder, Any]) -> Any:
         if isinstance(each, Part):
@@ -301,14 +299,34 @@ class Plan:
     def tensors(self, arrays: Sequence[Any]) -> list[Any]:
         return [as_tensor(self.device, each) for each in arrays]
 
-    def run(self, arguments: Sequence[Any]) -> list[Any]:
-        """The results for arguments in the order of `inputs`: Tensors of their shapes, () as (1,)."""
+    def _given(self, arguments: Sequence[Any]) -> dict[Holder, Any]:
+        """The memory from outside: of arguments, of arrays that the function found, and new memory of outputs."""
         given: dict[Holder, Any] = dict(zip(self.inputs, arguments, strict=True))
         given |= {node: as_tensor(self.device, node.attributes["value"].value) for node in self._captured}
-        given |= {
+        return given | {
             node: given[self._taken[node]] if node in self._taken else self._new(node)
             for node in self.outputs
         }
+
+    def timed(self, arguments: Sequence[Any]) -> list[float]:
+        """The seconds of each step alone, once, after a first time that touches memory; 0 of collectives, which are
+        left out, so that results are wrong."""
+        given, found = self._given(arguments), list[float]()
+        with self._lock:
+            self._runs = self._runs or self._compiled(given)
+            for step, run in zip(self.steps, self._runs, strict=True):
+                if isinstance(step, Exchange | Await):
+                    found.append(0.0)
+                    continue
+                run(given)
+                start = perf_counter()
+                run(given)
+                found.append(perf_counter() - start)
+        return found
+
+    def run(self, arguments: Sequence[Any]) -> list[Any]:
+        """The results for arguments in the order of `inputs`: Tensors of their shapes, () as (1,)."""
+        given = self._given(arguments)
         if self._near:
             self._refuse_overlap(given)
         with self._lock:

@@ -34,8 +34,8 @@ from slangrad.graph.emit import (
     stored,
     template_of,
 )  # fmt: skip
-from slangrad.graph.fuse import Fusion, Group, Leaf, joined
-from slangrad.graph.layout import Layout, dense, reshaped
+from slangrad.graph.fuse import Fusion, Group, Leaf
+from slangrad.graph.layout import Layout, dense, joined, reshaped
 from slangrad.graph.library import NUMPY
 from slangrad.graph.node import DType, Node, Shape
 from slangrad.graph.ops import letters_in

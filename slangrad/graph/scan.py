@@ -19,8 +19,9 @@ import numpy as np
 from slangrad.graph.array import Array, constant, lifted
 from slangrad.graph.choose import Choose
 from slangrad.graph.errors import GraphError, explained
+from slangrad.graph.gradient import zeros
 from slangrad.graph.node import Node, make, new_input, substituted, topological_order, type_text
-from slangrad.graph.ops import base_of
+from slangrad.graph.ops import Bundle, base_of
 from slangrad.graph.plan import Plan
 from slangrad.graph.trace import is_result, is_traced, pullback
 from slangrad.graph.trees import filled, leaves, tree_map
@@ -42,28 +43,27 @@ def scan(function: Step, init: Any, xs: Any = None, length: int | None = None) -
     if not length:
         empty = repeated(function, init, xs, length)[1]
         return init, tree_map(lambda y: np.zeros(y.shape, y.dtype) if is_traced(y) else y, empty)
-    carry, made, arrays = init, [], [each for each in leaves(xs) if _is_value(each)]
+    carry, made, arrays = init, [], leaves(xs, _is_value)
     for t in range(length):
         new, y = _pair(function(carry, filled(xs, (x[t] for x in arrays), _is_value)))
         if any(map(is_traced, leaves((new, y)))):
             return repeated(function, init, xs, length)
         _check(carry, new)
         carry = new
-        made.append([np.asarray(each) for each in leaves(y) if _is_value(each)])
+        made.append([np.asarray(each) for each in leaves(y, _is_value)])
     stacked = map(np.stack, zip(*made, strict=True))
     return carry, filled(y, stacked, _is_value)
 
 
 def repeated(function: Step, init: Any, xs: Any, length: int, reverse: bool = False) -> tuple[Any, Any]:
     """The same of traced arrays; `reverse`: from the last element to the first."""
-    firsts = [lifted(each) for each in leaves(init) if _is_value(each)]
-    elements = [lifted(each) for each in leaves(xs) if _is_value(each)]
+    firsts, elements = ([lifted(each) for each in leaves(tree, _is_value)] for tree in (init, xs))
     own = [new_input(x.shape, x.dtype, f"carry{i}") for i, x in enumerate(firsts)]
     own += [new_input(x.shape[1:], x.dtype, f"element{i}") for i, x in enumerate(elements)]
     given = map(Array, own)
     new, y = _pair(function(filled(init, given, _is_value), filled(xs, given, _is_value)))
     _check(init, new)
-    outputs = [lifted(each).node for each in leaves((new, y)) if _is_value(each)]
+    outputs = [lifted(each).node for each in leaves((new, y), _is_value)]
     if not length:
         empty = (constant(0, x.dtype).broadcast_to((0, *x.shape)) for x in outputs[len(firsts) :])
         return init, filled(y, empty, _is_value)
@@ -101,9 +101,6 @@ class Loop:
         """The body of other arrays."""
         values = dict(zip(self.inputs, (x.node for x in given), strict=True))
         return [Array(each) for each in substituted(self.outputs, values)]
-
-    def bundle(self, k: int, g: Array) -> Bundle:
-        return Bundle({k: g})
 
     def needed(self, wanted: Iterable[int]) -> list[int]:
         """The outputs that results need: a carry is one where another output reads it."""
@@ -154,8 +151,7 @@ class Loop:
         before = [self.result(y, count + i) for i in range(self.carries)]
 
         def given(k: int) -> Array:
-            like = self.result(y, k)
-            return g[k] if k in g else constant(0, like.dtype).broadcast_to(like.shape)
+            return g[k] if k in g else zeros(self.result(y, k).node)
 
         def step(state: Any, at: Any) -> Any:
             (later, sums), (point, elements, of_results, of_carries) = state, at
@@ -166,20 +162,13 @@ class Loop:
             sums = dict(zip((i for i in floats if i >= last), sums, strict=True))
             return (now, sums), {i: found[i] for i in floats if self.carries <= i < last}
 
-        zeros = {i: constant(0, xs[i].dtype).broadcast_to(xs[i].shape) for i in floats if i >= last}
+        totals = {i: zeros(xs[i].node) for i in floats if i >= last}
         elements = [*xs[self.carries : last]]
         over = before, elements, [given(k) for k in made], [given(count + i) for i in carries]
-        start = [given(i) for i in carries], zeros
+        start = [given(i) for i in carries], totals
         (first, sums), stacked = repeated(step, start, over, self.length, not self.reverse)
         found = {**dict(zip(carries, first, strict=True)), **sums, **stacked}
         return tuple(found.get(i) for i in range(len(xs)))
-
-
-class Bundle(dict[int, Array]):
-    """The cotangent of a `scan`: those of its results, by their numbers."""
-
-    def __add__(self, other: Bundle) -> Bundle:
-        return Bundle({**self, **other, **{k: self[k] + other[k] for k in self.keys() & other.keys()}})
 
 
 def _outer(outputs: Sequence[Node], own: Sequence[Node]) -> list[Node]:
@@ -199,13 +188,12 @@ def _is_value(leaf: Any) -> bool:
 
 @explained("scan: length")
 def _length(xs: Any, length: int | None) -> int:
-    found = {np.shape(each)[:1] for each in leaves(xs) if _is_value(each)}
+    found = {np.shape(each)[:1] for each in leaves(xs, _is_value)}
     found |= set() if length is None else {(length,)}
     if len(found) != 1 or () in found or (length is not None and operator.index(length) < 0):
         sizes = ", ".join(sorted(str(each[0]) if each else "none" for each in found))
-        raise GraphError(
-            "E1042", f"scan: leading axes of {sizes or 'nothing'}", "all arrays of xs have the same one"
-        )
+        note = "all arrays of xs have the same one"
+        raise GraphError("E1042", f"scan: leading axes of {sizes or 'nothing'}", note)
     return int(next(iter(found))[0])
 
 
@@ -220,13 +208,9 @@ def _check(old: Any, new: Any) -> None:
     forms = [tree_map(lambda leaf: "*" if _is_value(leaf) else leaf, each) for each in (old, new)]
     if forms[0] != forms[1]:
         raise GraphError("E1042", f"scan: the carry {forms[0]} becomes {forms[1]}")
-    for a, b in zip(leaves(old), leaves(new), strict=True):
-        if _is_value(a):
-            x, z = (each if hasattr(each, "dtype") else np.asarray(each) for each in (a, b))
-            if (x.shape, x.dtype) != (z.shape, z.dtype):
-                said = " becomes ".join(
-                    type_text(new_input(tuple(each.shape), each.dtype)) for each in (x, z)
-                )
-                raise GraphError(
-                    "E1042", f"scan: a carry of {said}", f"give scan, or return, {x.dtype} of {x.shape}"
-                )
+    for pair in zip(leaves(old, _is_value), leaves(new, _is_value), strict=True):
+        x, z = (each if hasattr(each, "dtype") else np.asarray(each) for each in pair)
+        if (x.shape, x.dtype) != (z.shape, z.dtype):
+            kinds = [type_text(new_input(tuple(each.shape), each.dtype)) for each in (x, z)]
+            note = f"give scan, or return, {x.dtype} of {x.shape}"
+            raise GraphError("E1042", f"scan: a carry of {' becomes '.join(kinds)}", note)

@@ -31,6 +31,8 @@ from slangrad.graph.trace import (
 )
 from slangrad.graph.trees import tree_map
 from slangrad.graph.values import as_tensor
+from slangrad.graph.workers.bits import ConsistentPlan
+from slangrad.graph.workers.buckets import chained
 from slangrad.graph.workers.mesh import ONE, Mesh
 from slangrad.graph.workers.parameters import Parameters, rows_of, rows_specs
 from slangrad.graph.workers.partition import partitioned
@@ -54,6 +56,9 @@ class Step:
         self.settings = settings_of(memory, consistent)
         self.optimizer = optimizer
         self.mesh = mesh
+        self.is_cut_into_shards = consistent == "bits" and bool(mesh.sizes)
+        if self.is_cut_into_shards and partition is not None:
+            raise ValueError("consistent='bits' leaves parameters and state whole: partition=None")
         self._held = Parameters(optimizer, mesh, partition)
         self._plans = Plans[_Planned](name_of(loss))
 
@@ -113,17 +118,23 @@ class _Planned:
             kept |= _updated(update, parameter, gradient, own, Array(settings))
         outputs, inputs = [output, *kept], [*parameters, *given, *states, settings]
         self.global_text = text(*outputs)
-        specs = dict(zip(parameters, held.specs, strict=True)) | rows_specs(given, mesh)
-        own_specs = (spec for spec, (_, update) in zip(held.cuts, updates, strict=True) for _ in update.state)
-        specs |= dict(zip(states, own_specs, strict=True))
-        local = partitioned(outputs, specs, [whole(0), *(specs[node] for node in kept.values())], mesh)
-        self.sharding = local.sharding
-        place = dict(zip(local.outputs[1:], (local.inputs[node] for node in kept.values()), strict=True))
-        inputs = [local.inputs.get(node, node) for node in inputs]
-        state = _state_of(updates)
-        layouts = layouts_of(inputs[:-1], [*held.tensors, *call.arrays, *state])
         self._device = held.tensors[0].device
-        self.plan = Plan(local.outputs, inputs, self._device, layouts, in_place=place, **step.settings)
+        tensors = [*held.tensors, *call.arrays, *_state_of(updates)]
+        if step.is_cut_into_shards:
+            layouts = layouts_of(inputs[:-1], tensors)
+            runs = ConsistentPlan(outputs, inputs, given, kept, mesh, self._device, layouts, **step.settings)
+            self.plan, self._run = runs.plan, runs.run
+        else:
+            specs = held.specs_of(parameters, states, updates) | rows_specs(given, mesh)
+            wanted = [whole(0), *(specs[node] for node in kept.values())]
+            local = partitioned(outputs, specs, wanted, mesh)
+            made = chained(local.outputs)
+            place = dict(zip(made[1:], (local.inputs[node] for node in kept.values()), strict=True))
+            inputs = [local.inputs.get(node, node) for node in inputs]
+            layouts = layouts_of(inputs[:-1], tensors)
+            self.sharding = local.sharding
+            self.plan = Plan(made, inputs, self._device, layouts, in_place=place, **step.settings)
+            self._run = self.plan.run
         self._parameters = held.tensors
         self._settings = np.zeros(settings.shape)
 
@@ -132,7 +143,7 @@ class _Planned:
         arrays = (
             as_tensor(self._device, each) for each in (*call.arrays, *_state_of(updates), self._settings)
         )
-        return self.plan.run([*self._parameters, *arrays])[0].host_view()[0]
+        return self._run([*self._parameters, *arrays])[0].host_view()[0]
 
 
 def _state_of(updates: Sequence[Any]) -> list[Any]:
@@ -166,6 +177,9 @@ def train(
     """A function that makes one step of an optimizer: `loss(parameters, *batch)`, its gradient and the update are one
     plan. `parameters` have the form in which the optimizer got them; they are changed in place.
     `memory` and `consistent`: as in `jit`.
+
+    With a mesh, `consistent="bits"` cuts the rows of a batch, a multiple of 8, into eight shards, whatever the number
+    of workers, which divides 8: results have the same bits for 1, 2, 4 and 8 workers.
 
     `mesh`: many workers make each step together. Each passes its rows of the batch (arrays are cut along their first
     axis, numbers are the same for all), and gets the loss over all rows: the loss function sees them all. Workers begin

@@ -61,6 +61,8 @@ def numpy_type(value: Any) -> DType:
     if type(value).__module__.partition(".")[0] == "torch":
         if value.device.type != "cpu":
             raise GraphError("E1043", f"a torch tensor on {value.device}", "graphs run on the CPU: x.cpu()")
+        if str(value.layout) != "torch.strided":
+            raise GraphError("E1043", f"a torch tensor of layout {value.layout}", "x.to_dense()")
         try:
             return np.dtype(str(dtype).removeprefix("torch."))
         except TypeError:

@@ -92,6 +92,8 @@ def test_tensors_that_are_refused() -> None:
             twice(tensor)
     with pytest.raises(graph.GraphError, match="bfloat16"):
         twice(torch.ones(3, dtype=torch.bfloat16))
+    with pytest.raises(graph.GraphError, match=r"sparse_coo[\s\S]*to_dense"):
+        graph.jit(lambda x: x + 1)(torch.eye(3).to_sparse())
     with pytest.raises(graph.GraphError, match="is no argument"):
         graph.jit(lambda x: x * free)(torch.ones(3))
 

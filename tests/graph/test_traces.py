@@ -1,5 +1,6 @@
 """Functions that are traced within others, and what tells one plan from another."""
 
+from copy import copy, deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,6 +93,11 @@ def test_indices_that_are_apart_come_first() -> None:
     found = graph.jit(lambda x: [x[each] for each in chosen])(t)
     for each, made in zip(chosen, found, strict=True):
         np.testing.assert_array_equal(made, t[each])
+
+
+def test_copies_of_traced_arrays_are_the_same_arrays() -> None:
+    np.testing.assert_array_equal(graph.jit(lambda p: deepcopy(p)["w"] * 2)({"w": X}), X * 2)
+    np.testing.assert_array_equal(graph.grad(lambda x: (deepcopy(x) * copy(x)).sum())(X), X * 2)
 
 
 def test_results_share_no_memory() -> None:

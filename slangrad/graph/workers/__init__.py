@@ -6,4 +6,5 @@ rules.py         for each operator the axes that may be sharded together: its in
 propagate.py     a spec for each node of a graph
 partition.py     the graph of one worker: local shapes, and collectives
 collectives.py   operators that exchange data between workers; torch.distributed runs them
+costs.py         the seconds of collectives and kernels, measured or assumed
 """

@@ -68,8 +68,8 @@ def all_to_all(x: Node, collective: Collective) -> Node:
 
 
 def own_part(x: Node, shape: Shape, starts: Shape, over: tuple[str, ...]) -> Node:
-    """The part of this worker along axes of the mesh. They are in its content: parts along others that begin at the same
-    place are equal on some workers only."""
+    """The part of this worker along axes of the mesh. They are in its content: parts along others that begin at the
+    same place are equal on some workers only."""
     return make("own_part", [x], shape, x.dtype, starts=starts, steps=(1,) * len(shape), over=over)
 
 

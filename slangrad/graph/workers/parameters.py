@@ -80,6 +80,13 @@ class Parameters:
             return list(gradients)
         return [shard(Array(x), *spec.axes).node for x, spec in zip(gradients, self.cuts, strict=True)]
 
+    def specs_of(
+        self, parameters: Sequence[Node], states: Sequence[Node], updates: Sequence[Any]
+    ) -> dict[Node, Spec]:
+        """Those of inputs: of the parameters, and of the state that belongs to each."""
+        cuts = (spec for spec, (_, update) in zip(self.cuts, updates, strict=True) for _ in update.state)
+        return dict(zip([*parameters, *states], [*self.specs, *cuts], strict=True))
+
     def _part(self, i: int, tensor: Any) -> Any:
         """The part of a tensor of the shape of a parameter: a view where all of it stays, else a copy."""
         spec, shape = self.cuts[i], self.cuts[i].local(self.shapes[i], self._mesh.cuts)

@@ -17,7 +17,7 @@ import numpy as np
 
 from slangrad.graph.array import Array, constant, reduced
 from slangrad.graph.node import Node, Shape, make, new_input, topological_order, with_inputs
-from slangrad.graph.workers.buckets import chained, in_buckets
+from slangrad.graph.workers.buckets import in_buckets
 from slangrad.graph.workers.collectives import all_gather, all_reduce, all_to_all, own_part
 from slangrad.graph.workers.mesh import Mesh
 from slangrad.graph.workers.propagate import Choice, Sharding, input_specs, is_legal, output_spec, propagate
@@ -36,15 +36,20 @@ class Partition:
 
 
 def partitioned(
-    outputs: Sequence[Node], given: Mapping[Node, Spec], wanted: Sequence[Spec], mesh: Mesh
+    outputs: Sequence[Node],
+    given: Mapping[Node, Spec],
+    wanted: Sequence[Spec],
+    mesh: Mesh,
+    inputs: dict[Node, Node] | None = None,
 ) -> Partition:
-    """The graph of this worker. `given`: specs of inputs, copies by default; `wanted`: those of the outputs."""
+    """The graph of this worker. `given`: specs of inputs, copies by default; `wanted`: those of the outputs. `inputs`:
+    local ones that are there already; others are added."""
     order = topological_order(*outputs)
     fixed = {**given, **{node: spec_of(node, mesh.sizes) for node in order if node.op == SHARD}}
     sharding = propagate(order, fixed, mesh.cuts)
-    local = _Local(mesh, sharding, _free(order, sharding))
+    local = _Local(mesh, sharding, _free(order, sharding), {} if inputs is None else inputs)
     made = [local.of(node, spec) for node, spec in zip(outputs, wanted, strict=True)]
-    return Partition(chained(in_buckets(made)), local.inputs, sharding)
+    return Partition(in_buckets(made), local.inputs, sharding)
 
 
 def _free(order: Sequence[Node], sharding: Sharding) -> set[Node]:
@@ -61,7 +66,7 @@ class _Local:
     mesh: Mesh
     sharding: Sharding
     free: set[Node]
-    inputs: dict[Node, Node] = field(default_factory=dict)
+    inputs: dict[Node, Node]
     _made: dict[tuple[Node, Spec], Node] = field(default_factory=dict)
 
     def of(self, node: Node, spec: Spec) -> Node:
@@ -114,6 +119,8 @@ class _Local:
         if choice is None:
             held = self.sharding.specs[node]
             return converted(self._made[node, held], node.shape, held, spec, self.mesh)
+        if node in self.inputs:
+            return self.inputs[node]
         if node.op == "input":
             made = new_input(shape, node.dtype, node.attributes["name"])
             made.place = node.place

@@ -1,0 +1,275 @@
+"""The same bits for 1, 2, 4 and 8 workers: the rows of a batch are always cut into eight shards.
+
+    8 shards on 2 workers        worker 0: shards 0 1 2 3, one after another      worker 1: shards 4 5 6 7
+    sum over all                 ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7))        one tree, whoever holds its leaves
+
+Each shard is a worker of a mesh of eight. Its plans have the same shapes, and so the same kernels, whatever the number
+of workers. A phase is the part of its graph between two collectives: a worker runs a phase for all its shards, then
+combines their results with those of the other workers. The last phase, the update, is the same for all shards, and runs
+once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slangrad.graph.errors import GraphError
+from slangrad.graph.layout import Layout
+from slangrad.graph.node import Node, new_input, rebuilt, substituted, topological_order, with_inputs
+from slangrad.graph.ops import is_view, kind_of
+from slangrad.graph.plan import Plan
+from slangrad.graph.values import as_tensor
+from slangrad.graph.workers.mesh import Mesh
+from slangrad.graph.workers.partition import partitioned
+from slangrad.graph.workers.specs import SHARD, Spec, spec_of, whole
+
+SHARDS = 8
+ROWS = "rows"  # the axis of the mesh of shards
+COMBINE = {"sum": np.add, "max": np.maximum, "min": np.minimum}
+
+
+class Tree:
+    """Arrays combined along one binary tree, in the order in which they come; at most log2 of them are kept."""
+
+    def __init__(self, how: str) -> None:
+        self._combine = COMBINE[how]
+        self._kept: list[tuple[int, Any]] = []  # heights and arrays
+
+    def add(self, array: Any) -> None:
+        height = 0
+        while self._kept and self._kept[-1][0] == height:
+            array = self._combine(self._kept.pop()[1], array)
+            height += 1
+        self._kept.append((height, array))
+
+    @property
+    def result(self) -> Any:
+        """Of a number of arrays that is a power of two."""
+        ((_, array),) = self._kept
+        return array
+
+
+def is_collective(node: Node) -> bool:
+    return node.op == "all_reduce" or kind_of(node) == "exchange"
+
+
+@dataclass(slots=True)
+class Phase:
+    """`plan` computes `targets` from `boundary`: inputs, results of collectives, and results of earlier phases. `ends`:
+    the collectives after it."""
+
+    targets: list[Node]
+    boundary: list[Node]
+    ends: list[Node]
+    plan: Plan
+
+
+class ConsistentPlan:
+    """Runs the shards of this worker; `run` as that of `Plan`. `outputs`, `inputs` and their `layouts`: of the whole
+    graph; `batch`: the inputs that are cut into shards; `in_place`: as of `Plan`, of the outputs but the first."""
+
+    def __init__(
+        self,
+        outputs: Sequence[Node],
+        inputs: Sequence[Node],
+        batch: Sequence[Node],
+        in_place: Mapping[Node, Node],
+        mesh: Mesh,
+        device: Any,
+        layouts: Mapping[Node, Layout],
+        **settings: Any,
+    ) -> None:
+        self._mesh, self._device = mesh, device
+        self._own = SHARDS // mesh.workers
+        self._batch = batch
+        _check(outputs, batch, mesh)
+        bare = _without_shards(outputs)
+        local: dict[Node, Node] = {}
+        graphs = [self._graph(bare, rank, local) for rank in self._ranks]
+        other = self._graph(bare, (self._ranks[0] + 1) % SHARDS, local)
+        self._inputs = [local.get(node, node) for node in inputs]
+        self._rows = [local[node] for node in batch if node in local and node.shape]
+        seen = {local[node]: at for node, at in layouts.items() if node in local}
+        self._layouts = {node: Layout(node.shape, at.strides) for node, at in seen.items()}
+        taken = {k: local[node] for k, node in enumerate(in_place.values(), 1)}
+        placed = _placed(graphs[0], other)
+        self._shards: list[list[Phase]] = []
+        for graph in graphs:
+            if placed or not self._shards:
+                own = placed and _placed(graph, other if graph is graphs[0] else graphs[0])
+                self._shards.append(self._phases(graph, set(own or ()), taken, settings))
+        self._shards *= self._own // len(self._shards)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the first phase: the loss and its gradient, of one shard."""
+        return self._shards[0][0].plan
+
+    @property
+    def _ranks(self) -> range:
+        start = self._mesh.rank * self._own
+        return range(start, start + self._own)
+
+    def _graph(self, outputs: Sequence[Node], rank: int, local: dict[Node, Node]) -> list[Node]:
+        """Of one shard. `local`: its inputs, which are those of all shards."""
+        mesh = Mesh({ROWS: SHARDS}, rank, (ROWS,))
+        specs = {node: Spec(((ROWS,), *((),) * (len(node.shape) - 1))) for node in self._batch if node.shape}
+        return partitioned(outputs, specs, [whole(len(node.shape)) for node in outputs], mesh, local).outputs
+
+    def _phases(
+        self, outputs: list[Node], placed: set[Node], taken: Mapping[int, Node], settings: Mapping[str, Any]
+    ) -> list[Phase]:
+        order = topological_order(*outputs)
+        level: dict[Node, int] = {}
+        varies: dict[Node, bool] = {}  # whether shards have other values
+        for node in order:
+            level[node] = max((level[x] for x in node.inputs), default=0) + is_collective(node)
+            varies[node] = node in placed or node in self._rows or any(varies[x] for x in node.inputs)
+            varies[node] &= node.op not in ("all_reduce", "all_gather")
+        last = max(level[node] for node in outputs)
+        ends = [[node for node in order if is_collective(node) and level[node] == p + 1] for p in range(last)]
+        targets = [dict.fromkeys(x for node in each for x in node.inputs) for each in ends]
+        targets.append(dict.fromkeys(outputs))
+        made: list[Phase] = []
+        for p in reversed(range(last + 1)):
+            boundary: dict[Node, None] = {}
+            stack, seen = list(targets[p]), set(targets[p])
+            while stack:
+                node = stack.pop()
+                earlier = varies[node] and level[node] < p and not is_view(node)
+                if node.op == "input" or is_collective(node) or earlier:
+                    boundary[node] = None
+                    if earlier and node.op != "input" and not is_collective(node):
+                        targets[level[node]][node] = None
+                else:
+                    stack += [x for x in node.inputs if x not in seen]
+                    seen.update(node.inputs)
+            made.append(
+                self._phase(list(targets[p]), list(boundary), ends[p] if p < last else [], taken, settings)
+            )
+        return made[::-1]
+
+    def _phase(
+        self,
+        targets: list[Node],
+        boundary: list[Node],
+        ends: list[Node],
+        taken: Mapping[int, Node],
+        settings: Mapping[str, Any],
+    ) -> Phase:
+        names = {node: new_input(node.shape, node.dtype) for node in boundary if node.op != "input"}
+        outputs = substituted(targets, names)
+        inputs = [names.get(node, node) for node in boundary]
+        in_place = {} if ends else {outputs[i]: node for i, node in taken.items()}
+        unread = [node for node in in_place.values() if node not in inputs]
+        boundary, inputs = [*boundary, *unread], [*inputs, *unread]
+        layouts = {node: at for node, at in self._layouts.items() if node in inputs}
+        plan = Plan(outputs, inputs, self._device, layouts, in_place=in_place, **settings)
+        return Phase(targets, boundary, ends, plan)
+
+    # --- running
+
+    def run(self, arguments: Sequence[Any]) -> list[Any]:
+        """The results for arguments in the order of `inputs`."""
+        given = dict(zip(self._inputs, arguments, strict=True))
+        held = [given | {x: self._part(given[x], i) for x in self._rows} for i in range(self._own)]
+        for p in range(len(self._shards[0]) - 1):
+            parts: list[Any] = [None] * len(self._shards[0][p].ends)
+            for phases, values in zip(self._shards, held, strict=True):
+                phase = phases[p]
+                tensors = phase.plan.run([values[x] for x in phase.boundary])
+                values |= dict(zip(phase.targets, tensors, strict=True))
+                for i, node in enumerate(phase.ends):
+                    parts[i] = _joined(node, parts[i], [values[x].host_view() for x in node.inputs])
+            for i, node in enumerate(self._shards[0][p].ends):
+                self._combine(p, i, node, parts[i], held)
+        phase = self._shards[0][-1]
+        return phase.plan.run([held[0][x] for x in phase.boundary])
+
+    def _part(self, rows: Any, i: int) -> Any:
+        """The rows of shard `i` of this worker."""
+        size = rows.shape[0] // self._own
+        shape, steps = (size, *tuple(rows.shape)[1:]), tuple(rows.strides)
+        return rows.view(shape, steps, i * size * steps[0])
+
+    def _combine(self, p: int, i: int, node: Node, part: Any, held: list[dict[Node, Any]]) -> None:
+        """The result of a collective, from the values of the shards of this worker."""
+        how = node.attributes["collective"].how
+        total = self._total(part.result, how) if node.op == "all_reduce" else self._all(np.stack(part))
+        common = (
+            as_tensor(self._device, total.reshape(node.shape or (1,))) if node.op != "all_to_all" else None
+        )
+        for phases, values, rank in zip(self._shards, held, self._ranks, strict=True):
+            own = as_tensor(self._device, np.ascontiguousarray(total[:, rank])) if common is None else common
+            values[phases[p].ends[i]] = own
+
+    def _total(self, array: Any, how: str) -> Any:
+        """The tree over workers: each combines a piece of the array, then gathers all pieces."""
+        for name, n in reversed(self._mesh.cuts.items()):
+            size = -(-array.size // n)
+            sent = np.zeros((n, size), array.dtype)
+            sent.reshape(-1)[: array.size] = array
+            got, tree = np.empty_like(sent), Tree(how)
+            self._exchanged("all_to_all", name, sent, got)
+            for piece in got:
+                tree.add(piece)
+            self._exchanged("all_gather", name, tree.result, got)
+            array = got.reshape(-1)[: array.size]
+        return array
+
+    def _all(self, arrays: Any) -> Any:
+        """Those of the shards of all workers."""
+        for name, n in reversed(self._mesh.cuts.items()):
+            got = np.empty((n, *arrays.shape), arrays.dtype)
+            self._exchanged("all_gather", name, arrays, got)
+            arrays = got.reshape(-1, *arrays.shape[1:])
+        return arrays
+
+    def _exchanged(self, name: str, over: str, given: Any, result: Any) -> None:
+        self._mesh.link(over).start(self._mesh.collective(name, over), given, result).wait()
+
+
+def _joined(node: Node, part: Any, arrays: list[Any]) -> Any:
+    """A tree, or a list of arrays, with those of one more shard."""
+    if node.op != "all_reduce":
+        return [*(part or []), arrays[0].reshape(node.inputs[0].shape).copy()]
+    tree = part or Tree(node.attributes["collective"].how)
+    tree.add(np.concatenate([each.reshape(-1) for each in arrays]))
+    return tree
+
+
+def _check(outputs: Sequence[Node], batch: Sequence[Node], mesh: Mesh) -> None:
+    """GraphError (E1048) where eight shards of rows do not fit."""
+    said = f"consistent='bits' on {mesh!r}"
+    if SHARDS % mesh.workers:
+        raise GraphError("E1048", f"{said}: the number of workers divides {SHARDS}", "1, 2, 4 or 8 workers")
+    cut = set(mesh.cuts) - set(mesh.batch)
+    for node in topological_order(*outputs):
+        cut |= spec_of(node, mesh.sizes).used if node.op == SHARD else set()
+    if cut:
+        raise GraphError(
+            "E1048", f"{said}: rows of the batch are cut, and nothing else", "graph.mesh('data')"
+        )
+    for node in batch:
+        if node.shape and node.shape[0] % SHARDS:
+            message = f"{said}: {node.shape[0]} rows of all workers are no multiple of {SHARDS}"
+            raise GraphError("E1048", message)
+
+
+def _without_shards(outputs: Sequence[Node]) -> list[Node]:
+    """The graph without `graph.shard`."""
+    return rebuilt(outputs, lambda node, inputs: inputs[0] if node.op == SHARD else with_inputs(node, inputs))
+
+
+def _placed(outputs: Sequence[Node], others: Sequence[Node]) -> list[Node]:
+    """The nodes that depend on the number of the shard: their attributes differ in the graph of another one."""
+
+    def attributes(node: Node) -> Any:
+        return {name: each for name, each in node.attributes.items() if name != "collective"}
+
+    pairs = zip(topological_order(*outputs), topological_order(*others), strict=True)
+    return [a for a, b in pairs if a is not b and attributes(a) != attributes(b)]

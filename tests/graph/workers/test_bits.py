@@ -1,0 +1,81 @@
+"""`consistent="bits"`: losses and parameters have the same bits for 1, 2, 4 and 8 workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import slangrad as spy
+from slangrad import graph
+from slangrad.graph.workers.bits import SHARDS, Tree
+from slangrad.graph.workers.mesh import Mesh
+from tests.graph.workers.test_train import X, Y, dropped, mlp, normalized, parameters, rows_of, summed
+from tests.graph.workers.threads import run
+
+LOSSES = {"network": mlp, "statistics of all rows": normalized, "dropout": dropped, "sums, gathers": summed}
+
+
+def trained(
+    loss: Callable[..., Any], steps: int, dtype: Any
+) -> Callable[[Mesh], tuple[list[Any], list[Any]]]:
+    def worker(mesh: Mesh) -> tuple[list[Any], list[Any]]:
+        p = {name: each.astype(dtype) for name, each in parameters().items()}
+        step = graph.train(loss, spy.optim.Adam(p, lr=1e-2), mesh=mesh, consistent="bits")
+        batch = rows_of(mesh, X.astype(dtype), Y)
+        return [step(*batch) for _ in range(steps)], list(p.values())
+
+    return worker
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_workers_have_the_bits_of_one(loss: Callable[..., Any]) -> None:
+    losses, after = run({"data": 1}, trained(loss, 3, np.float32))[0]
+    for sizes in ({"data": 2}, {"data": 8}, {"nodes": 2, "gpus": 2}):
+        for found, made in run(sizes, trained(loss, 3, np.float32)):
+            assert np.array_equal(found, losses)
+            assert all(np.array_equal(a, b) for a, b in zip(made, after, strict=True))
+
+
+def test_a_hundred_steps() -> None:
+    losses, after = run({"data": 1}, trained(mlp, 100, np.float32))[0]
+    (found, made), *_ = run({"data": 4}, trained(mlp, 100, np.float32))
+    assert np.array_equal(found, losses)
+    assert all(np.array_equal(a, b) for a, b in zip(made, after, strict=True))
+    plain = {name: each.astype(np.float32) for name, each in parameters().items()}
+    step = graph.train(mlp, spy.optim.Adam(plain, lr=1e-2))
+    np.testing.assert_allclose([step(X.astype(np.float32), Y) for _ in range(100)], losses, rtol=1e-5)
+
+
+def test_trees_keep_few_arrays() -> None:
+    tree = Tree("sum")
+    for i in range(SHARDS):
+        tree.add(np.float32(10.0**i))
+        assert len(tree._kept) <= 3
+    values = [np.float32(10.0**i) for i in range(SHARDS)]
+    while len(values) > 1:
+        values = [a + b for a, b in zip(values[::2], values[1::2], strict=True)]
+    assert tree.result == values[0]
+
+
+def test_bad_input() -> None:
+    def step_of(loss: Any = mlp, **sizes: int) -> Any:
+        mesh = Mesh(sizes, 0, ("data",) if "data" in sizes else ())
+        return graph.train(loss, spy.optim.SGD(parameters(), lr=0.1), mesh=mesh, consistent="bits")
+
+    with pytest.raises(graph.GraphError, match=r"E1048.*the number of workers divides 8"):
+        step_of(data=3).explain(X[:8], Y[:8])
+    with pytest.raises(graph.GraphError, match=r"E1048.*12 rows of all workers are no multiple of 8"):
+        step_of(data=1).explain(X[:12], Y[:12])
+    with pytest.raises(graph.GraphError, match=r"E1048.*rows of the batch are cut, and nothing else"):
+        step_of(data=2, model=2).explain(X, Y)
+    with pytest.raises(ValueError, match="partition=None"):
+        graph.train(
+            mlp,
+            spy.optim.SGD(parameters(), lr=0.1),
+            mesh=graph.mesh("data"),
+            consistent="bits",
+            partition="states",
+        )
