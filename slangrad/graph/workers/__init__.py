@@ -7,4 +7,6 @@ propagate.py     a spec for each node of a graph
 partition.py     the graph of one worker: local shapes, and collectives
 collectives.py   operators that exchange data between workers; torch.distributed runs them
 costs.py         the seconds of collectives and kernels, measured or assumed
+simulate.py      the time of a step on a cluster that is not here
+timeline.py      kernels and collectives of one worker in time: tables and pictures
 """
