@@ -33,6 +33,7 @@ from slangrad.graph.trace import (
 from slangrad.graph.trees import tree_map
 from slangrad.graph.values import as_tensor
 from slangrad.graph.workers.bits import ConsistentPlan
+from slangrad.graph.workers.buckets import chained
 from slangrad.graph.workers.mesh import ONE, Mesh
 from slangrad.graph.workers.parameters import Parameters, rows_of, rows_specs
 from slangrad.graph.workers.partition import partitioned
@@ -148,12 +149,13 @@ class _Planned:
             specs = held.specs_of(parameters, states, updates) | rows_specs(given, mesh)
             wanted = [whole(0), *(specs[node] for node in kept.values())]
             local = partitioned(outputs, specs, wanted, mesh)
-            place = dict(zip(local.outputs[1:], (local.inputs[node] for node in kept.values()), strict=True))
+            made = chained(local.outputs)
+            place = dict(zip(made[1:], (local.inputs[node] for node in kept.values()), strict=True))
             inputs = [local.inputs.get(node, node) for node in inputs]
             self.sharding = local.sharding
             layouts = {} if mesh.is_planned else layouts_of(inputs[:-1], tensors)
             known: Any = {"choose": by_slang if by_cost else None, **step.settings}
-            self.plan = Plan(local.outputs, inputs, self._device, layouts, in_place=place, **known)
+            self.plan = Plan(made, inputs, self._device, layouts, in_place=place, **known)
             self._run = self.plan.run
         self._parameters = held.tensors
         self._settings = np.zeros(settings.shape)
