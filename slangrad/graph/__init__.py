@@ -20,10 +20,11 @@ from slangrad.graph.weights import load, save
 from slangrad.graph.workers.costs import Links, measure_links
 from slangrad.graph.workers.faults import WorkerLost
 from slangrad.graph.workers.mesh import mesh
+from slangrad.graph.workers.simulate import cluster, simulate
 from slangrad.graph.workers.specs import shard
 
 __all__ = [
     "Array", "GraphError", "Links", "TracedValueError", "WorkerLost", "attention", "avg_pool2d", "batch_norm",
-    "conv2d", "grad", "jit", "jvp", "layer_norm", "load", "log_softmax", "max_pool2d", "measure_links",
-    "mesh", "random", "save", "scan", "shard", "softmax", "stop_gradient", "train", "value_and_grad",
+    "cluster", "conv2d", "grad", "jit", "jvp", "layer_norm", "load", "log_softmax", "max_pool2d", "measure_links",
+    "mesh", "random", "save", "scan", "shard", "simulate", "softmax", "stop_gradient", "train", "value_and_grad",
 ]  # fmt: skip

@@ -20,7 +20,7 @@ from slangrad.graph.errors import GraphError
 from slangrad.graph.functions import softmax
 from slangrad.graph.gradient import zeros
 from slangrad.graph.node import Node, Shape, make
-from slangrad.graph.scan import Bundle
+from slangrad.graph.ops import Bundle
 from slangrad.graph.trace import pullback
 
 CACHED = 16 << 20  # bytes of scores that are cheaper to keep than to compute again
@@ -110,9 +110,6 @@ class Streamed:
         return [Array(make("result", [node], shape, xs[0].dtype, index=i)) for i, shape in shapes]
 
     # --- derivatives
-
-    def bundle(self, i: int, g: Array) -> Bundle:
-        return Bundle({i: g})
 
     def cotangents(self, g: Bundle, y: Array, xs: Sequence[Array]) -> Sequence[Array | None]:
         if self.name != "attend":

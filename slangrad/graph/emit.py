@@ -81,6 +81,10 @@ class Kernel:
     group: Shape | None = None
     lanes: int = 0
 
+    @property
+    def named(self) -> dict[str, Argument]:
+        return {**self.arguments, **self.outputs}
+
 
 @dataclass(slots=True)
 class Product:
@@ -398,7 +402,10 @@ def _scan(fusion: Fusion, group: Group) -> list[Step]:
 
 
 def _loop(name: str, start: str, stop: str, step: str, body: Sequence[str]) -> list[str]:
-    head = f"for (int {name} = {start}; {name} < {stop}; {name} += {step})"
+    return block(f"for (int {name} = {start}; {name} < {stop}; {name} += {step})", body)
+
+
+def block(head: str, body: Sequence[str]) -> list[str]:
     return [head, "{", *(f"    {line}" for line in body), "}"]
 
 

@@ -53,6 +53,11 @@ class Group:
         return {leaf.node for leaf in self.leaves}
 
     @property
+    def is_collective(self) -> bool:
+        """Whether it ends with data of other workers."""
+        return self.kind == "exchange" or self.roots[0].op == "all_reduce"
+
+    @property
     def is_large(self) -> bool:
         """Whether it is too much for one kernel. Each part of a buffer has a kernel of its own."""
         kernels = len(self.roots[0].inputs) if self.kind == "part" else 1

@@ -164,6 +164,13 @@ def _conv(g: Any, y: Any, x: Any, w: Any) -> tuple[Any, Any]:
     return by_image, by_kernel.swapaxes(0, 1)
 
 
+class Bundle(dict[int, Any]):
+    """The cotangent of a loop: those of its results, by their numbers."""
+
+    def __add__(self, other: Bundle) -> Bundle:
+        return Bundle({**self, **other, **{k: self[k] + other[k] for k in self.keys() & other.keys()}})
+
+
 def _take_along(g: Any, y: Any, x: Any, index: Any) -> tuple[Any, None]:
     axis = y.attribute("axis")
     if index.shape[axis] != 1:
@@ -276,7 +283,7 @@ _TABLE = (
     _map("product",      "rounded({0}, {1})",              lambda g, y, a, b: (g * b, g * a)),
     Op("scan",           "loop", vjp=lambda g, y, *xs: y.attribute("loop").cotangents(g, y, xs)),
     Op("attend",         "loop", vjp=lambda g, y, *xs: y.attribute("loop").cotangents(g, y, xs)),
-    Op("result",         "result", vjp=lambda g, y, x: (x.attribute("loop").bundle(y.attribute("index"), g),)),
+    Op("result",         "result", vjp=lambda g, y, x: (Bundle({y.attribute("index"): g}),)),
     _map("slang",        "",                               lambda g, y, *xs: y.attribute("function").cotangents(g, xs), 20),
     #       name         Slang                    start
     _reduce("sum",       "{0} + {1}",             "{T}(0)",          lambda g, y, x: (_spread(g, y, x),)),

@@ -129,6 +129,17 @@ class Plan:
 
     # --- memory
 
+    @property
+    def again(self) -> list[Task]:
+        """Those that run a second time, as what they made did not fit into the memory."""
+        return [task for task in self.tasks if task.again]
+
+    @property
+    def memory(self) -> int:
+        """Bytes of all memory that a run uses: between kernels, of arguments and of results."""
+        outside = {*self.inputs, *self.outputs, *self._captured} - self._taken.keys()
+        return self.peak + sum(node.nbytes for node in outside)
+
     def _constants(self) -> None:
         for node in self.fusion.order:
             if node.op == "count":
@@ -142,18 +153,20 @@ class Plan:
         tasks = [Task(i, steps, self.fusion.seconds_of(group)) for i, (steps, group) in enumerate(groups)]
         own = sum(body.peak for body in self.bodies.values())
         tasks, found = fitted(tasks, outside, self._taken, None if self.limit is None else self.limit - own)
-        self.again = [task for task in tasks if task.again]
+        self.tasks = tasks
         self.steps: list[Step] = steps_in(tasks)
         self.peak = found.size + own
-        if found.size:
-            # Of the widest numbers: a tensor has less than 2^31 elements.
-            memory = spy.Tensor.zeros(self.device, (-(-found.size // 8),), "uint64_t")
-            for holder, offset in found.offsets.items():
-                size = max(1, prod(holder.shape))
-                kind = type_of(holder.dtype)
-                self._holders[holder] = memory.view(
-                    (size,), (1,), offset // holder.dtype.itemsize, dtype=kind
-                )
+        self._places = found
+
+    def _allocate(self) -> None:
+        """Memory for the arena, when the plan is first run."""
+        if not self._places.size:
+            return
+        # Of the widest numbers: a tensor has less than 2^31 elements.
+        memory = spy.Tensor.zeros(self.device, (-(-self._places.size // 8),), "uint64_t")
+        for holder, offset in self._places.offsets.items():
+            size, kind = max(1, prod(holder.shape)), type_of(holder.dtype)
+            self._holders[holder] = memory.view((size,), (1,), offset // holder.dtype.itemsize, dtype=kind)
 
     def _in_place(self, made: Mapping[Node, Node], wanted: Mapping[Node, Node]) -> dict[Node, Node]:
         """Puts the kernels in order, and gives the outputs that are written over an input. Where others cannot read the
@@ -220,19 +233,18 @@ class Plan:
 
     def _compiled(self, given: dict[Holder, Any]) -> list[Callable[[dict[Holder, Any]], None]]:
         """The steps, their kernels compiled together."""
+        self._allocate()
         calls: dict[Any, partial[Any]] = {}
         for step in self.steps:
             if isinstance(step, Kernel):
-                parts = (*step.arguments.values(), *step.outputs.values())
-                key = step.name, *(each.layout for each in parts if isinstance(each, Part))
+                key = step.name, *(each.layout for each in step.named.values() if isinstance(each, Part))
                 calls[key] = partial(self._function(step), **self._bound(step, given))
         self.module.compile_all(calls.values())
         return [self._prepared(step) for step in self.steps]
 
     def _kernel(self, step: Kernel) -> Callable[[dict[Holder, Any]], None]:
         function = self._function(step)
-        named = {**step.arguments, **step.outputs}
-        parts = {name: each for name, each in named.items() if isinstance(each, Part)}
+        parts = {name: each for name, each in step.named.items() if isinstance(each, Part)}
         outer = {name: each for name, each in parts.items() if each.holder not in self._holders}
         bound: list[Any] = []
         where = dict.fromkeys(outer, 0)
@@ -252,8 +264,7 @@ class Plan:
         return call
 
     def _bound(self, step: Kernel, given: dict[Holder, Any]) -> dict[str, Any]:
-        named = {**step.arguments, **step.outputs}
-        return {name: self._argument(each, given) for name, each in named.items()}
+        return {name: self._argument(each, given) for name, each in step.named.items()}
 
     def _argument(self, each: Argument, given: dict[Holder, Any]) -> Any:
         if isinstance(each, Part):

@@ -27,13 +27,14 @@ from slangrad.graph.emit import (
     Step,
     Temporary,
     Text,
+    block,
     function_of,
     kernel_of,
     seen,
     start_of,
     stored,
     template_of,
-)  # fmt: skip
+)
 from slangrad.graph.fuse import Fusion, Group, Leaf
 from slangrad.graph.layout import Layout, dense, joined, reshaped
 from slangrad.graph.library import NUMPY
@@ -119,9 +120,8 @@ class Epilogue:
         ]
         body += self.text.lines
         body += [f"{place} = {value or total};" for place, value in zip(places, self.values.values())]
-        lines = [*(f"    {each}" for each in fields), f"    void store(int i, int j, {wide} sum)", "    {"]
-        lines += [*(f"        {each}" for each in body), "    }", "}", ""]
-        return f": IEpilogue<{wide}>\n{{\n" + "\n".join(lines)
+        store = block(f"void store(int i, int j, {wide} sum)", body)
+        return "\n".join([*block(f": IEpilogue<{wide}>", [*fields, *store]), ""])
 
 
 def _product(fusion: Fusion, group: Group) -> list[Step]:

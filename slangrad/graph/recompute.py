@@ -136,6 +136,8 @@ class Drops:
         waits = (places > starts) & (places < stops)
         need = np.maximum(np.array(self._live) - bound, 0.0)
         rows = need > 0
+        if not rows.any():
+            return set()
         if not held or (waits[rows] @ sizes < need[rows]).any():
             return set(held)
         costs = np.array([self._seconds[each] for each in held])

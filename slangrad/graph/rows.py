@@ -20,6 +20,7 @@ from slangrad.graph.emit import (
     Part,
     Step,
     Text,
+    block,
     kernel_of,
     parameters_of,
     pointers_to,
@@ -137,18 +138,11 @@ class _Row:
     def _loop(self, body: Sequence[str]) -> list[str]:
         """Over the row: whole waves, and the rest of it."""
         full, rest = divmod(self.n, WAVE)
-        lines = [f"    {line}" for line in body]
         made = []
         if full:
-            made += [f"for (int k = 0; k < {full}; k++)", "{", f"    int j = k * {WAVE} + lane;", *lines, "}"]
+            made += block(f"for (int k = 0; k < {full}; k++)", [f"int j = k * {WAVE} + lane;", *body])
         if rest:
-            made += [
-                f"if (lane < {rest})",
-                "{",
-                f"    int k = {full}, j = {full * WAVE} + lane;",
-                *lines,
-                "}",
-            ]
+            made += block(f"if (lane < {rest})", [f"int k = {full}, j = {full * WAVE} + lane;", *body])
         return made
 
     # --- memory

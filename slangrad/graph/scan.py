@@ -21,7 +21,7 @@ from slangrad.graph.choose import Choose
 from slangrad.graph.errors import GraphError, explained
 from slangrad.graph.gradient import zeros
 from slangrad.graph.node import Node, make, new_input, substituted, topological_order, type_text
-from slangrad.graph.ops import base_of
+from slangrad.graph.ops import Bundle, base_of
 from slangrad.graph.plan import Plan
 from slangrad.graph.trace import is_result, is_traced, pullback
 from slangrad.graph.trees import filled, leaves, tree_map
@@ -43,28 +43,27 @@ def scan(function: Step, init: Any, xs: Any = None, length: int | None = None) -
     if not length:
         empty = repeated(function, init, xs, length)[1]
         return init, tree_map(lambda y: np.zeros(y.shape, y.dtype) if is_traced(y) else y, empty)
-    carry, made, arrays = init, [], [each for each in leaves(xs) if _is_value(each)]
+    carry, made, arrays = init, [], leaves(xs, _is_value)
     for t in range(length):
         new, y = _pair(function(carry, filled(xs, (x[t] for x in arrays), _is_value)))
         if any(map(is_traced, leaves((new, y)))):
             return repeated(function, init, xs, length)
         _check(carry, new)
         carry = new
-        made.append([np.asarray(each) for each in leaves(y) if _is_value(each)])
+        made.append([np.asarray(each) for each in leaves(y, _is_value)])
     stacked = map(np.stack, zip(*made, strict=True))
     return carry, filled(y, stacked, _is_value)
 
 
 def repeated(function: Step, init: Any, xs: Any, length: int, reverse: bool = False) -> tuple[Any, Any]:
     """The same of traced arrays; `reverse`: from the last element to the first."""
-    firsts = [lifted(each) for each in leaves(init) if _is_value(each)]
-    elements = [lifted(each) for each in leaves(xs) if _is_value(each)]
+    firsts, elements = ([lifted(each) for each in leaves(tree, _is_value)] for tree in (init, xs))
     own = [new_input(x.shape, x.dtype, f"carry{i}") for i, x in enumerate(firsts)]
     own += [new_input(x.shape[1:], x.dtype, f"element{i}") for i, x in enumerate(elements)]
     given = map(Array, own)
     new, y = _pair(function(filled(init, given, _is_value), filled(xs, given, _is_value)))
     _check(init, new)
-    outputs = [lifted(each).node for each in leaves((new, y)) if _is_value(each)]
+    outputs = [lifted(each).node for each in leaves((new, y), _is_value)]
     if not length:
         empty = (constant(0, x.dtype).broadcast_to((0, *x.shape)) for x in outputs[len(firsts) :])
         return init, filled(y, empty, _is_value)
@@ -102,9 +101,6 @@ class Loop:
         """The body of other arrays."""
         values = dict(zip(self.inputs, (x.node for x in given), strict=True))
         return [Array(each) for each in substituted(self.outputs, values)]
-
-    def bundle(self, k: int, g: Array) -> Bundle:
-        return Bundle({k: g})
 
     def needed(self, wanted: Iterable[int]) -> list[int]:
         """The outputs that results need: a carry is one where another output reads it."""
@@ -175,13 +171,6 @@ class Loop:
         return tuple(found.get(i) for i in range(len(xs)))
 
 
-class Bundle(dict[int, Array]):
-    """The cotangent of a `scan`: those of its results, by their numbers."""
-
-    def __add__(self, other: Bundle) -> Bundle:
-        return Bundle({**self, **other, **{k: self[k] + other[k] for k in self.keys() & other.keys()}})
-
-
 def _outer(outputs: Sequence[Node], own: Sequence[Node]) -> list[Node]:
     """The nodes that a body reads, and that do not depend on carries and elements: they are computed once."""
     inside, found = set(own), dict[Node, None]()
@@ -199,7 +188,7 @@ def _is_value(leaf: Any) -> bool:
 
 @explained("scan: length")
 def _length(xs: Any, length: int | None) -> int:
-    found = {np.shape(each)[:1] for each in leaves(xs) if _is_value(each)}
+    found = {np.shape(each)[:1] for each in leaves(xs, _is_value)}
     found |= set() if length is None else {(length,)}
     if len(found) != 1 or () in found or (length is not None and operator.index(length) < 0):
         sizes = ", ".join(sorted(str(each[0]) if each else "none" for each in found))
@@ -219,10 +208,9 @@ def _check(old: Any, new: Any) -> None:
     forms = [tree_map(lambda leaf: "*" if _is_value(leaf) else leaf, each) for each in (old, new)]
     if forms[0] != forms[1]:
         raise GraphError("E1042", f"scan: the carry {forms[0]} becomes {forms[1]}")
-    for a, b in zip(leaves(old), leaves(new), strict=True):
-        if _is_value(a):
-            x, z = (each if hasattr(each, "dtype") else np.asarray(each) for each in (a, b))
-            if (x.shape, x.dtype) != (z.shape, z.dtype):
-                kinds = [type_text(new_input(tuple(each.shape), each.dtype)) for each in (x, z)]
-                note = f"give scan, or return, {x.dtype} of {x.shape}"
-                raise GraphError("E1042", f"scan: a carry of {' becomes '.join(kinds)}", note)
+    for pair in zip(leaves(old, _is_value), leaves(new, _is_value), strict=True):
+        x, z = (each if hasattr(each, "dtype") else np.asarray(each) for each in pair)
+        if (x.shape, x.dtype) != (z.shape, z.dtype):
+            kinds = [type_text(new_input(tuple(each.shape), each.dtype)) for each in (x, z)]
+            note = f"give scan, or return, {x.dtype} of {x.shape}"
+            raise GraphError("E1042", f"scan: a carry of {' becomes '.join(kinds)}", note)

@@ -3,18 +3,18 @@
     dh2, dw2, dh1, dw1        dw2 before dh1: all that it alone reads is free then
 
 Two orders are compared by the most bytes that are alive at once: that of the graph, and one in which kernels that free
-more than they take run as soon as they can.
+more than they take run as soon as they can. With many workers it is the order in which collectives run beside kernels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from heapq import heappop, heappush
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from slangrad.graph.emit import Await, Exchange, Step
 from slangrad.graph.fuse import Group
 from slangrad.graph.memory import touched
 from slangrad.graph.node import Node
+from slangrad.graph.workers.overlap import Overlap
 
 
 class Schedule:
@@ -38,40 +38,45 @@ class Schedule:
             set().union(*(self._readers.get(taken[root], ()) for root in group.roots if root in taken)) - {i}
             for i, group in enumerate(groups)
         ]
-        (peak, order), (least, other) = self._ordered(False), self._ordered(True)
-        self.groups = [groups[i] for i in (other if least < peak else order)]
+        exchanges = {i for i, group in enumerate(groups) if group.is_collective}
+        if exchanges:
+            _, order = self._ordered(Overlap(self._data, exchanges).next)
+        else:
+            (peak, order), (least, other) = self._ordered(min), self._ordered(self._freeing)
+            order = other if least < peak else order
+        self.groups = [groups[i] for i in order]
 
-    def _ordered(self, frees_first: bool) -> tuple[int, list[int]]:
-        """The most bytes that are alive, and the order."""
+    def _ordered(self, choose: Callable[[Sequence[int]], int]) -> tuple[int, list[int]]:
+        """The most bytes that are alive, and the order; `choose`: the next of those that may run."""
         needs = [set(a | b) for a, b in zip(self._data, self._after, strict=True)]
         then: dict[int, list[int]] = {}
         for i, each in enumerate(needs):
             for j in each:
                 then.setdefault(j, []).append(i)
-        left = {node: len(each) for node, each in self._readers.items()}
+        self._left = left = {node: len(each) for node, each in self._readers.items()}
         ready = [i for i, each in enumerate(needs) if not each]
         order: list[int] = []
         live = peak = 0
         while len(order) < len(needs):
             if not ready:
-                heappush(ready, self._freed(needs, order))
-            i = min(ready, key=lambda i: (self._change(i, left), i)) if frees_first else ready[0]
-            i = i if self._change(i, left) < 0 else ready[0]
-            if i == ready[0]:
-                heappop(ready)
-            else:
-                ready.remove(i)
-                ready.sort()
+                ready.append(self._freed(needs, order))
+            i = choose(ready)
+            ready.remove(i)
             peak = max(peak, live + self._made(i))
-            live += self._change(i, left)
+            live += self._change(i)
             for node in self._reads[i]:
                 left[node] -= 1
             order.append(i)
             for j in then.get(i, ()):
                 needs[j].discard(i)
                 if not needs[j]:
-                    heappush(ready, j)
+                    ready.append(j)
         return peak, order
+
+    def _freeing(self, ready: Sequence[int]) -> int:
+        """The one that frees most, if that is more than it takes; else the first."""
+        i = min(ready, key=lambda i: (self._change(i), i))
+        return i if self._change(i) < 0 else min(ready)
 
     def _freed(self, needs: list[set[int]], order: list[int]) -> int:
         """A kernel that waits for others to read what it overwrites, and they wait for it: it overwrites nothing."""
@@ -84,9 +89,11 @@ class Schedule:
     def _made(self, i: int) -> int:
         return sum(root.nbytes for root in self._groups[i].roots if root in self._inside)
 
-    def _change(self, i: int, left: Mapping[Node, int]) -> int:
+    def _change(self, i: int) -> int:
         """Bytes that are alive after a kernel, less those before it."""
-        return self._made(i) - sum(n.nbytes for n in self._reads[i] if left[n] == 1 and n in self._inside)
+        return self._made(i) - sum(
+            n.nbytes for n in self._reads[i] if self._left[n] == 1 and n in self._inside
+        )
 
 
 def with_waits(steps: Iterable[Step]) -> list[Step]:

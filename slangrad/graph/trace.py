@@ -267,7 +267,7 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
     def both(*args: Any, **kwargs: Any) -> Any:
         chosen = _positions(argnums, len(args), function)
         given = [args[i] for i in chosen]
-        wrt = [leaf for leaf in leaves(given) if _is_active(leaf)]
+        wrt = leaves(given, _is_active)
         if not wrt:
             message = f"{name_of(function)}: there are no floats to differentiate with respect to"
             raise GraphError("E1045", message)
@@ -307,7 +307,7 @@ def _with_tangents(function: Callable[..., Any]) -> Jitted:
 
 
 def _jvp(function: Callable[..., Any], primals: Any, tangents: Any) -> Any:
-    old = [leaf for leaf in leaves(primals) if is_traced(leaf)]
+    old = leaves(primals, is_traced)
     along = [lifted(each).node for each in leaves(tangents)]
     if [(x.shape, x.dtype) for x in old] != [(n.shape, n.dtype) for n in along]:
         raise GraphError("E1042", f"{name_of(function)}: primals and tangents have other shapes or dtypes")

@@ -16,6 +16,7 @@ import numpy as np
 import slangrad as spy
 from slangrad.graph.array import Array
 from slangrad.graph.calls import results_of
+from slangrad.graph.choose import by_slang
 from slangrad.graph.explain import Explanation
 from slangrad.graph.gradient import compute_gradient
 from slangrad.graph.node import Node, new_input, text
@@ -86,18 +87,25 @@ class Step:
         for them."""
         return self._held.gathered()
 
+    def planned_for(self, mesh: Mesh, *batch: Any, by_cost: bool = True) -> _Planned:
+        """The plan of one worker of another mesh, whose workers each pass such a batch. `by_cost`: libraries for
+        products are not tried on this machine. ValueError where the step is consistent to the bit: its shards run one
+        after another, not as one plan."""
+        if self.is_cut_into_shards:
+            raise ValueError("consistent='bits' has no plan for other meshes")
+        return _Planned(self, Call(*batch), self._held.planned_for(mesh), mesh, by_cost)
+
     def _planned(self, call: Call) -> _Planned:
         updates = self.optimizer.advance()
         flags = tuple(each for _, update in updates for each in update.settings if isinstance(each, bool))
         key = call.key, flags, len(updates[0][1].settings)
-        return self._plans.of(key, lambda: _Planned(self, call))
+        return self._plans.of(key, lambda: _Planned(self, call, self._held, self.mesh))
 
 
 class _Planned:
     """The inputs of the plan: parameters, the batch, state, numbers among the settings."""
 
-    def __init__(self, step: Step, call: Call) -> None:
-        held, mesh = step._held, step.mesh
+    def __init__(self, step: Step, call: Call, held: Parameters, mesh: Mesh, by_cost: bool = False) -> None:
         parameters, given = held.inputs(), rows_of(call.arrays, mesh)
         wrt = map(Array, parameters)
         model = tree_map(lambda leaf: held.seen(next(wrt)), step.optimizer.tree)
@@ -134,9 +142,10 @@ class _Planned:
             local = partitioned(outputs, specs, wanted, mesh)
             place = dict(zip(local.outputs[1:], (local.inputs[node] for node in kept.values()), strict=True))
             inputs = [local.inputs.get(node, node) for node in inputs]
-            layouts = layouts_of(inputs[:-1], tensors)
             self.sharding = local.sharding
-            self.plan = Plan(local.outputs, inputs, self._device, layouts, in_place=place, **step.settings)
+            layouts = {} if mesh.is_planned else layouts_of(inputs[:-1], tensors)
+            known: Any = {"choose": by_slang if by_cost else None, **step.settings}
+            self.plan = Plan(local.outputs, inputs, self._device, layouts, in_place=place, **known)
             self._run = self.plan.run
         self._parameters = held.tensors
         self._settings = np.zeros(settings.shape)

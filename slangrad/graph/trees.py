@@ -39,15 +39,12 @@ def tree_map(change: Callable[[Any], Any], tree: Any) -> Any:
     return replace(tree, **changed)
 
 
-def leaves(tree: Any) -> list[Any]:
-    """The leaves in order."""
+def leaves(tree: Any, wanted: Callable[[Any], bool] = lambda leaf: True) -> list[Any]:
+    """The leaves in order, all or some of them."""
     parts = parts_of(tree)
-    return [tree] if parts is None else [leaf for _, part in parts for leaf in leaves(part)]
-
-
-def arrays_in(tree: Any) -> list[Any]:
-    """The leaves that are traced, in order."""
-    return [each for each in leaves(tree) if is_array(each)]
+    if parts is None:
+        return [tree] if wanted(tree) else []
+    return [leaf for _, part in parts for leaf in leaves(part, wanted)]
 
 
 def filled(tree: Any, values: Iterator[Any], replaced: Callable[[Any], bool]) -> Any:

@@ -16,7 +16,7 @@ import slangrad as spy
 from slangrad.base.late import Late
 from slangrad.base.whole_files import open_file, write_output
 from slangrad.graph.errors import GraphError
-from slangrad.graph.trees import arrays_in, filled, parts_of
+from slangrad.graph.trees import filled, leaves, parts_of
 from slangrad.graph.values import is_array, is_torch
 
 SAFETENSORS, SAFETENSORS_OF_NUMPY = Late("safetensors"), Late("safetensors.numpy")
@@ -63,7 +63,7 @@ def load(path: str | Path, like: Any = None) -> Any:
     if wrong:
         more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
         raise GraphError("E1046", f"{path}: {', '.join(sorted(wrong)[:5])}{more}")
-    pairs = zip(arrays_in(like), wanted, strict=True)
+    pairs = zip(leaves(like, is_array), wanted, strict=True)
     return filled(like, (_in_form_of(leaf, found[name]) for leaf, name in pairs), is_array)
 
 

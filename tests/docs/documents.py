@@ -5,7 +5,7 @@
     ```slang excerpt    stands like this in the file that its first line names
     ```python           executed; all blocks of a document share their variables
     ```text             what the Slang block (its main, or its errors) or Python block before it prints
-    ```console          lines after `$ slangrad ...`, `$ python ...` are what the command prints
+    ```console          lines after `$ slangrad ...`, `$ python ...`, `$ torchrun ...` are what the command prints
     ```bash             not run here
 
 In an output `...` stands for any text, on a line of its own for any lines.
@@ -30,7 +30,8 @@ from typer.testing import CliRunner
 from slangrad.cli.main import app
 
 FENCE = re.compile(r"^```(\w*) ?(\w*)$")
-FILE_NAME = re.compile(r"// (\w+\.slang)")
+FILE_NAME = re.compile(r"(?://|#) (\w+\.(?:slang|py))")
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]  # at a port that is free
 LANGUAGES = {"slang", "python", "text", "console", "bash", "json"}
 
 
@@ -69,13 +70,14 @@ class Session:
     def run(self, blocks: list[Block]) -> None:
         for block, following in zip(blocks, [*blocks[1:], None]):
             expected = following.text if following is not None and following.language == "text" else None
-            RUN[block.language](self, block, expected)
+            run = Session.excerpt if block.note == "excerpt" else RUN[block.language]
+            run(self, block, expected)
+
+    def excerpt(self, block: Block, _: str | None) -> None:
+        name, _, text = block.text.partition("\n")
+        assert f"{text}\n" in Path(name.lstrip("/# ")).read_text(), f"line {block.line}"
 
     def slang(self, block: Block, expected: str | None) -> None:
-        if block.note == "excerpt":
-            name, _, text = block.text.partition("\n")
-            assert f"{text}\n" in Path(name.removeprefix("// ")).read_text(), f"line {block.line}"
-            return
         named = FILE_NAME.match(block.text)
         path = Path(named[1] if named else f"line_{block.line}.slang")
         path.write_text(block.text)
@@ -88,6 +90,9 @@ class Session:
             assert_output(command(f"slangrad run {path}"), expected, block)
 
     def python(self, block: Block, expected: str | None) -> None:
+        if named := FILE_NAME.match(block.text):
+            Path(named[1]).write_text(block.text)
+            return
         printed = StringIO()
         with redirect_stdout(printed):
             exec(compile("\n" * (block.line - 1) + block.text, "<document>", "exec"), self.variables)
@@ -132,16 +137,18 @@ def commands_of(text: str) -> Iterator[tuple[str, str]]:
 
 
 def command(line: str) -> str:
-    """What `NAME=value slangrad ...` or `python ...` prints."""
+    """What `NAME=value slangrad ...`, `python ...` or `torchrun ...` prints."""
     words = shlex.split(line)
     settings = {}
     while "=" in words[0]:
         name, _, settings[name] = words.pop(0).partition("=")
     if words[0] == "slangrad":
         return CliRunner().invoke(app, words[1:], env=settings).output
-    assert words[0] == "python", f"'{line}' is no command that documents show"
-    words[0] = sys.executable
-    done = subprocess.run(words, capture_output=True, text=True, env=os.environ | settings, timeout=120)
+    programs = {"python": [sys.executable], "torchrun": TORCHRUN}
+    assert words[0] in programs, f"'{line}' is no command that documents show"
+    words[:1] = programs[words[0]]
+    env = {"OMP_NUM_THREADS": "1"} | os.environ | settings  # torchrun warns where it is not set
+    done = subprocess.run(words, capture_output=True, text=True, env=env, timeout=120)
     return done.stdout + done.stderr
 
 

@@ -9,4 +9,6 @@ collectives.py   operators that exchange data between workers; torch.distributed
 faults.py        workers that die, hang or run another program: an error on all others
 heartbeat.py     signs of life, through torch.distributed's store
 costs.py         the seconds of collectives and kernels, measured or assumed
+simulate.py      the time of a step on a cluster that is not here
+timeline.py      kernels and collectives of one worker in time: tables and pictures
 """

@@ -14,9 +14,9 @@ from slangrad.graph.workers.collectives import merged
 BYTES = 25 << 20  # of a bucket, as PyTorch's DistributedDataParallel has it
 
 
-def in_buckets(outputs: Sequence[Node], size: int = BYTES) -> list[Node]:
-    """The graph with sums over the same workers made together, up to so many bytes."""
-    bucket_of = {node: bucket for bucket in _buckets(outputs, size) for node in bucket}
+def in_buckets(outputs: Sequence[Node]) -> list[Node]:
+    """The graph with sums over the same workers made together."""
+    bucket_of = {node: bucket for bucket in _buckets(outputs) for node in bucket}
 
     def members(node: Node) -> list[Node]:
         return bucket_of.get(node, [node])
@@ -33,7 +33,7 @@ def in_buckets(outputs: Sequence[Node], size: int = BYTES) -> list[Node]:
     return [new[each] for each in outputs]
 
 
-def _buckets(outputs: Sequence[Node], size: int) -> Iterator[list[Node]]:
+def _buckets(outputs: Sequence[Node]) -> Iterator[list[Node]]:
     """Sums that do not depend on each other, the first ready first."""
     level: dict[Node, int] = {}  # sums on the way to a node
     depth: dict[Node, int] = {}
@@ -48,7 +48,7 @@ def _buckets(outputs: Sequence[Node], size: int) -> Iterator[list[Node]]:
     for nodes in found.values():
         bucket: list[Node] = []
         for node in sorted(nodes, key=depth.__getitem__):
-            if bucket and sum(each.nbytes for each in bucket) + node.nbytes > size:
+            if bucket and sum(each.nbytes for each in bucket) + node.nbytes > BYTES:
                 yield bucket
                 bucket = []
             bucket.append(node)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from math import prod
 from pathlib import Path
 from statistics import median
@@ -94,6 +94,9 @@ class Links:
         inside, outside = (nbytes / far, nbytes) if to_all else (nbytes, nbytes / near)
         within = pattern.seconds(self.host[collective], near, inside)
         return within + pattern.seconds(self.network[collective], far, outside)
+
+    def with_hosts_of(self, workers: int) -> Links:
+        return replace(self, workers_per_host=workers)
 
     def save(self, path: str | Path) -> None:
         """Write them as JSON: seconds, and bytes and operations in a second."""

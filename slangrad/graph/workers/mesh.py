@@ -56,6 +56,11 @@ class Mesh:
         return tuple(name for name in self.batch if name in self.cuts)
 
     @property
+    def is_planned(self) -> bool:
+        """Whether there are plans for it, but no workers."""
+        return bool(self.cuts) and not self.links
+
+    @property
     def workers(self) -> int:
         return prod(self.sizes.values())
 
@@ -81,7 +86,11 @@ class Mesh:
         return Collective(name, over, how, self)
 
     def link(self, over: str) -> Link:
-        """The connection of this worker to the others along an axis."""
+        """The connection of this worker to the others along an axis. GraphError (E1048) where there are no others."""
+        if over not in self.links:
+            raise GraphError(
+                "E1048", f"{self} is only planned for", "torchrun starts workers, graph.mesh connects them"
+            )
         link: Link = self.links[over]
         return link
 

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import slangrad as spy
@@ -45,6 +46,13 @@ class Parameters:
         self._optimizer, self._mesh, self._partition = optimizer, mesh, partition
         self._is_cut = False
 
+    def planned_for(self, mesh: Mesh) -> Parameters:
+        """The same parameters, before they are cut, for another mesh."""
+        made = copy(self)
+        made._mesh, made._is_cut = mesh, False
+        made.specs = made.cuts = [whole(len(shape)) for shape in self.shapes]
+        return made
+
     def inputs(self) -> list[Node]:
         """An input for each, of its whole shape."""
         return [
@@ -67,7 +75,7 @@ class Parameters:
         self.specs = [by_hand.get(node, spec) for node, spec in zip(parameters, own, strict=True)]
         states = self.specs if self._partition is None else rows
         self.cuts = [spec if spec.used else row for spec, row in zip(self.specs, states, strict=True)]
-        if not any(spec.used for spec in self.cuts):
+        if self._mesh.is_planned or not any(spec.used for spec in self.cuts):
             return
         self._optimizer.cut(self._part)
         for i, each in enumerate(self._optimizer.parameters):

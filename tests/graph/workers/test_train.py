@@ -146,3 +146,13 @@ def test_bytes_between_workers_that_cut_columns() -> None:
 
     (found, *_) = run({"model": 2}, worker, ())
     assert found[("all_reduce", ROWS * 8 * 8)] == 1
+
+
+@pytest.mark.parametrize("partition", ["states", "parameters"])
+def test_a_limit_of_memory_that_nothing_meets_is_refused(partition: str) -> None:
+    """Arrays wait for the ends of collectives, also where no kernel needs them: to drop them is no help there."""
+    step = graph.train(
+        mlp, spy.optim.Adam(parameters()), 3000, mesh=Mesh({"data": 2}, 0, ("data",)), partition=partition
+    )
+    with pytest.raises(graph.GraphError, match=r"E1047.*3000 bytes"):
+        step.explain(X[:8], Y[:8])

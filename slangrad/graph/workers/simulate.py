@@ -1,0 +1,146 @@
+"""The time of a step on a cluster that is not here: the plan of one worker, and the costs of its kernels and links.
+
+    print(graph.simulate(step, x, y, graph.cluster(workers=1024, links="h200.json")))
+
+All workers run one plan, so one of them stands for all. Nothing is compiled or run, and no array of the cluster's is
+made, unless kernels are to be measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slangrad.graph.emit import Await, Exchange
+from slangrad.graph.errors import GraphError
+from slangrad.graph.node import type_text
+from slangrad.graph.workers.costs import Links, apart_on
+from slangrad.graph.workers.mesh import Mesh
+from slangrad.graph.workers.timeline import Simulation, Worker
+
+if TYPE_CHECKING:
+    from slangrad.graph.plan import Plan
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Cluster(Mesh):
+    """A mesh that is only planned for. `costs`: of its links and of a worker's kernels. `stragglers`: the standard
+    deviation of the workers' times for a kernel, as a part of it, drawn by `seed`."""
+
+    costs: Links = field(default_factory=Links)
+    stragglers: float = 0.0
+    seed: int = 0
+
+    @property
+    def slowest(self) -> float:
+        """The time of the slowest worker for a kernel, for which the others wait, as a multiple of the usual one."""
+        draws = np.random.default_rng(self.seed).normal(0.0, self.stragglers, self.workers)
+        return float(1 + max(0.0, draws.max()))
+
+
+def cluster(
+    workers: int | None = None,
+    links: Links | str | Path | None = None,
+    workers_per_host: int | None = None,
+    *,
+    batch: tuple[str, ...] | str | None = None,
+    stragglers: float = 0.0,
+    seed: int = 0,
+    **sizes: int,
+) -> Cluster:
+    """A mesh of workers that are not here, for plans and `simulate`. `sizes`: of its axes, of which neighbors stand on
+    the last; by default all workers are on "data". `links`: their costs or a file of these, by default those of a
+    common host and network; `workers_per_host`: by default what `links` say, which is 8 there.
+
+    `batch`: as in `mesh`. `stragglers`: the standard deviation of workers' times for a kernel, as a part of it; a step
+    takes the time of the slowest.
+
+    GraphError (E1048) where sizes do not fit the number of workers. As `Links.load` for the file.
+    """
+    sizes = sizes or {"data": workers or 1}
+    if prod(sizes.values()) != (workers or prod(sizes.values())) or min(sizes.values()) < 1:
+        said = ", ".join(f"{name}={n}" for name, n in sizes.items())
+        raise GraphError(
+            "E1048", f"cluster({said}): these are not {workers} workers", "the sizes of all axes"
+        )
+    batch = (("data",) if "data" in sizes else tuple(sizes)) if batch is None else batch
+    costs = links if isinstance(links, Links) else Links.load(links) if links else Links()
+    if workers_per_host is not None:
+        costs = costs.with_hosts_of(workers_per_host)
+    names = (batch,) if isinstance(batch, str) else tuple(batch)
+    return Cluster(sizes, 0, names, costs=costs, stragglers=stragglers, seed=seed)
+
+
+def simulate(step: Any, *batch_and_cluster: Any, measured: bool = False) -> Simulation:
+    """A step of `graph.train` on a cluster: `simulate(step, x, y, cluster)`, where x and y are the part of a batch that
+    each worker passes. The parameters are those that the optimizer got, whatever the mesh of the step.
+
+    `measured`: each kernel of the plan is compiled and run here, with memory for one worker; else the cost model gives
+    its seconds.
+    """
+    *batch, mesh = batch_and_cluster
+    plan = step.planned_for(mesh, *batch, by_cost=not measured).plan
+    return simulated(plan, mesh, mesh.costs, measured, mesh.slowest)
+
+
+def simulated(
+    plan: Plan, mesh: Mesh, links: Links, measured: bool = False, slowest: float = 1.0
+) -> Simulation:
+    """The plan of one worker of a mesh. `slowest`: as in `Cluster`."""
+    seconds = _measured(plan) if measured else _estimated(plan, links)
+    names, worker, begun = _names(plan), Worker(links.overlap), dict[int, int]()
+    for i, step in enumerate(plan.steps):
+        if isinstance(step, Exchange):
+            name, nbytes = f"{step.collective.name} over {step.collective.over}", bytes_of(step)
+            begun[id(step)] = worker.begin(name, seconds_of(step, mesh, links), nbytes)
+        elif isinstance(step, Await):
+            worker.wait(begun[id(step.exchange)])
+        else:
+            worker.compute(names[id(step)], seconds[i] * slowest)
+    return Simulation(_workers(mesh), worker.now, worker.events, worker.path, plan.memory)
+
+
+def seconds_of(step: Exchange, mesh: Mesh, links: Links) -> float:
+    over = step.collective.over
+    return links.seconds(step.collective.name, step.collective.count, bytes_of(step), apart_on(mesh, over))
+
+
+def bytes_of(step: Exchange) -> int:
+    """Bytes of the result."""
+    return prod(step.output.layout.shape) * step.output.holder.dtype.itemsize
+
+
+def _measured(plan: Plan) -> list[float]:
+    return plan.timed(plan.tensors([np.zeros(node.shape, node.dtype) for node in plan.inputs]))
+
+
+def _estimated(plan: Plan, links: Links) -> list[float]:
+    """Seconds of each step by the cost model; the steps of one group share them."""
+    found: dict[int, float] = {}
+    for task in plan.tasks:
+        work = plan.fusion.groups[task.number].work
+        count = max(1, len(task.steps))
+        arithmetic = links.machine.seconds(work.flops, work.bytes) - links.machine.launch
+        found |= dict.fromkeys(map(id, task.steps), arithmetic / count + links.machine.launch)
+    return [found.get(id(step), 0.0) for step in plan.steps]
+
+
+def _names(plan: Plan) -> Mapping[int, str]:
+    """For each step the kind, the type and the line of its group."""
+    return {id(step): _name(plan, task.number) for task in plan.tasks for step in task.steps}
+
+
+def _name(plan: Plan, number: int) -> str:
+    group = plan.fusion.groups[number]
+    place = f" {group.roots[0].place}" if group.roots[0].place else ""
+    return f"{group.kind} {type_text(group.roots[0])}{place}"
+
+
+def _workers(mesh: Mesh) -> str:
+    sizes = ", ".join(f"{name}={n}" for name, n in mesh.sizes.items())
+    return f"{mesh.workers} worker{'s' * (mesh.workers != 1)}{f' ({sizes})' if sizes else ''}"

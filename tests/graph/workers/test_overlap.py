@@ -1,0 +1,61 @@
+"""Collectives begin as soon as they can, and end where their results are read: kernels run meanwhile."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+import slangrad as spy
+from slangrad import graph
+from slangrad.graph.emit import Await, Exchange, Kernel, Product
+from slangrad.graph.workers import buckets
+from slangrad.graph.workers.mesh import Mesh
+
+LAYERS, SIZE = 4, 64
+MESH = Mesh({"data": 2}, 0, ("data",))  # planned for, not run
+
+
+def loss(ps: Any, x: Any, y: Any) -> Any:
+    for p in ps:
+        x = np.tanh(x @ p["w"] + p["b"])
+    return ((x - y) ** 2).mean()
+
+
+def steps_of(partition: str | None = None) -> list[Any]:
+    ps = [{"w": np.ones((SIZE, SIZE)), "b": np.zeros(SIZE)} for _ in range(LAYERS)]
+    step = graph.train(loss, spy.optim.SGD(ps, lr=0.1), mesh=MESH, partition=partition)
+    steps: list[Any] = step.explain(np.ones((8, SIZE)), np.ones((8, SIZE))).plan.steps
+    return steps
+
+
+def test_sums_run_beside_the_backward_sweep(monkeypatch: Any) -> None:
+    monkeypatch.setattr(buckets, "BYTES", SIZE * SIZE * 8 + 1000)  # one layer in each
+    steps = steps_of()
+    begins = [i for i, step in enumerate(steps) if isinstance(step, Exchange)]
+    ends = [i for i, step in enumerate(steps) if isinstance(step, Await)]
+    assert len(begins) == len(ends) == LAYERS
+    assert begins[-1] < ends[0]  # the whole sweep comes before the first wait
+    for first, second in pairwise(begins):
+        assert any(isinstance(step, Kernel | Product) for step in steps[first:second])
+    assert [steps[i].exchange for i in ends] == [steps[i] for i in begins]
+    assert not any(isinstance(step, Exchange) for step in steps[ends[0] :])
+
+
+def test_small_sums_share_a_bucket() -> None:
+    (exchange,) = [step for step in steps_of() if isinstance(step, Exchange)]
+    assert exchange.output.layout.shape == (LAYERS * (SIZE * SIZE + SIZE) + 1,)
+
+
+def test_parameters_are_gathered_ahead_of_their_readers() -> None:
+    steps = steps_of("parameters")
+    waiting, most, layers = 0, 0, 0
+    for step in steps:
+        if isinstance(step, Exchange) and step.collective.name == "all_gather":
+            waiting += 1
+        elif isinstance(step, Await) and step.exchange.collective.name == "all_gather":
+            waiting -= 1
+        layers += isinstance(step, Product) or (isinstance(step, Kernel) and "product" in step.name)
+        most = max(most, waiting) if layers == 0 else most
+    assert 1 <= most <= 2  # before the first product
