@@ -102,6 +102,7 @@ _VIEWS: dict[str, Callable[[Layout, Node], Layout | None]] = {
     "broadcast": _broadcast,
     "transpose": _transpose,
     "slice": _slice,
+    "own_part": _slice,
     "reshape": lambda at, view: reshaped(at, view.shape),
     "windows": _windows,
     "stop_gradient": lambda at, view: at,

@@ -204,6 +204,7 @@ _TABLE = (
     Op("windows",        "view", vjp=_windows),
     Op("stop_gradient",  "view", vjp=none),
     Op("shard",          "view", vjp=lambda g, y, x: (g,)),  # how many workers hold it; one worker sees nothing of it
+    Op("own_part",       "view"),  # a slice that differs between workers (workers/collectives.py)
     Op("place",          "part", vjp=lambda g, y, x: (g.sliced(x.shape, y.attribute("starts"), y.attribute("steps")),)),
     Op("concatenate",    "part", vjp=_concatenate),
     Op("all_reduce",     "part", flops=0),

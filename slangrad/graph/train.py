@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from hashlib import sha1
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,10 +34,14 @@ from slangrad.graph.trace import (
 from slangrad.graph.trees import tree_map
 from slangrad.graph.values import as_tensor
 from slangrad.graph.workers.bits import ConsistentPlan
+from slangrad.graph.workers.buckets import chained
 from slangrad.graph.workers.mesh import ONE, Mesh
 from slangrad.graph.workers.parameters import Parameters, rows_of, rows_specs
 from slangrad.graph.workers.partition import partitioned
 from slangrad.graph.workers.specs import whole
+
+if TYPE_CHECKING:
+    from slangrad.graph.workers.checkpoint import Checkpoints
 
 
 class Step:
@@ -62,11 +66,14 @@ class Step:
             raise ValueError("consistent='bits' leaves parameters and state whole: partition=None")
         self._held = Parameters(optimizer, mesh, partition)
         self._plans = Plans[_Planned](name_of(loss))
+        self.checkpoints: Checkpoints | None = None
 
     def __repr__(self) -> str:
         return f"graph.train({name_of(self.loss)}, {self.optimizer!r})"
 
     def __call__(self, *batch: Any) -> Any:
+        if self.checkpoints is not None:
+            self.checkpoints.raise_failure()
         call = Call(*batch)
         planned = self._planned(call)
         if self.mesh.watch is not None:
@@ -74,7 +81,14 @@ class Step:
         updates = self.optimizer.advance()
         loss = planned.run(call, updates)
         self.optimizer.count()
+        if self.checkpoints is not None:
+            self.checkpoints.save_if_due()
         return loss
+
+    def wait(self) -> None:
+        """Return when the last checkpoint is on the disk. GraphError (E1049) where it could not be written."""
+        if self.checkpoints is not None:
+            self.checkpoints.wait()
 
     def explain(self, *batch: Any, dot: bool = False) -> Any:
         """The plan of such a batch, as of `jit`; nothing is run."""
@@ -140,12 +154,13 @@ class _Planned:
             specs = held.specs_of(parameters, states, updates) | rows_specs(given, mesh)
             wanted = [whole(0), *(specs[node] for node in kept.values())]
             local = partitioned(outputs, specs, wanted, mesh)
-            place = dict(zip(local.outputs[1:], (local.inputs[node] for node in kept.values()), strict=True))
+            made = chained(local.outputs)
+            place = dict(zip(made[1:], (local.inputs[node] for node in kept.values()), strict=True))
             inputs = [local.inputs.get(node, node) for node in inputs]
             self.sharding = local.sharding
             layouts = {} if mesh.is_planned else layouts_of(inputs[:-1], tensors)
             known: Any = {"choose": by_slang if by_cost else None, **step.settings}
-            self.plan = Plan(local.outputs, inputs, self._device, layouts, in_place=place, **known)
+            self.plan = Plan(made, inputs, self._device, layouts, in_place=place, **known)
             self._run = self.plan.run
         self._parameters = held.tensors
         self._settings = np.zeros(settings.shape)

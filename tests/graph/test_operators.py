@@ -216,7 +216,7 @@ def test_every_operator_has_a_program() -> None:
         "result",
         "shard",
     }
-    sources |= {"all_reduce", "all_gather", "all_to_all"}  # of tests/graph/workers
+    sources |= {"all_reduce", "all_gather", "all_to_all", "own_part"}  # of tests/graph/workers
     tested = {
         *SMOOTH,
         *EXACT,

@@ -10,5 +10,7 @@ faults.py        workers that die, hang or run another program: an error on all 
 heartbeat.py     signs of life, through torch.distributed's store
 costs.py         the seconds of collectives and kernels, measured or assumed
 simulate.py      the time of a step on a cluster that is not here
+checkpoint.py    the state of training in a folder, copied, written and read in parts
+storage.py       these parts as files, by torch.distributed.checkpoint
 timeline.py      kernels and collectives of one worker in time: tables and pictures
 """

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from slangrad.graph.array import Array
 from slangrad.graph.node import Node, in_order, topological_order, with_inputs
-from slangrad.graph.workers.collectives import merged
+from slangrad.graph.workers.collectives import behind, merged
 
 BYTES = 25 << 20  # of a bucket, as PyTorch's DistributedDataParallel has it
 
@@ -36,13 +36,12 @@ def in_buckets(outputs: Sequence[Node]) -> list[Node]:
 def _buckets(outputs: Sequence[Node]) -> Iterator[list[Node]]:
     """Sums that do not depend on each other, the first ready first."""
     level: dict[Node, int] = {}  # sums on the way to a node
-    depth: dict[Node, int] = {}
+    depth = _depths(outputs)
     found: dict[object, list[Node]] = {}
     for node in topological_order(*outputs):
         is_sum = node.op == "all_reduce"
         before = max((level[x] for x in node.inputs), default=0)
         level[node] = before + is_sum
-        depth[node] = 1 + max((depth[x] for x in node.inputs), default=0)
         if is_sum:
             found.setdefault((node.attributes["collective"], node.dtype, before), []).append(node)
     for nodes in found.values():
@@ -53,3 +52,28 @@ def _buckets(outputs: Sequence[Node]) -> Iterator[list[Node]]:
                 bucket = []
             bucket.append(node)
         yield bucket
+
+
+def chained(outputs: Sequence[Node]) -> list[Node]:
+    """The graph with each collective behind the one before it: those first whose inputs are ready first."""
+    depth = _depths(outputs)
+    found = [node for node in depth if "collective" in node.attributes]
+    found.sort(key=depth.__getitem__)
+    before, new = dict(zip(found[1:], found, strict=False)), dict[Node, Node]()
+
+    def needs(node: Node) -> list[Node]:
+        return [*node.inputs, *([before[node]] if node in before else ())]
+
+    for node in in_order(outputs, needs):
+        new[node] = with_inputs(node, tuple(new[x] for x in node.inputs))
+        if node in before:
+            new[node] = behind(new[node], new[before[node]])
+    return [new[each] for each in outputs]
+
+
+def _depths(outputs: Sequence[Node]) -> dict[Node, int]:
+    """The number of operators on the longest way to each node."""
+    depth: dict[Node, int] = {}
+    for node in topological_order(*outputs):
+        depth[node] = 1 + max((depth[x] for x in node.inputs), default=0)
+    return depth

@@ -6,6 +6,10 @@
 
 A collective begins when its input is there, and ends where its result is read first: kernels between these two run
 meanwhile. torch.distributed moves the data, without a copy.
+
+All workers begin the same collectives in the same order, so nothing that differs between workers may decide which
+there are. A worker's own part of an array is an operator that no rule looks into, and each collective has an empty part
+of the one before it as its last input.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from slangrad.graph.node import Node, make
+from slangrad.graph.node import Node, Shape, make
 
 if TYPE_CHECKING:
     from slangrad.graph.workers.mesh import Mesh
@@ -61,3 +65,16 @@ def all_gather(x: Node, collective: Collective) -> Node:
 
 def all_to_all(x: Node, collective: Collective) -> Node:
     return make("all_to_all", [x], x.shape, x.dtype, collective=collective)
+
+
+def own_part(x: Node, shape: Shape, starts: Shape, over: tuple[str, ...]) -> Node:
+    """The part of this worker along axes of the mesh. They are in its content: parts along others that begin at the
+    same place are equal on some workers only."""
+    return make("own_part", [x], shape, x.dtype, starts=starts, steps=(1,) * len(shape), over=over)
+
+
+def behind(node: Node, before: Node) -> Node:
+    """A collective that begins after another one."""
+    empty = own_part(before, (0,) * len(before.shape), (0,) * len(before.shape), ())
+    flat = empty if len(empty.shape) == 1 else make("reshape", [empty], (0,), empty.dtype)
+    return make(node.op, (*node.inputs, flat), node.shape, node.dtype, **node.attributes)

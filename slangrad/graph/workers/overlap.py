@@ -19,11 +19,13 @@ class Overlap:
 
     def __init__(self, needs: Sequence[set[int]], exchanges: set[int]) -> None:
         self._needs, self._exchanges = needs, exchanges
-        self._gathers = {i for i in exchanges if not needs[i]}
+        self._gathers: set[int] = set()  # behind nothing, or each other
         self._begun: dict[int, int] = {}  # sums over workers: when they began
         self._held: set[int] = set()  # gathers that nothing has read
         depth = [0] * len(needs)
         for i in self._inputs_first():
+            if i in exchanges and needs[i] <= self._gathers:
+                self._gathers.add(i)
             depth[i] = 1 + max((depth[j] for j in needs[i]), default=0)
         self._deadline = [len(needs)] * len(needs)
         for i in sorted(exchanges - self._gathers, key=lambda i: (-depth[i], -i)):
@@ -55,10 +57,11 @@ class Overlap:
     def next(self, ready: Sequence[int]) -> int:
         """One of the groups that may run now; it is taken."""
         i = min(ready, key=self._key)
-        self._held -= self._needs[i]
         if i in self._gathers:
             self._held.add(i)
-        elif i in self._exchanges:
+            return i
+        self._held -= self._needs[i]
+        if i in self._exchanges:
             self._begun[i] = len(self._begun)
         return i
 

@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from slangrad.graph.array import Array, constant, reduced
 from slangrad.graph.node import Node, Shape, make, new_input, topological_order, with_inputs
 from slangrad.graph.workers.buckets import in_buckets
-from slangrad.graph.workers.collectives import all_gather, all_reduce, all_to_all
+from slangrad.graph.workers.collectives import all_gather, all_reduce, all_to_all, own_part
 from slangrad.graph.workers.mesh import Mesh
 from slangrad.graph.workers.propagate import Choice, Sharding, input_specs, is_legal, output_spec, propagate
 from slangrad.graph.workers.rules import rule_of
@@ -136,47 +138,68 @@ class _Local:
     def _count(self, node: Node, spec: Spec, shape: Shape) -> Node:
         """0, 1, 2, ... from the first element of the shard on."""
         axis = node.attributes["axis"]
-        own = make("count", [], shape, node.dtype, axis=axis)
-        start = self.mesh.place(spec.axes[axis]) * shape[axis]
-        return (Array(own) + constant(start, node.dtype)).node if spec.used else own
+        names = spec.axes[axis]
+        own = make("count", [], shape, node.dtype, axis=axis, over=names)
+        start = self.mesh.place(names) * shape[axis]
+        return (Array(own) + constant(start, node.dtype)).node if names else own
 
 
 def converted(x: Node, shape: Shape, held: Spec, wanted: Spec, mesh: Mesh) -> Node:
-    """A shard of another spec, of a tensor of a shape."""
+    """A shard of another spec, of a tensor of a shape. Partial values that are wanted are held."""
     for name, how in held.partial:
+        if (name, how) in wanted.partial:
+            continue
         axis = wanted.cut.get(name)
         if axis is not None and wanted.axes[axis] == (*held.axes[axis], name):
             x, held = _scattered(x, axis, name, how, mesh), held.with_axis(axis, wanted.axes[axis])
         else:
-            x = all_reduce(x, mesh.collective("all_reduce", name, how))
+            x = _combined(x, name, how, mesh)
         held = held.without_partial(name)
+    assert set(held.partial) == set(wanted.partial)
     for name, axis in list(held.cut.items()):
         to = wanted.cut.get(name, axis)
         moves = to != axis and held.axes[axis][-1] == name
         if moves and wanted.axes[to] == (*held.axes[to], name) and wanted.axes[axis] == held.axes[axis][:-1]:
             x = _exchanged(x, axis, to, name, mesh)
             held = held.with_axis(axis, held.axes[axis][:-1]).with_axis(to, wanted.axes[to])
-    for axis, (have, want) in enumerate(zip(held.axes, wanted.axes, strict=True)):
-        kept = have
-        while kept != want[: len(kept)]:
-            x, kept = _gathered(x, axis, kept[-1], mesh), kept[:-1]
-        if kept != want:
-            x = _sliced(x, axis, want[len(kept) :], mesh)
+    x, held = _narrowed(x, held, wanted, mesh)  # fewer bytes are gathered then
+    for axis, want in enumerate(wanted.axes):
+        while held.axes[axis] != want[: len(held.axes[axis])]:
+            x = _gathered(x, axis, held.axes[axis][-1], mesh)
+            held = held.with_axis(axis, held.axes[axis][:-1])
+    x, held = _narrowed(x, held, wanted, mesh)
     return x
 
 
+def _narrowed(x: Node, held: Spec, wanted: Spec, mesh: Mesh) -> tuple[Node, Spec]:
+    """This worker's part along axes of the mesh along which all workers have the same; the others keep their cuts."""
+    for axis, want in enumerate(wanted.axes):
+        count = len(held.axes[axis])
+        if want[:count] == held.axes[axis] and held.used.isdisjoint(want[count:]) and want[count:]:
+            x, held = _sliced(x, axis, want[count:], mesh), held.with_axis(axis, want)
+    return x, held
+
+
+def _combined(x: Node, name: str, how: str, mesh: Mesh) -> Node:
+    """Of partial values those of all workers. Sums are made on the way; a largest value is NaN where one is, which no
+    library promises, so it is found here."""
+    if not x.size:
+        return x
+    if how == "sum" and x.dtype not in (np.int16, np.uint16):  # which libraries do not add
+        return all_reduce(x, mesh.collective("all_reduce", name, how))
+    return reduced(how, Array(all_gather(x, mesh.collective("all_gather", name))), (0,), x.dtype).node
+
+
 def _gathered(x: Node, axis: int, name: str, mesh: Mesh) -> Node:
+    shape = tuple(n * mesh.cuts[name] if i == axis else n for i, n in enumerate(x.shape))
+    if not x.size:
+        return _empty(shape, x)
     stacked = Array(all_gather(x, mesh.collective("all_gather", name)))
-    moved = stacked.transpose([*range(1, axis + 1), 0, *range(axis + 1, len(x.shape) + 1)])
-    return (
-        moved.reshape((*x.shape[:axis], -1, *x.shape[axis + 1 :])).node
-        if x.size
-        else _empty(x, axis, name, mesh)
-    )
+    return stacked.transpose([*range(1, axis + 1), 0, *range(axis + 1, stacked.ndim)]).reshape(shape).node
 
 
-def _empty(x: Node, axis: int, name: str, mesh: Mesh) -> Node:
-    shape = (*x.shape[:axis], x.shape[axis] * mesh.cuts[name], *x.shape[axis + 1 :])
+def _empty(shape: Shape, x: Node) -> Node:
+    """An array without elements, of the type of x."""
     return constant(0, x.dtype).broadcast_to(shape).node
 
 
@@ -188,17 +211,22 @@ def _stacked(x: Node, axis: int, count: int) -> Array:
 
 def _scattered(x: Node, axis: int, name: str, how: str, mesh: Mesh) -> Node:
     """Of partial values those of this worker's part, combined in the order of workers."""
-    got = all_to_all(_stacked(x, axis, mesh.cuts[name]).node, mesh.collective("all_to_all", name))
-    return reduced(how, Array(got), (0,)).node
+    stacked = _stacked(x, axis, mesh.cuts[name])
+    if not x.size:
+        return _empty(stacked.shape[1:], x)
+    got = all_to_all(stacked.node, mesh.collective("all_to_all", name))
+    return reduced(how, Array(got), (0,), x.dtype).node
 
 
 def _exchanged(x: Node, axis: int, to: int, name: str, mesh: Mesh) -> Node:
     """Cut along `to` instead of `axis`."""
+    shape = [n // mesh.cuts[name] if i == to else n for i, n in enumerate(x.shape)]
+    shape[axis] *= mesh.cuts[name]
+    if not x.size:
+        return _empty(tuple(shape), x)
     sent = _stacked(x, to, mesh.cuts[name])
     got = Array(all_to_all(sent.node, mesh.collective("all_to_all", name)))
     moved = got.transpose([*range(1, axis + 1), 0, *range(axis + 1, got.ndim)])
-    shape = [n // mesh.cuts[name] if i == to else n for i, n in enumerate(x.shape)]
-    shape[axis] *= mesh.cuts[name]
     return moved.reshape(tuple(shape)).node
 
 
@@ -207,4 +235,4 @@ def _sliced(x: Node, axis: int, names: tuple[str, ...], mesh: Mesh) -> Node:
     size = x.shape[axis] // parts(names, mesh.cuts)
     starts = tuple(mesh.place(names) * size if i == axis else 0 for i in range(len(x.shape)))
     shape = tuple(size if i == axis else n for i, n in enumerate(x.shape))
-    return Array(x).sliced(shape, starts, (1,) * len(shape)).node
+    return own_part(x, shape, starts, names)

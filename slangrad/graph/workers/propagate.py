@@ -39,12 +39,9 @@ def input_specs(rule: Rule, choice: Choice) -> list[Spec]:
 
 
 def output_spec(rule: Rule, choice: Choice) -> Spec:
-    partial = [
-        (name, "sum" if isinstance(each, Through) else rule.combined[each])
-        for name, each in choice.items()
-        if isinstance(each, Through) or each not in rule.output
-    ]
-    return Spec(_cut(rule.output, choice), tuple(partial))
+    """The spec of the result. That of a loop, whose results have specs of their own, is whole."""
+    how = {name: "sum" if isinstance(c, Through) else rule.combined.get(c) for name, c in choice.items()}
+    return Spec(_cut(rule.output, choice), tuple((name, each) for name, each in how.items() if each))
 
 
 def _cut(axes: Axes, choice: Choice) -> tuple[tuple[str, ...], ...]:
