@@ -21,6 +21,7 @@ LATE_MODULES = {
     ("runtime", "slangrad.base.formats"),  # kernels that print
     ("tensors", "torch"),
     ("graph", "scipy.optimize"),  # what is computed again where memory is limited
+    ("graph", "scipy.sparse"),  # partitions that are found
     ("graph", "safetensors"),  # weights on disk
     ("graph", "safetensors.numpy"),
     ("graph", "slangrad.graph.torch_bridge"),  # torch tensors among the arguments of a graph

@@ -57,9 +57,9 @@ Holder = Node | Temporary
 class Plan:
     """`inputs`: the nodes of the arguments of `run`, `layouts`: how these lie in memory, if there are gaps. `in_place`:
     outputs that take the memory of an input. `is_body`: inputs and outputs have memory in the plan (`array`), and
-    `repeat` runs it. `memory`: bytes between kernels; values that do not fit are computed again. `consistent`: "bits"
-    for results that depend neither on the number of threads nor on that of rows. GraphError (E1047) where
-    nothing helps."""
+    `repeat` runs it. `memory`: bytes between kernels, and those that are `held` anyway; values that do not fit are
+    computed again. `consistent`: "bits" for results that depend neither on the number of threads nor on that of rows.
+    GraphError (E1047) where nothing helps."""
 
     def __init__(
         self,
@@ -71,6 +71,7 @@ class Plan:
         in_place: Mapping[Node, Node] | None = None,
         is_body: bool = False,
         memory: int | None = None,
+        held: int = 0,
         choose: Choose | None = None,
         consistent: str | None = None,
         fast_math: bool = False,
@@ -101,7 +102,7 @@ class Plan:
         self.bodies: dict[Any, Plan] = {
             each.loop: each.loop.body(device, each.outputs, choose) for each in repeats
         }
-        self.limit, self.peak = memory, 0
+        self.limit, self.peak, self._beside = memory, 0, held
         self._arena()
         self._runs: list[Callable[[dict[Holder, Any]], None]] = []
 
@@ -152,7 +153,7 @@ class Plan:
         groups = zip(self.by_group, self.fusion.groups, strict=True)
         tasks = [Task(i, steps, self.fusion.seconds_of(group)) for i, (steps, group) in enumerate(groups)]
         own = sum(body.peak for body in self.bodies.values())
-        tasks, found = fitted(tasks, outside, self._taken, None if self.limit is None else self.limit - own)
+        tasks, found = fitted(tasks, outside, self._taken, self.limit, self._beside + own)
         self.tasks = tasks
         self.steps: list[Step] = steps_in(tasks)
         self.peak = found.size + own

@@ -59,16 +59,17 @@ class Task:
 
 
 def fitted(
-    tasks: Sequence[Task], outside: set[Any], overwritten: Mapping[Any, Any], limit: int | None
+    tasks: Sequence[Task], outside: set[Any], overwritten: Mapping[Any, Any], most: int | None, held: int = 0
 ) -> tuple[list[Task], Arena]:
-    """The tasks, some of them twice, so that the arena is within the limit. `outside`: holders with memory of their
-    own; `overwritten`: of outputs, the inputs whose memory they take.
+    """The tasks, some of them twice, so that the arena, and what is held anyway, are `most` bytes. `outside`: holders
+    with memory of their own; `overwritten`: of outputs, the inputs whose memory they take.
 
     GraphError (E1047) with the least that would do.
     """
     found = arena(steps_in(tasks), outside)
-    if limit is None or found.size <= limit:
+    if most is None or found.size <= most - held:
         return list(tasks), found
+    limit = most - held
     drops, least = Drops(tasks, outside, overwritten), found.size
     bounds = [found.live * turn // TURNS for turn in range(TURNS)]
     for bound in sorted(bounds, key=lambda bound: (bound > limit, abs(limit - bound))):
@@ -77,8 +78,8 @@ def fitted(
         least = min(least, again.size)
         if again.size <= limit:
             return made, again
-    note = f"memory={least} would do; without a limit it needs {found.size}"
-    raise GraphError("E1047", f"a plan cannot run in {limit} bytes", note)
+    note = f"memory={least + held} would do; without a limit it needs {found.size + held}"
+    raise GraphError("E1047", f"a plan cannot run in {most} bytes", note)
 
 
 def steps_in(tasks: Iterable[Task]) -> list[Step]:

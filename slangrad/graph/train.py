@@ -40,8 +40,9 @@ from slangrad.graph.workers.mesh import ONE, Mesh
 from slangrad.graph.workers.parameters import Parameters, rows_of, rows_specs
 from slangrad.graph.workers.partition import partitioned
 from slangrad.graph.workers.propagate import Sharding
-from slangrad.graph.workers.simulate import simulated
+from slangrad.graph.workers.simulate import Cluster, simulated
 from slangrad.graph.workers.specs import whole
+from slangrad.graph.workers.strategies import Variable
 
 if TYPE_CHECKING:
     from slangrad.graph.workers.checkpoint import Checkpoints
@@ -59,9 +60,11 @@ class Step:
         consistent: str | None = None,
         mesh: Mesh = ONE,
         partition: str | None = None,
+        links: Links | None = None,
     ) -> None:
         self.loss = loss
         self.settings = settings_of(memory, consistent)
+        self.links = links or Links()
         self.optimizer = optimizer
         self.mesh = mesh
         self.is_cut_into_shards = consistent == "bits" and bool(mesh.sizes)
@@ -96,10 +99,11 @@ class Step:
     def explain(self, *batch: Any, dot: bool = False, links: Links | None = None) -> Any:
         """The plan of such a batch, as of `jit`; nothing is run. With many workers there are, too, the seconds of all
         exchanges and the critical path, by the cost model, and how each tensor is cut. `links`: the costs of exchanges,
-        by default those of the cluster, or of a common host."""
+        by default those of the cluster, of `train`, or of a common host. Where a partition is to be found, each worker
+        asks."""
         planned = self._planned(Call(*batch))
         if links is None:
-            links = getattr(self.mesh, "costs", Links())
+            links = getattr(self.mesh, "costs", self.links)
         made = Explanation(planned.plan, planned.workers_text(links))
         return made.dot if dot else made
 
@@ -139,36 +143,34 @@ class _Planned:
         gradients = held.cut_alike(gradients)
         updates = step.optimizer.advance()
         settings = new_input((len(updates[0][1].settings),), np.dtype(np.float64), "settings")
-        kept: dict[Node, Node] = {}
-        states: list[Node] = []
-        for (_, update), parameter, gradient in zip(updates, parameters, gradients, strict=True):
-            own = [
-                new_input(parameter.shape, each.dtype, f"state{len(states) + i}")
-                for i, each in enumerate(inputs_of(update.state))
-            ]
-            states += own
-            kept |= _updated(update, parameter, gradient, own, Array(settings))
+        variables = _variables(updates, parameters, gradients, settings)
+        states = [state for each in variables for state in each.states]
+        kept = {new: given for each in variables for given, new in each.updates.items()}
         outputs, inputs = [output, *kept], [*parameters, *given, *states, settings]
         self.global_text = text(*outputs)
         said = self.global_text, mesh, sorted(step.settings.items()), *map(str, (*held.specs, *held.cuts))
         self.digest = sha1("\n".join(map(str, said)).encode()).hexdigest()  # what all workers must have alike
         self._device = held.tensors[0].device
-        tensors = [*held.tensors, *call.arrays, *_state_of(updates)]
         self.sharding: Sharding | None = None
         if step.is_cut_into_shards:
-            layouts = layouts_of(inputs[:-1], tensors)
+            layouts = layouts_of(inputs[:-1], [*held.tensors, *call.arrays, *_state_of(updates)])
             runs = ConsistentPlan(outputs, inputs, given, kept, mesh, self._device, layouts, **step.settings)
             self.plan, self._run = runs.plan, runs.run
         else:
-            specs = held.specs_of(parameters, states, updates) | rows_specs(given, mesh)
+            rows = rows_specs(given, mesh)
+            links = mesh.costs if isinstance(mesh, Cluster) else step.links
+            found = held.found(outputs, variables, rows, links, step.settings["memory"])
+            updates = step.optimizer.advance()  # of the parts that this worker holds now
+            specs = held.specs_of(parameters, states, updates) | rows
             wanted = [whole(0), *(specs[node] for node in kept.values())]
-            local = partitioned(outputs, specs, wanted, mesh)
+            local = partitioned(outputs, specs, wanted, mesh, sharding=found)
             made = chained(local.outputs)
             place = dict(zip(made[1:], (local.inputs[node] for node in kept.values()), strict=True))
             inputs = [local.inputs.get(node, node) for node in inputs]
             self.sharding = local.sharding
+            tensors = [*held.tensors, *call.arrays, *_state_of(updates)]
             layouts = {} if mesh.is_planned else layouts_of(inputs[:-1], tensors)
-            known: Any = {"choose": by_slang if by_cost else None, **step.settings}
+            known: Any = {"choose": by_slang if by_cost else None, "held": held.counted, **step.settings}
             self.plan = Plan(made, inputs, self._device, layouts, in_place=place, **known)
             self._run = self.plan.run
         self._mesh, self._parameters = mesh, held.tensors
@@ -192,10 +194,27 @@ def _state_of(updates: Sequence[Any]) -> list[Any]:
     return [tensor for _, update in updates for tensor in update.state]
 
 
+def _variables(
+    updates: Sequence[Any], parameters: Sequence[Node], gradients: Sequence[Node], settings: Node
+) -> list[Variable]:
+    """The parameters, inputs for their state, and the updates."""
+    count, made = 0, []
+    for (_, update), parameter, gradient in zip(updates, parameters, gradients, strict=True):
+        states = [
+            new_input(parameter.shape, each.dtype, f"state{count + i}")
+            for i, each in enumerate(inputs_of(update.state))
+        ]
+        count += len(states)
+        values = _updated(update, parameter, gradient, states, Array(settings))
+        made.append(Variable(parameter, states, values))
+    return made
+
+
 def _updated(
     update: Any, parameter: Node, gradient: Node, state: Sequence[Node], settings: Array
 ) -> dict[Node, Node]:
-    """New values, and the inputs whose memory they take: the optimizer's own function, as an operator."""
+    """New values of the parameter and its state, in the memory of which they go: the optimizer's own function, as an
+    operator."""
     declared = [each.type.name for each in update.function.parameters][2 + len(state) :]
     values = [
         value
@@ -204,7 +223,7 @@ def _updated(
         for k, (value, kind) in enumerate(zip(update.settings, declared, strict=True))
     ]
     made = results_of(update.function, [*map(Array, [parameter, gradient, *state]), *values])
-    return {made[i].node: node for i, node in zip(sorted(made), [parameter, *state], strict=True)}
+    return {node: made[i].node for i, node in zip(sorted(made), [parameter, *state], strict=True)}
 
 
 def train(
@@ -215,6 +234,7 @@ def train(
     consistent: str | None = None,
     mesh: Mesh = ONE,
     partition: str | None = None,
+    links: Links | None = None,
 ) -> Step:
     """A function that makes one step of an optimizer: `loss(parameters, *batch)`, its gradient and the update are one
     plan. `parameters` have the form in which the optimizer got them; they are changed in place.
@@ -227,10 +247,11 @@ def train(
     axis, numbers are the same for all), and gets the loss over all rows: the loss function sees them all. Workers begin
     with the same parameters. `partition`: "states" cuts the optimizer's state, "parameters" also the parameters, so
     that each worker holds a part; then `step.parameters` gathers them, and the arrays that the optimizer got keep
-    their first values.
+    their first values. "auto" cuts all tensors as it takes the least time, with the costs of `links`, by default those
+    of a common host; `memory` is then what a worker has for parameters, state and values together.
 
-    GraphError (E1045) where the loss is not one number, (E1043) for parameters that hold structs, (E1048) where shapes
-    do not fit the mesh. ValueError for another value of `consistent` or `partition`. WorkerLost where another worker is
-    gone.
+    GraphError (E1045) where the loss is not one number, (E1043) for parameters that hold structs, (E1047) where memory
+    is too small, (E1048) where shapes do not fit the mesh. ValueError for another value of `consistent` or `partition`.
+    WorkerLost where another worker is gone. ImportError for "auto" without scipy.
     """
-    return Step(loss, optimizer, memory, consistent, mesh, partition)
+    return Step(loss, optimizer, memory, consistent, mesh, partition, links)

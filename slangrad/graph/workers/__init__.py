@@ -5,6 +5,9 @@ specs.py         the shard of a tensor that each worker holds
 rules.py         for each operator the axes that may be sharded together: its index map
 propagate.py     a spec for each node of a graph
 partition.py     the graph of one worker: local shapes, and collectives
+moves.py         from one spec to another: collectives and slices
+strategies.py    the ways to shard each part of a graph, and their costs
+search.py        partition="auto": the cheapest of all these ways together
 collectives.py   operators that exchange data between workers; torch.distributed runs them
 faults.py        workers that die, hang or run another program: an error on all others
 heartbeat.py     signs of life, through torch.distributed's store

@@ -4,13 +4,14 @@
     None            whole         whole                     gradients: all_reduce
     "states"        whole         cut                       gradients: all_to_all, sum; parameters: all_gather
     "parameters"    cut           cut                       parameters: all_gather; gradients: all_to_all, sum
+    "auto"          each as search.py finds it
 
 `graph.shard` of a parameter in the loss cuts it, too. Parameters are cut when the first plan is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any
 
@@ -21,11 +22,16 @@ from slangrad.graph.node import Node, Shape, new_input, topological_order
 from slangrad.graph.plan import Plan
 from slangrad.graph.trees import tree_map
 from slangrad.graph.values import numpy_type
+from slangrad.graph.workers.costs import Links
 from slangrad.graph.workers.mesh import Mesh
 from slangrad.graph.workers.partition import converted
+from slangrad.graph.workers.propagate import Sharding
+from slangrad.graph.workers.search import searched
 from slangrad.graph.workers.specs import SHARD, Spec, parts, shard, spec_of, whole
+from slangrad.graph.workers.strategies import Variable
 
-MODES = (None, "states", "parameters")
+AUTO = "auto"
+MODES = (None, "states", "parameters", AUTO)
 
 
 class Parameters:
@@ -66,16 +72,19 @@ class Parameters:
 
     def cut(self, parameters: Sequence[Node], outputs: Sequence[Node]) -> None:
         """Decide, when the first plan is made, which parts this worker holds, and go on with these."""
-        if self._is_cut or not self._mesh.cuts:
+        if self._is_cut or self._partition == AUTO or not self._mesh.cuts:
             return
-        self._is_cut = True
         rows = [self._rows(shape) for shape in self.shapes]
         by_hand = _by_hand(parameters, outputs, self._mesh)
         own = rows if self._partition == "parameters" else self.specs
-        self.specs = [by_hand.get(node, spec) for node, spec in zip(parameters, own, strict=True)]
-        states = self.specs if self._partition is None else rows
-        self.cuts = [spec if spec.used else row for spec, row in zip(self.specs, states, strict=True)]
-        if self._mesh.is_planned or not any(spec.used for spec in self.cuts):
+        specs = [by_hand.get(node, spec) for node, spec in zip(parameters, own, strict=True)]
+        states = specs if self._partition is None else rows
+        self._hold(specs, [spec if spec.used else row for spec, row in zip(specs, states, strict=True)])
+
+    def _hold(self, specs: Sequence[Spec], cuts: Sequence[Spec]) -> None:
+        """Go on with these parts."""
+        self.specs, self.cuts, self._is_cut = list(specs), list(cuts), True
+        if self._mesh.is_planned or not any(spec.used for spec in cuts):
             return
         self._optimizer.cut(self._part)
         for i, each in enumerate(self._optimizer.parameters):
@@ -84,7 +93,7 @@ class Parameters:
 
     def cut_alike(self, gradients: Sequence[Node]) -> list[Node]:
         """The gradients, cut as the optimizer's state is."""
-        if not self._mesh.cuts:
+        if self._partition == AUTO or not self._mesh.cuts:
             return list(gradients)
         return [shard(Array(x), *spec.axes).node for x, spec in zip(gradients, self.cuts, strict=True)]
 
@@ -94,6 +103,42 @@ class Parameters:
         """Those of inputs: of the parameters, and of the state that belongs to each."""
         cuts = (spec for spec, (_, update) in zip(self.cuts, updates, strict=True) for _ in update.state)
         return dict(zip([*parameters, *states], [*self.specs, *cuts], strict=True))
+
+    def found(
+        self,
+        outputs: Sequence[Node],
+        variables: Sequence[Variable],
+        given: Mapping[Node, Spec],
+        links: Links,
+        memory: int | None,
+    ) -> Sharding | None:
+        """Where it is to be searched for, the sharding of all nodes; from now on the worker holds these parts.
+        `outputs`: the loss and the updates; `given`: the specs of a batch."""
+        if self._partition != AUTO or not self._mesh.cuts:
+            return None
+        by_hand = _by_hand([each.parameter for each in variables], outputs, self._mesh)
+        for i, each in enumerate(variables):
+            if self._is_cut:
+                each.specs, each.cuts = [self.specs[i]], [self.cuts[i]]
+            elif each.parameter in by_hand:
+                each.specs = each.cuts = [by_hand[each.parameter]]
+        sharding = searched(outputs, {outputs[0]: whole(0)}, given, variables, self._mesh, links, memory)
+        if not self._is_cut:
+            specs = [sharding.specs[each.parameter] for each in variables]
+            self._hold(specs, [sharding.specs[each.as_cut] for each in variables])
+        return sharding
+
+    @property
+    def counted(self) -> int:
+        """The bytes of parameters and state that a limit of memory is for, too."""
+        if self._partition != AUTO:
+            return 0
+        sizes, count = self._mesh.cuts, 0
+        rows = zip(self.shapes, self.tensors, self.specs, self.cuts, self._optimizer.advance(), strict=True)
+        for shape, tensor, spec, cut, (_, update) in rows:
+            count += spec.size(shape, sizes) * numpy_type(tensor).itemsize
+            count += sum(cut.size(shape, sizes) * numpy_type(each).itemsize for each in update.state)
+        return count
 
     def _part(self, i: int, tensor: Any) -> Any:
         """The part of a tensor of the shape of a parameter: a view where all of it stays, else a copy."""
@@ -112,8 +157,8 @@ class Parameters:
             new_input(spec.local(shape, self._mesh.cuts), checked_type(numpy_type(each)))
             for shape, spec, each in zip(self.shapes, self.specs, self.tensors, strict=True)
         ]
-        known = zip(inputs, self.shapes, self.specs, strict=True)
-        wholes = [converted(x, shape, spec, whole(len(shape)), self._mesh) for x, shape, spec in known]
+        known = zip(inputs, self.specs, strict=True)
+        wholes = [converted(x, spec, whole(len(x.shape)), self._mesh) for x, spec in known]
         made = iter(Plan(wholes, inputs, self.tensors[0].device).run(self.tensors))
         return tree_map(lambda leaf: next(made), tree)
 

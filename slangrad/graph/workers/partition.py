@@ -13,13 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from slangrad.graph.array import Array, constant, reduced
 from slangrad.graph.node import Node, Shape, make, new_input, topological_order, with_inputs
 from slangrad.graph.workers.buckets import in_buckets
 from slangrad.graph.workers.collectives import all_gather, all_reduce, all_to_all, own_part
 from slangrad.graph.workers.mesh import Mesh
+from slangrad.graph.workers.moves import Move, is_added, moves
 from slangrad.graph.workers.propagate import Choice, Sharding, input_specs, is_legal, output_spec, propagate
 from slangrad.graph.workers.rules import rule_of
 from slangrad.graph.workers.specs import SHARD, Spec, parts, spec_of
@@ -35,18 +34,23 @@ class Partition:
     sharding: Sharding
 
 
+def fixed_specs(order: Sequence[Node], mesh: Mesh) -> dict[Node, Spec]:
+    """The specs that the program gives by `graph.shard`."""
+    return {node: spec_of(node, mesh.sizes) for node in order if node.op == SHARD}
+
+
 def partitioned(
     outputs: Sequence[Node],
     given: Mapping[Node, Spec],
     wanted: Sequence[Spec],
     mesh: Mesh,
     inputs: dict[Node, Node] | None = None,
+    sharding: Sharding | None = None,
 ) -> Partition:
     """The graph of this worker. `given`: specs of inputs, copies by default; `wanted`: those of the outputs. `inputs`:
-    local ones that are there already; others are added."""
+    local ones that are there already; others are added. `sharding`: of all nodes, by default as specs propagate."""
     order = topological_order(*outputs)
-    fixed = {**given, **{node: spec_of(node, mesh.sizes) for node in order if node.op == SHARD}}
-    sharding = propagate(order, fixed, mesh.cuts)
+    sharding = sharding or propagate(order, {**given, **fixed_specs(order, mesh)}, mesh.cuts)
     local = _Local(mesh, sharding, _free(order, sharding), {} if inputs is None else inputs)
     made = [local.of(node, spec) for node, spec in zip(outputs, wanted, strict=True)]
     return Partition(in_buckets(made), local.inputs, sharding)
@@ -118,7 +122,7 @@ class _Local:
         choice = self._choice(node, spec)
         if choice is None:
             held = self.sharding.specs[node]
-            return converted(self._made[node, held], node.shape, held, spec, self.mesh)
+            return converted(self._made[node, held], held, spec, self.mesh)
         if node in self.inputs:
             return self.inputs[node]
         if node.op == "input":
@@ -144,53 +148,25 @@ class _Local:
         return (Array(own) + constant(start, node.dtype)).node if names else own
 
 
-def converted(x: Node, shape: Shape, held: Spec, wanted: Spec, mesh: Mesh) -> Node:
-    """A shard of another spec, of a tensor of a shape. Partial values that are wanted are held."""
-    for name, how in held.partial:
-        if (name, how) in wanted.partial:
-            continue
-        axis = wanted.cut.get(name)
-        if axis is not None and wanted.axes[axis] == (*held.axes[axis], name):
-            x, held = _scattered(x, axis, name, how, mesh), held.with_axis(axis, wanted.axes[axis])
-        else:
-            x = _combined(x, name, how, mesh)
-        held = held.without_partial(name)
-    assert set(held.partial) == set(wanted.partial)
-    for name, axis in list(held.cut.items()):
-        to = wanted.cut.get(name, axis)
-        moves = to != axis and held.axes[axis][-1] == name
-        if moves and wanted.axes[to] == (*held.axes[to], name) and wanted.axes[axis] == held.axes[axis][:-1]:
-            x = _exchanged(x, axis, to, name, mesh)
-            held = held.with_axis(axis, held.axes[axis][:-1]).with_axis(to, wanted.axes[to])
-    x, held = _narrowed(x, held, wanted, mesh)  # fewer bytes are gathered then
-    for axis, want in enumerate(wanted.axes):
-        while held.axes[axis] != want[: len(held.axes[axis])]:
-            x = _gathered(x, axis, held.axes[axis][-1], mesh)
-            held = held.with_axis(axis, held.axes[axis][:-1])
-    x, held = _narrowed(x, held, wanted, mesh)
+def converted(x: Node, held: Spec, wanted: Spec, mesh: Mesh) -> Node:
+    """A shard of another spec."""
+    for move in moves(held, wanted):
+        x = _MOVED[move.kind](x, move, mesh)
     return x
 
 
-def _narrowed(x: Node, held: Spec, wanted: Spec, mesh: Mesh) -> tuple[Node, Spec]:
-    """This worker's part along axes of the mesh along which all workers have the same; the others keep their cuts."""
-    for axis, want in enumerate(wanted.axes):
-        count = len(held.axes[axis])
-        if want[:count] == held.axes[axis] and held.used.isdisjoint(want[count:]) and want[count:]:
-            x, held = _sliced(x, axis, want[count:], mesh), held.with_axis(axis, want)
-    return x, held
-
-
-def _combined(x: Node, name: str, how: str, mesh: Mesh) -> Node:
-    """Of partial values those of all workers. Sums are made on the way; a largest value is NaN where one is, which no
-    library promises, so it is found here."""
+def _combined(x: Node, move: Move, mesh: Mesh) -> Node:
+    """Of partial values those of all workers."""
+    name = move.names[0]
     if not x.size:
         return x
-    if how == "sum" and x.dtype not in (np.int16, np.uint16):  # which libraries do not add
-        return all_reduce(x, mesh.collective("all_reduce", name, how))
-    return reduced(how, Array(all_gather(x, mesh.collective("all_gather", name))), (0,), x.dtype).node
+    if is_added(move.how, x.dtype):
+        return all_reduce(x, mesh.collective("all_reduce", name, move.how))
+    return reduced(move.how, Array(all_gather(x, mesh.collective("all_gather", name))), (0,), x.dtype).node
 
 
-def _gathered(x: Node, axis: int, name: str, mesh: Mesh) -> Node:
+def _gathered(x: Node, move: Move, mesh: Mesh) -> Node:
+    name, axis = move.names[0], move.axis
     shape = tuple(n * mesh.cuts[name] if i == axis else n for i, n in enumerate(x.shape))
     if not x.size:
         return _empty(shape, x)
@@ -209,30 +185,38 @@ def _stacked(x: Node, axis: int, count: int) -> Array:
     return split.transpose([axis, *range(axis), *range(axis + 1, len(x.shape) + 1)])
 
 
-def _scattered(x: Node, axis: int, name: str, how: str, mesh: Mesh) -> Node:
+def _scattered(x: Node, move: Move, mesh: Mesh) -> Node:
     """Of partial values those of this worker's part, combined in the order of workers."""
-    stacked = _stacked(x, axis, mesh.cuts[name])
+    name = move.names[0]
+    stacked = _stacked(x, move.axis, mesh.cuts[name])
     if not x.size:
         return _empty(stacked.shape[1:], x)
     got = all_to_all(stacked.node, mesh.collective("all_to_all", name))
-    return reduced(how, Array(got), (0,), x.dtype).node
+    return reduced(move.how, Array(got), (0,), x.dtype).node
 
 
-def _exchanged(x: Node, axis: int, to: int, name: str, mesh: Mesh) -> Node:
+def _exchanged(x: Node, move: Move, mesh: Mesh) -> Node:
     """Cut along `to` instead of `axis`."""
-    shape = [n // mesh.cuts[name] if i == to else n for i, n in enumerate(x.shape)]
+    name, axis = move.names[0], move.axis
+    shape = [n // mesh.cuts[name] if i == move.to else n for i, n in enumerate(x.shape)]
     shape[axis] *= mesh.cuts[name]
     if not x.size:
         return _empty(tuple(shape), x)
-    sent = _stacked(x, to, mesh.cuts[name])
+    sent = _stacked(x, move.to, mesh.cuts[name])
     got = Array(all_to_all(sent.node, mesh.collective("all_to_all", name)))
     moved = got.transpose([*range(1, axis + 1), 0, *range(axis + 1, got.ndim)])
     return moved.reshape(tuple(shape)).node
 
 
-def _sliced(x: Node, axis: int, names: tuple[str, ...], mesh: Mesh) -> Node:
+def _sliced(x: Node, move: Move, mesh: Mesh) -> Node:
     """The part of this worker."""
-    size = x.shape[axis] // parts(names, mesh.cuts)
-    starts = tuple(mesh.place(names) * size if i == axis else 0 for i in range(len(x.shape)))
+    axis = move.axis
+    size = x.shape[axis] // parts(move.names, mesh.cuts)
+    starts = tuple(mesh.place(move.names) * size if i == axis else 0 for i in range(len(x.shape)))
     shape = tuple(size if i == axis else n for i, n in enumerate(x.shape))
-    return own_part(x, shape, starts, names)
+    return own_part(x, shape, starts, move.names)
+
+
+_MOVED = {
+    "combine": _combined, "gather": _gathered, "scatter": _scattered, "exchange": _exchanged, "slice": _sliced,
+}  # fmt: skip

@@ -47,6 +47,10 @@ class Spec:
         """The shape of one shard."""
         return tuple(n // parts(names, sizes) for n, names in zip(shape, self.axes, strict=True))
 
+    def size(self, shape: Shape, sizes: Mapping[str, int]) -> int:
+        """The elements of one shard."""
+        return prod(self.local(shape, sizes))
+
     def with_axis(self, axis: int, names: Names) -> Spec:
         return replace(self, axes=(*self.axes[:axis], names, *self.axes[axis + 1 :]))
 

@@ -65,7 +65,7 @@ def check_conversions(sizes: Mapping[str, int], one_in: int) -> None:
                     own = terms(x, spec, mesh)
                     node = new_input(own.shape, own.dtype)
                     inputs[node] = own
-                    made = converted(node, shape, spec, wanted, mesh)
+                    made = converted(node, spec, wanted, mesh)
                     outputs.append((made, cut(x, wanted, mesh), about))
         plan = Plan(chained([n for n, _, _ in outputs]), list(inputs), spy.default_device())
         results = plan.run(plan.tensors(list(inputs.values())))
@@ -103,7 +103,7 @@ def test_extremes_of_workers() -> None:
         inputs = [new_input(x[0].shape, x.dtype) for x in arrays]
         shards = [x[mesh.rank] for x in arrays]
         held = [Spec(((),), (("a", how),)) for how in hows]
-        outputs = [converted(n, n.shape, spec, whole(1), mesh) for n, spec in product(inputs, held)]
+        outputs = [converted(n, spec, whole(1), mesh) for n, spec in product(inputs, held)]
         plan = Plan(chained(outputs), inputs, spy.default_device())
         return [np.array(each.host_view()) for each in plan.run(plan.tensors(shards))]
 

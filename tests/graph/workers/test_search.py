@@ -1,0 +1,220 @@
+"""Partitions that are found: they give the numbers of one worker, and are the best there are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+
+import slangrad as spy
+from slangrad import graph
+from slangrad.graph.array import Array
+from slangrad.graph.cost import Machine
+from slangrad.graph.errors import GraphError
+from slangrad.graph.node import new_input, topological_order
+from slangrad.graph.trees import leaves
+from slangrad.graph.workers.costs import HOST, Cost, Links
+from slangrad.graph.workers.mesh import Mesh
+from slangrad.graph.workers.moves import exchanges
+from slangrad.graph.workers.partition import converted
+from slangrad.graph.workers.search import Problem, kinds_of
+from slangrad.graph.workers.specs import Spec, whole
+from slangrad.graph.workers.strategies import Clusters
+from tests.graph.workers.test_train import X, Y, mlp, parameters
+from tests.graph.workers.threads import run
+
+STEPS = 2
+FREE = Links(dict.fromkeys(HOST, Cost(0.0, 1e15)), machine=Machine(rate=1e9))  # no seconds between workers
+FAST = Links(dict.fromkeys(HOST, Cost(1e-4, 1e12)), machine=Machine(rate=1e9))
+
+
+def normal(seed: int, *shape: int) -> Any:
+    return np.random.default_rng(seed).normal(size=shape) * 0.3
+
+
+def block(p: Any, x: Any, y: Any) -> Any:
+    """Attention of three heads, and a network, with residuals."""
+
+    def split(t: Any) -> Any:
+        return t.reshape(*t.shape[:2], 2, -1).swapaxes(1, 2)
+
+    n = graph.layer_norm(x, p["scale"], p["shift"])
+    found = graph.attention(split(n @ p["q"]), split(n @ p["k"]), split(n @ p["v"]))
+    h = x + found.swapaxes(1, 2).reshape(x.shape) @ p["o"]
+    return ((h + np.tanh(h @ p["up"]) @ p["down"] - y) ** 2).mean()
+
+
+def block_parameters() -> dict[str, Any]:
+    shapes = dict.fromkeys("qkvo", (8, 8)) | {"up": (8, 16), "down": (16, 8)}
+    made = {name: normal(i, *shape) for i, (name, shape) in enumerate(shapes.items())}
+    return {**made, "scale": np.ones(8), "shift": np.zeros(8)}
+
+
+def images(p: Any, x: Any, y: Any) -> Any:
+    h = graph.max_pool2d(np.maximum(graph.conv2d(x, p["k1"], padding=1), 0), 2)
+    h = graph.conv2d(h, p["k2"], padding=1) + p["b"][:, None, None]
+    return ((np.tanh(h).mean((2, 3)) @ p["w"] - y) ** 2).sum()
+
+
+def images_parameters() -> dict[str, Any]:
+    shapes = {"k1": (4, 2, 3, 3), "k2": (4, 4, 3, 3), "b": (4,), "w": (4, 2)}
+    return {name: normal(i, *shape) for i, (name, shape) in enumerate(shapes.items())}
+
+
+PROGRAMS = {
+    "network": (mlp, parameters, X, Y),
+    "attention": (block, block_parameters, normal(3, 4, 6, 8), normal(4, 4, 6, 8)),
+    "images": (images, images_parameters, normal(5, 4, 2, 6, 6), normal(6, 4, 2)),
+}
+
+
+def trained(program: Any, mesh: Mesh | None = None, **settings: Any) -> tuple[Any, list[Any], Any]:
+    """The losses, all parameters after them, and the step."""
+    loss, given, x, y = program
+    optimizer = spy.optim.Adam(given(), lr=1e-2)
+    if mesh is None:
+        step, batch = graph.train(loss, optimizer, **settings), [x, y]
+    else:
+        step = graph.train(loss, optimizer, mesh=mesh, partition="auto", **settings)
+        batch = [mesh_rows(mesh, each) for each in (x, y)]
+    losses = [step(*batch) for _ in range(STEPS)]
+    return losses, [np.array(as_numpy(each)) for each in leaves(step.parameters)], step
+
+
+def as_numpy(array: Any) -> Any:
+    return array.to_numpy() if isinstance(array, spy.Tensor) else array
+
+
+def mesh_rows(mesh: Mesh, array: Any) -> Any:
+    size = len(array) // prod(mesh.sizes[name] for name in mesh.batch)
+    return array[mesh.place(mesh.batch) * size :][:size]
+
+
+BOTH = {"data": 2, "model": 2}
+CASES = {
+    "network": ("network", {"data": 2}, Links()),
+    "network, two axes": ("network", BOTH, FREE),
+    "attention": ("attention", BOTH, FREE),
+    "images": ("images", BOTH, FREE),
+}
+
+
+@pytest.mark.parametrize(("name", "sizes", "links"), CASES.values(), ids=CASES)
+def test_workers_make_the_steps_of_one(name: str, sizes: Mapping[str, int], links: Links) -> None:
+    losses, after, _ = trained(PROGRAMS[name])
+    for found, made, _ in run(sizes, lambda mesh: trained(PROGRAMS[name], mesh, links=links)):
+        np.testing.assert_allclose(found, losses, rtol=1e-11)
+        for one, other in zip(made, after, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8)
+
+
+def planned(loss: Any, given: Any, sizes: Mapping[str, int], shapes: Any, **settings: Any) -> Any:
+    """The step of a mesh that is only planned for, and the local batch that it takes."""
+    mesh = Mesh(sizes, 0, ("data",) if "data" in sizes else ())
+    step = graph.train(loss, spy.optim.Adam(given, lr=0.1), mesh=mesh, partition="auto", **settings)
+    step.explain(*(np.zeros(shape, int if len(shape) == 1 else float) for shape in shapes))
+    return step
+
+
+def product_loss(p: Any, x: Any) -> Any:
+    return (np.tanh(x @ p["w"]) @ p["v"]).sum()
+
+
+def test_large_batches_are_cut_along_rows() -> None:
+    weights = {"w": normal(0, 32, 32), "v": normal(1, 32, 4)}
+    step = planned(product_loss, weights, {"data": 4}, [(4096, 32)], links=FAST)
+    assert step._held.specs == [whole(2), whole(2)]
+    found = next(iter(step._plans._plans.values()))
+    counts = Counter(node.op for node in topological_order(*found.plan.outputs))
+    assert counts["all_gather"] == counts["all_to_all"] == 0
+
+
+def test_large_weights_are_cut_along_columns_and_rows() -> None:
+    """As in Megatron: columns of the first, rows of the second; no weight moves."""
+    weights = {"w": normal(0, 256, 512), "v": normal(1, 512, 256)}
+    step = planned(product_loss, weights, {"model": 4}, [(2, 256)], links=FAST)
+    assert step._held.specs == [Spec(((), ("model",))), Spec((("model",), ()))]
+
+
+def test_trains_on_two_where_one_has_not_enough_memory() -> None:
+    loss, given, x, y = PROGRAMS["network"]
+    limit = 9000  # parameters and state are 8256 bytes
+    one = graph.train(loss, spy.optim.Adam(given(), lr=1e-2), memory=limit, partition="auto")
+    with pytest.raises(GraphError, match="E1047"):
+        one(x, y)
+    losses, after, _ = trained(PROGRAMS["network"])
+
+    def worker(mesh: Mesh) -> Any:
+        found, made, step = trained(PROGRAMS["network"], mesh, memory=limit)
+        (plan,) = step._plans._plans.values()
+        return found, made, step._held.counted + plan.plan.peak
+
+    for found, made, used in run({"data": 2}, worker):
+        np.testing.assert_allclose(found, losses, rtol=1e-11)
+        for mine, other in zip(made, after, strict=True):
+            np.testing.assert_allclose(mine, other, rtol=1e-8, atol=1e-8)
+        assert used <= limit
+
+
+def test_too_little_memory_says_how_much_is_needed() -> None:
+    weights = {"w": normal(0, 32, 32), "v": normal(1, 32, 4)}
+    with pytest.raises(GraphError, match=r"E1047.* take 13824 bytes of a worker, and there are 9999"):
+        planned(product_loss, weights, {"data": 2}, [(8, 32)], memory=9999)
+
+
+def problem_of(outputs: list[Array], rows: Array, sizes: Mapping[str, int], links: Links) -> Problem:
+    """Of a graph whose only input that is cut are `rows`."""
+    mesh = Mesh(sizes, 0, ("data",))
+    order = topological_order(*(each.node for each in outputs))
+    fixed = {node: whole(len(node.shape)) for node in order if node.op == "input"}
+    fixed[rows.node] = fixed[rows.node].with_axis(0, ("data",))
+    clusters = Clusters(order, fixed, [], sizes, links.machine)
+    return Problem(clusters, order, {each.node: whole(each.ndim) for each in outputs}, mesh, links)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1e-7, 1e-6, 1e-5])
+@pytest.mark.parametrize("sizes", [{"data": 2}, {"data": 2, "model": 2}], ids=str)
+def test_no_assignment_is_better(sizes: Mapping[str, int], alpha: float) -> None:
+    double = np.dtype(np.float64)
+    x, w, v = (Array(new_input(shape, double)) for shape in [(8, 16), (16, 4), (4, 16)])
+    h = np.tanh(x @ w)
+    links = Links(dict.fromkeys(HOST, Cost(alpha, 1e8)), machine=Machine(rate=1e9))
+    outputs = [h @ v] if "model" in sizes else [h.sum(), (h @ v).max(0)]
+    problem = problem_of(outputs, x, sizes, links)
+    counts = [range(len(each.strategies)) for each in problem.clusters]
+    best = min(problem.seconds(picked) for picked in product(*counts))
+    assert problem.seconds(problem.solved(None)) == pytest.approx(best, rel=1e-4)
+
+
+def test_equal_layers_have_one_answer() -> None:
+    double = np.dtype(np.float64)
+    h = x = Array(new_input((8, 16), double))
+    for _ in range(12):
+        up, down = Array(new_input((16, 64), double)), Array(new_input((64, 16), double))
+        h = h + np.tanh(h @ up) @ down
+    problem = problem_of([h], x, {"data": 2}, FAST)
+    kinds = kinds_of(problem, 1)
+    assert len(set(kinds)) < len(kinds) / 3
+    picked = problem.solved(None)
+    assert problem.seconds(picked) < problem.seconds([0] * len(picked))
+
+
+def test_listed_exchanges_are_those_of_plans() -> None:
+    """All conversions of a matrix between two specs on two axes: the collectives, and the bytes that they leave."""
+    mesh, shape = Mesh({"a": 2, "b": 3}), (12, 6)
+    cuts = [(), ("a",), ("b",), ("a", "b"), ("b", "a")]
+    full = [Spec(axes) for axes in product(cuts, cuts) if len({*sum(axes, ())}) == len(sum(axes, ()))]
+    sums = [Spec(each.axes, (("a", "sum"),)) for each in full if "a" not in each.cut]
+    for held, wanted in product([*full, *sums], full):
+        x = new_input(held.local(shape, mesh.cuts), np.dtype(np.float64))
+        made = converted(x, held, wanted, mesh)
+        assert made.shape == wanted.local(shape, mesh.cuts)
+        nodes = [node for node in topological_order(made) if "collective" in node.attributes]
+        found = [(node.op, node.attributes["collective"].over, node.nbytes) for node in nodes]
+        listed = [(e.name, e.over, e.nbytes) for e in exchanges(shape, x.dtype, held, wanted, mesh.cuts)]
+        assert found == listed
