@@ -25,6 +25,7 @@ LATE_MODULES = {
     ("graph", "safetensors.numpy"),
     ("graph", "slangrad.graph.torch_bridge"),  # torch tensors among the arguments of a graph
     ("graph", "slangrad.graph.workers.links"),  # several workers
+    ("graph", "slangrad.graph.workers.storage"),  # checkpoints
     ("graph", "torch.distributed"),
     ("api", "slangrad.call.front"),  # a module or call that is not in the cache
     ("api", "slangrad.api.kernels.commands"),  # kernels of users
@@ -47,6 +48,7 @@ LATE_MODULES = {
     ("cli", "slangrad.check.diagnose"),
     ("cli", "slangrad.cli.compile"),
     ("cli", "slangrad.cli.doctor"),
+    ("cli", "slangrad.cli.graph"),
     ("cli", "slangrad.cli.stages"),
     ("cli", "slangrad.cli.train_mlp"),
     ("cli", "slangrad.cli.train_mlp_show"),

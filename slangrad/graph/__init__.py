@@ -17,6 +17,7 @@ from slangrad.graph.scan import scan
 from slangrad.graph.trace import grad, jit, jvp, value_and_grad
 from slangrad.graph.train import train
 from slangrad.graph.weights import load, save
+from slangrad.graph.workers.checkpoint import checkpoint
 from slangrad.graph.workers.costs import Links, measure_links
 from slangrad.graph.workers.faults import WorkerLost
 from slangrad.graph.workers.mesh import mesh
@@ -25,6 +26,7 @@ from slangrad.graph.workers.specs import shard
 
 __all__ = [
     "Array", "GraphError", "Links", "TracedValueError", "WorkerLost", "attention", "avg_pool2d", "batch_norm",
-    "cluster", "conv2d", "grad", "jit", "jvp", "layer_norm", "load", "log_softmax", "max_pool2d", "measure_links",
-    "mesh", "random", "save", "scan", "shard", "simulate", "softmax", "stop_gradient", "train", "value_and_grad",
+    "checkpoint", "cluster", "conv2d", "grad", "jit", "jvp", "layer_norm", "load", "log_softmax", "max_pool2d",
+    "measure_links", "mesh", "random", "save", "scan", "shard", "simulate", "softmax", "stop_gradient", "train",
+    "value_and_grad",
 ]  # fmt: skip

@@ -55,13 +55,14 @@ class Update:
 
 class Optimizer(ABC):
     """Parameters, settings (attributes that may be changed between steps), and state for each parameter. `tree`: the
-    parameters as they were given."""
+    parameters as they were given; `names`: the way to each of them."""
 
     settings: ClassVar[tuple[str, ...]]
 
     def __init__(self, parameters: Any) -> None:
         self.tree = parameters
         self._parameters = parameters_of(parameters)
+        self.names = [each.label.removeprefix("parameter ") for each in self._parameters]
         self._steps = 0
         self._state: list[dict[str, Tensor]] = [{} for _ in self._parameters]
         self._check_settings()
@@ -80,6 +81,11 @@ class Optimizer(ABC):
     def steps(self) -> int:
         """How many steps were made."""
         return self._steps
+
+    @property
+    def state(self) -> list[dict[str, Tensor]]:
+        """What steps keep for each parameter, by its name."""
+        return self._state
 
     def zero_grad(self) -> None:
         """Set the attached gradients to zero."""

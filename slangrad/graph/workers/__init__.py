@@ -8,5 +8,7 @@ partition.py     the graph of one worker: local shapes, and collectives
 collectives.py   operators that exchange data between workers; torch.distributed runs them
 costs.py         the seconds of collectives and kernels, measured or assumed
 simulate.py      the time of a step on a cluster that is not here
+checkpoint.py    the state of training in a folder, copied, written and read in parts
+storage.py       these parts as files, by torch.distributed.checkpoint
 timeline.py      kernels and collectives of one worker in time: tables and pictures
 """

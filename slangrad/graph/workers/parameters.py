@@ -98,7 +98,7 @@ class Parameters:
     def _part(self, i: int, tensor: Any) -> Any:
         """The part of a tensor of the shape of a parameter: a view where all of it stays, else a copy."""
         spec, shape = self.cuts[i], self.cuts[i].local(self.shapes[i], self._mesh.cuts)
-        starts = [self._mesh.place(names) * n for names, n in zip(spec.axes, shape, strict=True)]
+        starts = starts_of(spec, self.shapes[i], self._mesh)
         offset = sum(start * step for start, step in zip(starts, tensor.strides, strict=True))
         part = tensor.view(shape or (1,), tuple(tensor.strides), offset)
         return spy.Tensor.from_numpy(tensor.device, part.to_numpy()) if self.specs[i].used else part
@@ -123,6 +123,12 @@ class Parameters:
         count = parts(names, self._mesh.cuts)
         axis = next((i for i, n in enumerate(shape) if n and n % count == 0), None)
         return whole(len(shape)) if axis is None else whole(len(shape)).with_axis(axis, names)
+
+
+def starts_of(spec: Spec, shape: Shape, mesh: Mesh) -> tuple[int, ...]:
+    """Where this worker's shard of a tensor begins."""
+    local = spec.local(shape, mesh.cuts)
+    return tuple(mesh.place(names) * n for names, n in zip(spec.axes, local, strict=True))
 
 
 def _by_hand(parameters: Sequence[Node], outputs: Sequence[Node], mesh: Mesh) -> dict[Node, Spec]:
