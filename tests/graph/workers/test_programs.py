@@ -150,9 +150,25 @@ def check_program(seed: int, length: int) -> None:
     check(Program(seed, sizes, length), sizes, PARTITIONS[seed % 3])
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_random_programs(seed: int) -> None:
-    check_program(seed, 6)
+BENT = """
+[Differentiable] double bent(double x, double w)
+{ double s = 0; for (int i = 0; i < 4; i++) { if (s > 1) break; s += exp(-w * x * x); } return s; }
+"""
+
+
+def test_functions_of_users() -> None:
+    """Slang functions are maps: cut as their arguments are, with derivatives."""
+    bent = spy.Module.load_from_source(spy.default_device(), "bent_by_workers", BENT).bent
+
+    def loss(p: Any, x: Any, y: Any) -> Any:
+        h = bent(x @ graph.shard(p["w"], None, "model"), p["b"])
+        return (bent(h @ p["v"], 0.5) * x).mean() + h.sum()
+
+    check(loss, {"data": 2, "model": 2}, "states")
+
+
+def test_a_random_program() -> None:
+    check_program(1, 5)
 
 
 @pytest.mark.deep
