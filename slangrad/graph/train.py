@@ -8,6 +8,7 @@ step = graph.train(loss, optimizer, mesh=graph.mesh("data"))        many workers
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from hashlib import sha1
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,6 +79,8 @@ class Step:
             self.checkpoints.raise_failure()
         call = Call(*batch)
         planned = self._planned(call)
+        if self.mesh.watch is not None:
+            self.mesh.watch.begin(planned.digest)
         updates = self.optimizer.advance()
         loss = planned.run(call, updates)
         self.optimizer.count()
@@ -147,6 +150,8 @@ class _Planned:
             kept |= _updated(update, parameter, gradient, own, Array(settings))
         outputs, inputs = [output, *kept], [*parameters, *given, *states, settings]
         self.global_text = text(*outputs)
+        said = self.global_text, mesh, sorted(step.settings.items()), *map(str, (*held.specs, *held.cuts))
+        self.digest = sha1("\n".join(map(str, said)).encode()).hexdigest()  # what all workers must have alike
         self._device = held.tensors[0].device
         tensors = [*held.tensors, *call.arrays, *_state_of(updates)]
         self.sharding: Sharding | None = None
