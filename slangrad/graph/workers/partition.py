@@ -162,7 +162,9 @@ def _combined(x: Node, move: Move, mesh: Mesh) -> Node:
         return x
     if is_added(move.how, x.dtype):
         return all_reduce(x, mesh.collective("all_reduce", name, move.how))
-    return reduced(move.how, Array(all_gather(x, mesh.collective("all_gather", name))), (0,), x.dtype).node
+    flat = Array(x).reshape(-1).node
+    every = Array(all_gather(flat, mesh.collective("all_gather", name)))
+    return reduced(move.how, every, (0,), x.dtype).reshape(x.shape).node
 
 
 def _gathered(x: Node, move: Move, mesh: Mesh) -> Node:
