@@ -48,6 +48,7 @@ LATE_MODULES = {
     ("cli", "slangrad.check.diagnose"),
     ("cli", "slangrad.cli.compile"),
     ("cli", "slangrad.cli.doctor"),
+    ("cli", "slangrad.cli.graph"),
     ("cli", "slangrad.cli.stages"),
     ("cli", "slangrad.cli.train_mlp"),
     ("cli", "slangrad.cli.train_mlp_show"),

@@ -31,6 +31,7 @@ COMPILE, DOCTOR, STAGES = (
     Late("slangrad.cli.doctor"),
     Late("slangrad.cli.stages"),
 )
+GRAPH = Late("slangrad.cli.graph")
 TRAIN_MLP, TRAIN_MLP_SHOW = Late("slangrad.cli.train_mlp"), Late("slangrad.cli.train_mlp_show")
 
 app = typer.Typer(
@@ -258,6 +259,36 @@ def clear() -> None:
     with failures_shown():
         count = Store.of_environment().clear()
     print(f"{count} {'entry' if count == 1 else 'entries'} removed")
+
+
+graph_commands = typer.Typer(help="Training steps of slangrad.graph.", no_args_is_help=True)
+app.add_typer(graph_commands, name="graph")
+
+
+@graph_commands.callback()
+def graph() -> None:
+    """Training steps of slangrad.graph."""
+
+
+@graph_commands.command()
+def plan(
+    target: Annotated[str, typer.Argument(metavar="FILE:STEP", help="A Python file, and a name in it.")],
+    workers: Annotated[int | None, typer.Option(min=1, help="How many there are.")] = None,
+    mesh: Annotated[str, typer.Option(help="Their axes: data=128,model=8; all on data by default.")] = "",
+    links: Annotated[Path | None, typer.Option(help="A file that graph.measure_links().save wrote.")] = None,
+    workers_per_host: Annotated[int | None, typer.Option(min=1, help="Neighbors on one host.")] = None,
+    timeline: Annotated[Path | None, typer.Option(help="Write a picture: .svg or .html.")] = None,
+) -> None:
+    """Tell how long a training step takes on workers that are not there, and what it waits for.
+
+    STEP is a step of graph.train, beside a tuple "batch" with the arrays that one worker passes, or a function that
+    returns the step and such a tuple.
+    """
+    with failures_shown():
+        found = GRAPH.simulated(target, workers, links, mesh, workers_per_host)
+        if timeline is not None:
+            found.save(timeline)
+    print(found)
 
 
 @app.command(name="doctor")

@@ -26,10 +26,12 @@ STYLE = """<style>
 
 
 class Explanation:
-    """`str()` is the text; notebooks show HTML with a picture of the graph."""
+    """`str()` is the text; notebooks show HTML with a picture of the graph. `workers`: text about exchanges with
+    others, and about shards."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, workers: str = "") -> None:
         self.plan = plan
+        self.workers = workers
 
     def __repr__(self) -> str:
         return str(self)
@@ -59,6 +61,7 @@ class Explanation:
             f"for each access: {_ratio(before)} -> {_ratio(after)}",
             f"bytes: {before.bytes} -> {after.bytes}; memory between kernels: {self._memory}",
             "",
+            *([self.workers, ""] if self.workers else []),
             str(self.plan),
         ]
         for group, steps in self._kernels():
@@ -111,6 +114,7 @@ class Explanation:
             f'{STYLE}\n<div class="slangrad-plan"><h3>{self._title}</h3>',
             f"<table><tr><th></th><th>before fusion</th><th>after</th></tr>{table}</table>",
             f"<p>memory between kernels: {self._memory}</p>",
+            *([f"<pre>{escape(self.workers)}</pre>"] if self.workers else []),
             f"<div>{svg(boxes_of(self.plan))}</div>",
         ]
         for i, (group, steps) in enumerate(self._kernels(), 1):

@@ -8,6 +8,7 @@ step = graph.train(loss, optimizer, mesh=graph.mesh("data"))        many workers
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from hashlib import sha1
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,9 +35,12 @@ from slangrad.graph.trees import tree_map
 from slangrad.graph.values import as_tensor
 from slangrad.graph.workers.bits import ConsistentPlan
 from slangrad.graph.workers.buckets import chained
+from slangrad.graph.workers.costs import Links
 from slangrad.graph.workers.mesh import ONE, Mesh
 from slangrad.graph.workers.parameters import Parameters, rows_of, rows_specs
 from slangrad.graph.workers.partition import partitioned
+from slangrad.graph.workers.propagate import Sharding
+from slangrad.graph.workers.simulate import simulated
 from slangrad.graph.workers.specs import whole
 
 if TYPE_CHECKING:
@@ -75,6 +79,8 @@ class Step:
             self.checkpoints.raise_failure()
         call = Call(*batch)
         planned = self._planned(call)
+        if self.mesh.watch is not None:
+            self.mesh.watch.begin(planned.digest)
         updates = self.optimizer.advance()
         loss = planned.run(call, updates)
         self.optimizer.count()
@@ -87,9 +93,14 @@ class Step:
         if self.checkpoints is not None:
             self.checkpoints.wait()
 
-    def explain(self, *batch: Any, dot: bool = False) -> Any:
-        """The plan of such a batch, as of `jit`; nothing is run."""
-        made = Explanation(self._planned(Call(*batch)).plan)
+    def explain(self, *batch: Any, dot: bool = False, links: Links | None = None) -> Any:
+        """The plan of such a batch, as of `jit`; nothing is run. With many workers there are, too, the seconds of all
+        exchanges and the critical path, by the cost model, and how each tensor is cut. `links`: the costs of exchanges,
+        by default those of the cluster, or of a common host."""
+        planned = self._planned(Call(*batch))
+        if links is None:
+            links = getattr(self.mesh, "costs", Links())
+        made = Explanation(planned.plan, planned.workers_text(links))
         return made.dot if dot else made
 
     @property
@@ -139,8 +150,11 @@ class _Planned:
             kept |= _updated(update, parameter, gradient, own, Array(settings))
         outputs, inputs = [output, *kept], [*parameters, *given, *states, settings]
         self.global_text = text(*outputs)
+        said = self.global_text, mesh, sorted(step.settings.items()), *map(str, (*held.specs, *held.cuts))
+        self.digest = sha1("\n".join(map(str, said)).encode()).hexdigest()  # what all workers must have alike
         self._device = held.tensors[0].device
         tensors = [*held.tensors, *call.arrays, *_state_of(updates)]
+        self.sharding: Sharding | None = None
         if step.is_cut_into_shards:
             layouts = layouts_of(inputs[:-1], tensors)
             runs = ConsistentPlan(outputs, inputs, given, kept, mesh, self._device, layouts, **step.settings)
@@ -157,8 +171,14 @@ class _Planned:
             known: Any = {"choose": by_slang if by_cost else None, **step.settings}
             self.plan = Plan(made, inputs, self._device, layouts, in_place=place, **known)
             self._run = self.plan.run
-        self._parameters = held.tensors
+        self._mesh, self._parameters = mesh, held.tensors
         self._settings = np.zeros(settings.shape)
+
+    def workers_text(self, links: Links) -> str:
+        """A table of a step of all workers, and the shards of tensors; nothing of one worker."""
+        if self.sharding is None or not self._mesh.cuts:
+            return ""
+        return f"{simulated(self.plan, self._mesh, links)}\n\n{self.sharding}"
 
     def run(self, call: Call, updates: Sequence[Any]) -> Any:
         self._settings[...] = updates[0][1].settings  # memory that stays, so no call is bound anew

@@ -9,7 +9,10 @@ from slangrad.cli.main import app
 
 COMMANDS = {
     (*above, name): command.callback
-    for above, commands in (((), app), (("cache",), app.registered_groups[0].typer_instance))
+    for above, commands in (
+        ((), app),
+        *(((each.name,), each.typer_instance) for each in app.registered_groups),
+    )
     for command in commands.registered_commands
     if (name := command.name or command.callback.__name__.replace("_", "-"))
 }

@@ -6,6 +6,8 @@ rules.py         for each operator the axes that may be sharded together: its in
 propagate.py     a spec for each node of a graph
 partition.py     the graph of one worker: local shapes, and collectives
 collectives.py   operators that exchange data between workers; torch.distributed runs them
+faults.py        workers that die, hang or run another program: an error on all others
+heartbeat.py     signs of life, through torch.distributed's store
 costs.py         the seconds of collectives and kernels, measured or assumed
 simulate.py      the time of a step on a cluster that is not here
 checkpoint.py    the state of training in a folder, copied, written and read in parts

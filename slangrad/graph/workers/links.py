@@ -2,26 +2,57 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from ctypes import py_object, pythonapi
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
+from torch.distributed import PrefixStore
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.distributed_c10d import _get_default_store
 
+from slangrad.graph.errors import GraphError
 from slangrad.graph.workers.collectives import Collective
 from slangrad.graph.workers.faults import Watch
 
 REDUCTIONS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX, "min": dist.ReduceOp.MIN}
 
 
-def connected(sizes: Mapping[str, int], rank: int, timeout: float) -> dict[str, Link]:
-    """A link for each axis of a mesh of several workers. Each worker calls this."""
-    device_mesh = init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
-    watch = Watch(rank, dist.get_world_size(), timeout)
-    return {name: Link(name, device_mesh.get_group(name), device_mesh, watch) for name in sizes}
+_watches: dict[Any, Watch] = {}  # by the process group that they are of
+
+
+def connected(sizes: Mapping[str, int], rank: int, timeout: float) -> tuple[dict[str, Link], Watch]:
+    """A link for each axis of a mesh of several workers, and what watches all workers. Each worker calls this.
+    WorkerLost where one does not come, GraphError (E1048) where the program connected GPUs only."""
+    if "cpu:" not in dist.get_backend_config():
+        note = 'init_process_group("cpu:gloo,cuda:nccl")'
+        raise GraphError("E1048", "mesh: the process group of the program has no backend for CPUs", note)
+    watch = _watch(rank, timeout)
+    try:
+        device_mesh = init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
+        groups = {name: device_mesh.get_group(name) for name in sizes}
+    except RuntimeError as error:
+        raise watch.lost("graph.mesh", error) from error
+    for group in groups.values():  # their ends would wait for collectives that never end
+        pythonapi.Py_IncRef(py_object(group))
+    return {name: Link(name, group, device_mesh, watch) for name, group in groups.items()}, watch
+
+
+def _watch(rank: int, timeout: float) -> Watch:
+    """One for all meshes. It has the timeout of the last one."""
+    if dist.group.WORLD not in _watches:
+        store = PrefixStore(f"slangrad {len(_watches)}", _get_default_store()).clone()
+        store.set_timeout(timedelta(seconds=timeout))
+        holder = -1 if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True" else 0
+        _watches[dist.group.WORLD] = Watch(store, rank, dist.get_world_size(), holder, timeout)
+    found = _watches[dist.group.WORLD]
+    found.timeout = timeout
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +67,7 @@ class Link:
     def start(self, collective: Collective, given: Any, result: Any) -> Pending:
         """Begin; the memory of both arrays is in use until `wait` has returned. WorkerLost as by `wait`."""
         said = f"{collective.name} over {self.over}"
-        self.watch.note(said)
+        self.watch.note(f"{said}, {result.nbytes} bytes", self.over)
         try:
             return Pending(self._begin(collective, given, result), said, self.watch)
         except RuntimeError as error:

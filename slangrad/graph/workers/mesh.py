@@ -33,13 +33,14 @@ TIMEOUT = 300.0  # seconds
 @dataclass(frozen=True, eq=False)
 class Mesh:
     """`sizes`: the number of workers along each axis, the slowest first. `rank`: this worker. `batch`: the axes along
-    which workers have other parts of a batch. `links`: for each axis of several workers the connection to the others; a
-    mesh that is only planned for has none."""
+    which workers have other parts of a batch. `links`: for each axis of several workers the connection to the others,
+    and `watch`, which knows how these are; a mesh that is only planned for has neither."""
 
     sizes: Mapping[str, int]
     rank: int = 0
     batch: tuple[str, ...] = ()
     links: Mapping[str, Any] = field(default_factory=dict)
+    watch: Any = None
 
     def __repr__(self) -> str:
         return f"graph.mesh({', '.join(f'{name}={n}' for name, n in self.sizes.items())})"
@@ -98,10 +99,12 @@ def mesh(*names: str, batch: Any = None, timeout: float = TIMEOUT, **sizes: int)
     """All workers on named axes. A name without a size gets the workers that are left; one such name at most.
 
     `batch`: the axes along which workers pass different parts of a batch: by default "data" where there is such an
-    axis, else all. Along the others they pass the same. `timeout`: seconds that a worker waits for another.
+    axis, else all. Along the others they pass the same. `timeout`: seconds that a worker waits for another that is
+    alive; all meshes of a program have that of the last one. A worker whose process is gone is lost at once, one whose
+    process stands still for 8 seconds is lost, too.
 
-    GraphError (E1048) where sizes do not fit the number of workers. ImportError where there are several and torch is
-    not installed.
+    GraphError (E1048) where sizes do not fit the number of workers, where there are several and torch is not installed,
+    and where they cannot be connected. WorkerLost where one of them does not call `mesh`.
     """
     workers, rank = _started(timeout)
     given = {**dict.fromkeys(names, 0), **{name: int(n) for name, n in sizes.items()}}
@@ -119,17 +122,30 @@ def mesh(*names: str, batch: Any = None, timeout: float = TIMEOUT, **sizes: int)
     batch = (batch,) if isinstance(batch, str) else tuple(batch)
     if not set(batch) <= given.keys():
         raise GraphError("E1048", f"{said}: batch={batch!r} are no axes of it", f"some of {', '.join(given)}")
-    links = LINKS.connected(given, rank, timeout) if workers > 1 else {}
-    return Mesh(given, rank, batch, links)
+    links, watch = LINKS.connected(given, rank, timeout) if workers > 1 else ({}, None)
+    return Mesh(given, rank, batch, links, watch)
 
 
 def _started(timeout: float) -> tuple[int, int]:
     """The number of workers, and which is this: as the program has connected them, or as `torchrun` says."""
     loaded = sys.modules.get("torch.distributed")
     if loaded is None or not loaded.is_initialized():
-        if "RANK" not in os.environ or os.environ.get("WORLD_SIZE", "1") == "1":
+        workers = os.environ.get("WORLD_SIZE", "1")
+        if workers == "1":
             return 1, 0
-        DISTRIBUTED.init_process_group("gloo", timeout=timedelta(seconds=timeout))
+        said = f"mesh: WORLD_SIZE is {workers}, but "
+        try:
+            DISTRIBUTED.init_process_group("gloo", timeout=timedelta(seconds=timeout))
+        except ImportError:
+            raise GraphError(
+                "E1048", f"{said}torch is not installed", "pip install 'slangrad[torch]'"
+            ) from None
+        except (
+            RuntimeError,
+            ValueError,
+        ) as error:  # a variable that is not set; a port that is taken; timeout
+            note = "torchrun sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, a free port"
+            raise GraphError("E1048", f"{said}workers are not connected: {error}", note) from error
     return DISTRIBUTED.get_world_size(), DISTRIBUTED.get_rank()
 
 

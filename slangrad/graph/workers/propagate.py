@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from slangrad.graph.node import Node
-from slangrad.graph.ops import base_of
+from slangrad.graph.node import Node, type_text
+from slangrad.graph.ops import base_of, is_view
 from slangrad.graph.workers.rules import Axes, Rule, rule_of
 from slangrad.graph.workers.specs import Spec, parts, whole
 
@@ -67,6 +67,15 @@ class Sharding:
 
     specs: dict[Node, Spec]
     choices: dict[Node, Choice]
+
+    def __str__(self) -> str:
+        """A line for each tensor that is more than a view: its whole shape, and the axes of the mesh that cut it."""
+        lines = []
+        for node, spec in self.specs.items():
+            if node.op != "constant" and not is_view(node):
+                line = f"{type_text(node)} {spec} {node.attributes.get('name') or node.op}"
+                lines.append(f"{line:<60}  # {node.place}" if node.place else line)
+        return "\n".join(lines)
 
 
 def propagate(order: Sequence[Node], fixed: Mapping[Node, Spec], sizes: Mapping[str, int]) -> Sharding:

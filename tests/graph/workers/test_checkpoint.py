@@ -26,7 +26,7 @@ from slangrad.graph.workers import checkpoint, storage
 from slangrad.graph.workers.mesh import Mesh
 from tests.graph.workers.threads import run
 
-ROWS, TOTAL = 12, 9
+ROWS, TOTAL = 12, 40
 X = np.random.default_rng(0).normal(size=(ROWS, 12))
 pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
 PROCESSES = get_context("forkserver")
@@ -121,7 +121,7 @@ def goes_on(folder: Path, losses: list[float]) -> int:
     """One worker, from the newest checkpoint."""
     step = made()
     start = graph.checkpoint(step, folder)
-    np.testing.assert_allclose(step(X), losses[start], rtol=1e-12)
+    np.testing.assert_allclose(step(X), losses[start], rtol=1e-9)
     return start
 
 
@@ -204,14 +204,15 @@ def train_until_killed(folder: Path, losses: list[float]) -> None:
     mesh = graph.mesh("data")
     step = made(mesh, "states")
     for i in range(graph.checkpoint(step, folder, every=1), TOTAL):
-        np.testing.assert_allclose(step(rows_of(mesh)), losses[i], rtol=1e-12)
+        np.testing.assert_allclose(step(rows_of(mesh)), losses[i], rtol=1e-9)
     raise AssertionError("it was to be killed")
 
 
 def killed_during_a_save(place: Path, folder: Path, losses: list[float], wait: float) -> None:
+    """There is one more complete checkpoint then."""
     processes = started(place, train_until_killed, 2, folder, losses)
     old = set(folder.glob("*"))
-    while not [each for each in folder.glob("incomplete-0*") if each not in old]:
+    while {each.name.partition("-")[0] for each in set(folder.glob("*")) - old} < {"step", "incomplete"}:
         assert all(each.is_alive() for each in processes)
     time.sleep(wait)
     for each in processes:
@@ -221,19 +222,19 @@ def killed_during_a_save(place: Path, folder: Path, losses: list[float], wait: f
 
 def test_a_killed_save_is_not_read(place: Path, tmp_path: Path, expected: list[float]) -> None:
     killed_during_a_save(place, tmp_path / "run", expected, 0.004)
-    goes_on(tmp_path / "run", expected)
+    assert goes_on(tmp_path / "run", expected) > 0
 
 
 @pytest.mark.deep
 def test_twenty_killed_saves(place: Path, tmp_path: Path, expected: list[float]) -> None:
-    waits = np.random.default_rng(2).uniform(0, 0.02, 20)
-    starts = []
-    for wait in waits:
+    start = 0
+    for wait in np.random.default_rng(2).uniform(0, 0.02, 20):
         killed_during_a_save(place, tmp_path / "run", expected, wait)
-        starts.append(goes_on(tmp_path / "run", expected))
-        if starts[-1] > TOTAL // 2:
+        before, start = start, goes_on(tmp_path / "run", expected)
+        assert start > before
+        if start > TOTAL // 2:
             shutil.rmtree(tmp_path / "run")
-    assert max(starts) > 0
+            start = 0
 
 
 def train_with_failures(folder: Path, losses: list[float]) -> None:

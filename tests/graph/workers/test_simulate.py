@@ -194,6 +194,25 @@ def test_bits_have_no_plan_for_clusters() -> None:
 # --- what is shown
 
 
+def test_explain_tells_of_shards_and_exchanges() -> None:
+    p = {"w1": np.zeros((6, 64), np.float32), "w2": np.zeros((64, 6), np.float32)}
+    step = graph.train(two_layers, spy.optim.SGD(p, lr=0.1), mesh=graph.cluster(data=2, model=4))
+    shown = [line.partition("  #")[0].rstrip() for line in str(step.explain(X)).splitlines()]
+    assert "f32[8,6] [data, -] batch0" in shown
+    assert "f32[64,6] [model, -] parameter1" in shown
+    assert "f32[8,64] [data, model] tanh" in shown
+    assert any(line.startswith("  all_reduce over model ") for line in shown)
+    assert any(line.startswith("critical path: ") for line in shown)
+    slow = Links(dict.fromkeys(PATTERNS, Cost(7.0, 1e30)), workers_per_host=8)
+    assert "all_reduce over data" in str(step.explain(X, links=slow))
+    assert " 14 s " in str(step.explain(X, links=slow))  # two rounds along "data"
+
+
+def test_explain_of_one_worker_does_not() -> None:
+    step = graph.train(two_layers, spy.optim.SGD({"w1": X[:, :4].copy(), "w2": X[:, :4].copy()}, lr=0.1))
+    assert step.explain(X[:, :4]).workers == ""
+
+
 def test_the_table() -> None:
     step = step_of(two_layers, w1=(6, 64), w2=(64, 6))
     found = graph.simulate(step, X, graph.cluster(4, LINKS, data=2, model=2))

@@ -1,0 +1,112 @@
+"""Programs as several processes, connected as `torchrun` connects them.
+
+with Starter() as start:
+    ends = start(PROGRAM, 2)          [End(code=0, output="...", seconds=0.4), ...] in the order of ranks
+
+They are forks of one process that has loaded torch already, so a program takes some tenths of a second. They have a
+normal end, with destructors. Those that are left after `timeout` seconds are killed, and have the code None; so is the
+one that is to hang, when the others have ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+
+class End(NamedTuple):
+    """`code`: negative for a signal; `seconds`: since the start."""
+
+    code: int | None
+    output: str
+    seconds: float
+
+
+class Starter:
+    def __enter__(self) -> Starter:
+        one = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", __name__], stdin=-1, stdout=-1, text=True, env={**os.environ, **one}
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate()
+
+    def __call__(
+        self, program: str, workers: int, timeout: float = 60, hangs: int | None = None, **environment: str
+    ) -> list[End]:
+        assert self._process.stdin and self._process.stdout
+        with TemporaryDirectory() as folder:
+            job = {"program": program, "workers": workers, "timeout": timeout, "folder": folder}
+            job |= {"hangs": hangs, "environment": environment}
+            print(json.dumps(job), file=self._process.stdin, flush=True)
+            ends = json.loads(self._process.stdout.readline())
+            outputs = [(Path(folder) / str(rank)).read_text() for rank in range(workers)]
+        return [End(code, output, seconds) for (code, seconds), output in zip(ends, outputs, strict=True)]
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+def serve() -> str:
+    """Answers jobs; in a child, returns its program."""
+    for line in sys.stdin:
+        job = json.loads(line)
+        pids: dict[int, int] = {}
+        port = str(free_port())
+        for rank in range(job["workers"]):
+            pid = os.fork()
+            if not pid:
+                given = {"RANK": str(rank), "WORLD_SIZE": str(job["workers"]), "MASTER_PORT": port}
+                return begin(job, rank, {**given, "MASTER_ADDR": "127.0.0.1", **job["environment"]})
+            pids[pid] = rank
+        print(json.dumps(ends_of(pids, job["timeout"], job["hangs"])), flush=True)
+    return ""
+
+
+def begin(job: Any, rank: int, environment: dict[str, str]) -> str:
+    os.environ.update(environment)
+    output = os.open(Path(job["folder"]) / str(rank), os.O_WRONLY | os.O_CREAT)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    program: str = job["program"]
+    return program
+
+
+def ends_of(pids: dict[int, int], timeout: float, hangs: int | None) -> list[tuple[int | None, float]]:
+    start = time.monotonic()
+    ends: dict[int, tuple[int | None, float]] = {}
+    while len(ends) < len(pids):
+        is_late = time.monotonic() - start > timeout or set(pids.values()) - ends.keys() == {hangs}
+        for pid, rank in pids.items():
+            if rank in ends:
+                continue
+            if is_late:
+                os.kill(pid, signal.SIGKILL)
+            ended, status = os.waitpid(pid, 0 if is_late else os.WNOHANG)
+            if ended:
+                code = None if is_late else os.waitstatus_to_exitcode(status)
+                ends[rank] = code, time.monotonic() - start
+        time.sleep(0.02)
+    return [ends[rank] for rank in range(len(pids))]
+
+
+if __name__ == "__main__":
+    import torch.distributed  # noqa: F401  (here, as tests do not need it)
+
+    import slangrad.graph.workers.links  # noqa: F401
+
+    exec(compile(serve(), "program.py", "exec"), {"__name__": "__main__"})

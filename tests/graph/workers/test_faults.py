@@ -1,0 +1,202 @@
+"""Workers that die, stop, end, loop or run another program: all others say which worker it is, within seconds."""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.graph.workers.processes import End, Starter
+
+# Steps without kernels: a comparison of plans, and a sum over all workers.
+PROGRAM = """
+import json, os, signal, sys, threading, time
+import numpy as np
+from slangrad import graph
+mesh = graph.mesh("data", timeout={timeout})
+rank, last = mesh.rank, mesh.workers - 1
+sums = mesh.collective("all_reduce", "data")
+
+def step(plan="a plan", size=1000):
+    mesh.watch.begin(plan)
+    x = np.ones(size)
+    sums.start(None, x).wait()
+    assert (x == mesh.workers).all()
+
+def now(what):
+    print(json.dumps({{what: time.time()}}), flush=True)
+
+def end(number):  # kill or stop
+    now("began")
+    os.kill(os.getpid(), number)
+
+def work():
+    {before}
+    step()
+    if rank == {who}:
+        {event}
+    while True:
+        step()
+
+try:
+    work()
+except graph.WorkerLost as error:
+    now("raised")
+    said = {{"rank": error.rank, "step": error.step, "collective": error.collective, "message": str(error)}}
+    print(json.dumps(said), flush=True)
+"""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`event`: at one worker after its second step; `seconds`: in which all others know."""
+
+    event: str
+    words: str
+    workers: int = 2
+    who: int | None = None
+    seconds: float = 3.0
+    timeout: float = 60.0
+    goes_on: bool = False  # the worker gets an error, too
+    before: str = "step()"
+
+
+FAULTS = {
+    "dead": Fault("end(signal.SIGKILL)", "gone or stopped"),
+    "dead, 3": Fault("end(signal.SIGKILL)", "gone or stopped", workers=3),
+    "dead with the store": Fault("end(signal.SIGKILL)", "the store of torch.distributed", workers=3, who=0),
+    "stopped, 3": Fault("end(signal.SIGSTOP)", "gone or stopped", workers=3, seconds=10.0),
+    "ended": Fault('now("began"); return', "ended its program"),
+    "in a loop": Fault(
+        'now("began")\n        while True: pass',
+        "is at step 2, outside of a collective",
+        timeout=2.0,
+        seconds=6.0,
+    ),
+    "another plan, 3": Fault(
+        'now("began"); step("another")', "run different programs", workers=3, goes_on=True, seconds=4.0
+    ),
+    "another exchange": Fault(
+        'now("began"); mesh.collective("all_gather", "data").start(np.ones(9), np.ones((2, 9))).wait()',
+        "run different programs: exchange 3 over data",
+        goes_on=True,
+        seconds=4.0,
+    ),
+    "another order": Fault(
+        'now("began"); step("b")',  # its exchange fits
+        "run different programs: step",
+        goes_on=True,
+        seconds=4.0,
+        before='step("b")',
+    ),
+    "the first plan, 3": Fault(
+        "pass",
+        "worker 2 made another plan of the step than workers 0, 1",
+        workers=3,
+        goes_on=True,
+        before='now("began"); step("another" if rank == last else "a plan", 1000 + rank)',
+    ),
+}
+SLACK = 3.0  # seconds, for a machine that has other work
+
+
+@pytest.fixture(scope="module")
+def start() -> Iterator[Starter]:
+    with Starter() as starter:
+        yield starter
+
+
+def said_by(end: End) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for line in end.output.splitlines():
+        if line.startswith("{"):
+            found |= json.loads(line)
+    return found
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_all_others_know(start: Starter, fault: Fault) -> None:
+    who = fault.workers - 1 if fault.who is None else fault.who
+    program = PROGRAM.format(timeout=fault.timeout, who=who, event=fault.event, before=fault.before)
+    ends = start(program, fault.workers, 40, None if fault.goes_on else who)
+    said = [said_by(end) for end in ends]
+    for rank, (end, found) in enumerate(zip(ends, said, strict=True)):
+        if rank == who and not fault.goes_on:
+            continue
+        assert end.code == 0, end.output
+        assert found["rank"] == (who if rank != who else 0)
+        assert found["step"] >= 1
+        assert fault.words in found["message"]
+        assert found["raised"] - said[who]["began"] < fault.seconds + SLACK
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(20))
+def test_killed_at_any_moment(start: Starter, seed: int) -> None:
+    draw = random.Random(seed)
+    workers, who = draw.choice([(2, 1), (2, 0), (3, 0), (3, 1), (3, 2)])
+    event = f"threading.Timer({draw.uniform(0, 2)}, end, [signal.SIGKILL]).start()"
+    ends = start(PROGRAM.format(timeout=60, who=who, event=event, before="step()"), workers, 40)
+    began = said_by(ends[who])["began"]
+    for rank, end in enumerate(ends):
+        if rank != who:
+            found = said_by(end)
+            assert (end.code, found["rank"]) == (0, who), end.output
+            assert found["raised"] - began < 3.0 + SLACK
+
+
+# --- meshes that cannot be
+
+MESH = """
+import sys
+from slangrad import graph
+{before}
+try:
+    mesh = graph.mesh("data", timeout=5)
+    mesh = graph.mesh("data", timeout={timeout})
+    again = graph.mesh(data=1, model=2)
+    print(mesh, mesh.rank, mesh.watch is again.watch, mesh.watch.timeout)
+except (graph.GraphError, graph.WorkerLost) as error:
+    print(type(error).__name__, error)
+"""
+
+
+def meshes(start: Starter, before: str = "", workers: int = 2, **environment: str) -> list[str]:
+    ends = start(MESH.format(before=before, timeout=7), workers, 40, **environment)
+    assert [end.code for end in ends] == [0] * workers, ends
+    return [end.output for end in ends]
+
+
+@pytest.mark.parametrize("before", ["", "import torch.distributed as d; d.init_process_group('gloo')"])
+def test_meshes_of_a_program_watch_together(start: Starter, before: str) -> None:
+    assert meshes(start, before) == [f"graph.mesh(data=2) {rank} True 300.0\n" for rank in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("before", "environment", "words"),
+    [
+        ("sys.modules['torch.distributed'] = None", {}, "torch is not installed"),
+        ("import os; del os.environ['RANK']", {}, "RANK expected, but not set"),
+        ("", {"MASTER_PORT": "taken"}, "EADDRINUSE"),
+        ("import torch.distributed as d; d.init_process_group('cuda:gloo')", {}, "no backend for CPUs"),
+    ],
+)
+def test_meshes_that_cannot_be(start: Starter, before: str, environment: dict[str, str], words: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        given = {name: value.replace("taken", port) for name, value in environment.items()}
+        is_alone = "MASTER_PORT" in given
+        before = f"{before}\nif int(__import__('os').environ['RANK']): sys.exit()" if is_alone else before
+        assert words in meshes(start, before, **given)[0]
+
+
+def test_a_worker_that_makes_no_mesh(start: Starter) -> None:
+    before = "import torch.distributed as d; d.init_process_group('gloo')\nif d.get_rank(): sys.exit()"
+    assert "WorkerLost worker 1 did not come to graph.mesh within 5 s" in meshes(start, before)[0]
