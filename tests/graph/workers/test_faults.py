@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import socket
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,12 +102,6 @@ FAULTS = {
     ),
 }
 SLACK = 3.0  # seconds, for a machine that has other work
-
-
-@pytest.fixture(scope="module")
-def start() -> Iterator[Starter]:
-    with Starter() as starter:
-        yield starter
 
 
 def said_by(end: End) -> dict[str, Any]:
