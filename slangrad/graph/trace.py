@@ -184,7 +184,7 @@ class _Traced:
     def _tensor(self, i: int, value: Any) -> Any:
         """An argument as a tensor; the one of the last call, if that had the same array."""
         if type(value) is not np.ndarray:
-            return as_tensor(self._device, np.asarray(value) if isinstance(value, np.generic) else value)
+            return as_tensor(self._device, value)
         last, tensor = self._seen.get(i, (None, None))
         if value is not last:
             tensor = as_tensor(self._device, value)

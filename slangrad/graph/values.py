@@ -77,6 +77,6 @@ def as_tensor(device: Any, value: Any) -> Any:
     """The memory of an array as a tensor, without a copy."""
     if isinstance(value, spy.Tensor):
         return value
-    if isinstance(value, np.ndarray) and not value.ndim:
-        value = value.reshape(1)
+    if isinstance(value, np.ndarray | np.generic) and not value.ndim:
+        value = np.asarray(value).reshape(1)
     return spy.Tensor.from_dlpack(device, value.detach() if is_torch(value) else value)

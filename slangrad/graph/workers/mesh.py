@@ -18,6 +18,8 @@ from datetime import timedelta
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from slangrad.base.late import Late
 from slangrad.graph.errors import GraphError
 from slangrad.graph.workers.collectives import Collective
@@ -107,9 +109,11 @@ def mesh(*names: str, batch: Any = None, timeout: float = TIMEOUT, **sizes: int)
     and where they cannot be connected. WorkerLost where one of them does not call `mesh`.
     """
     workers, rank = _started(timeout)
-    given = {**dict.fromkeys(names, 0), **{name: int(n) for name, n in sizes.items()}}
-    said = f"mesh({', '.join([*map(repr, names), *(f'{name}={n}' for name, n in sizes.items())])})"
-    if not given or len(names) > 1 or len(given) < len(names) + len(sizes) or min([1, *sizes.values()]) < 1:
+    given = {**dict.fromkeys(names, 0), **sizes}
+    said = f"mesh({', '.join([*map(repr, names), *(f'{name}={n!r}' for name, n in sizes.items())])})"
+    is_named = all(isinstance(name, str) and name for name in names)
+    is_sized = all(isinstance(n, int | np.integer) and n > 0 for n in sizes.values())
+    if not given or len(names) > 1 or len(given) < len(names) + len(sizes) or not (is_named and is_sized):
         raise GraphError("E1048", f"{said}: each axis has a size, but for one", "graph.mesh('data', model=2)")
     known = prod(sizes.values())
     given.update(dict.fromkeys(names, workers // known))
@@ -119,8 +123,8 @@ def mesh(*names: str, batch: Any = None, timeout: float = TIMEOUT, **sizes: int)
             "E1048", f"{said}: there {'is 1 worker' if workers == 1 else f'are {workers}'}", note
         )
     batch = (("data",) if "data" in given else tuple(given)) if batch is None else batch
-    batch = (batch,) if isinstance(batch, str) else tuple(batch)
-    if not set(batch) <= given.keys():
+    batch = tuple(batch) if isinstance(batch, tuple | list) else (batch,)
+    if not all(each in given for each in batch):
         raise GraphError("E1048", f"{said}: batch={batch!r} are no axes of it", f"some of {', '.join(given)}")
     links, watch = LINKS.connected(given, rank, timeout) if workers > 1 else ({}, None)
     return Mesh(given, rank, batch, links, watch)

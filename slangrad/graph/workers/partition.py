@@ -187,7 +187,9 @@ def _combined(x: Node, name: str, how: str, mesh: Mesh) -> Node:
         return x
     if how == "sum" and x.dtype not in (np.int16, np.uint16):  # which libraries do not add
         return all_reduce(x, mesh.collective("all_reduce", name, how))
-    return reduced(how, Array(all_gather(x, mesh.collective("all_gather", name))), (0,), x.dtype).node
+    flat = Array(x).reshape(-1).node
+    every = Array(all_gather(flat, mesh.collective("all_gather", name)))
+    return reduced(how, every, (0,), x.dtype).reshape(x.shape).node
 
 
 def _gathered(x: Node, axis: int, name: str, mesh: Mesh) -> Node:

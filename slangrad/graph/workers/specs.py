@@ -68,12 +68,18 @@ def shard(x: Any, *axes: Any) -> Any:
     """The same array; of a traced one, each worker holds a part. `axes`: for each axis of x the axis of the mesh that
     cuts it, several in a tuple, or None; those that are left out are whole.
 
-    A parameter that a loss function gives here first is stored like that, too. GraphError (E1048), when the plan is
-    made, where the mesh has no such axis, or the size is no multiple of its workers.
+    A parameter that a loss function gives here first is stored like that, too. GraphError (E1048) for another number of
+    axes, or for values that are no names; when the plan is made, where the mesh has no such axis, or the size is no
+    multiple of its workers.
     """
     if not isinstance(x, Array):
         return x
-    names = tuple((each,) if isinstance(each, str) else tuple(each or ()) for each in axes)
+    names = tuple((each,) if isinstance(each, str) else each or () for each in axes)
+    for each in names:
+        if not isinstance(each, tuple | list) or not all(isinstance(name, str) for name in each):
+            message = f"shard: {each!r} is no axis of a mesh"
+            raise GraphError("E1048", message, "a name, several in a tuple, or None for each axis")
+    names = tuple(map(tuple, names))
     if len(names) > x.ndim:
         raise GraphError(
             "E1048", f"shard: {len(names)} names for shape {x.shape}", "a name or None for each axis"

@@ -96,14 +96,17 @@ def test_extremes_of_workers() -> None:
         np.array([[200, 3], [100, 7]], np.uint8),
         np.array([[-9, 5], [4, 3]], np.int16),
     ]
-    arrays.append(np.array([[1 << 63, 1], [5, 9]], np.uint64))
+    arrays += [np.array([[1 << 63, 1], [5, 9]], np.uint64), np.array([-2.0, np.nan])]
     hows = ("max", "min", "sum")
 
     def worker(mesh: Mesh) -> Any:
         inputs = [new_input(x[0].shape, x.dtype) for x in arrays]
-        shards = [x[mesh.rank] for x in arrays]
-        held = [Spec(((),), (("a", how),)) for how in hows]
-        outputs = [converted(n, n.shape, spec, whole(1), mesh) for n, spec in product(inputs, held)]
+        shards = [np.asarray(x[mesh.rank]) for x in arrays]
+        outputs = []
+        for node, how in product(inputs, hows):
+            held = whole(len(node.shape))
+            partial = Spec(held.axes, (("a", how),))
+            outputs.append(converted(node, node.shape, partial, held, mesh))
         plan = Plan(chained(outputs), inputs, spy.default_device())
         return [np.array(each.host_view()) for each in plan.run(plan.tensors(shards))]
 

@@ -328,9 +328,9 @@ def check(cases: Mapping[str, Any], most: int | None = None) -> None:
 
 
 def test_shards_are_those_of_the_whole() -> None:
-    """Maps have one rule, so a sample of them will do."""
+    """Every second case. Maps have one rule, so a sample of them will do."""
     maps = [name for name in CASES if OPS[name].kind == "map" and name not in ("slang", "threefry", "where")]
-    check({name: each for name, each in CASES.items() if name not in maps or name in maps[::30]}, most=2)
+    check({name: each[::2] for name, each in CASES.items() if name not in maps or name in maps[::30]}, most=2)
 
 
 @pytest.mark.deep

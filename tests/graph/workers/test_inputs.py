@@ -1,0 +1,93 @@
+"""Meshes, shards and batches that do not fit are one error with the user's line; unusual ones give the right numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import slangrad as spy
+from slangrad import graph
+from slangrad.graph.errors import GraphError
+from slangrad.graph.workers.mesh import Mesh
+from tests.graph.workers.threads import run
+
+R = np.random.default_rng(0)
+X, Y = R.normal(size=(8, 4)), R.normal(size=8)
+MESH = Mesh({"data": 2}, 0, ("data",))  # planned for, not run
+
+
+def loss(p: Any, x: Any, y: Any) -> Any:
+    return ((np.tanh(x @ p["w"]) @ p["v"] - y) ** 2).mean()
+
+
+def parameters() -> dict[str, Any]:
+    return {"w": np.linspace(-1, 1, 24).reshape(4, 6), "u": np.ones(3), "v": np.ones(6)}
+
+
+def with_shard(name: str, *axes: Any) -> Callable[..., Any]:
+    return lambda p, x, y: loss(p, x, y) + graph.shard(p[name], *axes).sum()
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (with_shard("w", "modell"), "the mesh has no axis 'modell'"),
+        (with_shard("w", "data", None, None), "3 names for shape (4, 6)"),
+        (with_shard("w", "data", "data"), "'data' cuts two axes"),
+        (with_shard("w", 3), "3 is no axis of a mesh"),
+        (with_shard("w", (0, 1)), "(0, 1) is no axis of a mesh"),
+        (with_shard("u", "data"), "3 is no multiple of 2 workers"),
+        (lambda p, x, y: loss(p, x[:6], y), "do not fit"),
+    ],
+)
+def test_errors_name_the_line(function: Any, said: str) -> None:
+    step = graph.train(function, spy.optim.SGD(parameters(), lr=0.1), mesh=MESH)
+    with pytest.raises(GraphError) as found:
+        step.explain(X[:4], Y[:4])
+    assert said in str(found.value)
+    assert found.value.place is not None
+    assert found.value.place.file == __file__
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: graph.mesh(), lambda: graph.mesh("a", "b"), lambda: graph.mesh(data=2), lambda: graph.mesh(data=0),
+        lambda: graph.mesh(data=1.5), lambda: graph.mesh(data="1"), lambda: graph.mesh("data", data=1),
+        lambda: graph.mesh(3), lambda: graph.mesh(""), lambda: graph.mesh("data", batch="x"),
+        lambda: graph.mesh("data", batch=3),
+    ],
+)  # fmt: skip
+def test_meshes_that_do_not_fit(make: Any) -> None:
+    with pytest.raises(GraphError):
+        make()
+
+
+def unusual(p: Any, x: Any, y: Any, n: Any, none: Any, scale: Any) -> Any:
+    """Integers, truth values, a batch without rows, a number, an array from outside, two specs of one parameter."""
+    w = graph.shard(p["w"], None, "data") * graph.shard(p["w"], "data")
+    some = (n.max(0).sum() + (n > 2).any(0).sum() + n.sum()).astype(float) + (none @ p["w"]).sum()
+    return loss({**p, "w": w}, x, y) * scale + (np.asarray(X) @ p["w"]).mean() * some
+
+
+def test_unusual_batches() -> None:
+    """Of other sizes from step to step; a parameter that nothing reads."""
+
+    def trained(mesh: Mesh, partition: str | None) -> Any:
+        step = graph.train(unusual, spy.optim.SGD(parameters(), lr=0.01), mesh=mesh, partition=partition)
+        losses = []
+        for count in (8, 4, 8):
+            own = count // mesh.workers
+            rows = slice(mesh.rank * own, (mesh.rank + 1) * own)
+            n = (np.arange(count * 3, dtype=np.int16).reshape(count, 3) % 5)[rows]
+            losses.append(step(X[:count][rows], Y[:count][rows], n, X[:0], np.float64(0.5)))
+        return losses, [np.array(getattr(x, "host_view", lambda x=x: x)()) for x in step.parameters.values()]
+
+    losses, after = trained(Mesh({"data": 1}), None)
+    for found, made in run({"data": 2}, lambda mesh: trained(mesh, "parameters")):
+        np.testing.assert_allclose(found, losses, rtol=1e-12)
+        for got, wanted in zip(made, after, strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-10)
