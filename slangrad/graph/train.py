@@ -19,7 +19,7 @@ from slangrad.graph.calls import results_of
 from slangrad.graph.choose import by_slang
 from slangrad.graph.explain import Explanation
 from slangrad.graph.gradient import compute_gradient
-from slangrad.graph.node import Node, new_input, text
+from slangrad.graph.node import Node, new_input, text, topological_order
 from slangrad.graph.plan import Plan
 from slangrad.graph.trace import (
     Call,
@@ -37,7 +37,7 @@ from slangrad.graph.workers.bits import ConsistentPlan
 from slangrad.graph.workers.buckets import chained
 from slangrad.graph.workers.costs import Links
 from slangrad.graph.workers.mesh import ONE, Mesh
-from slangrad.graph.workers.parameters import Parameters, rows_of, rows_specs
+from slangrad.graph.workers.parameters import Parameters, digest_of, rows_of, rows_specs
 from slangrad.graph.workers.partition import partitioned
 from slangrad.graph.workers.propagate import Sharding
 from slangrad.graph.workers.simulate import simulated
@@ -150,9 +150,12 @@ class _Planned:
             kept |= _updated(update, parameter, gradient, own, Array(settings))
         outputs, inputs = [output, *kept], [*parameters, *given, *states, settings]
         self.global_text = text(*outputs)
-        said = self.global_text, mesh, sorted(step.settings.items()), *map(str, (*held.specs, *held.cuts))
-        self.digest = sha1("\n".join(map(str, said)).encode()).hexdigest()  # what all workers must have alike
         self._device = held.tensors[0].device
+        captured = [n.attributes["value"].value for n in topological_order(*outputs) if n.op == "captured"]
+        numbers = [digest_of(as_tensor(self._device, each)) for each in captured] if mesh.watch else []
+        said = self.global_text, mesh, sorted(step.settings.items()), *map(str, (*held.specs, *held.cuts))
+        said += *held.first, *numbers
+        self.digest = sha1("\n".join(map(str, said)).encode()).hexdigest()  # what all workers must have alike
         tensors = [*held.tensors, *call.arrays, *_state_of(updates)]
         self.sharding: Sharding | None = None
         if step.is_cut_into_shards:

@@ -273,7 +273,8 @@ class Checkpoints:
 
     def _explained(self, message: str, error: Exception) -> Exception:
         """WorkerLost where torch.distributed says that others are not there."""
-        if self._group is not None and isinstance(error, RuntimeError):
+        is_own = isinstance(error, spy.CallError)
+        if self._group is not None and isinstance(error, RuntimeError) and not is_own:
             lost: Exception = next(iter(self._mesh.links.values())).watch.lost("checkpoint", error)
             return lost
         return GraphError("E1049", message)

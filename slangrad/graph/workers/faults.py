@@ -28,7 +28,9 @@ SILENT, CUT = 8.0, 1.5  # seconds without a sign: a process that is lost; the sa
 GRACE = 1.0  # seconds in which what another worker still sends may come
 FOUND = 3.0  # seconds to find out which worker is lost
 REMEMBERED = 4096  # events of each sequence
-CHECK_THESE = "the loss function, the shapes of the batch and the settings must be those of all workers"
+CHECK_THESE = (
+    "they share the loss function, shapes of the batch, settings, captured arrays, and first parameters"
+)
 
 
 class WorkerLost(RuntimeError):

@@ -12,7 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from hashlib import sha1
 from typing import Any
+
+import numpy as np
 
 import slangrad as spy
 from slangrad.graph.array import Array, checked_type
@@ -29,7 +32,8 @@ MODES = (None, "states", "parameters")
 
 
 class Parameters:
-    """`tensors`: the memory that the plan takes, and its `specs`; `cuts`: those of the optimizer's state."""
+    """`tensors`: the memory that the plan takes, and its `specs`; `cuts`: those of the optimizer's state. `first`: the
+    numbers that workers begin with, as digests."""
 
     def __init__(self, optimizer: spy.optim.Optimizer, mesh: Mesh, partition: str | None) -> None:
         if partition not in MODES:
@@ -45,6 +49,7 @@ class Parameters:
         self.cuts = self.specs
         self._optimizer, self._mesh, self._partition = optimizer, mesh, partition
         self._is_cut = False
+        self.first: list[str] = []
 
     def planned_for(self, mesh: Mesh) -> Parameters:
         """The same parameters, before they are cut, for another mesh."""
@@ -69,6 +74,7 @@ class Parameters:
         if self._is_cut or not self._mesh.cuts:
             return
         self._is_cut = True
+        self.first = [str(self._optimizer.steps), *map(digest_of, self.tensors)] if self._mesh.watch else []
         rows = [self._rows(shape) for shape in self.shapes]
         by_hand = _by_hand(parameters, outputs, self._mesh)
         own = rows if self._partition == "parameters" else self.specs
@@ -138,6 +144,11 @@ def _by_hand(parameters: Sequence[Node], outputs: Sequence[Node], mesh: Mesh) ->
         if node.op == SHARD and node.inputs[0].op == "input" and (spec := spec_of(node, mesh.sizes)).used:
             found.setdefault(node.inputs[0], spec)
     return {node: found[node] for node in parameters if node in found}
+
+
+def digest_of(tensor: Any) -> str:
+    """Equal for tensors of the same numbers."""
+    return sha1(np.ascontiguousarray(tensor.to_numpy()).data).hexdigest()
 
 
 def rows_of(arrays: Sequence[Any], mesh: Mesh) -> list[Node]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import socket
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,12 +104,6 @@ FAULTS = {
 SLACK = 3.0  # seconds, for a machine that has other work
 
 
-@pytest.fixture(scope="module")
-def start() -> Iterator[Starter]:
-    with Starter() as starter:
-        yield starter
-
-
 def said_by(end: End) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for line in end.output.splitlines():
@@ -133,6 +126,29 @@ def test_all_others_know(start: Starter, fault: Fault) -> None:
         assert found["step"] >= 1
         assert fault.words in found["message"]
         assert found["raised"] - said[who]["began"] < fault.seconds + SLACK
+
+
+OTHER_NUMBERS = """
+import numpy as np
+import slangrad as spy
+from slangrad import graph
+mesh = graph.mesh("data")
+p, scale = [np.full(4, 1.0 + {first})], np.full(4, 1.0 + {captured})
+step = graph.train(lambda p, x: ((p[0] * scale - x) ** 2).mean(), spy.optim.SGD(p, lr=0.1), mesh=mesh)
+try:
+    step(np.ones((2, 4)))
+except graph.WorkerLost as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(("first", "captured"), [("mesh.rank", 0), (0, "mesh.rank")])
+def test_workers_begin_with_the_same_numbers(start: Starter, first: Any, captured: Any) -> None:
+    for end in start(OTHER_NUMBERS.format(first=first, captured=captured), 2):
+        assert end.code == 0, end.output
+        assert "captured arrays, and first parameters" in end.output
+    for end in start(OTHER_NUMBERS.format(first=0, captured=0), 2):
+        assert (end.code, end.output) == (0, "")
 
 
 @pytest.mark.deep
