@@ -234,6 +234,6 @@ def train(
 
     GraphError (E1045) where the loss is not one number, (E1043) for parameters that hold structs, (E1048) where shapes
     do not fit the mesh. ValueError for another value of `consistent` or `partition`. WorkerLost where another worker is
-    gone.
+    gone, hangs, or runs another program.
     """
     return Step(loss, optimizer, memory, consistent, mesh, partition)
