@@ -255,6 +255,6 @@ def train(
 
     GraphError (E1045) where the loss is not one number, (E1043) for parameters that hold structs, (E1047) where memory
     is too small, (E1048) where shapes do not fit the mesh. ValueError for another value of `consistent` or `partition`.
-    WorkerLost where another worker is gone. ImportError for "auto" without scipy.
+    WorkerLost where another worker is gone, hangs, or runs another program. ImportError for "auto" without scipy.
     """
     return Step(loss, optimizer, memory, consistent, mesh, partition, links)

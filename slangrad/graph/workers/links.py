@@ -94,7 +94,8 @@ class Pending:
     watch: Watch
 
     def wait(self) -> None:
-        """Return when the result is there. WorkerLost where another worker is gone, hangs, or is late."""
+        """Return when the result is there. WorkerLost where another worker is gone, hangs, is late, or runs
+        another program."""
         self.watch.until(self.work.is_completed, self.name)
         try:
             self.work.wait()

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from slangrad.graph.plan import Plan
 
 
+TURNS = 3  # of a plan whose kernels are measured
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Cluster(Mesh):
     """A mesh that is only planned for. `costs`: of its links and of a worker's kernels. `stragglers`: the standard
@@ -116,7 +119,7 @@ def bytes_of(step: Exchange) -> int:
 
 
 def _measured(plan: Plan) -> list[float]:
-    return plan.timed(plan.tensors([np.zeros(node.shape, node.dtype) for node in plan.inputs]))
+    return plan.timed(plan.tensors([np.zeros(node.shape, node.dtype) for node in plan.inputs]), TURNS)
 
 
 def _estimated(plan: Plan, links: Links) -> list[float]:

@@ -22,6 +22,7 @@ import torch.distributed as dist
 
 import slangrad as spy
 from slangrad import graph
+from slangrad.base.late import Late
 from slangrad.graph.workers import checkpoint, storage
 from slangrad.graph.workers.mesh import Mesh
 from tests.graph.workers.threads import run
@@ -357,6 +358,12 @@ def test_a_save_that_fails_is_an_error_of_the_next_step(tmp_path: Path, expected
     step.wait()
     np.testing.assert_allclose(losses, expected[:4])
     assert os.listdir(folder) == ["step-00000004"]
+
+
+def test_torch_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "STORAGE", Late("no_such_module"))
+    with pytest.raises(ImportError, match=r"checkpoints need torch: pip install 'slangrad\[torch\]'"):
+        graph.checkpoint(made(), tmp_path)
 
 
 # --- folders that do not fit

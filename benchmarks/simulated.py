@@ -1,0 +1,66 @@
+"""Steps of two workers of one thread each, measured, beside what `graph.simulate` says of them.
+
+    PYTHONPATH=. torchrun --nproc-per-node 2 benchmarks/simulated.py [rounds]
+
+Each worker has one processor. Links, kernels and steps are measured in turn in each round; times are the least of all.
+"""
+
+import os
+import sys
+from time import perf_counter
+
+import numpy as np
+
+import slangrad as spy
+from slangrad import graph
+
+SIZES = {"small": (128, 256), "middle": (256, 1024), "large": (512, 2048)}  # rows of a worker, width
+STEPS = 10
+
+
+def loss(p, x, y):
+    h = np.tanh(x @ p["w1"] + p["b1"])
+    h = np.tanh(h @ p["w2"] + p["b2"])
+    return ((h @ p["w3"] - y) ** 2).mean()
+
+
+def made(mesh, rows, width):
+    """A step, and the rows of this worker."""
+    random = np.random.default_rng(0)
+    matrix = lambda *shape: random.normal(0, 0.02, shape).astype(np.float32)
+    p = {f"w{i}": matrix(width, width) for i in (1, 2, 3)} | {f"b{i}": matrix(width) for i in (1, 2)}
+    return graph.train(loss, spy.optim.SGD(p, lr=1e-3), mesh=mesh), [matrix(rows, width) for _ in range(2)]
+
+
+def seconds_of(step, batch):
+    """The least of some steps."""
+    found = []
+    for _ in range(STEPS):
+        start = perf_counter()
+        step(*batch)
+        found.append(perf_counter() - start)
+    return min(found)
+
+
+def main(rounds):
+    rank, processors = int(os.environ["LOCAL_RANK"]), sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {processors[rank % len(processors)]})
+    mesh = graph.mesh("data")
+    steps = {name: made(mesh, *size) for name, size in SIZES.items()}
+    for step, batch in steps.values():
+        step(*batch)
+    measured, simulated = ({name: [] for name in SIZES} for _ in range(2))
+    for _ in range(rounds):
+        cluster = graph.cluster(mesh.workers, graph.measure_links())
+        for name, (step, batch) in steps.items():
+            measured[name].append(seconds_of(step, batch))
+            simulated[name].append(graph.simulate(step, *batch, cluster, measured=True))
+    for name in SIZES if rank == 0 else ():
+        least, found = min(measured[name]), min(simulated[name], key=lambda each: each.seconds)
+        print(f"{name:8} measured {least * 1e3:8.2f} ms   simulated {found.seconds * 1e3:8.2f} ms   "
+              f"{found.seconds / least - 1:+.1%}   compute {found.compute * 1e3:.2f}, "
+              f"communication {found.communication * 1e3:.2f}, hidden {found.hidden * 1e3:.2f} ms")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 3)
