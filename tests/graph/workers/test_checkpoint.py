@@ -136,7 +136,9 @@ MESHES: list[tuple[dict[str, int], str | None, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("sizes", "partition", "function"), MESHES, ids=["3", "2x2 rows", "2x2 rows and columns"])
+@pytest.mark.parametrize(
+    ("sizes", "partition", "function"), MESHES, ids=["3", "2x2 rows", "2x2 rows and columns"]
+)
 @pytest.mark.parametrize("first", [0, 1], ids=["whole", "cut"])
 def test_pieces_of_all_workers_are_the_tensors(
     sizes: Any, partition: Any, function: Any, first: int, tmp_path: Path, expected: list[float],
