@@ -19,7 +19,8 @@ PROGRAM = """
 import slangrad as spy
 from slangrad.base import progress
 progress.PATIENCE = 0
-module = spy.Module.load_from_source(spy.create_device(), "waves", "float f(float x) { return sin(x) * x; }")
+lines = "x = sin(x) * x;" * 200  # longer to compile than between two looks at the progress
+module = spy.Module.load_from_source(spy.create_device(), "waves", f"float f(float x) {{ {lines} return x; }}")
 print(module.f(0.0))
 """
 ERASED = "\r\x1b[2K"

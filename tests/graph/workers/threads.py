@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+import slangrad as spy
 from slangrad.graph.workers.mesh import Mesh
 
 COMBINE = {"sum": np.add, "max": np.maximum, "min": np.minimum}
@@ -83,9 +84,10 @@ def run(
     sizes: Mapping[str, int], worker: Callable[[Mesh], Any], batch: tuple[str, ...] | None = None
 ) -> list[Any]:
     """What the workers return. The first error of one that is not for the others' sake is raised."""
-    made = meshes(sizes, batch)
+    made, device = meshes(sizes, batch), spy.default_device()
 
     def one(mesh: Mesh) -> Any:
+        spy.push_current_device(device)  # a thread has none of its own
         try:
             return worker(mesh)
         except BaseException:
