@@ -84,7 +84,7 @@ def _summed(x: Array, names: str, wanted: str) -> tuple[Array, str]:
 
 
 def laid_out(x: Array, letters: Sequence[str], names: str) -> Array:
-    """An array with axes of some letters as one with axes of all names, of size 1 where it has none."""
+    """The array with an axis for each of `names`, in their order. An axis that it does not have gets size 1."""
     sizes = dict(zip(letters, x.shape, strict=True))
     return x.transpose([letters.index(c) for c in names if c in sizes]).reshape(
         [sizes.get(c, 1) for c in names]

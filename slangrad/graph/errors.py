@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from slangrad import CallError
 
-_OWN = frozenset({"slangrad", "numpy", "torch"})
+_OWN = frozenset({"slangrad", "numpy", "torch", "importlib"})
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -27,7 +27,7 @@ class Place:
 
 
 def here() -> Place | None:
-    """The innermost line of neither this package, NumPy nor torch."""
+    """The innermost line that is not in this package, NumPy, torch or the import system."""
     frame = sys._getframe(1)
     while frame is not None:
         if frame.f_globals.get("__name__", "").partition(".")[0] not in _OWN:

@@ -81,7 +81,7 @@ def reshaped(at: Layout, shape: Shape) -> Layout | None:
 
 
 def joined(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
-    """Neighboring axes as one where that holds for all arrays; those of one element are left out."""
+    """Merges neighboring axes that all arrays can step along as one. Axes of one element are left out."""
     runs: list[tuple[int, ...]] = []  # each a size, and a step of each array
     for n, *steps in zip(sizes, *strides, strict=True):
         if n == 1:

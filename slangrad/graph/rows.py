@@ -178,7 +178,7 @@ def _rows(fusion: Fusion, group: Group) -> list[Step]:
     shape, numbers = (prod(group.shape[:-1]), WAVE), Numbers(tuple(row.numbers))
     index: dict[str, Argument] = {"int thread[2]": Grid(shape), f"int n[{len(row.numbers)}]": numbers}
     arguments = {**index, **parameters_of(row.whole), **pointers_to(inputs)}
-    # Lanes of a wave have one row, and are told so: a value that all of them share is computed once.
+    # All lanes of a wave work on one row. The compiler is told, and computes what they share once.
     head = ["int i = WaveReadLaneFirst(thread[0]), lane = WaveGetLaneIndex(), at[2] = { i, 0 };"]
     return [kernel_of("rows", arguments, head + row.lines, pointers_to(outputs), group=(1, WAVE))]
 

@@ -111,7 +111,7 @@ class Plans(Generic[P]):
 
 
 class Call:
-    """The arguments of a call, as one walk finds them. `arrays`: those in order; `key`: equal for calls of one plan."""
+    """The arguments of a call. One walk finds `arrays`, in order, and `key`, which is equal for calls of one plan."""
 
     __slots__ = ("arrays", "key", "tree")
 

@@ -115,8 +115,8 @@ class Step:
 
     def planned_for(self, mesh: Mesh, *batch: Any, by_cost: bool = True) -> _Planned:
         """The plan of one worker of another mesh, whose workers each pass such a batch. `by_cost`: libraries for
-        products are not tried on this machine. ValueError where the step is consistent to the bit: its shards run one
-        after another, not as one plan."""
+        products are not tried on this machine. ValueError for consistent="bits": there the shards run one after
+        another, and each has a plan of its own."""
         if self.is_cut_into_shards:
             raise ValueError("consistent='bits' has no plan for other meshes")
         return _Planned(self, Call(*batch), self._held.planned_for(mesh), mesh, by_cost)

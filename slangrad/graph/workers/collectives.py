@@ -2,7 +2,7 @@
 
     all_reduce        f32[6] -> f32[6]          the sum of all, on all; several arrays in one buffer
     all_gather        f32[3] -> f32[N,3]        those of all, on all
-    all_to_all        f32[N,3] -> f32[N,3]      row i goes to worker i; the sum of what comes is a reduce-scatter
+    all_to_all        f32[N,3] -> f32[N,3]      row i goes to worker i; a reduce-scatter adds the rows that arrive
 
 A collective begins when its input is there, and ends where its result is read first: kernels between these two run
 meanwhile. torch.distributed moves the data, without a copy.
@@ -42,8 +42,8 @@ class Collective:
         return self.mesh.sizes[self.over]
 
     def start(self, given: Any, result: Any) -> Any:
-        """Begin with memory of this worker, NumPy's arrays; `all_reduce` has one array for both. What comes back is to
-        be given to `Mesh.wait`."""
+        """Begin with memory of this worker, NumPy's arrays; `all_reduce` has one array for both. The result
+        has `wait()`, which returns when the data is there."""
         return self.mesh.link(self.over).start(self, given, result)
 
 

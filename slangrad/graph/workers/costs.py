@@ -89,7 +89,8 @@ class Links:
         on one worker."""
         near = max(1, min(workers, self.workers_per_host // apart))
         far, pattern = -(-workers // near), PATTERNS[collective]
-        # Between hosts a worker exchanges its share of what is on its host, and on a host what comes from all of them.
+        # An all-to-all sends the whole array between hosts, and one part for each host within a host. The others
+        # move the whole array within a host, and each worker's share of it between hosts.
         to_all = collective == "all_to_all"
         inside, outside = (nbytes / far, nbytes) if to_all else (nbytes, nbytes / near)
         within = pattern.seconds(self.host[collective], near, inside)

@@ -122,12 +122,20 @@ def mesh(*names: str, batch: Any = None, timeout: float = TIMEOUT, **sizes: int)
         raise GraphError(
             "E1048", f"{said}: there {'is 1 worker' if workers == 1 else f'are {workers}'}", note
         )
-    batch = (("data",) if "data" in given else tuple(given)) if batch is None else batch
-    batch = tuple(batch) if isinstance(batch, tuple | list) else (batch,)
-    if not all(each in given for each in batch):
-        raise GraphError("E1048", f"{said}: batch={batch!r} are no axes of it", f"some of {', '.join(given)}")
+    batch = batch_axes(batch, given, said)
     links, watch = LINKS.connected(given, rank, timeout) if workers > 1 else ({}, None)
     return Mesh(given, rank, batch, links, watch)
+
+
+def batch_axes(batch: Any, sizes: Mapping[str, int], said: str) -> tuple[str, ...]:
+    """The axes along which workers pass different parts of a batch: as given, else "data", else all. GraphError (E1048)
+    where there is no such axis."""
+    if batch is None:
+        return ("data",) if "data" in sizes else tuple(sizes)
+    names = tuple(batch) if isinstance(batch, tuple | list) else (batch,)
+    if not all(name in sizes for name in names):
+        raise GraphError("E1048", f"{said}: batch={batch!r} are no axes of it", f"some of {', '.join(sizes)}")
+    return names
 
 
 def _started(timeout: float) -> tuple[int, int]:

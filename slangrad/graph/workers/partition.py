@@ -107,17 +107,14 @@ class _Local:
     def _needs(self, node: Node, spec: Spec) -> list[tuple[Node, Spec]]:
         choice = self._choice(node, spec)
         if choice is None:
-            return [] if self._is_counted(node) else [(node, self.sharding.specs[node])]
+            return [] if node.op == "count" else [(node, self.sharding.specs[node])]
         if node.op == SHARD:
             return [(node.inputs[0], spec)]
         return list(zip(node.inputs, input_specs(rule_of(node), choice), strict=True)) if node.inputs else []
 
-    def _is_counted(self, node: Node) -> bool:
-        return node.op == "count"
-
     def _build(self, node: Node, spec: Spec) -> Node:
         shape = spec.local(node.shape, self.mesh.cuts)
-        if self._is_counted(node):
+        if node.op == "count":
             return self._count(node, spec, shape)
         choice = self._choice(node, spec)
         if choice is None:

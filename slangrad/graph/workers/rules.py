@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slangrad.graph.node import Node, Shape
-from slangrad.graph.ops import kind_of
+from slangrad.graph.ops import kind_of, letters_in
 
 Axes = tuple[int | None, ...]
 
@@ -161,9 +161,9 @@ def _scan(node: Node) -> Rule:
 
 
 def _einsum(node: Node) -> Rule:
-    ins, out = node.attributes["letters"].split("->")
-    names = {letter: i for i, letter in enumerate(dict.fromkeys(ins.replace(",", "")))}
-    left, right = (tuple(names[letter] for letter in each) for each in ins.split(","))
+    ins, out = letters_in(node.attributes["letters"])
+    names = {letter: i for i, letter in enumerate(dict.fromkeys("".join(ins)))}
+    left, right = (tuple(names[letter] for letter in operand) for operand in ins)
     combined = {i: "sum" for letter, i in names.items() if letter not in out}
     return Rule((left, right), tuple(names[letter] for letter in out), combined, linear=(0, 1), one=True)
 

@@ -20,7 +20,7 @@ from slangrad.graph.emit import Await, Exchange
 from slangrad.graph.errors import GraphError
 from slangrad.graph.node import type_text
 from slangrad.graph.workers.costs import Links, apart_on
-from slangrad.graph.workers.mesh import Mesh
+from slangrad.graph.workers.mesh import Mesh, batch_axes
 from slangrad.graph.workers.timeline import Simulation, Worker
 
 if TYPE_CHECKING:
@@ -66,17 +66,13 @@ def cluster(
     GraphError (E1048) where sizes do not fit the number of workers. As `Links.load` for the file.
     """
     sizes = sizes or {"data": workers or 1}
+    said = f"cluster({', '.join(f'{name}={n}' for name, n in sizes.items())})"
     if prod(sizes.values()) != (workers or prod(sizes.values())) or min(sizes.values()) < 1:
-        said = ", ".join(f"{name}={n}" for name, n in sizes.items())
-        raise GraphError(
-            "E1048", f"cluster({said}): these are not {workers} workers", "the sizes of all axes"
-        )
-    batch = (("data",) if "data" in sizes else tuple(sizes)) if batch is None else batch
+        raise GraphError("E1048", f"{said}: these are not {workers} workers", "the sizes of all axes")
     costs = links if isinstance(links, Links) else Links.load(links) if links else Links()
     if workers_per_host is not None:
         costs = costs.with_hosts_of(workers_per_host)
-    names = (batch,) if isinstance(batch, str) else tuple(batch)
-    return Cluster(sizes, 0, names, costs=costs, stragglers=stragglers, seed=seed)
+    return Cluster(sizes, 0, batch_axes(batch, sizes, said), costs=costs, stragglers=stragglers, seed=seed)
 
 
 def simulate(step: Any, *batch_and_cluster: Any, measured: bool = False) -> Simulation:
