@@ -55,8 +55,12 @@ def product(letters: str, library: str, threads: int) -> Callable[[Any, Any, Any
             ordered(b, right, summed, columns),
             ordered(result, out, rows, columns),
         )
-        multiply = matmul(*(matrix for _, matrix in views), threads)
-        copies = [None if np.may_share_memory(x, copy) else (x, copy.reshape(x.shape)) for x, copy in views]
+        (_, x), (_, y), (_, to) = views
+        multiply = matmul(x, y, to, threads)
+        copies = [
+            None if np.may_share_memory(*each) else (each[0], each[1].reshape(each[0].shape))
+            for each in views
+        ]
         if not any(copies):
             return multiply
         *read, written = copies
