@@ -222,10 +222,13 @@ class Plan:
 
     def _seen(self, part: Part, given: dict[Holder, Any]) -> Any:
         """The tensor of a part."""
-        held = self._holders.get(part.holder)
-        tensor = given[part.holder] if held is None else held
         at = part.layout
-        return tensor.view(at.shape or (1,), at.strides or (1,), at.offset)
+        return self._holder(part.holder, given).view(at.shape or (1,), at.strides or (1,), at.offset)
+
+    def _holder(self, holder: Holder, given: dict[Holder, Any]) -> Any:
+        """The memory of a holder, of this plan or from outside."""
+        held = self._holders.get(holder)
+        return given[holder] if held is None else held
 
     def _function(self, step: Kernel) -> Any:
         function = self.module.require_function(step.name)
@@ -274,11 +277,16 @@ class Plan:
 
     def _product(self, step: Product) -> Callable[[dict[Holder, Any]], None]:
         threads = self.device.options.threads or os.cpu_count() or 1
-        multiply = product(step.letters, step.library, threads)
+        multiply, parts = product(step.letters, step.library, threads), (*step.inputs, step.output)
+        where: list[int] = []
+        bound: list[Callable[[], None]] = []
 
         def run(given: dict[Holder, Any]) -> None:
-            a, b, out = (_array(self._seen(each, given), each.layout) for each in (*step.inputs, step.output))
-            multiply(a, b, out)
+            now = [self._holder(part.holder, given).address for part in parts]
+            if now != where:
+                where[:] = now
+                bound[:] = [multiply(*(_array(self._seen(part, given), part.layout) for part in parts))]
+            bound[0]()
 
         return run
 
@@ -341,8 +349,9 @@ class Plan:
             found.append(0.0 if isinstance(step, Exchange | Await) else perf_counter() - start)
         return found
 
-    def run(self, arguments: Sequence[Any]) -> list[Any]:
-        """The results for arguments in the order of `inputs`: Tensors of their shapes, () as (1,)."""
+    def run(self, arguments: Sequence[Any], count: int | None = None) -> list[Any]:
+        """The results, or the first `count` of them, for arguments in the order of `inputs`: Tensors of their shapes,
+        () as (1,)."""
         given = self._given(arguments)
         if self._near:
             self._refuse_overlap(given)
@@ -355,7 +364,7 @@ class Plan:
         made: dict[Node, Any] = {}  # a result that is there twice has memory of its own, as NumPy's would
         return [
             made[node].copy() if node in made else made.setdefault(node, self._shaped(given[node], node))
-            for node in self.outputs
+            for node in self.outputs[:count]
         ]
 
     def _new(self, node: Node) -> Any:
