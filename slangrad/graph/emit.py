@@ -9,7 +9,7 @@ A reduction is a loop over one block for each thread, and a second function that
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha1
 from math import prod
 from pathlib import Path
@@ -72,7 +72,7 @@ V = TypeVar("V")
 class Kernel:
     """A call of a Slang function: what it reads and writes, by the names of its parameters; a function that returns its
     output has it as RESULT. `group`: the shape of groups of threads, () where only the axes of its grid are to stay as
-    they are. `lanes`: 0 for as many as suit it."""
+    they are. `lanes`: 0 for as many as suit it. `copies`: whether it only copies its one array."""
 
     name: str
     text: str
@@ -80,6 +80,7 @@ class Kernel:
     outputs: dict[str, Part]
     group: Shape | None = None
     lanes: int = 0
+    copies: bool = False
 
     @property
     def named(self) -> dict[str, Argument]:
@@ -267,7 +268,8 @@ def function_of(text: Text, results: Sequence[tuple[str, Part]], shape: Shape) -
     if len(results) == 1:
         ((value, part),) = results
         lines = [*text.lines, f"return {value};"]
-        return kernel_of("map", arguments, lines, {RESULT: part}, kinds[0])
+        made = kernel_of("map", arguments, lines, {RESULT: part}, kinds[0])
+        return replace(made, copies=value in text.leaves.values())
     outputs = {
         f"out {kind} r{i}": part for i, (kind, (_, part)) in enumerate(zip(kinds, results, strict=True))
     }

@@ -16,7 +16,7 @@ import numpy as np
 import slangrad as spy
 from slangrad.graph.array import Array
 from slangrad.graph.calls import results_of
-from slangrad.graph.choose import by_slang
+from slangrad.graph.choose import by_slang, chooser, of_first
 from slangrad.graph.explain import Explanation
 from slangrad.graph.gradient import compute_gradient
 from slangrad.graph.node import Node, new_input, text, topological_order
@@ -99,8 +99,8 @@ class Step:
     def explain(self, *batch: Any, dot: bool = False, links: Links | None = None) -> Any:
         """The plan of such a batch, as of `jit`; nothing is run. With many workers there are, too, the seconds of all
         exchanges and the critical path, by the cost model, and how each tensor is cut. `links`: the costs of exchanges,
-        by default those of the cluster, of `train`, or of a common host. Where a partition is to be found, each worker
-        asks."""
+        by default those of the cluster, of `train`, or of a common host. Where a partition is to be found, or memory is
+        limited, each worker asks."""
         planned = self._planned(Call(*batch))
         if links is None:
             links = getattr(self.mesh, "costs", self.links)
@@ -161,6 +161,9 @@ class _Planned:
             self.plan, self._run = runs.plan, runs.run
         else:
             rows = rows_specs(given, mesh)
+            together = bool(mesh.links) and (held.is_found or step.settings["memory"] is not None)
+            if together and mesh.watch:  # before workers wait for each other to make the plan
+                mesh.watch.agree(self.digest)
             links = mesh.costs if isinstance(mesh, Cluster) else step.links
             found = held.found(outputs, variables, rows, links, step.settings["memory"])
             updates = step.optimizer.advance()  # of the parts that this worker holds now
@@ -173,7 +176,9 @@ class _Planned:
             self.sharding = local.sharding
             tensors = [*held.tensors, *call.arrays, *_state_of(updates)]
             layouts = {} if mesh.is_planned else layouts_of(inputs[:-1], tensors)
-            known: Any = {"choose": by_slang if by_cost else None, "held": held.counted, **step.settings}
+            choose = by_slang if by_cost else chooser(self._device, step.settings["consistent"], Plan)
+            choose = of_first(choose, mesh) if together else choose
+            known: Any = {"choose": choose, "held": held.counted, **step.settings}
             self.plan = Plan(made, inputs, self._device, layouts, in_place=place, **known)
             self._run = self.plan.run
         self._mesh, self._parameters = mesh, held.tensors

@@ -57,6 +57,11 @@ class Parameters:
         self._is_cut = False
         self.first: list[str] = []
 
+    @property
+    def is_found(self) -> bool:
+        """Whether the partition is searched for."""
+        return self._partition == AUTO
+
     def planned_for(self, mesh: Mesh) -> Parameters:
         """The same parameters, before they are cut, for another mesh."""
         made = copy(self)
