@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from slangrad.ir import types as ir
 from slangrad.ir.forms import lies_by_columns, part_of
 from slangrad.ir.layout import layout_of
 from slangrad.marshal.errors import BoundVariableException, CallError
+from slangrad.marshal.footprint import Shape
 from slangrad.marshal.marshal import Leaf, Parameter, Setter, Spot, Way
 from slangrad.marshal.spelling import spell_on_page
 from slangrad.marshal.vectors import HostArray, matrix_class, vector_class
@@ -211,6 +212,8 @@ _REBUILD: dict[type, Callable[[Any, Iterator[Any]], Any]] = {
 class Uniform(Leaf):
     """A plain value, packed with the arguments. `read` finds it in what was given."""
 
+    is_packed: ClassVar[bool] = True
+
     lowered: ir.Type
     read: Callable[[Any], Any] | None = None
 
@@ -220,7 +223,7 @@ class Uniform(Leaf):
     def load(self) -> str:
         return self.name
 
-    def setters(self) -> dict[str, Setter]:
+    def setters(self, call_shape: Shape) -> dict[str, Setter]:
         return {self.name: plain_setter(self.lowered, self.read, self.label)}
 
 
