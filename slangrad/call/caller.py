@@ -27,7 +27,7 @@ from slangrad.marshal.errors import CallCompileError, CallError, ending, endless
 from slangrad.marshal.marshal import BACKWARD, REVERSE
 from slangrad.marshal.patterns import open_dimensions
 from slangrad.marshal.records import as_fields
-from slangrad.marshal.registry import Told, holds_objects, is_struct, key_of, marshal_of, unwrap, update
+from slangrad.marshal.registry import KEYS, Told, holds_objects, is_struct, marshal_of, unwrap, update
 
 TORCH_CALLS = Late("slangrad.call.torch_calls")
 COMPARED = Late("slangrad.call.compared")
@@ -191,7 +191,8 @@ class Caller:
             names = tuple(outside)
             values += outside.values()
         try:
-            key = (settings.key, names, len(args), *kwargs, said, threads is None, *map(key_of, values))
+            own = [KEYS[type(value)](value) for value in values]
+            key = (settings.key, names, len(args), *kwargs, said, threads is None, *own)
         except RecursionError:
             raise endless() from None
         entry = self._plans.get(key if self._counted <= 0 else self._with_sizes(key, values))

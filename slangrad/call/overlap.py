@@ -197,22 +197,18 @@ def _resolve(first: Region, second: Region, same: bool, found: Conflicts) -> Non
         found.copies.append(reader)
 
 
-def refuse_races(leaves: Sequence[Leaf], shape: Shape, footprints: Sequence[Footprint]) -> None:
-    """An `inout` value that several calls share would be read and written at the same time."""
+def alone_of(leaves: Sequence[Leaf], shape: Shape, footprints: Sequence[Footprint]) -> frozenset[str]:
+    """Names of the leaves whose gradient elements belong to one call each. An `inout` value that several calls share
+    would be read and written at the same time: CallError (E1008)."""
+    alone = set()
     for leaf, footprint in zip(leaves, footprints):
-        if leaf.role.reads and leaf.role.writes and leaf.is_shared(0, shape, footprint):
+        if leaf.role.reads and leaf.role.writes and leaf.is_shared(0, shape, footprint.strides):
             message = f"argument '{leaf.label}': {prod(shape)} calls would read and write the same memory"
             note = "give each call an element of its own, or sum up with atomics on a tensor parameter"
             raise CallError("E1008", message, (), note)
-
-
-def added_alone(leaves: Sequence[Leaf], shape: Shape, footprints: Sequence[Footprint]) -> frozenset[str]:
-    """Names of the leaves whose gradient elements belong to one call each."""
-    if prod(shape) <= 1:
-        return frozenset()
-    rows = zip(leaves, footprints)
-    adding = ((leaf, each) for leaf, each in rows if leaf.role.gives == "add" and not leaf.is_whole)
-    return frozenset(leaf.name for leaf, each in adding if not leaf.is_shared(-1, shape, each))
+        if leaf.role.gives == "add" and not leaf.is_whole and prod(shape) > 1:
+            alone |= set() if leaf.is_shared(-1, shape, footprint.strides) else {leaf.name}
+    return frozenset(alone)
 
 
 def regions_of(

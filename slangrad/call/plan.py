@@ -21,12 +21,11 @@ from slangrad.call.geometry import MOST_THREADS, Loops, Stream, keep_loops, plan
 from slangrad.call.launchable import PARTIAL, SHAPE, Launchable
 from slangrad.call.overlap import (
     Conflicts,
-    added_alone,
+    alone_of,
     find_conflicts,
     overwritten_of,
     pairs_of,
     refuse_overwritten,
-    refuse_races,
     refuse_shared_outputs,
     refuse_touched,
     regions_of,
@@ -58,12 +57,22 @@ class Geometry:
     shape: Shape
     loops: Loops
     values: Values
+    finders: list[tuple[Callable[[Any], Any] | None, int, int]]
     setters: list[tuple[Setter, int, int]]
     compiled: Compiled
     pairs: list[tuple[Region, Region]]
     regions: list[Region]
     make_result: Callable[[], Any]
     atomic: Geometry | None = None
+
+    def scalars(self, values: list[Any], scratch: Any) -> Values:
+        """Those of a call with these values."""
+        made = self.values.copy()
+        for find, i, place in self.finders:
+            made[place] = values[i] if find is None else find(values[i])
+        for put, i, place in self.setters:
+            put(made, place, values[i], scratch)
+        return made
 
 
 class Scratch:
@@ -107,10 +116,13 @@ class FixedLaunch:
         old, leaf = self.values[i], self.plan.call.leaves[i]
         if type(value) is not type(old) or leaf.prepare is not None or key_of(value) != key_of(old):
             return False
-        find = leaf.layout_finder()
+        find = self.plan.layouts.get(i)
         if find is None or find(value) != find(old):
             return False
         self.values[i] = value
+        for finder, k, place in self.geometry.finders:
+            if k == i:
+                self.scalars[place] = value if finder is None else finder(value)
         for put, k, place in self.geometry.setters:
             if k == i:
                 put(self.scalars, place, value, None)  # type: ignore[arg-type]
@@ -125,9 +137,9 @@ class Plan:
     """The calls of one signature on one device."""
 
     # fmt: off
-    __slots__ = ("_created", "_finishers", "_geometries", "_in_order", "_kernels", "_layouts", "_leaves",
+    __slots__ = ("_created", "_finishers", "_geometries", "_in_order", "_is_direct", "_kernels", "_leaves",
                  "_overwritten", "_paths", "_prepares", "_rows", "_runtime", "_scratch_size", "_scratches", "_strict",
-                 "call", "compile_for", "device")
+                 "call", "compile_for", "device", "layouts")
     # fmt: on
 
     def __init__(
@@ -149,7 +161,8 @@ class Plan:
         self._prepares = [(i, leaf.prepare) for i, leaf in enumerate(call.leaves) if leaf.prepare is not None]
         own = call.leaves if call.created is None else call.leaves[:-1]
         finders = [(i, leaf.layout_finder()) for i, leaf in enumerate(own)]
-        self._layouts = [(i, find) for i, find in finders if find is not None]
+        self._is_direct = self._paths is None and not self._prepares
+        self.layouts = {i: find for i, find in finders if find is not None}
         self._overwritten = overwritten_of(call.leaves)
         self._rows = [i for i, leaf in enumerate(call.leaves) if makes_rows(leaf)]
         self._finishers = [(i, leaf.finish) for i, leaf in enumerate(call.leaves) if leaf.scratch]
@@ -162,27 +175,25 @@ class Plan:
 
     def run(self, given: list[Any], threads: int | None = None) -> Any:
         """Launch; what the call returns."""
-        values = self._prepared(given)
-        key = (threads, *[layout(values[i]) for i, layout in self._layouts])
+        values = given if self._is_direct else self._prepared(given)
+        key = (threads, *[find(values[i]) for i, find in self.layouts.items()])
         geometry = self._geometries.get(key)
         if geometry is None:
             geometry = self._make_geometry(values, key, threads)
             if geometry is None:
                 return self._run_on_copies(values, threads)
-        return self._finish(geometry, values, threads)
+        return self._launch(geometry, values, threads)
 
     def fixed(self, given: list[Any], threads: int | None) -> FixedLaunch | None:
         """What to launch, where running the call is that and nothing else; else None."""
         if self._created is not None or self._scratch_size:
             return None
         values = self._prepared(list(given))
-        key = (threads, *[layout(values[i]) for i, layout in self._layouts])
+        key = (threads, *[find(values[i]) for i, find in self.layouts.items()])
         geometry = self._geometries.get(key) or self._make_geometry(values, key, threads)
         if geometry is None:
             return None
-        scalars = geometry.values.copy()
-        for put, i, place in geometry.setters:
-            put(scalars, place, values[i], None)  # type: ignore[arg-type]
+        scalars = geometry.scalars(values, None)
         if not self.may_launch(geometry, values, scalars):
             return None
         grid = (0, 0, 0) if 0 in geometry.shape else geometry.loops.grid
@@ -199,20 +210,9 @@ class Plan:
     def _prepared(self, given: list[Any]) -> list[Any]:
         """The values of the leaves."""
         values = given if self._paths is None else self._collect(given)
-        if self._created is not None:
-            values.append(None)
         for i, prepare in self._prepares:
             values[i] = prepare(values[i])
         return values
-
-    def _finish(self, geometry: Geometry, values: list[Any], threads: int | None) -> Any:
-        created = self._created
-        if created is None:
-            self._launch(geometry, values, threads)
-            return None
-        values[-1] = geometry.make_result()
-        self._launch(geometry, values, threads)
-        return created.give(values[-1])
 
     def _collect(self, given: list[Any]) -> list[Any]:
         """The values of the leaves, from inside of dicts and lists."""
@@ -227,19 +227,22 @@ class Plan:
             values.append(value)
         return values
 
-    def _launch(self, geometry: Geometry, values: list[Any], threads: int | None) -> None:
+    def _launch(self, geometry: Geometry, values: list[Any], threads: int | None) -> Any:
+        """Fill the argument block and launch; what the call returns."""
+        created, made = self._created, None
+        if created is not None:
+            made = geometry.make_result()
+            values.append(made)
         scratch = self._take_scratch() if self._scratch_size else None
-        scalars = geometry.values.copy()
-        for put, i, place in geometry.setters:
-            put(scalars, place, values[i], scratch)  # type: ignore[arg-type]
+        scalars = geometry.scalars(values, scratch)
         kept: list[Any] = []
-        if geometry.pairs:
+        conflicts = find_conflicts(geometry.pairs, scalars) if geometry.pairs else None
+        if conflicts is not None and conflicts.shared:
+            geometry = self._with_atomic_sums(geometry, values, threads)
+            scalars = geometry.scalars(values, scratch)
             conflicts = find_conflicts(geometry.pairs, scalars)
-            if conflicts is not None:
-                if conflicts.shared:
-                    self._launch(self._with_atomic_sums(geometry, values, threads), values, threads)
-                    return
-                kept = self._copy_first(conflicts, scalars)
+        if conflicts is not None:
+            kept = self._copy_first(conflicts, scalars)
         if self._overwritten or self._rows:
             self._refuse_overlaps(geometry, values, scalars)
         if 0 not in geometry.shape:
@@ -253,6 +256,7 @@ class Plan:
             for i, finish in self._finishers:
                 finish(values[i], scratch)
             self._scratches.append(scratch)
+        return None if created is None else created.give(made)
 
     def _refuse_overlaps(self, geometry: Geometry, values: list[Any], scalars: Values) -> None:
         """Where no copy helps."""
@@ -292,15 +296,15 @@ class Plan:
     def _run_on_copies(self, values: list[Any], threads: int | None) -> Any:
         """Run on copies, and bring back what was written."""
         copied = list(values)
-        last = len(values) - (self._created is not None)
-        changed = [i for i in range(last) if self._leaves[i].footprint(values[i]) is None]
-        refuse_shared_outputs(self._leaves[:last], values, changed)
+        rows = zip(self._leaves, values)
+        changed = [i for i, (leaf, value) in enumerate(rows) if leaf.footprint(value) is None]
+        refuse_shared_outputs(self._leaves[: len(values)], values, changed)
         for i in changed:
             copied[i] = self._leaves[i].copy(values[i])
-        key = (threads, *[layout(copied[i]) for i, layout in self._layouts])
+        key = (threads, *[find(copied[i]) for i, find in self.layouts.items()])
         geometry = self._geometries.get(key) or self._make_geometry(copied, key, threads)
         assert geometry is not None, "a copy can be used as it lies"
-        result = self._finish(geometry, copied, threads)
+        result = self._launch(geometry, copied, threads)
         for i in changed:
             self._leaves[i].copy_back(copied[i], values[i])
         return result
@@ -319,7 +323,7 @@ class Plan:
     def _measure_copies(self, given: list[Any]) -> tuple[Shape, list[Footprint]]:
         """Shape and footprints, of copies where values cannot be used as they lie."""
         values = self._prepared(given)
-        for i, leaf in enumerate(self._leaves[: len(values) - (self._created is not None)]):
+        for i, leaf in enumerate(self._leaves[: len(values)]):
             if leaf.footprint(values[i]) is None:
                 values[i] = leaf.copy(values[i])
         measured = self._measure(values)
@@ -365,6 +369,12 @@ class Plan:
     ) -> Geometry:
         loops, along, compiled = self._choose(shape, footprints, threads, atomic)
         places = compiled.packer.places
+        finders = [
+            (find, i, places[name].start + at)
+            for i, leaf in enumerate(self._leaves)
+            for name, at, find in leaf.finders()
+            if name in places
+        ]
         setters = [
             (put, i, places[name].start)
             for i, leaf in enumerate(self._leaves)
@@ -375,16 +385,14 @@ class Plan:
         regions = regions_of(self._leaves, footprints, loops, places)
         scalars = self._fixed(compiled, loops, along)
         maker = _nothing if self._created is None else self._created.maker(self.device, shape)
-        return Geometry(shape, loops, scalars, setters, compiled, pairs_of(regions), regions, maker)
+        return Geometry(shape, loops, scalars, finders, setters, compiled, pairs_of(regions), regions, maker)
 
     def _choose(
         self, shape: Shape, footprints: Sequence[Footprint], threads: int | None, atomic: bool = False
     ) -> tuple[Loops, list[Footprint], Compiled]:
         """The loops of a launch, the footprints along the call, and the kernel for them."""
         over = shape if threads is None else (threads,)
-        along = [
-            leaf.follow(over) or _along_call(leaf, each, over) for leaf, each in zip(self._leaves, footprints)
-        ]
+        along = [leaf.along(each, over) for leaf, each in zip(self._leaves, footprints)]
         streams = [
             Stream(tuple(strides), spec.unit, spec.fixed and threads is None)
             for leaf, each in zip(self._leaves, along)
@@ -397,11 +405,10 @@ class Plan:
             loops = keep_loops(over, streams, group)
         if loops.grid[0] > MOST_THREADS:
             raise CallError("E1005", f"a call of shape {shape} is too large: split it into several calls")
-        refuse_races(self._leaves, over, along)
-        alone = frozenset() if atomic else added_alone(self._leaves, over, along)
+        alone = alone_of(self._leaves, over, along)
         partial = any(size % part for size, part in zip(over, group or ()))
         forms = tuple(each.forms for each in footprints)
-        return loops, along, self._compiled(loops.classes, forms, alone, partial)
+        return loops, along, self._compiled(loops.classes, forms, frozenset() if atomic else alone, partial)
 
     def _check_globals(self, compiled: Compiled) -> None:
         """What the kernel reads and no argument gives are values outside of functions."""
@@ -421,8 +428,11 @@ class Plan:
         fixed: dict[str, list[Any]] = {SHAPE: list(loops.extents)}
         at = 0
         for leaf, footprint in zip(self._leaves, footprints):
-            fixed |= leaf.fixed_values(footprint, loops.strides[at : at + len(leaf.streams)])
+            fixed |= footprint.fixed
+            strides = loops.strides[at : at + len(leaf.streams)]
             at += len(leaf.streams)
+            for stream, start, own in zip(leaf.streams, footprint.starts or [0] * len(strides), strides):
+                fixed[stream.name] = leaf.stream_scalars(start, own)
         for name, place in compiled.packer.places.items():
             if name in fixed:
                 scalars[place] = fixed[name]
@@ -466,17 +476,6 @@ def _in_call(error: NotFiniteError, geometry: Geometry) -> NotFiniteError:
 
 def _nothing() -> None:
     """The result of calls that create none."""
-
-
-def _along_call(leaf: Leaf, footprint: Footprint, shape: Shape) -> Footprint:
-    """With strides along the dimensions of the call: zero where the argument repeats."""
-    made = []
-    for strides in footprint.strides:
-        own = [0] * len(shape)
-        for size, stride, dim in zip(footprint.sizes, strides, leaf.mapping):
-            own[dim] += stride if size in (shape[dim], -1) else 0
-        made.append(tuple(own))
-    return replace(footprint, strides=made)
 
 
 def _place_scratch(leaves: Sequence[Leaf]) -> int:

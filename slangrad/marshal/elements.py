@@ -20,9 +20,9 @@ from slangrad.marshal.footprint import Footprint, Memory, Shape
 from slangrad.marshal.marshal import (
     TANGENT,
     ElementLeaf,
+    Finder,
     Parameter,
     Role,
-    Setter,
     Spot,
     StreamSpec,
     Way,
@@ -81,11 +81,13 @@ class Elements(ElementLeaf):
 
     def footprint(self, value: Any) -> Footprint | None:
         found = self.access.memories(value, self._seen)
+        if found is None:
+            return None
         leading = len(found[0].shape) - len(self.trailing)
         for memory in found:
             if memory.shape[leading:] != self.trailing:
                 raise self._wrong_sizes(memory.shape, leading)
-        if not self.access.usable(value) or not all(_gapless(memory, leading) for memory in found):
+        if self.trailing and not all(_gapless(memory, leading) for memory in found):
             return None
         sizes = found[0].shape[:leading]
         if not self.parts:
@@ -104,21 +106,14 @@ class Elements(ElementLeaf):
         )
         return CallError("E1005", message)
 
-    def setters(self, call_shape: Shape) -> dict[str, Setter]:
-        return {self.name + part: _setter(self.access.address_of(part)) for part in self.parts}
+    def finders(self) -> list[Finder]:
+        return [(self.name + part, 0, self.access.address_of(part)) for part in self.parts]
 
     def copy(self, value: Any) -> Any:
         return self.access.copy(value, self.role)
 
     def copy_back(self, copied: Any, value: Any) -> None:
         self.access.copy_back(copied, value, self.role)
-
-
-def _setter(address_of: Callable[[Any], int]) -> Setter:
-    def put(values: list[Any], place: int, value: Any, scratch: Any) -> None:
-        values[place] = address_of(value)
-
-    return put
 
 
 def _gapless(memory: Memory, leading: int) -> bool:

@@ -28,16 +28,6 @@ class Memory(NamedTuple):
     strides: Shape
     item_size: int
 
-    @property
-    def span(self) -> tuple[int, int]:
-        """The bytes around the address that the items take."""
-        if 0 in self.shape:
-            return 0, 0
-        reach = [(size - 1) * stride for size, stride in zip(self.shape, self.strides)]
-        return sum(each for each in reach if each < 0), sum(
-            each for each in reach if each > 0
-        ) + self.item_size
-
 
 @dataclass(slots=True)
 class Region:

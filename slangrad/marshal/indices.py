@@ -9,7 +9,7 @@ An index is a stream like memory, with a stride along each dimension of the call
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from math import prod
 from operator import attrgetter
@@ -31,12 +31,12 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.footprint import Footprint, Shape
 from slangrad.marshal.generators import CallIdArg, GridArg, RandFloatArg, ThreadIdArg, WangHashArg
 from slangrad.marshal.marshal import (
+    Finder,
     Leaf,
     Marshal,
     Node,
     Parameter,
     ProgramTypes,
-    Setter,
     Spot,
     StreamSpec,
     Way,
@@ -65,9 +65,8 @@ class Index(Leaf):
     def content(self) -> Type | None:
         return None
 
-    def fixed_values(self, footprint: Footprint, strides: Sequence[Shape]) -> dict[str, list[Any]]:
-        made = super(Index, self).fixed_values(footprint, strides)
-        return {name: [*map(_word, scalars)] for name, scalars in made.items()}
+    def stream_scalars(self, start: int, strides: Shape) -> list[int]:
+        return [_word(start), *map(_word, strides)]
 
     def components(self) -> list[str]:
         """In the order of the type: vectors have the last dimension first."""
@@ -181,7 +180,7 @@ class CallIndex(Index):
         self.extra = 1 if has_extra else 0
         self.streams = tuple(StreamSpec(name, 1) for name in _names(self.name, call_dims))
 
-    def follow(self, call_shape: Shape) -> Footprint:
+    def along(self, footprint: Footprint, call_shape: Shape) -> Footprint:
         check_calls(call_shape, self.label)
         count = len(call_shape)
         strides = [tuple(int(i == own) for i in range(count)) for own in range(count)]
@@ -205,7 +204,7 @@ class FlatIndex(Index):
         if call_dims == 0:
             self.streams = tuple(StreamSpec(each.name, 1, fixed=True) for each in self.streams)
 
-    def follow(self, call_shape: Shape) -> Footprint:
+    def along(self, footprint: Footprint, call_shape: Shape) -> Footprint:
         check_calls(call_shape, self.label)
         return Footprint((), [tuple(prod(call_shape[dim + 1 :]) for dim in range(len(call_shape)))], [0])
 
@@ -251,18 +250,11 @@ class HashIndex(FlatIndex):
             words = [f"__hashToFloat({word}, {self.name}_low, {self.name}_high)" for word in words]
         return f"{spell_on_page(self.type)}({', '.join(words)})"
 
-    def setters(self, call_shape: Shape) -> dict[str, Setter]:
+    def finders(self) -> list[Finder]:
         found = {"seed": "word", "warmup": "warmup"}
         if self.floats:
             found |= {"low": "min", "high": "max"}
-        return {f"{self.name}_{ending}": _attribute_setter(name) for ending, name in found.items()}
-
-
-def _attribute_setter(name: str) -> Setter:
-    def put(values: list[Any], place: int, value: Any, scratch: Any) -> None:
-        values[place] = getattr(value, name)
-
-    return put
+        return [(f"{self.name}_{ending}", 0, attrgetter(name)) for ending, name in found.items()]
 
 
 # --- Which values they are for ------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, ClassVar, Protocol
 
@@ -231,6 +231,9 @@ class Scratch(Protocol):
 
 Values = list[Any]
 Setter = Callable[[Values, int, Any, Scratch], None]
+Finder = tuple[
+    str, int, Callable[[Any], Any] | None
+]  # scalar number so much of a parameter; None: the value itself
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -362,24 +365,30 @@ class Leaf(Node):
         """None when the value must be copied first; CallError when it is not of the bound type."""
         return Footprint(strides=[() for _ in self.streams])
 
-    def follow(self, call_shape: Shape) -> Footprint | None:
-        """For what takes its sizes from the call: strides along its dimensions; None for all others."""
-        return None
+    def along(self, footprint: Footprint, call_shape: Shape) -> Footprint:
+        """With strides along the dimensions of the call: zero where the value repeats."""
+        made = []
+        for strides in footprint.strides:
+            own = [0] * len(call_shape)
+            for size, stride, dim in zip(footprint.sizes, strides, self.mapping):
+                own[dim] += stride if size in (call_shape[dim], -1) else 0
+            made.append(tuple(own))
+        return replace(footprint, strides=made)
 
-    def fixed_values(self, footprint: Footprint, strides: Sequence[Shape]) -> dict[str, list[Any]]:
-        """For parameters, their scalars, as far as these stay while the layout stays. Strides of streams are along
-        loops.
-        """
-        starts = footprint.starts or [0] * len(strides)
-        rows = zip(self.streams, starts, strides)
-        return footprint.fixed | {stream.name: [start, *own] for stream, start, own in rows}
+    def stream_scalars(self, start: int, strides: Shape) -> list[int]:
+        """The scalars of a stream's parameter, addresses left open; strides are along the loops."""
+        return [start, *strides]
 
-    def is_shared(self, part: int, call_shape: Shape, footprint: Footprint) -> bool:
-        """Whether several calls use an element of the memory of a stream; strides are along the call."""
+    def is_shared(self, stream: int, call_shape: Shape, strides: Sequence[Shape]) -> bool:
+        """Whether several calls use an element of the memory of a stream; strides of streams are along the call."""
         return False
 
+    def finders(self) -> list[Finder]:
+        """What finds single scalars of this call in the value."""
+        return []
+
     def setters(self, call_shape: Shape) -> dict[str, Setter]:
-        """For parameters, what puts the value of this call at its place."""
+        """For parameters, what puts all other scalars of this call at their places."""
         return {}
 
     def copy(self, value: Any) -> Any:
@@ -398,10 +407,9 @@ class Leaf(Node):
 class ElementLeaf(Leaf):
     """A leaf with an element of memory for each call, where values and derivatives come in and go out."""
 
-    def is_shared(self, part: int, call_shape: Shape, footprint: Footprint) -> bool:
-        if prod(call_shape) <= 1:
-            return False
-        return not injective(call_shape, tuple(footprint.strides[part]), self.streams[part].unit)
+    def is_shared(self, stream: int, call_shape: Shape, strides: Sequence[Shape]) -> bool:
+        alone = prod(call_shape) <= 1 or injective(call_shape, strides[stream], self.streams[stream].unit)
+        return not alone
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

@@ -60,7 +60,10 @@ def region_of(
     stores: bool = False,
 ) -> Region:
     """The memory of one part. `stores`: derivatives that go out are not added to what is there."""
-    low, high = memory.span
+    reach = [(size - 1) * stride for size, stride in zip(memory.shape, memory.strides)]
+    low, high = sum(min(each, 0) for each in reach), sum(max(each, 0) for each in reach) + memory.item_size
+    if 0 in memory.shape:
+        low = high = 0
     primal = part == PRIMAL_PART
     return Region(
         label=leaf.label,
@@ -85,16 +88,12 @@ class Access(ABC):
         """What finds all that shapes and strides depend on."""
 
     @abstractmethod
-    def memories(self, value: Any, parts: Parts) -> list[Memory]:
-        """The memory of each part."""
+    def memories(self, value: Any, parts: Parts) -> list[Memory] | None:
+        """The memory of each part; None where the kernel cannot work on it, only on a copy."""
 
     @abstractmethod
     def address_of(self, part: str) -> Callable[[Any], int]:
         """What finds the address of a part."""
-
-    def usable(self, value: Any) -> bool:
-        """Whether the kernel can work on this memory; if not, on a copy."""
-        return True
 
     @abstractmethod
     def copy(self, value: Any, role: Role) -> Any:
@@ -111,15 +110,13 @@ class ArrayAccess(Access):
     def layout_finder(self, parts: Parts) -> Find:
         return _layout_of_array
 
-    def memories(self, value: Any, parts: Parts) -> list[Memory]:
+    def memories(self, value: Any, parts: Parts) -> list[Memory] | None:
+        if not value.flags.aligned:
+            return None
         return [Memory(address_of_array(value), value.shape, value.strides, value.dtype.itemsize)]
 
     def address_of(self, part: str) -> Callable[[Any], int]:
         return address_of_array
-
-    def usable(self, value: Any) -> bool:
-        aligned: bool = value.flags.aligned
-        return aligned
 
     def copy(self, value: Any, role: Role) -> Any:
         return np.array(value, order="C")
@@ -217,16 +214,15 @@ class TorchAccess(Access):
     def layout_finder(self, parts: Parts) -> Find:
         return _layout_of_torch
 
-    def memories(self, value: Any, parts: Parts) -> list[Memory]:
+    def memories(self, value: Any, parts: Parts) -> list[Memory] | None:
+        if value.is_neg():
+            return None
         own = memory_of_torch(value)
         nothing = Memory(0, (0,) * len(own.shape), own.strides, own.item_size)
         return [own if part == PRIMAL_PART else nothing for part in parts]
 
     def address_of(self, part: str) -> Callable[[Any], int]:
         return address_of_torch if part == PRIMAL_PART else no_address
-
-    def usable(self, value: Any) -> bool:
-        return not value.is_neg()
 
     def copy(self, value: Any, role: Role) -> Any:
         return _copied(value)
@@ -257,15 +253,14 @@ class TorchPartsAccess(Access):
         names = [self._names[part] for part in parts]
         return lambda value: tuple([_layout_of_torch(getattr(value, name)) for name in names])
 
-    def memories(self, value: Any, parts: Parts) -> list[Memory]:
+    def memories(self, value: Any, parts: Parts) -> list[Memory] | None:
+        if any(getattr(value, name).is_neg() for name in self._names.values()):
+            return None
         return [memory_of_torch(getattr(value, self._names[part])) for part in parts]
 
     def address_of(self, part: str) -> Callable[[Any], int]:
         name = self._names[part]
         return lambda value: address_of_torch(getattr(value, name))
-
-    def usable(self, value: Any) -> bool:
-        return not any(getattr(value, name).is_neg() for name in self._names.values())
 
     def copy(self, value: Any, role: Role) -> Any:
         return type(value)(**{name: _copied(getattr(value, name)) for name in {*self._names.values()}})

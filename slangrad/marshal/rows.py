@@ -177,8 +177,11 @@ def _put_fixed(cells: tuple[Cell, ...], value: Any, scalars: list[Any], code: st
 def _put_own(cells: tuple[Cell, ...], value: Any, scalars: list[Any], place: int, scratch: Any) -> None:
     """Those of this value."""
     for cell in cells:
+        own = cell.of(value)
+        for _, at, find in cell.leaf.finders():
+            scalars[place + cell.at + at] = own if find is None else find(own)
         for put in cell.leaf.setters(()).values():
-            put(scalars, place + cell.at, cell.of(value), scratch)
+            put(scalars, place + cell.at, own, scratch)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

@@ -10,7 +10,7 @@ where elements follow each other in the last dimension         t_here._strides[0
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeGuard
 
@@ -25,12 +25,12 @@ from slangrad.marshal.marshal import (
     HIGHER,
     PRIMAL,
     TANGENT,
+    Finder,
     Leaf,
     Node,
     Parameter,
     ProgramTypes,
     Role,
-    Setter,
     Spot,
     StreamSpec,
     Way,
@@ -263,11 +263,13 @@ class WholeTensor(Leaf):
     def seen(self, value: Any) -> list[Memory] | None:
         """The memory of each part as elements of the type; None where a kernel cannot use it as it lies."""
         memories = self.access.memories(value, self.family.parts)
+        if memories is None:
+            return None
         for memory in memories if self.trailing else ():
             self._check_sizes(memory.shape)
         parts = [_of_elements(memory, len(self.trailing)) for memory in memories]
         found = list(filter(_counts_elements, parts))
-        if not self.access.usable(value) or len(found) < len(parts):
+        if len(found) < len(parts):
             return None
         for memory in found:
             self._check_extent(memory)
@@ -297,9 +299,9 @@ class WholeTensor(Leaf):
         """How many scalars of the argument block each memory takes: address, sizes, strides."""
         return 1 + 2 * self.own
 
-    def setters(self, call_shape: Shape) -> dict[str, Setter]:
-        finders = [self.access.address_of(part) for part in self.family.parts]
-        return {self.name: _setter(finders, self.room)}
+    def finders(self) -> list[Finder]:
+        found = map(self.access.address_of, self.family.parts)
+        return [(self.name, i * self.room, find) for i, find in enumerate(found)]
 
     def copy(self, value: Any) -> Any:
         return self.access.copy(value, self.role)
@@ -326,14 +328,6 @@ def _of_elements(memory: Memory, count: int) -> Memory | None:
 def _counts_elements(memory: Memory | None) -> TypeGuard[Memory]:
     """Whether strides are whole elements."""
     return memory is not None and all(step % memory.item_size == 0 for step in memory.strides)
-
-
-def _setter(finders: Sequence[Callable[[Any], int]], room: int) -> Setter:
-    def put(values: list[Any], place: int, value: Any, scratch: Any) -> None:
-        for i, find in enumerate(finders):
-            values[place + i * room] = find(value)
-
-    return put
 
 
 def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Access) -> Node:
