@@ -129,17 +129,16 @@ def both_changed(first: str, second: str) -> CallError:
 
 
 def find_conflicts(pairs: Sequence[tuple[Region, Region]], values: list[Any]) -> Conflicts | None:
-    """None, nearly always: nothing overlaps."""
-    found: Conflicts | None = None
+    """None, nearly always: nothing overlaps, or each element is read and written by one thread alone."""
+    found = Conflicts([], False)
     for first, second in pairs:
         start, other = values[first.place], values[second.place]
         if start + first.low >= other + second.high or other + second.low >= start + first.high:
             continue
         if _interleaved(first.lattice, second.lattice, other - start):
             continue
-        found = found or Conflicts([], False)
         _resolve(first, second, start == other and _same_elements(first, second), found)
-    return found
+    return found if found.copies or found.shared else None
 
 
 def refuse_touched(touched: Sequence[Touched], regions: Sequence[Region], values: Sequence[Any]) -> None:

@@ -53,7 +53,7 @@ def ways(element: Type | None, writable: bool, wanted: Type) -> Iterable[Way]:
 
 def _structured(wanted: Type, element: Type | None) -> Iterable[Type]:
     assert isinstance(wanted, StructType)
-    (pattern,) = wanted.arguments
+    pattern = wanted.inner
     if element is None or _is_atomic(pattern, element):
         return [] if is_abstract(pattern) else [wanted]
     return [nominal(wanted.declaration, (t,)) for t in dict.fromkeys(from_elements(pattern, element))]
@@ -62,7 +62,7 @@ def _structured(wanted: Type, element: Type | None) -> Iterable[Type]:
 def _consumes(t: Type, element: Type | None) -> int:
     """Whether elements are made of the last dimensions; other ways come first."""
     assert isinstance(t, StructType)
-    own = t.arguments[0]
+    own = t.inner
     return int(element is not None and own is not element and not _is_atomic(own, element))
 
 
@@ -174,7 +174,7 @@ def _of_array(array: Any) -> Range:
 def bind(way: Way, spot: Spot, described: str, element: Type | None = None) -> Node:
     """`element`: of a container with dimensions."""
     name = standard_name(way.type)
-    made_of = way.type.arguments[0] if name in STRUCTURED and isinstance(way.type, StructType) else None
+    made_of = way.type.inner if name in STRUCTURED and isinstance(way.type, StructType) else None
     trailing = None if made_of is None or element is None else consumed(made_of, element)
     return BufferLeaf(
         **spot.node(way.type, spot.role.without_derivative(), described),
@@ -188,7 +188,7 @@ def bind(way: Way, spot: Spot, described: str, element: Type | None = None) -> N
 def _element_size(t: Type, types: ProgramTypes) -> int:
     if not isinstance(t, StructType) or not t.arguments:
         return 1
-    lowered = types.lower(t.arguments[0])
+    lowered = types.lower(t.inner)
     return layout_of(lowered).size if lowered is not None else 1
 
 

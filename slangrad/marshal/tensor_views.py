@@ -51,7 +51,7 @@ def ways(contents: Contents, own: Type, wanted: Type, types: ProgramTypes) -> It
         return
     assert isinstance(wanted, StructType)
     name = standard_name(wanted)
-    for element in dict.fromkeys(from_elements(wanted.arguments[0], own)):
+    for element in dict.fromkeys(from_elements(wanted.inner, own)):
         sizes = consumed(element, own)
         assert sizes is not None, (element, own)
         if 0 <= contents.rank - len(sizes) <= MOST_DIMENSIONS:
@@ -68,6 +68,7 @@ def _type(name: str, element: Type, wanted: StructType, types: ProgramTypes) -> 
         return None
     added = types.standard(ADDED, (element,))
     asked = wanted.arguments[1]
+    assert isinstance(asked, Type)
     if asked is not added and not (standard_name(asked) == ADDED and asked.abstract):
         return None
     return types.standard(DIFFERENTIATED, (element, added))
@@ -109,7 +110,7 @@ def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Acces
     name = standard_name(way.type)
     own_element = None if contents.element is None else spot.types.lift(contents.element)
     assert own_element is not None
-    trailing = consumed(way.type.arguments[0], own_element)
+    trailing = consumed(way.type.inner, own_element)
     assert trailing is not None
     family, gradient = VIEWS[name], ""
     if name == DIFFERENTIATED:

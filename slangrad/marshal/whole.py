@@ -113,12 +113,10 @@ def needs_write_access(wanted: Type, types: ProgramTypes) -> bool:
 def element_of(wanted: Type, types: ProgramTypes) -> Type | None:
     """The element type that a tensor parameter asks for; None for other parameters."""
     if standard_name(wanted) in (*FAMILIES, *VIEW_TYPES) and isinstance(wanted, StructType):
-        found: Type = wanted.arguments[0]
-        return found
+        return wanted.inner
     for bound in types.bounds(wanted):
         if isinstance(bound, InterfaceType) and bound.declaration.name in INTERFACES:
-            asked: Type = bound.arguments[0]
-            return asked
+            return bound.inner
     return None
 
 
@@ -198,8 +196,7 @@ class WholeTensor(Leaf):
     @property
     def content(self) -> Type | None:
         assert isinstance(self.type, StructType)
-        found: Type = self.type.arguments[0]
-        return found
+        return self.type.inner
 
     @property
     def has_place(self) -> bool:
@@ -335,9 +332,10 @@ def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Acces
     family = FAMILIES[name]
     assert isinstance(way.type, StructType)
     element = None if contents.element is None else spot.types.lift(contents.element)
-    trailing = () if element is None else consumed(way.type.arguments[0], element) or ()
-    _check_gradients(spot, family, name, way.type.arguments[0], contents, described)
-    own: int = way.type.arguments[1]
+    trailing = () if element is None else consumed(way.type.inner, element) or ()
+    _check_gradients(spot, family, name, way.type.inner, contents, described)
+    own = way.type.arguments[1]
+    assert isinstance(own, int)
     names = [f"{spot.name}{part}_at" for part in family.parts] if way.dims else []
     plain = spot.mode != PRIMAL and family.is_plain
     return WholeTensor(
@@ -345,7 +343,7 @@ def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Acces
         access=access,
         family=family,
         own=own,
-        loses=plain and _has_gradients(spot.mode, family.role, contents, way.type.arguments[0], spot.types),
+        loses=plain and _has_gradients(spot.mode, family.role, contents, way.type.inner, spot.types),
         streams=tuple(StreamSpec(name, 1) for name in names),
         trailing=trailing,
     )
