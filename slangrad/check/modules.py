@@ -34,7 +34,7 @@ from slangrad.check.generics.signatures import signature_of, signature_text
 from slangrad.check.generics.substitution import identity, self_argument
 from slangrad.check.interfaces import differentiable, lookup, witnesses
 from slangrad.check.interfaces.lookup import add_extension
-from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.declref import Bindings, DeclRef
 from slangrad.check.model.types import StructType, Type
 from slangrad.check.model.world import View, World
 from slangrad.check.names import constants, resolve, scopes
@@ -508,9 +508,7 @@ def _agrees(world: World, declared: ast.Function, given: ast.Function) -> bool:
     """Whether types and directions are the same, generic parameters in the place of each other."""
     if [type(each) for each in declared.generics] != [type(each) for each in given.generics]:
         return False
-    renamed: dict[Any, Any] = {
-        theirs: self_argument(own) for own, theirs in zip(declared.generics, given.generics)
-    }
+    renamed: Bindings = {theirs: self_argument(own) for own, theirs in zip(declared.generics, given.generics)}
     own = DeclRef(declared, identity(declared))
     return _header(world, own) == _header(world, DeclRef(given, renamed))
 

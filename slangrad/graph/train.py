@@ -225,7 +225,7 @@ class _Planned:
         arrays = (
             as_tensor(self._device, each) for each in (*call.arrays, *_state_of(updates), self._settings)
         )
-        return self._run([*self._parameters, *arrays])[0].host_view()[0]
+        return self._run([*self._parameters, *arrays], 1)[0].host_view()[0]
 
 
 def _tensors(step: Step, call: Call, held: Parameters) -> list[Any]:

@@ -20,18 +20,18 @@ class TypeParameter(Declaration):
     bounds: list[Expression]
     default: Expression | None
     is_pack: bool
-    pack_element: TypeParameter | None = field(default=None, init=False)  # made by `check`: what `each T` is
-    parts: dict[str, TypeParameter] = field(default_factory=dict, init=False)  # `__first(T)` and such, made by `check`
-    part_of: tuple[TypeParameter, str] | None = field(default=None, init=False)  # the inverse
+    pack_element: GenericParameter | None = field(default=None, init=False)  # made by `check`: what `each T` is
+    parts: dict[str, GenericParameter] = field(default_factory=dict, init=False)  # `__first(T)` and such
+    part_of: tuple[GenericParameter, str] | None = field(default=None, init=False)  # the inverse
 
 @node
 class ValueParameter(Declaration):  # `<let N : int>`, `<int N = 4>`.
     value_type: Expression
     default: Expression | None
     is_pack: bool  # `<let each N : int>`
-    pack_element: ValueParameter | None = field(default=None, init=False)
-    parts: dict[str, ValueParameter] = field(default_factory=dict, init=False)
-    part_of: tuple[ValueParameter, str] | None = field(default=None, init=False)
+    pack_element: GenericParameter | None = field(default=None, init=False)
+    parts: dict[str, GenericParameter] = field(default_factory=dict, init=False)
+    part_of: tuple[GenericParameter, str] | None = field(default=None, init=False)
 
 GenericParameter = TypeParameter | ValueParameter
 
@@ -95,6 +95,8 @@ class Accessor(GenericDeclaration):
 
 # The attribute of the function in `__func_extension __apply(f)(float x) -> Tuple<float, Context> { }`.
 APPLY_OF = "__ApplyOf"
+
+AnyFunction = Function | Constructor | Accessor
 
 # --- Types --------------------------------------------------------------------------------------------
 

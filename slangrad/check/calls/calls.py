@@ -10,7 +10,7 @@ from typing import Any
 from slangrad.base.source import Span
 from slangrad.check.calls import pack_parts
 from slangrad.check.calls.candidates import Match, innermost
-from slangrad.check.calls.coerce import Plan, coerce, commit, plan, stripped
+from slangrad.check.calls.coerce import coerce, commit, plan, stripped
 from slangrad.check.calls.initializers import (
     check_elements,
     component_count,
@@ -39,6 +39,7 @@ from slangrad.check.model.meanings import (
     TypeMeaning,
     ValueMeaning,
 )
+from slangrad.check.model.plans import Plan
 from slangrad.check.model.types import (
     BOOL,
     ERROR,
@@ -117,7 +118,7 @@ def _applied(scope: Scope, node: ast.Call, meaning: GenericMeaning) -> Meaning:
     """`Foo(x)` of a generic struct: its arguments follow from those of a constructor."""
     declaration = meaning.declaration
     if isinstance(declaration, ast.Struct) and node.arguments:
-        inferred = infer_struct(scope, node, meaning)
+        inferred = infer_struct(scope, node, declaration, meaning.substitution)
         if inferred is not None:
             return TypeMeaning(inferred)
     return apply_arguments(scope, node.callee, meaning, [])
@@ -150,7 +151,8 @@ def object_of_call(scope: Scope, span: Span, match: Match) -> checked.Base | Non
         interface = candidate.declaration.parent
         if not isinstance(interface, ast.Interface):
             return None
-        return base.this or _told(span, base.told_by, base.substitution.get(interface))
+        kind = base.substitution.get(interface)
+        return base.this or (_told(span, base.told_by, kind) if isinstance(kind, Type) else None)
     if candidate.inner is not None and base.through_type:
         return None
     if base.this is None:
@@ -167,9 +169,9 @@ def object_of_call(scope: Scope, span: Span, match: Match) -> checked.Base | Non
     return base.this
 
 
-def _told(span: Span, told_by: checked.Base | None, kind: Type | None) -> ast.Expression | None:
+def _told(span: Span, told_by: checked.Base | None, kind: Type) -> ast.Expression | None:
     """What tells a static requirement its type."""
-    if told_by is None or kind is None:
+    if told_by is None:
         return None
     made = ast.Missing(span)
     made.type, made.ref = kind, checked.Told(told_by)

@@ -42,7 +42,7 @@ from slangrad.check.interfaces.differentiable import (
 )
 from slangrad.check.interfaces.lookup import concrete_members, unmet_constraint
 from slangrad.check.model.checked import Applied, CustomDerivatives, FunctionInfo
-from slangrad.check.model.declref import DeclRef, visible_parameters
+from slangrad.check.model.declref import Bindings, DeclRef, visible_parameters
 from slangrad.check.model.meanings import Candidate
 from slangrad.check.model.types import VOID, FunctionParameter, FunctionType, Tuple, Type, function_type
 from slangrad.check.model.world import World
@@ -55,7 +55,7 @@ class Partial:
 
     kind: str
     giver: ast.Function
-    named: dict[Any, Any]
+    named: Bindings
 
 
 @record
@@ -139,9 +139,7 @@ def _take(
         made.partial.append(Partial(kind, candidate.declaration, instance))
 
 
-def _fitting_instance(
-    world: World, kind: str, giver: ast.Function, named: Candidate
-) -> dict[Any, Any] | None:
+def _fitting_instance(world: World, kind: str, giver: ast.Function, named: Candidate) -> Bindings | None:
     """The generic arguments with which a giver names a function, when it has the signature for these."""
     arguments = named_instance(named)
     if not arguments:
@@ -183,7 +181,7 @@ def match_derivative(world: World, kind: str, declaration: Any, candidate: Candi
     return DeclRef(candidate.declaration, made) if met else None
 
 
-def _in_order(declaration: Any, candidate: Candidate) -> dict[Any, Any]:
+def _in_order(declaration: Any, candidate: Candidate) -> Bindings:
     """Generic parameters that do not show in the parameters are those of the function, one by one."""
     pairs = zip(candidate.declaration.generics, getattr(declaration, "generics", ()))
     return {own: self_argument(other) for own, other in pairs if type(own) is type(other)}

@@ -16,7 +16,7 @@ from slangrad.base.source import SourceFile
 from slangrad.check.generics.signatures import this_of
 from slangrad.check.interfaces.lookup import nested
 from slangrad.check.model.checked import FunctionInfo
-from slangrad.check.model.declref import visible_parameters
+from slangrad.check.model.declref import Bindings, visible_parameters
 from slangrad.check.model.meanings import Candidate, OverloadMeaning
 from slangrad.check.model.types import Type
 from slangrad.check.model.world import World
@@ -93,7 +93,7 @@ def given_level(world: World, declaration: Any) -> str:
     return "forward" if kinds else "none"
 
 
-def named_instance(candidate: Candidate) -> dict[Any, Any] | None:
+def named_instance(candidate: Candidate) -> Bindings | None:
     """The generic arguments with which a function is named: `f<T>`, `S<float>::f`; None when some are open."""
     written = dict(zip(getattr(candidate.declaration, "generics", ()), candidate.explicit))
     found = {**candidate.substitution, **written}

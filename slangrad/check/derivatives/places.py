@@ -47,7 +47,7 @@ def _of_type(world: World, kind: Type) -> str | None:
 
 def _local(world: World, info: checked.FunctionInfo, form: checked.Local) -> str | None:
     own = world.info(form.declaration)
-    if isinstance(form.declaration, ast.Parameter) and own.no_diff and own.direction != "in":
+    if isinstance(own, checked.ParameterInfo) and own.no_diff and own.direction != "in":
         return f"'{form.declaration.name}' is no_diff"
     return _of_type(world, own.type)
 

@@ -298,8 +298,7 @@ def pair_element(world: World, kind: Type) -> Type | None:
         return None if inner is None else expanded_type(inner, kind.packs)
     pairs = (world.standard("DifferentialPair"), world.standard("DifferentialPtrPair"))
     if isinstance(kind, StructType) and kind.declaration in pairs:
-        element: Type = kind.arguments[0]
-        return element
+        return kind.inner
     return None
 
 

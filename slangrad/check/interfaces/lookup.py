@@ -24,7 +24,7 @@ from slangrad.check.generics.bounds import (
 from slangrad.check.generics.infer import Solver, match
 from slangrad.check.generics.substitution import own_substitution, substitute, substitute_value
 from slangrad.check.model.checked import FunctionInfo
-from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.declref import Bindings, DeclRef
 from slangrad.check.model.packs import element_parameter
 from slangrad.check.model.types import (
     ERROR,
@@ -60,7 +60,7 @@ class Member:
     """
 
     declaration: Any
-    substitution: dict[Any, Any]
+    substitution: Bindings
     origin: str
     path: tuple[DeclRef, ...] = ()  # of a base: the fields that lead to it
 
@@ -244,7 +244,7 @@ def extension_target(world: World, extension: ast.Extension) -> Type:
     return found
 
 
-def extensions_of(world: World, kind: Type) -> list[tuple[ast.Extension, dict[Any, Any]]]:
+def extensions_of(world: World, kind: Type) -> list[tuple[ast.Extension, Bindings]]:
     """The extensions that apply to a type, with the arguments for their parameters."""
     if kind is ERROR or isinstance(kind, FunctionType) or is_pack(kind):
         return []
@@ -279,7 +279,7 @@ def _own_extensions(world: World, kind: Type) -> list[ast.Extension]:
     return filed_extensions(world, extension_key(kind))
 
 
-def _match_extension(world: World, extension: ast.Extension, kind: Type) -> dict[Any, Any] | None:
+def _match_extension(world: World, extension: ast.Extension, kind: Type) -> Bindings | None:
     bindings = match(world, extension.generics, extension_target(world, extension), kind)
     if bindings is None:
         return None
@@ -288,7 +288,7 @@ def _match_extension(world: World, extension: ast.Extension, kind: Type) -> dict
     return bindings if unmet_constraint(world, extension, bindings) is None else None
 
 
-def _bind_by_bounds(world: World, extension: ast.Extension, bindings: dict[Any, Any]) -> dict[Any, Any]:
+def _bind_by_bounds(world: World, extension: ast.Extension, bindings: Bindings) -> Bindings:
     """`extension<S, T : IArray<S>> T`: what T conforms to tells S."""
     solver = Solver(world, extension.generics)
     solver.bindings.update(bindings)
@@ -491,12 +491,13 @@ def unmet_constraint(world: World, declaration: Any, substitution: Any) -> str |
 def _seen_entries(world: World, subject: Type, substitution: Any) -> Iterator[tuple[Type, Any]]:
     """A type with its parameters filled in; of a pack each element, and how the pack's element is seen then."""
     found: Any = substitute(world, subject, substitution)
-    if not is_pack(subject) or not isinstance(subject, ParameterType):
+    pack = subject.declaration if isinstance(subject, ParameterType) else None
+    if not isinstance(pack, ast.TypeParameter) or not pack.is_pack:
         yield found, substitution
         return
     for entry in found if isinstance(found, tuple) else (found,):
         element = element_type(world, entry)
-        yield element, {**substitution, element_parameter(subject.declaration): element}
+        yield element, {**substitution, element_parameter(pack): element}
 
 
 def _holds(world: World, operator: str, left: Value, right: Value) -> bool:

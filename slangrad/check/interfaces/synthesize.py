@@ -16,7 +16,7 @@ from slangrad.check.generics.bounds import requirement_substitution
 from slangrad.check.generics.substitution import own_substitution, self_argument, self_type, substitute
 from slangrad.check.interfaces.lookup import concrete_members, conformances
 from slangrad.check.model.checked import FunctionInfo, ParameterInfo, SubscriptInfo
-from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.declref import Bindings, DeclRef
 from slangrad.check.model.types import VOID, InterfaceType, StructType, Type
 from slangrad.check.model.world import World
 from slangrad.syntax import ast
@@ -83,7 +83,7 @@ def _default_constructor(world: World, owner: ast.Struct, this: Type, requiremen
 
 
 def _forwarding_method(
-    world: World, owner: ast.Struct, this: Type, seen: dict[Any, Any], requirement: ast.Function
+    world: World, owner: ast.Struct, this: Type, seen: Bindings, requirement: ast.Function
 ) -> Any:
     wanted: FunctionInfo = world.info(requirement)
     generics = [duplicate(each) for each in requirement.generics]
@@ -122,7 +122,7 @@ def _throws(world: World, this: Type, name: str) -> bool:
 
 
 def _forwarding_subscript(
-    world: World, owner: ast.Struct, this: Type, seen: dict[Any, Any], requirement: ast.Subscript
+    world: World, owner: ast.Struct, this: Type, seen: Bindings, requirement: ast.Subscript
 ) -> Any:
     wanted: SubscriptInfo = world.info(requirement)
     parameters = _parameters(world, seen, requirement.parameters)
@@ -156,7 +156,7 @@ def _forwarding_accessor(
     return made
 
 
-def _parameters(world: World, seen: dict[Any, Any], wanted: list[ast.Parameter]) -> list[ast.Parameter]:
+def _parameters(world: World, seen: Bindings, wanted: list[ast.Parameter]) -> list[ast.Parameter]:
     found = []
     for each in wanted:
         info: ParameterInfo = world.info(each)

@@ -43,7 +43,7 @@ from slangrad.check.interfaces.lookup import (
 )
 from slangrad.check.interfaces.synthesize import synthesized
 from slangrad.check.model.checked import FunctionInfo, SubscriptInfo
-from slangrad.check.model.declref import DeclRef, Substitution
+from slangrad.check.model.declref import Bindings, DeclRef, Substitution
 from slangrad.check.model.types import (
     ERROR,
     AssociatedType,
@@ -244,7 +244,7 @@ def resolve(world: World, reference: DeclRef, substitution: Substitution) -> Dec
     if not isinstance(interface, ast.Interface):
         return seen
     this = seen.substitution.get(interface)
-    if this is None or isinstance(this, (ParameterType, AssociatedType, InterfaceType)):
+    if not isinstance(this, Type) or isinstance(this, (ParameterType, AssociatedType, InterfaceType)):
         return seen
     arguments = tuple(seen.substitution[each] for each in interface.generics)
     kind: InterfaceType = nominal(interface, arguments)
@@ -305,9 +305,7 @@ def attribute_text(declaration: ast.Declaration, name: str) -> str | None:
     return argument.value if isinstance(argument, ast.StringLiteral) else None
 
 
-def _compare_functions(
-    world: World, requirement: Any, seen: dict[Any, Any], member: Member
-) -> DeclRef | None:
+def _compare_functions(world: World, requirement: Any, seen: Bindings, member: Member) -> DeclRef | None:
     if type(member.declaration) is not type(requirement):
         return None
     wanted: FunctionInfo = world.info(requirement)
@@ -319,9 +317,7 @@ def _compare_functions(
     return _compare_signatures(world, requirement, seen, member)
 
 
-def _compare_signatures(
-    world: World, requirement: Any, seen: dict[Any, Any], member: Member
-) -> DeclRef | None:
+def _compare_signatures(world: World, requirement: Any, seen: Bindings, member: Member) -> DeclRef | None:
     theirs, mine = list(requirement.generics), list(member.declaration.generics)
     if theirs and len(theirs) != len(mine):
         return None
@@ -341,7 +337,7 @@ def _compare_signatures(
     return DeclRef(member.declaration, {**member.substitution, **solver.bindings})
 
 
-def _throws_the_same(world: World, requirement: Any, seen: dict[Any, Any], member: Member) -> bool:
+def _throws_the_same(world: World, requirement: Any, seen: Bindings, member: Member) -> bool:
     wanted = getattr(world.info(requirement), "throws", None)
     offered = getattr(world.info(member.declaration), "throws", None)
     if wanted is None or offered is None:
@@ -356,9 +352,7 @@ def _same(solver: Solver, world: World, offered: Type, wanted: Type) -> bool:
     return bool(solver.open) and solver.unify(mine, wanted)
 
 
-def _compare_properties(
-    world: World, requirement: Any, seen: dict[Any, Any], member: Member
-) -> DeclRef | None:
+def _compare_properties(world: World, requirement: Any, seen: Bindings, member: Member) -> DeclRef | None:
     wanted: SubscriptInfo = world.info(requirement)
     if isinstance(member.declaration, ast.Variable):
         offered = world.info(member.declaration).type
@@ -372,9 +366,7 @@ def _compare_properties(
     return member.reference if same else None
 
 
-def _compare_subscripts(
-    world: World, requirement: Any, seen: dict[Any, Any], member: Member
-) -> DeclRef | None:
+def _compare_subscripts(world: World, requirement: Any, seen: Bindings, member: Member) -> DeclRef | None:
     declaration = member.declaration
     if not isinstance(declaration, ast.Subscript) or not has_accessors(world, declaration, requirement):
         return None
@@ -392,9 +384,7 @@ def has_accessors(world: World, offered: Any, wanted: Any) -> bool:
     return True
 
 
-def _compare_variables(
-    world: World, requirement: Any, seen: dict[Any, Any], member: Member
-) -> DeclRef | None:
+def _compare_variables(world: World, requirement: Any, seen: Bindings, member: Member) -> DeclRef | None:
     if not isinstance(member.declaration, ast.Variable):
         return None
     wanted = substitute(world, world.info(requirement).type, seen)
@@ -402,7 +392,7 @@ def _compare_variables(
     return member.reference if wanted is offered else None
 
 
-Comparison = Callable[[World, Any, dict[Any, Any], Member], DeclRef | None]
+Comparison = Callable[[World, Any, Bindings, Member], DeclRef | None]
 
 _COMPARISONS: dict[type[ast.Declaration], Comparison] = {
     ast.Function: _compare_functions,

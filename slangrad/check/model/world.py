@@ -12,18 +12,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.options import Options
 from slangrad.base.source import Span
 from slangrad.base.traits import Traits
-from slangrad.check.model.checked import DifferentialInfo
-from slangrad.check.model.types import ERROR, InterfaceType, Type
+from slangrad.check.model.checked import (
+    CaseInfo,
+    DifferentialInfo,
+    FunctionInfo,
+    Info,
+    ParameterInfo,
+    SubscriptInfo,
+    TypeInfo,
+    VariableInfo,
+)
+from slangrad.check.model.plans import Coercion, Plan
+from slangrad.check.model.types import ERROR, GenericArgument, InterfaceType, Type
 from slangrad.check.model.values import Value
 from slangrad.syntax import ast
 
 Answer = TypeVar("Answer")
+AnyScope = Any  # a Scope of names/scopes.py, which stands above this room
 
 
 @dataclass(slots=True)
@@ -177,43 +188,59 @@ class World:
             self.assumptions.pop()
 
     # --- Questions ---
-    # `modules.Program` names the functions that answer them. A scope is one of scopes.py.
+    # `modules.Program` names the functions that answer them.
 
-    # The info of a variable, parameter, function, accessor or case; see checked.py.
-    info: Callable[[Any], Any]
+    @overload
+    def info(self, declaration: ast.Variable) -> VariableInfo: ...
+    @overload
+    def info(self, declaration: ast.Parameter) -> ParameterInfo: ...
+    @overload
+    def info(self, declaration: ast.AnyFunction) -> FunctionInfo: ...
+    @overload
+    def info(self, declaration: ast.Subscript | ast.Property) -> SubscriptInfo: ...
+    @overload
+    def info(self, declaration: ast.EnumCase) -> CaseInfo: ...
+    @overload
+    def info(self, declaration: ast.TypeAlias | ast.ValueParameter) -> TypeInfo: ...
+    @overload
+    def info(self, declaration: ast.Declaration) -> Info: ...
+    def info(self, declaration: ast.Declaration) -> Info:
+        """What its header says."""
+        raise NotImplementedError
+
     # The tangent type, or None when the type carries no derivative.
     differential: Callable[[Type], DifferentialInfo | None]
     # `sizeof`, `alignof`, `countof` of a type.
     size_of: Callable[[str, Type], Value]
     # How a value of one type becomes another, by a constructor, too; None when it cannot. Last: only implicitly.
-    conversion: Callable[[Type, Type, bool], Any]
+    conversion: Callable[[Type, Type, bool], Coercion | None]
     # `base.Name`: what the type chose, or an AssociatedType while `base` is not known.
     associated: Callable[[Type, InterfaceType, ast.AssociatedType], Type]
     # `base.kCount`: the value of a constant that an interface requires.
     required: Callable[[Type, InterfaceType, ast.Variable], Value]
 
     # The scope for names inside a declaration.
-    scope_of: Callable[[ast.Declaration], Any]
+    scope_of: Callable[[ast.Declaration], AnyScope]
     # `using a.b;`: the names of a namespace are visible in the scope.
-    use: Callable[[Any, ast.Using], None]
+    use: Callable[[AnyScope, ast.Using], None]
     # The type that an expression names; ERROR after reporting that it names none.
-    resolve_type: Callable[[Any, ast.Expression], Type]
+    resolve_type: Callable[[AnyScope, ast.Expression], Type]
     # A type or a value in angle brackets; None after an error.
-    generic_argument: Callable[[Any, ast.Expression], Any]
+    generic_argument: Callable[[AnyScope, ast.Expression], GenericArgument | None]
     # The integer that an expression is known to be; None after reporting that it is not.
-    constant: Callable[[Any, ast.Expression], Value | None]
+    constant: Callable[[AnyScope, ast.Expression], Value | None]
 
     # The type of an expression that must be a value; its slots are filled.
-    check_value: Callable[[Any, ast.Expression], Type]
+    check_value: Callable[[AnyScope, ast.Expression], Type]
     # The same where initializer lists may stand, which have no type yet.
-    check_argument: Callable[[Any, ast.Expression], None]
+    check_argument: Callable[[AnyScope, ast.Expression], None]
     # The type of `base[i]` whose base is already checked.
-    check_index: Callable[[Any, ast.Index], Type]
+    check_index: Callable[[AnyScope, ast.Index], Type]
     # Check a local declaration throughout; the body of a made-up function.
     check_declaration: Callable[[ast.Declaration], None]
-    check_made: Callable[[Any], None]
+    check_made: Callable[[ast.AnyFunction], None]
     # How an initializer list becomes a type, or None; report why it cannot.
-    plan_list: Callable[[Any, ast.InitializerList, Type], Any]
-    explain_list: Callable[[Any, ast.InitializerList, Type], None]
+    plan_list: Callable[[AnyScope, ast.InitializerList, Type], Plan | None]
+    explain_list: Callable[[AnyScope, ast.InitializerList, Type], None]
     # An implicit conversion by a constructor, or None.
-    plan_constructor: Callable[[Any, ast.Expression, Type], Any]
+    plan_constructor: Callable[[AnyScope, ast.Expression, Type], Plan | None]

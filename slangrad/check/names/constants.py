@@ -15,7 +15,7 @@ from typing import Any
 from slangrad.check.interfaces.differentiable import field_references, field_type
 from slangrad.check.interfaces.lookup import tag_type
 from slangrad.check.model import checked
-from slangrad.check.model.packs import count_entries, expanded
+from slangrad.check.model.packs import count_entries
 from slangrad.check.model.types import (
     BOOL,
     ERROR,
@@ -32,7 +32,7 @@ from slangrad.check.model.types import (
     is_pack,
     vector,
 )
-from slangrad.check.model.values import Value, operate, type_query
+from slangrad.check.model.values import Value, expanded_value, operate, type_query
 from slangrad.check.model.world import World
 from slangrad.check.names.scopes import Scope
 from slangrad.syntax import ast
@@ -86,7 +86,7 @@ def _by_form(world: World, node: ast.Expression) -> Value | None:
         return form.value
     if isinstance(form, checked.Expansion):
         value = evaluate(world, form.pattern)
-        return None if value is None else expanded(value, form.packs)
+        return None if value is None else expanded_value(value, form.packs)
     if isinstance(form, checked.Element):
         return _element(world, form)
     if isinstance(form, checked.Convert):

@@ -22,8 +22,9 @@ from slangrad.check.generics.substitution import (
 )
 from slangrad.check.interfaces.lookup import unmet_constraint
 from slangrad.check.interfaces.witnesses import alias_target
+from slangrad.check.model.declref import Bindings
 from slangrad.check.model.meanings import FAILED, GenericMeaning, Meaning, TypeMeaning
-from slangrad.check.model.packs import grouped, is_entry_pack, spliced
+from slangrad.check.model.packs import Entry, grouped, is_entry_pack, spliced
 from slangrad.check.model.types import (
     ERROR,
     FLOAT,
@@ -49,10 +50,11 @@ def apply_arguments(
     if meaning.builtin:
         return _apply_builtin(scope, node, meaning.builtin, nodes)
     declaration = meaning.declaration
+    assert declaration is not None
     if not nodes and any(each.owner is declaration for each in levels(scope)):
         return TypeMeaning(_made(scope, declaration, {**identity(declaration), **meaning.substitution}))
-    arguments = list(spliced(scope.world.generic_argument(scope, each) for each in nodes))
-    if any(each is None or each is ERROR for each in arguments):
+    arguments = _written(scope, nodes)
+    if arguments is None:
         return FAILED
     arguments = with_layout(scope.world, node, declaration, arguments)
     substitution = bind(scope, node, declaration, meaning.substitution, arguments)
@@ -60,6 +62,14 @@ def apply_arguments(
         return FAILED
     _check_later(scope, node, declaration, substitution)
     return _light(scope, node, _made(scope, declaration, substitution))
+
+
+def _written(scope: Scope, nodes: list[ast.Expression]) -> list[Entry] | None:
+    """The generic arguments that nodes name; None after an error."""
+    named = [scope.world.generic_argument(scope, each) for each in nodes]
+    known = [each for each in named if each is not None]
+    arguments = list(spliced(known))
+    return None if len(known) < len(named) or ERROR in arguments else arguments
 
 
 def _light(scope: Scope, node: ast.Expression, made: Type) -> Meaning:
@@ -70,7 +80,7 @@ def _light(scope: Scope, node: ast.Expression, made: Type) -> Meaning:
     return TypeMeaning(made)
 
 
-def _made(scope: Scope, declaration: Any, substitution: dict[Any, Any]) -> Type:
+def _made(scope: Scope, declaration: Any, substitution: Bindings) -> Type:
     if isinstance(declaration, ast.TypeAlias):
         return substitute_stored(scope.world, alias_target(scope.world, declaration), substitution)
     parameters = nominal_parameters(declaration)
@@ -81,8 +91,8 @@ def _made(scope: Scope, declaration: Any, substitution: dict[Any, Any]) -> Type:
 
 
 def bind(
-    scope: Scope, node: ast.Expression, declaration: Any, around: dict[Any, Any], arguments: list[Any]
-) -> dict[Any, Any] | None:
+    scope: Scope, node: ast.Expression, declaration: Any, around: Bindings, arguments: list[Any]
+) -> Bindings | None:
     """The substitution for written arguments and defaults; None after an error."""
     world, parameters = scope.world, declaration.generics
     if any(each.is_pack for each in parameters):
@@ -125,7 +135,7 @@ def _is_of_kind(parameter: Any, argument: Any) -> bool:
     return isinstance(argument, Type) == isinstance(parameter, ast.TypeParameter)
 
 
-def default_argument(scope: Scope, parameter: Any, substitution: dict[Any, Any]) -> Any:
+def default_argument(scope: Scope, parameter: Any, substitution: Bindings) -> Any:
     """The default of a generic parameter, or None."""
     if parameter.default is None:
         return None
@@ -160,7 +170,7 @@ def _example(parameter: Any) -> str:
     return parameter.name if parameter.bounds else "float"
 
 
-def _check_later(scope: Scope, node: ast.Expression, declaration: Any, substitution: dict[Any, Any]) -> None:
+def _check_later(scope: Scope, node: ast.Expression, declaration: Any, substitution: Bindings) -> None:
     """Bounds are checked when all declarations are known: they may depend on what is being declared."""
     world, assumptions = scope.world, list(scope.world.assumptions)
     if world.quiet:
@@ -182,8 +192,8 @@ def _check_later(scope: Scope, node: ast.Expression, declaration: Any, substitut
 
 
 def _apply_builtin(scope: Scope, node: ast.Expression, name: str, nodes: list[ast.Expression]) -> Meaning:
-    arguments = list(spliced(scope.world.generic_argument(scope, each) for each in nodes))
-    if any(each is None or each is ERROR for each in arguments):
+    arguments = _written(scope, nodes)
+    if arguments is None:
         return FAILED
     kinds, defaults, make = BUILTIN_GENERICS[name]
     full = [*arguments, *defaults[len(arguments) :]]

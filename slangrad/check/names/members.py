@@ -277,6 +277,7 @@ def _associated(scope: Scope, node: ast.Expression, member: Member, base: Base |
             scope, node, "E0305", "'associatedtype' has a meaning only inside of an interface", span
         )
     this = member.substitution.get(interface, parameter_type(interface))
+    assert isinstance(this, Type)
     arguments = tuple(member.substitution[each] for each in interface.generics)
     return TypeMeaning(associated(scope.world, this, nominal(interface, arguments), member.declaration))
 

@@ -147,4 +147,4 @@ def _rules_behind(kind: Type) -> str:
 def _rules_of_elements(form: checked.Subscript) -> str:
     kind = value_type(form.base) if form.base is not None else None
     keeps = isinstance(kind, Nominal) and keeps_rules(kind.declaration)
-    return rules_of(kind.arguments[0]) if keeps and isinstance(kind, Nominal) else ""
+    return rules_of(kind.inner) if keeps and isinstance(kind, Nominal) else ""

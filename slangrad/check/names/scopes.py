@@ -17,6 +17,7 @@ from slangrad.base.records import record
 from slangrad.base.suggestions import near
 from slangrad.check.generics.substitution import identity, self_type
 from slangrad.check.interfaces.lookup import all_members, declared, extension_target, member_names, members
+from slangrad.check.model.declref import Bindings
 from slangrad.check.model.types import ERROR, InterfaceType, Type, parameter_type
 from slangrad.check.model.world import World
 from slangrad.syntax import ast, foreign
@@ -29,7 +30,7 @@ class Found:
     """
 
     declaration: Any
-    substitution: dict[Any, Any]
+    substitution: Bindings
     is_member: bool = False
     path: tuple[Any, ...] = ()  # as of a Member
 
@@ -218,7 +219,7 @@ def is_exported(declaration: ast.Declaration) -> bool:
     )
 
 
-def seen_inside(declaration: Any) -> dict[Any, Any]:
+def seen_inside(declaration: Any) -> Bindings:
     """How something that a scope declares is seen there: the generics around it are themselves."""
     parent = declaration.parent
     if isinstance(declaration, (ast.Variable, ast.Parameter, ast.TypeParameter, ast.ValueParameter)):
