@@ -230,8 +230,8 @@ class StagePlan:
 
     # --- running
 
-    def run(self, arguments: Sequence[Any]) -> list[Any]:
-        """The loss for arguments in the order of inputs."""
+    def run(self, arguments: Sequence[Any], count: int | None = 1) -> list[Any]:
+        """The loss alone, for arguments in the order of inputs."""
         given = dict(zip(self._inputs, arguments, strict=True)) | self._sums
         for each in self._sums.values():
             each.clear()
