@@ -13,7 +13,7 @@ from math import prod
 from random import Random
 from typing import Any
 
-from slangrad.graph.emit import Await, Clear, Exchange, Kernel, Part, Repeat, Step
+from slangrad.graph.emit import Step
 
 ALIGNMENT = 64
 MOST_TRIES, MOST_WORK = 400, 1_500_000  # orders that are tried, and pairs that are compared in all of them
@@ -29,23 +29,6 @@ class Arena:
     live: int
 
 
-def touched(step: Step) -> tuple[list[Part], list[Part]]:
-    """The parts that a step reads, and those that it writes."""
-    if isinstance(step, Clear):
-        return [], [step.output]
-    if isinstance(step, Kernel):
-        reads = [each for each in step.arguments.values() if isinstance(each, Part)]
-        return reads, list(step.outputs.values())
-    if isinstance(step, Repeat):
-        return step.inputs, list(step.outputs.values())
-    if isinstance(step, Exchange):
-        return [step.given] if step.given else [step.output], [step.output]
-    if isinstance(step, Await):
-        given, made = touched(step.exchange)
-        return [*given, *made], []
-    return step.inputs, [step.output]
-
-
 def bytes_of(holder: Any) -> int:
     """Bytes in the arena."""
     size: int = max(1, prod(holder.shape)) * holder.dtype.itemsize
@@ -56,7 +39,7 @@ def spans_of(steps: Sequence[Step], outside: set[Any]) -> Spans:
     """Lifetimes of holders without memory of their own."""
     spans: Spans = {}
     for i, step in enumerate(steps):
-        for part in (*touched(step)[0], *touched(step)[1]):
+        for part in step.parts:
             if part.holder not in outside:
                 spans[part.holder] = spans.get(part.holder, (i, i))[0], i
     return spans
