@@ -112,5 +112,5 @@ def _conformances(view: Reflection, spelled: Iterable[Sequence[Any]]) -> tuple[C
 def _function(view: Reflection, place: Sequence[Any], generics: Sequence[str]) -> DeclRef:
     nodes = (node for part in view.module.files for node in walk(part) if isinstance(node, ast.Function))
     found = next(each for each in nodes if place_of(each) == tuple(place))
-    arguments = (int(each) if each.isdecimal() else view.find_type(each) for each in generics)
+    arguments: Any = (int(each) if each.isdecimal() else view.find_type(each) for each in generics)
     return DeclRef(found, dict(zip(visible_parameters(found), arguments, strict=True)))

@@ -9,12 +9,12 @@ from __future__ import annotations
 from slangrad.graph.convolutions import padded_sizes
 from slangrad.graph.emit import (
     TEMPLATES,
-    Clear,
     Kernel,
     Part,
     Step,
     Temporary,
     Text,
+    cleared,
     function_of,
     seen,
     stored,
@@ -38,7 +38,7 @@ def _convolution(fusion: Fusion, group: Group) -> list[Step]:
     if not node.size:
         return []
     if not node.inputs[0].size:
-        return end.apart([Clear(stored(node))])
+        return end.apart([cleared(stored(node))])
     made = _transformed(end) if _has_three_rows(node) else None
     return _windows(end) if made is None else made
 
@@ -59,7 +59,7 @@ def _windows(end: Epilogue) -> list[Step]:
         held = Temporary((*x.shape[:2], *padded_sizes(x.shape, padding, spread)), x.dtype, (node, 2))
         image, text = Part(held, dense(held.shape)), Text(fusion, Group("map", x.shape, []))
         inside = sliced(image.layout, x.shape, (0, 0, padding[0][0], padding[1][0]), (1, 1, *spread))
-        steps = [Clear(image), function_of(text, [(text.of(x), Part(held, inside))], x.shape)]
+        steps = [cleared(image), function_of(text, [(text.of(x), Part(held, inside))], x.shape)]
     n, c, *pixel = image.layout.strides
     by = zip(pixel * 2, (*given["stride"], *given["dilation"]), strict=True)
     windows = Layout(
@@ -101,7 +101,7 @@ def _transformed(end: Epilogue) -> list[Step] | None:
     axes = [(each.layout.strides[0], each.layout.strides[1]) for each in ends]
     of_image, of_kernel = channels * 6 * plane, panels * 6 * channels * taps * rows
     made = Tiles(
-        [*kernel.outputs.values(), *image.outputs.values()],
+        [*kernel.writes.values(), *image.writes.values()],
         [
             Axis(batch, (0, groups * of_image, *(step for step, _ in axes))),
             Axis(groups, (of_kernel, of_image, *(step for _, step in axes))),

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha1
 from math import prod
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
+import slangrad as spy
 from slangrad.graph.fuse import Fusion, Group, Leaf, Views
 from slangrad.graph.layout import Layout, dense, joined, normal, sliced
 from slangrad.graph.node import DType, Node, Shape
@@ -50,85 +51,83 @@ class Part:
     layout: Layout
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """The index of a thread."""
-
-    shape: Shape
-
-
-@dataclass(frozen=True, slots=True)
-class Numbers:
-    """An array of integers, which the kernel gets as it is."""
-
-    values: tuple[int, ...]
-
-
-Argument = Part | Grid | Numbers
 V = TypeVar("V")
 
 
+@dataclass(slots=True, kw_only=True)
+class Step:
+    """One call of a plan: the memory that it reads and writes, by names."""
+
+    reads: dict[Any, Part] = field(default_factory=dict)
+    writes: dict[Any, Part] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> list[Part]:
+        return [*self.reads.values(), *self.writes.values()]
+
+    def on(self, names: Mapping[Any, Any]) -> Self:
+        """The same on other memory."""
+
+        def moved(parts: Mapping[Any, Part]) -> dict[Any, Part]:
+            return {key: Part(names.get(x.holder, x.holder), x.layout) for key, x in parts.items()}
+
+        return replace(self, reads=moved(self.reads), writes=moved(self.writes))
+
+
 @dataclass(slots=True)
-class Kernel:
-    """A call of a Slang function: what it reads and writes, by the names of its parameters; a function that returns its
-    output has it as RESULT. `group`: the shape of groups of threads, () where only the axes of its grid are to stay as
-    they are. `lanes`: 0 for as many as suit it. `copies`: whether it only copies its one array."""
+class Kernel(Step):
+    """A call of a Slang function. Memory has the names of its parameters; a function that returns its output has it as
+    RESULT. `values`: its other arguments. `group`: the shape of groups of threads, () where only the axes of its grid
+    are to stay as they are. `lanes`: 0 for as many as suit it. `copies`: whether it only copies its one array."""
 
     name: str
     text: str
-    arguments: dict[str, Argument]
-    outputs: dict[str, Part]
+    values: dict[str, Any]
     group: Shape | None = None
     lanes: int = 0
     copies: bool = False
 
     @property
-    def named(self) -> dict[str, Argument]:
-        return {**self.arguments, **self.outputs}
+    def named(self) -> dict[str, Part]:
+        return {**self.reads, **self.writes}
 
 
 @dataclass(slots=True)
-class Product:
-    """A product of matrices, by a library or by Slang."""
+class Product(Step):
+    """A product of matrices by a library."""
 
-    node: Node
     letters: str
-    inputs: list[Part]
-    output: Part
     library: str = "numpy"
 
 
 @dataclass(slots=True)
-class Clear:
-    output: Part
+class Clear(Step):
+    """Zeros."""
 
 
 @dataclass(slots=True)
-class Repeat:
-    """A loop of `scan.py`; `outputs`: its results that are read, by their numbers."""
+class Repeat(Step):
+    """A loop of `scan.py`, whose results have numbers."""
 
     loop: Any
-    inputs: list[Part]
-    outputs: dict[int, Part]
 
 
 @dataclass(slots=True)
-class Exchange:
-    """The beginning of a collective; `given` is None where the result lies in its place."""
+class Exchange(Step):
+    """The beginning of a collective. It reads nothing where the result lies in its place."""
 
     collective: Any
-    given: Part | None
-    output: Part
 
 
 @dataclass(slots=True)
-class Await:
+class Await(Step):
     """The end of a collective, before its result is read or the memory of its input is used again."""
 
     exchange: Exchange
 
 
-Step = Kernel | Product | Clear | Repeat | Exchange | Await
+def cleared(part: Part) -> Clear:
+    return Clear(writes={RESULT: part})
 
 
 def literal(node: Node) -> str:
@@ -208,7 +207,7 @@ class Text:
         self.lines.append(f"{kind} {name} = {text};")
         return name
 
-    def arrays(self, layouts: Sequence[Layout]) -> dict[str, Argument]:
+    def arrays(self, layouts: Sequence[Layout]) -> dict[str, Any]:
         """Parameters for all arrays, each as `name`s of some layout, of which `loads` reads one element."""
         pairs = zip(self.leaves.items(), layouts, strict=True)
         return {
@@ -277,9 +276,9 @@ def function_of(text: Text, results: Sequence[tuple[str, Part]], shape: Shape) -
     return kernel_of("map", arguments, lines, outputs)
 
 
-def parameters_of(leaves: Mapping[Leaf, str]) -> dict[str, Argument]:
+def parameters_of(leaves: Mapping[Leaf, str]) -> dict[str, Any]:
     """Parameters for numbers of arrays, and for arrays that are read at any place."""
-    made: dict[str, Argument] = {}
+    made: dict[str, Any] = {}
     for leaf, name in leaves.items():
         kind = type_of(leaf.node.dtype)
         kind = f"ITensor<{kind}, {len(leaf.layout.shape)}>" if leaf.whole else kind
@@ -287,25 +286,29 @@ def parameters_of(leaves: Mapping[Leaf, str]) -> dict[str, Argument]:
     return made
 
 
-def index_of(grid: Shape) -> dict[str, Argument]:
+def index_of(grid: Shape) -> dict[str, Any]:
     """The parameter for the index of a thread."""
-    return {f"int at[{len(grid)}]": Grid(grid)}
+    return {f"int at[{len(grid)}]": spy.grid(grid)}
 
 
 def kernel_of(
     kind: str,
-    arguments: Mapping[str, Argument],
+    arguments: Mapping[str, Any],
     lines: Sequence[str],
     outputs: Mapping[str, Part],
     returns: str = "void",
     group: Shape | None = None,
     lanes: int = 0,
 ) -> Kernel:
-    """A function of these lines. `arguments` and `outputs`: by the declarations of parameters."""
+    """A function of these lines. `arguments`, memory and values, and `outputs`: by the declarations of parameters."""
     declared = [*arguments, *(each for each in outputs if each != RESULT)]
     rest = f"({', '.join(declared)})\n{{\n" + "".join(f"    {line}\n" for line in lines) + "}\n"
     name = f"{kind}_{sha1((returns + rest).encode()).hexdigest()[:10]}"
-    return Kernel(name, f"{returns} {name}{rest}", _named(arguments), _named(outputs), group, lanes)
+    given = _named(arguments)
+    reads = {key: each for key, each in given.items() if isinstance(each, Part)}
+    values = {key: each for key, each in given.items() if key not in reads}
+    text = f"{returns} {name}{rest}"
+    return Kernel(name, text, values, group, lanes, reads=reads, writes=_named(outputs))
 
 
 def _named(parameters: Mapping[str, V]) -> dict[str, V]:
@@ -323,7 +326,7 @@ def template_of(
     lanes: int = 0,
 ) -> Kernel:
     """A function of the index of a thread, numbers `n`, and pointers to arrays, by the names of these."""
-    first = index_of(grid) | {f"int n[{len(numbers)}]": Numbers(tuple(numbers))}
+    first = index_of(grid) | {f"int n[{len(numbers)}]": list(numbers)}
     return kernel_of(kind, first | pointers_to(inputs), lines, pointers_to(outputs), group=(), lanes=lanes)
 
 
@@ -336,7 +339,7 @@ def _parts(fusion: Fusion, group: Group) -> list[Step]:
     (root,) = group.roots
     whole, steps, start = stored(root), list[Step](), 0
     if root.op == "place":
-        steps.append(Clear(whole))
+        steps.append(cleared(whole))
     for each in root.inputs:
         if root.op == "place":
             to = sliced(whole.layout, each.shape, root.attributes["starts"], root.attributes["steps"])
@@ -353,20 +356,20 @@ def _parts(fusion: Fusion, group: Group) -> list[Step]:
 def _all_reduce(fusion: Fusion, group: Group) -> list[Step]:
     (root,) = group.roots
     whole = Part(root, dense(root.shape))
-    return [*_parts(fusion, group), Exchange(root.attributes["collective"], None, whole)]
+    return [*_parts(fusion, group), Exchange(root.attributes["collective"], writes={RESULT: whole})]
 
 
 def _exchange(fusion: Fusion, group: Group) -> list[Step]:
     (root,) = group.roots
-    given = seen(fusion, root.inputs[0])
-    return [Exchange(root.attributes["collective"], given, Part(root, dense(root.shape)))]
+    memory: Any = {"reads": {"given": seen(fusion, root.inputs[0])}, "writes": {RESULT: stored(root)}}
+    return [Exchange(root.attributes["collective"], **memory)]
 
 
 def _scatter(fusion: Fusion, group: Group) -> list[Step]:
     (root,) = group.roots
     given, index = root.inputs
     if not given.size:
-        return [Clear(stored(root))]
+        return [cleared(stored(root))]
     text, axis, rank = Text(fusion, group), root.attributes["axis"], len(root.shape)
     value, at = text.of(given), text.of(index)
     place = _from_zero(at, index, root.shape[axis])
@@ -374,7 +377,7 @@ def _scatter(fusion: Fusion, group: Group) -> list[Step]:
     lines = [*text.lines, f"InterlockedAdd(sums[{where}], {value});"]
     outputs = {f"RWTensor<{type_of(root.dtype)}, {rank}> sums": stored(root)}
     arguments = index_of(given.shape) | parameters_of(text.leaves)
-    return [Clear(stored(root)), kernel_of("scatter", arguments, lines, outputs)]
+    return [cleared(stored(root)), kernel_of("scatter", arguments, lines, outputs)]
 
 
 def _scan(fusion: Fusion, group: Group) -> list[Step]:
@@ -414,7 +417,8 @@ def block(head: str, body: Sequence[str]) -> list[str]:
 def _repeat(fusion: Fusion, group: Group) -> list[Step]:
     node = group.roots[0].inputs[0]
     outputs = {root.attributes["index"]: stored(root) for root in group.roots}
-    return [Repeat(node.attributes["loop"], [seen(fusion, each) for each in node.inputs], outputs)]
+    inputs = dict(enumerate(seen(fusion, each) for each in node.inputs))
+    return [Repeat(node.attributes["loop"], reads=inputs, writes=outputs)]
 
 
 def stored(node: Node) -> Part:

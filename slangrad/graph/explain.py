@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slangrad.graph.cost import Work
-from slangrad.graph.emit import Exchange, Kernel, Product, Repeat, Step
+from slangrad.graph.emit import RESULT, Exchange, Kernel, Product, Repeat, Step
 from slangrad.graph.fuse import Group
 from slangrad.graph.node import type_text
 from slangrad.graph.picture import boxes_of, dot, svg
@@ -92,7 +92,7 @@ class Explanation:
         if isinstance(step, Repeat):
             return f"{step.loop}\n{Explanation(self.plan.bodies[step.loop])}"
         if isinstance(step, Exchange):
-            return f"{step.collective.name} {step.collective}: {step.output.layout.shape}"
+            return f"{step.collective.name} {step.collective}: {step.writes[RESULT].layout.shape}"
         return f"{step.library}  {step.letters}" if isinstance(step, Product) else "zeros"
 
     # --- HTML

@@ -20,6 +20,7 @@ from slangrad.graph.ops import OPS, base_of, behind_views, is_view, kind_of, let
 MOST_LEAVES = 24
 MOST_OPS = 300
 LONGEST_ROW = 8192
+MOST_AHEAD = 100  # groups behind a sum of rows that are looked at for its kernel
 MOST_AFTER_SUM = 40  # operations of a map that ends a product
 Views = tuple[Node, ...]
 Seen = dict[tuple[Node, Views], None]
@@ -104,7 +105,7 @@ class Fusion:
         fused: bool = True,
         choose: Callable[..., str] = lambda node, parts, moved: "slang",
     ) -> None:
-        self.outputs = list(outputs)
+        self.outputs = set(outputs)
         self.choose = choose
         self.order = topological_order(*outputs)
         self._layouts = layouts
@@ -293,11 +294,11 @@ class Fusion:
 
     def _with_row(self, groups: list[Group], i: int) -> list[Group] | None:
         """The groups where all that may go into the kernel of one reduction is in it."""
-        start = groups[i]
+        start, end = groups[i], i + MOST_AHEAD
         if start.kind != "reduce" or not _is_row(start, start.shape):
             return None
-        members, roots, after, late = [start], {*start.roots}, set[Node](), list[Group]()
-        for group in groups[i + 1 :]:
+        members, rest, late, roots, after = [start], list[Group](), list[Group](), {*start.roots}, set[Node]()
+        for group in groups[i + 1 : end]:
             read = group.reads
             near = not roots.isdisjoint(read) or (group.kind == "reduce" and not start.reads.isdisjoint(read))
             if near and after.isdisjoint(read) and _fits(group, start.shape, roots):
@@ -306,21 +307,25 @@ class Fusion:
             elif not roots.isdisjoint(read) or not after.isdisjoint(read):
                 late.append(group)
                 after.update(group.roots)
+            else:
+                rest.append(group)
         if len(members) == 1:
             return None
-        gone = {id(group) for group in (*members, *late)}
-        rest = [group for group in groups if id(group) not in gone]
         read = {node for group in members for node in group.reads}
-        at = max([i, *(k + 1 for k, group in enumerate(rest) if not read.isdisjoint(group.roots))])
-        return [*rest[:at], self._row(members, rest + late), *rest[at:], *late]
+        at = max((k + 1 for k, group in enumerate(rest) if not read.isdisjoint(group.roots)), default=0)
+        return [*groups[:i], *rest[:at], self._row(members, roots), *rest[at:], *late, *groups[end:]]
 
-    def _row(self, members: list[Group], others: Sequence[Group]) -> Group:
-        read = {node for group in others for node in group.reads} | set(self.outputs)
-        made = [root for group in members for root in group.roots]
+    def _row(self, members: list[Group], made: set[Node]) -> Group:
         whole = [
             Leaf(leaf.node, leaf.layout, True) for g in members for leaf in g.leaves if leaf.node not in made
         ]
-        row = Group("rows", members[0].shape, [root for root in made if root in read], dict.fromkeys(whole))
+        kept = [
+            root
+            for group in members
+            for root in group.roots
+            if root in self.outputs or not made.issuperset(self._readers[root])
+        ]
+        row = Group("rows", members[0].shape, kept, dict.fromkeys(whole))
         row.flops, row.ops = sum(g.flops for g in members), sum(g.ops for g in members)
         row.stages = members
         return row

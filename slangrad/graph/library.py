@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from math import prod
 from pathlib import Path
@@ -32,8 +32,9 @@ def libraries() -> list[str]:
     return [NUMPY, TORCH] if "torch" in sys.modules else [NUMPY]
 
 
-def product(letters: str, library: str, threads: int) -> Callable[[Any, Any, Any], None]:
-    """A product by a library, for operands and a result with axes of these letters."""
+def product(letters: str, library: str, threads: int) -> Callable[[Any, Any, Any], Callable[[], None]]:
+    """A product by a library. It takes operands and a result with axes of these letters, and gives the call that
+    computes it."""
     (left, right), out = letters_in(letters)
     batch = [c for c in out if c in left and c in right]
     rows = [c for c in out if c in left and c not in right]
@@ -41,47 +42,62 @@ def product(letters: str, library: str, threads: int) -> Callable[[Any, Any, Any
     summed = [c for c in left if c in right and c not in out]
     matmul = _by_torch if library == TORCH else _by_numpy
 
-    def matrices(x: Any, names: str, first: list[str], second: list[str]) -> Any:
-        """Axes in the order batch, first, second; those of a kind as one."""
-        x = x.transpose([names.index(c) for c in (*batch, *first, *second)])
-        n, m = len(batch), len(batch) + len(first)
-        return x.reshape((*x.shape[:n], prod(x.shape[n:m]), prod(x.shape[m:])))
+    def ordered(x: Any, names: str, *order: list[str]) -> tuple[Any, Any]:
+        """Axes in the order batch and `order`, and the same as matrices: a copy where axes do not lie one behind the
+        other."""
+        x = x.transpose([names.index(c) for c in (*batch, *order[0], *order[1])])
+        n, m = len(batch), len(batch) + len(order[0])
+        return x, x.reshape((*x.shape[:n], prod(x.shape[n:m]), prod(x.shape[m:])))
 
-    def run(a: Any, b: Any, result: Any) -> None:
-        x, y = matrices(a, left, rows, summed), matrices(b, right, summed, columns)
-        sizes = dict(zip(left + right, a.shape + b.shape, strict=True))
-        into = result.transpose([out.index(c) for c in (*batch, *rows, *columns)])
-        made = into.reshape((*x.shape[:-1], y.shape[-1]))
-        matmul(x, y, made, threads)
-        if not np.shares_memory(made, into):
-            into[...] = made.reshape([sizes[c] for c in (*batch, *rows, *columns)])
+    def bound(a: Any, b: Any, result: Any) -> Callable[[], None]:
+        views = (
+            ordered(a, left, rows, summed),
+            ordered(b, right, summed, columns),
+            ordered(result, out, rows, columns),
+        )
+        (_, x), (_, y), (_, to) = views
+        multiply = matmul(x, y, to, threads)
+        copies = [
+            None if np.may_share_memory(*each) else (each[0], each[1].reshape(each[0].shape))
+            for each in views
+        ]
+        if not any(copies):
+            return multiply
+        *read, written = copies
 
-    return run
+        def run() -> None:
+            for x, copy in filter(None, read):
+                copy[...] = x
+            multiply()
+            if written:
+                written[0][...] = written[1]
+
+        return run
+
+    return bound
 
 
-def _by_torch(x: Any, y: Any, out: Any, threads: int) -> None:
+def _by_torch(x: Any, y: Any, out: Any, threads: int) -> Callable[[], None]:
     torch = sys.modules["torch"]
-    torch.matmul(torch.from_numpy(x), torch.from_numpy(y), out=torch.from_numpy(out))
+    return partial(torch.matmul, torch.from_numpy(x), torch.from_numpy(y), out=torch.from_numpy(out))
 
 
-def _by_numpy(x: Any, y: Any, out: Any, threads: int) -> None:
+def _by_numpy(x: Any, y: Any, out: Any, threads: int) -> Callable[[], None]:
     """Blocks of the first axis, or of rows where there are no other ones."""
     setter = _setter()
-    if threads < 2 or setter is None or out.size * x.shape[-1] < LEAST_FOR_THREADS:
-        with _one_thread(setter):
-            np.matmul(x, y, out=out)
-        return
-    ends = np.linspace(0, len(out), threads + 1).astype(int)
+    parts = 1 if threads < 2 or setter is None or out.size * x.shape[-1] < LEAST_FOR_THREADS else threads
+    ends = np.linspace(0, len(out), parts + 1).astype(int)
     blocks = [slice(a, b) for a, b in pairwise(ends) if a < b]
-    pairs = [(x[block], y[block] if out.ndim > 2 else y) for block in blocks]
-    with _one_thread(setter):
-        others = [
-            _helpers(os.getpid(), threads).submit(MATMUL, *pair, out=out[block])
-            for pair, block in zip(pairs[1:], blocks[1:], strict=True)
-        ]
-        MATMUL(*pairs[0], out=out[blocks[0]])
-        for each in others:
-            each.result()
+    first, *others = (partial(MATMUL, x[i], y[i] if out.ndim > 2 else y, out=out[i]) for i in blocks)
+
+    def run() -> None:
+        with _one_thread(setter):
+            others_run = [_helpers(os.getpid(), threads).submit(each) for each in others]
+            first()
+            for each in others_run:
+                each.result()
+
+    return run
 
 
 @cache

@@ -14,7 +14,7 @@ from math import prod
 from random import Random
 from typing import Any
 
-from slangrad.graph.emit import RESULT, Await, Clear, Exchange, Kernel, Part, Repeat, Step
+from slangrad.graph.emit import RESULT, Kernel, Part, Step
 from slangrad.graph.layout import joined
 
 ALIGNMENT = 64
@@ -37,23 +37,6 @@ class Arena:
         return max(self.alive, default=0)
 
 
-def touched(step: Step) -> tuple[list[Part], list[Part]]:
-    """The parts that a step reads, and those that it writes."""
-    if isinstance(step, Clear):
-        return [], [step.output]
-    if isinstance(step, Kernel):
-        reads = [each for each in step.arguments.values() if isinstance(each, Part)]
-        return reads, list(step.outputs.values())
-    if isinstance(step, Repeat):
-        return step.inputs, list(step.outputs.values())
-    if isinstance(step, Exchange):
-        return [step.given] if step.given else [step.output], [step.output]
-    if isinstance(step, Await):
-        given, made = touched(step.exchange)
-        return [*given, *made], []
-    return step.inputs, [step.output]
-
-
 def bytes_of(holder: Any) -> int:
     """Bytes in the arena."""
     size: int = max(1, prod(holder.shape)) * holder.dtype.itemsize
@@ -64,7 +47,7 @@ def spans_of(steps: Sequence[Step], outside: set[Any]) -> Spans:
     """Lifetimes of holders without memory of their own."""
     spans: Spans = {}
     for i, step in enumerate(steps):
-        for part in (*touched(step)[0], *touched(step)[1]):
+        for part in step.parts:
             if part.holder not in outside:
                 spans[part.holder] = spans.get(part.holder, (i, i))[0], i
     return spans
@@ -101,14 +84,14 @@ def _merged(steps: Sequence[Step], spans: Spans) -> tuple[set[int], dict[Any, tu
     sources; these have none of their own."""
     uses: dict[Any, list[int]] = {}
     for i, step in enumerate(steps):
-        for holder in dict.fromkeys(part.holder for parts in touched(step) for part in parts):
+        for holder in dict.fromkeys(part.holder for part in step.parts):
             uses.setdefault(holder, []).append(i)
     needless: set[int] = set()
     within: dict[Any, tuple[Any, int]] = {}
     for i, step in enumerate(steps):
         if not isinstance(step, Kernel) or not step.copies:
             continue
-        (source,), target = touched(step)[0], step.outputs[RESULT]
+        (source,), target = step.reads.values(), step.writes[RESULT]
         given, whole = source.holder, target.holder
         if not {given, whole} <= spans.keys() or spans[given][1] > i or not _is_run(source, target):
             continue
@@ -132,7 +115,7 @@ def _is_run(source: Part, target: Part) -> bool:
 
 def _is_other(step: Step, whole: Any) -> bool:
     """Whether a step does more with an array than to write another part of it."""
-    return not isinstance(step, Kernel) or any(part.holder is whole for part in touched(step)[0])
+    return not isinstance(step, Kernel) or any(part.holder is whole for part in step.reads.values())
 
 
 def _best(spans: Sequence[tuple[int, int]], sizes: Sequence[int], enough: int) -> list[int]:

@@ -27,11 +27,10 @@ from slangrad.graph.choose import Choose, chooser
 from slangrad.graph.cost import Machine
 from slangrad.graph.emit import (
     KERNELS,
-    Argument,
+    RESULT,
     Await,
     Clear,
     Exchange,
-    Grid,
     Kernel,
     Part,
     Product,
@@ -104,7 +103,7 @@ class Plan:
         self._captured = [n for n in self.fusion.order if n.op == "captured"]
         repeats = [each for steps in self.by_group for each in steps if isinstance(each, Repeat)]
         self.bodies: dict[Any, Plan] = {
-            each.loop: each.loop.body(device, each.outputs, choose) for each in repeats
+            each.loop: each.loop.body(device, each.writes, choose) for each in repeats
         }
         self._arena()
         self._runs: list[Callable[[dict[Holder, Any]], None]] = []
@@ -218,24 +217,28 @@ class Plan:
     # --- steps
 
     def _prepared(self, step: Step) -> Callable[[dict[Holder, Any]], None]:
+        if isinstance(step, Kernel):
+            return self._kernel(step)
         if isinstance(step, Clear):
-            return lambda given: self._seen(step.output, given).clear()
+            return lambda given: self._seen(step.writes[RESULT], given).clear()
         if isinstance(step, Product):
             return self._product(step)
         if isinstance(step, Repeat):
             return self._repeat(step)
         if isinstance(step, Exchange):
             return self._exchange(step)
-        if isinstance(step, Await):
-            return lambda given: self._begun.pop(id(step.exchange)).wait()
-        return self._kernel(step)
+        assert isinstance(step, Await)
+        return lambda given: self._begun.pop(id(step.exchange)).wait()
 
     def _seen(self, part: Part, given: dict[Holder, Any]) -> Any:
         """The tensor of a part."""
-        held = self._holders.get(part.holder)
-        tensor = given[part.holder] if held is None else held
         at = part.layout
-        return tensor.view(at.shape or (1,), at.strides or (1,), at.offset)
+        return self._holder(part.holder, given).view(at.shape or (1,), at.strides or (1,), at.offset)
+
+    def _holder(self, holder: Holder, given: dict[Holder, Any]) -> Any:
+        """The memory of a holder, of this plan or from outside."""
+        held = self._holders.get(holder)
+        return given[holder] if held is None else held
 
     def _function(self, step: Kernel) -> Any:
         function = self.module.require_function(step.name)
@@ -248,15 +251,14 @@ class Plan:
         calls: dict[Any, partial[Any]] = {}
         for step in self.steps:
             if isinstance(step, Kernel):
-                key = step.name, *(each.layout for each in step.named.values() if isinstance(each, Part))
+                key = step.name, *(each.layout for each in step.parts)
                 calls[key] = partial(self._function(step), **self._bound(step, given))
         self.module.compile_all(calls.values())
         return [self._prepared(step) for step in self.steps]
 
     def _kernel(self, step: Kernel) -> Callable[[dict[Holder, Any]], None]:
         function = self._function(step)
-        parts = {name: each for name, each in step.named.items() if isinstance(each, Part)}
-        outer = {name: each for name, each in parts.items() if each.holder not in self._holders}
+        outer = {name: each for name, each in step.named.items() if each.holder not in self._holders}
         bound: list[Any] = []
         where = dict.fromkeys(outer, 0)
 
@@ -275,20 +277,20 @@ class Plan:
         return call
 
     def _bound(self, step: Kernel, given: dict[Holder, Any]) -> dict[str, Any]:
-        return {name: self._argument(each, given) for name, each in step.named.items()}
-
-    def _argument(self, each: Argument, given: dict[Holder, Any]) -> Any:
-        if isinstance(each, Part):
-            return self._seen(each, given)
-        return spy.grid(each.shape) if isinstance(each, Grid) else list(each.values)
+        return {name: self._seen(each, given) for name, each in step.named.items()} | step.values
 
     def _product(self, step: Product) -> Callable[[dict[Holder, Any]], None]:
         threads = self.device.options.threads or os.cpu_count() or 1
-        multiply = product(step.letters, step.library, threads)
+        multiply, parts = product(step.letters, step.library, threads), step.parts
+        where: list[int] = []
+        bound: list[Callable[[], None]] = []
 
         def run(given: dict[Holder, Any]) -> None:
-            a, b, out = (_array(self._seen(each, given), each.layout) for each in (*step.inputs, step.output))
-            multiply(a, b, out)
+            now = [self._holder(part.holder, given).address for part in parts]
+            if now != where:
+                where[:] = now
+                bound[:] = [multiply(*(_array(self._seen(part, given), part.layout) for part in parts))]
+            bound[0]()
 
         return run
 
@@ -296,17 +298,15 @@ class Plan:
         loop, body = step.loop, self.bodies[step.loop]
 
         def run(given: dict[Holder, Any]) -> None:
-            parts = [*step.inputs, *step.outputs.values()]
-            inputs = [_array(self._seen(each, given), each.layout) for each in parts]
-            results = dict(zip(step.outputs, inputs[len(step.inputs) :], strict=True))
-            loop.run(body, inputs, results)
+            arrays = [_array(self._seen(each, given), each.layout) for each in step.parts]
+            loop.run(body, arrays, dict(zip(step.writes, arrays[len(step.reads) :], strict=True)))
 
         return run
 
     def _exchange(self, step: Exchange) -> Callable[[dict[Holder, Any]], None]:
         def run(given: dict[Holder, Any]) -> None:
-            parts = [each and self._seen(each, given).host_view() for each in (step.given, step.output)]
-            self._begun[id(step)] = step.collective.start(*parts)
+            parts = [self._seen(each, given).host_view() for each in step.parts]
+            self._begun[id(step)] = step.collective.start(*(parts if step.reads else (None, *parts)))
 
         return run
 
@@ -351,8 +351,9 @@ class Plan:
             found.append(0.0 if isinstance(step, Exchange | Await) else perf_counter() - start)
         return found
 
-    def run(self, arguments: Sequence[Any]) -> list[Any]:
-        """The results for arguments in the order of `inputs`: Tensors of their shapes, () as (1,)."""
+    def run(self, arguments: Sequence[Any], count: int | None = None) -> list[Any]:
+        """The results, or the first `count` of them, for arguments in the order of `inputs`: Tensors of their shapes,
+        () as (1,)."""
         given = self._given(arguments)
         if self._near:
             self._refuse_overlap(given)
@@ -365,7 +366,7 @@ class Plan:
         made: dict[Node, Any] = {}  # a result that is there twice has memory of its own, as NumPy's would
         return [
             made[node].copy() if node in made else made.setdefault(node, self._shaped(given[node], node))
-            for node in self.outputs
+            for node in self.outputs[:count]
         ]
 
     def _new(self, node: Node) -> Any:

@@ -136,7 +136,8 @@ def _product(fusion: Fusion, group: Group) -> list[Step]:
     way = fusion.choose(node, parts, moved) if by_slang else NUMPY
     if way == SLANG:
         return tiled(end, letters, parts, node.shape)
-    return end.apart([Product(node, letters, parts, stored(node), way)])
+    reads = dict(zip("ab", parts, strict=True))
+    return end.apart([Product(letters, way, reads=reads, writes={RESULT: stored(node)})])
 
 
 WRITERS["contract"] = _product

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
 from typing import Any
@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from slangrad.base.late import Late
-from slangrad.graph.emit import Await, Clear, Exchange, Kernel, Part, Product, Repeat, Step, Temporary
+from slangrad.graph.emit import Await, Exchange, Step, Temporary
 from slangrad.graph.errors import GraphError
-from slangrad.graph.memory import Arena, arena, bytes_of, touched
+from slangrad.graph.memory import Arena, arena, bytes_of
 from slangrad.graph.node import in_order
 from slangrad.graph.schedule import with_waits
 
@@ -52,12 +52,16 @@ class Task:
     @property
     def reads(self) -> list[Any]:
         """The holders that other tasks fill, in an order that does not change from run to run, as that of sets does."""
-        own, found = self.writes, (part.holder for step in self.steps for part in touched(step)[0])
+        own, found = self.writes, (part.holder for step in self.steps for part in step.reads.values())
         return [each for each in dict.fromkeys(found) if each not in own]
 
     @property
     def writes(self) -> dict[Any, None]:
-        return dict.fromkeys(part.holder for step in self.steps for part in touched(step)[1])
+        return dict.fromkeys(part.holder for step in self.steps for part in step.writes.values())
+
+    def on(self, names: Mapping[Any, Any], again: bool = False) -> Task:
+        """The same on other memory."""
+        return Task(self.number, [step.on(names) for step in self.steps], self.seconds, again)
 
 
 def fitted(
@@ -107,7 +111,8 @@ class Drops:
     ) -> None:
         self._tasks = tasks
         self._live, sent = _by_task(tasks, living)
-        received = {step.output.holder for task in tasks for step in task.steps if isinstance(step, Exchange)}
+        exchanges = [step for task in tasks for step in task.steps if isinstance(step, Exchange)]
+        received = {part.holder for step in exchanges for part in step.writes.values()}
         writers = {each: i for i, task in enumerate(tasks) for each in task.writes}
         self._makers = {each: i for each, i in writers.items() if each not in outside}
         self._reads = [task.reads for task in tasks]
@@ -180,9 +185,9 @@ class Drops:
             for i in self._needed(missing, lambda each: lives(each) or each in again):
                 names = {each: found(each) for each in self._reads[i]}
                 fresh = {x: Temporary(x.shape, x.dtype, (x, "again")) for x in self._tasks[i].writes}
-                made.append(_renamed(self._tasks[i], {**names, **fresh}, True))
+                made.append(self._tasks[i].on({**names, **fresh}, again=True))
                 again.update((x, new) for x, new in fresh.items() if not lives(x))
-            made.append(_renamed(task, {each: found(each) for each in self._reads[place]}, False))
+            made.append(task.on({each: found(each) for each in self._reads[place]}))
         return made
 
 
@@ -194,8 +199,9 @@ def _by_task(tasks: Sequence[Task], living: Sequence[int]) -> tuple[list[int], d
     for step, count in zip(reversed(steps_in(tasks)), reversed(living), strict=True):
         if not isinstance(step, Await):
             i = place[id(step)]
-        elif step.exchange.given:
-            sent[step.exchange.given.holder, place[id(step.exchange)]] = i
+        else:
+            given = step.exchange.reads.values()
+            sent |= {(part.holder, place[id(step.exchange)]): i for part in given}
         live[i] = max(live[i], count)
     return live, sent
 
@@ -226,27 +232,3 @@ def _greedy(costs: Any, sizes: Any, need: Any) -> Any:
         if (left + sizes[:, each] <= 0).all():
             taken[each], left = False, left + sizes[:, each]
     return taken
-
-
-def _renamed(task: Task, names: Mapping[Any, Any], again: bool) -> Task:
-    """The same steps on other memory."""
-
-    def part(each: Any) -> Any:
-        return Part(names.get(each.holder, each.holder), each.layout) if isinstance(each, Part) else each
-
-    def parts(named: Mapping[Any, Any]) -> dict[Any, Any]:
-        return {name: part(each) for name, each in named.items()}
-
-    def renamed(step: Step) -> Step:
-        if isinstance(step, Clear):
-            return Clear(part(step.output))
-        if isinstance(step, Kernel):
-            return replace(step, arguments=parts(step.arguments), outputs=parts(step.outputs))
-        if isinstance(step, Exchange):
-            return replace(step, given=step.given and part(step.given), output=part(step.output))
-        if isinstance(step, Repeat):
-            return replace(step, inputs=list(map(part, step.inputs)), outputs=parts(step.outputs))
-        assert isinstance(step, Product)
-        return replace(step, inputs=list(map(part, step.inputs)), output=part(step.output))
-
-    return Task(task.number, list(map(renamed, task.steps)), task.seconds, again)

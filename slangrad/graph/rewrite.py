@@ -9,6 +9,8 @@ needs, and the kernels that read the result.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
+from typing import Any
 
 import numpy as np
 
@@ -16,13 +18,14 @@ from slangrad.graph.array import Array
 from slangrad.graph.choices import CHOICES, WIDER, Choice, Graph
 from slangrad.graph.cost import Machine
 from slangrad.graph.fuse import Fusion, with_copies
-from slangrad.graph.node import Node, new_input, substituted, topological_order, with_inputs
+from slangrad.graph.node import Node, in_order, new_input, with_inputs
 from slangrad.graph.ops import base_of, is_view, kind_of
 from slangrad.graph.rules import COMMUTATIVE, FUNCTIONS, PATTERNS, Rule, number
 
 MOST_STEPS = 20  # rules that follow each other at one place
 MOST_NEAR = 40  # readers that are looked at for the price of a choice
 LEAST_GAIN = 0.999  # of the time before
+NOTHING: Mapping[Node, Node] = {}
 ALL = [rule for rule, _ in CHOICES]
 
 
@@ -32,23 +35,28 @@ class Rewriter:
     def __init__(self, machine: Machine | None = None, fast_math: bool = False) -> None:
         self._machine = machine or Machine()
         self._new: dict[Node, Node] = {}
-        self._stand_ins: dict[Node, Node] = {}
+        self._stand_ins: dict[Any, Node] = {}
+        self._seconds: dict[tuple[Node, ...], float] = {}
         self._rules: dict[str, list[Rule]] = {}
         self._fast_math = fast_math
         for rule in PATTERNS:
             self._rules.setdefault(rule.pattern.op, []).append(rule)
 
-    def simplified(self, outputs: Sequence[Node]) -> list[Node]:
-        """The outputs after all rules that always pay."""
-        for node in topological_order(*outputs):
-            self._enter(node)
-        return [self._new[each] for each in outputs]
+    def simplified(self, outputs: Sequence[Node], taken: Mapping[Node, Node] = NOTHING) -> list[Node]:
+        """The outputs after all rules that always pay, with choices that are taken."""
+        made: dict[Node, Node] = {}
+        for node in in_order(outputs, lambda n: (taken[n],) if n in taken else n.inputs):
+            if node in taken:
+                made[node] = made[taken[node]]
+            else:
+                made[node] = self._enter(with_inputs(node, tuple(made[each] for each in node.inputs)))
+        return [made[each] for each in outputs]
 
     def rewritten(self, outputs: Sequence[Node]) -> list[Node]:
         """The outputs after all rules."""
         found = self.simplified(outputs)
-        while (better := self._cheaper(found)) is not found:
-            found = better
+        while taken := self._taken(Graph(found)):
+            found = self.simplified(found, taken)
         return found
 
     # --- rules that always pay
@@ -63,7 +71,7 @@ class Rewriter:
             made = self._replaced(node)
             if made is None or made is node:
                 break
-            for each in topological_order(made):
+            for each in in_order([made], lambda n: () if n in new else n.inputs):
                 each.place = each.place if each in new else root.place
             node = new[made] if made in new else with_inputs(made, tuple(map(self._enter, made.inputs)))
         new[root] = new[node] = node
@@ -85,71 +93,69 @@ class Rewriter:
 
     # --- rules that pay by cost
 
-    def _cheaper(self, outputs: list[Node]) -> list[Node]:
-        """The outputs after the choices that pay, from inputs to outputs."""
-        graph, done = Graph(outputs), set[Node]()
-        while (found := self._next(graph, done)) is not None:
-            outputs = self.simplified(substituted(outputs, found))
-            graph = Graph(outputs)
-        return outputs
-
-    def _next(self, graph: Graph, done: set[Node]) -> dict[Node, Node] | None:
-        """The next choice that pays, at nodes that were not seen yet."""
+    def _taken(self, graph: Graph) -> dict[Node, Node]:
+        """Choices that pay and do not touch each other. One of several nodes makes some depend on the inputs of others:
+        so that no cycle comes from that, two of these have no places in common."""
+        taken, touched, end = dict[Node, Node](), set[Node](), -1
         for node in graph.index:
-            if node in done:
-                continue
             for found in self.choices(node, graph):
-                old, new = self.prices(graph, found)
-                if new < LEAST_GAIN * old:
-                    return found
-            done.add(node)
-        return None
+                old, new, region = self.prices(graph, found)
+                first, last = _span(found, graph.index) if len(found) > 1 else (end + 1, end)
+                if new < LEAST_GAIN * old and touched.isdisjoint(region) and first > end:
+                    taken |= found
+                    touched |= region
+                    end = last
+                    break
+        return taken
 
     def choices(self, node: Node, graph: Graph, rules: Sequence[Choice] = ALL) -> Iterator[dict[Node, Node]]:
         """The replacements that rules offer at a node: old nodes, and the new ones."""
         has_room = self._fast_math or node.dtype != np.float16
         for rule in rules if has_room else [each for each in rules if each not in WIDER]:
             for found in rule(node, graph):
-                made = self.simplified([each.node for each in found.values()])
+                made = [self._enter(each.node) for each in found.values()]
                 changed = {old: new for old, new in zip(found, made, strict=True) if old is not new}
                 if changed:
                     yield changed
 
-    def prices(self, graph: Graph, found: dict[Node, Node]) -> tuple[float, float]:
-        """Seconds of the kernels before and after a replacement, of those that are others then."""
+    def prices(self, graph: Graph, found: dict[Node, Node]) -> tuple[float, float, set[Node]]:
+        """Seconds of the kernels before and after a replacement, of those that are others then, and their nodes."""
         readers, fresh = graph.readers, _fresh(found.values(), graph.index)
         needed = {each for node in fresh for each in node.inputs} | set(found.values())
         gone = _only_for(found, readers, graph.outputs | needed)
         near = _near(found, readers)
         inside = {*found, *gone, *near, *fresh}
         ends = [n for n in (*found, *near) if n in graph.outputs or not inside.issuperset(readers[n])]
-        return self._region_seconds(ends, inside, {}), self._region_seconds(ends, inside, found)
+        old, new = (self.seconds(self._region(ends, inside, each)) for each in ({}, found))
+        return old, new, inside | needed
 
-    def _region_seconds(self, ends: Sequence[Node], inside: set[Node], found: dict[Node, Node]) -> float:
+    def _region(self, ends: Sequence[Node], inside: set[Node], found: Mapping[Node, Node]) -> list[Node]:
+        """A part of a graph, with inputs in place of nodes outside. These have numbers, so equal parts are one."""
         made: dict[Node, Node] = {}
+        numbers = count()
 
         def cut(node: Node) -> Node:
-            """The node as it is after the replacement, of stored arrays in place of nodes outside."""
-            if node not in made:
-                if node in found:
-                    made[node] = cut(found[node])
+            if node in found and node not in made:
+                made[node] = cut(found[node])
+            elif node not in made:
+                if node.op in ("constant", "count"):
+                    made[node] = node
                 elif node in inside or is_view(node):
                     made[node] = with_inputs(node, tuple(map(cut, node.inputs)))
                 else:
-                    made[node] = self._stand_in(node)
+                    key = next(numbers), node.shape, node.dtype
+                    made[node] = self._stand_ins.setdefault(key, new_input(*key[1:]))
             return made[node]
 
-        return self.seconds([cut(each) for each in ends])
+        return [cut(each) for each in ends]
 
     def seconds(self, outputs: Sequence[Node]) -> float:
         """Seconds of the kernels of a graph, by the cost model."""
-        roots = [node for node in dict.fromkeys(map(base_of, outputs)) if node.inputs]
-        return Fusion(with_copies(roots, {}), {}, self._machine).seconds if roots else 0.0
-
-    def _stand_in(self, node: Node) -> Node:
-        if not node.inputs:
-            return node
-        return self._stand_ins.setdefault(node, new_input(node.shape, node.dtype))
+        roots = tuple(node for node in dict.fromkeys(map(base_of, outputs)) if node.inputs)
+        if roots not in self._seconds:
+            fusion = roots and Fusion(with_copies(roots, {}), {}, self._machine)
+            self._seconds[roots] = fusion.seconds if fusion else 0.0
+        return self._seconds[roots]
 
 
 def rewritten(outputs: Sequence[Node], fast_math: bool = False) -> list[Node]:
@@ -166,6 +172,13 @@ def _fresh(roots: Iterable[Node], known: Mapping[Node, int]) -> dict[Node, None]
             found[node] = None
             left += node.inputs
     return found
+
+
+def _span(found: dict[Node, Node], index: Mapping[Node, int]) -> tuple[int, int]:
+    """The first and the last place of the nodes that are replaced, and of those that their values read."""
+    read = [each for node in _fresh(found.values(), index) for each in node.inputs]
+    places = [index[each] for each in (*found, *found.values(), *read) if each in index]
+    return min(places), max(places)
 
 
 def _only_for(

@@ -12,11 +12,9 @@ from collections import Counter
 from collections.abc import Sequence
 from math import prod
 
+import slangrad as spy
 from slangrad.graph.emit import (
     WRITERS,
-    Argument,
-    Grid,
-    Numbers,
     Part,
     Step,
     Text,
@@ -175,8 +173,8 @@ def _rows(fusion: Fusion, group: Group) -> list[Step]:
     written = {part.holder: name for name, part in places.items() if part.layout == dense(part.holder.shape)}
     outputs = {written[root]: places[written[root]] for root in group.roots}
     inputs = {name: part for name, part in places.items() if name not in outputs}
-    shape, numbers = (prod(group.shape[:-1]), WAVE), Numbers(tuple(row.numbers))
-    index: dict[str, Argument] = {"int thread[2]": Grid(shape), f"int n[{len(row.numbers)}]": numbers}
+    grid = spy.grid((prod(group.shape[:-1]), WAVE))
+    index = {"int thread[2]": grid, f"int n[{len(row.numbers)}]": row.numbers}
     arguments = {**index, **parameters_of(row.whole), **pointers_to(inputs)}
     # All lanes of a wave work on one row. The compiler is told, and computes what they share once.
     head = ["int i = WaveReadLaneFirst(thread[0]), lane = WaveGetLaneIndex(), at[2] = { i, 0 };"]

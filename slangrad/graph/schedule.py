@@ -17,7 +17,6 @@ from operator import itemgetter
 
 from slangrad.graph.emit import Await, Exchange, Step
 from slangrad.graph.fuse import Group
-from slangrad.graph.memory import touched
 from slangrad.graph.node import Node
 from slangrad.graph.workers.overlap import Overlap
 
@@ -140,14 +139,17 @@ def with_waits(steps: Iterable[Step]) -> list[Step]:
     made: list[Step] = []
     begun: list[Exchange] = []
     for step in steps:
-        reads, writes = touched(step)
-        written = {part.holder for part in writes}
-        used = written | {part.holder for part in reads}
+        used, written = ({part.holder for part in parts} for parts in (step.parts, step.writes.values()))
         for each in list(begun):
-            if each.output.holder in used or (each.given and each.given.holder in written):
+            reads, writes = ({x.holder for x in parts.values()} for parts in (each.reads, each.writes))
+            if not (writes.isdisjoint(used) and reads.isdisjoint(written)):
                 begun.remove(each)
-                made.append(Await(each))
+                made.append(end_of(each))
         made.append(step)
         if isinstance(step, Exchange):
             begun.append(step)
-    return [*made, *map(Await, begun)]
+    return [*made, *map(end_of, begun)]
+
+
+def end_of(exchange: Exchange) -> Await:
+    return Await(exchange, reads=dict(enumerate(exchange.parts)))

@@ -7,23 +7,22 @@ DiffTensorView<float>, Tensor (4,) with a gradient   ->  primal, diff; in forwar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from slangrad.check.model.types import Scalar, StructType, Type
 from slangrad.marshal.buffers import standard_name
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.footprint import Footprint, Memory
 from slangrad.marshal.marshal import (
     BACKWARD,
     HIGHER,
     PRIMAL,
     TANGENT,
-    Measure,
     Node,
     ProgramTypes,
     Role,
-    Shape,
     Spot,
     Way,
 )
@@ -52,7 +51,7 @@ def ways(contents: Contents, own: Type, wanted: Type, types: ProgramTypes) -> It
         return
     assert isinstance(wanted, StructType)
     name = standard_name(wanted)
-    for element in dict.fromkeys(from_elements(wanted.arguments[0], own)):
+    for element in dict.fromkeys(from_elements(wanted.inner, own)):
         sizes = consumed(element, own)
         assert sizes is not None, (element, own)
         if 0 <= contents.rank - len(sizes) <= MOST_DIMENSIONS:
@@ -69,6 +68,7 @@ def _type(name: str, element: Type, wanted: StructType, types: ProgramTypes) -> 
         return None
     added = types.standard(ADDED, (element,))
     asked = wanted.arguments[1]
+    assert isinstance(asked, Type)
     if asked is not added and not (standard_name(asked) == ADDED and asked.abstract):
         return None
     return types.standard(DIFFERENTIATED, (element, added))
@@ -90,18 +90,19 @@ class ViewTensor(WholeTensor):
     def load(self) -> str:
         return self.name
 
-    def measure(self, value: Any) -> Measure | None:
-        return None if self.seen(value) is None else Measure((), [])
+    def _moving(self, memories: list[Memory]) -> Footprint:
+        return Footprint()
 
-    def fixed_values(
-        self, value: Any, starts: Sequence[int], strides: Sequence[Shape]
-    ) -> dict[str, list[Any]]:
-        made: list[Any] = []
-        for memory in self.seen(value) or ():
-            steps = [step // memory.item_size for step in memory.strides]
-            unused = [0] * (MOST_DIMENSIONS - self.own)
-            made += [0, self.own, *memory.shape, *unused, *steps, *unused]
-        return {self.name: made + [0] * (ROOM if self.empty else 0)}
+    def footprint(self, value: Any) -> Footprint | None:
+        made = super(ViewTensor, self).footprint(value)
+        if made is not None and self.empty:
+            made.fixed[self.name] += [0] * ROOM
+        return made
+
+    def scalars(self, memory: Memory) -> list[int]:
+        steps = [step // memory.item_size for step in memory.strides]
+        unused = [0] * (MOST_DIMENSIONS - self.own)
+        return [0, self.own, *memory.shape, *unused, *steps, *unused]
 
 
 def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Access) -> Node:
@@ -109,7 +110,7 @@ def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Acces
     name = standard_name(way.type)
     own_element = None if contents.element is None else spot.types.lift(contents.element)
     assert own_element is not None
-    trailing = consumed(way.type.arguments[0], own_element)
+    trailing = consumed(way.type.inner, own_element)
     assert trailing is not None
     family, gradient = VIEWS[name], ""
     if name == DIFFERENTIATED:

@@ -20,18 +20,18 @@ class TypeParameter(Declaration):
     bounds: list[Expression]
     default: Expression | None
     is_pack: bool
-    pack_element: TypeParameter | None = field(default=None, init=False)  # made by `check`: what `each T` is
-    parts: dict[str, TypeParameter] = field(default_factory=dict, init=False)  # `__first(T)` and such, made by `check`
-    part_of: tuple[TypeParameter, str] | None = field(default=None, init=False)  # the inverse
+    pack_element: GenericParameter | None = field(default=None, init=False)  # made by `check`: what `each T` is
+    parts: dict[str, GenericParameter] = field(default_factory=dict, init=False)  # `__first(T)` and such
+    part_of: tuple[GenericParameter, str] | None = field(default=None, init=False)  # the inverse
 
 @node
 class ValueParameter(Declaration):  # `<let N : int>`, `<int N = 4>`.
     value_type: Expression
     default: Expression | None
     is_pack: bool  # `<let each N : int>`
-    pack_element: ValueParameter | None = field(default=None, init=False)
-    parts: dict[str, ValueParameter] = field(default_factory=dict, init=False)
-    part_of: tuple[ValueParameter, str] | None = field(default=None, init=False)
+    pack_element: GenericParameter | None = field(default=None, init=False)
+    parts: dict[str, GenericParameter] = field(default_factory=dict, init=False)
+    part_of: tuple[GenericParameter, str] | None = field(default=None, init=False)
 
 GenericParameter = TypeParameter | ValueParameter
 
@@ -96,6 +96,8 @@ class Accessor(GenericDeclaration):
 # The attribute of the function in `__func_extension __apply(f)(float x) -> Tuple<float, Context> { }`.
 APPLY_OF = "__ApplyOf"
 
+AnyFunction = Function | Constructor | Accessor
+
 # --- Types --------------------------------------------------------------------------------------------
 
 # `struct S<T> : IFoo where ... { members }`; `has_body` is False for `struct S;`. `keyword`: or "class".
@@ -148,6 +150,8 @@ class BufferBlock(Declaration):
     members: list[Declaration]
     semantics: list[Semantic]
 
+WithBases = Struct | Interface | Extension | Enum
+
 # --- Modules ------------------------------------------------------------------------------------------
 
 # One parsed text with what it `#include`s. `module_name` is that of `module x;`, else None.
@@ -171,6 +175,8 @@ class IncludeModule(Declaration):  # `__include a.b;` and `implementing x;`; `ke
 @node
 class Namespace(Declaration):  # `namespace a { members }`; `namespace a.b {}` is one in another.
     members: list[Declaration]
+
+Container = WithBases | BufferBlock | Module | Namespace  # what has members
 
 @node
 class Using(Declaration):  # `using a.b;`.

@@ -50,6 +50,20 @@ def test_arrays_and_numbers(load) -> None:  # type: ignore[no-untyped-def]
     assert y.tolist() == [35, 32]
 
 
+def test_results_in_the_place_of_an_input_are_a_launch(load) -> None:  # type: ignore[no-untyped-def]
+    """Each thread reads and writes an element of its own; shifted by one element, a copy is made first."""
+    module = load(SCALE)
+    x = Tensor.from_numpy(module.device, F([1, 2, 3, 4]))
+    call = module.scale.bind_call(2, x, _result=x)
+    assert call.is_launch
+    call()
+    assert x.to_numpy().tolist() == [2, 8, 18, 32]
+    shifted = module.scale.bind_call(1, x.view((3,)), _result=x.view((3,), offset=1))
+    assert not shifted.is_launch
+    shifted()
+    assert x.to_numpy().tolist() == [2, 4, 64, 324]
+
+
 @pytest.mark.parametrize("result", [None, "numpy", spy.floatRef()])
 def test_calls_with_more_to_do(load, result) -> None:  # type: ignore[no-untyped-def]
     """A result is made, or read back, in every run."""

@@ -188,7 +188,11 @@ def random_steps(seed: int) -> list[Product]:
     nodes = [new_input((int(rng.integers(8, 64)), 64), np.dtype(float)) for _ in range(60)]
     parts = [Part(each, dense(each.shape)) for each in nodes]
     return [
-        Product(nodes[i], "", [parts[j] for j in rng.integers(max(0, i - 6), i, 2)] if i else [], parts[i])
+        Product(
+            "",
+            reads={j: parts[j] for j in rng.integers(max(0, i - 6), i, 2)} if i else {},
+            writes={0: parts[i]},
+        )
         for i in range(len(nodes))
     ]
 
@@ -199,9 +203,9 @@ def test_the_arena_is_hardly_larger_than_what_is_alive() -> None:
     for seed in range(12):
         steps = random_steps(seed)
         found = arena(steps, set())
-        lives = {step.node: (i, i) for i, step in enumerate(steps)}
+        lives = {step.writes[0].holder: (i, i) for i, step in enumerate(steps)}
         for i, step in enumerate(steps):
-            lives |= {part.holder: (lives[part.holder][0], i) for part in step.inputs}
+            lives |= {part.holder: (lives[part.holder][0], i) for part in step.reads.values()}
         spans = [(found.offsets[n], found.offsets[n] + n.nbytes, *lives[n]) for n in lives]
         for i, (start, end, first, last) in enumerate(spans):
             assert not any(

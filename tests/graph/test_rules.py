@@ -198,7 +198,7 @@ def test_a_choice_is_the_same_modulo_a_prime_and_is_taken_where_it_pays(rule) ->
         weights = [Array(new_input(each.shape, each.dtype)) for each in outputs]
         values |= {each.node: elements(each.shape, rng) for each in weights}
         for found in every(rewriter, outputs, (rule,)):
-            old, new = rewriter.prices(Graph(outputs), found)
+            old, new, _ = rewriter.prices(Graph(outputs), found)
             gains.append(new < LEAST_GAIN * old)
             sides = []
             for side in (outputs, substituted(outputs, found)):
@@ -286,6 +286,42 @@ def test_a_pair_of_choices_pays_only_where_its_first_does() -> None:
         once = rewriter.simplified(substituted(outputs, first))
         for second in every(rewriter, once):
             assert rewriter.seconds(rewriter.simplified(substituted(once, second))) > 0.999 * best
+
+
+def test_choices_of_equal_layers_are_taken_together() -> None:
+    """So the time does not grow with the square of their number."""
+
+    class Counted(Rewriter):
+        def _taken(self, graph):
+            rounds.append(found := super()._taken(graph))
+            return found
+
+    def taken(layers):
+        rounds.clear()
+        w = [Array(new_input((16, 16), np.dtype(np.float32))) for _ in range(layers)]
+        x = Array(new_input((4096, 16), np.dtype(np.float32)))
+        for each in w:
+            x = np.tanh((x @ each).T).T
+        Counted().rewritten([x.node])
+        return [len(each) for each in rounds]
+
+    rounds: list[dict[Node, Node]] = []
+    assert taken(4) == [2, 2, 0] and taken(16) == [8, 8, 0]
+
+
+def test_choices_that_would_need_each_other_are_not_taken_together() -> None:
+    """Each of two merged products reads a part of the other one: the first is made, and then the second cannot be."""
+    rng, rewriter = np.random.default_rng(5), Rewriter(Machine(launch=0))
+    shapes = [(4096, 6), (4096, 6), (6, 6), (6, 6), (6, 6)]
+    x, y, a, b, c = inputs = [new_input(shape, np.dtype(np.float32)) for shape in shapes]
+    first, third = Array(x) @ Array(a), Array(y) @ Array(b)
+    second, fourth = Array(x) @ (Array(c) @ (third.T @ third)), Array(y) @ (Array(c) @ (first.T @ first))
+    outputs = [each.node for each in (first, second, third, fourth)]
+    values = {node: elements(node.shape, rng) for node in inputs}
+    made = rewriter.rewritten(outputs)
+    assert [node.op for node in topological_order(*made)].count("concatenate") == 1
+    for got, want in zip(evaluated(made, values), evaluated(outputs, values), strict=True):
+        np.testing.assert_array_equal(got, want)
 
 
 def test_fast_math_is_asked_for() -> None:

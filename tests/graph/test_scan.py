@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from slangrad import graph
-from slangrad.graph.memory import touched
 
 RNG = np.random.default_rng(5)
 W, XS, H = RNG.normal(size=(3, 3)) * 0.5, RNG.normal(size=(5, 3)), RNG.normal(size=3)
@@ -64,7 +63,7 @@ def test_a_loop_runs_once_for_all_its_results_and_for_no_more() -> None:
     assert all(
         part.holder.op != "scan"
         for step in plan.steps
-        for part in touched(step)[1]
+        for part in step.writes.values()
         if hasattr(part.holder, "op")
     )
 

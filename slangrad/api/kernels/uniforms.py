@@ -439,7 +439,7 @@ class Uniforms:
     def _struct(self, whole: Type, t: StructType, rules: str) -> Uniform | None:
         name = standard_name(t)
         if name in STRUCTURED:
-            return BufferUniform(t, self._types.lower(t.arguments[0]), STRUCTURED[name], self._device)
+            return BufferUniform(t, self._types.lower(t.inner), STRUCTURED[name], self._device)
         if name in BYTES:
             return BufferUniform(t, None, BYTES[name], self._device)
         if name in FAMILIES:
@@ -450,12 +450,12 @@ class Uniforms:
         return StructUniform(whole, [(field, part) for field, part in fields if part is not None])
 
     def _tensor(self, t: StructType, family: Family) -> Uniform | None:
-        element, rank = t.arguments
-        lowered = self._types.lower(element)
-        return None if lowered is None else TensorUniform(t, family, lowered, int(rank), self._device)
+        rank, lowered = t.arguments[1], self._types.lower(t.inner)
+        assert isinstance(rank, int)
+        return None if lowered is None else TensorUniform(t, family, lowered, rank, self._device)
 
     def _view(self, t: StructType, family: Family) -> Uniform | None:
-        lowered = self._types.lower(t.arguments[0])
+        lowered = self._types.lower(t.inner)
         return None if lowered is None else ViewUniform(t, family, lowered, MOST_DIMENSIONS, self._device)
 
 

@@ -10,14 +10,13 @@ pattern is copied for each of them (`Pieces`). Either stands for several things,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from slangrad.check.generics.bounds import element_type
 from slangrad.check.model import checked
 from slangrad.check.model.meanings import ErrorMeaning, Meaning, PackMeaning, TypeMeaning, ValueMeaning
-from slangrad.check.model.packs import element_of_pack, is_entry_pack, packs_of
+from slangrad.check.model.packs import Entry, element_of_pack, is_entry_pack, packs_of
 from slangrad.check.model.types import ERROR, Tuple, Type, expanded_type, is_pack, tuple_of
-from slangrad.check.model.values import is_value_pack
+from slangrad.check.model.values import ParameterValue, is_value_pack
 from slangrad.check.names.members import fail, refuse, set_slots
 from slangrad.check.names.places import value_type
 from slangrad.check.names.resolve import mark_type, refer
@@ -26,7 +25,7 @@ from slangrad.syntax import ast
 from slangrad.syntax.copies import duplicate
 from slangrad.syntax.walk import children
 
-Entries = tuple[Any, ...]
+Entries = tuple[Entry, ...]
 
 
 def expand(scope: Scope, node: ast.Expand) -> Meaning:
@@ -155,9 +154,12 @@ def each(scope: Scope, node: ast.Each) -> Meaning:
     assert kinds is not None
     chosen = kinds[entry]
     form = node.pack.ref
+    if not isinstance(chosen, Type):
+        kind = scope.world.info(chosen.declaration).type if isinstance(chosen, ParameterValue) else ERROR
+        value = element_of_pack(chosen)
+        assert not isinstance(value, Type)
+        return set_slots(node, kind, checked.Constant(value))
     if isinstance(form, checked.TypeName):
         return TypeMeaning(element_of_pack(chosen) if is_pack(chosen) else chosen)
-    if isinstance(form, checked.Constant):
-        kind = scope.world.info(form.value.declaration).type if hasattr(form.value, "declaration") else ERROR
-        return set_slots(node, kind, checked.Constant(element_of_pack(chosen)))
-    return set_slots(node, element_type(scope.world, chosen), checked.PackElement(node.pack, kinds, entry))
+    types = tuple(each for each in kinds if isinstance(each, Type))
+    return set_slots(node, element_type(scope.world, chosen), checked.PackElement(node.pack, types, entry))

@@ -17,9 +17,9 @@ from slangrad.check.generics.substitution import (
     self_argument,
 )
 from slangrad.check.model import checked
-from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.declref import Bindings, DeclRef
 from slangrad.check.model.meanings import OverloadMeaning
-from slangrad.check.model.packs import grouped
+from slangrad.check.model.packs import grouped, spliced
 from slangrad.check.model.types import ERROR, VOID, FunctionType, Type, nominal
 from slangrad.check.names.scopes import Body, Scope
 from slangrad.syntax import ast
@@ -104,8 +104,9 @@ def _only_signature(scope: Scope, meaning: OverloadMeaning) -> tuple[FunctionTyp
     if scope.world.info(candidate.declaration).this_type is not None:
         return None, "it is a method, which needs an object"
     generics = candidate.declaration.generics
-    given = grouped(generics, list(candidate.explicit))
+    given = grouped(generics, spliced(candidate.explicit))
     if given is None or len(given) != len(generics):
         return None, "its generic arguments are not written"
-    seen = {**candidate.substitution, **dict(zip(generics, given))}
+    seen: Bindings = {**candidate.substitution}
+    seen.update(zip(generics, given))
     return signature_of(scope.world, DeclRef(candidate.declaration, seen)), ""

@@ -90,7 +90,7 @@ def declare_local(scope: Scope, declaration: ast.Variable) -> None:
     scope.add(declaration)
 
 
-def _refuse_redeclaration(scope: Scope, declaration: Any) -> None:
+def _refuse_redeclaration(scope: Scope, declaration: ast.Declaration) -> None:
     earlier = scope.names.get(declaration.name, [])
     overloads = isinstance(declaration, ast.Function) and all(
         isinstance(each, ast.Function) for each in earlier
@@ -135,7 +135,7 @@ def _if_let(scope: Scope, node: ast.IfLet) -> None:
     kind = scope.world.check_value(scope, binding.initializer)
     optional = scope.world.standard("Optional")
     if isinstance(kind, StructType) and kind.declaration is optional:
-        binding.checked = checked.VariableInfo(kind.arguments[0], "local", mutable=False)
+        binding.checked = checked.VariableInfo(kind.inner, "local", mutable=False)
         inside.add(binding)
     elif kind is not ERROR:
         scope.world.error("E0311", f"'if (let' needs an optional, not '{kind}'", binding.initializer.span)

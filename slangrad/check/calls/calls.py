@@ -5,12 +5,10 @@ In: `bwd_diff(f)(pair, 1.0)`.   Out: Call(Derivative(...), arguments), conversio
 
 from __future__ import annotations
 
-from typing import Any
-
 from slangrad.base.source import Span
 from slangrad.check.calls import pack_parts
 from slangrad.check.calls.candidates import Match, innermost
-from slangrad.check.calls.coerce import Plan, coerce, commit, plan, stripped
+from slangrad.check.calls.coerce import coerce, commit, plan, stripped
 from slangrad.check.calls.initializers import (
     check_elements,
     component_count,
@@ -39,6 +37,7 @@ from slangrad.check.model.meanings import (
     TypeMeaning,
     ValueMeaning,
 )
+from slangrad.check.model.plans import Plan
 from slangrad.check.model.types import (
     BOOL,
     ERROR,
@@ -117,7 +116,7 @@ def _applied(scope: Scope, node: ast.Call, meaning: GenericMeaning) -> Meaning:
     """`Foo(x)` of a generic struct: its arguments follow from those of a constructor."""
     declaration = meaning.declaration
     if isinstance(declaration, ast.Struct) and node.arguments:
-        inferred = infer_struct(scope, node, meaning)
+        inferred = infer_struct(scope, node, declaration, meaning.substitution)
         if inferred is not None:
             return TypeMeaning(inferred)
     return apply_arguments(scope, node.callee, meaning, [])
@@ -150,7 +149,8 @@ def object_of_call(scope: Scope, span: Span, match: Match) -> checked.Base | Non
         interface = candidate.declaration.parent
         if not isinstance(interface, ast.Interface):
             return None
-        return base.this or _told(span, base.told_by, base.substitution.get(interface))
+        kind = base.substitution.get(interface)
+        return base.this or (_told(span, base.told_by, kind) if isinstance(kind, Type) else None)
     if candidate.inner is not None and base.through_type:
         return None
     if base.this is None:
@@ -167,9 +167,9 @@ def object_of_call(scope: Scope, span: Span, match: Match) -> checked.Base | Non
     return base.this
 
 
-def _told(span: Span, told_by: checked.Base | None, kind: Type | None) -> ast.Expression | None:
+def _told(span: Span, told_by: checked.Base | None, kind: Type) -> ast.Expression | None:
     """What tells a static requirement its type."""
-    if told_by is None or kind is None:
+    if told_by is None:
         return None
     made = ast.Missing(span)
     made.type, made.ref = kind, checked.Told(told_by)
@@ -273,7 +273,9 @@ def _takes_one(scope: Scope, kind: StructType, argument: ast.Expression) -> bool
         return choose(scope, argument.span, "__init", found, [argument]) is not None
 
 
-def _construct_declared(scope: Scope, node: ast.Expression, kind: Type, arguments: list[Any]) -> Type:
+def _construct_declared(
+    scope: Scope, node: ast.Expression, kind: Type, arguments: list[ast.Expression]
+) -> Type:
     found = constructors(scope, kind)
     if found:
         match = choose(scope, node.span, str(kind), found, arguments)
@@ -334,7 +336,9 @@ def _convert_component(scope: Scope, node: ast.Expression, target: Type, kind: T
     return True
 
 
-def _report_no_conversion(scope: Scope, node: ast.Expression, kind: Type, arguments: list[Any]) -> Type:
+def _report_no_conversion(
+    scope: Scope, node: ast.Expression, kind: Type, arguments: list[ast.Expression]
+) -> Type:
     given = ", ".join("{...}" if each.type is None else f"'{value_type(each)}'" for each in arguments)
     scope.world.error("E0311", f"a '{kind}' cannot be made from {given}", node.span)
     return kind

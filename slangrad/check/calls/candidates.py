@@ -5,18 +5,16 @@ In: a Candidate for `bwd_diff(f)` and generic arguments.   Out: the Derivative a
 
 from __future__ import annotations
 
-from typing import Any
-
 from slangrad.base.records import record
-from slangrad.check.calls.coerce import Plan
 from slangrad.check.generics.infer import Solver
 from slangrad.check.generics.signatures import signature_of
 from slangrad.check.generics.substitution import identity, self_type, substitute
 from slangrad.check.interfaces.differentiable import derivative_signature
 from slangrad.check.interfaces.lookup import conformances, unmet_constraint
 from slangrad.check.model.checked import Derivative
-from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.declref import Bindings, DeclRef
 from slangrad.check.model.meanings import Candidate
+from slangrad.check.model.plans import Plan
 from slangrad.check.model.types import FunctionType, Type
 from slangrad.check.model.world import World
 from slangrad.syntax import ast
@@ -68,7 +66,7 @@ def candidate_signature(world: World, candidate: Candidate, differentiated: bool
 def instantiate(
     world: World,
     candidate: Candidate,
-    bindings: dict[Any, Any],
+    bindings: Bindings,
     differentiated: bool = False,
     concretely: bool = False,
 ) -> tuple[DeclRef | Derivative, FunctionType]:
@@ -85,7 +83,7 @@ def instantiate(
 
 
 def _instantiate_derivative(
-    world: World, candidate: Candidate, inner: Candidate, bindings: dict[Any, Any], concretely: bool
+    world: World, candidate: Candidate, inner: Candidate, bindings: Bindings, concretely: bool
 ) -> tuple[Derivative, FunctionType]:
     target, signature = instantiate(world, inner, bindings, True, concretely)
     if concretely or inner.inner is not None:
@@ -96,7 +94,7 @@ def _instantiate_derivative(
 
 
 def _declared_derivative(
-    world: World, candidate: Candidate, inner: Candidate, arguments: dict[Any, Any]
+    world: World, candidate: Candidate, inner: Candidate, arguments: Bindings
 ) -> FunctionType:
     """The signature of the derivative as the declaration has it, its generics filled in afterwards."""
     reference = DeclRef(inner.declaration, identity(inner.declaration))

@@ -8,26 +8,12 @@ their type, and initializer lists and lambdas have no type before the place give
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
-from slangrad.check.calls.convert import LITERAL_FITS, Coercion, convert, splat_cost
-from slangrad.check.model.checked import Conversion
+from slangrad.check.calls.convert import LITERAL_FITS, convert, splat_cost
+from slangrad.check.model.plans import Coercion, Plan
 from slangrad.check.model.types import ERROR, VOID, Scalar, Type, element_of, is_abstract
 from slangrad.check.names.places import value_type
 from slangrad.check.names.scopes import Scope
 from slangrad.syntax import ast
-
-
-@dataclass(slots=True)
-class Plan:
-    """How an expression becomes a value of `target`. `apply` writes the plan of an initializer list."""
-
-    target: Type
-    cost: int
-    conversion: Conversion | None = None
-    warning: str | None = None
-    apply: Callable[[], None] | None = None
 
 
 def plan(scope: Scope, node: ast.Expression, target: Type, explicit: bool = False) -> Plan | None:
@@ -35,8 +21,7 @@ def plan(scope: Scope, node: ast.Expression, target: Type, explicit: bool = Fals
     if target is ERROR:
         return Plan(target, 0)
     if isinstance(node, ast.InitializerList):
-        made: Plan | None = scope.world.plan_list(scope, node, target)
-        return made
+        return scope.world.plan_list(scope, node, target)
     if isinstance(node, ast.Paren) and node.conversion is None:
         inner = stripped(node)
         if isinstance(inner, ast.InitializerList):
@@ -46,7 +31,7 @@ def plan(scope: Scope, node: ast.Expression, target: Type, explicit: bool = Fals
         return None
     coercion = convert(scope.world, source, target, explicit)
     if coercion is None:
-        return scope.world.plan_constructor(scope, node, target)  # type: ignore[no-any-return]
+        return scope.world.plan_constructor(scope, node, target)
     return Plan(target, _literal_cost(node, target, coercion), coercion.conversion, coercion.warning)
 
 

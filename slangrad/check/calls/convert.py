@@ -10,7 +10,6 @@ written.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from slangrad.check.generics.bounds import stated_conversion, stated_equal
 from slangrad.check.generics.signatures import signature_of
@@ -26,6 +25,7 @@ from slangrad.check.interfaces.lookup import (
 )
 from slangrad.check.model.checked import Conversion
 from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.plans import Coercion
 from slangrad.check.model.types import (
     BOOL,
     ERROR,
@@ -73,15 +73,6 @@ FLOAT_TO_INT    = 950
 TRUNCATION      = 1000   # a vector loses components
 EXPLICIT        = 90_000
 # fmt: on
-
-
-@dataclass(slots=True)
-class Coercion:
-    """What a conversion costs and what it does; `conversion` is None between identical types."""
-
-    cost: int
-    conversion: Conversion | None = None
-    warning: str | None = None
 
 
 NOTHING = Coercion(0)
@@ -358,9 +349,9 @@ def _to_struct(world: World, source: Type, target: StructType) -> Coercion | Non
         return Coercion(TO_OPTIONAL, Conversion("optional", target))
     if isinstance(source, StructType) and source.declaration is world.standard("Conditional"):
         (get,) = declared(world, source.declaration, "get")
-        if source.arguments[0] is target.arguments[0]:
+        if source.inner is target.inner:
             return Coercion(TO_OPTIONAL, Conversion("call", target, DeclRef(get, own_substitution(source))))
-    inner = convert(world, source, target.arguments[0])
+    inner = convert(world, source, target.inner)
     if inner is None:
         return None
     return Coercion(inner.cost + TO_OPTIONAL, Conversion("optional", target, inner=inner.conversion))

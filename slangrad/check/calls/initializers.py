@@ -16,7 +16,7 @@ from itertools import repeat
 from typing import Any
 
 from slangrad.check.calls.candidates import Match
-from slangrad.check.calls.coerce import Plan, commit, mismatch, plan, stripped
+from slangrad.check.calls.coerce import commit, mismatch, plan, stripped
 from slangrad.check.calls.convert import CONSTRUCTOR, common_type, convert
 from slangrad.check.calls.overload import choose, commit_match, evaluate
 from slangrad.check.generics.infer import Solver
@@ -25,8 +25,9 @@ from slangrad.check.interfaces.differentiable import field_declarations, field_r
 from slangrad.check.interfaces.lookup import BASE, all_members, concrete_members, members
 from slangrad.check.model import checked
 from slangrad.check.model.checked import Construct, Conversion, Part, Zero
-from slangrad.check.model.declref import DeclRef
-from slangrad.check.model.meanings import Candidate, GenericMeaning
+from slangrad.check.model.declref import Bindings, DeclRef
+from slangrad.check.model.meanings import Candidate
+from slangrad.check.model.plans import Plan
 from slangrad.check.model.types import (
     ERROR,
     Array,
@@ -480,9 +481,9 @@ def _by_constructor(target: Type, match: Match, cost: int) -> Plan:
     return Plan(target, cost, Conversion("call", target, match.target, inner.conversion))
 
 
-def infer_struct(scope: Scope, node: ast.Call, meaning: GenericMeaning) -> Type | None:
+def infer_struct(scope: Scope, node: ast.Call, declaration: ast.Struct, around: Bindings) -> Type | None:
     """The type that `Foo(x)` makes of a generic struct: its arguments follow from those of the call."""
-    declaration, world = meaning.declaration, scope.world
+    world = scope.world
     if any(each.type is None or isinstance(each, ast.NamedArgument) for each in node.arguments):
         return None
     own = [each for each in all_members(declaration) if isinstance(each, ast.Constructor)]
@@ -496,7 +497,6 @@ def infer_struct(scope: Scope, node: ast.Call, meaning: GenericMeaning) -> Type 
             for one, other in zip(shape, node.arguments)
         )
         if fits and all(each in solver.bindings for each in declaration.generics):
-            seen = {**identity(declaration), **meaning.substitution, **solver.bindings}
-            made: Type = nominal(declaration, tuple(seen[each] for each in nominal_parameters(declaration)))
-            return made
+            seen = {**identity(declaration), **around, **solver.bindings}
+            return nominal(declaration, tuple(seen[each] for each in nominal_parameters(declaration)))
     return None

@@ -8,9 +8,7 @@ converts. Which one wins is decided in candidates.py; two that remain equal are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import accumulate
-from typing import Any
 
 from slangrad.base.source import Span
 from slangrad.check.calls.candidates import (
@@ -22,7 +20,7 @@ from slangrad.check.calls.candidates import (
     innermost,
     instantiate,
 )
-from slangrad.check.calls.coerce import Plan, commit, mismatch, plan, report_list_failure
+from slangrad.check.calls.coerce import commit, mismatch, plan, report_list_failure
 from slangrad.check.calls.convert import TO_FLOAT, common_type, convert
 from slangrad.check.derivatives.given import given
 from slangrad.check.generics.bounds import generic_info
@@ -32,10 +30,11 @@ from slangrad.check.generics.substitution import passed_parameters, substitute
 from slangrad.check.interfaces.differentiable import RESULT_COTANGENT, pair_element
 from slangrad.check.interfaces.lookup import conformances, conforms, function_interfaces, unmet_constraint
 from slangrad.check.model import checked
-from slangrad.check.model.checked import Default, Derivative
-from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.checked import Argument, Default, Derivative
+from slangrad.check.model.declref import Bindings, DeclRef, Substitution
 from slangrad.check.model.meanings import Candidate
-from slangrad.check.model.packs import grouped
+from slangrad.check.model.packs import grouped, spliced
+from slangrad.check.model.plans import Plan
 from slangrad.check.model.types import (
     ERROR,
     FLOAT,
@@ -43,6 +42,7 @@ from slangrad.check.model.types import (
     EnumType,
     FunctionParameter,
     FunctionType,
+    GenericArgument,
     InterfaceType,
     LambdaType,
     ParameterType,
@@ -82,7 +82,9 @@ def choose(
     return best[0]
 
 
-def _choose_despite_errors(scope: Scope, candidates: list[Candidate], arguments: list[Any]) -> Match | None:
+def _choose_despite_errors(
+    scope: Scope, candidates: list[Candidate], arguments: list[ast.Expression]
+) -> Match | None:
     """With a wrong argument: the only candidate, so that its result type is known; nothing is reported."""
     with scope.world.silence():
         tried = [evaluate(scope, each, arguments) for each in distinct(candidates)]
@@ -98,9 +100,9 @@ def distinct(candidates: list[Candidate]) -> list[Candidate]:
     return list(found.values())
 
 
-def commit_match(scope: Scope, match: Match) -> tuple[Any, ...]:
+def commit_match(scope: Scope, match: Match) -> tuple[Argument, ...]:
     """Write the conversions of the arguments; the arguments in the order of the parameters."""
-    result: list[Any] = []
+    result: list[Argument] = []
     parameters = scope.world.info(match.candidate.declaration).parameters
     for index, (node, made) in enumerate(zip(match.arguments, match.plans)):
         if node is None:
@@ -146,7 +148,7 @@ def _by_address(world: World, node: ast.Expression) -> ast.Expression:
 
 
 def _evaluate_seen(
-    scope: Scope, candidate: Candidate, bindings: dict[Any, Any], placed: Arguments, concretely: bool
+    scope: Scope, candidate: Candidate, bindings: Bindings, placed: Arguments, concretely: bool
 ) -> Match | Failure:
     target, signature = instantiate(scope.world, candidate, bindings, concretely=concretely)
     if len(signature.parameters) != len(placed):
@@ -205,7 +207,7 @@ def _has_default(world: World, candidate: Candidate, index: int) -> bool:
 # --- Inference ----------------------------------------------------------------------------------------
 
 
-def _infer(scope: Scope, candidate: Candidate, placed: Arguments) -> dict[Any, Any] | Failure:
+def _infer(scope: Scope, candidate: Candidate, placed: Arguments) -> Bindings | Failure:
     """The generic arguments of the function itself: those written, then those that the call's arguments
     show.
     """
@@ -235,7 +237,7 @@ def _infer(scope: Scope, candidate: Candidate, placed: Arguments) -> dict[Any, A
     return Failure(candidate, reason, code="E9012", note=f"convert in the lambda: '{wanted}(...)'")
 
 
-def _result_of_lambda(world: World, declaration: Any, known: Mapping[Any, Any]) -> Type | None:
+def _result_of_lambda(world: World, declaration: ast.Declaration, known: Substitution) -> Type | None:
     """What the result of a lambda would have to become for its function type, where Slang converts it."""
     for subject, interfaces in generic_info(world, declaration).bounds.items():
         kind = substitute(world, subject, known)
@@ -245,18 +247,17 @@ def _result_of_lambda(world: World, declaration: Any, known: Mapping[Any, Any]) 
             assert isinstance(wanted, InterfaceType)
             for own in function_interfaces(world, kind):
                 if own.declaration is wanted.declaration and own.arguments[1:] == wanted.arguments[1:]:
-                    result: Type = wanted.arguments[0]
-                    return None if convert(world, own.arguments[0], result) is None else result
+                    return None if convert(world, own.inner, wanted.inner) is None else wanted.inner
     return None
 
 
 def _bind_explicit(candidate: Candidate, solver: Solver) -> Failure | None:
     base = innermost(candidate)
     generics = [each for each in base.declaration.generics if not each.name.startswith("$")]
-    given: list[Any] | None = list(base.explicit)
+    given: list[GenericArgument] | None = list(base.explicit)
     leading = next((i for i, each in enumerate(generics) if each.is_pack), len(generics))
     if leading < len(generics) and len(base.explicit) > leading:
-        given = grouped(generics, list(base.explicit))
+        given = grouped(generics, spliced(base.explicit))
     if given is None or len(given) > len(generics):
         return Failure(candidate, f"it takes {len(generics)} generic arguments, not {len(base.explicit)}")
     for parameter, argument in zip(generics, given):
@@ -362,6 +363,7 @@ def _bind_as_float(world: World, candidate: Candidate, solver: Solver) -> None:
     for parameter, actual in solver.bindings.items():
         if parameter not in solver.open or not isinstance(actual, Scalar) or not actual.is_integer:
             continue
+        assert isinstance(parameter, ast.TypeParameter)
         wanted = bounds.get(parameter_type(parameter), [])
         if not _conforms_to_all(world, actual, wanted) and _conforms_to_all(world, FLOAT, wanted):
             solver.bindings[parameter] = FLOAT
@@ -397,9 +399,9 @@ def _bind_defaults(scope: Scope, candidate: Candidate, solver: Solver) -> Failur
         if parameter.is_pack or parameter in solver.scalars:
             solver.bindings[parameter] = () if parameter.is_pack else 1
             continue
-        if parameter.default is None:
-            return Failure(candidate, f"'{parameter.name}' cannot be inferred from the arguments")
         default = default_argument(scope, parameter, {**candidate.substitution, **solver.bindings})
+        if default is None:
+            return Failure(candidate, f"'{parameter.name}' cannot be inferred from the arguments")
         solver.bindings[parameter] = default
     return None
 

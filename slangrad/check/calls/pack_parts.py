@@ -8,14 +8,14 @@ While a pack is not known, its part is a generic parameter of its own, whose arg
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from slangrad.check.generics.bounds import element_type
 from slangrad.check.generics.substitution import taken
 from slangrad.check.model import checked
 from slangrad.check.model.meanings import ErrorMeaning, Meaning, PackMeaning, TypeMeaning, ValueMeaning
 from slangrad.check.model.packs import SINGLE, packs_of
-from slangrad.check.model.types import ERROR, Tuple, expanded_type, is_pack, tuple_of
+from slangrad.check.model.types import ERROR, Tuple, Type, expanded_type, is_pack, tuple_of
 from slangrad.check.model.values import is_value_pack
 from slangrad.check.names.members import fail, refuse, set_slots
 from slangrad.check.names.places import value_type
@@ -59,11 +59,18 @@ def part(scope: Scope, node: ast.Call) -> Meaning:
     return fail(node)
 
 
-def _of_types(scope: Scope, node: ast.Call, query: str, types: tuple[Any, ...], rest: Any) -> Meaning:
-    found = taken(scope.world, types, query)
-    if found is None:
+def _of_types(
+    scope: Scope,
+    node: ast.Call,
+    query: str,
+    types: tuple[Type, ...],
+    rest: Callable[[tuple[Type, ...]], Meaning],
+) -> Meaning:
+    part = taken(scope.world, types, query)
+    if part is None:
         return _empty(scope, node, query)
-    return TypeMeaning(found) if query in SINGLE else rest(found)
+    found = tuple(each for each in part if isinstance(each, Type))
+    return TypeMeaning(found[0]) if query in SINGLE else rest(found)
 
 
 def _of_value(scope: Scope, node: ast.Call, query: str) -> Meaning | None:
@@ -71,16 +78,16 @@ def _of_value(scope: Scope, node: ast.Call, query: str) -> Meaning | None:
     (operand,) = node.arguments
     form, kind = operand.ref, value_type(operand)
     if isinstance(form, checked.Constant) and is_value_pack(form.value):
-        value, element = taken(scope.world, (form.value,), query), element_type(scope.world, kind)
-        if query in SINGLE:
-            return set_slots(node, element, checked.Constant(value))
-        return set_slots(node, expanded_type(element, packs_of(value[0])), checked.Constant(value[0]))
+        (value,) = taken(scope.world, (form.value,), query) or ()
+        assert not isinstance(value, Type)
+        element = element_type(scope.world, kind)
+        whole = element if query in SINGLE else expanded_type(element, packs_of(value))
+        return set_slots(node, whole, checked.Constant(value))
     if not is_pack(kind):
         return None
-    found = taken(scope.world, (kind,), query)
-    if found is None:
-        return _empty(scope, node, query)
-    return set_slots(node, found if query in SINGLE else found[0], checked.PartOfPack(operand, query))
+    (part,) = taken(scope.world, (kind,), query) or ()
+    assert isinstance(part, Type)
+    return set_slots(node, part, checked.PartOfPack(operand, query))
 
 
 def _empty(scope: Scope, node: ast.Call, query: str) -> Meaning:

@@ -54,7 +54,7 @@ def _plain_tensor(world: World, kind: Type | None) -> StructType | InterfaceType
         if not isinstance(each, (StructType, InterfaceType)) or each.declaration.name not in GRADIENT_TYPES:
             continue
         of_library = each.declaration.span.source.is_library
-        if of_library and tangent(world, each.arguments[0]) is not None:
+        if of_library and tangent(world, each.inner) is not None:
             return each
     return None
 

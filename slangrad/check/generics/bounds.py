@@ -16,6 +16,7 @@ from typing import Any
 
 from slangrad.base.records import record
 from slangrad.check.generics.substitution import own_substitution, self_type, substitute
+from slangrad.check.model.declref import Bindings
 from slangrad.check.model.packs import element_of_pack, pack_of_element
 from slangrad.check.model.types import (
     ERROR,
@@ -160,7 +161,7 @@ def bounds_of(world: World, kind: ParameterType | AssociatedType) -> Iterator[In
     owner = root_owner(kind)
     if isinstance(kind, ParameterType):
         pack = pack_of_element(kind.declaration)
-        kind = kind if pack is None else parameter_type(pack)
+        kind = parameter_type(pack) if isinstance(pack, ast.TypeParameter) else kind
     if owner is not None:
         yield from generic_info(world, owner).bounds.get(kind, ())
     for declaration in world.assumptions:
@@ -238,11 +239,10 @@ def element_type(world: World, entry: Type) -> Type:
             for left, right in generic_info(world, owner).equalities:
                 if left is entry:
                     return element_type(world, right)
-    made: Type = element_of_pack(entry)
-    return made
+    return element_of_pack(entry)
 
 
-def requirement_substitution(base: Type, interface: InterfaceType) -> dict[Any, Any]:
+def requirement_substitution(base: Type, interface: InterfaceType) -> Bindings:
     """How the requirements of an interface are seen through a type that conforms to it."""
     return {**own_substitution(interface), interface.declaration: base}
 

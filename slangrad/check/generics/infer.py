@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from slangrad.check.generics.substitution import substitute, substitute_argument
+from slangrad.check.model.declref import Bindings, GenericKey
 from slangrad.check.model.packs import (
+    Entry,
     element_of_pack,
     element_parameter,
     expanded,
@@ -26,6 +28,7 @@ from slangrad.check.model.types import (
     ERROR,
     Array,
     AssociatedType,
+    GenericArgument,
     Matrix,
     Nominal,
     ParameterType,
@@ -36,7 +39,7 @@ from slangrad.check.model.types import (
     element_of,
     is_pack,
 )
-from slangrad.check.model.values import ParameterValue, Polynomial, Value
+from slangrad.check.model.values import Pack, ParameterValue, Polynomial, Value
 from slangrad.check.model.world import World
 
 Join = Callable[[Type, Type], Type | None]
@@ -45,17 +48,17 @@ Join = Callable[[Type, Type], Type | None]
 class Solver:
     """Bindings of the open parameters, grown by `unify`. `join` combines two types for one parameter."""
 
-    def __init__(self, world: World, parameters: Iterable[Any], join: Join | None = None) -> None:
+    def __init__(self, world: World, parameters: Iterable[GenericKey], join: Join | None = None) -> None:
         self.world = world
-        self.open = set(parameters)
-        self.bindings: dict[Any, Any] = {}
+        self.open: set[GenericKey] = set(parameters)
+        self.bindings: Bindings = {}
         self.join = join
         self.conflict: str | None = None
         self.sizes_differ = False  # the conflict is about a value parameter: the forms of the types agree
-        self.fixed: set[Any] = (
+        self.fixed: set[GenericKey] = (
             set()
-        )  # parameters whose type nothing may change: that of a variable passed as inout
-        self.scalars: set[Any] = set()  # sizes of vectors for which a scalar is given
+        )  # nothing may change their type: that of a variable passed as inout
+        self.scalars: set[GenericKey] = set()  # sizes of vectors for which a scalar is given
 
     # --- Types ---
 
@@ -86,9 +89,9 @@ class Solver:
             return self.unify(pattern.element, element_of(actual))
         return type(actual) is type(pattern) and rule(self, pattern, actual)
 
-    def _bind_type(self, parameter: Any, actual: Type) -> bool:
+    def _bind_type(self, parameter: GenericKey, actual: Type) -> bool:
         known = self.bindings.get(parameter)
-        if known is None or known is actual:
+        if not isinstance(known, Type) or known is actual:
             self.bindings[parameter] = actual
             return True
         if parameter in self.fixed:
@@ -129,28 +132,29 @@ class Solver:
 
     # --- Generic arguments ---
 
-    def unify_argument(self, pattern: Any, actual: Any) -> bool:
+    def unify_argument(self, pattern: GenericArgument, actual: GenericArgument) -> bool:
         if isinstance(pattern, Type) or isinstance(actual, Type):
             return isinstance(pattern, Type) and isinstance(actual, Type) and self.unify(pattern, actual)
         if isinstance(pattern, tuple) or isinstance(actual, tuple):
-            packs = isinstance(pattern, tuple) and isinstance(actual, tuple)
-            return packs and self.unify_entries(pattern, actual)
+            both = isinstance(pattern, tuple) and isinstance(actual, tuple)
+            return both and self.unify_entries(spliced((pattern,)), spliced((actual,)))
         return self.unify_value(pattern, actual)
 
     # --- Packs ---
 
-    def shares(self, patterns: tuple[Any, ...], count: int) -> list[int] | None:
+    def shares(self, patterns: tuple[Entry, ...], count: int) -> list[int] | None:
         """How many of `count` things each pattern takes: one, and open packs the rest in equal parts."""
         return shares([self._wanted(each) for each in patterns], count)
 
-    def _wanted(self, pattern: Any) -> int | None:
+    def _wanted(self, pattern: Entry) -> int | None:
         if not is_entry_pack(pattern):
             return 1
-        known = [len(self.bindings[each]) for each in packs_of(pattern) if each in self.bindings]
+        bound = [self.bindings[each] for each in packs_of(pattern) if each in self.bindings]
+        known = [len(each) for each in bound if isinstance(each, tuple)]
         is_open = any(each in self.open for each in packs_of(pattern))
         return known[0] if known else None if is_open else 1
 
-    def unify_entries(self, patterns: tuple[Any, ...], actuals: tuple[Any, ...]) -> bool:
+    def unify_entries(self, patterns: tuple[Entry, ...], actuals: tuple[Entry, ...]) -> bool:
         """Make types or values, packs among them, equal to others."""
         counts = self.shares(patterns, len(actuals))
         if counts is None:
@@ -163,7 +167,7 @@ class Solver:
                 return False
         return True
 
-    def _unify_part(self, pattern: Any, part: tuple[Any, ...]) -> bool:
+    def _unify_part(self, pattern: Entry, part: tuple[Entry, ...]) -> bool:
         packs = packs_of(pattern) if is_entry_pack(pattern) else ()
         if not packs:
             return self.unify_argument(pattern, part[0])
@@ -175,11 +179,11 @@ class Solver:
         if isinstance(pattern, (ParameterType, ParameterValue)):
             self.bindings[packs[0]] = part
             return True
-        return self._unify_pattern(pattern.pattern, packs, part)
+        return self._unify_pattern(element_of_pack(pattern), packs, part)
 
-    def _unify_pattern(self, pattern: Any, packs: tuple[Any, ...], part: tuple[Any, ...]) -> bool:
+    def _unify_pattern(self, pattern: Entry, packs: tuple[Pack, ...], part: tuple[Entry, ...]) -> bool:
         """Each entry tells the elements of the packs that the pattern speaks of."""
-        columns: dict[Any, list[Any]] = {pack: [] for pack in packs if pack in self.open}
+        columns: dict[Pack, list[Entry]] = {pack: [] for pack in packs if pack in self.open}
         elements = {pack: element_parameter(pack) for pack in columns}
         self.open.update(elements.values())
         fits = all(self._unify_element(pattern, entry, columns, elements) for entry in part)
@@ -189,14 +193,16 @@ class Solver:
         return fits
 
     def _unify_element(
-        self, pattern: Any, entry: Any, columns: dict[Any, list[Any]], elements: dict[Any, Any]
+        self, pattern: Entry, entry: Entry, columns: dict[Pack, list[Entry]], elements: dict[Pack, Pack]
     ) -> bool:
         is_open = is_entry_pack(entry)
         fits = self.unify_argument(pattern, element_of_pack(entry) if is_open else entry)
         for pack, found in columns.items():
             bound = self.bindings.pop(elements[pack], None)
-            fits = fits and bound is not None
-            found.append(expanded(bound, packs_of(entry)) if is_open and fits else bound)
+            if bound is None or isinstance(bound, tuple):
+                fits = False
+            else:
+                found.append(expanded(bound, packs_of(entry)) if is_open and fits else bound)
         return fits
 
 
@@ -220,7 +226,7 @@ Rule = Callable[[Solver, Any, Any], bool]
 def _parts(*names: str) -> Rule:
     """Types that are equal when their parts are."""
 
-    def rule(solver: Solver, pattern: Any, actual: Any) -> bool:
+    def rule(solver: Solver, pattern: Type, actual: Type) -> bool:
         return all(solver.unify_argument(getattr(pattern, each), getattr(actual, each)) for each in names)
 
     return rule
@@ -236,7 +242,7 @@ _RULES: dict[type[Type], Rule] = {
 }
 
 
-def match(world: World, parameters: Iterable[Any], pattern: Type, actual: Type) -> dict[Any, Any] | None:
+def match(world: World, parameters: Iterable[GenericKey], pattern: Type, actual: Type) -> Bindings | None:
     """The arguments for which `pattern` is exactly `actual`, or None."""
     solver = Solver(world, parameters)
     return solver.bindings if solver.unify(pattern, actual) else None

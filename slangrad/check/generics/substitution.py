@@ -10,18 +10,18 @@ are looked up.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
-from slangrad.check.model.declref import DeclRef, Substitution, visible_parameters
+from slangrad.check.model.declref import Bindings, DeclRef, GenericKey, Substitution, visible_parameters
 from slangrad.check.model.packs import (
     SINGLE,
+    Entry,
     alone,
     count_entries,
     element_of_pack,
     element_parameter,
     expanded,
     is_entry_pack,
-    pack_argument,
     packs_of,
     part_parameter,
     spliced,
@@ -35,6 +35,7 @@ from slangrad.check.model.types import (
     ExpandedType,
     FunctionParameter,
     FunctionType,
+    GenericArgument,
     InterfaceType,
     LambdaType,
     Matrix,
@@ -51,7 +52,6 @@ from slangrad.check.model.types import (
     function_type,
     matrix,
     nominal,
-    parameter_type,
     pointer,
     stored,
     tuple_of,
@@ -62,13 +62,13 @@ from slangrad.check.model.values import (
     ExpandedValue,
     OpenValue,
     Operation,
+    Pack,
     ParameterValue,
     Polynomial,
     RequiredValue,
     Symbol,
     Value,
     operate,
-    parameter_value,
 )
 from slangrad.check.model.world import World
 from slangrad.syntax import ast
@@ -84,10 +84,8 @@ def substitute(world: World, kind: Type, substitution: Substitution) -> Type:
 
 def substitute_stored(world: World, kind: Type, substitution: Substitution) -> Type:
     """The same where what is filled in keeps its rules for memory."""
-    if isinstance(kind, ParameterType):
-        found = argument_of(world, kind.declaration, substitution)
-        return kind if found is None else found
-    return substitute(world, kind, substitution)
+    found = argument_of(world, kind.declaration, substitution) if isinstance(kind, ParameterType) else None
+    return found if isinstance(found, Type) else substitute(world, kind, substitution)
 
 
 def substitute_value(world: World, value: Value, substitution: Substitution) -> Value:
@@ -98,7 +96,9 @@ def substitute_value(world: World, value: Value, substitution: Substitution) -> 
     return made
 
 
-def substitute_argument(world: World, argument: Any, substitution: Substitution) -> Any:
+def substitute_argument(
+    world: World, argument: GenericArgument, substitution: Substitution
+) -> GenericArgument:
     """A generic argument: a type, a value, or a tuple of them for a pack."""
     if isinstance(argument, Type):
         return substitute(world, argument, substitution)
@@ -118,31 +118,34 @@ def see_through(world: World, reference: DeclRef, substitution: Substitution) ->
     return DeclRef(reference.declaration, replaced)
 
 
-def own_substitution(kind: Nominal) -> dict[Any, Any]:
+def own_substitution(kind: Nominal) -> Bindings:
     """What the generic parameters around the members of a declared type stand for."""
     return dict(zip(nominal_parameters(kind.declaration), kind.arguments))
 
 
-def nominal_parameters(declaration: ast.Declaration) -> tuple[Any, ...]:
+def nominal_parameters(declaration: ast.Declaration) -> tuple[GenericKey, ...]:
     """The generic parameters whose arguments a declared type carries."""
     return tuple(each for each in visible_parameters(declaration) if each is not declaration)
 
 
-def identity(declaration: ast.Declaration) -> dict[Any, Any]:
+def identity(declaration: ast.Declaration) -> Bindings:
     """Each visible generic parameter as itself: how a declaration is seen from inside."""
     return {each: self_argument(each) for each in visible_parameters(declaration)}
 
 
-def self_argument(parameter: Any) -> Any:
+def self_argument(parameter: GenericKey) -> GenericArgument:
     """A generic parameter as an argument."""
-    if getattr(parameter, "is_pack", False):
-        return pack_argument(parameter)
-    if isinstance(parameter, ast.ValueParameter):
-        return parameter_value(parameter)
-    return parameter_type(parameter)
+    is_pack = isinstance(parameter, (ast.TypeParameter, ast.ValueParameter)) and parameter.is_pack
+    return (alone(parameter),) if is_pack else alone(parameter)
 
 
-def self_type(declaration: ast.Declaration) -> Any:
+@overload
+def self_type(declaration: ast.Struct) -> StructType: ...
+@overload
+def self_type(declaration: ast.Interface) -> InterfaceType: ...
+@overload
+def self_type(declaration: ast.Declaration) -> Nominal: ...
+def self_type(declaration: ast.Declaration) -> Nominal:
     """A struct, enum, interface or lambda seen from inside: `Foo<T, N>`."""
     return nominal(declaration, tuple(self_argument(each) for each in nominal_parameters(declaration)))
 
@@ -152,7 +155,7 @@ def self_type(declaration: ast.Declaration) -> Any:
 Rule = Callable[[World, Any, Substitution], Any]
 
 
-def _nominal(world: World, kind: Nominal, substitution: Substitution) -> Any:
+def _nominal(world: World, kind: Nominal, substitution: Substitution) -> Nominal:
     if keeps_rules(kind.declaration):
         arguments = tuple(_stored_argument(world, each, substitution) for each in kind.arguments)
     else:
@@ -160,7 +163,7 @@ def _nominal(world: World, kind: Nominal, substitution: Substitution) -> Any:
     return nominal(kind.declaration, arguments)
 
 
-def _stored_argument(world: World, argument: Any, substitution: Substitution) -> Any:
+def _stored_argument(world: World, argument: GenericArgument, substitution: Substitution) -> GenericArgument:
     if isinstance(argument, Type):
         return substitute_stored(world, argument, substitution)
     return substitute_argument(world, argument, substitution)
@@ -169,7 +172,7 @@ def _stored_argument(world: World, argument: Any, substitution: Substitution) ->
 KEEPING = ("StructuredBuffer", "RWStructuredBuffer", "ConstBufferPointer", "ConstantBuffer", "ParameterBlock")
 
 
-def keeps_rules(declaration: Any) -> bool:
+def keeps_rules(declaration: ast.Declaration) -> bool:
     """Whether the arguments of a generic type say how memory is laid out."""
     return declaration.name in KEEPING and declaration.span.source.is_library
 
@@ -200,7 +203,7 @@ def passed_parameters(
     return [FunctionParameter(each, parameter.direction, parameter.no_diff) for each in filled]
 
 
-def argument_of(world: World, parameter: Any, substitution: Substitution) -> Any:
+def argument_of(world: World, parameter: GenericKey, substitution: Substitution) -> GenericArgument | None:
     """What is filled in for a parameter, None for nothing; for a part of a pack it follows from the pack."""
     found = substitution.get(parameter)
     part_of = getattr(parameter, "part_of", None)
@@ -208,64 +211,72 @@ def argument_of(world: World, parameter: Any, substitution: Substitution) -> Any
         return found
     whole, query = part_of
     entries = argument_of(world, whole, substitution)
-    if entries is None:
+    if not isinstance(entries, tuple):
         return None
-    found = taken(world, entries, query)
-    return ERROR if found is None else found
+    part = taken(world, spliced(entries), query)
+    return ERROR if part is None else part[0] if query in SINGLE else part
 
 
-def _parameter(world: World, kind: ParameterType | ParameterValue, substitution: Substitution) -> Any:
+def _parameter(
+    world: World, kind: ParameterType | ParameterValue, substitution: Substitution
+) -> GenericArgument:
     found = argument_of(world, kind.declaration, substitution)
     return kind if found is None else unstored(found) if isinstance(found, Type) else found
 
 
-def taken(world: World, entries: tuple[Any, ...], query: str) -> Any:
+def taken(world: World, entries: tuple[Entry, ...], query: str) -> tuple[Entry, ...] | None:
     """The first or last entry of a pack, None where there is none, or all entries but that one."""
     if not entries:
         return None if query in SINGLE else ()
     at_end = query in ("__last", "__trimLast")
     entry, rest = (entries[-1], entries[:-1]) if at_end else (entries[0], entries[1:])
+    part = (_part_of_entry(world, entry, query),) if is_entry_pack(entry) else ()
     if query in SINGLE:
-        return _part_of_entry(world, entry, query) if is_entry_pack(entry) else entry
-    if not is_entry_pack(entry):
-        return rest
-    left = _part_of_entry(world, entry, query)
-    return (*rest, left) if at_end else (left, *rest)
+        return part or (entry,)
+    return (*rest, *part) if at_end else (*part, *rest)
 
 
-def _part_of_entry(world: World, entry: Any, query: str) -> Any:
+def _part_of_entry(world: World, entry: Entry, query: str) -> Entry:
     """Of a pack that is not known yet."""
     packs = packs_of(entry)
     parts = tuple(part_parameter(each, query) for each in packs)
     if isinstance(entry, (ParameterType, ParameterValue)):
         return alone(parts[0])
     singles = parts if query in SINGLE else tuple(map(element_parameter, parts))
-    seen: dict[Any, Any] = {element_parameter(one): alone(other) for one, other in zip(packs, singles)}
-    made = substitute_argument(world, entry.pattern, seen)
+    seen: Bindings = {element_parameter(one): alone(other) for one, other in zip(packs, singles)}
+    made = _substitute_entry(world, element_of_pack(entry), seen)
     return made if query in SINGLE else expanded(made, parts)
 
 
-def _expanded(world: World, kind: ExpandedType | ExpandedValue, substitution: Substitution) -> Any:
+def _substitute_entry(world: World, entry: Entry, substitution: Substitution) -> Entry:
+    if isinstance(entry, Type):
+        return substitute(world, entry, substitution)
+    return substitute_value(world, entry, substitution)
+
+
+def _expanded(
+    world: World, kind: ExpandedType | ExpandedValue, substitution: Substitution
+) -> GenericArgument:
     """The pattern for each entry of its packs; the same packs where none is filled in."""
     given = [argument_of(world, each, substitution) for each in kind.packs]
     if not any(each is not None for each in given):
-        return expanded(substitute_argument(world, kind.pattern, substitution), kind.packs)
-    columns = [pack_argument(pack) if each is None else each for pack, each in zip(kind.packs, given)]
+        return expanded(_substitute_entry(world, kind.pattern, substitution), kind.packs)
+    columns = [spliced((alone(pack) if each is None else each,)) for pack, each in zip(kind.packs, given)]
     if len({len(each) for each in columns}) > 1:
         return (ERROR,)
     return tuple(_expanded_entry(world, kind, row, substitution) for row in zip(*columns))
 
 
 def _expanded_entry(
-    world: World, kind: ExpandedType | ExpandedValue, row: tuple[Any, ...], substitution: Substitution
-) -> Any:
-    seen: dict[Any, Any] = dict(substitution)
-    packs: dict[Any, None] = {}
+    world: World, kind: ExpandedType | ExpandedValue, row: tuple[Entry, ...], substitution: Substitution
+) -> Entry:
+    seen: Bindings = dict(substitution)
+    packs: dict[Pack, None] = {}
     for pack, entry in zip(kind.packs, row):
         is_open = is_entry_pack(entry)
         seen[element_parameter(pack)] = element_of_pack(entry) if is_open else entry
         packs |= dict.fromkeys(packs_of(entry)) if is_open else {}
-    made = substitute_argument(world, kind.pattern, seen)
+    made = _substitute_entry(world, kind.pattern, seen)
     return expanded(made, tuple(packs)) if packs else made
 
 
@@ -314,11 +325,11 @@ def _required(world: World, value: RequiredValue, substitution: Substitution) ->
 
 
 def _operation(world: World, value: Operation, substitution: Substitution) -> Value:
-    operands = [substitute_argument(world, each, substitution) for each in value.operands]
-    if value.operator == "countof" and not isinstance(operands[0], Type):
-        return count_entries(spliced(operands))
+    operands: Any = [substitute_argument(world, each, substitution) for each in value.operands]
     if isinstance(operands[0], Type):
         return world.size_of(value.operator, operands[0])
+    if value.operator == "countof":
+        return count_entries(spliced(operands))
     result = operate(value.operator, *operands)
     return 0 if result is None else result
 

@@ -43,7 +43,7 @@ from slangrad.check.interfaces.lookup import (
 )
 from slangrad.check.interfaces.synthesize import synthesized
 from slangrad.check.model.checked import FunctionInfo, SubscriptInfo
-from slangrad.check.model.declref import DeclRef, Substitution
+from slangrad.check.model.declref import Bindings, DeclRef, Substitution
 from slangrad.check.model.types import (
     ERROR,
     AssociatedType,
@@ -128,7 +128,7 @@ def members_for(world: World, kind: Type, interface: InterfaceType, name: str) -
     return sorted(found, key=is_elsewhere)
 
 
-def is_type_declaration(declaration: Any) -> bool:
+def is_type_declaration(declaration: ast.Declaration) -> bool:
     return isinstance(declaration, (ast.Struct, ast.Enum, ast.TypeAlias, ast.Interface))
 
 
@@ -234,6 +234,9 @@ def _matching_base(kind: Type, pattern: Type, this: ParameterType) -> Type | Non
     return kind if pattern is this else None
 
 
+WithGenerics = ast.Function | ast.Constructor | ast.Subscript
+Accessed = ast.Property | ast.Subscript
+
 # --- Witnesses ----------------------------------------------------------------------------------------
 
 
@@ -244,7 +247,7 @@ def resolve(world: World, reference: DeclRef, substitution: Substitution) -> Dec
     if not isinstance(interface, ast.Interface):
         return seen
     this = seen.substitution.get(interface)
-    if this is None or isinstance(this, (ParameterType, AssociatedType, InterfaceType)):
+    if not isinstance(this, Type) or isinstance(this, (ParameterType, AssociatedType, InterfaceType)):
         return seen
     arguments = tuple(seen.substitution[each] for each in interface.generics)
     kind: InterfaceType = nominal(interface, arguments)
@@ -266,13 +269,17 @@ def _with_own_generics(world: World, requirement: DeclRef, found: DeclRef) -> De
     return DeclRef(found.declaration, {**found.substitution, **given})
 
 
-def witness(world: World, kind: Type, interface: InterfaceType, requirement: Any) -> DeclRef | None:
+def witness(
+    world: World, kind: Type, interface: InterfaceType, requirement: ast.Declaration
+) -> DeclRef | None:
     """What satisfies a requirement, or None when nothing does."""
     key = (kind, interface, requirement)
     return world.settled(key, lambda: _find_witness(world, kind, interface, requirement), None)
 
 
-def _find_witness(world: World, kind: Type, interface: InterfaceType, requirement: Any) -> DeclRef | None:
+def _find_witness(
+    world: World, kind: Type, interface: InterfaceType, requirement: ast.Declaration
+) -> DeclRef | None:
     if isinstance(kind, LambdaType) and requirement.name == "operator()":
         return DeclRef(kind.declaration, own_substitution(kind))
     seen = requirement_substitution(kind, interface)
@@ -289,7 +296,7 @@ def _find_witness(world: World, kind: Type, interface: InterfaceType, requiremen
     return None
 
 
-def has_default(requirement: Any) -> bool:
+def has_default(requirement: ast.Declaration) -> bool:
     """Whether a requirement brings a body or a value."""
     return has_body(requirement) or (
         isinstance(requirement, ast.Variable) and requirement.initializer is not None
@@ -306,7 +313,7 @@ def attribute_text(declaration: ast.Declaration, name: str) -> str | None:
 
 
 def _compare_functions(
-    world: World, requirement: Any, seen: dict[Any, Any], member: Member
+    world: World, requirement: ast.Function | ast.Constructor, seen: Bindings, member: Member
 ) -> DeclRef | None:
     if type(member.declaration) is not type(requirement):
         return None
@@ -320,12 +327,12 @@ def _compare_functions(
 
 
 def _compare_signatures(
-    world: World, requirement: Any, seen: dict[Any, Any], member: Member
+    world: World, requirement: WithGenerics, seen: Bindings, member: Member
 ) -> DeclRef | None:
     theirs, mine = list(requirement.generics), list(member.declaration.generics)
     if theirs and len(theirs) != len(mine):
         return None
-    renamed = {**seen, **{one: self_argument(other) for one, other in zip(theirs, mine)}}
+    renamed: Bindings = {**seen, **{one: self_argument(other) for one, other in zip(theirs, mine)}}
     wanted = signature_of(world, DeclRef(requirement, renamed))
     offered = signature_of(world, member.reference)
     if len(wanted.parameters) != len(offered.parameters):
@@ -341,7 +348,7 @@ def _compare_signatures(
     return DeclRef(member.declaration, {**member.substitution, **solver.bindings})
 
 
-def _throws_the_same(world: World, requirement: Any, seen: dict[Any, Any], member: Member) -> bool:
+def _throws_the_same(world: World, requirement: WithGenerics, seen: Bindings, member: Member) -> bool:
     wanted = getattr(world.info(requirement), "throws", None)
     offered = getattr(world.info(member.declaration), "throws", None)
     if wanted is None or offered is None:
@@ -357,7 +364,7 @@ def _same(solver: Solver, world: World, offered: Type, wanted: Type) -> bool:
 
 
 def _compare_properties(
-    world: World, requirement: Any, seen: dict[Any, Any], member: Member
+    world: World, requirement: ast.Property, seen: Bindings, member: Member
 ) -> DeclRef | None:
     wanted: SubscriptInfo = world.info(requirement)
     if isinstance(member.declaration, ast.Variable):
@@ -373,7 +380,7 @@ def _compare_properties(
 
 
 def _compare_subscripts(
-    world: World, requirement: Any, seen: dict[Any, Any], member: Member
+    world: World, requirement: ast.Subscript, seen: Bindings, member: Member
 ) -> DeclRef | None:
     declaration = member.declaration
     if not isinstance(declaration, ast.Subscript) or not has_accessors(world, declaration, requirement):
@@ -381,7 +388,7 @@ def _compare_subscripts(
     return _compare_signatures(world, requirement, seen, member)
 
 
-def has_accessors(world: World, offered: Any, wanted: Any) -> bool:
+def has_accessors(world: World, offered: Accessed, wanted: Accessed) -> bool:
     """Whether each accessor that is wanted can be made from those offered; `ref` serves for all. None may change an
     object where the one that is wanted does not."""
     have = {each.name: each for each in offered.accessors}
@@ -393,7 +400,7 @@ def has_accessors(world: World, offered: Any, wanted: Any) -> bool:
 
 
 def _compare_variables(
-    world: World, requirement: Any, seen: dict[Any, Any], member: Member
+    world: World, requirement: ast.Variable, seen: Bindings, member: Member
 ) -> DeclRef | None:
     if not isinstance(member.declaration, ast.Variable):
         return None
@@ -402,7 +409,7 @@ def _compare_variables(
     return member.reference if wanted is offered else None
 
 
-Comparison = Callable[[World, Any, dict[Any, Any], Member], DeclRef | None]
+Comparison = Callable[[World, Any, Bindings, Member], DeclRef | None]
 
 _COMPARISONS: dict[type[ast.Declaration], Comparison] = {
     ast.Function: _compare_functions,
@@ -450,7 +457,9 @@ def _missing_type(
     ]
 
 
-def _missing_member(world: World, kind: Type, interface: InterfaceType, requirement: Any) -> list[str]:
+def _missing_member(
+    world: World, kind: Type, interface: InterfaceType, requirement: ast.Declaration
+) -> list[str]:
     if witness(world, kind, interface, requirement) is not None:
         return []
     wanted = signature_text(world, DeclRef(requirement, requirement_substitution(kind, interface)))

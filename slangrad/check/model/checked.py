@@ -14,12 +14,11 @@ interface is resolved to the member of the concrete type by `Program.resolve(ref
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any
 
 from slangrad.base.records import record
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import FunctionType, Type
-from slangrad.check.model.values import Value
+from slangrad.check.model.values import Pack, Value
 from slangrad.syntax import ast
 
 # fmt: off
@@ -195,7 +194,7 @@ class Closure(Form):  # A lambda expression: the captured variables become a val
 @record
 class Expansion(Form):
     pattern: ast.Expression
-    packs: tuple[ast.TypeParameter | ast.ValueParameter, ...]
+    packs: tuple[Pack, ...]
 
 @record
 class Pieces(Form):
@@ -353,12 +352,13 @@ class DifferentialInfo:
     zero: DeclRef | None = None
     add: DeclRef | None = None
 
-# Of a DeclarationStatement's, field's or global's type. Types of Struct, Interface and so on live in the
-# program.
+# Of an alias, or a generic value: its type. Types of Struct, Interface and so on live in the program.
 @record
 class TypeInfo:
-    type: Any
+    type: Type
 # fmt: on
+
+Info = VariableInfo | ParameterInfo | FunctionInfo | SubscriptInfo | CaseInfo | TypeInfo
 
 # What lowering asks of `program.Program`, each cached:
 #   info(declaration)                 the info above of any variable, parameter, function, accessor, case

@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from slangrad.base.records import record
-from slangrad.check.model.types import arguments_text, nominal_name
+from slangrad.check.model.types import GenericArgument, Type, arguments_text, nominal_name
 from slangrad.syntax import ast
 
 GenericKey = ast.TypeParameter | ast.ValueParameter | ast.Interface | ast.Extension
-Substitution = Mapping[GenericKey, Any]
+Substitution = Mapping[GenericKey, GenericArgument]
+Bindings = dict[GenericKey, GenericArgument]
 
 EMPTY: Substitution = {}
 
@@ -26,17 +27,23 @@ EMPTY: Substitution = {}
 class DeclRef:
     """Compare by `key`: the declaration and the arguments of all generic parameters that it sees."""
 
-    declaration: Any
+    declaration: Any  # of the class that the form, or the meaning, around it says
     substitution: Substitution
 
     @property
-    def arguments(self) -> tuple[Any, ...]:
+    def arguments(self) -> tuple[GenericArgument | None, ...]:
         """Types and values of the generic parameters around and of the declaration, the outermost first."""
         return tuple(self.substitution.get(each) for each in visible_parameters(self.declaration))
 
     @property
-    def key(self) -> tuple[Any, ...]:
+    def key(self) -> tuple[object, ...]:
         return (self.declaration, *self.arguments)
+
+    def type_for(self, parameter: GenericKey) -> Type:
+        """The type that stands for a type parameter, or for `This`."""
+        found = self.substitution[parameter]
+        assert isinstance(found, Type)
+        return found
 
     def __repr__(self) -> str:
         return str(self)

@@ -13,8 +13,9 @@ from typing import Any
 
 from slangrad.base.records import record
 from slangrad.check.model.checked import Base
-from slangrad.check.model.declref import DeclRef
-from slangrad.check.model.types import Type
+from slangrad.check.model.declref import Bindings, DeclRef
+from slangrad.check.model.types import GenericArgument, Type
+from slangrad.syntax import ast
 
 
 @record
@@ -48,8 +49,8 @@ class GenericMeaning(Meaning):
     `vector`.
     """
 
-    declaration: Any
-    substitution: dict[Any, Any]
+    declaration: ast.GenericDeclaration | None
+    substitution: Bindings
     builtin: str = ""
 
 
@@ -65,10 +66,10 @@ class Candidate:
     """A function that a call may mean."""
 
     declaration: Any
-    substitution: dict[Any, Any]  # of the generics around it
+    substitution: Bindings  # of the generics around it
     this: Base | None = None  # the object that a method is called on
     through_type: bool = False  # named as `Type.method`
-    explicit: tuple[Any, ...] = ()  # generic arguments that are written
+    explicit: tuple[GenericArgument, ...] = ()  # generic arguments that are written
     distance: int = 0  # scopes between the call and the declaration
     mode: str = ""  # "forward" or "backward": its derivative is meant
     inner: Candidate | None = None  # of a derivative: what is differentiated

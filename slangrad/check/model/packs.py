@@ -9,10 +9,12 @@ is a generic parameter of its own, which a substitution may fill in. How `expand
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import overload
 
 from slangrad.check.model.types import (
     ExpandedType,
+    GenericArgument,
     ParameterType,
     Type,
     expanded_type,
@@ -21,6 +23,7 @@ from slangrad.check.model.types import (
 )
 from slangrad.check.model.values import (
     ExpandedValue,
+    Pack,
     ParameterValue,
     Value,
     expanded_value,
@@ -31,16 +34,18 @@ from slangrad.check.model.values import (
 )
 from slangrad.syntax import ast
 
+Entry = Type | Value  # of a pack
 
-def element_parameter(pack: Any) -> Any:
+
+def element_parameter(pack: Pack) -> Pack:
     """The generic parameter that `each T` is, for the parameter T."""
     if pack.pack_element is None:
         pack.pack_element = _parameter_like(pack, f"each {pack.name}", False)
     return pack.pack_element
 
 
-def _parameter_like(pack: Any, name: str, is_pack: bool) -> Any:
-    made: Any
+def _parameter_like(pack: Pack, name: str, is_pack: bool) -> Pack:
+    made: Pack
     if isinstance(pack, ast.TypeParameter):
         made = ast.TypeParameter(pack.span, name, pack.name_span, [], None, is_pack)
     else:
@@ -49,7 +54,7 @@ def _parameter_like(pack: Any, name: str, is_pack: bool) -> Any:
     return made
 
 
-def pack_of_element(declaration: Any) -> Any:
+def pack_of_element(declaration: object) -> Pack | None:
     """T where the parameter is `each T`, also of a part of T; None for others."""
     if not isinstance(declaration, (ast.TypeParameter, ast.ValueParameter)):
         return None
@@ -57,7 +62,7 @@ def pack_of_element(declaration: Any) -> Any:
     return next((each for each in generics if _has_element(each, declaration)), None)
 
 
-def _has_element(pack: Any, declaration: Any) -> bool:
+def _has_element(pack: Pack, declaration: Pack) -> bool:
     if pack.pack_element is declaration:
         return True
     return any(part is declaration or _has_element(part, declaration) for part in pack.parts.values())
@@ -66,7 +71,7 @@ def _has_element(pack: Any, declaration: Any) -> bool:
 SINGLE = ("__first", "__last")  # the parts of a pack that are no packs
 
 
-def part_parameter(pack: Any, query: str) -> Any:
+def part_parameter(pack: Pack, query: str) -> Pack:
     """The generic parameter that `__trimFirst(T)` is, for the parameter T."""
     if query not in pack.parts:
         made = pack.parts[query] = _parameter_like(pack, f"{query}({pack.name})", query not in SINGLE)
@@ -74,53 +79,59 @@ def part_parameter(pack: Any, query: str) -> Any:
     return pack.parts[query]
 
 
-def alone(parameter: Any) -> Any:
+def alone(parameter: ast.TypeParameter | ast.ValueParameter | ast.Interface | ast.Extension) -> Entry:
     """A generic parameter as a type or value."""
     if isinstance(parameter, ast.ValueParameter):
         return parameter_value(parameter)
     return parameter_type(parameter)
 
 
-def is_entry_pack(entry: Any) -> bool:
+def is_entry_pack(entry: object) -> bool:
     """Whether an entry of a pack is a pack that is not known yet."""
     return is_pack(entry) or is_value_pack(entry)
 
 
-def packs_of(entry: Any) -> tuple[Any, ...]:
+def packs_of(entry: object) -> tuple[Pack, ...]:
     """The generic parameters over whose elements an entry runs."""
     if isinstance(entry, (ParameterType, ParameterValue)):
+        assert isinstance(entry.declaration, (ast.TypeParameter, ast.ValueParameter))
         return (entry.declaration,)
     assert isinstance(entry, (ExpandedType, ExpandedValue))
     return entry.packs
 
 
-def element_of_pack(entry: Any) -> Any:
+@overload
+def element_of_pack(entry: Type) -> Type: ...
+@overload
+def element_of_pack(entry: GenericArgument) -> Entry: ...
+def element_of_pack(entry: GenericArgument) -> Entry:
     """What stands for one element: the pattern."""
-    if isinstance(entry, ParameterType):
-        return parameter_type(element_parameter(entry.declaration))
-    if isinstance(entry, ParameterValue):
-        return parameter_value(element_parameter(entry.declaration))
-    return entry.pattern
+    if isinstance(entry, (ExpandedType, ExpandedValue)):
+        return entry.pattern
+    return alone(element_parameter(packs_of(entry)[0]))
 
 
-def expanded(pattern: Any, packs: tuple[Any, ...]) -> Any:
+def expanded(pattern: Entry, packs: tuple[Pack, ...]) -> Entry:
     """The pattern for each element of packs."""
     if isinstance(pattern, Type):
         return expanded_type(pattern, packs)
     return expanded_value(pattern, packs)
 
 
-def pack_argument(parameter: Any) -> tuple[Any, ...]:
+def pack_argument(parameter: Pack) -> tuple[Entry, ...]:
     """A pack as an argument for itself."""
     return (alone(parameter),)
 
 
-def spliced(entries: Any) -> tuple[Any, ...]:
+def spliced(entries: Iterable[GenericArgument]) -> tuple[Entry, ...]:
     """Entries one after the other, packs that became known among them."""
-    return tuple(one for each in entries for one in (each if isinstance(each, tuple) else (each,)))
+    found: list[Entry] = []
+    for each in entries:
+        found += spliced(each) if isinstance(each, tuple) else (each,)
+    return tuple(found)
 
 
-def count_entries(entries: tuple[Any, ...]) -> Value:
+def count_entries(entries: tuple[object, ...]) -> Value:
     """How many there are, once all are known."""
     total: Value = 0
     for each in entries:
@@ -140,12 +151,12 @@ def shares(wanted: list[int | None], count: int) -> list[int] | None:
     return [rest // packs if each is None else each for each in wanted]
 
 
-def grouped(parameters: list[Any], arguments: list[Any]) -> list[Any] | None:
+def grouped(parameters: Sequence[Pack], arguments: Sequence[Entry]) -> list[GenericArgument] | None:
     """Generic arguments by parameter, those of each pack together; None where they cannot be shared out."""
     counts = shares([None if each.is_pack else 1 for each in parameters], len(arguments))
     if counts is None:
         return None
-    found: list[Any] = []
+    found: list[GenericArgument] = []
     position = 0
     for parameter, count in zip(parameters, counts):
         part = tuple(arguments[position : position + count])

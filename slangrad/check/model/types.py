@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from weakref import WeakValueDictionary
 
 from slangrad.base.records import WeaklyReferenced, record
-from slangrad.check.model.values import Symbol, Value, identity_key
+from slangrad.check.model.values import Pack, Symbol, Value, identity_key
 
 if TYPE_CHECKING:  # types are needed where there is no syntax: by calls whose kernels are there already
     from slangrad.syntax import ast
@@ -33,6 +33,8 @@ class Type(WeaklyReferenced):
     def __repr__(self) -> str:
         return str(self)
 
+
+GenericArgument = Type | Value | tuple["GenericArgument", ...]  # for a type, a value, a pack of either
 
 HEAVIEST = 1_000  # a type of more parts cannot be used
 
@@ -212,9 +214,16 @@ class Nominal(Type):
     first.
     """
 
-    declaration: Any
-    arguments: tuple[Any, ...]
+    declaration: ast.Declaration
+    arguments: tuple[GenericArgument, ...]
     name: str | None = field(default=None, init=False)  # once it was asked for
+
+    @property
+    def inner(self) -> Type:
+        """The first argument, a type: T of `Tensor<T, 1>`."""
+        first = self.arguments[0]
+        assert isinstance(first, Type)
+        return first
 
     def __str__(self) -> str:
         if self.name is None:
@@ -270,7 +279,7 @@ class ExpandedType(Type):
     """`expand S<each T>`: the pattern for each element of packs. The pack T alone is a ParameterType."""
 
     pattern: Type
-    packs: tuple[Any, ...]
+    packs: tuple[Pack, ...]
 
     def __str__(self) -> str:
         return f"expand {self.pattern}"
@@ -300,7 +309,7 @@ class ConjunctionType(Type):
 
 # --- Making types -------------------------------------------------------------------------------------
 
-_TABLE: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+_TABLE: WeakValueDictionary[tuple[object, ...], Any] = WeakValueDictionary()
 
 
 def vector(element: Type, count: Value) -> Vector:
@@ -371,7 +380,15 @@ _SCOPES = ("Struct", "Enum", "Interface", "Extension")
 _WITH_THIS = ("Interface", "Extension")
 
 
-def nominal(declaration: ast.Declaration, arguments: tuple[Any, ...] = ()) -> Any:
+@overload
+def nominal(declaration: ast.Struct, arguments: tuple[GenericArgument, ...] = ()) -> StructType: ...
+@overload
+def nominal(declaration: ast.Enum, arguments: tuple[GenericArgument, ...] = ()) -> EnumType: ...
+@overload
+def nominal(declaration: ast.Interface, arguments: tuple[GenericArgument, ...] = ()) -> InterfaceType: ...
+@overload
+def nominal(declaration: ast.Declaration, arguments: tuple[GenericArgument, ...] = ()) -> Nominal: ...
+def nominal(declaration: ast.Declaration, arguments: tuple[GenericArgument, ...] = ()) -> Nominal:
     """The type that a struct, enum, interface or lambda declares."""
     return _intern(_NOMINAL[_node(declaration)], declaration, arguments)
 
@@ -392,7 +409,7 @@ def associated_type(base: Type, interface: InterfaceType, declaration: ast.Assoc
     return made
 
 
-def expanded_type(pattern: Type, packs: tuple[Any, ...]) -> Type:
+def expanded_type(pattern: Type, packs: tuple[Pack, ...]) -> Type:
     """A type for each element of packs; the pack itself where that is what is said."""
     if pattern is ERROR:
         return ERROR
@@ -401,7 +418,7 @@ def expanded_type(pattern: Type, packs: tuple[Any, ...]) -> Type:
         and len(packs) == 1
         and packs[0].pack_element is pattern.declaration
     ):
-        return parameter_type(packs[0])
+        return parameter_type(cast("ast.TypeParameter", packs[0]))
     made = _intern(ExpandedType, pattern, packs)
     made.abstract = True
     return made
@@ -451,7 +468,7 @@ def is_abstract(part: object) -> bool:
 AnyType = TypeVar("AnyType", bound=Type)
 
 
-def _intern(kind: type[AnyType], *parts: Any) -> AnyType:
+def _intern(kind: type[AnyType], *parts: object) -> AnyType:
     key = (kind, identity_key(parts))
     found: AnyType | None = _TABLE.get(key)
     if found is None:
@@ -474,7 +491,7 @@ def weight_of(part: object) -> int:
 SCALAR_NAMES = {each.name: each for each in SCALARS}
 
 
-def nominal_name(declaration: ast.Declaration, arguments: tuple[Any, ...]) -> str:
+def nominal_name(declaration: ast.Declaration, arguments: tuple[object, ...]) -> str:
     """`Outer<float>.Inner<4>`."""
     parts: list[str] = []
     scope: Any = declaration
@@ -490,7 +507,7 @@ def nominal_name(declaration: ast.Declaration, arguments: tuple[Any, ...]) -> st
     return ".".join(parts)
 
 
-def arguments_text(arguments: Iterable[Any], brackets: str = "<>") -> str:
+def arguments_text(arguments: Iterable[object], brackets: str = "<>") -> str:
     """Generic arguments as they are written: a pack is its elements. A name that had no end is cut."""
     texts = [
         "..." if weight_of(one) > HEAVIEST else str(one)

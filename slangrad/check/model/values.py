@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Union, cast
 from weakref import WeakValueDictionary
 
 from slangrad.base.folding import FOLDS
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from slangrad.syntax import ast
 
 _serial = count(1)
+CheckedType = Any  # a Type of types.py, which is above this file
 
 
 @record
@@ -49,8 +50,8 @@ class ParameterValue(Symbol):
 class RequiredValue(Symbol):
     """`T.kCount`: a constant that an interface requires; `base` and `interface` are checked types."""
 
-    base: Any
-    interface: Any
+    base: CheckedType
+    interface: CheckedType
     declaration: ast.Variable
 
     def __str__(self) -> str:
@@ -72,7 +73,7 @@ class Operation(Symbol):
     """`a / b`, `a < b`, `sizeof(T)`: no polynomial. Operands are values, or one type."""
 
     operator: str
-    operands: tuple[Any, ...]
+    operands: tuple[CheckedType, ...]
 
     def __str__(self) -> str:
         if len(self.operands) == 2:
@@ -97,16 +98,17 @@ class Polynomial(Symbol):
 class ExpandedValue(Symbol):
     """`expand (each N) + 1`: the pattern for each element of the packs of values or types it is about."""
 
-    pattern: Any
-    packs: tuple[Any, ...]
+    pattern: Value
+    packs: tuple[Pack, ...]
 
     def __str__(self) -> str:
         return f"expand {self.pattern}"
 
 
 Value = int | Symbol
+Pack = Union["ast.TypeParameter", "ast.ValueParameter"]  # that stands for several types or values
 
-_TABLE: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+_TABLE: WeakValueDictionary[tuple[object, ...], Any] = WeakValueDictionary()
 
 
 def parameter_value(declaration: ast.ValueParameter) -> ParameterValue:
@@ -121,14 +123,14 @@ def required_value(base: object, interface: object, declaration: ast.Variable) -
     return _intern(RequiredValue, base, interface, declaration)
 
 
-def expanded_value(pattern: Value, packs: tuple[Any, ...]) -> Symbol:
+def expanded_value(pattern: Value, packs: tuple[Pack, ...]) -> Symbol:
     """A value for each element of packs; the pack itself where that is what is said."""
     if (
         isinstance(pattern, ParameterValue)
         and len(packs) == 1
         and packs[0].pack_element is pattern.declaration
     ):
-        return parameter_value(packs[0])
+        return parameter_value(cast("ast.ValueParameter", packs[0]))
     return _intern(ExpandedValue, pattern, packs)
 
 
@@ -156,7 +158,7 @@ def operate(operator: str, *operands: Value) -> Value | None:
     return None if fold is None else fold(*known)
 
 
-def identity_key(part: Any) -> Any:
+def identity_key(part: object) -> object:
     """What a part is known by in a table of interned things.
 
     Not the part itself: that would keep it alive, and with it the program that it belongs to. Each interned thing
@@ -170,7 +172,7 @@ def identity_key(part: Any) -> Any:
 AnySymbol = TypeVar("AnySymbol", bound=Symbol)
 
 
-def _intern(kind: type[AnySymbol], *parts: Any) -> AnySymbol:
+def _intern(kind: type[AnySymbol], *parts: object) -> AnySymbol:
     key = (kind, identity_key(parts))
     found: AnySymbol | None = _TABLE.get(key)
     if found is None:

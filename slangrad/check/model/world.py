@@ -12,18 +12,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast, overload
 
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.options import Options
 from slangrad.base.source import Span
 from slangrad.base.traits import Traits
-from slangrad.check.model.checked import DifferentialInfo
-from slangrad.check.model.types import ERROR, InterfaceType, Type
+from slangrad.check.model.checked import (
+    CaseInfo,
+    DifferentialInfo,
+    FunctionInfo,
+    Info,
+    ParameterInfo,
+    SubscriptInfo,
+    TypeInfo,
+    VariableInfo,
+)
+from slangrad.check.model.declref import Bindings
+from slangrad.check.model.plans import Coercion, Plan
+from slangrad.check.model.types import ERROR, GenericArgument, InterfaceType, Type
 from slangrad.check.model.values import Value
 from slangrad.syntax import ast
 
 Answer = TypeVar("Answer")
+AnyScope = Any  # a Scope of names/scopes.py, which stands above this room
 
 
 @dataclass(slots=True)
@@ -37,14 +49,14 @@ class Settling:
 class View:
     """The modules whose extensions are visible, and what types can do as seen from there."""
 
-    def __init__(self, modules: frozenset[Any]) -> None:
+    def __init__(self, modules: frozenset[AnyScope]) -> None:
         self.modules = modules
-        self.extension_matches: dict[Any, list[tuple[ast.Extension, dict[Any, Any]]]] = {}
-        self.conformances: dict[Any, tuple[InterfaceType, ...]] = {}
+        self.extension_matches: dict[object, list[tuple[ast.Extension, Bindings]]] = {}
+        self.conformances: dict[object, tuple[InterfaceType, ...]] = {}
         self.requirements: dict[
-            Any, dict[str, list[InterfaceType]]
-        ] = {}  # the interfaces by what they require
-        self.answers: dict[Any, Any] = {}  # to other questions, see World.settled
+            object, dict[str, list[InterfaceType]]
+        ] = {}  # interfaces by what they require
+        self.answers: dict[object, object] = {}  # to other questions, see World.settled
 
     def forget(self) -> None:
         """After extensions were added: what types can do is asked again."""
@@ -58,29 +70,29 @@ class World:
     def __init__(self, options: Options, traits: Traits) -> None:
         self.options, self.traits = options, traits
         self.reporter = Reporter(options=options)
-        self.library: dict[str, list[Any]] = {}  # the declarations of the standard library
+        self.library: dict[str, list[ast.Declaration]] = {}  # the declarations of the standard library
         # Where the inside of a declaration looks up names; the names that it declares.
-        self.scopes: dict[Any, Any] = {}
-        self.scopes_of_locals: dict[Any, Any] = {}
-        self.member_tables: dict[Any, dict[str, list[Any]]] = {}
+        self.scopes: dict[ast.Declaration, AnyScope] = {}
+        self.scopes_of_locals: dict[ast.Declaration, AnyScope] = {}
+        self.member_tables: dict[ast.Declaration, dict[str, list[Any]]] = {}
         # Extensions by what they extend (see lookup.extension_key), their targets, where they apply.
         self.extensions: dict[object, list[ast.Extension]] = {}
         self.extension_targets: dict[ast.Extension, Type] = {}
-        self.extension_homes: dict[ast.Extension, Any] = {}
+        self.extension_homes: dict[ast.Extension, AnyScope] = {}
         # Functions with [BackwardDerivativeOf(f)] and the like, by the name f.
-        self.derivative_givers: dict[str, list[Any]] = {}
+        self.derivative_givers: dict[str, list[ast.Function]] = {}
         # What types can do.
-        self.generics: dict[Any, Any] = {}
-        self.bases: dict[Any, list[InterfaceType]] = {}
+        self.generics: dict[object, Any] = {}  # GenericInfo of generics/bounds.py
+        self.bases: dict[ast.Declaration, list[InterfaceType]] = {}
         self.without_circles: set[ast.Interface] = set()
-        self.partial_conformances: dict[Type, Any] = {}
-        self.tag_types: dict[Any, Type] = {}
-        self.case_positions: dict[Any, int] = {}  # of the cases of enums
-        self.custom_derivatives: dict[Any, Any] = {}
+        self.partial_conformances: dict[Type, dict[InterfaceType, None]] = {}
+        self.tag_types: dict[ast.Enum, Type] = {}
+        self.case_positions: dict[ast.EnumCase, int] = {}  # of the cases of enums
+        self.custom_derivatives: dict[ast.Declaration, Any] = {}  # Given of derivatives/given.py
         # Generic functions in which lost derivatives were looked for, and the parameters whose types had one.
-        self.instances_looked_at: set[Any] = set()
-        self.synthesized: dict[Any, Any] = {}
-        self.synthesized_members: dict[Any, Any] = {}
+        self.instances_looked_at: set[object] = set()
+        self.synthesized: dict[object, ast.Struct] = {}
+        self.synthesized_members: dict[object, ast.Declaration | None] = {}
         self.view = View(frozenset())
         # Questions being answered; checks that wait until declarations are complete; declarations whose
         # `where` clauses hold in what is being checked; depth of trying things without reporting.
@@ -151,18 +163,17 @@ class World:
             settling.complete = not self.rests_on
             self.rests_on |= before
 
-    def settled(self, question: Any, find: Callable[[], Answer], meanwhile: Answer) -> Answer:
+    def settled(self, question: object, find: Callable[[], Answer], meanwhile: Answer) -> Answer:
         """The answer to a question, which is kept where it rests on no half-answered one; `meanwhile` is answered where
         it is asked once more."""
-        answers: dict[Any, Any] = self.view.answers
+        answers = self.view.answers
         if question not in answers:
             with self.settling(question) as settling:
                 found = find() if settling.is_first else meanwhile
             if not settling.complete:
                 return found
             answers[question] = found
-        answer: Answer = answers[question]
-        return answer
+        return cast(Answer, answers[question])
 
     @contextmanager
     def assuming(self, declaration: ast.Declaration) -> Iterator[None]:
@@ -177,43 +188,59 @@ class World:
             self.assumptions.pop()
 
     # --- Questions ---
-    # `modules.Program` names the functions that answer them. A scope is one of scopes.py.
+    # `modules.Program` names the functions that answer them.
 
-    # The info of a variable, parameter, function, accessor or case; see checked.py.
-    info: Callable[[Any], Any]
+    @overload
+    def info(self, declaration: ast.Variable) -> VariableInfo: ...
+    @overload
+    def info(self, declaration: ast.Parameter) -> ParameterInfo: ...
+    @overload
+    def info(self, declaration: ast.AnyFunction) -> FunctionInfo: ...
+    @overload
+    def info(self, declaration: ast.Subscript | ast.Property) -> SubscriptInfo: ...
+    @overload
+    def info(self, declaration: ast.EnumCase) -> CaseInfo: ...
+    @overload
+    def info(self, declaration: ast.TypeAlias | ast.ValueParameter) -> TypeInfo: ...
+    @overload
+    def info(self, declaration: ast.Declaration) -> Info: ...
+    def info(self, declaration: ast.Declaration) -> Info:
+        """What its header says."""
+        raise NotImplementedError
+
     # The tangent type, or None when the type carries no derivative.
     differential: Callable[[Type], DifferentialInfo | None]
     # `sizeof`, `alignof`, `countof` of a type.
     size_of: Callable[[str, Type], Value]
     # How a value of one type becomes another, by a constructor, too; None when it cannot. Last: only implicitly.
-    conversion: Callable[[Type, Type, bool], Any]
+    conversion: Callable[[Type, Type, bool], Coercion | None]
     # `base.Name`: what the type chose, or an AssociatedType while `base` is not known.
     associated: Callable[[Type, InterfaceType, ast.AssociatedType], Type]
     # `base.kCount`: the value of a constant that an interface requires.
     required: Callable[[Type, InterfaceType, ast.Variable], Value]
 
     # The scope for names inside a declaration.
-    scope_of: Callable[[ast.Declaration], Any]
+    scope_of: Callable[[ast.Declaration], AnyScope]
     # `using a.b;`: the names of a namespace are visible in the scope.
-    use: Callable[[Any, ast.Using], None]
+    use: Callable[[AnyScope, ast.Using], None]
     # The type that an expression names; ERROR after reporting that it names none.
-    resolve_type: Callable[[Any, ast.Expression], Type]
+    resolve_type: Callable[[AnyScope, ast.Expression], Type]
     # A type or a value in angle brackets; None after an error.
-    generic_argument: Callable[[Any, ast.Expression], Any]
+    generic_argument: Callable[[AnyScope, ast.Expression], GenericArgument | None]
     # The integer that an expression is known to be; None after reporting that it is not.
-    constant: Callable[[Any, ast.Expression], Value | None]
+    constant: Callable[[AnyScope, ast.Expression], Value | None]
 
     # The type of an expression that must be a value; its slots are filled.
-    check_value: Callable[[Any, ast.Expression], Type]
+    check_value: Callable[[AnyScope, ast.Expression], Type]
     # The same where initializer lists may stand, which have no type yet.
-    check_argument: Callable[[Any, ast.Expression], None]
+    check_argument: Callable[[AnyScope, ast.Expression], None]
     # The type of `base[i]` whose base is already checked.
-    check_index: Callable[[Any, ast.Index], Type]
+    check_index: Callable[[AnyScope, ast.Index], Type]
     # Check a local declaration throughout; the body of a made-up function.
     check_declaration: Callable[[ast.Declaration], None]
-    check_made: Callable[[Any], None]
+    check_made: Callable[[ast.AnyFunction], None]
     # How an initializer list becomes a type, or None; report why it cannot.
-    plan_list: Callable[[Any, ast.InitializerList, Type], Any]
-    explain_list: Callable[[Any, ast.InitializerList, Type], None]
+    plan_list: Callable[[AnyScope, ast.InitializerList, Type], Plan | None]
+    explain_list: Callable[[AnyScope, ast.InitializerList, Type], None]
     # An implicit conversion by a constructor, or None.
-    plan_constructor: Callable[[Any, ast.Expression, Type], Any]
+    plan_constructor: Callable[[AnyScope, ast.Expression, Type], Plan | None]

@@ -173,8 +173,8 @@ class ConsistentPlan:
 
     # --- running
 
-    def run(self, arguments: Sequence[Any]) -> list[Any]:
-        """The results for arguments in the order of `inputs`."""
+    def run(self, arguments: Sequence[Any], count: int | None = None) -> list[Any]:
+        """The results, or the first `count` of them, for arguments in the order of `inputs`."""
         given = dict(zip(self._inputs, arguments, strict=True))
         held = [given | {x: self._part(given[x], i) for x in self._rows} for i in range(self._own)]
         for p in range(len(self._shards[0]) - 1):
@@ -188,7 +188,7 @@ class ConsistentPlan:
             for i, node in enumerate(self._shards[0][p].ends):
                 self._combine(p, i, node, parts[i], held)
         phase = self._shards[0][-1]
-        return phase.plan.run([held[0][x] for x in phase.boundary])
+        return phase.plan.run([held[0][x] for x in phase.boundary], count)
 
     def _part(self, rows: Any, i: int) -> Any:
         """The rows of shard `i` of this worker."""

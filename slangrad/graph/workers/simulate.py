@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slangrad.graph.emit import Await, Exchange
+from slangrad.graph.emit import RESULT, Await, Exchange
 from slangrad.graph.errors import GraphError
 from slangrad.graph.node import type_text
 from slangrad.graph.workers.costs import Links, apart_on
@@ -111,7 +111,8 @@ def seconds_of(step: Exchange, mesh: Mesh, links: Links) -> float:
 
 def bytes_of(step: Exchange) -> int:
     """Bytes of the result."""
-    return prod(step.output.layout.shape) * step.output.holder.dtype.itemsize
+    made = step.writes[RESULT]
+    return prod(made.layout.shape) * made.holder.dtype.itemsize
 
 
 def _measured(plan: Plan) -> list[float]:

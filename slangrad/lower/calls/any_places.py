@@ -30,7 +30,7 @@ def place(f: Frame, resolved: DeclRef, owner: Place | None, arguments: list[Temp
     if not isinstance(key, ast.Interface) or owner is None or checked.is_dynamic(element):
         f.error("E9007", f"'ref' cannot give a '{element}' whose type is known at run time only", f.b.span)
         return Temporary(f.b.zero(f.lowering.types.of(element)))
-    wide = resolved.substitution[key]
+    wide = resolved.type_for(key)
     kinds = [
         _Kind(f, DeclRef(resolved.declaration.parent, {**resolved.substitution, key: t}), t, i, owner, wide)
         for i, t in enumerate(f.lowering.types.alternatives(wide))

@@ -56,7 +56,7 @@ def call_function(f: Frame, reference: DeclRef, places: list[Place]) -> Value | 
 
 def _without_type(f: Frame, reference: DeclRef, key: ast.Interface) -> Value | None:
     """A static requirement of a type that is known at run time only."""
-    require_type(f, f"'{reference.declaration.name}'", reference.substitution[key])
+    require_type(f, f"'{reference.declaration.name}'", reference.type_for(key))
     result = f.program.substitute(f.program.info(reference.declaration).result, reference.substitution)
     return None if result is checked_types.VOID else f.b.zero(f.type(result))
 

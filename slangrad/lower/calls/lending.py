@@ -145,7 +145,7 @@ class _Search:
     def _look_into_kinds(self, one: _Found, key: ast.Interface) -> None:
         """A requirement called on a value whose type is known at run time only: each that may be meant."""
         reference, own = one.reference, _keys(self.f, one.reference)
-        for t in self.f.lowering.types.alternatives(reference.substitution[key]):
+        for t in self.f.lowering.types.alternatives(reference.type_for(key)):
             meant = self.f.resolve(DeclRef(reference.declaration, {**reference.substitution, key: t}))
             if isinstance(self.f.program.info(meant.declaration), checked.FunctionInfo):
                 callee = self._ask(meant, one)
@@ -182,6 +182,7 @@ class _Search:
 def _writes(f: Frame, callee: DeclRef, key: Key) -> bool:
     if key == THIS:
         return bool(f.program.info(callee.declaration).mutating)
+    assert isinstance(key, ast.Parameter)
     return f.program.info(key).direction in WRITTEN
 
 

@@ -28,7 +28,7 @@ def lower_dispatch(
 ) -> None:
     """The body of what depends on the type of a value: a call of what is meant for each type."""
     assert not isinstance(key, ast.ValueParameter)
-    wide = reference.substitution[key]
+    wide = reference.type_for(key)
     this = checked.parameter_type(key)
     kinds = dict(declared_types(f, reference.declaration))
     subject = (
@@ -75,7 +75,7 @@ class _Call:
     def _arguments(self, number: int) -> dict[GenericKey, checked.Type]:
         """What stands in `IFoo<object.Item>`, as it is for one type of the object."""
         seen = self.reference.substitution
-        wide = seen[self.key]
+        wide = self.reference.type_for(self.key)
         given = ((each, seen.get(each)) for each in getattr(self.key, "generics", ()))
         return {
             key: self.f.lowering.types.alternatives(kind)[number]

@@ -20,8 +20,9 @@ from slangrad.base.source import Span
 from slangrad.check.generics.substitution import argument_of
 from slangrad.check.model import checked as forms
 from slangrad.check.model import types as checked
-from slangrad.check.model.declref import DeclRef, Substitution
-from slangrad.check.model.packs import element_parameter
+from slangrad.check.model.declref import Bindings, DeclRef, Substitution
+from slangrad.check.model.packs import Entry, element_parameter, spliced
+from slangrad.check.model.values import Pack
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.ir import core
 from slangrad.ir.core import Attributes, Value
@@ -221,16 +222,17 @@ class Frame(Flow, ABC):
             self._expanding.pop()
             self.substitution = outer
 
-    def pack(self, parameter: Any) -> tuple[Any, ...]:
+    def pack(self, parameter: Pack) -> tuple[Entry, ...]:
         """The entries of a pack."""
-        found: tuple[Any, ...] = argument_of(self.program, parameter, self.substitution)
-        return found
+        found = argument_of(self.program, parameter, self.substitution)
+        assert isinstance(found, tuple)
+        return spliced(found)
 
     @contextmanager
-    def element(self, packs: tuple[Any, ...], index: int) -> Iterator[None]:
+    def element(self, packs: tuple[Pack, ...], index: int) -> Iterator[None]:
         """What is lowered within is about one element of packs."""
         outer = self.index, self.substitution
-        own = {element_parameter(pack): self.pack(pack)[index] for pack in packs}
+        own: Bindings = {element_parameter(pack): self.pack(pack)[index] for pack in packs}
         self.index, self.substitution = index, {**self.substitution, **own}
         try:
             yield

@@ -45,6 +45,7 @@ def parts(f: Frame, node: ast.Expression) -> Iterator[Part]:
     elif isinstance(form, checked.Constant):
         assert isinstance(node.type, ExpandedType)
         for value in spliced((f.program.value(form.value, f.substitution),)):
+            assert isinstance(value, int)
             yield Temporary(f.b.constant(f.type(node.type.pattern), value))
     else:
         yield from (_part(f, node, i) for i in range(_length(f, node.type)))

@@ -27,7 +27,7 @@ def dispatched(lowering: Lowering, reference: DeclRef) -> GenericKey | None:
     requirement, or the generic parameter of a function that asks its type for more than methods."""
     interface = _interface_of(reference)
     key = lowering.alternatives.opened.get(reference.declaration) if interface is None else interface
-    if key is None or not checked.is_dynamic(reference.substitution.get(key, checked.VOID)):
+    if key is None or key not in reference.substitution or not checked.is_dynamic(reference.type_for(key)):
         return None
     of_tangents = reference.declaration.name in ("dzero", "dadd") and key.name == "IDifferentiable"
     return None if of_tangents else key

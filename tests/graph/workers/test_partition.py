@@ -13,7 +13,7 @@ import pytest
 import slangrad as spy
 from slangrad import graph
 from slangrad.graph.array import Array
-from slangrad.graph.emit import Exchange
+from slangrad.graph.emit import RESULT, Exchange
 from slangrad.graph.node import Node, new_input
 from slangrad.graph.plan import Plan
 from slangrad.graph.workers.buckets import chained
@@ -120,7 +120,9 @@ def collectives(mesh: Mesh, output: Node, inputs: Mapping[Node, Spec], wanted: S
     """Those of a worker's plan, in the order in which it begins them."""
     local = partitioned([output], inputs, [wanted], mesh)
     plan = Plan(chained(local.outputs), list(local.inputs.values()), spy.default_device())
-    return [f"{step.collective} {step.output.layout}" for step in plan.steps if isinstance(step, Exchange)]
+    return [
+        f"{step.collective} {step.writes[RESULT].layout}" for step in plan.steps if isinstance(step, Exchange)
+    ]
 
 
 def test_workers_begin_the_same_collectives() -> None:
