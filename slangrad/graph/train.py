@@ -20,6 +20,7 @@ from slangrad.graph.choose import by_slang
 from slangrad.graph.errors import GraphError
 from slangrad.graph.explain import Explanation
 from slangrad.graph.gradient import compute_gradient
+from slangrad.graph.layout import Layout
 from slangrad.graph.node import Node, new_input, text, topological_order
 from slangrad.graph.plan import Plan
 from slangrad.graph.trace import (
@@ -39,10 +40,12 @@ from slangrad.graph.workers.buckets import chained
 from slangrad.graph.workers.costs import Links
 from slangrad.graph.workers.mesh import ONE, Mesh
 from slangrad.graph.workers.parameters import Parameters, digest_of, rows_of, rows_specs
-from slangrad.graph.workers.partition import partitioned
+from slangrad.graph.workers.partition import Partition, partitioned
+from slangrad.graph.workers.pipeline import StagePlan, StepGraph, checked_microbatches, microbatched, sizes_of
 from slangrad.graph.workers.propagate import Sharding
 from slangrad.graph.workers.simulate import Cluster, simulated
 from slangrad.graph.workers.specs import whole
+from slangrad.graph.workers.stages import Layers, layers_of
 from slangrad.graph.workers.strategies import Variable
 
 if TYPE_CHECKING:
@@ -62,6 +65,7 @@ class Step:
         mesh: Mesh = ONE,
         partition: str | None = None,
         links: Links | None = None,
+        microbatches: int | None = None,
     ) -> None:
         self.loss = loss
         self.settings = settings_of(memory, consistent)
@@ -71,6 +75,7 @@ class Step:
         self.is_cut_into_shards = consistent == "bits" and bool(mesh.sizes)
         if self.is_cut_into_shards and partition is not None:
             raise ValueError("consistent='bits' leaves parameters and state whole: partition=None")
+        self.microbatches = checked_microbatches(microbatches, mesh, consistent)
         self._held = Parameters(optimizer, mesh, partition)
         self._plans = Plans[_Planned](name_of(loss))
         self.checkpoints: Checkpoints | None = None
@@ -138,9 +143,12 @@ class _Planned:
         model = tree_map(lambda leaf: held.seen(next(wrt)), step.optimizer.tree)
         with tracing():
             loss = step.loss(model, *call.of(given))
-        output = scalar_of(loss, step.loss)
-        gradients = compute_gradient(output, parameters)
-        held.cut(parameters, [output, *gradients])
+        output, origin = scalar_of(loss, step.loss), dict[Node, Node]()
+        gradients = compute_gradient(output, parameters, origin=origin)
+        links = mesh.costs if isinstance(mesh, Cluster) else step.links
+        sizes = sizes_of(mesh, step.microbatches, held, links, call.arrays)
+        layers = layers_of(output, parameters, given, origin, sizes, step.settings["memory"], held.owners)
+        held.cut(parameters, [output, *gradients], layers.owners)
         gradients = held.cut_alike(gradients)
         updates = step.optimizer.advance()
         settings = new_input((len(updates[0][1].settings),), np.dtype(np.float64), "settings")
@@ -153,32 +161,59 @@ class _Planned:
         captured = [n.attributes["value"].value for n in topological_order(*outputs) if n.op == "captured"]
         numbers = [digest_of(as_tensor(self._device, each)) for each in captured] if mesh.watch else []
         said = self.global_text, mesh, sorted(step.settings.items()), *map(str, (*held.specs, *held.cuts))
-        said += *held.first, *numbers
+        said += *held.first, *numbers, *layers.said
         self.digest = sha1("\n".join(map(str, said)).encode()).hexdigest()  # what all workers must have alike
         self.sharding: Sharding | None = None
+        self._mesh, self._choose = mesh, by_slang if by_cost else None
+        graph = StepGraph(outputs, inputs, given, kept, variables)
         if step.is_cut_into_shards:
-            layouts = layouts_of(inputs[:-1], [*held.tensors, *call.arrays, *_state_of(updates)])
-            runs = ConsistentPlan(outputs, inputs, given, kept, mesh, self._device, layouts, **step.settings)
-            self.plan, self._run = runs.plan, runs.run
+            self._by_shards(step, call, held, graph)
+        elif layers.microbatches > 1 or mesh.stages > 1:
+            self._by_stages(step, call, held, graph, layers)
         else:
-            rows = rows_specs(given, mesh)
-            links = mesh.costs if isinstance(mesh, Cluster) else step.links
-            found = held.found(outputs, variables, rows, links, step.settings["memory"])
-            updates = step.optimizer.advance()  # of the parts that this worker holds now
-            specs = held.specs_of(parameters, states, updates) | rows
-            wanted = [whole(0), *(specs[node] for node in kept.values())]
-            local = partitioned(outputs, specs, wanted, mesh, sharding=found)
-            made = chained(local.outputs)
-            place = dict(zip(made[1:], (local.inputs[node] for node in kept.values()), strict=True))
-            inputs = [local.inputs.get(node, node) for node in inputs]
-            self.sharding = local.sharding
-            tensors = [*held.tensors, *call.arrays, *_state_of(updates)]
-            layouts = {} if mesh.is_planned else layouts_of(inputs[:-1], tensors)
-            known: Any = {"choose": by_slang if by_cost else None, "held": held.counted, **step.settings}
-            self.plan = Plan(made, inputs, self._device, layouts, in_place=place, **known)
-            self._run = self.plan.run
-        self._mesh, self._parameters = mesh, held.tensors
+            self._by_parts(step, call, held, graph, links)
+        self._parameters = held.tensors
         self._settings = np.zeros(settings.shape)
+
+    def _by_shards(self, step: Step, call: Call, held: Parameters, graph: StepGraph) -> None:
+        layouts = layouts_of(graph.inputs[:-1], _tensors(step, call, held))
+        given = graph.outputs, graph.inputs, graph.batch, graph.kept
+        runs = ConsistentPlan(*given, self._mesh, self._device, layouts, **step.settings)
+        self.plan, self._run = runs.plan, runs.run
+
+    def _by_stages(self, step: Step, call: Call, held: Parameters, graph: StepGraph, layers: Layers) -> None:
+        mesh = microbatched(self._mesh, layers.microbatches)
+        local = self._local(step, held, graph, mesh, buckets=False)
+        layouts = self._layouts(step, call, held, graph)
+        staged = StagePlan(local, graph, layers, mesh, self._mesh, self._device, layouts, self._choose)
+        self.plan, self._run = staged.plan, staged.run
+
+    def _by_parts(self, step: Step, call: Call, held: Parameters, graph: StepGraph, links: Links) -> None:
+        rows = rows_specs(graph.batch, self._mesh)
+        found = held.found(graph.outputs, graph.variables, rows, links, step.settings["memory"])
+        local = self._local(step, held, graph, self._mesh, sharding=found)
+        made = chained(local.outputs)
+        place = dict(zip(made[1:], (local.inputs[node] for node in graph.kept.values()), strict=True))
+        layouts = self._layouts(step, call, held, graph)
+        inputs = [local.inputs.get(node, node) for node in graph.inputs]
+        layouts = {local.inputs.get(node, node): at for node, at in layouts.items()}
+        known: Any = {"choose": self._choose, "held": held.counted, **step.settings}
+        self.plan = Plan(made, inputs, self._device, layouts, in_place=place, **known)
+        self._run = self.plan.run
+
+    def _local(self, step: Step, held: Parameters, graph: StepGraph, mesh: Mesh, **known: Any) -> Partition:
+        """The graph of one worker of a mesh."""
+        parameters = [each.parameter for each in graph.variables]
+        states = [state for each in graph.variables for state in each.states]
+        specs = held.specs_of(parameters, states, step.optimizer.advance()) | rows_specs(graph.batch, mesh)
+        wanted = [whole(0), *(specs[node] for node in graph.kept.values())]
+        local = partitioned(graph.outputs, specs, wanted, mesh, **known)
+        self.sharding = local.sharding
+        return local
+
+    def _layouts(self, step: Step, call: Call, held: Parameters, graph: StepGraph) -> dict[Node, Layout]:
+        """How arguments lie in memory."""
+        return {} if self._mesh.is_planned else layouts_of(graph.inputs[:-1], _tensors(step, call, held))
 
     def workers_text(self, links: Links) -> str:
         """A table of a step of all workers, and the shards of tensors; nothing of one worker."""
@@ -192,6 +227,11 @@ class _Planned:
             as_tensor(self._device, each) for each in (*call.arrays, *_state_of(updates), self._settings)
         )
         return self._run([*self._parameters, *arrays], 1)[0].host_view()[0]
+
+
+def _tensors(step: Step, call: Call, held: Parameters) -> list[Any]:
+    """The arguments but the settings, as this worker holds them now."""
+    return [*held.tensors, *call.arrays, *_state_of(step.optimizer.advance())]
 
 
 def _state_of(updates: Sequence[Any]) -> list[Any]:
@@ -239,6 +279,7 @@ def train(
     mesh: Mesh = ONE,
     partition: str | None = None,
     links: Links | None = None,
+    microbatches: int | None = None,
 ) -> Step:
     """A function that makes one step of an optimizer: `loss(parameters, *batch)`, its gradient and the update are one
     plan. `parameters` have the form in which the optimizer got them; they are changed in place.
@@ -262,4 +303,4 @@ def train(
     if not isinstance(optimizer, spy.optim.Optimizer):
         said = f"train: an optimizer, not a {type(optimizer).__name__}, moves the parameters"
         raise GraphError("E1043", said, "graph.train(loss, spy.optim.Adam(parameters, lr=1e-3))")
-    return Step(loss, optimizer, memory, consistent, mesh, partition, links)
+    return Step(loss, optimizer, memory, consistent, mesh, partition, links, microbatches)
