@@ -10,7 +10,7 @@ are looked up.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 from slangrad.check.model.declref import Bindings, DeclRef, GenericKey, Substitution, visible_parameters
 from slangrad.check.model.packs import (
@@ -139,7 +139,13 @@ def self_argument(parameter: GenericKey) -> GenericArgument:
     return (alone(parameter),) if is_pack else alone(parameter)
 
 
-def self_type(declaration: ast.Declaration) -> Any:
+@overload
+def self_type(declaration: ast.Struct) -> StructType: ...
+@overload
+def self_type(declaration: ast.Interface) -> InterfaceType: ...
+@overload
+def self_type(declaration: ast.Declaration) -> Nominal: ...
+def self_type(declaration: ast.Declaration) -> Nominal:
     """A struct, enum, interface or lambda seen from inside: `Foo<T, N>`."""
     return nominal(declaration, tuple(self_argument(each) for each in nominal_parameters(declaration)))
 

@@ -58,7 +58,7 @@ class GenericMeaning(Meaning):
 class NamespaceMeaning(Meaning):
     """All parts of a namespace; `declarations` are Namespace nodes or enclosing module scopes."""
 
-    declarations: list[Any]  # scopes are above this room
+    declarations: list[Any]
 
 
 @record
