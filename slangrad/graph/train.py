@@ -17,6 +17,7 @@ import slangrad as spy
 from slangrad.graph.array import Array
 from slangrad.graph.calls import results_of
 from slangrad.graph.choose import by_slang
+from slangrad.graph.errors import GraphError
 from slangrad.graph.explain import Explanation
 from slangrad.graph.gradient import compute_gradient
 from slangrad.graph.layout import Layout
@@ -304,8 +305,12 @@ def train(
     their first values. "auto" cuts all tensors as it takes the least time, with the costs of `links`, by default those
     of a common host; `memory` is then what a worker has for parameters, state and values together.
 
-    GraphError (E1045) where the loss is not one number, (E1043) for parameters that hold structs, (E1047) where memory
-    is too small, (E1048) where shapes do not fit the mesh. ValueError for another value of `consistent` or `partition`.
+    GraphError (E1045) where the loss is not one number, (E1043) without an optimizer and for parameters of structs,
+    (E1047) where memory is too small, (E1048) where shapes do not fit the mesh. ValueError for another value of
+    `consistent` or `partition`.
     WorkerLost where another worker is gone, hangs, or runs another program. ImportError for "auto" without scipy.
     """
+    if not isinstance(optimizer, spy.optim.Optimizer):
+        said = f"train: an optimizer, not a {type(optimizer).__name__}, moves the parameters"
+        raise GraphError("E1043", said, "graph.train(loss, spy.optim.Adam(parameters, lr=1e-3))")
     return Step(loss, optimizer, memory, consistent, mesh, partition, links, microbatches)
