@@ -17,6 +17,7 @@ import slangrad as spy
 from slangrad.graph.array import Array
 from slangrad.graph.calls import results_of
 from slangrad.graph.choose import by_slang
+from slangrad.graph.errors import GraphError
 from slangrad.graph.explain import Explanation
 from slangrad.graph.gradient import compute_gradient
 from slangrad.graph.layout import Layout
@@ -38,14 +39,17 @@ from slangrad.graph.workers.bits import ConsistentPlan
 from slangrad.graph.workers.buckets import chained
 from slangrad.graph.workers.costs import Links
 from slangrad.graph.workers.mesh import ONE, Mesh
+from slangrad.graph.workers.microbatches import checked_microbatches, microbatched, sizes_of
 from slangrad.graph.workers.parameters import Parameters, digest_of, rows_of, rows_specs
 from slangrad.graph.workers.partition import Partition, partitioned
-from slangrad.graph.workers.pipeline import StagePlan, StepGraph, checked_microbatches, microbatched, sizes_of
+from slangrad.graph.workers.pipeline import StagePlan, StepGraph
 from slangrad.graph.workers.propagate import Sharding
 from slangrad.graph.workers.simulate import Cluster, simulated
 from slangrad.graph.workers.specs import whole
+from slangrad.graph.workers.stage_times import simulated_stages
 from slangrad.graph.workers.stages import Layers, layers_of
 from slangrad.graph.workers.strategies import Variable
+from slangrad.graph.workers.timeline import Simulation
 
 if TYPE_CHECKING:
     from slangrad.graph.workers.checkpoint import Checkpoints
@@ -163,8 +167,9 @@ class _Planned:
         said += *held.first, *numbers, *layers.said
         self.digest = sha1("\n".join(map(str, said)).encode()).hexdigest()  # what all workers must have alike
         self.sharding: Sharding | None = None
+        self._staged: StagePlan | None = None
         self._mesh, self._choose = mesh, by_slang if by_cost else None
-        graph = StepGraph(outputs, inputs, given, kept, variables)
+        graph = StepGraph(outputs, inputs, given, kept, variables, step.optimizer.names)
         if step.is_cut_into_shards:
             self._by_shards(step, call, held, graph)
         elif layers.microbatches > 1 or mesh.stages > 1:
@@ -183,9 +188,9 @@ class _Planned:
     def _by_stages(self, step: Step, call: Call, held: Parameters, graph: StepGraph, layers: Layers) -> None:
         mesh = microbatched(self._mesh, layers.microbatches)
         local = self._local(step, held, graph, mesh, buckets=False)
-        layouts = self._layouts(step, call, held, graph)
-        staged = StagePlan(local, graph, layers, mesh, self._mesh, self._device, layouts, self._choose)
-        self.plan, self._run = staged.plan, staged.run
+        layouts, limit = self._layouts(step, call, held, graph), step.settings["memory"]
+        staged = StagePlan(local, graph, layers, mesh, self._mesh, self._device, layouts, self._choose, limit)
+        self.plan, self._run, self._staged = staged.plan, staged.run, staged
 
     def _by_parts(self, step: Step, call: Call, held: Parameters, graph: StepGraph, links: Links) -> None:
         rows = rows_specs(graph.batch, self._mesh)
@@ -216,9 +221,15 @@ class _Planned:
 
     def workers_text(self, links: Links) -> str:
         """A table of a step of all workers, and the shards of tensors; nothing of one worker."""
-        if self.sharding is None or not self._mesh.cuts:
+        if self.sharding is None or not (self._mesh.several or self._staged):
             return ""
-        return f"{simulated(self.plan, self._mesh, links)}\n\n{self.sharding}"
+        return f"{self.simulated(links)}\n\n{self.sharding}"
+
+    def simulated(self, links: Links, measured: bool = False, slowest: float = 1.0) -> Simulation:
+        """A step of all workers, by these costs."""
+        if self._staged is not None:
+            return simulated_stages(self._staged, self._mesh, links, measured, slowest)
+        return simulated(self.plan, self._mesh, links, measured, slowest)
 
     def run(self, call: Call, updates: Sequence[Any]) -> Any:
         self._settings[...] = updates[0][1].settings  # memory that stays, so no call is bound anew
@@ -294,8 +305,17 @@ def train(
     their first values. "auto" cuts all tensors as it takes the least time, with the costs of `links`, by default those
     of a common host; `memory` is then what a worker has for parameters, state and values together.
 
-    GraphError (E1045) where the loss is not one number, (E1043) for parameters that hold structs, (E1047) where memory
-    is too small, (E1048) where shapes do not fit the mesh. ValueError for another value of `consistent` or `partition`.
-    WorkerLost where another worker is gone, hangs, or runs another program. ImportError for "auto" without scipy.
+    An axis `stages` of the mesh puts other layers on each of its workers, which hold the parameters and state of these
+    alone. `microbatches`: the parts of a worker's rows that pass the stages one after another, by default 4 for each
+    stage; without stages, gradients of the parts are summed. With either, `memory` is for all that a worker holds.
+
+    GraphError (E1045) where the loss is not one number, (E1043) without an optimizer and for parameters of structs,
+    (E1047) where memory is too small, (E1048) where shapes do not fit the mesh or the micro-batches, or each of
+    these needs a value of all rows. ValueError for another value of `consistent` or `partition`, and for stages and
+    micro-batches with "bits" or "auto". WorkerLost where another worker is gone, hangs, or runs another program.
+    ImportError for "auto" without scipy.
     """
+    if not isinstance(optimizer, spy.optim.Optimizer):
+        said = f"train: an optimizer, not a {type(optimizer).__name__}, moves the parameters"
+        raise GraphError("E1043", said, "graph.train(loss, spy.optim.Adam(parameters, lr=1e-3))")
     return Step(loss, optimizer, memory, consistent, mesh, partition, links, microbatches)
