@@ -310,10 +310,15 @@ def train(
     their first values. "auto" cuts all tensors as it takes the least time, with the costs of `links`, by default those
     of a common host; `memory` is then what a worker has for parameters, state and values together.
 
+    An axis `stages` of the mesh puts other layers on each of its workers, which hold the parameters and state of these
+    alone. `microbatches`: the parts of a worker's rows that pass the stages one after another, by default 4 for each
+    stage; without stages, gradients of the parts are summed. With either, `memory` is for all that a worker holds.
+
     GraphError (E1045) where the loss is not one number, (E1043) without an optimizer and for parameters of structs,
-    (E1047) where memory is too small, (E1048) where shapes do not fit the mesh. ValueError for another value of
-    `consistent` or `partition`.
-    WorkerLost where another worker is gone, hangs, or runs another program. ImportError for "auto" without scipy.
+    (E1047) where memory is too small, (E1048) where shapes do not fit the mesh or the micro-batches, or each of
+    these needs a value of all rows. ValueError for another value of `consistent` or `partition`, and for stages and
+    micro-batches with "bits" or "auto". WorkerLost where another worker is gone, hangs, or runs another program.
+    ImportError for "auto" without scipy.
     """
     if not isinstance(optimizer, spy.optim.Optimizer):
         said = f"train: an optimizer, not a {type(optimizer).__name__}, moves the parameters"

@@ -124,10 +124,12 @@ class Mesh:
 def mesh(*names: str, batch: Any = None, timeout: float = TIMEOUT, **sizes: int) -> Mesh:
     """All workers on named axes. A name without a size gets the workers that are left; one such name at most.
 
+    An axis `stages` is that of layers, for `graph.train`: its workers hold different ones.
+
     `batch`: the axes along which workers pass different parts of a batch: by default "data" where there is such an
-    axis, else all. Along the others they pass the same. `timeout`: seconds that a worker waits for another that is
-    alive; all meshes of a program have that of the last one. A worker whose process is gone is lost at once, one whose
-    process stands still for 8 seconds is lost, too.
+    axis, else all but "stages". Along the others they pass the same. `timeout`: seconds that a worker waits for another
+    that is alive; all meshes of a program have that of the last one. A worker whose process is gone is lost at once,
+    one whose process stands still for 8 seconds is lost, too.
 
     GraphError (E1048) where sizes do not fit the number of workers, where there are several and torch is not installed,
     and where they cannot be connected. WorkerLost where one of them does not call `mesh`.
