@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar
 
+from slangrad.abi import SCALARS
 from slangrad.base.options import Options
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
@@ -15,7 +16,6 @@ from slangrad.check.texts.files import STD
 from slangrad.check.texts.standard import MATHS
 from slangrad.ir.core import Function
 from slangrad.ir.types import Scalar
-from slangrad.lower.model.type_map import SCALARS
 from slangrad.lower.program import lower_functions
 from slangrad.opt.dead import remove_dead
 from slangrad.opt.inline import inline

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.footprint import Shape
 
 UNKNOWN = -1
-Shape = tuple[int, ...]
 
 
 @dataclass(slots=True, frozen=True)

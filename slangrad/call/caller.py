@@ -23,13 +23,11 @@ from slangrad.call.plan import FixedLaunch, Plan
 from slangrad.call.plan_store import Kernels, PlanStore
 from slangrad.call.request import RESULT, THREADS, Request, Settings, gathered
 from slangrad.marshal import results
-from slangrad.marshal.buffers import bound_pointers
 from slangrad.marshal.errors import CallCompileError, CallError, ending, endless
-from slangrad.marshal.indices import FlatIndex, without_shape
 from slangrad.marshal.marshal import BACKWARD, REVERSE
 from slangrad.marshal.patterns import open_dimensions
 from slangrad.marshal.records import as_fields
-from slangrad.marshal.registry import Told, holds_objects, is_struct, key_of, marshal_of, unwrap, update
+from slangrad.marshal.registry import KEYS, Told, holds_objects, is_struct, marshal_of, unwrap, update
 
 TORCH_CALLS = Late("slangrad.call.torch_calls")
 COMPARED = Late("slangrad.call.compared")
@@ -193,7 +191,8 @@ class Caller:
             names = tuple(outside)
             values += outside.values()
         try:
-            key = (settings.key, names, len(args), *kwargs, said, threads is None, *map(key_of, values))
+            own = [KEYS[type(value)](value) for value in values]
+            key = (settings.key, names, len(args), *kwargs, said, threads is None, *own)
         except RecursionError:
             raise endless() from None
         entry = self._plans.get(key if self._counted <= 0 else self._with_sizes(key, values))
@@ -329,7 +328,8 @@ class Caller:
         """A plan from the disk, or a new one."""
         if self._session.checking is not None:
             bound = Kernels("", self.generation.checked, lambda: self.binder.bind(request))
-            bound_pointers(bound.bound.leaves)
+            for leaf in bound.bound.leaves:
+                leaf.guard()
             return Plan(
                 bound.bound.launchable, bound.compile, self._session.device, self._strict, in_order=True
             )
@@ -420,8 +420,7 @@ def _check_threads(threads: int | None, call: Launchable) -> None:
     call_dims = call.call_dims
     if threads is None and not call_dims:
         for leaf in call.leaves:
-            if type(leaf) is FlatIndex:
-                raise without_shape(leaf)
+            leaf.require_shape()
     if threads is not None and call_dims:
         message = f"_thread_count needs a call without dimensions, this one has {call_dims}"
         raise CallError("E1014", message, (), "pass all arguments whole, or leave _thread_count out")

@@ -20,7 +20,6 @@ from slangrad.base.warn import warn
 from slangrad.call.launchable import Launchable, Source, found_at
 from slangrad.call.request import RESULT, Settings, settings_key
 from slangrad.check.model.types import Array, Matrix, Scalar, Vector
-from slangrad.marshal.buffers import BufferLeaf
 from slangrad.marshal.directions import floats_of, inner, moved, random_like
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, PRIMAL, Leaf
@@ -145,7 +144,7 @@ class BackwardCheck:
 
     def __post_init__(self) -> None:
         for leaf in self.call.leaves:
-            if isinstance(leaf, BufferLeaf) and leaf.written:
+            if leaf.content is None and leaf.may_write:
                 self.comparable = False
                 message = (
                     f"check mode: bwds of '{self.call.name}' is not compared, as '{leaf.label}' is no tensor"

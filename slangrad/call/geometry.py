@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-Shape = tuple[int, ...]
+from slangrad.marshal.footprint import Shape
 
 LANES = 16
 MOST_THREADS = (1 << 32) - 1
@@ -112,14 +112,3 @@ def _grid(extents: Shape) -> tuple[int, int, int]:
     for size in padded[:-2]:
         outer *= size
     return padded[-1], padded[-2], outer
-
-
-def injective(shape: Shape, strides: Shape, size: int) -> bool:
-    """Whether every index of `shape` surely has `size` bytes of its own."""
-    moving = sorted((abs(stride), extent) for extent, stride in zip(shape, strides) if extent > 1)
-    reach = size
-    for stride, extent in moving:
-        if stride < reach:
-            return False
-        reach = stride * (extent - 1) + reach
-    return True

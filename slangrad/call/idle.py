@@ -15,18 +15,11 @@ from typing import Any
 
 from slangrad.check.model.types import UINT64, Array, Matrix, Pointer, Scalar, Type, Vector
 from slangrad.ir import types as ir
-from slangrad.marshal.buffers import BufferLeaf
-from slangrad.marshal.elements import Elements
-from slangrad.marshal.indices import Index
 from slangrad.marshal.marshal import BACKWARD, TANGENT, Leaf, Marshal
-from slangrad.marshal.plain import Uniform
 from slangrad.marshal.scalars import NumberMarshal
 from slangrad.marshal.slang_type import SavedType
-from slangrad.marshal.values import Cell
-from slangrad.marshal.whole import WholeTensor
 
 PRINTING = ("printf", "print")
-_VALUES = (Uniform, Elements, Cell, Index)
 Types = Callable[[], Any]  # the types of the module, which need the checker
 
 
@@ -46,23 +39,15 @@ def only_numbers(mode: str, marshals: Iterable[Marshal]) -> bool:
 
 def _may_change(leaf: Leaf, types: Types) -> bool:
     """Whether something that it leads to may be different after the call."""
-    if isinstance(leaf, BufferLeaf):
-        return leaf.written
-    return leaf.role.writes or _is_unknown(leaf, types)
+    return leaf.may_write or leaf.hides(lambda t: _holds_addresses(t, types))
 
 
 def _may_bring(leaf: Leaf, types: Types) -> bool:
     """Whether a derivative may come in."""
     role = leaf.role
     in_place = role.reads and bool(role.gives)  # what goes out lies where it came in
-    return role.takes or in_place or isinstance(leaf, BufferLeaf) or _is_unknown(leaf, types)
-
-
-def _is_unknown(leaf: Leaf, types: Types) -> bool:
-    """Whether it leads to memory that only the function knows."""
-    if isinstance(leaf, _VALUES):
-        return _holds_addresses(leaf.type, types)
-    return not isinstance(leaf, (WholeTensor, BufferLeaf))
+    is_memory = leaf.is_whole and leaf.content is None
+    return role.takes or in_place or is_memory or leaf.hides(lambda t: _holds_addresses(t, types))
 
 
 def _holds_addresses(t: Type, types: Types) -> bool:

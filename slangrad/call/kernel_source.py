@@ -25,7 +25,7 @@ from slangrad.call.bind import BoundArgument, BoundCall
 from slangrad.call.launchable import SHAPE
 from slangrad.call.program import conformance_text
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, Composite, Leaf, Node, WritableLeaf
+from slangrad.marshal.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, Composite, Leaf, Node
 from slangrad.marshal.spelling import spell_differential, spell_on_page
 
 ENTRY = "kernel"
@@ -151,15 +151,10 @@ def _store(page: Page, node: Node, value: str) -> None:
         page.say_after(leaf.store(path))
 
 
-def _writable(leaf: Leaf) -> WritableLeaf:
-    assert isinstance(leaf, WritableLeaf), f"no role lets '{leaf.name}' write"
-    return leaf
-
-
-def _written(node: Node, value: str) -> Iterator[tuple[WritableLeaf, str]]:
+def _written(node: Node, value: str) -> Iterator[tuple[Leaf, str]]:
     if isinstance(node, Leaf):
         if node.role.writes:
-            yield _writable(node), value
+            yield node, value
         return
     assert isinstance(node, Composite)
     for part in node.parts:
@@ -169,7 +164,7 @@ def _written(node: Node, value: str) -> Iterator[tuple[WritableLeaf, str]]:
 def _derivative(page: Page, node: Node, name: str) -> str:
     """An expression for the derivative that comes in; parts without one are zero."""
     if isinstance(node, Leaf):
-        return _writable(node).take()
+        return node.take()
     assert isinstance(node, Composite) and node.tangent is not None
     page.say_before(f"{spell_on_page(node.tangent)} {name} = {spell_on_page(node.type)}.dzero();")
     for path, leaf in _taking(node, name):
@@ -177,10 +172,10 @@ def _derivative(page: Page, node: Node, name: str) -> str:
     return name
 
 
-def _taking(node: Node, path: str) -> Iterator[tuple[str, WritableLeaf]]:
+def _taking(node: Node, path: str) -> Iterator[tuple[str, Leaf]]:
     if isinstance(node, Leaf):
         if node.role.takes:
-            yield path, _writable(node)
+            yield path, node
         return
     assert isinstance(node, Composite)
     for part in node.parts:
@@ -200,7 +195,7 @@ def _give(page: Page, node: Node, value: str) -> None:
     """After the call: derivatives go out."""
     if isinstance(node, Leaf):
         if node.role.gives:
-            page.say_after(_writable(node).give(value, node.name in page.alone))
+            page.say_after(node.give(value, node.name in page.alone))
         return
     assert isinstance(node, Composite)
     for part in node.parts:
@@ -237,7 +232,7 @@ def _with_this(page: Page, arguments: list[str], result: Node | None) -> str:
     if result is None:
         return f"{call};"
     if isinstance(result, Leaf):
-        return _writable(result).store(call)
+        return result.store(call)
     for leaf, path in _written(result, f"{result.name}_value"):
         page.say_after(leaf.store(path))
     return f"{spell_on_page(result.type)} {result.name}_value = {call};"

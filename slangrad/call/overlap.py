@@ -1,7 +1,7 @@
 """Memory of one call: which bytes each argument touches, whether calls share elements, and what overlaps.
 
-In: leaves, strides along the call and along the loops.   Out: the regions that arguments touch; which gradients are
-added to by one call an element each (no atomic sum needed); regions to copy first, or an error.
+In: leaves with their footprints, strides along the call and along the loops.   Out: the regions that arguments touch;
+which gradients are added to by one call an element each (no atomic sum needed); regions to copy first, or an error.
 
     f(x, _result=x)          the same elements by the same threads: fine
     f(x[:-1], _result=x[1:])  x is copied first, so the call reads what was there before
@@ -17,55 +17,22 @@ the language itself. What a pointer leads to is not looked at.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import gcd, prod
 from typing import Any
 
 import numpy as np
 
-from slangrad.call.geometry import Loops, Shape, injective
-from slangrad.marshal.buffers import BufferLeaf
-from slangrad.marshal.elements import Elements
+from slangrad.call.geometry import Loops
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.marshal import Leaf, Measure
-from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, TENSOR_ACCESS, Memory
-from slangrad.marshal.rows import GlobalValue, Touched
-from slangrad.marshal.values import Cell
-from slangrad.marshal.whole import WholeTensor
+from slangrad.marshal.footprint import Footprint, Lattice, Region, Shape, injective
+from slangrad.marshal.marshal import Leaf
+from slangrad.marshal.memory import TENSOR_ACCESS
+from slangrad.marshal.rows import Touched
 from slangrad.tensors.tensor import Tensor
 
 MOST_WORK = 100_000
-
-# Where a region's bytes are: how far from the address the first run starts, the bytes of a run, and what the distances
-# between runs are multiples of (0: there is one run).
-Lattice = tuple[int, int, int]
-
-
-@dataclass(slots=True)
-class Region:
-    """Bytes `low` to `high` from the address in `values[place]`. `takes`: a derivative is read there; `adds`:
-    one is accumulated.
-
-    `strides` are along the loops of the launch, None where the function itself says what it touches;
-    `injective`: no two calls share an element.
-    """
-
-    label: str
-    place: int
-    low: int
-    high: int
-    reads: bool
-    writes: bool
-    adds: bool
-    strides: Shape | None = None
-    injective: bool = False
-    takes: bool = False
-    lattice: Lattice = (0, 0, 0)
-
-    @property
-    def changes(self) -> bool:
-        return self.writes or self.adds
 
 
 def pairs_of(regions: Sequence[Region]) -> list[tuple[Region, Region]]:
@@ -195,20 +162,6 @@ def _changed(first: str, second: str, first_changes: bool) -> CallError:
     return CallError("E1008", message, (), "give each its own memory, for example a copy")
 
 
-def lattice_of(item: int, shape: Shape, strides: Shape) -> Lattice:
-    """Of items of so many bytes; dimensions without gaps make the runs longer."""
-    origin, run, rest = 0, item, 0
-    for stride, size in sorted(zip(strides, shape), key=lambda dim: abs(dim[0])):
-        if size <= 1:
-            continue
-        if abs(stride) == run and rest == 0:
-            run *= size
-            origin += min((size - 1) * stride, 0)
-        else:
-            rest = gcd(rest, stride)
-    return origin, run, rest
-
-
 def _interleaved(first: Lattice, second: Lattice, distance: int) -> bool:
     """Whether the runs of one surely lie between those of the other; `distance` is between the addresses."""
     step = gcd(first[2], second[2])
@@ -243,103 +196,35 @@ def _resolve(first: Region, second: Region, same: bool, found: Conflicts) -> Non
         found.copies.append(reader)
 
 
-def refuse_races(leaves: Sequence[Leaf], shape: Shape, measures: Sequence[Measure]) -> None:
-    """An `inout` value that several calls share would be read and written at the same time."""
-    for leaf, measure in zip(leaves, measures):
-        if not (leaf.role.reads and leaf.role.writes):
-            continue
-        if isinstance(leaf, Elements):
-            alone = injective(shape, tuple(measure.strides[0]), leaf.streams[0].unit)
-        else:
-            alone = not isinstance(leaf, Cell) or prod(shape) <= 1
-        if not alone:
+def alone_of(leaves: Sequence[Leaf], shape: Shape, footprints: Sequence[Footprint]) -> frozenset[str]:
+    """Names of the leaves whose gradient elements belong to one call each. An `inout` value that several calls share
+    would be read and written at the same time: CallError (E1008)."""
+    alone = set()
+    for leaf, footprint in zip(leaves, footprints):
+        if leaf.role.reads and leaf.role.writes and leaf.is_shared(0, shape, footprint.strides):
             message = f"argument '{leaf.label}': {prod(shape)} calls would read and write the same memory"
             note = "give each call an element of its own, or sum up with atomics on a tensor parameter"
             raise CallError("E1008", message, (), note)
-
-
-def added_alone(leaves: Sequence[Leaf], shape: Shape, measures: Sequence[Measure]) -> frozenset[str]:
-    """Names of the leaves whose gradient elements belong to one call each."""
-    if prod(shape) <= 1:
-        return frozenset()
-    adding = [
-        (leaf, measure.strides[-1])
-        for leaf, measure in zip(leaves, measures)
-        if isinstance(leaf, Elements) and leaf.role.gives == "add"
-    ]
-    return frozenset(
-        leaf.name for leaf, strides in adding if injective(shape, tuple(strides), leaf.streams[-1].unit)
-    )
+        if leaf.role.gives == "add" and not leaf.is_whole and prod(shape) > 1:
+            alone |= set() if leaf.is_shared(-1, shape, footprint.strides) else {leaf.name}
+    return frozenset(alone)
 
 
 def regions_of(
-    leaves: Sequence[Leaf], loops: Loops, values: Sequence[Any], places: dict[str, slice]
+    leaves: Sequence[Leaf], footprints: Sequence[Footprint], loops: Loops, places: Mapping[str, slice]
 ) -> list[Region]:
-    """The regions of all arguments that lie in the caller's memory."""
-    regions: list[Region] = []
-    at = 0
-    for leaf, value in zip(leaves, values):
-        strides = loops.strides[at : at + len(leaf.streams)]
-        at += len(leaf.streams)
-        if isinstance(leaf, Elements) and value is not None:
-            regions += _of_elements(leaf, value, strides, places, loops)
-        elif isinstance(leaf, (WholeTensor, BufferLeaf)) and leaf.name in places:
-            regions += _of_memory(leaf, value, places[leaf.name].start)
-        elif isinstance(leaf, GlobalValue) and leaf.name in places:
-            start = places[leaf.name].start
-            for cell in leaf.cells:
-                regions += _of_memory(cell.leaf, cell.of(value), start + cell.at)
-    return regions
-
-
-def _of_memory(leaf: Leaf, value: Any, start: int) -> list[Region]:
-    """Of what a function gets whole; `start` is the place of its first scalar."""
-    if isinstance(leaf, WholeTensor):
-        return _of_whole(leaf, value, start)
-    return [_of_buffer(leaf, value, start)] if isinstance(leaf, BufferLeaf) and leaf.counted else []
-
-
-def _of_buffer(leaf: BufferLeaf, value: Any, place: int) -> Region:
-    """All of a structured buffer. What a pointer leads to is the function's own business."""
-    size = leaf.reach(value)[1]
-    return Region(leaf.label, place, 0, size, reads=True, writes=leaf.written, adds=False)
-
-
-def _of_elements(
-    leaf: Elements,
-    value: Any,
-    strides: Sequence[Shape],
-    places: dict[str, slice],
-    loops: Loops,
-) -> list[Region]:
-    memories = leaf.access.memories(value, leaf.parts)
-    made = []
-    for part, memory, own, stream in zip(leaf.parts, memories, strides, leaf.streams):
-        if leaf.name + part in places:
-            region = _region(leaf, part, memory, places[leaf.name + part].start, leaf.role.gives == "store")
-            region.strides, region.injective = own, injective(loops.extents, own, stream.unit)
-            made.append(region)
+    """The regions of all arguments that lie in the caller's memory, as a launch has them."""
+    made: list[Region] = []
+    first = 0
+    for leaf, footprint in zip(leaves, footprints):
+        for region in footprint.regions:
+            if region.name not in places:
+                continue
+            placed = replace(region, place=places[region.name].start + region.at)
+            if region.stream is not None:
+                placed.strides = loops.strides[first + region.stream]
+                unit = leaf.streams[region.stream].unit
+                placed.injective = injective(loops.extents, placed.strides, unit)
+            made.append(placed)
+        first += len(leaf.streams)
     return made
-
-
-def _of_whole(leaf: WholeTensor, value: Any, start: int) -> list[Region]:
-    parts = leaf.family.parts
-    rows = enumerate(zip(parts, leaf.access.memories(value, parts)))
-    return [_region(leaf, part, memory, start + i * leaf.room) for i, (part, memory) in rows]
-
-
-def _region(leaf: Leaf, part: str, memory: Memory, place: int, stores: bool = False) -> Region:
-    """The memory of one part. `stores`: derivatives that go out are not added to what is there."""
-    low, high = memory.span
-    primal = part == PRIMAL_PART
-    return Region(
-        label=leaf.label,
-        place=place,
-        low=low,
-        high=high,
-        reads=part == TAKEN or (primal and leaf.role.reads),
-        writes=(primal and leaf.role.writes) or (part == GIVEN and stores),
-        adds=part == GIVEN and not stores,
-        takes=part == TAKEN,
-        lattice=lattice_of(memory.item_size, memory.shape, memory.strides),
-    )

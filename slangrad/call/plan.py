@@ -10,24 +10,22 @@ move along the lanes.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from slangrad.call.broadcast import Mapped, call_shape
 from slangrad.call.generated import SHOWING, show_kernel
-from slangrad.call.geometry import MOST_THREADS, Loops, Shape, Stream, keep_loops, plan_loops
+from slangrad.call.geometry import MOST_THREADS, Loops, Stream, keep_loops, plan_loops
 from slangrad.call.launchable import PARTIAL, SHAPE, Launchable
 from slangrad.call.overlap import (
     Conflicts,
-    Region,
-    added_alone,
+    alone_of,
     find_conflicts,
     overwritten_of,
     pairs_of,
     refuse_overwritten,
-    refuse_races,
     refuse_shared_outputs,
     refuse_touched,
     regions_of,
@@ -35,10 +33,11 @@ from slangrad.call.overlap import (
 from slangrad.call.packing import Compiled
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.marshal import Leaf, Measure, Setter, Values
+from slangrad.marshal.footprint import Footprint, Region, Shape
+from slangrad.marshal.marshal import Leaf, Setter, Values
 from slangrad.marshal.memory import home_of
 from slangrad.marshal.registry import key_of
-from slangrad.marshal.rows import RowPacker
+from slangrad.marshal.rows import makes_rows
 from slangrad.runtime.device import Device, Grid, Kernel
 from slangrad.runtime.device import Region as Bytes
 from slangrad.runtime.reports import NotFiniteError
@@ -58,12 +57,22 @@ class Geometry:
     shape: Shape
     loops: Loops
     values: Values
+    finders: list[tuple[Callable[[Any], Any] | None, int, int]]
     setters: list[tuple[Setter, int, int]]
     compiled: Compiled
     pairs: list[tuple[Region, Region]]
     regions: list[Region]
     make_result: Callable[[], Any]
     atomic: Geometry | None = None
+
+    def scalars(self, values: list[Any], scratch: Any) -> Values:
+        """Those of a call with these values."""
+        made = self.values.copy()
+        for find, i, place in self.finders:
+            made[place] = values[i] if find is None else find(values[i])
+        for put, i, place in self.setters:
+            put(made, place, values[i], scratch)
+        return made
 
 
 class Scratch:
@@ -106,9 +115,13 @@ class FixedLaunch:
         old, leaf = self.values[i], self.plan.call.leaves[i]
         if type(value) is not type(old) or leaf.prepare is not None or key_of(value) != key_of(old):
             return False
-        if not leaf.has_layout or leaf.layout(value) != leaf.layout(old):
+        find = self.plan.layouts.get(i)
+        if find is None or find(value) != find(old):
             return False
         self.values[i] = value
+        for finder, k, place in self.geometry.finders:
+            if k == i:
+                self.scalars[place] = value if finder is None else finder(value)
         for put, k, place in self.geometry.setters:
             if k == i:
                 put(self.scalars, place, value, None)  # type: ignore[arg-type]
@@ -123,9 +136,9 @@ class Plan:
     """The calls of one signature on one device."""
 
     # fmt: off
-    __slots__ = ("_created", "_finishers", "_geometries", "_in_order", "_kernels", "_layouts", "_leaves",
+    __slots__ = ("_created", "_finishers", "_geometries", "_in_order", "_is_direct", "_kernels", "_leaves",
                  "_overwritten", "_paths", "_prepares", "_rows", "_runtime", "_scratch_size", "_scratches", "_strict",
-                 "call", "compile_for", "device")
+                 "call", "compile_for", "device", "layouts")
     # fmt: on
 
     def __init__(
@@ -145,13 +158,13 @@ class Plan:
         self._scratch_size = _place_scratch(call.leaves)
         self._paths = None if _is_flat(call) else [(each.given, each.path) for each in call.sources]
         self._prepares = [(i, leaf.prepare) for i, leaf in enumerate(call.leaves) if leaf.prepare is not None]
-        self._layouts = [(i, leaf.layout) for i, leaf in enumerate(call.leaves) if self._has_layout(leaf)]
+        own = call.leaves if call.created is None else call.leaves[:-1]
+        finders = [(i, leaf.layout_finder()) for i, leaf in enumerate(own)]
+        self._is_direct = self._paths is None and not self._prepares
+        self.layouts = {i: find for i, find in finders if find is not None}
         self._overwritten = overwritten_of(call.leaves)
-        self._rows = [i for i, leaf in enumerate(call.leaves) if isinstance(leaf.prepare, RowPacker)]
+        self._rows = [i for i, leaf in enumerate(call.leaves) if makes_rows(leaf)]
         self._finishers = [(i, leaf.finish) for i, leaf in enumerate(call.leaves) if leaf.scratch]
-
-    def _has_layout(self, leaf: Leaf) -> bool:
-        return leaf.has_layout and not (self._created is not None and leaf is self._leaves[-1])
 
     def place_of(self, given: int) -> int | None:
         """The number of the leaf that an argument is as a whole."""
@@ -162,27 +175,25 @@ class Plan:
 
     def run(self, given: list[Any], threads: int | None = None) -> Any:
         """Launch; what the call returns."""
-        values = self._prepared(given)
-        key = (threads, *[layout(values[i]) for i, layout in self._layouts])
+        values = given if self._is_direct else self._prepared(given)
+        key = (threads, *[find(values[i]) for i, find in self.layouts.items()])
         geometry = self._geometries.get(key)
         if geometry is None:
             geometry = self._make_geometry(values, key, threads)
             if geometry is None:
                 return self._run_on_copies(values, threads)
-        return self._finish(geometry, values, threads)
+        return self._launch(geometry, values, threads)
 
     def fixed(self, given: list[Any], threads: int | None) -> FixedLaunch | None:
         """What to launch, where running the call is that and nothing else; else None."""
         if self._created is not None or self._scratch_size:
             return None
         values = self._prepared(list(given))
-        key = (threads, *[layout(values[i]) for i, layout in self._layouts])
+        key = (threads, *[find(values[i]) for i, find in self.layouts.items()])
         geometry = self._geometries.get(key) or self._make_geometry(values, key, threads)
         if geometry is None:
             return None
-        scalars = geometry.values.copy()
-        for put, i, place in geometry.setters:
-            put(scalars, place, values[i], None)  # type: ignore[arg-type]
+        scalars = geometry.scalars(values, None)
         if not self.may_launch(geometry, values, scalars):
             return None
         grid = (0, 0, 0) if 0 in geometry.shape else geometry.loops.grid
@@ -199,20 +210,9 @@ class Plan:
     def _prepared(self, given: list[Any]) -> list[Any]:
         """The values of the leaves."""
         values = given if self._paths is None else self._collect(given)
-        if self._created is not None:
-            values.append(None)
         for i, prepare in self._prepares:
             values[i] = prepare(values[i])
         return values
-
-    def _finish(self, geometry: Geometry, values: list[Any], threads: int | None) -> Any:
-        created = self._created
-        if created is None:
-            self._launch(geometry, values, threads)
-            return None
-        values[-1] = geometry.make_result()
-        self._launch(geometry, values, threads)
-        return created.give(values[-1])
 
     def _collect(self, given: list[Any]) -> list[Any]:
         """The values of the leaves, from inside of dicts and lists."""
@@ -227,19 +227,22 @@ class Plan:
             values.append(value)
         return values
 
-    def _launch(self, geometry: Geometry, values: list[Any], threads: int | None) -> None:
+    def _launch(self, geometry: Geometry, values: list[Any], threads: int | None) -> Any:
+        """Fill the argument block and launch; what the call returns."""
+        created, made = self._created, None
+        if created is not None:
+            made = geometry.make_result()
+            values.append(made)
         scratch = self._take_scratch() if self._scratch_size else None
-        scalars = geometry.values.copy()
-        for put, i, place in geometry.setters:
-            put(scalars, place, values[i], scratch)  # type: ignore[arg-type]
+        scalars = geometry.scalars(values, scratch)
         kept: list[Any] = []
-        if geometry.pairs:
+        conflicts = find_conflicts(geometry.pairs, scalars) if geometry.pairs else None
+        if conflicts is not None and conflicts.shared:
+            geometry = self._with_atomic_sums(geometry, values, threads)
+            scalars = geometry.scalars(values, scratch)
             conflicts = find_conflicts(geometry.pairs, scalars)
-            if conflicts is not None:
-                if conflicts.shared:
-                    self._launch(self._with_atomic_sums(geometry, values, threads), values, threads)
-                    return
-                kept = self._copy_first(conflicts, scalars)
+        if conflicts is not None:
+            kept = self._copy_first(conflicts, scalars)
         if self._overwritten or self._rows:
             self._refuse_overlaps(geometry, values, scalars)
         if 0 not in geometry.shape:
@@ -253,6 +256,7 @@ class Plan:
             for i, finish in self._finishers:
                 finish(values[i], scratch)
             self._scratches.append(scratch)
+        return None if created is None else created.give(made)
 
     def _refuse_overlaps(self, geometry: Geometry, values: list[Any], scalars: Values) -> None:
         """Where no copy helps."""
@@ -282,10 +286,9 @@ class Plan:
     def _with_atomic_sums(self, geometry: Geometry, values: list[Any], threads: int | None) -> Geometry:
         """The same launch where calls share elements of gradients."""
         if geometry.atomic is None:
-            measures = [leaf.measure(value) for leaf, value in zip(self._leaves, values)]
-            assert all(measure is not None for measure in measures)
-            kept = [measure for measure in measures if measure is not None]
-            made = self._lay_out(geometry.shape, values, kept, threads, atomic=True)
+            measured = self._measure(values)
+            assert measured is not None
+            made = self._lay_out(*measured, threads, atomic=True)
             made.pairs = [pair for pair in made.pairs if not (pair[0].adds and pair[1].adds)]
             geometry.atomic = made
         return geometry.atomic
@@ -293,15 +296,15 @@ class Plan:
     def _run_on_copies(self, values: list[Any], threads: int | None) -> Any:
         """Run on copies, and bring back what was written."""
         copied = list(values)
-        last = len(values) - (self._created is not None)
-        changed = [i for i in range(last) if self._leaves[i].measure(values[i]) is None]
-        refuse_shared_outputs(self._leaves[:last], values, changed)
+        rows = zip(self._leaves, values)
+        changed = [i for i, (leaf, value) in enumerate(rows) if leaf.footprint(value) is None]
+        refuse_shared_outputs(self._leaves[: len(values)], values, changed)
         for i in changed:
             copied[i] = self._leaves[i].copy(values[i])
-        key = (threads, *[layout(copied[i]) for i, layout in self._layouts])
+        key = (threads, *[find(copied[i]) for i, find in self.layouts.items()])
         geometry = self._geometries.get(key) or self._make_geometry(copied, key, threads)
         assert geometry is not None, "a copy can be used as it lies"
-        result = self._finish(geometry, copied, threads)
+        result = self._launch(geometry, copied, threads)
         for i in changed:
             self._leaves[i].copy_back(copied[i], values[i])
         return result
@@ -310,103 +313,90 @@ class Plan:
 
     def compile(self, given: list[Any], threads: int | None = None) -> Compiled:
         """The kernel that `run` would launch."""
-        measured, values = self._measure_copies(given)
-        return self._choose(*measured, values, threads)[2]
+        measured = self._measure_copies(given)
+        return self._choose(*measured, threads)[2]
 
     def shape_of(self, given: list[Any]) -> Shape:
         """The shape of a call with these values."""
-        return self._measure_copies(given)[0][0]
+        return self._measure_copies(given)[0]
 
-    def _measure_copies(self, given: list[Any]) -> tuple[tuple[Shape, list[Measure]], list[Any]]:
-        """Shape, layouts and values, copied where they cannot be used as they lie."""
+    def _measure_copies(self, given: list[Any]) -> tuple[Shape, list[Footprint]]:
+        """Shape and footprints, of copies where values cannot be used as they lie."""
         values = self._prepared(given)
-        for i, leaf in enumerate(self._leaves[: len(values) - (self._created is not None)]):
-            if leaf.measure(values[i]) is None:
+        for i, leaf in enumerate(self._leaves[: len(values)]):
+            if leaf.footprint(values[i]) is None:
                 values[i] = leaf.copy(values[i])
         measured = self._measure(values)
         assert measured is not None, "a copy can be used as it lies"
-        return measured, values
+        return measured
 
     def _make_geometry(self, values: list[Any], key: Hashable, threads: int | None) -> Geometry | None:
         """None when some value must be copied first."""
         measured = self._measure(values)
         if measured is None:
             return None
-        shape, measures = measured
-        made = self._lay_out(shape, values, measures, threads)
+        made = self._lay_out(*measured, threads)
         if len(self._geometries) >= MOST_GEOMETRIES:
             self._geometries.clear()
         self._geometries[key] = made
         return made
 
-    def _measure(self, values: list[Any]) -> tuple[Shape, list[Measure]] | None:
-        """The shape of the call and the layouts of the values; None when some value must be copied first."""
+    def _measure(self, values: list[Any]) -> tuple[Shape, list[Footprint]] | None:
+        """The shape of the call and the footprints of the values; None when some value must be copied first."""
         last = len(self._leaves) - (self._created is not None)
-        measures: list[Measure] = []
+        footprints: list[Footprint] = []
         for leaf, value in zip(self._leaves[:last], values):
-            self._check_home(leaf, value)
-            measure = leaf.measure(value)
-            if measure is None:
+            for each in leaf.memory(value):
+                if home_of(each) not in (None, self._runtime):
+                    message = f"argument '{leaf.label}': the {type(each).__name__} lies on another device"
+                    note = "copy it: Tensor.from_numpy(device, x.to_numpy())"
+                    raise CallError("E1022", message, (), note)
+            found = leaf.footprint(value)
+            if found is None:
                 return None
-            measures.append(measure)
-        shape = self._shape(measures)
-        if self._created is not None:
-            measure = self._leaves[-1].measure(self._created.maker(self.device, shape)())
-            assert measure is not None
-            measures.append(measure)
-        return shape, measures
-
-    def _check_home(self, leaf: Leaf, value: Any) -> None:
-        for each in leaf.memory(value):
-            if home_of(each) not in (None, self._runtime):
-                message = f"argument '{leaf.label}': the {type(each).__name__} lies on another device"
-                raise CallError("E1022", message, (), "copy it: Tensor.from_numpy(device, x.to_numpy())")
-
-    def _shape(self, measures: Sequence[Measure]) -> Shape:
-        rows = zip(self._leaves, measures)
+            footprints.append(found)
+        rows = zip(self._leaves, footprints)
         mapped = [Mapped(leaf.label, each.sizes, leaf.mapping, leaf.described) for leaf, each in rows]
-        return call_shape(self.call.call_dims, mapped, self._strict)
+        shape = call_shape(self.call.call_dims, mapped, self._strict)
+        if self._created is not None:
+            found = self._leaves[-1].footprint(self._created.maker(self.device, shape)())
+            assert found is not None
+            footprints.append(replace(found, regions=()))  # nothing else leads to new memory
+        return shape, footprints
 
     def _lay_out(
-        self,
-        shape: Shape,
-        values: list[Any],
-        measures: Sequence[Measure],
-        threads: int | None,
-        atomic: bool = False,
+        self, shape: Shape, footprints: Sequence[Footprint], threads: int | None, atomic: bool = False
     ) -> Geometry:
-        loops, along, compiled = self._choose(shape, measures, values, threads, atomic)
+        loops, along, compiled = self._choose(shape, footprints, threads, atomic)
         places = compiled.packer.places
+        finders = [
+            (find, i, places[name].start + at)
+            for i, leaf in enumerate(self._leaves)
+            for name, at, find in leaf.finders()
+            if name in places
+        ]
         setters = [
             (put, i, places[name].start)
             for i, leaf in enumerate(self._leaves)
-            for name, put in leaf.setters_for(shape).items()
+            for name, put in leaf.setters(shape).items()
             if name in places
         ]
         self._check_globals(compiled)
-        regions = regions_of(self._leaves, loops, values, dict(places))
-        scalars = self._fixed(compiled, loops, values, along)
+        regions = regions_of(self._leaves, footprints, loops, places)
+        scalars = self._fixed(compiled, loops, along)
         maker = _nothing if self._created is None else self._created.maker(self.device, shape)
-        return Geometry(shape, loops, scalars, setters, compiled, pairs_of(regions), regions, maker)
+        return Geometry(shape, loops, scalars, finders, setters, compiled, pairs_of(regions), regions, maker)
 
     def _choose(
-        self,
-        shape: Shape,
-        measures: Sequence[Measure],
-        values: list[Any],
-        threads: int | None,
-        atomic: bool = False,
-    ) -> tuple[Loops, list[Measure], Compiled]:
-        """The loops of a launch, the layouts along these, and the kernel for them."""
+        self, shape: Shape, footprints: Sequence[Footprint], threads: int | None, atomic: bool = False
+    ) -> tuple[Loops, list[Footprint], Compiled]:
+        """The loops of a launch, the footprints along the call, and the kernel for them."""
         over = shape if threads is None else (threads,)
-        along = [
-            leaf.follow(value, over) or _along_call(leaf, measure, over)
-            for leaf, value, measure in zip(self._leaves, values, measures)
-        ]
+        along = [leaf.along(each, over) for leaf, each in zip(self._leaves, footprints)]
         streams = [
             Stream(tuple(strides), spec.unit, spec.fixed and threads is None)
-            for leaf, measure in zip(self._leaves, along)
-            for spec, strides in zip(leaf.streams, measure.strides)
+            for leaf, each in zip(self._leaves, along)
+            for spec, strides in zip(leaf.streams, each.strides)
         ]
         group = self.call.group
         if group is None:
@@ -415,11 +405,10 @@ class Plan:
             loops = keep_loops(over, streams, group)
         if loops.grid[0] > MOST_THREADS:
             raise CallError("E1005", f"a call of shape {shape} is too large: split it into several calls")
-        refuse_races(self._leaves, over, along)
-        alone = frozenset() if atomic else added_alone(self._leaves, over, along)
+        alone = alone_of(self._leaves, over, along)
         partial = any(size % part for size, part in zip(over, group or ()))
-        forms = tuple(each.forms for each in measures)
-        return loops, along, self._compiled(loops.classes, forms, alone, partial)
+        forms = tuple(each.forms for each in footprints)
+        return loops, along, self._compiled(loops.classes, forms, frozenset() if atomic else alone, partial)
 
     def _check_globals(self, compiled: Compiled) -> None:
         """What the kernel reads and no argument gives are values outside of functions."""
@@ -433,17 +422,17 @@ class Plan:
                 message = f"Could not call function '{callee}': the module's value '{name}' is not set"
                 raise CallError("E1013", message, (), f"{callee}.set({name}=...)(...)")
 
-    def _fixed(
-        self, compiled: Compiled, loops: Loops, values: list[Any], measures: Sequence[Measure]
-    ) -> Values:
+    def _fixed(self, compiled: Compiled, loops: Loops, footprints: Sequence[Footprint]) -> Values:
         """The scalars that stay while the layout does."""
         scalars = compiled.packer.empty
         fixed: dict[str, list[Any]] = {SHAPE: list(loops.extents)}
         at = 0
-        for leaf, value, measure in zip(self._leaves, values, measures):
-            own = loops.strides[at : at + len(leaf.streams)]
+        for leaf, footprint in zip(self._leaves, footprints):
+            fixed |= footprint.fixed
+            strides = loops.strides[at : at + len(leaf.streams)]
             at += len(leaf.streams)
-            fixed |= leaf.fixed_values(value, measure.starts or [0] * len(own), own)
+            for stream, start, own in zip(leaf.streams, footprint.starts or [0] * len(strides), strides):
+                fixed[stream.name] = leaf.stream_scalars(start, own)
         for name, place in compiled.packer.places.items():
             if name in fixed:
                 scalars[place] = fixed[name]
@@ -487,17 +476,6 @@ def _in_call(error: NotFiniteError, geometry: Geometry) -> NotFiniteError:
 
 def _nothing() -> None:
     """The result of calls that create none."""
-
-
-def _along_call(leaf: Leaf, measure: Measure, shape: Shape) -> Measure:
-    """Strides along the dimensions of the call: zero where the argument repeats."""
-    made = []
-    for strides in measure.strides:
-        own = [0] * len(shape)
-        for size, stride, dim in zip(measure.sizes, strides, leaf.mapping):
-            own[dim] += stride if size in (shape[dim], -1) else 0
-        made.append(tuple(own))
-    return Measure(measure.sizes, made, measure.starts)
 
 
 def _place_scratch(leaves: Sequence[Leaf]) -> int:

@@ -9,9 +9,7 @@ from slangrad.call.bind import BoundArgument, BoundCall
 from slangrad.call.program import ModuleTypes
 from slangrad.check.model.types import StructType
 from slangrad.marshal.buffers import standard_name
-from slangrad.marshal.elements import Elements
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.indices import Index
 from slangrad.marshal.marshal import TANGENT, Leaf
 from slangrad.marshal.whole import WholeTensor
 
@@ -23,7 +21,6 @@ def idle_call(call: BoundCall, types: ModuleTypes) -> CallError:
         message = "fwds would give zeros: no argument has a tangent"
     results = _results(call)
     carrying = [leaf for leaf in call.leaves if leaf.carries and leaf.name not in results]
-    carrying = [leaf for leaf in carrying if not isinstance(leaf, Index)]
     structs = [each for each in call.arguments if _is_plain_struct(each, types)]
     if not carrying and not structs:
         return CallError("E1007", message, (), "its parameters are no_diff, or of types without derivatives")
@@ -69,17 +66,6 @@ def _article(described: str) -> str:
 
 def _instead(leaf: Leaf, mode: str) -> str:
     """What to pass in place of a constant."""
-    label, tangent = leaf.label, mode == TANGENT
     if leaf.described.startswith("torch"):
-        return f"pass diff_pair({label}, {'tangent' if tangent else 'gradient'})"
-    if isinstance(leaf, WholeTensor):
-        given = (
-            ""
-            if leaf.loses
-            else f", and pass a Tensor with {label}.with_grads({'tangent' if tangent else ''})"
-        )
-        return f"declare the parameter ITensor instead of {standard_name(leaf.type)}{given}"
-    if isinstance(leaf, Elements):
-        given = label if leaf.described.startswith("Tensor") else f"Tensor.from_numpy(device, {label})"
-        return f"pass {given}.with_grads({'tangent' if tangent else ''})"
-    return f"pass diffPair({label}{', tangent' if tangent else ''})"
+        return f"pass diff_pair({leaf.label}, {'tangent' if mode == TANGENT else 'gradient'})"
+    return leaf.instead(mode)

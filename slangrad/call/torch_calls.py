@@ -25,11 +25,9 @@ from slangrad.call.request import Request, Settings
 from slangrad.call.torch_functions import Forward
 from slangrad.call.torch_sites import Site, Slot, changing_places, constants_of, is_plain_whole
 from slangrad.marshal import results
-from slangrad.marshal.buffers import BufferLeaf
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import REVERSE, TANGENT, Leaf
-from slangrad.marshal.values import Cell, DiffPair
-from slangrad.marshal.whole import WholeTensor
+from slangrad.marshal.values import DiffPair
 from slangrad.tensors.torch_types import leave_out_of_graphs
 from slangrad.torch_jobs import apply, is_seen, transforms_are_active
 
@@ -199,7 +197,7 @@ def _slots_of(plan: Plan, values: list[Any]) -> tuple[list[Slot], list[Find]]:
 
 def _cells_of(plan: Plan) -> tuple[Source, ...]:
     """Single values that the call writes for Python."""
-    return tuple(each for leaf, each in plan.call.passed if isinstance(leaf, Cell) and leaf.role.writes)
+    return tuple(each for leaf, each in plan.call.passed if leaf.is_cell and leaf.role.writes)
 
 
 def _sinks_of(plan: Plan, site: Site) -> tuple[Source, ...]:
@@ -207,7 +205,7 @@ def _sinks_of(plan: Plan, site: Site) -> tuple[Source, ...]:
     gets something else to write into."""
     found = []
     for leaf, source in plan.call.passed:
-        if not isinstance(leaf, (Cell, BufferLeaf)):
+        if not leaf.is_cell and leaf.content is not None:
             lasting = leaf.role.reads or not leaf.carries or is_plain_whole(leaf)
             own = [slot for slot in site.slots if slot.given == source.given and slot.path == source.path]
             followed = any(slot.is_output and slot.carries for slot in own)
@@ -217,12 +215,10 @@ def _sinks_of(plan: Plan, site: Site) -> tuple[Source, ...]:
 
 
 def _slot_of(leaf: Leaf, given: int, path: tuple[Any, ...]) -> Slot:
-    if isinstance(leaf, BufferLeaf):
-        return Slot(given, path, leaf.label, True, leaf.written, False, True, False, True)
-    plain = is_plain_whole(leaf)
-    paired = isinstance(leaf, WholeTensor) and not plain
+    plain, is_memory = leaf.is_whole and not leaf.has_place, leaf.content is None
+    reads = leaf.role.reads or is_memory
     return Slot(
-        given, path, leaf.label, leaf.role.reads, leaf.role.writes, leaf.carries, plain, paired, False
+        given, path, leaf.label, reads, leaf.may_write, leaf.carries, plain, leaf.has_place, is_memory
     )
 
 
@@ -250,7 +246,7 @@ def _losing_output(plan: Plan, values: list[Any], created: Leaf | None, kind: st
         return created.label
     for leaf, source in plan.call.passed:
         carries = leaf.role.writes and leaf.carries and not is_plain_whole(leaf)
-        if not carries or isinstance(leaf, (BufferLeaf, Cell)):
+        if not carries or leaf.is_cell or leaf.content is None:
             continue
         if not isinstance(found_at(values, source), torch.Tensor):
             return leaf.label

@@ -237,7 +237,7 @@ _numbers = count()  # modules made here differ by name
 def _check(argument: Any) -> None:
     """CallError for an input whose gradient has no derivative."""
     for _, leaf in argument.node.leaves():
-        if isinstance(leaf, WholeTensor) and not leaf.family.is_plain:
+        if leaf.has_place:
             raise _without_derivative(leaf)
 
 

@@ -18,11 +18,9 @@ import numpy as np
 from slangrad.call.launchable import Place, Source, found_at
 from slangrad.call.plan import Plan
 from slangrad.call.request import RESULT, THREADS, Request, Settings, settings_key
-from slangrad.marshal.buffers import BufferLeaf
 from slangrad.marshal.marshal import Leaf
 from slangrad.marshal.plain import mapped
 from slangrad.marshal.values import DiffPair, ValueRef
-from slangrad.marshal.whole import WholeTensor
 from slangrad.tensors.tensor import Tensor
 from slangrad.tensors.torch_types import is_torch_type
 
@@ -175,7 +173,7 @@ def changing_places(plan: Plan, site: Site) -> tuple[Source, ...]:
     return tuple(
         source
         for leaf, source in plan.call.passed
-        if not isinstance(leaf, BufferLeaf) and leaf.role.reads and tuple(source) not in slots
+        if leaf.content is not None and leaf.role.reads and tuple(source) not in slots
     )
 
 
@@ -204,4 +202,4 @@ def copied(value: Any) -> Any:
 
 def is_plain_whole(leaf: Leaf) -> bool:
     """Whether a whole tensor is bound to a type without places for gradients."""
-    return isinstance(leaf, WholeTensor) and leaf.family.is_plain
+    return leaf.is_whole and leaf.content is not None and not leaf.has_place

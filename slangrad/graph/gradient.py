@@ -6,29 +6,49 @@ nodes of the same table, so the gradient of a gradient is the same function call
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from slangrad.graph.array import Array, constant
 from slangrad.graph.errors import GraphError
-from slangrad.graph.node import Node, new_input, substituted, topological_order
+from slangrad.graph.node import Node, in_order, new_input, substituted, topological_order
 from slangrad.graph.ops import OPS
 
 
-def compute_gradient(output: Node, wrt: Sequence[Node], seed: Node | None = None) -> list[Node]:
-    """The derivatives of `output`, times `seed` (1), with respect to other nodes; zeros where it does not depend."""
+def compute_gradient(
+    output: Node, wrt: Sequence[Node], seed: Node | None = None, origin: dict[Node, Node] | None = None
+) -> list[Node]:
+    """The derivatives of `output`, times `seed` (1), with respect to other nodes; zeros where it does not depend.
+    `origin` gets, for each node that is made, the node whose gradient it is part of, inputs first."""
     order = topological_order(output)
-    active = depending_on(wrt, order)
+    active, known = depending_on(wrt, order), set(order)
     node_to_grad = {output: [Array(seed) if seed is not None else ones(output)]}
     for node in reversed(order):
         if node not in node_to_grad or node not in active or not node.inputs:
             continue
         total_grad = add_all(node_to_grad[node])
-        for input_node, local_grad in zip(node.inputs, local_gradients(node, total_grad), strict=True):
+        found = local_gradients(node, total_grad)
+        if origin is not None:
+            enter_origins(origin, node, [total_grad, *found], known)
+        for input_node, local_grad in zip(node.inputs, found, strict=True):
             if local_grad is not None and input_node in active:
                 node_to_grad.setdefault(input_node, []).append(local_grad)
-    return [
-        add_all(node_to_grad[w]).node if w in node_to_grad and w in active else zeros(w).node for w in wrt
-    ]
+    made = [add_all(node_to_grad[w]) if w in node_to_grad and w in active else zeros(w) for w in wrt]
+    for w, total_grad in zip(wrt, made, strict=True):
+        if origin is not None:
+            enter_origins(origin, w, [total_grad], known)
+    return [each.node for each in made]
+
+
+def enter_origins(origin: dict[Node, Node], node: Node, made: Iterable[Any], known: set[Node]) -> None:
+    """Nodes that are new belong to the gradient of `node`. The cotangent of a loop is one for each of its results."""
+    arrays = [x for each in made for x in (each.values() if isinstance(each, dict) else [each])]
+
+    def fresh(nodes: Iterable[Node]) -> list[Node]:
+        return [x for x in nodes if x not in known and x not in origin]
+
+    for new in in_order(fresh(x.node for x in arrays if x is not None), lambda new: fresh(new.inputs)):
+        origin[new] = node
 
 
 def local_gradients(node: Node, total_grad: Array) -> tuple[Array | None, ...]:

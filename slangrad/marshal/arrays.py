@@ -23,7 +23,8 @@ from slangrad.marshal.containers import CONVERTED, ContainerMarshal, role_with
 from slangrad.marshal.elements import make_elements
 from slangrad.marshal.enums import enum_inside
 from slangrad.marshal.errors import BoundVariableException, CallError
-from slangrad.marshal.marshal import Marshal, Node, ProgramTypes, Shape, Spot, Way
+from slangrad.marshal.footprint import Shape
+from slangrad.marshal.marshal import Leaf, Marshal, Node, ProgramTypes, Spot, Way
 from slangrad.marshal.memory import (
     ARRAY_ACCESS,
     TENSOR_ACCESS,
@@ -108,6 +109,12 @@ class Converter:
             return convert_exactly(array, self.dtype, f"argument '{self.label}'")
         except ValueError as error:
             raise CallError("E1010", str(error)) from None
+
+
+def converted_to(leaf: Leaf | None) -> np.dtype[Any] | None:
+    """The dtype of arrays that a leaf makes of arrays, if it does."""
+    prepare = None if leaf is None else leaf.prepare
+    return prepare.dtype if isinstance(prepare, Converter) else None
 
 
 class TensorMarshal(ContainerMarshal):

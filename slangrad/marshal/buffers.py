@@ -15,6 +15,7 @@ import numpy as np
 from slangrad.check.model.types import VOID, Pointer, StructType, Type, is_abstract, nominal
 from slangrad.ir.layout import layout_of
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.footprint import Footprint, Region, Shape
 from slangrad.marshal.marshal import Leaf, Marshal, Node, Parameter, ProgramTypes, Setter, Spot, Way
 from slangrad.marshal.memory import address_of_array, address_of_torch, home_of
 from slangrad.marshal.patterns import consumed, from_elements, pointers_to
@@ -81,7 +82,7 @@ def _pointers(wanted: Pointer, element: Type | None) -> Iterable[Type]:
 class BufferLeaf(Leaf):
     """Address and, but for pointers, the number of elements; each of `size` bytes."""
 
-    has_layout: ClassVar[bool] = True
+    is_whole: ClassVar[bool] = True
 
     size: int
     counted: bool
@@ -100,14 +101,25 @@ class BufferLeaf(Leaf):
     def load(self) -> str:
         return self.name
 
-    def layout(self, value: Any) -> Hashable:
-        return (home_of(value), self._find(value)[1]) if self.counted else home_of(value)
+    @property
+    def may_write(self) -> bool:
+        return self.written
 
-    def reach(self, value: Any) -> tuple[int, int]:
-        """Where the memory begins, and its bytes."""
-        return self._find(value)
+    def guard(self) -> None:
+        self.bounded = not self.counted
 
-    def setters(self) -> dict[str, Setter]:
+    def layout_finder(self) -> Callable[[Any], Hashable]:
+        return (lambda value: (home_of(value), self._find(value)[1])) if self.counted else home_of
+
+    def footprint(self, value: Any) -> Footprint:
+        """What a pointer leads to is the function's own business."""
+        if not self.counted:
+            return Footprint()
+        size = self._find(value)[1]
+        region = Region(self.label, self.name, 0, size, reads=True, writes=self.written)
+        return Footprint(regions=[region])
+
+    def setters(self, call_shape: Shape) -> dict[str, Setter]:
         made: dict[str, Setter] = {self.name: self._put}
         return made | {f"{self.name}_bytes": self._put_size} if self.bounded else made
 
@@ -203,10 +215,3 @@ class BufferMarshal(Marshal):
 
 
 _MEMORY: dict[type, Callable[[Any], Range]] = {Buffer: _of_buffer, Tensor: _of_tensor, np.ndarray: _of_array}
-
-
-def bound_pointers(leaves: Iterable[Leaf]) -> None:
-    """In check mode kernels know where the memory of their pointer parameters ends."""
-    for leaf in leaves:
-        if isinstance(leaf, BufferLeaf) and not leaf.counted:
-            leaf.bounded = True

@@ -8,36 +8,34 @@ In: where memory lies and how it moves.   Out: kernel text around the element ty
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from slangrad.check.model.types import Type
 from slangrad.ir import types as ir
 from slangrad.ir.layout import layout_of
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.footprint import Footprint, Memory, Shape
 from slangrad.marshal.marshal import (
-    Measure,
+    TANGENT,
+    ElementLeaf,
+    Finder,
     Parameter,
     Role,
-    Setter,
-    Shape,
     Spot,
     StreamSpec,
     Way,
-    WritableLeaf,
 )
-from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, Access, Memory, Parts, parts_of
+from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, Access, Parts, parts_of, region_of
 from slangrad.marshal.spelling import spell_on_page
 
 ELEMENT_TYPES = {"c": "ContiguousElements", "s": "StridedElements", "r": "RepeatedElements"}
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Elements(WritableLeaf):
+class Elements(ElementLeaf):
     """`parts` are the memories that the role touches. `trailing` sizes of the value make one element."""
-
-    has_layout: ClassVar[bool] = True
 
     access: Access
     parts: Parts
@@ -69,21 +67,37 @@ class Elements(WritableLeaf):
         word = "store" if self.role.gives == "store" else ("addAlone" if alone else "add")
         return f"{self.name}{GIVEN}.{word}(id, {value});"
 
-    def layout(self, value: Any) -> Hashable:
-        return self.access.layout(value, self.parts or (PRIMAL_PART,))
+    @property
+    def _seen(self) -> Parts:
+        return self.parts or (PRIMAL_PART,)  # what is not touched has sizes, too
 
-    def measure(self, value: Any) -> Measure | None:
-        found = self.access.memories(
-            value, self.parts or (PRIMAL_PART,)
-        )  # what is not touched has sizes, too
+    def layout_finder(self) -> Callable[[Any], Hashable]:
+        return self.access.layout_finder(self._seen)
+
+    def instead(self, mode: str) -> str:
+        label = self.label
+        given = label if self.described.startswith("Tensor") else f"Tensor.from_numpy(device, {label})"
+        return f"pass {given}.with_grads({'tangent' if mode == TANGENT else ''})"
+
+    def footprint(self, value: Any) -> Footprint | None:
+        found = self.access.memories(value, self._seen)
+        if found is None:
+            return None
         leading = len(found[0].shape) - len(self.trailing)
         for memory in found:
             if memory.shape[leading:] != self.trailing:
                 raise self._wrong_sizes(memory.shape, leading)
-        if not self.access.usable(value) or not all(_gapless(memory, leading) for memory in found):
+        if self.trailing and not all(_gapless(memory, leading) for memory in found):
             return None
-        strides = [memory.strides[:leading] for memory in found] if self.parts else []
-        return Measure(found[0].shape[:leading], strides)
+        sizes = found[0].shape[:leading]
+        if not self.parts:
+            return Footprint(sizes)
+        stores = self.role.gives == "store"
+        regions = [
+            region_of(self, part, memory, self.name + part, stream=i, stores=stores)
+            for i, (part, memory) in enumerate(zip(self.parts, found))
+        ]
+        return Footprint(sizes, [memory.strides[:leading] for memory in found], regions=regions)
 
     def _wrong_sizes(self, shape: Shape, leading: int) -> CallError:
         message = (
@@ -92,26 +106,14 @@ class Elements(WritableLeaf):
         )
         return CallError("E1005", message)
 
-    def fixed_values(
-        self, value: Any, starts: Sequence[int], strides: Sequence[Shape]
-    ) -> dict[str, list[Any]]:
-        return {self.name + part: [0, *own] for part, own in zip(self.parts, strides)}
-
-    def setters(self) -> dict[str, Setter]:
-        return {self.name + part: _setter(self.access.address_of(part)) for part in self.parts}
+    def finders(self) -> list[Finder]:
+        return [(self.name + part, 0, self.access.address_of(part)) for part in self.parts]
 
     def copy(self, value: Any) -> Any:
         return self.access.copy(value, self.role)
 
     def copy_back(self, copied: Any, value: Any) -> None:
         self.access.copy_back(copied, value, self.role)
-
-
-def _setter(address_of: Callable[[Any], int]) -> Setter:
-    def put(values: list[Any], place: int, value: Any, scratch: Any) -> None:
-        values[place] = address_of(value)
-
-    return put
 
 
 def _gapless(memory: Memory, leading: int) -> bool:

@@ -9,10 +9,11 @@ An index is a stream like memory, with a stride along each dimension of the call
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from math import prod
-from typing import Any, ClassVar
+from operator import attrgetter
+from typing import Any
 
 from slangrad.check.model.types import (
     FLOAT,
@@ -27,16 +28,15 @@ from slangrad.check.model.types import (
     vector,
 )
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.footprint import Footprint, Shape
 from slangrad.marshal.generators import CallIdArg, GridArg, RandFloatArg, ThreadIdArg, WangHashArg
 from slangrad.marshal.marshal import (
+    Finder,
     Leaf,
     Marshal,
-    Measure,
     Node,
     Parameter,
     ProgramTypes,
-    Setter,
-    Shape,
     Spot,
     StreamSpec,
     Way,
@@ -61,11 +61,12 @@ class Index(Leaf):
             for letter, stream in zip(classes, self.streams)
         ]
 
-    def fixed_values(
-        self, value: Any, starts: Sequence[int], strides: Sequence[Shape]
-    ) -> dict[str, list[Any]]:
-        rows = zip(self.streams, starts, strides)
-        return {stream.name: [_word(start), *map(_word, own)] for stream, start, own in rows}
+    @property
+    def content(self) -> Type | None:
+        return None
+
+    def stream_scalars(self, start: int, strides: Shape) -> list[int]:
+        return [_word(start), *map(_word, strides)]
 
     def components(self) -> list[str]:
         """In the order of the type: vectors have the last dimension first."""
@@ -85,6 +86,14 @@ class Index(Leaf):
         if isinstance(self.type, Vector):
             return f"{spell_on_page(self.type)}({', '.join(self.components())})"
         return f"{spell_on_page(self.type)}({self.components()[0]})"
+
+    def without_shape(self) -> CallError:
+        """Nothing says how often the function is called, so there is one call, which needs no number."""
+        message = f"argument '{self.label}': {self.described} numbers the calls, and no argument gives the call a shape"
+        note = (
+            "give a shape: grid((4, 3)) in its place, an array or Tensor as another argument, or as _result"
+        )
+        return CallError("E1005", message, (), note)
 
 
 def _word(value: int) -> int:
@@ -110,17 +119,15 @@ def _names(name: str, count: int) -> list[str]:
 class GridIndex(Index):
     """offset + index * stride for each dimension of the grid."""
 
-    has_layout: ClassVar[bool] = True
+    def layout_finder(self) -> Callable[[GridArg], Hashable]:
+        return attrgetter("shape", "offset", "stride")
 
-    def layout(self, value: GridArg) -> Hashable:
-        return value.shape, value.offset, value.stride
-
-    def measure(self, value: GridArg) -> Measure:
+    def footprint(self, value: GridArg) -> Footprint:
         check_calls(value.shape, self.label)
         strides = [
             tuple(value.stride[i] if i == own else 0 for i in range(self.count)) for own in range(self.count)
         ]
-        return Measure(value.shape, strides, value.offset)
+        return Footprint(value.shape, strides, value.offset)
 
 
 def _index_types(wanted: Type, count: int) -> Iterable[Type]:
@@ -143,13 +150,11 @@ def _index_types(wanted: Type, count: int) -> Iterable[Type]:
 class RangeIndex(Index):
     """start + index * step."""
 
-    has_layout: ClassVar[bool] = True
+    def layout_finder(self) -> Callable[[range], Hashable]:
+        return lambda value: value
 
-    def layout(self, value: range) -> Hashable:
-        return value
-
-    def measure(self, value: range) -> Measure:
-        return Measure((len(value),), [(value.step,)], (value.start,))
+    def footprint(self, value: range) -> Footprint:
+        return Footprint((len(value),), [(value.step,)], (value.start,))
 
 
 # --- What follows the call ----------------------------------------------------------------------------
@@ -162,7 +167,7 @@ class CallIndex(Index):
     def settle(self, call_dims: int) -> None:
         Index.settle(self, call_dims)
         if call_dims == 0:
-            raise without_shape(self)
+            raise self.without_shape()
         wanted = _length(self.type)
         has_extra = isinstance(self.type, Vector) and wanted == call_dims + 1
         if wanted != call_dims and not has_extra:
@@ -175,20 +180,11 @@ class CallIndex(Index):
         self.extra = 1 if has_extra else 0
         self.streams = tuple(StreamSpec(name, 1) for name in _names(self.name, call_dims))
 
-    def follow(self, value: CallIdArg, call_shape: Shape) -> Measure:
+    def along(self, footprint: Footprint, call_shape: Shape) -> Footprint:
         check_calls(call_shape, self.label)
         count = len(call_shape)
         strides = [tuple(int(i == own) for i in range(count)) for own in range(count)]
-        return Measure((), strides, [0] * count)
-
-
-def without_shape(leaf: Index) -> CallError:
-    """Nothing says how often the function is called, so there is one call, which needs no number."""
-    message = (
-        f"argument '{leaf.label}': {leaf.described} numbers the calls, and no argument gives the call a shape"
-    )
-    note = "give a shape: grid((4, 3)) in its place, an array or Tensor as another argument, or as _result"
-    return CallError("E1005", message, (), note)
+        return Footprint((), strides, [0] * count)
 
 
 def _length(t: Type) -> int:
@@ -208,12 +204,15 @@ class FlatIndex(Index):
         if call_dims == 0:
             self.streams = tuple(StreamSpec(each.name, 1, fixed=True) for each in self.streams)
 
-    def follow(self, value: Any, call_shape: Shape) -> Measure:
+    def along(self, footprint: Footprint, call_shape: Shape) -> Footprint:
         check_calls(call_shape, self.label)
-        return Measure((), [tuple(prod(call_shape[dim + 1 :]) for dim in range(len(call_shape)))], [0])
+        return Footprint((), [tuple(prod(call_shape[dim + 1 :]) for dim in range(len(call_shape)))], [0])
 
     def group(self) -> None:
         self.in_groups, self.streams = True, ()
+
+    def require_shape(self) -> None:
+        raise self.without_shape()
 
     def number(self) -> str:
         return "thread.x" if self.in_groups else f"uint({self.streams[0].name}.at(id))"
@@ -230,6 +229,9 @@ class HashIndex(FlatIndex):
     """Words hashed from the thread's number; `low` and `high` make floats of them."""
 
     floats: bool
+
+    def require_shape(self) -> None:
+        """One random number is one, too."""
 
     def parameters(self, classes: str) -> list[Parameter]:
         more = [Parameter("uint", f"{self.name}_seed"), Parameter("uint", f"{self.name}_warmup")]
@@ -248,18 +250,11 @@ class HashIndex(FlatIndex):
             words = [f"__hashToFloat({word}, {self.name}_low, {self.name}_high)" for word in words]
         return f"{spell_on_page(self.type)}({', '.join(words)})"
 
-    def setters(self) -> dict[str, Setter]:
+    def finders(self) -> list[Finder]:
         found = {"seed": "word", "warmup": "warmup"}
         if self.floats:
             found |= {"low": "min", "high": "max"}
-        return {f"{self.name}_{ending}": _attribute_setter(name) for ending, name in found.items()}
-
-
-def _attribute_setter(name: str) -> Setter:
-    def put(values: list[Any], place: int, value: Any, scratch: Any) -> None:
-        values[place] = getattr(value, name)
-
-    return put
+        return [(f"{self.name}_{ending}", 0, attrgetter(name)) for ending, name in found.items()]
 
 
 # --- Which values they are for ------------------------------------------------------------------------

@@ -12,13 +12,13 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any, ClassVar, Protocol
 
 from slangrad.check.model.types import Type
 from slangrad.ir import types as ir
-
-Shape = tuple[int, ...]
+from slangrad.marshal.footprint import Footprint, Shape, injective
 
 PRIMAL, BACKWARD, TANGENT = "primal", "bwds", "fwds"
 HIGHER = "hvp"  # derivatives of `bwds` in a direction
@@ -222,18 +222,6 @@ class StreamSpec:
     fixed: bool = False
 
 
-@dataclass(slots=True)
-class Measure:
-    """What a leaf says about one value: the sizes it brings, strides of each stream along them, where each
-    starts. `forms`: letters about the value's memory that the kernel's text depends on.
-    """
-
-    sizes: Shape
-    strides: Sequence[Shape]
-    starts: Sequence[int] = ()
-    forms: str = ""
-
-
 class Scratch(Protocol):
     """Memory of one call, for values that the kernel writes and Python reads."""
 
@@ -243,6 +231,9 @@ class Scratch(Protocol):
 
 Values = list[Any]
 Setter = Callable[[Values, int, Any, Scratch], None]
+Finder = tuple[
+    str, int, Callable[[Any], Any] | None
+]  # scalar number so much of a parameter; None: the value itself
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -275,8 +266,12 @@ class Leaf(Node):
     `scratch` bytes of the call's own memory are this leaf's, from `scratch_at` on.
     """
 
-    has_layout: ClassVar[bool] = False
     reads_place: ClassVar[bool] = False  # whether it asks where the call stands
+    is_whole: ClassVar[bool] = (
+        False  # whether the function gets all of its memory, not an element for each call
+    )
+    is_packed: ClassVar[bool] = False  # whether it lies among the arguments as a plain value
+    is_cell: ClassVar[bool] = False  # whether it is a single value that a call may write for Python
 
     declared: bool = True
     carries: bool = False
@@ -295,12 +290,36 @@ class Leaf(Node):
         """The type of the values that derivatives belong to; None where there are none."""
         return self.type
 
+    @property
+    def has_place(self) -> bool:
+        """Whether the type has places for gradients of its own."""
+        return False
+
+    @property
+    def may_write(self) -> bool:
+        """Whether the call may change the memory that the leaf tells."""
+        return self.role.writes
+
+    def hides(self, holds_addresses: Callable[[Type], bool]) -> bool:
+        """Whether it may lead to memory that it does not tell."""
+        return not self.is_whole and holds_addresses(self.type)
+
+    def instead(self, mode: str) -> str:
+        """What to pass in place of a constant, for a derivative to pass."""
+        return f"pass diffPair({self.label}{', tangent' if mode == TANGENT else ''})"
+
     def settle(self, call_dims: int) -> None:
         """The number of dimensions of the call is known."""
         self.rank = max(call_dims, 1)
 
     def group(self) -> None:
         """Threads are not in the order of calls: they follow each other group by group."""
+
+    def guard(self) -> None:
+        """In check mode the kernel has to know where memory ends."""
+
+    def require_shape(self) -> None:
+        """CallError where the value needs a call of some shape, and there is none."""
 
     # --- what the kernel's text says
 
@@ -320,41 +339,57 @@ class Leaf(Node):
     def load(self) -> str:
         """The primal of this call."""
 
+    def store(self, value: str) -> str:
+        """A statement that writes the primal."""
+        raise AssertionError(f"no role lets '{self.name}' write")
+
+    def take(self) -> str:
+        """The derivative that comes in."""
+        raise AssertionError(f"no derivative comes in at '{self.name}'")
+
+    def give(self, value: str, alone: bool) -> str:
+        """A statement for the derivative that goes out; `alone`: no other call writes there."""
+        raise AssertionError(f"no derivative goes out at '{self.name}'")
+
     # --- what happens in a call
 
-    def layout(self, value: Any) -> Hashable:
-        """What sizes and strides of the call depend on, besides the key."""
-        return ()
+    def layout_finder(self) -> Callable[[Any], Hashable] | None:
+        """What finds in a value all that its footprint depends on, besides the key; None: on nothing."""
+        return None
 
     def memory(self, value: Any) -> Iterable[Any]:
         """What may lie on a device."""
         return (value,)
 
-    def measure(self, value: Any) -> Measure | None:
-        """Sizes and strides; None when the value must be copied first; CallError when it is not of the bound
-        type.
-        """
-        return Measure((), [() for _ in self.streams])
+    def footprint(self, value: Any) -> Footprint | None:
+        """None when the value must be copied first; CallError when it is not of the bound type."""
+        return Footprint(strides=[() for _ in self.streams])
 
-    def follow(self, value: Any, call_shape: Shape) -> Measure | None:
-        """For what takes its sizes from the call: strides along its dimensions; None for all others."""
-        return None
+    def along(self, footprint: Footprint, call_shape: Shape) -> Footprint:
+        """With strides along the dimensions of the call: zero where the value repeats."""
+        made = []
+        for strides in footprint.strides:
+            own = [0] * len(call_shape)
+            for size, stride, dim in zip(footprint.sizes, strides, self.mapping):
+                own[dim] += stride if size in (call_shape[dim], -1) else 0
+            made.append(tuple(own))
+        return replace(footprint, strides=made)
 
-    def fixed_values(
-        self, value: Any, starts: Sequence[int], strides: Sequence[Shape]
-    ) -> dict[str, list[Any]]:
-        """For parameters, their scalars, as far as these stay while the layout stays. Strides are along
-        loops.
-        """
+    def stream_scalars(self, start: int, strides: Shape) -> list[int]:
+        """The scalars of a stream's parameter, addresses left open; strides are along the loops."""
+        return [start, *strides]
+
+    def is_shared(self, stream: int, call_shape: Shape, strides: Sequence[Shape]) -> bool:
+        """Whether several calls use an element of the memory of a stream; strides of streams are along the call."""
+        return False
+
+    def finders(self) -> list[Finder]:
+        """What finds single scalars of this call in the value."""
+        return []
+
+    def setters(self, call_shape: Shape) -> dict[str, Setter]:
+        """For parameters, what puts all other scalars of this call at their places."""
         return {}
-
-    def setters(self) -> dict[str, Setter]:
-        """For parameters, what puts the value of this call at its place."""
-        return {}
-
-    def setters_for(self, call_shape: Shape) -> dict[str, Setter]:
-        """The same for calls of a shape."""
-        return self.setters()
 
     def copy(self, value: Any) -> Any:
         """The value in memory that the kernel can use, for one that it cannot."""
@@ -369,20 +404,12 @@ class Leaf(Node):
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class WritableLeaf(Leaf):
-    """A leaf with memory that the kernel may write; derivatives come in and go out here."""
+class ElementLeaf(Leaf):
+    """A leaf with an element of memory for each call, where values and derivatives come in and go out."""
 
-    @abstractmethod
-    def store(self, value: str) -> str:
-        """A statement that writes the primal."""
-
-    @abstractmethod
-    def take(self) -> str:
-        """The derivative that comes in."""
-
-    @abstractmethod
-    def give(self, value: str, alone: bool) -> str:
-        """A statement for the derivative that goes out; `alone`: no other call writes there."""
+    def is_shared(self, stream: int, call_shape: Shape, strides: Sequence[Shape]) -> bool:
+        alone = prod(call_shape) <= 1 or injective(call_shape, strides[stream], self.streams[stream].unit)
+        return not alone
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

@@ -12,19 +12,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from slangrad.ir import types as ir
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.marshal import Role, Shape
+from slangrad.marshal.footprint import Memory, Region, Shape, lattice_of
+from slangrad.marshal.marshal import Leaf, Role
 from slangrad.runtime.device import Device
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.tensor import Tensor
 
 PRIMAL_PART, TAKEN, GIVEN = "", "_in", "_grad"
 Parts = tuple[str, ...]
+Find = Callable[[Any], Hashable]
 
 
 def parts_of(role: Role) -> Parts:
@@ -48,43 +50,50 @@ class Contents:
     gradients_may_lack: bool = False  # forward calls give empty ones to types that have a place for them
 
 
-class Memory(NamedTuple):
-    """Items in memory; strides in bytes."""
-
-    address: int
-    shape: Shape
-    strides: Shape
-    item_size: int
-
-    @property
-    def span(self) -> tuple[int, int]:
-        """The bytes around the address that the items take."""
-        if 0 in self.shape:
-            return 0, 0
-        reach = [(size - 1) * stride for size, stride in zip(self.shape, self.strides)]
-        return sum(each for each in reach if each < 0), sum(
-            each for each in reach if each > 0
-        ) + self.item_size
+def region_of(
+    leaf: Leaf,
+    part: str,
+    memory: Memory,
+    name: str,
+    at: int = 0,
+    stream: int | None = None,
+    stores: bool = False,
+) -> Region:
+    """The memory of one part. `stores`: derivatives that go out are not added to what is there."""
+    reach = [(size - 1) * stride for size, stride in zip(memory.shape, memory.strides)]
+    low, high = sum(min(each, 0) for each in reach), sum(max(each, 0) for each in reach) + memory.item_size
+    if 0 in memory.shape:
+        low = high = 0
+    primal = part == PRIMAL_PART
+    return Region(
+        label=leaf.label,
+        name=name,
+        low=low,
+        high=high,
+        reads=part == TAKEN or (primal and leaf.role.reads),
+        writes=(primal and leaf.role.writes) or (part == GIVEN and stores),
+        adds=part == GIVEN and not stores,
+        takes=part == TAKEN,
+        lattice=lattice_of(memory.item_size, memory.shape, memory.strides),
+        at=at,
+        stream=stream,
+    )
 
 
 class Access(ABC):
     """How a kind of container tells about its memory."""
 
     @abstractmethod
-    def layout(self, value: Any, parts: Parts) -> Hashable:
-        """What shapes and strides depend on."""
+    def layout_finder(self, parts: Parts) -> Find:
+        """What finds all that shapes and strides depend on."""
 
     @abstractmethod
-    def memories(self, value: Any, parts: Parts) -> list[Memory]:
-        """The memory of each part."""
+    def memories(self, value: Any, parts: Parts) -> list[Memory] | None:
+        """The memory of each part; None where the kernel cannot work on it, only on a copy."""
 
     @abstractmethod
     def address_of(self, part: str) -> Callable[[Any], int]:
         """What finds the address of a part."""
-
-    def usable(self, value: Any) -> bool:
-        """Whether the kernel can work on this memory; if not, on a copy."""
-        return True
 
     @abstractmethod
     def copy(self, value: Any, role: Role) -> Any:
@@ -98,18 +107,16 @@ class Access(ABC):
 class ArrayAccess(Access):
     """NumPy arrays, which have no derivatives."""
 
-    def layout(self, value: Any, parts: Parts) -> Hashable:
-        return value.shape, value.strides, value.flags.aligned
+    def layout_finder(self, parts: Parts) -> Find:
+        return _layout_of_array
 
-    def memories(self, value: Any, parts: Parts) -> list[Memory]:
+    def memories(self, value: Any, parts: Parts) -> list[Memory] | None:
+        if not value.flags.aligned:
+            return None
         return [Memory(address_of_array(value), value.shape, value.strides, value.dtype.itemsize)]
 
     def address_of(self, part: str) -> Callable[[Any], int]:
         return address_of_array
-
-    def usable(self, value: Any) -> bool:
-        aligned: bool = value.flags.aligned
-        return aligned
 
     def copy(self, value: Any, role: Role) -> Any:
         return np.array(value, order="C")
@@ -124,6 +131,10 @@ def home_of(value: Any) -> Device | None:
     if isinstance(value, Tensor):
         value = value.storage
     return value.runtime if isinstance(value, Buffer) else None
+
+
+def _layout_of_array(array: Any) -> Hashable:
+    return array.shape, array.strides, array.flags.aligned
 
 
 def address_of_array(array: Any) -> int:
@@ -146,14 +157,23 @@ _ADDRESSES: dict[str, Callable[[Any], int]] = {
 class TensorAccess(Access):
     """Tensors with their gradients."""
 
-    def layout(self, value: Any, parts: Parts) -> Hashable:
+    def layout_finder(self, parts: Parts) -> Find:
         if parts == (PRIMAL_PART,):
-            return value.storage.runtime, tuple(value.shape), tuple(value.strides)
-        strides = tuple(tuple(_PARTS[part](value).strides) for part in parts)
-        return value.storage.runtime, tuple(value.shape), strides
+            return _layout_of_tensor
+        finders = [_PARTS[part] for part in parts]
+        return lambda value: (
+            value.storage.runtime,
+            tuple(value.shape),
+            tuple([tuple(find(value).strides) for find in finders]),
+        )
 
     def memories(self, value: Any, parts: Parts) -> list[Memory]:
-        return [memory_of(_PARTS[part](value)) for part in parts]
+        found = [_PARTS[part](value) for part in parts]
+        sizes = [each.element_size for each in found]
+        return [
+            Memory(each.address, tuple(each.shape), tuple([step * size for step in each.strides]), size)
+            for each, size in zip(found, sizes)
+        ]
 
     def address_of(self, part: str) -> Callable[[Any], int]:
         return _ADDRESSES[part]
@@ -173,9 +193,8 @@ class TensorAccess(Access):
             value.grad_out.memory()[...] = copied.grad_out.memory()
 
 
-def memory_of(tensor: Tensor) -> Memory:
-    size = tensor.element_size
-    return Memory(tensor.address, tuple(tensor.shape), tuple(step * size for step in tensor.strides), size)
+def _layout_of_tensor(tensor: Tensor) -> Hashable:
+    return tensor.storage.runtime, tuple(tensor.shape), tuple(tensor.strides)
 
 
 def without_gaps(tensor: Tensor) -> Tensor:
@@ -192,19 +211,18 @@ TENSOR_ACCESS = TensorAccess()
 class TorchAccess(Access):
     """Torch tensors by themselves. Derivatives that a type has a place for are empty."""
 
-    def layout(self, value: Any, parts: Parts) -> Hashable:
-        return _layout(value)
+    def layout_finder(self, parts: Parts) -> Find:
+        return _layout_of_torch
 
-    def memories(self, value: Any, parts: Parts) -> list[Memory]:
+    def memories(self, value: Any, parts: Parts) -> list[Memory] | None:
+        if value.is_neg():
+            return None
         own = memory_of_torch(value)
         nothing = Memory(0, (0,) * len(own.shape), own.strides, own.item_size)
         return [own if part == PRIMAL_PART else nothing for part in parts]
 
     def address_of(self, part: str) -> Callable[[Any], int]:
         return address_of_torch if part == PRIMAL_PART else no_address
-
-    def usable(self, value: Any) -> bool:
-        return not value.is_neg()
 
     def copy(self, value: Any, role: Role) -> Any:
         return _copied(value)
@@ -231,18 +249,18 @@ class TorchPartsAccess(Access):
     def __init__(self, names: dict[str, str]) -> None:
         self._names = names
 
-    def layout(self, value: Any, parts: Parts) -> Hashable:
-        return tuple([_layout(getattr(value, self._names[part])) for part in parts])
+    def layout_finder(self, parts: Parts) -> Find:
+        names = [self._names[part] for part in parts]
+        return lambda value: tuple([_layout_of_torch(getattr(value, name)) for name in names])
 
-    def memories(self, value: Any, parts: Parts) -> list[Memory]:
+    def memories(self, value: Any, parts: Parts) -> list[Memory] | None:
+        if any(getattr(value, name).is_neg() for name in self._names.values()):
+            return None
         return [memory_of_torch(getattr(value, self._names[part])) for part in parts]
 
     def address_of(self, part: str) -> Callable[[Any], int]:
         name = self._names[part]
         return lambda value: address_of_torch(getattr(value, name))
-
-    def usable(self, value: Any) -> bool:
-        return not any(getattr(value, name).is_neg() for name in self._names.values())
 
     def copy(self, value: Any, role: Role) -> Any:
         return type(value)(**{name: _copied(getattr(value, name)) for name in {*self._names.values()}})
@@ -254,7 +272,7 @@ class TorchPartsAccess(Access):
             value.grad.detach().copy_(copied.grad)
 
 
-def _layout(tensor: Any) -> Hashable:
+def _layout_of_torch(tensor: Any) -> Hashable:
     return tensor.shape, tensor.stride(), tensor.is_neg()
 
 

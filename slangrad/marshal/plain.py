@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,7 +22,8 @@ from slangrad.ir import types as ir
 from slangrad.ir.forms import lies_by_columns, part_of
 from slangrad.ir.layout import layout_of
 from slangrad.marshal.errors import BoundVariableException, CallError
-from slangrad.marshal.marshal import Leaf, Parameter, Setter, Spot, Way
+from slangrad.marshal.footprint import Shape
+from slangrad.marshal.marshal import Finder, Leaf, Parameter, Setter, Spot, Way
 from slangrad.marshal.spelling import spell_on_page
 from slangrad.marshal.vectors import HostArray, matrix_class, vector_class
 from slangrad.tensors.element_types import slang_name
@@ -211,6 +212,8 @@ _REBUILD: dict[type, Callable[[Any, Iterator[Any]], Any]] = {
 class Uniform(Leaf):
     """A plain value, packed with the arguments. `read` finds it in what was given."""
 
+    is_packed: ClassVar[bool] = True
+
     lowered: ir.Type
     read: Callable[[Any], Any] | None = None
 
@@ -220,24 +223,25 @@ class Uniform(Leaf):
     def load(self) -> str:
         return self.name
 
-    def setters(self) -> dict[str, Setter]:
-        return {self.name: plain_setter(self.lowered, self.read, self.label)}
+    @property
+    def _is_scalar(self) -> bool:
+        return isinstance(self.lowered, (ir.Scalar, ir.Pointer)) and self.read is None
+
+    def finders(self) -> list[Finder]:
+        return [(self.name, 0, None)] if self._is_scalar else []
+
+    def setters(self, call_shape: Shape) -> dict[str, Setter]:
+        return {} if self._is_scalar else {self.name: plain_setter(self.lowered, self.read, self.label)}
 
 
 def plain_setter(t: ir.Type, read: Callable[[Any], Any] | None, label: str) -> Setter:
     """What puts the scalars of a plain value at their place."""
-    if isinstance(t, (ir.Scalar, ir.Pointer)) and read is None:
-        return _put_scalar
 
     def put(values: list[Any], place: int, value: Any, scratch: Any) -> None:
         scalars = flatten(t, value if read is None else read(value), label)
         values[place : place + len(scalars)] = scalars
 
     return put
-
-
-def _put_scalar(values: list[Any], place: int, value: Any, scratch: Any) -> None:
-    values[place] = value
 
 
 def bind_plain(way: Way, spot: Spot, described: str, read: Callable[[Any], Any] | None = None) -> Uniform:

@@ -44,7 +44,7 @@ Maker = Callable[[Any], Marshal]
 
 
 def _key_of_tensor(tensor: Tensor) -> Hashable:
-    taken, given = tensor.grad_in, tensor.grad_out
+    taken, given = tensor._grad_in, tensor._grad_out
     if taken is None and given is None:
         return Tensor, tensor.element_type, len(tensor.shape), tensor.storage.usage
     grads = (taken is not None, given is not None, taken is given)
@@ -68,13 +68,13 @@ def _key_of_dict(values: dict[str, Any]) -> Hashable:
 
 def _key_of_pair(pair: DiffPair) -> Hashable:
     own = key_of(pair.primal)
-    if _KEYS.get(type(pair.primal)) is key_of_torch:
+    if KEYS.get(type(pair.primal)) is key_of_torch:
         return DiffPair, own, key_of(pair.grad)
     return DiffPair, own, pair.needs_grad
 
 
 def _make_pair(pair: DiffPair) -> Marshal:
-    if _KEYS.get(type(pair.primal)) is key_of_torch:
+    if KEYS.get(type(pair.primal)) is key_of_torch:
         return pair_marshal(pair)
     return DiffPairMarshal(marshal_of(pair.primal), pair.needs_grad)
 
@@ -125,8 +125,16 @@ def _make_dict(values: dict[str, Any]) -> Marshal:
     return DictMarshal(children, named if isinstance(named, str) else None, is_held=type(values) is Held)
 
 
+class Keys(dict[type, Key]):
+    """By types of values, what gives the key of one: what the kernel of a call depends on. Types are learned when they
+    are met."""
+
+    def __missing__(self, kind: type) -> Key:
+        return _enter(kind)
+
+
 # fmt: off
-_KEYS: dict[type, Key] = {
+KEYS = Keys({
     bool:       lambda value: bool,
     int:        lambda value: int,
     EnumValue:  lambda value: (EnumValue, value.enum),
@@ -141,7 +149,7 @@ _KEYS: dict[type, Key] = {
     TorchCurve: lambda curve: (TorchCurve, key_of_torch(curve.primal)),
     Buffer:     lambda buffer: (Buffer, buffer.element_type, buffer.writable),
     **indices.KEYS,
-}
+})
 _MAKERS: dict[type, Maker] = {
     bool:       lambda value: NumberMarshal(bool),
     int:        lambda value: NumberMarshal(int),
@@ -163,8 +171,7 @@ _MAKERS: dict[type, Maker] = {
 
 def key_of(value: Any) -> Hashable:
     """What the kernel of a call depends on; equal keys mean that a plan fits."""
-    found = _KEYS.get(type(value))
-    return _enter(type(value))(value) if found is None else found(value)
+    return KEYS[type(value)](value)
 
 
 def marshal_of(value: Any) -> Marshal:
@@ -177,34 +184,34 @@ def _enter(kind: type) -> Key:
     """Learn a type that is met for the first time; what is unsupported is not learned, it may be taught later."""
     read = _reader_of(kind)
     if read is not None:
-        _KEYS[kind] = _key_of_record if read is reader_of(kind) else _key_of_object
-        return _KEYS[kind]
+        KEYS[kind] = _key_of_record if read is reader_of(kind) else _key_of_object
+        return KEYS[kind]
     for base in kind.__mro__:
         if base in _MAKERS and base is not bool:
-            _KEYS[kind], _MAKERS[kind] = _KEYS[base], _MAKERS[base]
-            return _KEYS[kind]
+            KEYS[kind], _MAKERS[kind] = KEYS[base], _MAKERS[base]
+            return KEYS[kind]
     if is_torch_type(kind):
-        _KEYS[kind], _MAKERS[kind] = key_of_torch, TorchMarshal
+        KEYS[kind], _MAKERS[kind] = key_of_torch, TorchMarshal
     elif issubclass(kind, HostArray):
-        _KEYS[kind] = _key_of_type
+        KEYS[kind] = _key_of_type
         _MAKERS[kind] = lambda value: HostArrayMarshal(kind)
     elif issubclass(kind, (np.bool_, np.integer, np.floating)):
-        _KEYS[kind] = _key_of_number
+        KEYS[kind] = _key_of_number
         _MAKERS[kind] = lambda value: NumberMarshal(_python_kind(value))
-    return _KEYS.get(kind, _key_of_type)
+    return KEYS.get(kind, _key_of_type)
 
 
 def register(kind: type, key: Key, maker: Maker) -> None:
     """Teach calls another Python type."""
     _forget_readers(kind)
-    _KEYS[kind], _MAKERS[kind] = key, maker
+    KEYS[kind], _MAKERS[kind] = key, maker
 
 
 def unregister(kind: type) -> None:
     """Forget what was registered for a type, for those that inherit from it, too."""
     _forget_readers(kind)
-    for met in [each for each in _KEYS if issubclass(each, kind)]:
-        _KEYS.pop(met, None)
+    for met in [each for each in KEYS if issubclass(each, kind)]:
+        KEYS.pop(met, None)
         _MAKERS.pop(met, None)
 
 
@@ -212,7 +219,7 @@ def _forget_readers(kind: type) -> None:
     """What was found out about objects of a class and of those that inherit from it."""
     for met in [each for each in _READERS if issubclass(each, kind)]:
         if _READERS.pop(met) is not None:
-            _KEYS.pop(met, None)
+            KEYS.pop(met, None)
 
 
 def is_built_in(kind: type) -> bool:
@@ -246,11 +253,11 @@ def register_type(
         raise CallError("E1001", "register_type takes a class and a callable")
     if is_built_in(kind):
         raise CallError("E1001", f"register_type: calls know values of {kind.__name__} by themselves")
-    for met in [each for each in (*_READERS, *_KEYS) if issubclass(each, kind)]:
+    for met in [each for each in (*_READERS, *KEYS) if issubclass(each, kind)]:
         _READERS.pop(met, None)
-        _KEYS.pop(met, None)
+        KEYS.pop(met, None)
     _READERS[kind] = value_of
-    _KEYS[kind] = _key_of_object
+    KEYS[kind] = _key_of_object
     _WRITERS.pop(kind, None)
     if update is not None:
         _WRITERS[kind] = update

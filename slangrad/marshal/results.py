@@ -21,7 +21,8 @@ from slangrad.marshal.containers import CONVERTED
 from slangrad.marshal.elements import make_elements
 from slangrad.marshal.enums import names_in
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.marshal import TANGENT, Leaf, Marshal, Node, ProgramTypes, Shape, Spot, Way
+from slangrad.marshal.footprint import Shape
+from slangrad.marshal.marshal import TANGENT, Leaf, Marshal, Node, ProgramTypes, Spot, Way
 from slangrad.marshal.memory import (
     ARRAY_ACCESS,
     GIVEN,

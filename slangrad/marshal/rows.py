@@ -12,27 +12,27 @@ functions is read as it lies in the argument block, so all of it is put there, p
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from slangrad.check.model.types import Type
 from slangrad.ir import types as ir
 from slangrad.ir.layout import layout_of
 from slangrad.marshal.buffers import BufferLeaf
 from slangrad.marshal.elements import Elements, make_elements
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.footprint import Footprint, Region, Shape
 from slangrad.marshal.marshal import (
     Composite,
     Leaf,
     Marshal,
-    Measure,
     Node,
     Parameter,
     ProgramTypes,
     Setter,
-    Shape,
     Spot,
     Way,
 )
@@ -140,59 +140,53 @@ class RowPacker:
 
     def __call__(self, values: Any) -> Any:
         pack, size = memory_format(self.element), layout_of(self.element).size
-        data = b"".join(pack.pack(*self._scalars(cells, value)) for cells, value in zip(self.rows, values))
-        made = np.frombuffer(data, np.dtype((np.void, size)), count=len(self.rows)).view(Rows)
-        made.touched = tuple(
-            each for cells, value in zip(self.rows, values) for each in _touched(cells, value)
-        )
+        packed: list[bytes] = []
+        touched: list[Touched] = []
+        for cells, value in zip(self.rows, values):
+            scalars: list[Any] = [0] * scalar_count(self.element)
+            regions = _put_fixed(cells, value, scalars, "E1005", "argument")
+            _put_own(cells, value, scalars, 0, None)
+            packed.append(pack.pack(*scalars))
+            for each in regions:
+                start = scalars[each.at]
+                touched.append(Touched(each.label, start + each.low, start + each.high, each.writes))
+        made = np.frombuffer(b"".join(packed), np.dtype((np.void, size)), count=len(self.rows)).view(Rows)
+        made.touched = tuple(touched)
         return made
 
-    def _scalars(self, cells: tuple[Cell, ...], value: Any) -> list[Any]:
-        scalars: list[Any] = [0] * scalar_count(self.element)
-        _check_memory(cells, value, "E1005", "argument")
-        _put_fixed(cells, value, scalars)
-        _put_own(cells, value, scalars, 0, None)
-        return scalars
+
+def makes_rows(leaf: Leaf) -> bool:
+    """Whether the leaf's value are `Rows`, which lead to other memory."""
+    return isinstance(leaf.prepare, RowPacker)
 
 
-def _check_memory(cells: tuple[Cell, ...], value: Any, code: str, what: str) -> None:
+def _put_fixed(cells: tuple[Cell, ...], value: Any, scalars: list[Any], code: str, what: str) -> list[Region]:
+    """The scalars that stay while the layout does; the memory that they lead to, by the number of its address."""
+    regions: list[Region] = []
     for cell in cells:
-        if cell.leaf.measure(cell.of(value)) is None:
+        found = cell.leaf.footprint(cell.of(value))
+        if found is None:
             message = f"{what} '{cell.leaf.label}': {cell.leaf.described} cannot be used as it lies in memory"
             raise CallError(code, message, (), "pass a contiguous copy")
-
-
-def _put_fixed(cells: tuple[Cell, ...], value: Any, scalars: list[Any]) -> None:
-    """The scalars that stay while the layout does."""
-    for cell in cells:
-        for fixed in cell.leaf.fixed_values(cell.of(value), (), ()).values():
+        for fixed in found.fixed.values():
             scalars[cell.at : cell.at + len(fixed)] = fixed
+        regions += [replace(each, at=each.at + cell.at) for each in found.regions]
+    return regions
 
 
 def _put_own(cells: tuple[Cell, ...], value: Any, scalars: list[Any], place: int, scratch: Any) -> None:
     """Those of this value."""
     for cell in cells:
-        for put in cell.leaf.setters().values():
-            put(scalars, place + cell.at, cell.of(value), scratch)
-
-
-def _touched(cells: tuple[Cell, ...], element: Any) -> Iterator[Touched]:
-    for cell in cells:
-        leaf = cell.leaf
-        if isinstance(leaf, BufferLeaf) and leaf.counted:
-            address, size = leaf.reach(cell.of(element))
-            yield Touched(leaf.label, address, address + size, leaf.written)
-        elif isinstance(leaf, WholeTensor):
-            for memory in leaf.access.memories(cell.of(element), leaf.family.parts):
-                low, high = memory.span
-                yield Touched(leaf.label, memory.address + low, memory.address + high, leaf.role.writes)
+        own = cell.of(value)
+        for _, at, find in cell.leaf.finders():
+            scalars[place + cell.at + at] = own if find is None else find(own)
+        for put in cell.leaf.setters(()).values():
+            put(scalars, place + cell.at, own, scratch)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class GlobalValue(Leaf):
     """A value of `count` scalars. `arrays` are parts whose numbers are copied in each call."""
-
-    has_layout: ClassVar[bool] = True
 
     cells: tuple[Cell, ...]
     arrays: tuple[Cell, ...]
@@ -207,21 +201,21 @@ class GlobalValue(Leaf):
     def memory(self, value: Any) -> Iterable[Any]:
         return [cell.of(value) for cell in self.cells]
 
-    def layout(self, value: Any) -> Hashable:
-        return tuple([cell.leaf.layout(cell.of(value)) for cell in self.cells])
+    def layout_finder(self) -> Callable[[Any], Hashable]:
+        finders = [(cell, cell.leaf.layout_finder()) for cell in self.cells]
+        known = [(cell, find) for cell, find in finders if find is not None]
+        return lambda value: tuple([find(cell.of(value)) for cell, find in known])
 
-    def measure(self, value: Any) -> Measure | None:
-        _check_memory(self.cells, value, "E1013", "set:")
-        return Measure((), [])
+    def hides(self, holds_addresses: Callable[[Type], bool]) -> bool:
+        return True
 
-    def fixed_values(
-        self, value: Any, starts: Sequence[int], strides: Sequence[Shape]
-    ) -> dict[str, list[Any]]:
+    def footprint(self, value: Any) -> Footprint:
         scalars: list[Any] = [0] * self.count
-        _put_fixed(self.cells, value, scalars)
-        return {self.name: scalars}
+        regions = _put_fixed(self.cells, value, scalars, "E1013", "set:")
+        named = [replace(each, name=self.name) for each in regions]
+        return Footprint(fixed={self.name: scalars}, regions=named)
 
-    def setters(self) -> dict[str, Setter]:
+    def setters(self, call_shape: Shape) -> dict[str, Setter]:
         return {self.name: self._put}
 
     def _put(self, values: list[Any], place: int, value: Any, scratch: Any) -> None:
@@ -235,7 +229,7 @@ def _numbers(leaf: Leaf, value: Any) -> list[Any]:
     """All numbers of an array or tensor whose sizes are those of the value's type."""
     if leaf.prepare is not None:
         value = leaf.prepare(value)
-    leaf.measure(value)
+    leaf.footprint(value)
     array = value if isinstance(value, np.ndarray) else np.asarray(value.detach())
     found: list[Any] = array.ravel().tolist()
     return found

@@ -34,7 +34,7 @@ from slangrad.marshal.containers import CONVERTED, ELEMENTS
 from slangrad.marshal.elements import make_elements
 from slangrad.marshal.enums import names_in
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.marshal import Composite, Marshal, Node, Part, ProgramTypes, Role, Spot, Way
+from slangrad.marshal.marshal import Composite, Leaf, Marshal, Node, Part, ProgramTypes, Role, Spot, Way
 from slangrad.marshal.memory import ARRAY_ACCESS, PRIMAL_PART
 from slangrad.marshal.patterns import matches
 from slangrad.marshal.plain import TYPE_KEY, bind_plain, flatten, memory_format, missing_field, refuse_writes
@@ -304,6 +304,12 @@ class Packer:
         shape, items = _shape_of(values, self.dims), _items(values, self.dims)
         data = b"".join(pack.pack(*flatten(self.element, item, self.label)) for item in items)
         return np.frombuffer(data or b"\0", record, count=len(items)).reshape(shape)
+
+
+def packed_element(leaf: Leaf | None) -> ir.Type | None:
+    """The type of the elements of a list that a leaf packs, an element for each call; None for all else."""
+    prepare = None if leaf is None else leaf.prepare
+    return prepare.element if isinstance(prepare, Packer) else None
 
 
 def _shape_of(values: Any, dims: int) -> tuple[int, ...]:

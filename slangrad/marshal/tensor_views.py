@@ -7,23 +7,22 @@ DiffTensorView<float>, Tensor (4,) with a gradient   ->  primal, diff; in forwar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from slangrad.check.model.types import Scalar, StructType, Type
 from slangrad.marshal.buffers import standard_name
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.footprint import Footprint, Memory
 from slangrad.marshal.marshal import (
     BACKWARD,
     HIGHER,
     PRIMAL,
     TANGENT,
-    Measure,
     Node,
     ProgramTypes,
     Role,
-    Shape,
     Spot,
     Way,
 )
@@ -91,18 +90,19 @@ class ViewTensor(WholeTensor):
     def load(self) -> str:
         return self.name
 
-    def measure(self, value: Any) -> Measure | None:
-        return None if self.seen(value) is None else Measure((), [])
+    def _moving(self, memories: list[Memory]) -> Footprint:
+        return Footprint()
 
-    def fixed_values(
-        self, value: Any, starts: Sequence[int], strides: Sequence[Shape]
-    ) -> dict[str, list[Any]]:
-        made: list[Any] = []
-        for memory in self.seen(value) or ():
-            steps = [step // memory.item_size for step in memory.strides]
-            unused = [0] * (MOST_DIMENSIONS - self.own)
-            made += [0, self.own, *memory.shape, *unused, *steps, *unused]
-        return {self.name: made + [0] * (ROOM if self.empty else 0)}
+    def footprint(self, value: Any) -> Footprint | None:
+        made = super(ViewTensor, self).footprint(value)
+        if made is not None and self.empty:
+            made.fixed[self.name] += [0] * ROOM
+        return made
+
+    def scalars(self, memory: Memory) -> list[int]:
+        steps = [step // memory.item_size for step in memory.strides]
+        unused = [0] * (MOST_DIMENSIONS - self.own)
+        return [0, self.own, *memory.shape, *unused, *steps, *unused]
 
 
 def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Access) -> Node:

@@ -13,10 +13,10 @@ Each has some bytes in the scratch memory of the call:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 from slangrad.check.model.types import Type
 from slangrad.ir import types as ir
@@ -24,9 +24,11 @@ from slangrad.ir.layout import layout_of
 from slangrad.marshal.elements import ELEMENT_TYPES
 from slangrad.marshal.enums import Names, named, names_in
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.footprint import Shape
 from slangrad.marshal.marshal import (
     BACKWARD,
     HIGHER,
+    ElementLeaf,
     Marshal,
     Node,
     Parameter,
@@ -34,11 +36,9 @@ from slangrad.marshal.marshal import (
     Role,
     Scratch,
     Setter,
-    Shape,
     Spot,
     StreamSpec,
     Way,
-    WritableLeaf,
 )
 from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN
 from slangrad.marshal.plain import flatten, memory_format, plain_setter, rebuild
@@ -152,8 +152,10 @@ class Part:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Cell(WritableLeaf):
+class Cell(ElementLeaf):
     """One value with up to three parts: what is only read is uniform, the rest lies in scratch memory."""
+
+    is_cell: ClassVar[bool] = True
 
     parts: tuple[Part, ...]
     offsets: tuple[int, ...] = ()
@@ -183,12 +185,7 @@ class Cell(WritableLeaf):
         word = "store" if self.role.gives == "store" else "add"
         return f"{self.name}{GIVEN}.{word}(id, {value});"
 
-    def fixed_values(
-        self, value: Any, starts: Sequence[int], strides: Sequence[Shape]
-    ) -> dict[str, list[Any]]:
-        return {self.name + part.suffix: [0] * (1 + self.rank) for part in self.parts if part.in_memory}
-
-    def setters(self) -> dict[str, Setter]:
+    def setters(self, call_shape: Shape) -> dict[str, Setter]:
         made = {}
         for part, offset in zip(self.parts, self._offsets()):
             if part.in_memory:

@@ -10,7 +10,7 @@ where elements follow each other in the last dimension         t_here._strides[0
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeGuard
 
@@ -18,25 +18,24 @@ from slangrad.base.warn import warn
 from slangrad.check.model.types import InterfaceType, ParameterType, StructType, Type
 from slangrad.marshal.buffers import standard_name
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.footprint import Footprint, Memory, Shape
 from slangrad.marshal.indices import INDEX_TYPES
 from slangrad.marshal.marshal import (
     BACKWARD,
     HIGHER,
     PRIMAL,
     TANGENT,
+    Finder,
     Leaf,
-    Measure,
     Node,
     Parameter,
     ProgramTypes,
     Role,
-    Setter,
-    Shape,
     Spot,
     StreamSpec,
     Way,
 )
-from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, Access, Contents, Memory
+from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, Access, Contents, region_of
 from slangrad.marshal.patterns import consumed, from_elements, value_matches
 from slangrad.marshal.spelling import spell_on_page
 from slangrad.tensors.shape import MOST_ELEMENTS
@@ -186,7 +185,7 @@ class WholeTensor(Leaf):
     """A tensor, or for each call the part of one at its index; `own` is the rank of what a call gets, `trailing` the
     sizes of the last dimensions that make its elements."""
 
-    has_layout: ClassVar[bool] = True
+    is_whole: ClassVar[bool] = True
 
     access: Access
     family: Family
@@ -198,6 +197,15 @@ class WholeTensor(Leaf):
     def content(self) -> Type | None:
         assert isinstance(self.type, StructType)
         return self.type.inner
+
+    @property
+    def has_place(self) -> bool:
+        return not self.family.is_plain
+
+    def instead(self, mode: str) -> str:
+        tangent = "tangent" if mode == TANGENT else ""
+        given = "" if self.loses else f", and pass a Tensor with {self.label}.with_grads({tangent})"
+        return f"declare the parameter ITensor instead of {standard_name(self.type)}{given}"
 
     def parameters(self, classes: str) -> list[Parameter]:
         made = [Parameter(spell_on_page(self.type), self.name)]
@@ -219,31 +227,46 @@ class WholeTensor(Leaf):
     def load(self) -> str:
         return f"{self.name}_here"
 
-    def layout(self, value: Any) -> Hashable:
-        return self.access.layout(value, self.family.parts)
+    def layout_finder(self) -> Callable[[Any], Hashable]:
+        return self.access.layout_finder(self.family.parts)
 
-    def measure(self, value: Any) -> Measure | None:
+    def footprint(self, value: Any) -> Footprint | None:
         found = self.seen(value)
         if found is None:
             return None
         if self.loses:
             self._warn()
-        strides = [tuple(step // each.item_size for step in each.strides) for each in found]
-        leading = len(found[0].shape) - self.own
-        forms = "".join(map(_form_of, found)) if self.own else ""
+        made = self._moving(found)
+        made.fixed = {self.name: [scalar for each in found for scalar in self.scalars(each)]}
+        rows = enumerate(zip(self.family.parts, found))
+        made.regions = [region_of(self, part, memory, self.name, i * self.room) for i, (part, memory) in rows]
+        return made
+
+    def _moving(self, memories: list[Memory]) -> Footprint:
+        """How the part of a call moves from call to call."""
+        leading = len(memories[0].shape) - self.own
+        forms = "".join(map(_form_of, memories)) if self.own else ""
         if not self.streams:
-            return Measure((), [], (), forms)
-        along = [each[:leading] for each in strides]
-        return Measure(found[0].shape[:leading], along, [0] * len(strides), forms)
+            return Footprint(forms=forms)
+        strides = [tuple(step // each.item_size for step in each.strides[:leading]) for each in memories]
+        return Footprint(memories[0].shape[:leading], strides, forms=forms)
+
+    def scalars(self, memory: Memory) -> list[int]:
+        """Of one memory, the address left open."""
+        leading = len(memory.shape) - self.own
+        steps = [step // memory.item_size for step in memory.strides[leading:]]
+        return [0, *memory.shape[leading:], *steps]
 
     def seen(self, value: Any) -> list[Memory] | None:
         """The memory of each part as elements of the type; None where a kernel cannot use it as it lies."""
         memories = self.access.memories(value, self.family.parts)
+        if memories is None:
+            return None
         for memory in memories if self.trailing else ():
             self._check_sizes(memory.shape)
         parts = [_of_elements(memory, len(self.trailing)) for memory in memories]
         found = list(filter(_counts_elements, parts))
-        if not self.access.usable(value) or len(found) < len(parts):
+        if len(found) < len(parts):
             return None
         for memory in found:
             self._check_extent(memory)
@@ -273,20 +296,9 @@ class WholeTensor(Leaf):
         """How many scalars of the argument block each memory takes: address, sizes, strides."""
         return 1 + 2 * self.own
 
-    def fixed_values(
-        self, value: Any, starts: Sequence[int], strides: Sequence[Shape]
-    ) -> dict[str, list[Any]]:
-        made: dict[str, list[Any]] = {self.name: []}
-        for memory in self.seen(value) or ():
-            leading = len(memory.shape) - self.own
-            steps = [step // memory.item_size for step in memory.strides[leading:]]
-            made[self.name] += [0, *memory.shape[leading:], *steps]
-        rows = zip(self.streams, starts, strides)
-        return made | {stream.name: [start, *own] for stream, start, own in rows}
-
-    def setters(self) -> dict[str, Setter]:
-        finders = [self.access.address_of(part) for part in self.family.parts]
-        return {self.name: _setter(finders, self.room)}
+    def finders(self) -> list[Finder]:
+        found = map(self.access.address_of, self.family.parts)
+        return [(self.name, i * self.room, find) for i, find in enumerate(found)]
 
     def copy(self, value: Any) -> Any:
         return self.access.copy(value, self.role)
@@ -313,14 +325,6 @@ def _of_elements(memory: Memory, count: int) -> Memory | None:
 def _counts_elements(memory: Memory | None) -> TypeGuard[Memory]:
     """Whether strides are whole elements."""
     return memory is not None and all(step % memory.item_size == 0 for step in memory.strides)
-
-
-def _setter(finders: Sequence[Callable[[Any], int]], room: int) -> Setter:
-    def put(values: list[Any], place: int, value: Any, scratch: Any) -> None:
-        for i, find in enumerate(finders):
-            values[place + i * room] = find(value)
-
-    return put
 
 
 def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Access) -> Node:

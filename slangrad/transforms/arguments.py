@@ -22,13 +22,14 @@ import numpy as np
 from slangrad.api.functional.function import Function
 from slangrad.call.launchable import Launchable
 from slangrad.check.model.types import Scalar
+from slangrad.ir import types as ir
 from slangrad.marshal import results
-from slangrad.marshal.arrays import Converter
+from slangrad.marshal.arrays import converted_to
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, HIGHER, TANGENT, Leaf
 from slangrad.marshal.memory import without_gaps
-from slangrad.marshal.plain import TYPE_KEY, Uniform, mapped
-from slangrad.marshal.structs import Packer
+from slangrad.marshal.plain import TYPE_KEY, mapped
+from slangrad.marshal.structs import packed_element
 from slangrad.marshal.values import DiffPair, ValueRef
 from slangrad.marshal.vectors import HostArray
 from slangrad.tensors.conversion import convert_exactly
@@ -114,9 +115,9 @@ class Attacher:
         if isinstance(value, dict):
             return self._dict(value, tangent, given, path, label)
         if isinstance(value, list):
-            packed = leaf is not None and isinstance(leaf.prepare, Packer)
-            if packed:
-                return self._packed_list(value, tangent, leaf, label)
+            element = packed_element(leaf)
+            if element is not None:
+                return self._packed_list(value, tangent, element, label)
             if self._is_plain(given, path) and _is_differentiable_throughout(value):
                 return self._plain_list(value, tangent, label)
             return self._list(value, tangent, given, path, label)
@@ -127,7 +128,7 @@ class Attacher:
     def _is_plain(self, given: int, path: Path) -> bool:
         """Whether the call takes a value, or something it is a part of, as one that is packed."""
         around = (self._leaves.get((given, path[:end])) for end in range(len(path) + 1))
-        return any(isinstance(leaf, Uniform) for leaf in around)
+        return any(leaf is not None and leaf.is_packed for leaf in around)
 
     # --- kinds of values
 
@@ -153,9 +154,7 @@ class Attacher:
             tangent = np.asarray(tangent)
             if tangent.shape != value.shape:
                 raise _shape_error(label, tangent.shape, value.shape)
-        wanted = (
-            leaf.prepare.dtype if leaf is not None and isinstance(leaf.prepare, Converter) else value.dtype
-        )
+        wanted = converted_to(leaf) or value.dtype
         if wanted.kind != "f":
             return self._no_derivative(value, tangent, label)
         made = self._new(value, tangent, wanted, label)
@@ -239,10 +238,9 @@ class Attacher:
         pair = DiffPair(value, moved)
         return Attached(pair, lambda: _in_lists(value, pair.grad))
 
-    def _packed_list(self, value: list[Any], tangent: Any, leaf: Leaf | None, label: str) -> Attached:
+    def _packed_list(self, value: list[Any], tangent: Any, packed: ir.Type, label: str) -> Attached:
         """A list with an element for each call."""
-        assert leaf is not None and isinstance(leaf.prepare, Packer)
-        element = derivative_type(leaf.prepare.element)
+        element = derivative_type(packed)
         if element is None:
             return self._no_derivative(value, tangent, label)
         values = np.asarray([_plain(each) for each in value], numpy_layout(element)[0])
@@ -274,8 +272,9 @@ def in_their_types(values: Sequence[Any], call: Launchable) -> list[Any]:
         if isinstance(value, list):
             return [converted(each, (*place, i)) for i, each in enumerate(value)]
         leaf = leaves.get((place[0], place[1:]))
-        is_array = isinstance(value, np.ndarray) and leaf is not None and isinstance(leaf.prepare, Converter)
-        return leaf.prepare(value) if is_array and leaf is not None and leaf.prepare is not None else value
+        if not isinstance(value, np.ndarray) or leaf is None or converted_to(leaf) is None:
+            return value
+        return value if leaf.prepare is None else leaf.prepare(value)
 
     return [converted(each, (i,)) for i, each in enumerate(values)]
 

@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slangrad.call.geometry import Stream, injective, plan_loops
+from slangrad.call.geometry import Stream, plan_loops
+from slangrad.marshal.footprint import injective
 from slangrad.tensors.shape import contiguous_strides
 
 

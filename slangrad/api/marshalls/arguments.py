@@ -23,12 +23,12 @@ from slangrad.ir import types as ir
 from slangrad.marshal import results
 from slangrad.marshal.buffer_cursor import BufferCursor
 from slangrad.marshal.errors import BoundVariableException, CallError
+from slangrad.marshal.footprint import Footprint
+from slangrad.marshal.footprint import Shape as Sizes
 from slangrad.marshal.marshal import (
     PRIMAL,
     Leaf,
     Marshal,
-    Measure,
-    Node,
     Parameter,
     ProgramTypes,
     Scratch,
@@ -36,9 +36,7 @@ from slangrad.marshal.marshal import (
     Spot,
     Values,
     Way,
-    WritableLeaf,
 )
-from slangrad.marshal.marshal import Shape as Sizes
 from slangrad.marshal.plain import memory_format, refuse_writes
 from slangrad.marshal.spelling import spell_on_page
 from slangrad.tensors.shape import Shape
@@ -116,7 +114,7 @@ class TaughtMarshal(Marshal):
             return f"{marshall!r} offers no type for '{wanted}'"
         return f"{marshall!r} offers {', '.join(str(each) for each in found)} for '{wanted}'"
 
-    def bind(self, way: Way, spot: Spot) -> Node:
+    def bind(self, way: Way, spot: Spot) -> TaughtLeaf:
         marshall = self.marshall(spot.types)
         if not marshall.is_writable:
             refuse_writes(spot, self.described)
@@ -167,10 +165,9 @@ class Written:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class TaughtLeaf(WritableLeaf):
+class TaughtLeaf(Leaf):
     """A value that its Marshall describes."""
 
-    has_layout: ClassVar[bool] = True
     reads_place: ClassVar[bool] = True
 
     marshall: NativeMarshall
@@ -263,12 +260,6 @@ class TaughtLeaf(WritableLeaf):
         given = f"{spell_on_page(self.type)} {self.name}_stored = {value};"
         return " ".join(["{", given, *map(str.strip, self.text.store), "}"])
 
-    def take(self) -> str:
-        raise AssertionError("no derivative comes in")
-
-    def give(self, value: str, alone: bool) -> str:
-        raise AssertionError("no derivative goes out")
-
     # --- in every call ---
 
     def _sizes(self, carried: Carried) -> Sizes:
@@ -279,13 +270,16 @@ class TaughtLeaf(WritableLeaf):
             raise CallError("E1005", message, (), "get_shape has a size for each dimension")
         return tuple(shape[: self.dims])
 
-    def layout(self, value: Any) -> Hashable:
-        return self._sizes(value)
+    def layout_finder(self) -> Callable[[Any], Hashable]:
+        return self._sizes
 
-    def measure(self, value: Any) -> Measure:
-        return Measure(self._sizes(value), [])
+    def footprint(self, value: Any) -> Footprint:
+        return Footprint(self._sizes(value))
 
-    def setters_for(self, call_shape: Sizes) -> dict[str, Setter]:
+    def hides(self, holds_addresses: Callable[[Type], bool]) -> bool:
+        return True
+
+    def setters(self, call_shape: Sizes) -> dict[str, Setter]:
         layout = self.types.program()
         device = layout.device_module.session.device
         context = CallContext(device, Shape(call_shape), MODES[self.mode])
@@ -359,7 +353,6 @@ def binder_of(kind: type, factory: Factory) -> results.Binder:
             message = f"a {kind.__name__} has no place for the derivative of the result"
             raise CallError("E1011", message, (), 'use _result="tensor": its gradient is the derivative')
         leaf = taught.bind(Way(created.type, dims), spot)
-        assert isinstance(leaf, TaughtLeaf)
         leaf.prepare = None  # the maker gives it as it is carried
         made = _Outputs(leaf)
         created.made = results.Result(made.maker, made.give)

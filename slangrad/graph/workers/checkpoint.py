@@ -147,6 +147,8 @@ class Checkpoints:
         place, made = {name: i for i, name in enumerate(self._optimizer.names)}, {}
         for key, (shape, dtype) in forms.items():
             i = place[_name(key)]
+            if not self._held.owns(i):
+                continue
             spec = (self._held.specs if _slot(key) == "parameter" else self._held.cuts)[i]
             empty = np.empty(spec.local(shape, self._mesh.cuts), dtype)
             made[key] = STORAGE.Piece(shape, starts_of(spec, shape, self._mesh), empty)
@@ -163,8 +165,9 @@ class Checkpoints:
                 state[i][_slot(key)] = piece.array.reshape(shapes[i])
         given = {name: tuple(x) if isinstance(x, list) else x for name, x in about["settings"].items()}
         self._optimizer.load_state_dict({**about, "settings": given, "state": state})
-        for name, tensor in zip(names, self._held.tensors, strict=True):
-            tensor[...] = pieces[f"parameter/{name}"].array
+        for i, (name, tensor) in enumerate(zip(names, self._held.tensors, strict=True)):
+            if self._held.owns(i):
+                tensor[...] = pieces[f"parameter/{name}"].array
 
     # --- writing
 
@@ -205,6 +208,8 @@ class Checkpoints:
         """The numbers that this worker writes."""
         held, made = self._held, {}
         for i, (name, state) in enumerate(zip(self._optimizer.names, self._optimizer.state, strict=True)):
+            if not held.owns(i):
+                continue
             kept = {f"{slot}/{name}": (each, held.cuts[i]) for slot, each in state.items()}
             for key, (tensor, spec) in {
                 f"parameter/{name}": (held.tensors[i], held.specs[i]),
@@ -218,8 +223,9 @@ class Checkpoints:
     def _copy(self, tensor: Any, shape: Shape, spec: Spec, turn: int) -> Piece | None:
         """Of a local tensor the part that this one of its holders writes."""
         mesh = self._mesh
-        others = tuple(name for name in mesh.cuts if name not in spec.used)
-        place, holders = mesh.place(others), parts(others, mesh.cuts)
+        held_by = mesh.cuts if self._held.is_staged else mesh.several
+        others = tuple(name for name in held_by if name not in spec.used)
+        place, holders = mesh.place(others), parts(others, mesh.sizes)
         local, starts = spec.local(shape, mesh.cuts), list(starts_of(spec, shape, mesh))
         if holders == 1 or prod(local) * numpy_type(tensor).itemsize < DIVIDED:
             own = tensor if turn % holders == place else None

@@ -62,6 +62,7 @@ PATTERNS = {
     "all_reduce": Pattern(lambda n: 2 * _doublings(n), lambda n: 2 * (n - 1) / n),
     "all_gather": Pattern(_doublings, lambda n: (n - 1) / n),
     "all_to_all": Pattern(lambda n: n - 1, lambda n: (n - 1) / n),
+    "send": Pattern(lambda n: int(n > 1), lambda n: float(n > 1)),  # from each worker to the next
 }
 Costs = Mapping[str, Cost]
 # Of gloo on a common host, and over a network of 10 Gbit/s for each worker.
@@ -69,6 +70,7 @@ HOST: Costs = {
     "all_reduce": Cost(5e-5, 1e9),
     "all_gather": Cost(1e-4, 5e8),
     "all_to_all": Cost(1e-4, 1e9),
+    "send": Cost(5e-5, 1e9),
 }
 NETWORK: Costs = dict.fromkeys(PATTERNS, Cost(1e-4, 1e9))
 
@@ -134,7 +136,7 @@ def measure_links(mesh: Mesh | None = None) -> Links:
     mesh = mesh or _all_workers(hosts)
     per_host = max(1, mesh.workers // hosts)
     found: dict[bool, dict[str, Cost]] = {}
-    for axis, workers in mesh.cuts.items():
+    for axis, workers in mesh.several.items():
         apart = apart_on(mesh, axis)
         is_near = workers * apart <= per_host
         if is_near or apart % per_host == 0:
@@ -168,13 +170,28 @@ def _seconds(mesh: Mesh, name: str, axis: str, size: int) -> float:
 
 
 def _exchange(mesh: Mesh, name: str, axis: str, size: int) -> Callable[[], Any]:
-    """What begins a collective, and gives what is to be waited for."""
+    """What begins a collective, or messages to the next worker, and gives what is to be waited for."""
     collective = mesh.collective(name, axis)
     whole = np.zeros((collective.count, size // 4 // collective.count), np.float32)
+    if name == "send":
+        return lambda: _Messages(mesh, axis, whole, np.empty_like(whole))
     if name == "all_reduce":
         return lambda: collective.start(None, whole.reshape(-1))
     given = np.zeros_like(whole[0] if name == "all_gather" else whole)
     return lambda: collective.start(given, whole)
+
+
+class _Messages:
+    """To the next worker along an axis, and from the one before."""
+
+    def __init__(self, mesh: Mesh, axis: str, given: Any, result: Any) -> None:
+        link, place, count = mesh.link(axis), mesh.coordinates[axis], mesh.sizes[axis]
+        received = link.receive(result, (place - 1) % count, 0)
+        self._begun = link.send(given, (place + 1) % count, 0), received
+
+    def wait(self) -> None:
+        for each in self._begun:
+            each.wait()
 
 
 def _timed(run: Callable[[], Any], turns: int) -> float:
@@ -190,7 +207,7 @@ def _timed(run: Callable[[], Any], turns: int) -> float:
 def _agreed(mesh: Mesh, values: Sequence[float]) -> list[float]:
     """The largest values of all workers, on all."""
     found = np.array(values, np.float64)
-    for axis in mesh.cuts:
+    for axis in mesh.several:
         mesh.collective("all_reduce", axis, "max").start(None, found).wait()
     return [float(each) for each in found]
 
@@ -224,9 +241,9 @@ def _halved(length: int) -> Plan:
 
 def _overlap(mesh: Mesh) -> float:
     """The hidden part of the shorter one: of a collective, and of products that take about as long."""
-    if not mesh.cuts:
+    if not mesh.several:
         return Links.overlap
-    exchange = _exchange(mesh, "all_reduce", next(iter(mesh.cuts)), OVERLAPPED)
+    exchange = _exchange(mesh, "all_reduce", next(iter(mesh.several)), OVERLAPPED)
     plan = _product()
     arrays = _ones(plan)
     waited, product = _agreed(mesh, [_timed(lambda: exchange().wait(), TURNS), _kernel_seconds(plan)])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from ctypes import py_object, pythonapi
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ from torch.distributed.distributed_c10d import _get_default_store
 from slangrad.graph.errors import GraphError
 from slangrad.graph.workers.collectives import Collective
 from slangrad.graph.workers.faults import Watch
+from slangrad.graph.workers.mesh import Mesh
+from slangrad.graph.workers.transfers import Queue, Transfer
 
 REDUCTIONS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX, "min": dist.ReduceOp.MIN}
 
@@ -26,13 +28,13 @@ REDUCTIONS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX, "min": dist.Re
 _watches: dict[Any, Watch] = {}  # by the process group that they are of
 
 
-def connected(sizes: Mapping[str, int], rank: int, timeout: float) -> tuple[dict[str, Link], Watch]:
+def connected(mesh: Mesh, timeout: float) -> tuple[dict[str, Link], Watch]:
     """A link for each axis of a mesh of several workers, and what watches all workers. Each worker calls this.
     WorkerLost where one does not come, GraphError (E1048) where the program connected GPUs only."""
     if "cpu:" not in dist.get_backend_config():
         note = 'init_process_group("cpu:gloo,cuda:nccl")'
         raise GraphError("E1048", "mesh: the process group of the program has no backend for CPUs", note)
-    watch = _watch(rank, timeout)
+    watch, sizes = _watch(mesh.rank, timeout), mesh.sizes
     try:
         device_mesh = init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
         groups = {name: device_mesh.get_group(name) for name in sizes}
@@ -40,7 +42,10 @@ def connected(sizes: Mapping[str, int], rank: int, timeout: float) -> tuple[dict
         raise watch.lost("graph.mesh", error) from error
     for group in groups.values():  # their ends would wait for collectives that never end
         pythonapi.Py_IncRef(py_object(group))
-    return {name: Link(name, group, device_mesh, watch) for name, group in groups.items()}, watch
+    stage = f", stage {mesh.stage}" if mesh.stages > 1 else ""
+    return {
+        name: Link(name, f"{name}{stage}", group, device_mesh, watch) for name, group in groups.items()
+    }, watch
 
 
 def _watch(rank: int, timeout: float) -> Watch:
@@ -57,21 +62,44 @@ def _watch(rank: int, timeout: float) -> Watch:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """This worker and the others along an axis of a mesh."""
+    """This worker and the others along an axis of a mesh. `sequence`: of events that are the same on all workers of a
+    stage."""
 
     over: str
+    sequence: str
     group: Any
     device_mesh: Any
     watch: Watch
+    _sent: Queue = field(default_factory=lambda: Queue("slangrad-sends"))
+    _received: Queue = field(default_factory=lambda: Queue("slangrad-receives"))
 
     def start(self, collective: Collective, given: Any, result: Any) -> Pending:
         """Begin; the memory of both arrays is in use until `wait` has returned. WorkerLost as by `wait`."""
         said = f"{collective.name} over {self.over}"
-        self.watch.note(f"{said}, {result.nbytes} bytes", self.over)
+        self.watch.note(f"{said}, {result.nbytes} bytes", self.sequence)
         try:
             return Pending(self._begin(collective, given, result), said, self.watch)
         except RuntimeError as error:
             raise self.watch.lost(said, error) from error
+
+    def send(self, array: Any, to: int, tag: int) -> Transfer:
+        """Begin to send an array without gaps to another place along the axis. Its memory is in use until `wait` of the
+        result has returned. Messages of one tag arrive in the order in which they began. WorkerLost as by `wait`."""
+        said = f"send {tag} to {self.over}={to}"
+        self.watch.note(f"{said}, {array.nbytes} bytes", self.sequence)
+        begin = partial(
+            dist.isend, _bytes(array), group=self.group, tag=tag, dst=dist.get_global_rank(self.group, to)
+        )
+        return self._sent.add(Transfer(begin, said, self.watch))
+
+    def receive(self, array: Any, source: int, tag: int) -> Transfer:
+        """Begin to fill an array from another place along the axis; see `send`."""
+        said = f"receive {tag} from {self.over}={source}"
+        self.watch.note(f"{said}, {array.nbytes} bytes", self.sequence)
+        begin = partial(
+            dist.irecv, _bytes(array), group=self.group, tag=tag, src=dist.get_global_rank(self.group, source)
+        )
+        return self._received.add(Transfer(begin, said, self.watch))
 
     def _begin(self, collective: Collective, given: Any, result: Any) -> Any:
         if collective.name == "all_reduce":

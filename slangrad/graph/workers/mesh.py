@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ import numpy as np
 from slangrad.base.late import Late
 from slangrad.graph.errors import GraphError
 from slangrad.graph.workers.collectives import Collective
+from slangrad.graph.workers.specs import STAGES
 
 if TYPE_CHECKING:
     from slangrad.graph.workers.links import Link
@@ -48,9 +49,23 @@ class Mesh:
         return f"graph.mesh({', '.join(f'{name}={n}' for name, n in self.sizes.items())})"
 
     @property
-    def cuts(self) -> dict[str, int]:
+    def several(self) -> dict[str, int]:
         """The axes with several workers."""
         return {name: n for name, n in self.sizes.items() if n > 1}
+
+    @property
+    def cuts(self) -> dict[str, int]:
+        """Those along which tensors may be cut: all but that of stages."""
+        return {name: n for name, n in self.several.items() if name != STAGES}
+
+    @property
+    def stages(self) -> int:
+        return self.sizes.get(STAGES, 1)
+
+    @property
+    def stage(self) -> int:
+        """That of this worker."""
+        return self.coordinates.get(STAGES, 0)
 
     @property
     def batch_cuts(self) -> tuple[str, ...]:
@@ -60,7 +75,7 @@ class Mesh:
     @property
     def is_planned(self) -> bool:
         """Whether there are plans for it, but no workers."""
-        return bool(self.cuts) and not self.links
+        return bool(self.several) and not self.links
 
     @property
     def workers(self) -> int:
@@ -87,6 +102,15 @@ class Mesh:
     def collective(self, name: str, over: str, how: str = "sum") -> Collective:
         return Collective(name, over, how, self)
 
+    def of_first(self, make: Callable[[], Any], count: int) -> list[int]:
+        """Integers that the first worker makes, on all of them."""
+        found = np.zeros(count, np.int64)
+        if not self.rank:
+            found[:] = make()
+        for over in self.links and self.cuts:
+            self.collective("all_reduce", over).start(None, found).wait()
+        return found.tolist()
+
     def link(self, over: str) -> Link:
         """The connection of this worker to the others along an axis. GraphError (E1048) where there are no others."""
         if over not in self.links:
@@ -100,10 +124,12 @@ class Mesh:
 def mesh(*names: str, batch: Any = None, timeout: float = TIMEOUT, **sizes: int) -> Mesh:
     """All workers on named axes. A name without a size gets the workers that are left; one such name at most.
 
+    An axis `stages` is that of layers, for `graph.train`: its workers hold different ones.
+
     `batch`: the axes along which workers pass different parts of a batch: by default "data" where there is such an
-    axis, else all. Along the others they pass the same. `timeout`: seconds that a worker waits for another that is
-    alive; all meshes of a program have that of the last one. A worker whose process is gone is lost at once, one whose
-    process stands still for 8 seconds is lost, too.
+    axis, else all but "stages". Along the others they pass the same. `timeout`: seconds that a worker waits for another
+    that is alive; all meshes of a program have that of the last one. A worker whose process is gone is lost at once,
+    one whose process stands still for 8 seconds is lost, too.
 
     GraphError (E1048) where sizes do not fit the number of workers, where there are several and torch is not installed,
     and where they cannot be connected. WorkerLost where one of them does not call `mesh`.
@@ -123,18 +149,24 @@ def mesh(*names: str, batch: Any = None, timeout: float = TIMEOUT, **sizes: int)
             "E1048", f"{said}: there {'is 1 worker' if workers == 1 else f'are {workers}'}", note
         )
     batch = batch_axes(batch, given, said)
-    links, watch = LINKS.connected(given, rank, timeout) if workers > 1 else ({}, None)
-    return Mesh(given, rank, batch, links, watch)
+    made = Mesh(given, rank, batch)
+    if workers == 1:
+        return made
+    links, watch = LINKS.connected(made, timeout)
+    return replace(made, links=links, watch=watch)
 
 
 def batch_axes(batch: Any, sizes: Mapping[str, int], said: str) -> tuple[str, ...]:
-    """The axes along which workers pass different parts of a batch: as given, else "data", else all. GraphError (E1048)
-    where there is no such axis."""
+    """The axes along which workers pass different parts of a batch: as given, else "data", else all; workers of
+    different stages pass the same. GraphError (E1048) where there is no such axis."""
     if batch is None:
-        return ("data",) if "data" in sizes else tuple(sizes)
+        return ("data",) if "data" in sizes else tuple(name for name in sizes if name != STAGES)
     names = tuple(batch) if isinstance(batch, tuple | list) else (batch,)
-    if not all(name in sizes for name in names):
-        raise GraphError("E1048", f"{said}: batch={batch!r} are no axes of it", f"some of {', '.join(sizes)}")
+    able = [name for name in sizes if name != STAGES]
+    if not all(name in able for name in names):
+        raise GraphError(
+            "E1048", f"{said}: batch={batch!r} are no axes of rows", f"some of {', '.join(able)}"
+        )
     return names
 
 

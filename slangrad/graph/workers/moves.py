@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slangrad.graph.node import DType, Shape
-from slangrad.graph.workers.specs import Names, Spec
+from slangrad.graph.workers.specs import MICRO, Names, Spec
 
 COLLECTIVES = {
     "combine": "all_reduce",
@@ -39,7 +39,8 @@ class Move:
 
 def moves(held: Spec, wanted: Spec) -> Iterator[Move]:
     """From one spec to another. Values that are wanted partial are held so."""
-    for name, how in held.partial:
+    # Of micro-batches, which are on one worker, first: then others combine one value for all of them.
+    for name, how in sorted(held.partial, key=lambda each: each[0] != MICRO):
         if (name, how) in wanted.partial:
             continue
         axis, held = wanted.cut.get(name), held.without_partial(name)

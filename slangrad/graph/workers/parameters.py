@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from hashlib import sha1
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from slangrad.graph.values import numpy_type
 from slangrad.graph.workers.costs import Links
 from slangrad.graph.workers.mesh import Mesh
 from slangrad.graph.workers.partition import converted
+from slangrad.graph.workers.pipeline import from_all_stages
 from slangrad.graph.workers.propagate import Sharding
 from slangrad.graph.workers.search import searched
 from slangrad.graph.workers.specs import SHARD, Spec, parts, shard, spec_of, whole
@@ -39,7 +41,7 @@ MODES = (None, "states", "parameters", AUTO)
 
 class Parameters:
     """`tensors`: the memory that the plan takes, and its `specs`; `cuts`: those of the optimizer's state. `first`: the
-    numbers that workers begin with, as digests."""
+    numbers that workers begin with, as digests. `owners`: the stages that have them, once that is decided."""
 
     def __init__(self, optimizer: spy.optim.Optimizer, mesh: Mesh, partition: str | None) -> None:
         if partition not in MODES:
@@ -56,11 +58,12 @@ class Parameters:
         self._optimizer, self._mesh, self._partition = optimizer, mesh, partition
         self._is_cut = False
         self.first: list[str] = []
+        self.owners: list[int] | None = None
 
     def planned_for(self, mesh: Mesh) -> Parameters:
         """The same parameters, before they are cut, for another mesh."""
         made = copy(self)
-        made._mesh, made._is_cut = mesh, False
+        made._mesh, made._is_cut, made.owners = mesh, False, None
         made.specs = made.cuts = [whole(len(shape)) for shape in self.shapes]
         return made
 
@@ -75,10 +78,13 @@ class Parameters:
         """A parameter as the loss function gets it: whole, where only its storage is cut."""
         return shard(parameter) if self._partition == "parameters" else parameter
 
-    def cut(self, parameters: Sequence[Node], outputs: Sequence[Node]) -> None:
+    def cut(
+        self, parameters: Sequence[Node], outputs: Sequence[Node], owners: list[int] | None = None
+    ) -> None:
         """Decide, when the first plan is made, which parts this worker holds, and go on with these."""
-        if self._is_cut or not self._mesh.cuts:
+        if self._is_cut or not self._mesh.several:
             return
+        self.owners = owners
         self.first = [str(self._optimizer.steps), *map(digest_of, self.tensors)] if self._mesh.watch else []
         if self._partition == AUTO:
             return
@@ -92,12 +98,39 @@ class Parameters:
     def _hold(self, specs: Sequence[Spec], cuts: Sequence[Spec]) -> None:
         """Go on with these parts."""
         self.specs, self.cuts, self._is_cut = list(specs), list(cuts), True
-        if self._mesh.is_planned or not any(spec.used for spec in cuts):
+        if self._mesh.is_planned or not (self.is_staged or any(spec.used for spec in cuts)):
             return
         self._optimizer.cut(self._part)
         for i, each in enumerate(self._optimizer.parameters):
-            if self.specs[i].used:
+            if self.specs[i].used or not self.owns(i):
                 self.tensors[i] = each
+
+    @property
+    def is_found(self) -> bool:
+        """Whether partitions are searched for."""
+        return self._partition == AUTO
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether each stage has some of them."""
+        return self.owners is not None and self._mesh.stages > 1
+
+    def owns(self, i: int) -> bool:
+        """Whether the stage of this worker has a parameter."""
+        return self.owners is None or self.owners[i] == self._mesh.stage
+
+    def held_bytes(self) -> list[int]:
+        """Of a worker, for each parameter with the sum of its gradients and its state."""
+        count = parts(self._mesh.batch_cuts, self._mesh.cuts)
+        numbers, states = count if self._partition == "parameters" else 1, count if self._partition else 1
+        made = []
+        for shape, tensor, (_, update) in zip(
+            self.shapes, self.tensors, self._optimizer.advance(), strict=True
+        ):
+            size = prod(shape) * numpy_type(tensor).itemsize
+            kept = prod(shape) * sum(numpy_type(each).itemsize for each in update.state)
+            made.append(size // numbers + size + kept // states)
+        return made
 
     def cut_alike(self, gradients: Sequence[Node]) -> list[Node]:
         """The gradients, cut as the optimizer's state is."""
@@ -149,7 +182,10 @@ class Parameters:
         return count
 
     def _part(self, i: int, tensor: Any) -> Any:
-        """The part of a tensor of the shape of a parameter: a view where all of it stays, else a copy."""
+        """The part of a tensor of the shape of a parameter: a view where all of it stays, else a copy. Nothing of a
+        parameter of another stage."""
+        if not self.owns(i):
+            return spy.Tensor.empty(tensor.device, (0,), tensor.element_type)
         spec, shape = self.cuts[i], self.cuts[i].local(self.shapes[i], self._mesh.cuts)
         starts = starts_of(spec, self.shapes[i], self._mesh)
         offset = sum(start * step for start, step in zip(starts, tensor.strides, strict=True))
@@ -158,17 +194,30 @@ class Parameters:
 
     def gathered(self) -> Any:
         """All of them, in the form in which the optimizer got them."""
-        tree = self._optimizer.tree
-        if not any(spec.used for spec in self.specs):
+        tree, device = self._optimizer.tree, self.tensors[0].device
+        own = [i for i in range(len(self.shapes)) if self.owns(i)]
+        made = {i: self.tensors[i] for i in own}
+        if any(spec.used for spec in self.specs):
+            made = dict(zip(own, self._whole(own), strict=True))
+        elif not self.is_staged:
             return tree
+        wholes = list(made.values())
+        if self.is_staged:
+            forms = [(shape, numpy_type(each)) for shape, each in zip(self.shapes, self.tensors, strict=True)]
+            wholes = from_all_stages(self._mesh, self.owners or [], forms, made, device)
+        found = iter(wholes)
+        return tree_map(lambda leaf: next(found), tree)
+
+    def _whole(self, own: Sequence[int]) -> list[Any]:
+        """Some of them, gathered from the workers of this stage."""
+        rows = [(self.shapes[i], self.specs[i], self.tensors[i]) for i in own]
         inputs = [
             new_input(spec.local(shape, self._mesh.cuts), checked_type(numpy_type(each)))
-            for shape, spec, each in zip(self.shapes, self.specs, self.tensors, strict=True)
+            for shape, spec, each in rows
         ]
-        known = zip(inputs, self.specs, strict=True)
-        wholes = [converted(x, spec, whole(len(x.shape)), self._mesh) for x, spec in known]
-        made = iter(Plan(wholes, inputs, self.tensors[0].device).run(self.tensors))
-        return tree_map(lambda leaf: next(made), tree)
+        known = zip(inputs, rows, strict=True)
+        wholes = [converted(x, spec, whole(len(x.shape)), self._mesh) for x, (_, spec, _) in known]
+        return Plan(wholes, inputs, self.tensors[0].device).run([each for *_, each in rows]) if own else []
 
     def _rows(self, shape: Shape) -> Spec:
         """Cut along the first axis that all workers divide; whole where there is none."""

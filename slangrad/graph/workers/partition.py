@@ -12,8 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from slangrad.graph.array import Array, constant, reduced
+from slangrad.graph.indexing import take
 from slangrad.graph.node import Node, Shape, make, new_input, topological_order, with_inputs
 from slangrad.graph.workers.buckets import in_buckets
 from slangrad.graph.workers.collectives import all_gather, all_reduce, all_to_all, own_part
@@ -21,17 +25,18 @@ from slangrad.graph.workers.mesh import Mesh
 from slangrad.graph.workers.moves import Move, is_added, moves
 from slangrad.graph.workers.propagate import Choice, Sharding, input_specs, is_legal, output_spec, propagate
 from slangrad.graph.workers.rules import rule_of
-from slangrad.graph.workers.specs import SHARD, Spec, parts, spec_of
+from slangrad.graph.workers.specs import MICRO, SHARD, Spec, parts, spec_of
 
 
 @dataclass(slots=True)
 class Partition:
     """`outputs`: those of the graph, of one worker; `inputs`: for each input of the graph the local one. `sharding`: of
-    the whole graph."""
+    the whole graph. `origins`: the node of the graph that a local one stands for."""
 
     outputs: list[Node]
     inputs: dict[Node, Node]
     sharding: Sharding
+    origins: dict[Node, Node]
 
 
 def fixed_specs(order: Sequence[Node], mesh: Mesh) -> dict[Node, Spec]:
@@ -46,14 +51,16 @@ def partitioned(
     mesh: Mesh,
     inputs: dict[Node, Node] | None = None,
     sharding: Sharding | None = None,
+    buckets: bool = True,
 ) -> Partition:
     """The graph of this worker. `given`: specs of inputs, copies by default; `wanted`: those of the outputs. `inputs`:
-    local ones that are there already; others are added. `sharding`: of all nodes, by default as specs propagate."""
+    local ones that are there already; others are added. `sharding`: of all nodes, by default as specs propagate.
+    `buckets`: sums over workers are made together."""
     order = topological_order(*outputs)
     sharding = sharding or propagate(order, {**given, **fixed_specs(order, mesh)}, mesh.cuts)
     local = _Local(mesh, sharding, _free(order, sharding), {} if inputs is None else inputs)
     made = [local.of(node, spec) for node, spec in zip(outputs, wanted, strict=True)]
-    return Partition(in_buckets(made), local.inputs, sharding)
+    return Partition(in_buckets(made) if buckets else made, local.inputs, sharding, local.origins)
 
 
 def _free(order: Sequence[Node], sharding: Sharding) -> set[Node]:
@@ -71,6 +78,7 @@ class _Local:
     sharding: Sharding
     free: set[Node]
     inputs: dict[Node, Node]
+    origins: dict[Node, Node] = field(default_factory=dict)
     _made: dict[tuple[Node, Spec], Node] = field(default_factory=dict)
 
     def of(self, node: Node, spec: Spec) -> Node:
@@ -85,7 +93,8 @@ class _Local:
             if needs:
                 left += needs[::-1]
             else:
-                self._made[key] = self._build(*key)
+                made = self._made[key] = self._build(*key)
+                self.origins.setdefault(made, key[0])
                 left.pop()
         return self._made[node, spec]
 
@@ -141,8 +150,9 @@ class _Local:
         axis = node.attributes["axis"]
         names = spec.axes[axis]
         own = make("count", [], shape, node.dtype, axis=axis, over=names)
-        start = self.mesh.place(names) * shape[axis]
-        return (Array(own) + constant(start, node.dtype)).node if names else own
+        start: Any = self.mesh.place(names) * shape[axis]  # an array, where names are those of micro-batches
+        start = start.astype(node.dtype) if isinstance(start, Array) else constant(start, node.dtype)
+        return (Array(own) + start).node if names else own
 
 
 def converted(x: Node, held: Spec, wanted: Spec, mesh: Mesh) -> Node:
@@ -211,9 +221,15 @@ def _sliced(x: Node, move: Move, mesh: Mesh) -> Node:
     """The part of this worker."""
     axis = move.axis
     size = x.shape[axis] // parts(move.names, mesh.cuts)
+    if MICRO in move.names:
+        return take(Array(x), mesh.place(move.names) * size + Array(_numbers(size)), axis).node
     starts = tuple(mesh.place(move.names) * size if i == axis else 0 for i in range(len(x.shape)))
     shape = tuple(size if i == axis else n for i, n in enumerate(x.shape))
     return own_part(x, shape, starts, move.names)
+
+
+def _numbers(count: int) -> Node:
+    return make("count", [], (count,), np.dtype(np.int64), axis=0)
 
 
 _MOVED = {

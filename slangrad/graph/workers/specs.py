@@ -18,6 +18,8 @@ from slangrad.graph.errors import GraphError
 from slangrad.graph.node import Node, Shape, make
 
 SHARD = "shard"  # the operator of `graph.shard`
+STAGES = "stages"  # the axis of a mesh along which workers have other layers; nothing is cut along it
+MICRO = "microbatches"  # the axis of the parts of a batch that one worker computes one after another
 Names = tuple[str, ...]
 
 

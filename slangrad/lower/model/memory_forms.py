@@ -1,6 +1,4 @@
-"""The forms of types in memory: interface values as words, matrices by columns, layouts by rules.
-
-    struct S { column_major float3x2 m; }     ->   form "S in memory" { m: f32x2x3t }     computed with: struct S
+"""The forms of types in memory, as kernels have them: interface values are words, and forms have derivatives.
 
 Also enters what the derivative of a form is, for variables of a function that have addresses.
 """
@@ -9,79 +7,44 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from slangrad.abi import Forms
 from slangrad.ir import core, types
-from slangrad.ir.forms import (
-    NATURAL,
-    Rules,
-    array_form,
-    element_form,
-    matrix_form,
-    number_form,
-    part_of,
-    rules_from,
-    struct_form,
-)
+from slangrad.ir.forms import NATURAL, Rules, part_of
 
 Words = Callable[[types.Type], "types.Type | None"]
 
 
-class MemoryForms:
+class MemoryForms(Forms):
     """`words` gives the form of an interface value; None for other types."""
 
     def __init__(self, ir: core.Program, words: Words, unique: Callable[[str], str]) -> None:
-        self._ir, self._words, self._unique = ir, words, unique
-        self._known: dict[tuple[types.Type, Rules], types.Type] = {}
-        self._of_fields: dict[types.Type, dict[int, str]] = {}
+        super().__init__()
+        self._ir, self._words_of, self._unique = ir, words, unique
         self._with_words: set[types.Type] = set()
 
-    def declare(self, t: types.Type, rules: dict[int, str]) -> None:
-        """What fields of a struct say about themselves."""
-        self._of_fields[t] = rules
-
-    def of(self, t: types.Type, rules: Rules) -> types.Type:
-        """The form; the type itself where it lies in memory as it is."""
-        if (t, rules) not in self._known:
-            self._known[t, rules] = self._make(t, rules)
-        return self._known[t, rules]
-
-    def behind(self, t: types.Type, rules: Rules) -> types.Type:
-        """What a pointer leads to, which may have a next one."""
-        return element_form(self.of(t, rules), rules)
+    def name(self, t: types.Struct, rules: Rules) -> str:
+        return self._unique(t.name + (" in memory" if rules.layout == NATURAL else f", {rules.layout}"))
 
     def holds_words(self, made: types.Type) -> bool:
         """Whether there are interface values in a form."""
         return made in self._with_words or (isinstance(made, types.Array) and self.holds_words(made.element))
 
-    def _make(self, t: types.Type, rules: Rules) -> types.Type:
-        words = self._words(t)
-        if words is not None:
-            self._with_words.add(words)
-            return words
-        if isinstance(t, types.Struct):
-            return self._struct(t, rules)
-        if isinstance(t, types.Array):
-            return array_form(self.of(t.element, rules), t.length, rules)
-        if isinstance(t, types.Matrix):
-            return matrix_form(t, rules)
-        return number_form(t, rules) if isinstance(t, (types.Scalar, types.Vector)) else t
+    def make(self, t: types.Type, rules: Rules) -> types.Type:
+        words = self._words_of(t)
+        if words is None:
+            return super().make(t, rules)
+        self._with_words.add(words)
+        return words
 
-    def _struct(self, t: types.Struct, rules: Rules) -> types.Type:
-        own = self._of_fields.get(t, {})
-        parts = [self.of(part, self._inside(rules, own.get(i, ""))) for i, (_, part) in enumerate(t.fields)]
-        if all(part is field for part, (_, field) in zip(parts, t.fields, strict=True)) and rules == Rules():
-            return t
-        ending = " in memory" if rules.layout == NATURAL else f", {rules.layout}"
-        made = struct_form(t, parts, rules, self._unique(t.name + ending))
-        if any(map(self.holds_words, parts)):
+    def make_struct(self, t: types.Struct, rules: Rules) -> types.Type:
+        made = super().make_struct(t, rules)
+        if made is t or not isinstance(made, types.Struct):
+            return made
+        if any(self.holds_words(part) for _, part in made.fields):
             self._with_words.add(made)
         elif isinstance(made, types.Form):
             self._enter_struct(made, self._ir.differentials.get(t))
         return made
-
-    def _inside(self, around: Rules, own: str) -> Rules:
-        """What is said of matrices around a struct says nothing about those in it."""
-        made = rules_from(own)
-        return made if made.layout != NATURAL else Rules(around.layout, made.columns)
 
     # --- derivatives
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from math import prod
 
+from slangrad.abi import SCALARS, interface_words
 from slangrad.base.diagnostics import CompileError, Reporter
 from slangrad.base.options import limit_note
 from slangrad.base.source import Span
@@ -25,21 +26,6 @@ from slangrad.lower.model.memory_forms import MemoryForms
 from slangrad.lower.model.names import UniqueNames
 from slangrad.lower.model.tangent_types import TangentTypes, captured_types
 from slangrad.lower.model.unlowerable import Unlowerable
-
-SCALARS: dict[checked.Type, types.Scalar] = {
-    checked.BOOL: types.BOOL,
-    checked.INT8: types.I8,
-    checked.INT16: types.I16,
-    checked.INT: types.I32,
-    checked.INT64: types.I64,
-    checked.UINT8: types.U8,
-    checked.UINT16: types.U16,
-    checked.UINT: types.U32,
-    checked.UINT64: types.U64,
-    checked.HALF: types.F16,
-    checked.FLOAT: types.F32,
-    checked.DOUBLE: types.F64,
-}
 
 
 class TypeMap:
@@ -185,8 +171,8 @@ class TypeMap:
     def _words(self, of: checked.Type) -> types.Struct:
         """An interface value in memory."""
         if of not in self._forms:
-            words = types.array(types.U32, (HEADER + self._any_size(of)) // 4)
-            made = self._forms[of] = types.struct(self._unique(f"{of} in memory"), (("words", words),))
+            size = self._any_size(of)
+            made = self._forms[of] = interface_words(self._unique(f"{of} in memory"), size)
             self._interfaces[made] = of
         return self._forms[of]
 

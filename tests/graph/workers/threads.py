@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from threading import Barrier, BrokenBarrierError
 from typing import Any
 
 import numpy as np
 
 import slangrad as spy
-from slangrad.graph.workers.mesh import Mesh
+from slangrad.graph.workers.mesh import Mesh, batch_axes
 
 COMBINE = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 
@@ -25,6 +26,7 @@ class Group:
 
     size: int
     given: dict[int, Any] = field(default_factory=dict)
+    channels: dict[Any, SimpleQueue[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.barrier = Barrier(self.size, timeout=60)
@@ -36,11 +38,23 @@ class Group:
         self.barrier.wait()
         return found
 
+    def channel(self, *key: int) -> SimpleQueue[Any]:
+        return self.channels.setdefault(key, SimpleQueue())
+
 
 @dataclass
 class Done:
     def wait(self) -> None:
         pass
+
+
+@dataclass
+class Arrival:
+    channel: SimpleQueue[Any]
+    array: Any
+
+    def wait(self) -> None:
+        self.array[...] = self.channel.get(timeout=60)
 
 
 @dataclass
@@ -63,11 +77,19 @@ class Link:
             result[...] = np.stack([each[self.at] for each in found])
         return Done()
 
+    def send(self, array: Any, to: int, tag: int) -> Done:
+        self.log.append(("send", array.nbytes))
+        self.group.channel(self.at, to, tag).put(array.copy())
+        return Done()
+
+    def receive(self, array: Any, source: int, tag: int) -> Arrival:
+        return Arrival(self.group.channel(source, self.at, tag), array)
+
 
 def meshes(sizes: Mapping[str, int], batch: tuple[str, ...] | None = None) -> list[Mesh]:
     """The mesh as each worker sees it."""
     count = int(np.prod(list(sizes.values())))
-    batch = batch if batch is not None else ("data",) if "data" in sizes else tuple(sizes)
+    batch = batch_axes(batch, sizes, "mesh")
     groups: dict[Any, Group] = {}
     made = []
     for rank in range(count):

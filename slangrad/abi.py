@@ -1,0 +1,100 @@
+"""How values lie in memory: one room, which kernels and the host share.
+
+    float3 -> f32x3                               a scalar, by the table
+    struct S { column_major float3x2 m; }    ->   form "S in memory" { m: f32x2x3t }     computed with: struct S
+
+In: the type of values, and rules (`ir/forms.py`).   Out: its form in memory, the type itself where it lies there as it
+is. What a checked type is as a value, kernels (`lower/model/type_map.py`) and the host (`marshal/type_map.py`) say.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from slangrad.check.model import types as checked
+from slangrad.ir import types
+from slangrad.ir.forms import (
+    NATURAL,
+    Rules,
+    array_form,
+    element_form,
+    matrix_form,
+    number_form,
+    rules_from,
+    struct_form,
+)
+from slangrad.ir.layout import HEADER, round_up
+
+SCALARS: dict[checked.Type, types.Scalar] = {
+    checked.BOOL: types.BOOL,
+    checked.INT8: types.I8,
+    checked.INT16: types.I16,
+    checked.INT: types.I32,
+    checked.INT64: types.I64,
+    checked.UINT8: types.U8,
+    checked.UINT16: types.U16,
+    checked.UINT: types.U32,
+    checked.UINT64: types.U64,
+    checked.HALF: types.F16,
+    checked.FLOAT: types.F32,
+    checked.DOUBLE: types.F64,
+}
+
+
+def interface_words(name: str, size: int) -> types.Struct:
+    """An interface value in memory: a header with the id of the type, and a value of so many bytes."""
+    return types.struct(name, (("words", types.array(types.U32, (HEADER + round_up(size, 4)) // 4)),))
+
+
+class Forms(ABC):
+    """The forms of types in memory."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[types.Type, Rules], types.Type] = {}
+        self._of_fields: dict[types.Type, dict[int, str]] = {}
+        self.words: set[types.Type] = set()  # interface values in memory, which no rules change
+
+    @abstractmethod
+    def name(self, t: types.Struct, rules: Rules) -> str:
+        """What the form of a struct is called."""
+
+    def declare(self, t: types.Type, rules: dict[int, str]) -> None:
+        """What fields of a struct say about themselves."""
+        self._of_fields[t] = rules
+
+    def declared(self, t: types.Type) -> dict[int, str] | None:
+        return self._of_fields.get(t)
+
+    def of(self, t: types.Type, rules: Rules) -> types.Type:
+        """The form; the type itself where it lies in memory as it is."""
+        if (t, rules) not in self._known:
+            self._known[t, rules] = self.make(t, rules)
+        return self._known[t, rules]
+
+    def behind(self, t: types.Type, rules: Rules) -> types.Type:
+        """What a pointer leads to, which may have a next one."""
+        return element_form(self.of(t, rules), rules)
+
+    def make(self, t: types.Type, rules: Rules) -> types.Type:
+        if t in self.words:
+            return t
+        if isinstance(t, types.Struct):
+            return self.make_struct(t, rules)
+        if isinstance(t, types.Array):
+            return array_form(self.of(t.element, rules), t.length, rules)
+        if isinstance(t, types.Matrix):
+            return matrix_form(t, rules)
+        return number_form(t, rules) if isinstance(t, (types.Scalar, types.Vector)) else t
+
+    def make_struct(self, t: types.Struct, rules: Rules) -> types.Type:
+        own = self._of_fields.get(t, {})
+        parts = [self.of(part, _inside(rules, own.get(i, ""))) for i, (_, part) in enumerate(t.fields)]
+        if all(part is field for part, (_, field) in zip(parts, t.fields, strict=True)) and rules == Rules():
+            return t
+        return struct_form(t, parts, rules, self.name(t, rules))
+
+
+def _inside(around: Rules, own: str) -> Rules:
+    """What is said of matrices around a struct says nothing about those in it."""
+    made = rules_from(own)
+    return made if made.layout != NATURAL else Rules(around.layout, made.columns)

@@ -1,0 +1,98 @@
+"""What a launch must know of the memory of one value: sizes, strides, and which bytes it touches.
+
+    x of (n,) floats, read        ->  sizes (n,), strides ((4,),), bytes 0 to 4 n from the address that "x" has
+    t, an RWTensor<float, 2>      ->  no sizes; the scalars of "t" but for the address; bytes that are read and written
+
+A leaf computes it once for each layout. Addresses are not in it, so it holds for all values of that layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import gcd
+from typing import Any, NamedTuple
+
+Shape = tuple[int, ...]
+
+# Where a region's bytes are: how far from the address the first run starts, the bytes of a run, and what the distances
+# between runs are multiples of (0: there is one run).
+Lattice = tuple[int, int, int]
+
+
+class Memory(NamedTuple):
+    """Items in memory; strides in bytes."""
+
+    address: int
+    shape: Shape
+    strides: Shape
+    item_size: int
+
+
+@dataclass(slots=True)
+class Region:
+    """Bytes `low` to `high` from an address. `takes`: a derivative is read there; `adds`: one is accumulated.
+
+    The address is scalar number `at` of the kernel's parameter `name`, which a launch has at `place`. `stream` is the
+    stream of the leaf that leads there, None where the function itself says what it touches. `strides` are along the
+    loops of the launch; `injective`: no two calls share an element.
+    """
+
+    label: str
+    name: str
+    low: int
+    high: int
+    reads: bool = False
+    writes: bool = False
+    adds: bool = False
+    takes: bool = False
+    lattice: Lattice = (0, 0, 0)
+    at: int = 0
+    stream: int | None = None
+    place: int = -1
+    strides: Shape | None = None
+    injective: bool = False
+
+    @property
+    def changes(self) -> bool:
+        return self.writes or self.adds
+
+
+@dataclass(slots=True)
+class Footprint:
+    """`sizes` are the dimensions that the value brings; `strides` has those of each stream along them, in bytes of
+    memory or steps of an index, and `starts` the first index. `forms`: letters about the value's memory that the
+    kernel's text depends on. `fixed`: scalars of parameters, as far as they stay while the layout stays.
+    """
+
+    sizes: Shape = ()
+    strides: Sequence[Shape] = ()
+    starts: Sequence[int] = ()
+    forms: str = ""
+    fixed: dict[str, list[Any]] = field(default_factory=dict)
+    regions: Sequence[Region] = ()
+
+
+def lattice_of(item: int, shape: Shape, strides: Shape) -> Lattice:
+    """Of items of so many bytes; dimensions without gaps make the runs longer."""
+    origin, run, rest = 0, item, 0
+    for stride, size in sorted(zip(strides, shape), key=lambda dim: abs(dim[0])):
+        if size <= 1:
+            continue
+        if abs(stride) == run and rest == 0:
+            run *= size
+            origin += min((size - 1) * stride, 0)
+        else:
+            rest = gcd(rest, stride)
+    return origin, run, rest
+
+
+def injective(shape: Shape, strides: Shape, size: int) -> bool:
+    """Whether every index of `shape` surely has `size` bytes of its own."""
+    moving = sorted((abs(stride), extent) for extent, stride in zip(shape, strides) if extent > 1)
+    reach = size
+    for stride, extent in moving:
+        if stride < reach:
+            return False
+        reach = stride * (extent - 1) + reach
+    return True

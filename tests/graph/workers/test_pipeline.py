@@ -1,0 +1,198 @@
+"""Stages and micro-batches make the steps of one worker, whatever crosses from one stage to another.
+
+The workers are threads; test_processes.py runs some with gloo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import slangrad as spy
+from slangrad import graph
+from slangrad.graph.trees import leaves
+from slangrad.graph.workers.mesh import Mesh
+from tests.graph.workers.test_train import cross_entropy, rows_of
+from tests.graph.workers.threads import run
+
+STEPS = 2
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(16, 12)), RNG.integers(0, 8, 16)
+IDS, NEXT = RNG.integers(0, 20, (16, 6)), RNG.integers(0, 20, (16, 6))
+SCALE = RNG.normal(size=(16, 12))
+
+
+def layers() -> Any:
+    r = np.random.default_rng(1)
+    p: dict[str, Any] = {"w": [r.normal(size=(12, 12)) * 0.3 for _ in range(4)]}
+    return p | {"b": [r.normal(size=12) * 0.1 for _ in range(4)], "o": r.normal(size=(12, 8)) * 0.3}
+
+
+def transformer() -> Any:
+    r = np.random.default_rng(1)
+
+    def drawn(*shape: int) -> Any:
+        return r.normal(size=shape) * 0.3
+
+    shapes = {"qkv": (16, 48), "p": (16, 16), "u": (16, 32), "d": (32, 16)}
+    blocks = [{name: drawn(*shape) for name, shape in shapes.items()} for _ in range(2)]
+    return {"e": drawn(20, 16), "blocks": blocks, "unread": drawn(3)}
+
+
+def mlp(p: Any, x: Any, y: Any) -> Any:
+    for w, b in zip(p["w"], p["b"], strict=True):
+        x = np.tanh(x @ w + b)
+    return cross_entropy(x @ p["o"], y)
+
+
+def decayed(p: Any, x: Any, y: Any) -> Any:
+    """Values of parameters alone are added over all stages."""
+    decay: Any = 0.0
+    for w in p["w"]:
+        decay = decay + (w * w).sum()
+    return mlp(p, x, y) + 0.01 * decay
+
+
+def skipped(p: Any, x: Any, y: Any) -> Any:
+    """Values pass over stages; a parameter is read by all of them; weights are computed from parameters."""
+    first = x
+    for w, b in zip(p["w"][:3], p["b"], strict=False):
+        x = np.tanh(x @ p["w"][0] + b) + x @ (w / np.sqrt((w * w).sum(0)))
+    return cross_entropy((x + first) @ p["o"], y)
+
+
+def captured(p: Any, x: Any, y: Any) -> Any:
+    """Each micro-batch reads its rows of an array, and the mean of all."""
+    return mlp(p, x * SCALE + SCALE.mean(0), y)
+
+
+def transformer_loss(p: Any, ids: Any, after: Any) -> Any:
+    """Embeddings are tied: the first and the last stage read them. Each row drops what it drops with one worker. The
+    gradient of a loop reads results that the loss does not."""
+    x = p["e"][ids]
+    for i, block in enumerate(p["blocks"]):
+        h = (x @ block["qkv"]).reshape(*x.shape[:2], 3, 2, 8).transpose(2, 0, 3, 1, 4)
+        attended = graph.attention(h[0], h[1], h[2], causal=True)
+        x = x + attended.transpose(0, 2, 1, 3).reshape(x.shape) @ block["p"]
+        x = x + np.maximum(graph.random.dropout(graph.random.key(i), x, 0.1) @ block["u"], 0) @ block["d"]
+    z = (x @ p["e"].T).reshape(-1, 20)
+    return cross_entropy(z, after.reshape(-1))
+
+
+def normalized(p: Any, x: Any, y: Any) -> Any:
+    """Statistics of all rows."""
+    for w, b in zip(p["w"][:2], p["b"], strict=False):
+        x = x @ w + b
+        x = x / np.sqrt(x.var(0) + 1e-5)
+    return cross_entropy(x @ p["o"], y)
+
+
+def by_columns(p: Any, x: Any, y: Any) -> Any:
+    for i in (0, 2):
+        w1, w2 = graph.shard(p["w"][i], None, "model"), graph.shard(p["w"][i + 1], "model", None)
+        x = np.tanh(x @ w1) @ w2 + p["b"][i]
+    return cross_entropy(x @ p["o"], y)
+
+
+@dataclass(frozen=True)
+class Case:
+    loss: Callable[..., Any]
+    sizes: Mapping[str, int]
+    microbatches: int | None = 4
+    partition: str | None = None
+
+
+CASES = {
+    "micro-batches of one worker": Case(mlp, {"data": 1}),
+    "4 stages": Case(mlp, {"stages": 4}, None),
+    "parameters": Case(mlp, {"stages": 2, "data": 2}, 4, "parameters"),
+    "model and stages": Case(by_columns, {"stages": 2, "model": 2}, 2),
+    "sums over stages": Case(decayed, {"stages": 3}),
+    "values that pass over stages": Case(skipped, {"stages": 2}, 2),
+    "rows of an array": Case(captured, {"data": 2, "stages": 2}, 2),
+    "transformer": Case(transformer_loss, {"stages": 2}, 2),
+    "statistics of all rows": Case(normalized, {"stages": 2}, 1),
+}
+
+
+def trained(case: Case, mesh: Mesh | None = None) -> tuple[list[Any], list[Any], Any]:
+    """The losses, the parameters after them, and the step."""
+    is_mlp = case.loss is not transformer_loss
+    p, batch = (layers(), (X, Y)) if is_mlp else (transformer(), (IDS, NEXT))
+    optimizer = spy.optim.Adam(p, lr=1e-2)
+    if mesh is None:
+        step = graph.train(case.loss, optimizer)
+    else:
+        known: Any = {"partition": case.partition, "microbatches": case.microbatches}
+        step = graph.train(case.loss, optimizer, mesh=mesh, **known)
+        batch = rows_of(mesh, *batch)  # type: ignore[assignment]
+    losses = [step(*batch) for _ in range(STEPS)]
+    made = [np.array(getattr(x, "to_numpy", lambda x=x: x)()) for x in leaves(step.parameters)]
+    return losses, made, step
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_stages_make_the_steps_of_one_worker(case: Case) -> None:
+    losses, after, _ = trained(case)
+
+    def worker(mesh: Mesh) -> Any:
+        found, made, step = trained(case, mesh)
+        return found, made, [each.shape != (0,) for each in step._held.tensors], mesh.stage
+
+    held = []
+    for found, made, own, stage in run(case.sizes, worker):
+        np.testing.assert_allclose(found, losses, rtol=1e-12)
+        for a, b in zip(made, after, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+        held.append((stage, tuple(own)))
+    stages = case.sizes.get("stages", 1)
+    assert len(set(held)) == stages  # workers of a stage have the same parameters
+    assert all(
+        sum(each) == 1 for each in zip(*dict(held).values(), strict=True)
+    )  # and no other stage has them
+
+
+def test_statistics_of_all_rows_are_refused() -> None:
+    mesh = Mesh({"stages": 2}, 0)
+    step = graph.train(normalized, spy.optim.SGD(layers(), lr=0.1), mesh=mesh, microbatches=4)
+    with pytest.raises(
+        graph.GraphError, match=r"E1048.*test_pipeline.py:\d+: microbatches=4: a value of all rows"
+    ):
+        step.explain(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("known", "words"),
+    [
+        (
+            {"microbatches": 5},
+            r"E1048.*microbatches=5: 16 rows of a worker are no multiple.*\n.*microbatches=4",
+        ),
+        ({"microbatches": 0}, "E1048.*microbatches=0 is no integer from 1 on"),
+        ({"stages": 40}, "E1048.*40 stages: this loss function can be cut at"),
+        ({"memory": 4000}, "E1047.*2 stages do not fit into 4000 bytes"),
+    ],
+)
+def test_what_does_not_fit_is_refused(known: dict[str, Any], words: str) -> None:
+    stages, memory = known.pop("stages", 2), known.pop("memory", None)
+    count = known.get("microbatches", 4)
+    with pytest.raises(graph.GraphError, match=words):
+        graph.train(
+            mlp,
+            spy.optim.SGD(layers(), lr=0.1),
+            memory,
+            mesh=Mesh({"stages": stages}, 0),
+            microbatches=count,
+        ).explain(X, Y)
+
+
+def test_settings_that_exclude_each_other() -> None:
+    given: Any = mlp, spy.optim.SGD(layers(), lr=0.1)
+    with pytest.raises(ValueError, match="consistent='bits' has neither stages"):
+        graph.train(*given, mesh=Mesh({"stages": 2}, 0), consistent="bits")
+    with pytest.raises(ValueError, match="partition='auto' has neither stages"):
+        graph.train(*given, mesh=Mesh({"stages": 2}, 0), partition="auto").explain(X, Y)
