@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from math import prod
@@ -101,6 +101,15 @@ class Mesh:
 
     def collective(self, name: str, over: str, how: str = "sum") -> Collective:
         return Collective(name, over, how, self)
+
+    def of_first(self, make: Callable[[], Any], count: int) -> list[int]:
+        """Integers that the first worker makes, on all of them."""
+        found = np.zeros(count, np.int64)
+        if not self.rank:
+            found[:] = make()
+        for over in self.links and self.cuts:
+            self.collective("all_reduce", over).start(None, found).wait()
+        return found.tolist()
 
     def link(self, over: str) -> Link:
         """The connection of this worker to the others along an axis. GraphError (E1048) where there are no others."""
