@@ -311,8 +311,8 @@ def train(
     of a common host; `memory` is then what a worker has for parameters, state and values together.
 
     An axis `stages` of the mesh puts other layers on each of its workers, which hold the parameters and state of these
-    alone. `microbatches`: the parts of a worker's rows that pass the stages one after another, by default 4 for each
-    stage; without stages, gradients of the parts are summed. With either, `memory` is for all that a worker holds.
+    alone. `microbatches`: the parts of a worker's rows that pass the stages one after another, by default up to 4 for
+    each stage; without stages, gradients of the parts are summed. With either, `memory` is for all that a worker holds.
 
     GraphError (E1045) where the loss is not one number, (E1043) without an optimizer and for parameters of structs,
     (E1047) where memory is too small, (E1048) where shapes do not fit the mesh or the micro-batches, or each of
