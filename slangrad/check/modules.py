@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slangrad.base.compiling import compiling
 from slangrad.base.diagnostics import CompileError, Diagnostic, Reporter
@@ -429,7 +430,8 @@ class Program(World):
 
     # --- What lower files of this folder ask of higher ones ---
 
-    info = declarations.info
+    if not TYPE_CHECKING:  # World says which info a declaration has
+        info = declarations.info
     differential = differentiable.differential
     size_of = constants.size_of
     conversion = convert.conversion

@@ -80,13 +80,14 @@ class Step:
 class Kernel(Step):
     """A call of a Slang function. Memory has the names of its parameters; a function that returns its output has it as
     RESULT. `values`: its other arguments. `group`: the shape of groups of threads, () where only the axes of its grid
-    are to stay as they are. `lanes`: 0 for as many as suit it."""
+    are to stay as they are. `lanes`: 0 for as many as suit it. `copies`: whether it only copies its one array."""
 
     name: str
     text: str
     values: dict[str, Any]
     group: Shape | None = None
     lanes: int = 0
+    copies: bool = False
 
     @property
     def named(self) -> dict[str, Part]:
@@ -267,7 +268,8 @@ def function_of(text: Text, results: Sequence[tuple[str, Part]], shape: Shape) -
     if len(results) == 1:
         ((value, part),) = results
         lines = [*text.lines, f"return {value};"]
-        return kernel_of("map", arguments, lines, {RESULT: part}, kinds[0])
+        made = kernel_of("map", arguments, lines, {RESULT: part}, kinds[0])
+        return replace(made, copies=value in text.leaves.values())
     outputs = {
         f"out {kind} r{i}": part for i, (kind, (_, part)) in enumerate(zip(kinds, results, strict=True))
     }

@@ -489,8 +489,7 @@ def _case_before(world: World, enum: ast.Enum, node: ast.EnumCase) -> CaseInfo |
         first -= 1
     for each in enum.members[first : position - 1]:
         world.info(each)
-    made: CaseInfo = world.info(enum.members[position - 1])
-    return made
+    return world.info(enum.members[position - 1])
 
 
 def _is_flags(enum: ast.Enum) -> bool:

@@ -34,10 +34,10 @@ from slangrad.check.model.meanings import (
     Meaning,
     OverloadMeaning,
     PackMeaning,
+    Plan,
     TypeMeaning,
     ValueMeaning,
 )
-from slangrad.check.model.plans import Plan
 from slangrad.check.model.types import (
     BOOL,
     ERROR,

@@ -32,9 +32,8 @@ from slangrad.check.interfaces.lookup import conformances, conforms, function_in
 from slangrad.check.model import checked
 from slangrad.check.model.checked import Argument, Default, Derivative
 from slangrad.check.model.declref import Bindings, DeclRef, Substitution
-from slangrad.check.model.meanings import Candidate
+from slangrad.check.model.meanings import Candidate, Plan
 from slangrad.check.model.packs import grouped, spliced
-from slangrad.check.model.plans import Plan
 from slangrad.check.model.types import (
     ERROR,
     FLOAT,
@@ -244,7 +243,6 @@ def _result_of_lambda(world: World, declaration: ast.Declaration, known: Substit
         if not isinstance(kind, LambdaType):
             continue
         for wanted in (substitute(world, each, known) for each in interfaces):
-            assert isinstance(wanted, InterfaceType)
             for own in function_interfaces(world, kind):
                 if own.declaration is wanted.declaration and own.arguments[1:] == wanted.arguments[1:]:
                     return None if convert(world, own.inner, wanted.inner) is None else wanted.inner

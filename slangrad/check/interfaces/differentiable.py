@@ -186,7 +186,8 @@ def field_references(kind: StructType) -> tuple[DeclRef, ...]:
 
 
 def field_type(world: World, reference: DeclRef) -> Type:
-    return substitute(world, world.info(reference.declaration).type, reference.substitution)
+    field: ast.Variable = reference.declaration
+    return substitute(world, world.info(field).type, reference.substitution)
 
 
 def _synthesize(world: World, kind: StructType) -> DifferentialInfo:

@@ -130,9 +130,8 @@ def base_of(world: World, kind: Type) -> Type | None:
     """The struct that a struct inherits from."""
     if not isinstance(kind, StructType):
         return None
-    for field in declared(world, kind.declaration, BASE):
-        return substitute(world, world.info(field).type, own_substitution(kind))
-    return None
+    field: ast.Variable | None = next(iter(declared(world, kind.declaration, BASE)), None)
+    return None if field is None else substitute(world, world.info(field).type, own_substitution(kind))
 
 
 def has_body(declaration: ast.Declaration) -> bool:
@@ -458,7 +457,7 @@ def with_inherited(world: World, interface: InterfaceType) -> list[InterfaceType
     found = [interface]
     for base in interface_bases(world, interface.declaration):
         made = substitute(world, base, dict(zip(interface.declaration.generics, interface.arguments)))
-        if isinstance(made, InterfaceType) and made not in found:
+        if made not in found:
             found += [each for each in with_inherited(world, made) if each not in found]
     return found
 
@@ -470,7 +469,6 @@ def unmet_constraint(world: World, declaration: ast.Declaration, substitution: S
         for actual, seen in _seen_entries(world, subject, substitution):
             for interface in interfaces:
                 wanted = substitute(world, interface, seen)
-                assert isinstance(wanted, InterfaceType)
                 if actual is subject and wanted is interface and isinstance(subject, ParameterType):
                     continue  # a parameter that nothing was put in for is what it says
                 if not conforms(world, actual, wanted):

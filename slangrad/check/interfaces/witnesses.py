@@ -138,15 +138,15 @@ def member_type(world: World, member: Member) -> Type:
     if isinstance(declaration, ast.TypeAlias):
         return substitute_stored(world, alias_target(world, declaration), member.substitution)
     parameters = nominal_parameters(declaration)
-    arguments = tuple(member.substitution.get(each, self_argument(each)) for each in parameters)
-    kind: Type = nominal(declaration, arguments)
-    return kind
+    made: Type = nominal(
+        declaration, tuple(member.substitution.get(each, self_argument(each)) for each in parameters)
+    )
+    return made
 
 
 def alias_target(world: World, declaration: ast.TypeAlias) -> Type:
     """What an alias stands for, in terms of its own parameters."""
-    kind: Type = world.info(declaration).type
-    return kind
+    return world.info(declaration).type
 
 
 def required(world: World, base: Type, interface: InterfaceType, declaration: ast.Variable) -> Value:

@@ -29,7 +29,7 @@ from slangrad.check.model.checked import (
     VariableInfo,
 )
 from slangrad.check.model.declref import Bindings
-from slangrad.check.model.plans import Coercion, Plan
+from slangrad.check.model.meanings import Coercion, Plan
 from slangrad.check.model.types import ERROR, GenericArgument, InterfaceType, Type
 from slangrad.check.model.values import Value
 from slangrad.syntax import ast

@@ -54,7 +54,7 @@ def sizes_of(
     mesh: Mesh, microbatches: int | None, held: Parameters, links: Links, arrays: Sequence[Any]
 ) -> Sizes:
     """GraphError (E1048) where rows cannot be cut into micro-batches, ValueError for partition="auto"."""
-    count = microbatches or (4 * mesh.stages if mesh.stages > 1 else 1)
+    count = microbatches or _usual(mesh.stages, [each.shape[0] for each in arrays if len(each.shape)])
     if held.is_found and (mesh.stages > 1 or count > 1):
         raise ValueError(
             "partition='auto' has neither stages nor micro-batches: None, 'states' or 'parameters'"
@@ -73,6 +73,12 @@ def sizes_of(
         lambda nbytes: links.seconds("send", 2, int(nbytes), apart),
         links.machine,
     )
+
+
+def _usual(stages: int, rows: Sequence[int]) -> int:
+    """As many micro-batches as rows allow, up to 4 for each stage."""
+    most = 4 * stages if stages > 1 and rows else 1
+    return max(n for n in range(1, most + 1) if all(each % n == 0 for each in rows))
 
 
 def microbatched(mesh: Mesh, microbatches: int) -> Microbatched:

@@ -1,8 +1,8 @@
 """The time of a step with stages: one worker of each stage, each with its turns, and messages between them.
 
-    stage 0   F0 F1 F2 .. .. B0 F3 B1 .. ..          a turn begins when the one before it has ended, and
-    stage 1      F0 F1 .. B0 F2 B1 F3 ..             when all messages that it waits for are there
-    stage 2         F0 B0 F1 B1 F2 B2
+    stage 0   F0 F1 F2       B0 F3 B1 F4 B2 ...      a turn begins when the one before it has ended, and
+    stage 1      F0 F1    B0 F2 B1 F3 B2 F4 ...      when all messages that it waits for are there
+    stage 2         F0 B0 F1 B1 F2 B2 F3 B3 ...
 
 Workers of one stage run the same turns. Equal layers make equal pieces, which are planned once.
 """
