@@ -114,13 +114,12 @@ class FixedLaunch:
     def arguments(self) -> bytes:
         return self.geometry.compiled.packer.pack(self.scalars)
 
-    @property
-    def is_flat(self) -> bool:
-        """Whether the values are those of the arguments, in their order."""
-        return self.plan.is_flat
-
-    def move(self, i: int, value: Any) -> bool:
-        """Take the memory of another tensor of the same type and layout; False where that is not all there is to do."""
+    def move(self, given: int, value: Any) -> bool:
+        """Take the memory of another tensor of the same type and layout, by the number of the argument; False where
+        that is not all there is to do."""
+        i = self.plan.place_of(given)
+        if i is None:
+            return False
         old, leaf = self.values[i], self.plan.call.leaves[i]
         if type(value) is not type(old) or leaf.prepare is not None or key_of(value) != key_of(old):
             return False
@@ -170,9 +169,10 @@ class Plan:
         self._rows = [i for i, leaf in enumerate(call.leaves) if makes_rows(leaf)]
         self._finishers = [(i, leaf.finish) for i, leaf in enumerate(call.leaves) if leaf.scratch]
 
-    @property
-    def is_flat(self) -> bool:
-        return self._paths is None
+    def place_of(self, given: int) -> int | None:
+        """The number of the leaf that an argument is as a whole."""
+        found = (i for i, source in enumerate(self.call.sources) if source == (given, ()))
+        return given if self._paths is None else next(found, None)
 
     # --- every call ---
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from slangrad.check.interfaces.lookup import conforms, extension_target
 from slangrad.check.model.types import InterfaceType, Type, nominal
@@ -48,7 +47,7 @@ def _in_order(module: Module, seen: set[Module]) -> Iterator[Module]:
         yield module
 
 
-def _declared_types(program: Program, members: Iterable[Any]) -> Iterator[Type]:
+def _declared_types(program: Program, members: Iterable[ast.Declaration]) -> Iterator[Type]:
     for each in members:
         if isinstance(each, ast.Extension):
             if not each.generics:

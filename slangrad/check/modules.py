@@ -11,10 +11,10 @@ The standard library is visible everywhere; its bodies are checked when they are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from slangrad.base.compiling import compiling
 from slangrad.base.diagnostics import CompileError, Diagnostic, Reporter
@@ -168,7 +168,7 @@ class Program(World):
                 self._linked[module] = self._add(name, module.declaration.source, module.path, module.added)
         return self._linked[module]
 
-    def _put_links(self, module: Module) -> list[Any]:
+    def _put_links(self, module: Module) -> list[ast.Declaration]:
         """Import what is linked instead of what a module leaves open, which is returned."""
         taken = _taken_out(module, self._links)
         for each in taken:
@@ -208,7 +208,7 @@ class Program(World):
         if errors:
             raise CompileError(errors)
 
-    def _guarded(self, name: str, work: Any) -> Module:
+    def _guarded(self, name: str, work: Callable[[], Module | None]) -> Module:
         """Run one stage with its own errors; raise them together."""
         self.reporter, before = self._new_reporter(), set(self.modules)
         with shown(f"module {name}", self.options.progress), compiling():
@@ -343,7 +343,7 @@ class Program(World):
             module.files.append(found)
             self._gather_files(module, found, where)
 
-    def _put_file(self, module: Module, text: SourceFile) -> list[Any]:
+    def _put_file(self, module: Module, text: SourceFile) -> list[ast.Declaration]:
         """One more file, whose exports take the place of what the others leave open, which is returned."""
         more = self._parse(text)
         self._inquiries.note_text(FILE, text.name, "", text)
@@ -407,7 +407,7 @@ class Program(World):
 
     # --- What other stages ask for ---
 
-    def check_body(self, declaration: Any) -> None:
+    def check_body(self, declaration: ast.AnyFunction) -> None:
         """Make sure that a body is checked; only those of the standard library are not already."""
         if self.info(declaration).body_checked:
             return
@@ -430,7 +430,8 @@ class Program(World):
 
     # --- What lower files of this folder ask of higher ones ---
 
-    info = declarations.info
+    if not TYPE_CHECKING:  # World says which info a declaration has
+        info = declarations.info
     differential = differentiable.differential
     size_of = constants.size_of
     conversion = convert.conversion
@@ -460,9 +461,9 @@ def _extensions(members: list[ast.Declaration]) -> list[ast.Extension]:
     return found
 
 
-def _taken_out(module: Module, exported: Iterable[str]) -> list[Any]:
+def _taken_out(module: Module, exported: Iterable[str]) -> list[ast.Declaration]:
     """What gives way to the names that are exported, taken out of a module."""
-    members: list[Any] = [each for part in module.files for each in part.members]
+    members = [each for part in module.files for each in part.members]
     taken = [each for each in members if can_be_linked(each, exported)]
     for part in module.files:
         part.members = [each for each in part.members if each not in taken]

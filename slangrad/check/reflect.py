@@ -36,18 +36,20 @@ from slangrad.check.interfaces.lookup import (
 )
 from slangrad.check.interfaces.witnesses import lacking
 from slangrad.check.model.checked import FunctionInfo
-from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.declref import DeclRef, GenericKey
 from slangrad.check.model.meanings import Candidate, GenericMeaning, Meaning, OverloadMeaning, TypeMeaning
 from slangrad.check.model.types import (
     ERROR,
     AssociatedType,
     EnumType,
+    GenericArgument,
     InterfaceType,
     Nominal,
     ParameterType,
     StructType,
     Type,
 )
+from slangrad.check.model.values import ParameterValue
 from slangrad.check.modules import Module, Program
 from slangrad.check.names.generic_arguments import apply_arguments
 from slangrad.check.names.resolve import refer
@@ -328,7 +330,7 @@ class Reflection:
             inherited = with_inherited(self.program, interface)
             return [line for each in inherited for line in lacking(self.program, kind, each)]
 
-    def standard(self, name: str, arguments: tuple[Any, ...] = ()) -> Type:
+    def standard(self, name: str, arguments: tuple[GenericArgument, ...] = ()) -> Type:
         """A generic type of the standard library."""
         return library_type(self.program, name, *arguments)
 
@@ -363,9 +365,10 @@ class Reflection:
         return Resolution(function, made.target, concrete, concrete.parameters, concrete.result, made.cost)
 
 
-def open_parameters(kind: Nominal) -> set[Any]:
+def open_parameters(kind: Nominal) -> set[GenericKey]:
     """The generic parameters inside the arguments of a type."""
-    return {each.declaration for each in kind.arguments if hasattr(each, "declaration")}
+    open_ones = (each for each in kind.arguments if isinstance(each, (ParameterType, ParameterValue)))
+    return {each.declaration for each in open_ones}
 
 
 def is_launch_parameter(program: Program, declared: ast.Parameter) -> bool:

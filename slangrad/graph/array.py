@@ -311,6 +311,10 @@ class Array(NDArrayOperatorsMixin):
             return made
         return Array(make("convert", [self.node], self.shape, found))
 
+    def __pow__(self, other: Any) -> Any:
+        # As NumPy has it: the operator is a square here, of booleans in int8.
+        return np.square(self) if type(other) is int and other == 2 else np.power(self, other)
+
     def __getitem__(self, index: Any) -> Array:
         parts = index if isinstance(index, tuple) else (index,)
         # An empty list has no integers, so NumPy would take it for floats.
@@ -410,6 +414,10 @@ def elementwise(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any = None) -> Ar
     if name == "power" and resolved[-1].kind in "iu" and _may_be_negative(given[1]):
         message = "power: an integer to the power of an integer that is or may be negative"
         raise GraphError("E1042", message, "x.astype(float) ** p, or exponents of an unsigned type")
+    if resolved[-1] == BOOL and any(map(_is_beyond, given, resolved)):
+        # All elements lie on one side of the number.
+        said = ufunc(*(each if type(each) is int else np.zeros((), each.dtype) for each in given))
+        return constant(said).broadcast_to(next(each.shape for each in given if isinstance(each, Array)))
     if [each.kind for each in resolved[:2]] in (["i", "u"], ["u", "i"]) and resolved[-1] == BOOL:
         return _of_signs(ufunc, *(_operand(each, to) for each, to in zip(given, resolved, strict=False)))
     if name in _OF_BOOLS and resolved[0] == BOOL:
@@ -428,6 +436,13 @@ _OF_BOOLS = {
     "ceil": "positive", "trunc": "positive",
 }  # fmt: skip
 _BITWISE = frozenset({"logical_and", "logical_or", "logical_xor", "logical_not"})
+
+
+def _is_beyond(value: Any, dtype: DType) -> bool:
+    """Whether a Python integer is none of an integer type."""
+    if type(value) is not int or dtype.kind not in "iu":
+        return False
+    return not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max
 
 
 def _may_be_negative(p: Any) -> bool:
@@ -504,22 +519,6 @@ def matmul(a: Any, b: Any) -> Array:
     if not a.ndim or not b.ndim or a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
         note = "the last axis of the first is the last but one of the second"
         raise GraphError("E1042", f"matmul: shapes {a.shape} and {b.shape} do not fit", note)
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    left, right = ("k",) if a.ndim == 1 else ("m", "k"), ("k",) if b.ndim == 1 else ("k", "n")
-    names = "abcdefgh"[: len(batch)]
-    first = names[len(batch) + len(left) - a.ndim :] + "".join(left)
-    second = names[len(batch) + len(right) - b.ndim :] + "".join(right)
-    out = names + "".join(each for each in (*left, *right) if each != "k")
-    for name, n in zip(names, batch, strict=True):
-        a, first = _without(a, first, name, n)
-        b, second = _without(b, second, name, n)
-    made: Array = FUNCTIONS[np.einsum](f"{first},{second}->{out}", a, b)
+    m, n = "m" * (a.ndim > 1), "n" * (b.ndim > 1)
+    made: Array = FUNCTIONS[np.einsum](f"...{m}k,...k{n}->...{m}{n}", a, b)
     return made
-
-
-def _without(x: Array, letters: str, name: str, n: int) -> tuple[Array, str]:
-    """Without an axis of size 1 that the other operand repeats."""
-    at = letters.find(name)
-    if at < 0 or x.shape[at] == n:
-        return x, letters
-    return x.reshape(x.shape[:at] + x.shape[at + 1 :]), letters.replace(name, "")

@@ -9,6 +9,7 @@ the result has not: such axes are summed before.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -27,9 +28,14 @@ def einsum(letters: str, *given: Any, optimize: Any = False, **_: Any) -> Array:
     sizes: dict[str, int] = {}
     for names, x in zip(ins, operands, strict=True):
         for name, n in zip(names, x.shape, strict=True):
-            if sizes.setdefault(name, n) != n:
+            if sizes.setdefault(name, n) != n and 1 not in (n, sizes[name]):
                 shapes = ", ".join(str(each.shape) for each in operands)
-                raise GraphError("E1042", f"einsum '{letters}': '{name}' has more than one size in {shapes}")
+                said = name if name in letters else "..."
+                raise GraphError("E1042", f"einsum '{letters}': '{said}' has more than one size in {shapes}")
+            sizes[name] = n if sizes[name] == 1 else sizes[name]
+    for k, (names, x) in enumerate(zip(ins, operands, strict=True)):  # an axis of size 1 is that of no letter
+        own = {name: n for name, n in zip(names, x.shape, strict=True) if n == sizes[name]}
+        ins[k], operands[k] = "".join(own), x.reshape([*own.values()])
     while len(operands) > 2:
         stand_ins = [np.broadcast_to(np.float32(0), x.shape) for x in operands]
         path = np.einsum_path(f"{','.join(ins)}->{out}", *stand_ins, optimize="greedy")[0]
@@ -49,16 +55,23 @@ def _parsed(letters: str, operands: list[Array]) -> tuple[list[str], str]:
     if not isinstance(letters, str):
         raise GraphError("E1040", "einsum: axes as lists cannot be traced", "'ij,jk->ik' is a text")
     left, arrow, out = letters.replace(" ", "").partition("->")
-    ins = left.split(",")
+    ins, shapes = left.split(","), ", ".join(str(x.shape) for x in operands)
+    misfit = GraphError("E1042", f"einsum '{letters}' does not fit shapes {shapes}")
+    if len(ins) != len(operands):
+        raise misfit
+    # Axes of "..." are other letters, counted from the last.
+    rest = [(x.ndim - len(n) + 3) * ("..." in n) for n, x in zip(ins, operands, strict=True)]
+    more = "".join(sorted({*ascii_letters}.difference(letters)))[: max(0, *rest)]
+    ins = [n.replace("...", more[len(more) - max(0, k) :], 1) for n, k in zip(ins, rest, strict=True)]
+    left, out = ",".join(ins), out.replace("...", more, 1)
     if not all(map(str.isalpha, "".join((*ins, out)))) or any(len(set(names)) != len(names) for names in ins):
-        raise GraphError("E1040", f"einsum '{letters}': '...', diagonals and digits cannot be traced")
-    if len(ins) != len(operands) or any(len(n) != x.ndim for n, x in zip(ins, operands, strict=True)):
-        shapes = ", ".join(str(each.shape) for each in operands)
-        raise GraphError("E1042", f"einsum '{letters}' does not fit shapes {shapes}")
+        raise GraphError("E1040", f"einsum '{letters}': diagonals and digits cannot be traced")
+    if any(len(n) != x.ndim for n, x in zip(ins, operands, strict=True)):
+        raise misfit
     if not arrow:
-        out = "".join(sorted(name for name in set(left) - {","} if left.count(name) == 1))
-    if len(set(out)) != len(out) or set(out) - set(left):
-        message = f"einsum '{letters}': each letter of the result stands once, and in an operand"
+        out = more + "".join(sorted(name for name in {*left} - {",", *more} if left.count(name) == 1))
+    if len(set(out)) != len(out) or set(out) - set(left) or set(more) - set(out):
+        message = f"einsum '{letters}': each letter of the result stands once, and in an operand; '...' stays"
         raise GraphError("E1042", message)
     return ins, out
 

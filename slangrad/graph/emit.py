@@ -18,6 +18,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 import slangrad as spy
+from slangrad.graph.errors import GraphError
 from slangrad.graph.fuse import Fusion, Group, Leaf, Views
 from slangrad.graph.layout import Layout, dense, joined, normal, sliced
 from slangrad.graph.node import DType, Node, Shape
@@ -32,6 +33,7 @@ KERNELS = {  # of templates, each after those that it imports
 }
 FEW = 4096  # threads of a reduction that keep all cores busy; results do not depend on how many there are
 RESULT = "_result"
+MOST_AXES = 8  # that a Tensor has a list of indices for
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +79,15 @@ class Step:
 @dataclass(slots=True)
 class Kernel(Step):
     """A call of a Slang function. Memory has the names of its parameters; a function that returns its output has it as
-    RESULT. `values`: its other arguments. `group`: the shape of groups of threads, () where only the axes of its grid
-    are to stay as they are. `lanes`: 0 for as many as suit it."""
+    RESULT. `values`: its other arguments. `group`: the shape of groups of threads. `lanes`: 0 for as many as suit it.
+    `copies`: whether it only copies its one array."""
 
     name: str
     text: str
     values: dict[str, Any]
     group: Shape | None = None
     lanes: int = 0
+    copies: bool = False
 
     @property
     def named(self) -> dict[str, Part]:
@@ -210,8 +213,7 @@ class Text:
         """Parameters for all arrays, each as `name`s of some layout, of which `loads` reads one element."""
         pairs = zip(self.leaves.items(), layouts, strict=True)
         return {
-            f"ITensor<{type_of(leaf.node.dtype)}, {len(at.shape)}> {name}s": Part(leaf.node, at)
-            for (leaf, name), at in pairs
+            f"{tensor_of(leaf.node, at.shape)} {name}s": Part(leaf.node, at) for (leaf, name), at in pairs
         }
 
     def loads(self, place: str) -> list[str]:
@@ -266,7 +268,8 @@ def function_of(text: Text, results: Sequence[tuple[str, Part]], shape: Shape) -
     if len(results) == 1:
         ((value, part),) = results
         lines = [*text.lines, f"return {value};"]
-        return kernel_of("map", arguments, lines, {RESULT: part}, kinds[0])
+        made = kernel_of("map", arguments, lines, {RESULT: part}, kinds[0])
+        return replace(made, copies=value in text.leaves.values())
     outputs = {
         f"out {kind} r{i}": part for i, (kind, (_, part)) in enumerate(zip(kinds, results, strict=True))
     }
@@ -278,10 +281,17 @@ def parameters_of(leaves: Mapping[Leaf, str]) -> dict[str, Any]:
     """Parameters for numbers of arrays, and for arrays that are read at any place."""
     made: dict[str, Any] = {}
     for leaf, name in leaves.items():
-        kind = type_of(leaf.node.dtype)
-        kind = f"ITensor<{kind}, {len(leaf.layout.shape)}>" if leaf.whole else kind
+        kind = tensor_of(leaf.node, leaf.layout.shape) if leaf.whole else type_of(leaf.node.dtype)
         made[f"{kind} {name}"] = Part(leaf.node, leaf.layout)
     return made
+
+
+def tensor_of(node: Node, shape: Shape, access: str = "I") -> str:
+    """The type of an array that is read at indices, over the axes of `shape`. GraphError (E1040) for more than 8."""
+    if len(shape) > MOST_AXES:
+        message = f"{node.op}: an array of {len(shape)} axes, {shape}, is read at places"
+        raise GraphError("E1040", message, f"x.reshape: join axes, to {MOST_AXES} at most", node.place)
+    return f"{access}Tensor<{type_of(node.dtype)}, {len(shape)}>"
 
 
 def index_of(grid: Shape) -> dict[str, Any]:
@@ -325,7 +335,7 @@ def template_of(
 ) -> Kernel:
     """A function of the index of a thread, numbers `n`, and pointers to arrays, by the names of these."""
     first = index_of(grid) | {f"int n[{len(numbers)}]": list(numbers)}
-    return kernel_of(kind, first | pointers_to(inputs), lines, pointers_to(outputs), group=(), lanes=lanes)
+    return kernel_of(kind, first | pointers_to(inputs), lines, pointers_to(outputs), lanes=lanes)
 
 
 def pointers_to(parts: Mapping[str, Part]) -> dict[str, Part]:
@@ -373,7 +383,7 @@ def _scatter(fusion: Fusion, group: Group) -> list[Step]:
     place = _from_zero(at, index, root.shape[axis])
     where = ", ".join(place if i == axis else f"at[{i}]" for i in range(rank))
     lines = [*text.lines, f"InterlockedAdd(sums[{where}], {value});"]
-    outputs = {f"RWTensor<{type_of(root.dtype)}, {rank}> sums": stored(root)}
+    outputs = {f"{tensor_of(root, root.shape, 'RW')} sums": stored(root)}
     arguments = index_of(given.shape) | parameters_of(text.leaves)
     return [cleared(stored(root)), kernel_of("scatter", arguments, lines, outputs)]
 
@@ -396,7 +406,9 @@ def _scan(fusion: Fusion, group: Group) -> list[Step]:
         body += [f"sum += {value};", f"sums[{place}] = sum;"]
         start = "-0.0" if x.dtype.kind == "f" else "0"  # to which a first element of -0.0 is added
         lines = [f"{kind} sum = {kind}({start});", *_loop("j", "0", str(x.shape[axis]), "1", body)]
-        return [kernel_of("scan", arguments, lines, {f"RWTensor<{kind}, {rank}> sums": stored(root)})]
+        return [
+            kernel_of("scan", arguments, lines, {f"{tensor_of(root, root.shape, 'RW')} sums": stored(root)})
+        ]
     better = f"{value} {'>' if root.op == 'argmax' else '<'} best || ({value} != {value} && best == best)"
     body.append(f"if (j == 0 || {better}) {{ best = {value}; place = j; }}")
     loop = _loop("j", "0", str(x.shape[axis]), "1", body)

@@ -60,7 +60,7 @@ PATTERNS = (
     row("x * -1",           lambda x: x * -1,                    lambda x: -x),
     row("-x * -y",          lambda x, y: -x * -y,                lambda x, y: x * y, 2),
     row("x ** 1",           lambda x: x**1,                      lambda x: x),
-    row("x ** 2",           lambda x: x**2,                      np.square),
+    row("x ** 2",           lambda x: np.power(x, 2),            np.square),
     row("x ** 3",           lambda x: x**3,                      lambda x: x * x * x),
     row("x ** -1",          lambda x: x**-1,                     np.reciprocal),
     row("x ** 0.5",         lambda x: x**0.5,                    np.sqrt),

@@ -10,6 +10,7 @@ import operator
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set, ValuesView
 from contextlib import contextmanager
+from copy import copy
 from functools import lru_cache, update_wrapper
 from threading import local
 from typing import Any, Generic, TypeVar
@@ -136,12 +137,22 @@ class Jitted:
         self.device = device
         self._plans = Plans[_Traced](name_of(function))
         self.jobs = Plans[Any](name_of(function))  # of calls that autograd follows
+        self._object: tuple[Any, ...] = ()  # whose method it is
         update_wrapper(self, function, updated=())
 
     def __repr__(self) -> str:
         return f"graph.jit({getattr(self.function, '__name__', self.function)})"
 
+    def __get__(self, instance: Any, owner: Any = None) -> Jitted:
+        """As a method. Arrays of its object are read anew if it is a dataclass, as other arguments; else captured."""
+        if instance is None:
+            return self
+        bound = copy(self)
+        bound._object = (instance,)
+        return bound
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        args = (*self._object, *args)
         if TRACES.depth:
             args, kwargs = tree_map(lambda leaf: lifted(leaf) if is_array(leaf) else leaf, (args, kwargs))
             return self.function(*args, **kwargs)
@@ -155,7 +166,7 @@ class Jitted:
     def explain(self, *args: Any, dot: bool = False, **kwargs: Any) -> Any:
         """The plan for such arguments: kernels, bytes, operations for each byte, Slang text. `dot`: as text for
         Graphviz."""
-        made = Explanation(self._traced(Call(args, kwargs)).plan)
+        made = Explanation(self._traced(Call((*self._object, *args), kwargs)).plan)
         return made.dot if dot else made
 
     def _traced(self, call: Call) -> _Traced:
@@ -261,7 +272,8 @@ def jit(
 def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Any:
     """A function that returns the value and the gradient with respect to arguments, in the form of these; one plan.
 
-    The function gives one number. GraphError (E1045) where it does not, and where an argument has no floats.
+    The function gives one number. The gradient has zeros for arrays of integers; values that are no arrays are as they
+    were. GraphError (E1045) where the result is another one, and where no array of these arguments has floats.
     """
 
     def both(*args: Any, **kwargs: Any) -> Any:
@@ -269,8 +281,8 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
         given = [args[i] for i in chosen]
         wrt = leaves(given, _is_active)
         if not wrt:
-            message = f"{name_of(function)}: there are no floats to differentiate with respect to"
-            raise GraphError("E1045", message)
+            message = f"{name_of(function)}: there are no arrays of floats to differentiate with respect to"
+            raise GraphError("E1045", message, "a number of Python's is an array as np.float32(x)")
 
         def derived(fresh: list[Node]) -> list[Node]:
             own = dict(zip(chosen, filled(given, map(Array, fresh), _is_active), strict=True))
@@ -279,7 +291,8 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
             return [output, *compute_gradient(output, fresh)]
 
         value, *gradients = _at(wrt, derived)
-        made = filled(given, iter(gradients), _is_active)
+        found = iter(gradients)
+        made = tree_map(lambda leaf: next(found) if _is_active(leaf) else _without_slope(leaf), given)
         return value, made[0] if hasattr(argnums, "__index__") else tuple(made)
 
     return Jitted(_named(both, function))
@@ -363,6 +376,11 @@ def _floats_of(
     """The results of floats, where some of the xs are others."""
     given = dict(enumerate(xs)) | dict(zip(at, map(Array, fresh), strict=True))
     return [y for y in map(lifted, function(*given.values())) if y.dtype.kind == "f"]
+
+
+def _without_slope(leaf: Any) -> Any:
+    """In a gradient: zeros in place of integers, other values as they are."""
+    return np.zeros_like(leaf) if is_traced(leaf) else leaf
 
 
 def _is_active(leaf: Any) -> bool:

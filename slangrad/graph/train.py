@@ -16,7 +16,8 @@ import numpy as np
 import slangrad as spy
 from slangrad.graph.array import Array
 from slangrad.graph.calls import results_of
-from slangrad.graph.choose import by_slang
+from slangrad.graph.choose import Choose, by_slang, chooser, of_first
+from slangrad.graph.errors import GraphError
 from slangrad.graph.explain import Explanation
 from slangrad.graph.gradient import compute_gradient
 from slangrad.graph.layout import Layout
@@ -38,14 +39,17 @@ from slangrad.graph.workers.bits import ConsistentPlan
 from slangrad.graph.workers.buckets import chained
 from slangrad.graph.workers.costs import Links
 from slangrad.graph.workers.mesh import ONE, Mesh
+from slangrad.graph.workers.microbatches import checked_microbatches, microbatched, sizes_of
 from slangrad.graph.workers.parameters import Parameters, digest_of, rows_of, rows_specs
 from slangrad.graph.workers.partition import Partition, partitioned
-from slangrad.graph.workers.pipeline import StagePlan, StepGraph, checked_microbatches, microbatched, sizes_of
+from slangrad.graph.workers.pipeline import StagePlan, StepGraph
 from slangrad.graph.workers.propagate import Sharding
 from slangrad.graph.workers.simulate import Cluster, simulated
 from slangrad.graph.workers.specs import whole
+from slangrad.graph.workers.stage_times import simulated_stages
 from slangrad.graph.workers.stages import Layers, layers_of
 from slangrad.graph.workers.strategies import Variable
+from slangrad.graph.workers.timeline import Simulation
 
 if TYPE_CHECKING:
     from slangrad.graph.workers.checkpoint import Checkpoints
@@ -104,8 +108,8 @@ class Step:
     def explain(self, *batch: Any, dot: bool = False, links: Links | None = None) -> Any:
         """The plan of such a batch, as of `jit`; nothing is run. With many workers there are, too, the seconds of all
         exchanges and the critical path, by the cost model, and how each tensor is cut. `links`: the costs of exchanges,
-        by default those of the cluster, of `train`, or of a common host. Where a partition is to be found, each worker
-        asks."""
+        by default those of the cluster, of `train`, or of a common host. Where a partition is to be found, or memory is
+        limited, each worker asks."""
         planned = self._planned(Call(*batch))
         if links is None:
             links = getattr(self.mesh, "costs", self.links)
@@ -163,8 +167,10 @@ class _Planned:
         said += *held.first, *numbers, *layers.said
         self.digest = sha1("\n".join(map(str, said)).encode()).hexdigest()  # what all workers must have alike
         self.sharding: Sharding | None = None
-        self._mesh, self._choose = mesh, by_slang if by_cost else None
-        graph = StepGraph(outputs, inputs, given, kept, variables)
+        self._staged: StagePlan | None = None
+        self._mesh = mesh
+        self._choose: Choose | None = by_slang if by_cost else None
+        graph = StepGraph(outputs, inputs, given, kept, variables, step.optimizer.names)
         if step.is_cut_into_shards:
             self._by_shards(step, call, held, graph)
         elif layers.microbatches > 1 or mesh.stages > 1:
@@ -183,12 +189,16 @@ class _Planned:
     def _by_stages(self, step: Step, call: Call, held: Parameters, graph: StepGraph, layers: Layers) -> None:
         mesh = microbatched(self._mesh, layers.microbatches)
         local = self._local(step, held, graph, mesh, buckets=False)
-        layouts = self._layouts(step, call, held, graph)
-        staged = StagePlan(local, graph, layers, mesh, self._mesh, self._device, layouts, self._choose)
-        self.plan, self._run = staged.plan, staged.run
+        layouts, limit = self._layouts(step, call, held, graph), step.settings["memory"]
+        staged = StagePlan(local, graph, layers, mesh, self._mesh, self._device, layouts, self._choose, limit)
+        self.plan, self._run, self._staged = staged.plan, staged.run, staged
 
     def _by_parts(self, step: Step, call: Call, held: Parameters, graph: StepGraph, links: Links) -> None:
-        rows = rows_specs(graph.batch, self._mesh)
+        rows, choose = rows_specs(graph.batch, self._mesh), self._choose
+        if self._mesh.links and (held.is_found or step.settings["memory"] is not None):
+            if self._mesh.watch:  # before workers wait for each other to make the plan
+                self._mesh.watch.agree(self.digest)
+            choose = of_first(chooser(self._device, step.settings["consistent"], Plan), self._mesh)
         found = held.found(graph.outputs, graph.variables, rows, links, step.settings["memory"])
         local = self._local(step, held, graph, self._mesh, sharding=found)
         made = chained(local.outputs)
@@ -196,7 +206,7 @@ class _Planned:
         layouts = self._layouts(step, call, held, graph)
         inputs = [local.inputs.get(node, node) for node in graph.inputs]
         layouts = {local.inputs.get(node, node): at for node, at in layouts.items()}
-        known: Any = {"choose": self._choose, "held": held.counted, **step.settings}
+        known: Any = {"choose": choose, "held": held.counted, **step.settings}
         self.plan = Plan(made, inputs, self._device, layouts, in_place=place, **known)
         self._run = self.plan.run
 
@@ -216,9 +226,15 @@ class _Planned:
 
     def workers_text(self, links: Links) -> str:
         """A table of a step of all workers, and the shards of tensors; nothing of one worker."""
-        if self.sharding is None or not self._mesh.cuts:
+        if self.sharding is None or not (self._mesh.several or self._staged):
             return ""
-        return f"{simulated(self.plan, self._mesh, links)}\n\n{self.sharding}"
+        return f"{self.simulated(links)}\n\n{self.sharding}"
+
+    def simulated(self, links: Links, measured: bool = False, slowest: float = 1.0) -> Simulation:
+        """A step of all workers, by these costs."""
+        if self._staged is not None:
+            return simulated_stages(self._staged, self._mesh, links, measured, slowest)
+        return simulated(self.plan, self._mesh, links, measured, slowest)
 
     def run(self, call: Call, updates: Sequence[Any]) -> Any:
         self._settings[...] = updates[0][1].settings  # memory that stays, so no call is bound anew
@@ -294,8 +310,17 @@ def train(
     their first values. "auto" cuts all tensors as it takes the least time, with the costs of `links`, by default those
     of a common host; `memory` is then what a worker has for parameters, state and values together.
 
-    GraphError (E1045) where the loss is not one number, (E1043) for parameters that hold structs, (E1047) where memory
-    is too small, (E1048) where shapes do not fit the mesh. ValueError for another value of `consistent` or `partition`.
-    WorkerLost where another worker is gone, hangs, or runs another program. ImportError for "auto" without scipy.
+    An axis `stages` of the mesh puts other layers on each of its workers, which hold the parameters and state of these
+    alone. `microbatches`: the parts of a worker's rows that pass the stages one after another, by default up to 4 for
+    each stage; without stages, gradients of the parts are summed. With either, `memory` is for all that a worker holds.
+
+    GraphError (E1045) where the loss is not one number, (E1043) without an optimizer and for parameters of structs,
+    (E1047) where memory is too small, (E1048) where shapes do not fit the mesh or the micro-batches, or each of
+    these needs a value of all rows. ValueError for another value of `consistent` or `partition`, and for stages and
+    micro-batches with "bits" or "auto". WorkerLost where another worker is gone, hangs, or runs another program.
+    ImportError for "auto" without scipy.
     """
+    if not isinstance(optimizer, spy.optim.Optimizer):
+        said = f"train: an optimizer, not a {type(optimizer).__name__}, moves the parameters"
+        raise GraphError("E1043", said, "graph.train(loss, spy.optim.Adam(parameters, lr=1e-3))")
     return Step(loss, optimizer, memory, consistent, mesh, partition, links, microbatches)

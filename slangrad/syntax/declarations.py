@@ -150,6 +150,8 @@ class BufferBlock(Declaration):
     members: list[Declaration]
     semantics: list[Semantic]
 
+WithBases = Struct | Interface | Extension | Enum
+
 # --- Modules ------------------------------------------------------------------------------------------
 
 # One parsed text with what it `#include`s. `module_name` is that of `module x;`, else None.
@@ -173,6 +175,8 @@ class IncludeModule(Declaration):  # `__include a.b;` and `implementing x;`; `ke
 @node
 class Namespace(Declaration):  # `namespace a { members }`; `namespace a.b {}` is one in another.
     members: list[Declaration]
+
+Container = WithBases | BufferBlock | Module | Namespace  # what has members
 
 @node
 class Using(Declaration):  # `using a.b;`.

@@ -20,6 +20,8 @@ _ARITHMETIC = {
     "&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift",
 }  # fmt: skip
 _COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+# Objects that answer calls of Slang functions have operators of their own, for tensors, too.
+PROTOCOL = "__slangrad_call__"
 _UNARY = {"-": "neg", "+": "pos", "~": "invert", "abs": "abs"}
 
 
@@ -64,6 +66,8 @@ class Operators:
 
 def _refusal(sign: str) -> Callable[..., Any]:
     def refused(self: Operators, *other: object) -> Any:
+        if other and hasattr(other[0], PROTOCOL):
+            return NotImplemented
         raise TypeError(
             f"Tensors have no operator '{sign}': call a Slang function, or compute with t.to_numpy() on the host"
         )

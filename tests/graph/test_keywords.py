@@ -71,6 +71,19 @@ SAME: dict[str, tuple[Case, tuple[Any, ...]]] = {
         lambda b: [f(b) for f in (np.floor, np.ceil, np.trunc, np.isnan, np.isinf, np.isfinite)] + [np.fmax(b, ~b), np.fmin(b, b[0])],
         (B,),
     ),
+    "squares": (lambda b, i: [b**2, b**3, np.power(b, 2), i**2, b**True, X[0] ** 2], (B, INTS)),
+    "numbers beyond a type": (
+        lambda u, b: [
+            each for n in (-1, 256, 3, 2**70, -(2**70)) for each in (u < n, u >= n, n < u, n == u, u != n, b > n)
+        ], (np.array([0, 1, 255], np.uint8), U),
+    ),
+    "einsum of other axes": (
+        lambda x, t: [
+            np.einsum("...i,ij", x, x.T), np.einsum("i...,ij->...j", x, x), np.einsum("...ij,...kj->...ik", t, x),
+            np.einsum("...", x), np.einsum("ij...->...i", t), np.einsum("ij,ij->ij", x[:1], x), t[:1] @ t.swapaxes(1, 2),
+            np.einsum("...,...j->j...", x[0, :2], t), np.einsum("ij,jk,...k->...i", x, x.T, t[:, :1, :2]),
+        ], (X, np.arange(12.0).reshape(2, 2, 3)),
+    ),
     "angles": (lambda x: [np.degrees(x), np.radians(x)], (X,)),
     "zeros": (lambda x: 1 / np.cumsum(x), (np.array([-0.0, -0.0, 0.0]),)),
     "an empty list": (lambda x: [x[[]], x[:, []]], (X,)),
@@ -114,6 +127,10 @@ REFUSED: list[tuple[str, Case]] = [
     ("E1042", lambda x: np.stack([x, x]) @ np.ones((5, 3, 2))),
     ("E1040", lambda x: np.einsum(x, [0, 1])),
     ("E1040", lambda x: np.einsum("1j->j", x)),
+    ("E1042", lambda x: np.einsum("...ijk,...jk", x, x)),
+    ("E1042", lambda x: np.einsum("...,...", x, x.T)),
+    ("E1042", lambda x: np.einsum("...i,...i->", x, x)),
+    ("E1040", lambda x: np.cumsum(x.reshape(1, 2, *(1,) * 6, 3), 1)),
     ("E1040", lambda x: np.max(x, 0, np.zeros(3))),
     ("E1042", lambda x: np.tensordot(x, x, 1)),
     ("E1042", lambda x: np.tensordot(x, x, ([0, 1], [0]))),

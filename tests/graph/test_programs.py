@@ -311,7 +311,7 @@ def test_keywords_are_those_of_numpy(function: Any) -> None:
 def test_gradients_of_something_else_are_refused() -> None:
     with pytest.raises(graph.GraphError, match=r"f64\[3,4\]\), and a gradient is that of one float"):
         graph.grad(lambda x: x * 2)(np.ones((3, 4)))
-    with pytest.raises(graph.GraphError, match="no floats"):
+    with pytest.raises(graph.GraphError, match="no arrays of floats"):
         graph.grad(lambda x: x.sum() * 1.0)(np.ones(3, int))
 
 

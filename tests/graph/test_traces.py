@@ -51,9 +51,59 @@ def test_argnums_are_positions() -> None:
             graph.grad(f, wrong)(X, W)
 
 
-def test_integers_stay_as_they_are() -> None:
-    value, slope = graph.value_and_grad(lambda p: (p["w"] * p["i"]).sum())({"w": X, "i": np.arange(3)})
-    assert value == 8 and slope["w"].tolist() == slope["i"].tolist() == [0, 1, 2]
+def test_gradients_have_zeros_for_integers_and_keep_other_values() -> None:
+    given = {"w": X, "i": np.arange(3), "name": "layer"}
+    value, slope = graph.value_and_grad(lambda p: (p["w"] * p["i"]).sum())(given)
+    assert value == 8 and slope["w"].tolist() == [0, 1, 2] and slope["name"] == "layer"
+    assert slope["i"].tolist() == [0, 0, 0] and slope["i"].dtype == given["i"].dtype
+    with pytest.raises(graph.GraphError, match=r"no arrays of floats.*\nnote: .*np.float32\(x\)"):
+        graph.grad(lambda x: x * x)(2.0)
+
+
+class Scale:
+    def __init__(self, factor: float) -> None:
+        self.factor = np.full(3, factor)
+
+    @graph.jit
+    def of(self, x: Any, power: int = 1) -> Any:
+        return self.factor**power * x
+
+
+@dataclass
+class Weights:
+    w: Any
+
+    @graph.jit
+    def of(self, x: Any) -> Any:
+        return self.w * x
+
+
+def test_methods_know_their_object() -> None:
+    for factor in (2.0, 3.0, 2.0):
+        made = Scale(factor).of(X, power=2)
+        np.testing.assert_array_equal(made, factor**2 * X)
+    np.testing.assert_array_equal(graph.jit(lambda x: Scale(2.0).of(x))(X), 2 * X)
+    np.testing.assert_array_equal(Scale.of(Scale(2.0), X), 2 * X)
+    assert "1 kernel" in str(Scale(2.0).of.explain(X))
+    weights = Weights(X)
+    for w in (X, X + 1):
+        weights.w = w
+        np.testing.assert_array_equal(weights.of(X), w * X)
+
+
+def test_tensors_on_the_left() -> None:
+    t = spy.Tensor.from_numpy(spy.default_device(), X)
+    programs = (
+        lambda t, x: t + x,
+        lambda t, x: t**x,
+        lambda t, x: t @ x,
+        lambda t, x: [t < x, t == x, t != x],
+    )
+    for program in programs:
+        made = graph.jit(lambda x, f=program: f(t, x))(W)
+        np.testing.assert_allclose(made, program(X, W))
+    with pytest.raises(TypeError, match="no operator"):
+        t + X
 
 
 def test_plans_tell_values_apart() -> None:
@@ -121,6 +171,11 @@ def test_tangents_have_the_form_of_primals() -> None:
         graph.jvp(lambda a: a * 2, (np.arange(3),), (np.arange(3),))
     with pytest.raises(graph.GraphError, match="dtypes"):
         graph.jvp(lambda a: a * 2, (X.astype(np.float32),), (X,))
+
+
+def test_steps_need_an_optimizer() -> None:
+    with pytest.raises(graph.GraphError, match=r"not a dict, moves the parameters\nnote: .*optim.Adam"):
+        graph.train(lambda p, x: (p["w"] * x).sum(), {"w": X})
 
 
 def test_a_step_that_fails_is_not_counted() -> None:

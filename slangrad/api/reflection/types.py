@@ -138,9 +138,10 @@ class Context:
 
     def type_of_variable(self, declaration: ast.Declaration) -> Type:
         with self.asking() as program:
-            info = program.info(declaration)
-            found: Type = info.result if isinstance(declaration, ast.Property) else info.type
-            return found
+            if isinstance(declaration, ast.Property):
+                return program.info(declaration).result
+            assert isinstance(declaration, (ast.Variable, ast.Parameter, ast.EnumCase))
+            return program.info(declaration).type
 
     def layout(self, t: Type) -> Layout:
         with self.asking():
@@ -155,11 +156,14 @@ class Context:
 
     def stored_fields(self, t: Type) -> Members:
         """With what is said about their place in memory, around them as well."""
-        rules, found = checked.rules_of(t), self.fields(checked.unstored(t))
+        rules, struct = checked.rules_of(t), checked.unstored(t)
+        if not isinstance(struct, checked.StructType):
+            return ()
         with self.asking() as program:
+            own = [(each.declaration, kind) for each, kind in program.fields(struct)]
             return tuple(
                 (each, checked.stored(checked.stored(kind, program.info(each).rules), rules))
-                for each, kind in found
+                for each, kind in own
             )
 
     def attributes(self, declaration: ast.Declaration) -> list[Attribute]:

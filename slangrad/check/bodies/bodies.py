@@ -41,7 +41,7 @@ from slangrad.syntax.parser import parse_body
 from slangrad.syntax.walk import children, walk
 
 
-def check_body(world: World, declaration: Any) -> None:
+def check_body(world: World, declaration: ast.AnyFunction) -> None:
     """Check the body of a function, constructor or accessor, once."""
     info: FunctionInfo = world.info(declaration)
     if info.body_checked or declaration.body is None:
@@ -57,36 +57,36 @@ def check_body(world: World, declaration: Any) -> None:
     with world.assuming(declaration):
         for statement in declaration.body.statements:
             check_statement(scope, statement)
-        _check_end(world, declaration, info)
-        _warn_of_unset(world, declaration, scope.body.assigned)
+        _check_end(world, declaration, declaration.body, info)
+        _warn_of_unset(world, declaration.body, scope.body.assigned)
         check_activity(world, declaration)
 
 
-def _check_end(world: World, declaration: Any, info: FunctionInfo) -> None:
+def _check_end(world: World, declaration: ast.AnyFunction, body: ast.Block, info: FunctionInfo) -> None:
     if isinstance(declaration, ast.Constructor) or info.result in (VOID, ERROR):
         return
-    if all(_falls_through(each) for each in declaration.body.statements):
-        if world.reporter.has_syntax_error(declaration.body.span):
+    if all(_falls_through(each) for each in body.statements):
+        if world.reporter.has_syntax_error(body.span):
             return  # the 'return' may be in the part that could not be read
         message = f"'{declaration.name}' can end without returning a '{info.result}'"
         world.error("E0605", message, declaration.name_span, "add a 'return' at the end")
 
 
-def _warn_of_unset(world: World, declaration: Any, assigned: set[Any]) -> None:
+def _warn_of_unset(world: World, body: ast.Block, assigned: set[ast.Declaration]) -> None:
     """Warn where a variable is read that nothing in its function stores into, passes as `out` or `inout`, or takes the
     address of. `assigned`: those that something stores into. The warning is never wrong, and misses what is set too
     late."""
-    if declaration.span.source.is_library:
+    if body.span.source.is_library:
         return
-    statements = [node for node in walk(declaration.body) if isinstance(node, ast.DeclarationStatement)]
+    statements = [node for node in walk(body) if isinstance(node, ast.DeclarationStatement)]
     declared = [each for node in statements for each in node.declarations]
     unset = {each for each in declared if _has_no_value(world, each)} - assigned
     if not unset:
         return
-    for node in walk(declaration.body):
+    for node in walk(body):
         if isinstance(node, ast.Unary) and node.operator == "&":
             unset -= {_local_of(each) for each in walk(node)}
-    for node in walk(declaration.body):
+    for node in walk(body):
         variable = _local_of(node)
         if variable in unset:
             unset.remove(variable)
@@ -100,7 +100,7 @@ def _has_no_value(world: World, node: ast.Declaration) -> bool:
     return isinstance(world.info(node).type, (Scalar, Vector, Matrix))
 
 
-def _local_of(node: ast.Node) -> Any:
+def _local_of(node: ast.Node) -> ast.Variable | ast.Parameter | None:
     if isinstance(node, ast.Name) and isinstance(node.ref, checked.Local):
         return node.ref.declaration
     return None
@@ -155,14 +155,14 @@ def _struct(world: World, node: ast.Struct) -> None:
     world.later.append(lambda: _check_conformances(world, node, kind))
 
 
-def _check_bases(world: World, node: Any, kind: Type) -> None:
+def _check_bases(world: World, node: ast.Struct | ast.Enum, kind: Type) -> None:
     for position, base in enumerate(node.bases):
         found = world.resolve_type(world.scope_of(node), base)
         if found is ERROR or interfaces_in(found) or (position == 0 and found is base_of(world, kind)):
             continue
         if isinstance(kind, EnumType):
             tag_type(world, kind)
-        elif isinstance(found, StructType) and inherits(found, node):
+        elif isinstance(found, StructType) and isinstance(node, ast.Struct) and inherits(found, node):
             world.error(
                 "E0325", f"'{kind}' inherits from itself", base.span, "hold the index of one in a buffer"
             )
@@ -173,7 +173,7 @@ def _check_bases(world: World, node: Any, kind: Type) -> None:
             world.error("E0413", message, base.span, f"make a '{found}' a field of '{kind}'")
 
 
-def _check_conformances(world: World, node: Any, kind: Type) -> None:
+def _check_conformances(world: World, node: ast.Struct | ast.Extension, kind: Type) -> None:
     if is_open(node):
         return
     alias = node.alias if isinstance(node, ast.Struct) else None
@@ -189,15 +189,15 @@ def _check_conformances(world: World, node: Any, kind: Type) -> None:
                     world.error("E0411", f"'{meant}' does not conform to '{each}'", alias.span)
 
 
-def check_members(world: World, node: Any) -> None:
+def check_members(world: World, node: ast.Container) -> None:
     """The members of a type, module or namespace, and whether two of them clash."""
     for member in node.members:
         check_declaration(world, member)
     _check_duplicates(world, list(all_members(node)))
 
 
-def _check_duplicates(world: World, members: list[Any]) -> None:
-    by_name: dict[str, list[Any]] = {}
+def _check_duplicates(world: World, members: list[ast.Declaration]) -> None:
+    by_name: dict[str, list[ast.Declaration]] = {}
     for member in members:
         if member.name and not isinstance(member, (ast.Namespace, ast.Import, ast.IncludeModule, ast.Using)):
             by_name.setdefault(member.name, []).append(member)
@@ -209,23 +209,23 @@ def _check_duplicates(world: World, members: list[Any]) -> None:
 _OVERLOADED = (ast.Function, ast.Constructor, ast.Subscript)
 
 
-def _check_same_name(world: World, name: str, same: list[Any]) -> None:
+def _check_same_name(world: World, name: str, same: list[ast.Declaration]) -> None:
     if not all(isinstance(each, _OVERLOADED) for each in same):
         if all(isinstance(each, ast.Struct) and not each.has_body for each in same[1:]):
             return
         world.error("E0308", f"'{name}' is declared twice", same[-1].name_span)
         return
-    seen: dict[object, Any] = {}
+    seen: set[object] = set()
     for each in same:
-        if isinstance(each, ast.Subscript) or each.body is None:
+        if not isinstance(each, (ast.Function, ast.Constructor)) or each.body is None:
             continue
         key = _overload_key(world, each)
         if key in seen:
             world.error("E0308", f"'{name}' is declared twice with these parameters", each.name_span)
-        seen[key] = each
+        seen.add(key)
 
 
-def _overload_key(world: World, node: Any) -> object:
+def _overload_key(world: World, node: ast.Function | ast.Constructor) -> object:
     """What tells overloads apart: parameters, `static`, the bounds of generic parameters."""
     signature = signature_of(world, DeclRef(node, {}))
     bounds = [str(each) for known in generic_info(world, node).bounds.values() for each in known]

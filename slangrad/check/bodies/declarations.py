@@ -25,6 +25,7 @@ from slangrad.check.interfaces.witnesses import attribute_text, required_value_o
 from slangrad.check.model.checked import (
     CaseInfo,
     FunctionInfo,
+    Info,
     ParameterInfo,
     SubscriptInfo,
     TypeInfo,
@@ -65,10 +66,10 @@ from slangrad.check.texts.linking import is_open
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
 
-TYPE_DECLARATIONS = (ast.Struct, ast.Interface, ast.Extension, ast.Enum)
+WithParameters = ast.Function | ast.Constructor | ast.Subscript
 
 
-def info(world: World, declaration: Any) -> Any:
+def info(world: World, declaration: ast.Declaration) -> Any:
     """The info of a declaration."""
     if declaration.checked is not None:
         return declaration.checked
@@ -90,7 +91,7 @@ def info(world: World, declaration: Any) -> Any:
     return declaration.checked
 
 
-_FALLBACKS: dict[type[ast.Declaration], Callable[[], Any]] = {
+_FALLBACKS: dict[type[ast.Declaration], Callable[[], Info]] = {
     ast.Variable: lambda: VariableInfo(ERROR, "global"),
     ast.Parameter: lambda: ParameterInfo(ERROR, "in"),
     ast.Function: lambda: FunctionInfo(None, False, (), ERROR),
@@ -158,7 +159,7 @@ def _is_const(node: ast.Expression | None) -> bool:
 def _variable_kind(node: ast.Variable) -> str:
     if isinstance(node.parent, ast.Interface):
         return "required"
-    if isinstance(node.parent, TYPE_DECLARATIONS):
+    if isinstance(node.parent, ast.WithBases):
         return "static" if node.has("static") else "field"
     if isinstance(node.parent, (ast.Module, ast.Namespace, ast.BufferBlock)):
         return "global"
@@ -277,14 +278,15 @@ def _thrown(world: World, node: ast.Function) -> Type | None:
 
 def _this(world: World, node: ast.Declaration) -> Type | None:
     """The type of `this` of a member that is not static."""
-    if node.attribute(ast.APPLY_OF) is not None:
-        return applied_type(world, node)
-    if node.has("static") or not isinstance(node.parent, TYPE_DECLARATIONS):
+    applied = node.attribute(ast.APPLY_OF)
+    if isinstance(node, ast.Function) and applied is not None:
+        return applied_type(world, node, applied)
+    if node.has("static") or not isinstance(node.parent, ast.WithBases):
         return None
     return this_type(world, node.parent)
 
 
-def _parameters(world: World, node: Any) -> tuple[ast.Parameter, ...]:
+def _parameters(world: World, node: WithParameters) -> tuple[ast.Parameter, ...]:
     """A parameter of an interface type, or an array without a size, makes the function generic; in the library one that
     is known when compiling, too.
     """
@@ -304,7 +306,7 @@ def _parameters(world: World, node: Any) -> tuple[ast.Parameter, ...]:
     return tuple(node.parameters)
 
 
-def _implied_type(world: World, node: Any, parameter: ast.Parameter, kind: Type) -> Type | None:
+def _implied_type(world: World, node: WithParameters, parameter: ast.Parameter, kind: Type) -> Type | None:
     if isinstance(kind, Array) and kind.count is None:
         return array(kind.element, parameter_value(_implied_value(node, parameter, INT)))
     bounds = _function_bound(world, kind) if isinstance(kind, FunctionType) else interfaces_in(kind)
@@ -319,7 +321,7 @@ def _implied_type(world: World, node: Any, parameter: ast.Parameter, kind: Type)
     return parameter_type(implied)
 
 
-def _is_given_another(world: World, node: Any, parameter: ast.Parameter) -> bool:
+def _is_given_another(world: World, node: WithParameters, parameter: ast.Parameter) -> bool:
     """Whether a parameter of an interface type can hold a value of another type than it came with."""
     if parameter.direction == "out" or (parameter.direction == "inout" and _this(world, node) is not None):
         return True  # methods and what they implement have to agree
@@ -337,7 +339,7 @@ def _function_bound(world: World, kind: FunctionType) -> tuple[InterfaceType, ..
     return (nominal(world.standard("IFunc"), (kind.result, tuple(each.type for each in kind.parameters))),)
 
 
-def _implied_value(node: Any, parameter: ast.Parameter, kind: Type) -> ast.ValueParameter:
+def _implied_value(node: WithParameters, parameter: ast.Parameter, kind: Type) -> ast.ValueParameter:
     assert parameter.value_type is not None
     span = parameter.value_type.span
     implied = ast.ValueParameter(
@@ -378,7 +380,7 @@ _LEVELS = {
 }
 
 
-def _fill_attributes(world: World, node: Any, made: FunctionInfo) -> None:
+def _fill_attributes(world: World, node: ast.Declaration, made: FunctionInfo) -> None:
     """What the attributes of a function say."""
     levels = {_LEVELS[each.name] for each in node.attributes if each.name in _LEVELS}
     made.level = "backward" if "backward" in levels else "forward" if levels else "none"
@@ -388,7 +390,7 @@ def _fill_attributes(world: World, node: Any, made: FunctionInfo) -> None:
     made.math_function = attribute_text(node, "math_function")
 
 
-def _raise_level(world: World, node: Any, made: FunctionInfo) -> None:
+def _raise_level(world: World, node: ast.Declaration, made: FunctionInfo) -> None:
     """A derivative that is declared elsewhere makes a function differentiable."""
     given = given_level(world, node) if made.level != "backward" else "none"
     made.level = given if given != "none" else made.level
@@ -404,7 +406,7 @@ def _constructor(world: World, node: ast.Constructor) -> FunctionInfo:
 
 
 def _constructed(world: World, node: ast.Constructor) -> Type:
-    if isinstance(node.parent, TYPE_DECLARATIONS):
+    if isinstance(node.parent, ast.WithBases):
         return this_type(world, node.parent)
     return world.error("E0305", "'__init' has a meaning only inside of a type", node.span)
 
@@ -487,15 +489,14 @@ def _case_before(world: World, enum: ast.Enum, node: ast.EnumCase) -> CaseInfo |
         first -= 1
     for each in enum.members[first : position - 1]:
         world.info(each)
-    made: CaseInfo = world.info(enum.members[position - 1])
-    return made
+    return world.info(enum.members[position - 1])
 
 
 def _is_flags(enum: ast.Enum) -> bool:
     return enum.attribute("Flags") is not None
 
 
-Rule = Callable[[World, Any], Any]
+Rule = Callable[[World, Any], Info]
 
 RULES: dict[type[ast.Declaration], Rule] = {
     ast.Variable: _variable,

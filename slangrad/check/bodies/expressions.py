@@ -230,6 +230,9 @@ def _assembly(scope: Scope, node: ast.AssemblyBlock) -> Type:
 # --- Index --------------------------------------------------------------------------------------------
 
 
+Indexed = Array | Vector | Matrix | Pointer
+
+
 def check_index(scope: Scope, node: ast.Index) -> Type:
     """`base[i]` with a checked base."""
     for each in node.arguments:
@@ -238,13 +241,14 @@ def check_index(scope: Scope, node: ast.Index) -> Type:
     if kind is ERROR or any(each.type is ERROR for each in node.arguments):
         node.type = ERROR
         return ERROR
-    builtin = isinstance(kind, (Array, Vector, Matrix, Pointer)) and len(node.arguments) == 1
-    found = _element(scope, node, kind) if builtin else _subscript(scope, node, kind)
+    single = len(node.arguments) == 1
+    element = _element(scope, node, kind) if single and isinstance(kind, Indexed) else None
+    found = _subscript(scope, node, kind) if element is None else element
     node.type = found
     return found
 
 
-def _element(scope: Scope, node: ast.Index, kind: Any) -> Type:
+def _element(scope: Scope, node: ast.Index, kind: Indexed) -> Type:
     index = node.arguments[0]
     source = value_type(index)
     whole = isinstance(source, (Scalar, EnumType)) and not (isinstance(source, Scalar) and source.is_float)
@@ -256,11 +260,10 @@ def _element(scope: Scope, node: ast.Index, kind: Any) -> Type:
     node.ref = checked.Element(node.base, index)
     if isinstance(kind, Matrix):
         return vector(kind.element, kind.columns)
-    element: Type = unstored(kind.element)
-    return element
+    return unstored(kind.element)
 
 
-def _check_range(scope: Scope, index: ast.Expression, kind: Any) -> None:
+def _check_range(scope: Scope, index: ast.Expression, kind: Indexed) -> None:
     if isinstance(kind, Pointer):
         return
     extent = kind.rows if isinstance(kind, Matrix) else kind.count

@@ -12,15 +12,12 @@ from slangrad.check.bodies.statements import check_block
 from slangrad.check.calls.coerce import coerce
 from slangrad.check.calls.convert import common_type
 from slangrad.check.generics.signatures import signature_of
-from slangrad.check.generics.substitution import (
-    nominal_parameters,
-    self_argument,
-)
+from slangrad.check.generics.substitution import self_type
 from slangrad.check.model import checked
 from slangrad.check.model.declref import Bindings, DeclRef
 from slangrad.check.model.meanings import OverloadMeaning
 from slangrad.check.model.packs import grouped, spliced
-from slangrad.check.model.types import ERROR, VOID, FunctionType, Type, nominal
+from slangrad.check.model.types import ERROR, VOID, FunctionType, Type
 from slangrad.check.names.scopes import Body, Scope
 from slangrad.syntax import ast
 from slangrad.syntax.copies import duplicate
@@ -44,8 +41,7 @@ def check_lambda(scope: Scope, node: ast.Lambda) -> Type:
             coerce(inside, statement.value, info.result, "the result of the lambda")
     info.body_checked = True
     node.ref = checked.Closure(function)
-    kind: Type = nominal(function, tuple(self_argument(each) for each in nominal_parameters(function)))
-    return kind
+    return self_type(function)
 
 
 def _result(scope: Scope, body: Body) -> Type:

@@ -90,7 +90,7 @@ def declare_local(scope: Scope, declaration: ast.Variable) -> None:
     scope.add(declaration)
 
 
-def _refuse_redeclaration(scope: Scope, declaration: Any) -> None:
+def _refuse_redeclaration(scope: Scope, declaration: ast.Declaration) -> None:
     earlier = scope.names.get(declaration.name, [])
     overloads = isinstance(declaration, ast.Function) and all(
         isinstance(each, ast.Function) for each in earlier

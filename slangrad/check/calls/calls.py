@@ -5,8 +5,6 @@ In: `bwd_diff(f)(pair, 1.0)`.   Out: Call(Derivative(...), arguments), conversio
 
 from __future__ import annotations
 
-from typing import Any
-
 from slangrad.base.source import Span
 from slangrad.check.calls import pack_parts
 from slangrad.check.calls.candidates import Match, innermost
@@ -36,10 +34,10 @@ from slangrad.check.model.meanings import (
     Meaning,
     OverloadMeaning,
     PackMeaning,
+    Plan,
     TypeMeaning,
     ValueMeaning,
 )
-from slangrad.check.model.plans import Plan
 from slangrad.check.model.types import (
     BOOL,
     ERROR,
@@ -275,7 +273,9 @@ def _takes_one(scope: Scope, kind: StructType, argument: ast.Expression) -> bool
         return choose(scope, argument.span, "__init", found, [argument]) is not None
 
 
-def _construct_declared(scope: Scope, node: ast.Expression, kind: Type, arguments: list[Any]) -> Type:
+def _construct_declared(
+    scope: Scope, node: ast.Expression, kind: Type, arguments: list[ast.Expression]
+) -> Type:
     found = constructors(scope, kind)
     if found:
         match = choose(scope, node.span, str(kind), found, arguments)
@@ -336,7 +336,9 @@ def _convert_component(scope: Scope, node: ast.Expression, target: Type, kind: T
     return True
 
 
-def _report_no_conversion(scope: Scope, node: ast.Expression, kind: Type, arguments: list[Any]) -> Type:
+def _report_no_conversion(
+    scope: Scope, node: ast.Expression, kind: Type, arguments: list[ast.Expression]
+) -> Type:
     given = ", ".join("{...}" if each.type is None else f"'{value_type(each)}'" for each in arguments)
     scope.world.error("E0311", f"a '{kind}' cannot be made from {given}", node.span)
     return kind

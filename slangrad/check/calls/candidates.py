@@ -13,8 +13,7 @@ from slangrad.check.interfaces.differentiable import derivative_signature
 from slangrad.check.interfaces.lookup import conformances, unmet_constraint
 from slangrad.check.model.checked import Derivative
 from slangrad.check.model.declref import Bindings, DeclRef
-from slangrad.check.model.meanings import Candidate
-from slangrad.check.model.plans import Plan
+from slangrad.check.model.meanings import Candidate, Plan
 from slangrad.check.model.types import FunctionType, Type
 from slangrad.check.model.world import World
 from slangrad.syntax import ast
@@ -101,9 +100,7 @@ def _declared_derivative(
     with world.assuming(inner.declaration):
         signature = signature_of(world, reference, with_this=_counts_this(world, inner))
         made = derivative_signature(world, candidate.mode, signature, _has_plain_result(world, reference))
-    filled = substitute(world, made, arguments)
-    assert isinstance(filled, FunctionType)
-    return filled
+    return substitute(world, made, arguments)
 
 
 def _has_plain_result(world: World, target: DeclRef | Derivative) -> bool:

@@ -9,7 +9,7 @@ their type, and initializer lists and lambdas have no type before the place give
 from __future__ import annotations
 
 from slangrad.check.calls.convert import LITERAL_FITS, convert, splat_cost
-from slangrad.check.model.plans import Coercion, Plan
+from slangrad.check.model.meanings import Coercion, Plan
 from slangrad.check.model.types import ERROR, VOID, Scalar, Type, element_of, is_abstract
 from slangrad.check.names.places import value_type
 from slangrad.check.names.scopes import Scope

@@ -25,7 +25,7 @@ from slangrad.check.interfaces.lookup import (
 )
 from slangrad.check.model.checked import Conversion
 from slangrad.check.model.declref import DeclRef
-from slangrad.check.model.plans import Coercion
+from slangrad.check.model.meanings import Coercion
 from slangrad.check.model.types import (
     BOOL,
     ERROR,

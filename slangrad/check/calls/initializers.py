@@ -26,8 +26,7 @@ from slangrad.check.interfaces.lookup import BASE, all_members, concrete_members
 from slangrad.check.model import checked
 from slangrad.check.model.checked import Construct, Conversion, Part, Zero
 from slangrad.check.model.declref import Bindings, DeclRef
-from slangrad.check.model.meanings import Candidate
-from slangrad.check.model.plans import Plan
+from slangrad.check.model.meanings import Candidate, Plan
 from slangrad.check.model.types import (
     ERROR,
     Array,

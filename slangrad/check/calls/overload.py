@@ -9,7 +9,6 @@ converts. Which one wins is decided in candidates.py; two that remain equal are 
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import Any
 
 from slangrad.base.source import Span
 from slangrad.check.calls.candidates import (
@@ -31,11 +30,10 @@ from slangrad.check.generics.substitution import passed_parameters, substitute
 from slangrad.check.interfaces.differentiable import RESULT_COTANGENT, pair_element
 from slangrad.check.interfaces.lookup import conformances, conforms, function_interfaces, unmet_constraint
 from slangrad.check.model import checked
-from slangrad.check.model.checked import Default, Derivative
+from slangrad.check.model.checked import Argument, Default, Derivative
 from slangrad.check.model.declref import Bindings, DeclRef, Substitution
-from slangrad.check.model.meanings import Candidate
+from slangrad.check.model.meanings import Candidate, Plan
 from slangrad.check.model.packs import grouped, spliced
-from slangrad.check.model.plans import Plan
 from slangrad.check.model.types import (
     ERROR,
     FLOAT,
@@ -83,7 +81,9 @@ def choose(
     return best[0]
 
 
-def _choose_despite_errors(scope: Scope, candidates: list[Candidate], arguments: list[Any]) -> Match | None:
+def _choose_despite_errors(
+    scope: Scope, candidates: list[Candidate], arguments: list[ast.Expression]
+) -> Match | None:
     """With a wrong argument: the only candidate, so that its result type is known; nothing is reported."""
     with scope.world.silence():
         tried = [evaluate(scope, each, arguments) for each in distinct(candidates)]
@@ -99,9 +99,9 @@ def distinct(candidates: list[Candidate]) -> list[Candidate]:
     return list(found.values())
 
 
-def commit_match(scope: Scope, match: Match) -> tuple[Any, ...]:
+def commit_match(scope: Scope, match: Match) -> tuple[Argument, ...]:
     """Write the conversions of the arguments; the arguments in the order of the parameters."""
-    result: list[Any] = []
+    result: list[Argument] = []
     parameters = scope.world.info(match.candidate.declaration).parameters
     for index, (node, made) in enumerate(zip(match.arguments, match.plans)):
         if node is None:
@@ -236,14 +236,13 @@ def _infer(scope: Scope, candidate: Candidate, placed: Arguments) -> Bindings | 
     return Failure(candidate, reason, code="E9012", note=f"convert in the lambda: '{wanted}(...)'")
 
 
-def _result_of_lambda(world: World, declaration: Any, known: Substitution) -> Type | None:
+def _result_of_lambda(world: World, declaration: ast.Declaration, known: Substitution) -> Type | None:
     """What the result of a lambda would have to become for its function type, where Slang converts it."""
     for subject, interfaces in generic_info(world, declaration).bounds.items():
         kind = substitute(world, subject, known)
         if not isinstance(kind, LambdaType):
             continue
         for wanted in (substitute(world, each, known) for each in interfaces):
-            assert isinstance(wanted, InterfaceType)
             for own in function_interfaces(world, kind):
                 if own.declaration is wanted.declaration and own.arguments[1:] == wanted.arguments[1:]:
                     return None if convert(world, own.inner, wanted.inner) is None else wanted.inner
@@ -398,9 +397,9 @@ def _bind_defaults(scope: Scope, candidate: Candidate, solver: Solver) -> Failur
         if parameter.is_pack or parameter in solver.scalars:
             solver.bindings[parameter] = () if parameter.is_pack else 1
             continue
-        if parameter.default is None:
-            return Failure(candidate, f"'{parameter.name}' cannot be inferred from the arguments")
         default = default_argument(scope, parameter, {**candidate.substitution, **solver.bindings})
+        if default is None:
+            return Failure(candidate, f"'{parameter.name}' cannot be inferred from the arguments")
         solver.bindings[parameter] = default
     return None
 

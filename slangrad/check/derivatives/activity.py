@@ -11,14 +11,15 @@ not looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 from typing import Any
 
 from slangrad.check.derivatives.flow import (
     MEMORY,
+    NOTHING,
     RESULT,
     THIS,
     THROWN,
@@ -63,33 +64,35 @@ from slangrad.syntax import ast
 from slangrad.syntax.walk import children
 
 
-def check_activity(world: World, declaration: Any, supposed: Supposed | None = None) -> None:
+def check_activity(world: World, declaration: ast.AnyFunction, supposed: Supposed | None = None) -> None:
     """Report the calls in a differentiable function through which a derivative is lost; `supposed` are the types that
     generic parameters have in a call, which have derivatives."""
-    info: checked.FunctionInfo = world.info(declaration)
+    info = world.info(declaration)
     custom = derivatives(world, DeclRef(declaration, {}))
     if info.level == "none" or custom.backward is not None or custom.forward is not None:
         return
     flow = Flow(world, info, supposed or {})
+    assert declaration.body is not None
     for statement in declaration.body.statements:
         _statement(flow, statement)
-    if not flow.lost and not flow.storing and not flow.passing:
+    if not flow.lost and not flow.passing:
         return
-    known = addresses(flow)
-    whole = {**flow.into, **known}
+    whole = {**flow.into, **addresses(flow)}
     backwards = turned(whole)
     active, wanted = reach(backwards, inputs_of(world, info)), reach(whole, outputs_of(world, info))
     behind = reach(backwards, pointers_of(world, info))
     told: set[str] = set()
+    calls: list[Lost] = []
     for lost in flow.lost:
         if lost.pointer is not None and leads_to_variables(flow, lost.pointer):
             continue
-        repeated = lost.in_value and lost.reason in told
-        if (lost.stored or lost in wanted) and lost.inputs & (active | behind) and not repeated:
+        if lost.stored_by is not None:
+            calls += [lost] if lost.inputs & active else []
+        elif (lost.stored or lost in wanted) and lost.inputs & (active | behind):
+            if not lost.in_value or lost.reason not in told:
+                lost.allowed |= not lost.inputs & active
+                report_loss(flow, declaration, lost)
             told.add(lost.reason)
-            lost.allowed |= not lost.inputs & active
-            report_loss(flow, declaration, lost)
-    calls = [(function, lost) for function, lost in flow.storing if lost.inputs & active]
     if calls and not declaration.span.source.is_library:
         world.later.append(partial(report_stores, flow, declaration, calls))
     check_instances(flow, active, check_activity)
@@ -102,12 +105,12 @@ def _statement(flow: Flow, node: ast.Node) -> None:
     if isinstance(node, ast.Expression):
         _sources(flow, node)
     elif isinstance(node, ast.Return) and node.value is not None:
-        flow.add(RESULT, _sources(flow, node.value))
+        flow.add({RESULT}, _sources(flow, node.value))
     elif isinstance(node, ast.Throw):
         _thrown(flow, node.handler, _sources(flow, node.value))
     elif isinstance(node, ast.Variable):
         if node.initializer is not None:
-            flow.add(node, _sources(flow, node.initializer))
+            flow.add({node}, _sources(flow, node.initializer))
     elif not isinstance(node, ast.Declaration):
         for each in children(node):
             if not isinstance(each, ast.Attribute):
@@ -117,7 +120,7 @@ def _statement(flow: Flow, node: ast.Node) -> None:
 def _thrown(flow: Flow, handler: ast.Catch | None, sources: Sources) -> None:
     target = THROWN if handler is None else handler.parameter
     if target is not None:
-        flow.add(target, sources)
+        flow.add({target}, sources)
 
 
 # --- Expressions --------------------------------------------------------------------------------------
@@ -127,24 +130,21 @@ def _carries(flow: Flow, kind: Type | None) -> bool:
     return kind is not None and tangent(flow.world, kind) is not None
 
 
-def _sources(flow: Flow, node: Any) -> Sources:
+def _sources(flow: Flow, node: checked.Part | checked.Base | checked.Argument) -> Sources:
     """What the value of an expression depends on, as far as derivatives are concerned."""
     if isinstance(node, checked.ThisValue):
         return {THIS}
-    if not isinstance(node, ast.Expression):
-        return set()
-    if isinstance(node, ast.NoDiff):
+    if not isinstance(node, ast.Expression) or isinstance(node, ast.NoDiff):
         return set()
     rule = _FORMS.get(type(node.ref))
     found = rule(flow, node, node.ref) if rule is not None else _below(flow, node)
-    kind = None if node.type is None else value_type(node)
-    if node.conversion is not None and node.conversion.kind in _OF_NUMBERS and not _carries(flow, node.type):
+    kind, conversion = None if node.type is None else value_type(node), node.conversion
+    if conversion is not None and conversion.kind in _OF_NUMBERS and not _carries(flow, node.type):
         return set()  # a whole number as a float
     if not _carries(flow, kind):
         return _lost_in(flow, node, kind, found)
-    conversion = node.conversion
     if conversion is not None and conversion.function is not None:
-        return _call(flow, node, conversion.function, [(found, None)], set())
+        return _call(flow, node, conversion.function, found)
     return found
 
 
@@ -174,7 +174,7 @@ def _lost_in(flow: Flow, node: ast.Expression, kind: Type | None, found: Sources
     seen = all(isinstance(each, Lost) and each.bits for each in inputs)  # by its bits
     lost = Lost(f"'{kind}' has no derivative", note, node, inputs, in_value=True, allowed=hidden or seen)
     flow.lost.append(lost)
-    flow.add(lost, inputs)
+    flow.add({lost}, inputs)
     return {lost, *calls}
 
 
@@ -202,132 +202,115 @@ def _call(
     flow: Flow,
     node: ast.Expression,
     function: DeclRef | checked.Derivative,
-    arguments: list[tuple[Sources, ast.Parameter | None]],
-    written: Sources,
+    inputs: Sources,
+    written: Sources = NOTHING,
+    plain: Sources = NOTHING,
 ) -> Sources:
-    """The sources of a call's result; `written` are variables that it changes."""
-    inputs: Sources = set()
-    for sources, parameter in arguments:
-        if parameter is None or not flow.world.info(parameter).no_diff:
-            inputs |= sources
-    if _passes(flow, function):
+    """The sources of a call's result; it changes the variables `written`, and `plain` ones without a derivative."""
+    if isinstance(function, checked.Derivative) or _passes(flow, function):
         if isinstance(function, DeclRef) and function.substitution:
             flow.passing.append((function, inputs))
         store_behind(flow, {each for each in inputs if isinstance(each, (Address, ast.Variable))}, inputs)
-        result = inputs | ({MEMORY} if reads_gradients(flow.world, function) else set())
+        found = inputs | ({MEMORY} if reads_gradients(flow.world, function) else set())
     else:
-        assert isinstance(function, DeclRef)
-        kind = None if node.type is None else value_type(node)
-        bits = sees_bits(flow.world, function)
-        if flow.supposed and isinstance(function.declaration.parent, ast.Interface):
-            return inputs  # what satisfies it may have a derivative
-        if bits and _carries(flow, kind) and all(_has_bits(flow, each) for each in inputs):
-            return inputs  # the bits become a number again
-        name = function_name(function.declaration)
-        note = f"mark '{name}' as [Differentiable], or write 'no_diff {name}(...)' if this is meant"
-        note = _DETACHED if bits else note
-        if node.type is not None and leads_to_memory(flow.world, value_type(node)):
-            return inputs
-        plain = not written and not _carries(flow, kind)  # what has no derivative is a constant
-        lost = Lost(f"'{name}' is not differentiable", note, node, inputs, allowed=bits or plain, bits=bits)
-        flow.lost.append(lost)
-        flow.storing.append((function, _stored_by(function, node, inputs)))
-        result = {lost}
-    for each in written:
-        flow.add(each, result)
-    return result
+        found = _call_without_derivative(flow, node, function, inputs, bool(written))
+        for lost in [replace(each, allowed=True) for each in found if isinstance(each, Lost) and plain]:
+            flow.lost.append(lost)
+            flow.add(plain, {lost})
+    flow.add(written, found)
+    return found
+
+
+def _call_without_derivative(
+    flow: Flow, node: ast.Expression, function: DeclRef, inputs: Sources, writes: bool
+) -> Sources:
+    kind = None if node.type is None else value_type(node)
+    bits, is_number = sees_bits(flow.world, function), _carries(flow, kind)
+    if flow.supposed and isinstance(function.declaration.parent, ast.Interface):
+        return inputs  # what satisfies it may have a derivative
+    if bits and is_number and all(_has_bits(flow, each) for each in inputs):
+        return inputs  # the bits become a number again
+    if kind is not None and leads_to_memory(flow.world, kind):
+        return inputs
+    name = function_name(function.declaration)
+    allowed = bits or not (writes or is_number)  # what has no derivative is a constant
+    note = _DETACHED if bits else _marked(name)
+    lost = Lost(f"'{name}' is not differentiable", note, node, inputs, allowed=allowed, bits=bits)
+    flow.lost += [lost, replace(_stored_by(function, node, inputs), stored_by=function)]
+    return {lost}
 
 
 _DETACHED = "put 'detach(...)' around what is passed if this is meant"
 
 
+def _marked(name: str) -> str:
+    return f"mark '{name}' as [Differentiable], or write 'no_diff {name}(...)' if this is meant"
+
+
 def _stored_by(function: DeclRef, node: ast.Expression, inputs: Sources) -> Lost:
     """What a function without a derivative stores in memory."""
-    reason = f"'{function_name(function.declaration)}' stores in memory, which has no derivative"
     name = function_name(function.declaration)
-    marked = f"mark '{name}' as [Differentiable], or write 'no_diff {name}(...)' if this is meant"
-    note = marked if any(isinstance(each, Address) for each in inputs) else _DETACHED
+    note = _marked(name) if any(isinstance(each, Address) for each in inputs) else _DETACHED
+    reason = f"'{name}' stores in memory, which has no derivative"
     return Lost(reason, note, node, _with_derivatives(inputs), stored=True, allowed=True)
 
 
-def _passes(flow: Flow, function: DeclRef | checked.Derivative) -> bool:
-    if isinstance(function, checked.Derivative):
-        return True
-    info = flow.world.info(function.declaration)
-    if isinstance(info, checked.FunctionInfo):
-        return info.is_differentiable
-    return bool(flow.world.info(reading(function.declaration)).level != "none")
+def _passes(flow: Flow, function: DeclRef) -> bool:
+    return flow.world.info(reading(function.declaration)).is_differentiable
 
 
 @dataclass(slots=True)
-class _Given:
-    """The sources of a call's arguments, and the variables that it changes: `plain` have no derivative."""
+class _Passed:
+    """The object of a call, or an argument."""
 
-    arguments: list[tuple[Sources, ast.Parameter | None]] = field(default_factory=list)
-    written: Sources = field(default_factory=set)
-    plain: Sources = field(default_factory=set)
-    changed: Any = None  # the object, if it has a derivative
-    in_memory: bool = False
+    node: checked.Base
+    sources: Sources
+    is_changed: bool
+    no_diff: bool
 
-    @property
-    def sources(self) -> Sources:
-        return {source for sources, _ in self.arguments for source in sources}
+
+def _passed(flow: Flow, form: checked.Call) -> Iterator[_Passed]:
+    function = form.function if isinstance(form.function, DeclRef) else None
+    if function is not None and form.this is not None:
+        info = flow.world.info(function.declaration)
+        if info.this_type is not None:
+            changed = info.mutating and not isinstance(function.declaration, ast.Constructor)
+            yield _Passed(form.this, _sources(flow, form.this), changed, info.no_diff_this)
+    declared = [] if function is None else declared_parameters(flow.world, function)
+    for argument, parameter in zip_longest(form.arguments, declared[: len(form.arguments)]):
+        if isinstance(argument, ast.Expression):
+            own = None if parameter is None else flow.world.info(parameter)
+            changed = own is not None and own.direction in ("out", "inout", "ref")
+            no_diff = own is not None and own.no_diff
+            yield _Passed(argument, _given(flow, argument, function), changed, no_diff)
 
 
 def _call_form(flow: Flow, node: ast.Expression, form: checked.Call) -> Sources:
-    given = _Given()
-    declared: tuple[Any, ...] = ()
-    passes = _passes(flow, form.function)
-    if isinstance(form.function, DeclRef):
-        declared = tuple(declared_parameters(flow.world, form.function))
-        _give_object(flow, form, form.function, given)
-    for index, argument in enumerate(form.arguments):
-        if not isinstance(argument, checked.Default):
-            _give(flow, form, argument, declared[index] if index < len(declared) else None, given)
-    if passes and given.changed is not None:
-        _stored(flow, node, given.changed, given.sources, _VARIABLE)
-    if given.in_memory and isinstance(form.function, DeclRef) and not passes:
-        flow.lost.append(_stored_by(form.function, node, given.sources))
-    found = _call(flow, node, form.function, given.arguments, given.written)
-    if not passes:
-        _change_plain(flow, given.plain, found)
-    return found
+    passed, function, world = list(_passed(flow, form)), form.function, flow.world
+    inputs = {source for each in passed if not each.no_diff for source in each.sources}
+    numbers = [each for each in passed if each.is_changed and _carries(flow, value_type(each.node))]
+    if isinstance(function, checked.Derivative) or _passes(flow, function):
+        kept = [each for each in numbers if not _loses(flow, node, form, each, inputs)]
+        return _call(flow, node, function, inputs, _roots(kept))
+    if any(is_in_memory(world, each.node) for each in numbers):
+        flow.lost.append(_stored_by(function, node, inputs))
+    others = [each for each in passed if each.is_changed and each not in numbers]
+    bits = [each for each in others if _takes_bits(flow, function, each.node)]
+    plain = [each for each in others if each not in bits]
+    return _call(flow, node, function, inputs, _roots([*numbers, *bits]), _roots(plain))
 
 
-def _give_object(flow: Flow, form: checked.Call, function: DeclRef, given: _Given) -> None:
-    info = flow.world.info(function.declaration)
-    if form.this is None or info.this_type is None:
-        return
-    given.arguments.append((set() if info.no_diff_this else _sources(flow, form.this), None))
-    if info.mutating and not isinstance(function.declaration, ast.Constructor):
-        constant = not _carries(flow, value_type(form.this))
-        given.changed = None if constant else form.this
-        given.in_memory = not constant and is_in_memory(flow.world, form.this)
-        target = given.plain if constant else given.written
-        target |= _root(form.this)
+def _loses(flow: Flow, node: ast.Expression, form: checked.Call, one: _Passed, inputs: Sources) -> bool:
+    """Whether what a call changes could keep no derivative."""
+    if one.node is form.this:
+        _stored(flow, node, one.node, inputs, _VARIABLE)
+        return False
+    assert isinstance(one.node, ast.Expression)
+    return not one.no_diff and _stored(flow, one.node, one.node, {MEMORY}, _VARIABLE)
 
 
-def _give(
-    flow: Flow, form: checked.Call, argument: Any, parameter: ast.Parameter | None, given: _Given
-) -> None:
-    given.arguments.append((_given(flow, argument, form.function), parameter))
-    if parameter is None or flow.world.info(parameter).direction not in ("out", "inout", "ref"):
-        return
-    constant = not _carries(flow, value_type(argument))
-    if not constant and _passes(flow, form.function) and not flow.world.info(parameter).no_diff:
-        constant = _stored(flow, argument, argument, {MEMORY}, _VARIABLE)
-    given.in_memory |= not constant and is_in_memory(flow.world, argument)
-    target = given.plain if constant and not _takes_bits(flow, form.function, argument) else given.written
-    target |= _root(argument)
-
-
-def _change_plain(flow: Flow, plain: Sources, found: Sources) -> None:
-    """What has no derivative is changed by a function that has none, so it is a constant, which is a warning."""
-    for each in [each for each in found if isinstance(each, Lost) and plain]:
-        lost = replace(each, allowed=True)
-        flow.lost.append(lost)
-        for root in plain:
-            flow.add(root, {lost})
+def _roots(passed: list[_Passed]) -> Sources:
+    return {root for each in passed for root in _root(each.node)}
 
 
 def _try(flow: Flow, node: ast.Expression, form: checked.Try) -> Sources:
@@ -339,7 +322,7 @@ def _try(flow: Flow, node: ast.Expression, form: checked.Try) -> Sources:
     return found
 
 
-def _root(place: Any) -> Sources:
+def _root(place: checked.Base) -> Sources:
     """The variable that a place is a part of."""
     for part, form in steps(place):
         if isinstance(form, checked.ThisValue):
@@ -353,34 +336,29 @@ def _root(place: Any) -> Sources:
     return set()
 
 
-def _given(flow: Flow, argument: Any, function: DeclRef | checked.Derivative | None = None) -> Sources:
+def _given(flow: Flow, argument: ast.Expression, function: DeclRef | None) -> Sources:
     """The sources of an argument: what is made of a whole number has no derivative, unless its bits count."""
     sources = _sources(flow, argument)
     return sources if not is_whole(value_type(argument)) or _takes_bits(flow, function, argument) else set()
 
 
-def _takes_bits(flow: Flow, function: DeclRef | checked.Derivative | None, argument: Any) -> bool:
-    return (
-        is_whole(value_type(argument)) and isinstance(function, DeclRef) and sees_bits(flow.world, function)
-    )
+def _takes_bits(flow: Flow, function: DeclRef | None, argument: checked.Base) -> bool:
+    return is_whole(value_type(argument)) and function is not None and sees_bits(flow.world, function)
 
 
 def _accessed(flow: Flow, node: ast.Expression, form: checked.Property | checked.Subscript) -> Sources:
-    base = set() if form.base is None else _sources(flow, form.base)
-    arguments: list[tuple[Sources, ast.Parameter | None]] = [(base, None)]
-    if isinstance(form, checked.Subscript):
-        arguments += [(_given(flow, each), None) for each in form.arguments]
-    if isinstance(form.reference.declaration, ast.Variable):
-        return base
-    return _call(flow, node, form.reference, arguments, set())
+    inputs = set() if form.base is None else _sources(flow, form.base)
+    for each in form.arguments if isinstance(form, checked.Subscript) else ():
+        inputs = inputs | (_given(flow, each, None) if isinstance(each, ast.Expression) else set())
+    is_field = isinstance(form.reference.declaration, ast.Variable)
+    return inputs if is_field else _call(flow, node, form.reference, inputs)
 
 
 def _store(flow: Flow, node: ast.Expression, form: checked.Store) -> Sources:
     sources = _sources(flow, form.value)
     _visit_place(flow, form.place)
     if not _stored(flow, node, form.place, sources):
-        for root in _root(form.place):
-            flow.add(root, sources)
+        flow.add(_root(form.place), sources)
     return sources
 
 
@@ -389,7 +367,7 @@ _VARIABLE = "pass a variable, and store detach(...) of it if this is meant"
 
 
 def _stored(
-    flow: Flow, node: ast.Expression, place: ast.Expression, sources: Sources, note: str = _VALUE
+    flow: Flow, node: ast.Expression, place: checked.Base, sources: Sources, note: str = _VALUE
 ) -> bool:
     """Whether the derivative of what is stored is lost."""
     if not _carries(flow, value_type(place)):
@@ -405,7 +383,7 @@ def _stored(
     return True
 
 
-def _store_plain(flow: Flow, node: ast.Expression, place: ast.Expression, sources: Sources) -> None:
+def _store_plain(flow: Flow, node: ast.Expression, place: checked.Base, sources: Sources) -> None:
     """What has numbers and no derivative is stored where it outlasts the function."""
     kind = value_type(place)
     hidden = {each for each in sources if isinstance(each, Lost) and each.in_value}
@@ -419,14 +397,13 @@ def _update(flow: Flow, node: ast.Expression, form: checked.Update) -> Sources:
     if form.value is not None:
         found = found | _sources(flow, form.value)
     if form.function is not None:
-        found = _call(flow, node, form.function, [(found, None)], set())
+        found = _call(flow, node, form.function, found)
     if not _stored(flow, node, form.place, found):
-        for root in _root(form.place):
-            flow.add(root, found)
+        flow.add(_root(form.place), found)
     return found
 
 
-def _visit_place(flow: Flow, node: Any) -> None:
+def _visit_place(flow: Flow, node: checked.Base) -> None:
     """Calls in the indices of a place."""
     for _, form in steps(node):
         if isinstance(form, checked.Element):
@@ -443,20 +420,14 @@ def _field(flow: Flow, node: ast.Expression, form: checked.Field) -> Sources:
     return found if _carries(flow, value_type(node)) or not _carries(flow, outer) else set()
 
 
-def _part(flow: Flow, node: ast.Expression, form: Any) -> Sources:
-    found = _sources(flow, form.base)
-    if isinstance(form, checked.Element):
-        _sources(flow, form.index)
-    return found
-
-
 def _convert(flow: Flow, node: ast.Expression, form: checked.Convert) -> Sources:
     found = _sources(flow, form.operand)
     return set() if is_whole(value_type(form.operand)) and _carries(flow, node.type) else found
 
 
 def _element(flow: Flow, node: ast.Expression, form: checked.Element) -> Sources:
-    found = _part(flow, node, form)
+    found = _sources(flow, form.base)
+    _sources(flow, form.index)
     return _read(flow, node, found) if isinstance(value_type(form.base), Pointer) else found
 
 
@@ -529,15 +500,10 @@ _FORMS: dict[type, Rule] = {
     checked.Closure: _closure,
     checked.Local: lambda flow, node, form: {form.declaration},
     checked.Field: _field,
-    checked.TupleElement: _part,
-    checked.PackElement: _part,
-    checked.PartOfPack: _part,
-    checked.Expansion: lambda flow, node, form: _sources(flow, form.pattern),
     checked.Element: _element,
     checked.Convert: _convert,
     checked.Dereference: lambda flow, node, form: _read(flow, node, _sources(flow, form.pointer)),
     checked.AddressOf: _address,
-    checked.Swizzle: _part,
     checked.Property: _accessed,
     checked.Subscript: _accessed,
     checked.Call: _call_form,

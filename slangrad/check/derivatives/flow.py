@@ -12,24 +12,26 @@ every `Address` that it depends on. Through pointers that may lead elsewhere no 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from slangrad.check.derivatives.memory_effects import holds_numbers, stores_numbers
 from slangrad.check.generics.bounds import supposing
 from slangrad.check.generics.substitution import substitute
 from slangrad.check.interfaces.differentiable import pointer_tangent, tangent
 from slangrad.check.model import checked
-from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.declref import DeclRef, GenericKey
 from slangrad.check.model.types import InterfaceType, Pointer, Type, nominal, parameter_type
 from slangrad.check.model.world import World
 from slangrad.check.names.places import accessor, steps, value_type
 from slangrad.syntax import ast
 
-Node = Any  # a declaration of a variable, THIS, RESULT, or a Lost call
-Sources = set[Node]
+# A declaration of a variable, THIS, RESULT, MEMORY or THROWN, a Lost call, what a pointer leads to.
+Node = object
+Sources = Set[Node]
+NOTHING: Sources = frozenset()
+Supposed = dict[GenericKey, Type]  # for generic parameters, which need have no derivatives, types that have
 
 THIS, RESULT, MEMORY, THROWN = "this", "result", "memory", "thrown"
 
@@ -48,6 +50,7 @@ class Lost:
     stored: bool = False
     allowed: bool = False
     bits: bool = False  # of a number, as a whole number
+    stored_by: DeclRef | None = None  # if this function stores anything, of which its body decides
     pointer: Sources | None = None  # what leads to where it is read or stored, if a pointer does
 
 
@@ -57,18 +60,14 @@ class Flow:
 
     world: World
     info: checked.FunctionInfo
-    supposed: dict[Any, Type] = field(default_factory=dict)  # see `check_instances`
-    into: dict[Node, Sources] = field(default_factory=dict)
+    supposed: Supposed = field(default_factory=dict)  # see `check_instances`
+    into: dict[Node, set[Node]] = field(default_factory=dict)
     lost: list[Lost] = field(default_factory=list)
-    storing: list[tuple[DeclRef, Lost]] = field(
-        default_factory=list
-    )  # calls, and what is lost if these store
-    passing: list[tuple[DeclRef, Sources]] = field(
-        default_factory=list
-    )  # calls of generic functions, what goes in
+    passing: list[tuple[DeclRef, Sources]] = field(default_factory=list)  # generic functions, what goes in
 
-    def add(self, target: Node, sources: Sources) -> None:
-        self.into.setdefault(target, set()).update(sources)
+    def add(self, targets: Sources, sources: Sources) -> None:
+        for target in targets:
+            self.into.setdefault(target, set()).update(sources)
 
 
 # --- Where derivatives come in and go out ---------------------------------------------------------------
@@ -98,11 +97,11 @@ def inputs_of(world: World, info: checked.FunctionInfo) -> Sources:
 
 
 def outputs_of(world: World, info: checked.FunctionInfo) -> Sources:
-    found: Sources = set()
-    for parameter in info.parameters:
-        own = world.info(parameter)
-        if own.direction in ("out", "inout", "ref") and not own.no_diff and holds_numbers(world, own.type):
-            found.add(parameter)
+    found: set[Node] = {
+        each
+        for each, own in ((each, world.info(each)) for each in info.parameters)
+        if own.direction in ("out", "inout", "ref") and not own.no_diff and holds_numbers(world, own.type)
+    }
     if info.mutating and info.this_type is not None and holds_numbers(world, info.this_type):
         found.add(THIS)
     if not info.no_diff_result and tangent(world, info.result) is not None:
@@ -112,7 +111,7 @@ def outputs_of(world: World, info: checked.FunctionInfo) -> Sources:
     return found
 
 
-def reach(edges: dict[Node, Sources], start: Sources) -> Sources:
+def reach(edges: Mapping[Node, Sources], start: Sources) -> Sources:
     found, pending = set(start), list(start)
     while pending:
         for each in edges.get(pending.pop(), ()):
@@ -122,8 +121,8 @@ def reach(edges: dict[Node, Sources], start: Sources) -> Sources:
     return found
 
 
-def turned(edges: dict[Node, Sources]) -> dict[Node, Sources]:
-    made: dict[Node, Sources] = {}
+def turned(edges: Mapping[Node, Sources]) -> dict[Node, set[Node]]:
+    made: dict[Node, set[Node]] = {}
     for target, sources in edges.items():
         for source in sources:
             made.setdefault(source, set()).add(target)
@@ -147,13 +146,12 @@ class Behind:
     pointer: Node
 
 
-def pointer_of(place: Any) -> Any:
+def pointer_of(place: checked.Base) -> checked.Base | None:
     """The pointer that leads to a place, if one does."""
     for part, form in steps(place):
         if isinstance(form, checked.Dereference):
             return form.pointer
-        conversion = getattr(part, "conversion", None)
-        if conversion is not None and conversion.kind == "dereference":
+        if isinstance(part, ast.Expression) and part.conversion and part.conversion.kind == "dereference":
             return part
         if isinstance(form, checked.Element) and isinstance(value_type(form.base), Pointer):
             return form.base
@@ -161,8 +159,7 @@ def pointer_of(place: Any) -> Any:
 
 
 def store_behind(flow: Flow, pointer: Sources, sources: Sources) -> None:
-    for each in pointer:
-        flow.add(Behind(each), sources)
+    flow.add({Behind(each) for each in pointer}, sources)
 
 
 def leads_to_variables(flow: Flow, pointer: Sources) -> bool:
@@ -174,10 +171,10 @@ def leads_to_variables(flow: Flow, pointer: Sources) -> bool:
 
 def addresses(flow: Flow) -> dict[Node, Sources]:
     """What addresses depend on: their variables. Also lets variables depend on what is stored through pointers."""
-    for behind, sources in [item for item in flow.into.items() if isinstance(item[0], Behind)]:
-        for each in reach(flow.into, {behind.pointer}):
-            if isinstance(each, Address):
-                flow.add(each.variable, sources)
+    for behind, sources in list(flow.into.items()):
+        if isinstance(behind, Behind):
+            led_to = reach(flow.into, {behind.pointer})
+            flow.add({each.variable for each in led_to if isinstance(each, Address)}, sources)
     nodes = {each for item in flow.into.items() for each in (item[0], *item[1])}
     nodes |= {each for lost in flow.lost for each in lost.inputs}
     return {each: {each.variable} for each in nodes if isinstance(each, Address)}
@@ -186,11 +183,10 @@ def addresses(flow: Flow) -> dict[Node, Sources]:
 # --- Reports ------------------------------------------------------------------------------------------
 
 
-Supposed = dict[Any, Type]  # for generic parameters, which need have no derivatives, types that have
-Check = Callable[[World, Any, Supposed], None]
+Check = Callable[[World, ast.AnyFunction, Supposed], None]
 
 
-def report_loss(flow: Flow, declaration: Any, lost: Lost) -> None:
+def report_loss(flow: Flow, declaration: ast.AnyFunction, lost: Lost) -> None:
     world = flow.world
     if (lost.allowed or flow.supposed) and declaration.span.source.is_library:
         return
@@ -202,10 +198,10 @@ def report_loss(flow: Flow, declaration: Any, lost: Lost) -> None:
     report("E0505", message, lost.node.span, lost.note)
 
 
-def report_stores(flow: Flow, declaration: Any, calls: list[tuple[DeclRef, Lost]]) -> None:
+def report_stores(flow: Flow, declaration: ast.AnyFunction, calls: list[Lost]) -> None:
     """When all bodies are checked: the calls of functions that store in memory."""
-    for function, lost in calls:
-        if stores_numbers(flow.world, function):
+    for lost in calls:
+        if lost.stored_by is not None and stores_numbers(flow.world, lost.stored_by):
             report_loss(flow, declaration, lost)
 
 
@@ -228,7 +224,7 @@ def check_instances(flow: Flow, active: Sources, check: Check) -> None:
             flow.world.later.append(partial(_check_instance, flow.world, declaration, supposed, check))
 
 
-def reading(declaration: Any) -> Any:
+def reading(declaration: ast.AnyFunction | ast.Property | ast.Subscript) -> ast.AnyFunction:
     """What a property or subscript is read through. How it is set is asked where it is set."""
     if not isinstance(declaration, (ast.Property, ast.Subscript)):
         return declaration
@@ -236,28 +232,25 @@ def reading(declaration: Any) -> Any:
 
 
 def _supposed(flow: Flow, function: DeclRef) -> Supposed:
-    world, found = flow.world, {}
+    world = flow.world
+    found: Supposed = {}
     for parameter, kind in function.substitution.items():
         if not isinstance(parameter, ast.TypeParameter) or not isinstance(kind, Type):
             continue
         if tangent(world, kind) is not None and tangent(world, parameter_type(parameter)) is None:
-            found[parameter] = substitute(world, kind, flow.supposed)
+            found[parameter] = substitute(world, kind, {**flow.supposed})
     return found
 
 
-def _check_instance(world: World, declaration: Any, supposed: Supposed, check: Check) -> None:
+def _check_instance(world: World, declaration: ast.AnyFunction, supposed: Supposed, check: Check) -> None:
     """When all bodies are checked: once for each set of parameters whose types have derivatives."""
-    info = world.info(declaration)
     key = (declaration, frozenset(supposed))
-    if (
-        key in world.instances_looked_at
-        or not isinstance(info, checked.FunctionInfo)
-        or not info.body_checked
-    ):
+    if key in world.instances_looked_at or not world.info(declaration).body_checked:
         return
     world.instances_looked_at.add(key)
     differentiable = nominal(world.standard("IDifferentiable"))
-    assert isinstance(differentiable, InterfaceType)
-    bounds: dict[Type, list[InterfaceType]] = {parameter_type(each): [differentiable] for each in supposed}
+    bounds: dict[Type, list[InterfaceType]] = {
+        parameter_type(each): [differentiable] for each in supposed if isinstance(each, ast.TypeParameter)
+    }
     with world.assuming(declaration), supposing(world, bounds):
         check(world, declaration, supposed)

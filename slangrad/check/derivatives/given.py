@@ -20,7 +20,6 @@ parameter of f that carries a derivative, an `out` one for its cotangent; of an 
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any
 
 from slangrad.base.records import record
 from slangrad.check.derivatives.givers import (
@@ -47,6 +46,8 @@ from slangrad.check.model.meanings import Candidate
 from slangrad.check.model.types import VOID, FunctionParameter, FunctionType, Tuple, Type, function_type
 from slangrad.check.model.world import World
 from slangrad.syntax import ast
+
+Differentiated = ast.Function | ast.Accessor
 
 
 @record
@@ -85,7 +86,7 @@ def derivatives(world: World, reference: DeclRef) -> CustomDerivatives:
     return made
 
 
-def given(world: World, declaration: Any) -> Given:
+def given(world: World, declaration: ast.Declaration) -> Given:
     """What was given for a declaration."""
     found: Given | None = world.custom_derivatives.get(declaration)
     if found is None:
@@ -100,7 +101,7 @@ def _instance(world: World, given: Partial, reference: DeclRef) -> DeclRef | Non
         actual = reference.substitution.get(parameter)
         if actual is None or not solver.unify_argument(given.named[parameter], actual):
             return None
-    owner: Any = given.giver
+    owner: ast.Declaration | None = given.giver
     while owner is not None:
         if unmet_constraint(world, owner, solver.bindings) is not None:
             return None
@@ -108,7 +109,7 @@ def _instance(world: World, given: Partial, reference: DeclRef) -> DeclRef | Non
     return DeclRef(given.giver, solver.bindings)
 
 
-def _find(world: World, declaration: Any) -> Given:
+def _find(world: World, declaration: ast.Declaration) -> Given:
     made = Given()
     if not isinstance(declaration, (ast.Function, ast.Accessor)):
         return made
@@ -126,7 +127,7 @@ def _take(
     world: World,
     made: Given,
     kind: str,
-    declaration: Any,
+    declaration: Differentiated,
     candidate: Candidate,
     named: Candidate | None = None,
 ) -> None:
@@ -155,7 +156,9 @@ def _fitting_instance(world: World, kind: str, giver: ast.Function, named: Candi
     return arguments if fits else None
 
 
-def match_derivative(world: World, kind: str, declaration: Any, candidate: Candidate) -> DeclRef | None:
+def match_derivative(
+    world: World, kind: str, declaration: Differentiated, candidate: Candidate
+) -> DeclRef | None:
     """The candidate with its generic arguments when it has the signature of the derivative, else None."""
     reference = DeclRef(declaration, identity(declaration))
     if kind == "apply":
@@ -181,7 +184,7 @@ def match_derivative(world: World, kind: str, declaration: Any, candidate: Candi
     return DeclRef(candidate.declaration, made) if met else None
 
 
-def _in_order(declaration: Any, candidate: Candidate) -> Bindings:
+def _in_order(declaration: ast.Declaration, candidate: Candidate) -> Bindings:
     """Generic parameters that do not show in the parameters are those of the function, one by one."""
     pairs = zip(candidate.declaration.generics, getattr(declaration, "generics", ()))
     return {own: self_argument(other) for own, other in pairs if type(own) is type(other)}
@@ -221,7 +224,7 @@ def _carries_this(world: World, info: FunctionInfo, reference: DeclRef) -> bool:
 # --- Checking -----------------------------------------------------------------------------------------
 
 
-def check_derivative_attributes(world: World, declaration: Any) -> None:
+def check_derivative_attributes(world: World, declaration: Differentiated) -> None:
     """Report attributes that name no function, or one of another signature."""
     for name, of, kind in KINDS:
         attribute = declaration.attribute(name)
@@ -269,7 +272,7 @@ def _check_pairs(
 _WHAT = {"primal_substitute": "primal substitute", "apply": "forward pass with a context"}
 
 
-def _expected_text(world: World, kind: str, named: Candidate, giver: Any) -> str:
+def _expected_text(world: World, kind: str, named: Candidate, giver: ast.Function) -> str:
     arguments = named_instance(named) or identity(named.declaration)
     reference = DeclRef(named.declaration, arguments)
     if kind == "apply":
@@ -329,7 +332,7 @@ def context_signature(world: World, reference: DeclRef) -> FunctionType:
     return function_type(tuple(made), VOID)
 
 
-def applied_text(world: World, declaration: Any, reference: DeclRef) -> str:
+def applied_text(world: World, declaration: ast.Declaration, reference: DeclRef) -> str:
     """What an `__apply` and its context must look like."""
     signature = signature_of(world, reference)
     result = "Context" if signature.result is VOID else f"Tuple<{signature.result}, Context>"

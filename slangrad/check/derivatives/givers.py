@@ -10,7 +10,6 @@ fit is asked in derivatives.py.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from slangrad.base.source import SourceFile
 from slangrad.check.generics.signatures import this_of
@@ -19,6 +18,7 @@ from slangrad.check.model.checked import FunctionInfo
 from slangrad.check.model.declref import Bindings, visible_parameters
 from slangrad.check.model.meanings import Candidate, OverloadMeaning
 from slangrad.check.model.types import Type
+from slangrad.check.model.values import Pack
 from slangrad.check.model.world import World
 from slangrad.check.names.resolve import refer
 from slangrad.syntax import ast
@@ -40,10 +40,12 @@ def are_named_in(source: SourceFile) -> bool:
     return any(word in source.text for word in (*_GIVEN, "__func_extension"))
 
 
-def note_givers(world: World, declarations: list[Any]) -> None:
+def note_givers(world: World, declarations: list[ast.Declaration]) -> None:
     """File the functions that are derivatives of others under the name of the other."""
     for node in nested(declarations, (ast.Struct, ast.Extension, ast.Interface, ast.Namespace)):
-        for attribute in node.attributes if isinstance(node, ast.Function) else ():
+        if not isinstance(node, ast.Function):
+            continue
+        for attribute in node.attributes:
             if attribute.name in _GIVEN and len(attribute.arguments) == 1:
                 world.derivative_givers.setdefault(_last_name(attribute.arguments[0]), []).append(node)
                 _remind(world, node, attribute)
@@ -64,7 +66,7 @@ def _last_name(node: ast.Expression) -> str:
     return node.name if isinstance(node, (ast.Name, ast.Member)) else ""
 
 
-def givers_of(world: World, declaration: Any) -> Iterator[tuple[str, ast.Function, Candidate]]:
+def givers_of(world: World, declaration: ast.Declaration) -> Iterator[tuple[str, ast.Function, Candidate]]:
     """The functions elsewhere that say they are a derivative of this one, and how they name it."""
     for giver in world.derivative_givers.get(declaration.name, ()):
         for attribute in giver.attributes:
@@ -75,7 +77,7 @@ def givers_of(world: World, declaration: Any) -> Iterator[tuple[str, ast.Functio
                     yield _GIVEN[attribute.name], giver, meant
 
 
-def functions_meant(world: World, declaration: Any, attribute: ast.Attribute) -> list[Candidate]:
+def functions_meant(world: World, declaration: ast.Declaration, attribute: ast.Attribute) -> list[Candidate]:
     """The functions that the argument of an attribute names, seen from the declaration."""
     if len(attribute.arguments) != 1:
         return []
@@ -85,7 +87,7 @@ def functions_meant(world: World, declaration: Any, attribute: ast.Attribute) ->
     return meaning.candidates if isinstance(meaning, OverloadMeaning) else []
 
 
-def given_level(world: World, declaration: Any) -> str:
+def given_level(world: World, declaration: ast.Declaration) -> str:
     """ "forward" or "backward" when some function elsewhere is a derivative of this one."""
     kinds = {kind for kind, _, _ in givers_of(world, declaration)}
     if kinds - {"forward"}:
@@ -101,13 +103,13 @@ def named_instance(candidate: Candidate) -> Bindings | None:
     return found if all(each in found for each in needed) else None
 
 
-def generic_parameters(declaration: Any) -> list[Any]:
+def generic_parameters(declaration: ast.Declaration) -> list[Pack]:
     """The generic parameters of a function and of what is around it."""
     around = visible_parameters(declaration)
     return [each for each in around if isinstance(each, (ast.TypeParameter, ast.ValueParameter))]
 
 
-def applied_type(world: World, declaration: Any) -> Type | None:
+def applied_type(world: World, declaration: ast.Function, attribute: ast.Attribute) -> Type | None:
     """The type of `this` in `__func_extension __apply(Type::method)`; None for that of another function."""
-    meant = functions_meant(world, declaration, declaration.attribute(ast.APPLY_OF))
+    meant = functions_meant(world, declaration, attribute)
     return this_of(world, meant[0].reference) if meant else None

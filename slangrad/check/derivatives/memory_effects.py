@@ -68,7 +68,7 @@ def leads_to_memory(world: World, kind: Type | None) -> bool:
     return isinstance(kind, StructType) and _is_standard(kind.declaration) and not holds_numbers(world, kind)
 
 
-def is_in_memory(world: World, place: Any) -> bool:
+def is_in_memory(world: World, place: checked.Base) -> bool:
     """Whether a place outlasts the call of a function; what a `ref` parameter is given is not known."""
     for _, form in steps(place):
         if isinstance(form, (checked.Global, checked.Dereference)):
@@ -79,7 +79,7 @@ def is_in_memory(world: World, place: Any) -> bool:
     return False
 
 
-def _refers_to_memory(world: World, form: Any) -> bool:
+def _refers_to_memory(world: World, form: checked.Form | None) -> bool:
     """A property or subscript whose `ref` accessor returns a place in memory."""
     if not isinstance(form, (checked.Property, checked.Subscript)):
         return False
@@ -99,7 +99,7 @@ _PARTS = (
 )
 
 
-def stores_numbers(world: World, function: DeclRef, seen: set[Any] | None = None) -> bool:
+def stores_numbers(world: World, function: DeclRef, seen: set[ast.Declaration] | None = None) -> bool:
     """Whether a function stores numbers in memory, or what it calls."""
     seen = set() if seen is None else seen
     declaration = function.declaration
@@ -117,7 +117,7 @@ def stores_numbers(world: World, function: DeclRef, seen: set[Any] | None = None
     return any(_stores(world, each.ref, seen) for each in nodes)
 
 
-def _stores(world: World, form: Any, seen: set[Any]) -> bool:
+def _stores(world: World, form: checked.Form | None, seen: set[ast.Declaration]) -> bool:
     if isinstance(form, (checked.Store, checked.Update)):
         if not _is_number(world, value_type(form.place)):
             return False
@@ -136,9 +136,9 @@ def _is_number(world: World, kind: Type | None) -> bool:
     return kind is not None and (kind.abstract or holds_numbers(world, kind))
 
 
-def _setter(place: Any) -> list[DeclRef]:
+def _setter(place: ast.Expression) -> list[DeclRef]:
     """The accessor through which a place is written, if one is."""
-    form = getattr(place, "ref", None)
+    form = place.ref
     if not isinstance(form, (checked.Property, checked.Subscript)):
         return []
     found = accessor(form.reference.declaration, "set")

@@ -24,8 +24,10 @@ from slangrad.check.model.world import World
 from slangrad.check.names.places import accessor, referred, steps, value_type
 from slangrad.syntax import ast
 
+Part = checked.Field | checked.Property | checked.TupleElement | checked.Element | checked.Swizzle
 
-def loses_derivative(world: World, info: checked.FunctionInfo, node: Any) -> str | None:
+
+def loses_derivative(world: World, info: checked.FunctionInfo, node: checked.Base) -> str | None:
     """Why a derivative that is stored here is lost."""
     if isinstance(node, (checked.ThisValue, ast.This)):
         return _this(world, info)
@@ -75,7 +77,7 @@ def loses_in_field(world: World, kind: Type, declaration: ast.Variable) -> str |
     return None
 
 
-def _has_no_place(world: World, kind: Type, declaration: Any) -> bool:
+def _has_no_place(world: World, kind: Type, declaration: ast.Variable) -> bool:
     """Whether a field has a derivative and the Differential of its struct, which is one for all instances, has not."""
     found = differential(world, kind) if isinstance(kind, StructType) else None
     pairs = () if found is None else found.fields
@@ -88,7 +90,7 @@ def _has_no_place(world: World, kind: Type, declaration: Any) -> bool:
     )
 
 
-def _part(world: World, info: checked.FunctionInfo, form: Any) -> str | None:
+def _part(world: World, info: checked.FunctionInfo, form: Part) -> str | None:
     if form.base is None:
         return None
     whole = _of_type(world, value_type(form.base))
@@ -109,7 +111,7 @@ def _accessed(
     return f"the setter of '{name}' is not differentiable" if whole is None else whole
 
 
-def is_required(place: Any) -> bool:
+def is_required(place: checked.Base) -> bool:
     """Whether a place is behind a property or subscript that an interface requires: what satisfies it is not known."""
     accessed = (form for _, form in steps(place) if isinstance(form, (checked.Property, checked.Subscript)))
     return any(isinstance(form.reference.declaration.parent, ast.Interface) for form in accessed)

@@ -11,7 +11,6 @@ Signatures of custom derivatives are compared in derivatives.py, what happens in
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from slangrad.base.source import Span
 from slangrad.check.generics.signatures import function_name
@@ -26,10 +25,12 @@ from slangrad.check.interfaces.lookup import conforms_to
 from slangrad.check.interfaces.witnesses import witness
 from slangrad.check.model.types import InterfaceType, StructType, Type
 from slangrad.check.model.world import World
+from slangrad.check.names.places import accessor
 from slangrad.syntax import ast
 
 _RANK = {"none": 0, "forward": 1, "backward": 2}
 _FUNCTIONS = (ast.Function, ast.Constructor, ast.Property, ast.Subscript)
+Pair = tuple[ast.AnyFunction, ast.AnyFunction]
 
 # --- Requirements -------------------------------------------------------------------------------------
 
@@ -48,19 +49,22 @@ def check_levels(world: World, kind: Type, interface: InterfaceType, span: Span)
                 _report_level(world, interface, found.declaration, offered, needed, span)
 
 
-def _functions(requirement: Any, found: Any) -> Iterator[tuple[Any, Any]]:
+def _functions(requirement: ast.Declaration, found: ast.Declaration) -> Iterator[Pair]:
     """What is compared: the functions, or the accessors of the same name."""
-    if not isinstance(requirement, (ast.Property, ast.Subscript)):
+    if isinstance(requirement, ast.AnyFunction) and isinstance(found, ast.AnyFunction):
         yield requirement, found
-        return
-    by_name = {each.name: each for each in getattr(found, "accessors", ())}
-    for each in requirement.accessors:
-        if each.name in by_name:
-            yield each, by_name[each.name]
+    elif isinstance(requirement, ast.Property | ast.Subscript):
+        pairs = ((each, accessor(found, each.name)) for each in requirement.accessors)
+        yield from ((one, other) for one, other in pairs if other is not None)
 
 
 def _report_level(
-    world: World, interface: InterfaceType, member: Any, offered: Any, needed: str, span: Span
+    world: World,
+    interface: InterfaceType,
+    member: ast.Declaration,
+    offered: ast.AnyFunction,
+    needed: str,
+    span: Span,
 ) -> None:
     message = f"'{function_name(member)}' must be differentiable, because '{interface}' requires it"
     attribute = "[Differentiable]" if needed == "backward" else "[ForwardDifferentiable]"
@@ -113,7 +117,9 @@ def _check_fields(world: World, kind: StructType, given: Type) -> None:
 _EXPLICIT = ("Differentiable", "BackwardDifferentiable", "ForwardDifferentiable")
 
 
-def refused_pair(world: World, kind: str, function: Any, given: Any) -> str | None:
+def refused_pair(
+    world: World, kind: str, function: ast.Function | ast.Accessor, given: ast.Function
+) -> str | None:
     """Why one function cannot be a derivative, or the primal substitute, of another."""
     if isinstance(function.parent, ast.Interface) and function.body is None:
         return (

@@ -214,9 +214,7 @@ def _written_bounds(world: World, kind: AssociatedType) -> tuple[InterfaceType, 
 def _bounds_of_associated(world: World, kind: AssociatedType) -> Iterator[InterfaceType]:
     seen_from = requirement_substitution(kind.base, kind.interface)
     for bound in _written_bounds(world, kind):
-        made = substitute(world, bound, seen_from)
-        assert isinstance(made, InterfaceType)
-        yield made
+        yield substitute(world, bound, seen_from)
     if root_owner(kind) is not kind.interface.declaration:
         subject = associated_type(
             parameter_type(kind.interface.declaration),
@@ -224,9 +222,7 @@ def _bounds_of_associated(world: World, kind: AssociatedType) -> Iterator[Interf
             kind.declaration,
         )
         for bound in generic_info(world, kind.interface.declaration).bounds.get(subject, ()):
-            made = substitute(world, bound, seen_from)
-            assert isinstance(made, InterfaceType)
-            yield made
+            yield substitute(world, bound, seen_from)
 
 
 def element_type(world: World, entry: Type) -> Type:

@@ -5,8 +5,6 @@ In: a DeclRef.   Out: a FunctionType, or `float f<T, N>(vector<T, N> x, inout in
 
 from __future__ import annotations
 
-from typing import Any
-
 from slangrad.check.generics.substitution import passed_parameters, substitute
 from slangrad.check.model.checked import FunctionInfo, SubscriptInfo
 from slangrad.check.model.declref import DeclRef
@@ -44,7 +42,7 @@ def this_of(world: World, reference: DeclRef) -> Type | None:
     return None if this is None else substitute(world, this, reference.substitution)
 
 
-def _this_parameter(info: Any, kind: Type) -> FunctionParameter:
+def _this_parameter(info: FunctionInfo | SubscriptInfo, kind: Type) -> FunctionParameter:
     direction = "inout" if getattr(info, "mutating", False) else "in"
     return FunctionParameter(kind, direction, getattr(info, "no_diff_this", False), "this")
 
@@ -77,7 +75,7 @@ def signature_text(world: World, reference: DeclRef) -> str:
     )
 
 
-def function_name(declaration: Any) -> str:
+def function_name(declaration: ast.Declaration) -> str:
     """What a call names."""
     if isinstance(declaration, ast.Constructor) and declaration.parent is not None:
         return str(declaration.parent.name)

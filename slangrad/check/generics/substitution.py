@@ -10,7 +10,7 @@ are looked up.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 from slangrad.check.model.declref import Bindings, DeclRef, GenericKey, Substitution, visible_parameters
 from slangrad.check.model.packs import (
@@ -74,6 +74,12 @@ from slangrad.check.model.world import World
 from slangrad.syntax import ast
 
 
+@overload
+def substitute(world: World, kind: InterfaceType, substitution: Substitution) -> InterfaceType: ...
+@overload
+def substitute(world: World, kind: FunctionType, substitution: Substitution) -> FunctionType: ...
+@overload
+def substitute(world: World, kind: Type, substitution: Substitution) -> Type: ...
 def substitute(world: World, kind: Type, substitution: Substitution) -> Type:
     """`kind` with the parameters that the substitution names replaced."""
     if not kind.abstract or not substitution:
@@ -139,7 +145,13 @@ def self_argument(parameter: GenericKey) -> GenericArgument:
     return (alone(parameter),) if is_pack else alone(parameter)
 
 
-def self_type(declaration: ast.Declaration) -> Any:
+@overload
+def self_type(declaration: ast.Struct) -> StructType: ...
+@overload
+def self_type(declaration: ast.Interface) -> InterfaceType: ...
+@overload
+def self_type(declaration: ast.Declaration) -> Nominal: ...
+def self_type(declaration: ast.Declaration) -> Nominal:
     """A struct, enum, interface or lambda seen from inside: `Foo<T, N>`."""
     return nominal(declaration, tuple(self_argument(each) for each in nominal_parameters(declaration)))
 
@@ -175,9 +187,7 @@ def _associated(world: World, kind: AssociatedType, substitution: Substitution) 
     base = substitute(world, kind.base, substitution)
     if base is ERROR:
         return ERROR
-    interface = substitute(world, kind.interface, substitution)
-    assert isinstance(interface, InterfaceType)
-    return world.associated(base, interface, kind.declaration)
+    return world.associated(base, substitute(world, kind.interface, substitution), kind.declaration)
 
 
 def _function(world: World, kind: FunctionType, substitution: Substitution) -> Type:
@@ -313,9 +323,7 @@ _TYPES: dict[type, Rule] = {
 
 def _required(world: World, value: RequiredValue, substitution: Substitution) -> Value:
     base = substitute(world, value.base, substitution)
-    interface = substitute(world, value.interface, substitution)
-    assert isinstance(interface, InterfaceType)
-    return world.required(base, interface, value.declaration)
+    return world.required(base, substitute(world, value.interface, substitution), value.declaration)
 
 
 def _operation(world: World, value: Operation, substitution: Substitution) -> Value:

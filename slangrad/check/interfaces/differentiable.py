@@ -86,7 +86,7 @@ def _scalar(world: World, kind: Scalar) -> DifferentialInfo | None:
     return DifferentialInfo(kind, ()) if kind.is_float else None
 
 
-def _elementwise(world: World, kind: Any) -> DifferentialInfo | None:
+def _elementwise(world: World, kind: Vector | Matrix | Array) -> DifferentialInfo | None:
     element = tangent(world, kind.element)
     if element is None:
         return None
@@ -126,8 +126,7 @@ def given_differential(world: World, kind: StructType) -> Type | None:
         if isinstance(declaration, ast.TypeAlias):
             return substitute(world, world.info(declaration).type, member.substitution)
         if isinstance(declaration, ast.Struct):
-            made: Type = nominal(declaration, kind.arguments)
-            return made
+            return nominal(declaration, kind.arguments)
     return None
 
 
@@ -187,7 +186,8 @@ def field_references(kind: StructType) -> tuple[DeclRef, ...]:
 
 
 def field_type(world: World, reference: DeclRef) -> Type:
-    return substitute(world, world.info(reference.declaration).type, reference.substitution)
+    field: ast.Variable = reference.declaration
+    return substitute(world, world.info(field).type, reference.substitution)
 
 
 def _synthesize(world: World, kind: StructType) -> DifferentialInfo:
@@ -219,8 +219,7 @@ def _synthesized_struct(world: World, kind: StructType) -> StructType:
         found = world.synthesized[key] = _declare_differential(
             world, owner, _tangents_by_name(world, owner, extension)
         )
-    made: StructType = nominal(found, kind.arguments)
-    return made
+    return nominal(found, kind.arguments)
 
 
 def _conforming_extension(world: World, kind: StructType) -> ast.Extension | None:
@@ -241,6 +240,7 @@ def _tangents_by_name(world: World, owner: ast.Struct, extension: ast.Extension 
     kind, seen = self_type(owner), {}
     if extension is not None:
         target = extension_target(world, extension)
+        assert isinstance(target, StructType)
         seen = match(world, extension.generics, target, kind) or {}
         kind = target
     tangents = {each.declaration.name: _field_tangent(world, each) for each in field_references(kind)}
@@ -315,8 +315,7 @@ def pointer_tangent(world: World, kind: Type) -> Type | None:
     if found is None or tangent(world, kind) is not None:
         return None
     (requirement,) = declared(world, found.declaration, "Differential")
-    made: Type = world.associated(kind, found, requirement)
-    return made
+    return world.associated(kind, found, requirement)
 
 
 # --- Signatures ---------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from slangrad.check.generics.bounds import (
 from slangrad.check.generics.infer import Solver, match
 from slangrad.check.generics.substitution import own_substitution, substitute, substitute_value
 from slangrad.check.model.checked import FunctionInfo
-from slangrad.check.model.declref import Bindings, DeclRef
+from slangrad.check.model.declref import Bindings, DeclRef, Substitution
 from slangrad.check.model.packs import element_parameter
 from slangrad.check.model.types import (
     ERROR,
@@ -33,6 +33,7 @@ from slangrad.check.model.types import (
     AssociatedType,
     EnumType,
     FunctionType,
+    GenericArgument,
     InterfaceType,
     LambdaType,
     Matrix,
@@ -129,12 +130,11 @@ def base_of(world: World, kind: Type) -> Type | None:
     """The struct that a struct inherits from."""
     if not isinstance(kind, StructType):
         return None
-    for field in declared(world, kind.declaration, BASE):
-        return substitute(world, world.info(field).type, own_substitution(kind))
-    return None
+    field: ast.Variable | None = next(iter(declared(world, kind.declaration, BASE)), None)
+    return None if field is None else substitute(world, world.info(field).type, own_substitution(kind))
 
 
-def has_body(declaration: Any) -> bool:
+def has_body(declaration: ast.Declaration) -> bool:
     """Whether a function, property or subscript brings one."""
     if isinstance(declaration, (ast.Function, ast.Constructor)):
         return declaration.body is not None
@@ -143,7 +143,7 @@ def has_body(declaration: Any) -> bool:
     )
 
 
-def declared(world: World, declaration: Any, name: str) -> list[Any]:
+def declared(world: World, declaration: ast.Container, name: str) -> list[Any]:
     """The members of that name which a struct, enum, interface or extension writes down."""
     table = world.member_tables.get(declaration)
     if table is None:
@@ -153,7 +153,7 @@ def declared(world: World, declaration: Any, name: str) -> list[Any]:
     return table.get(name, [])
 
 
-def all_members(declaration: Any) -> Iterator[ast.Declaration]:
+def all_members(declaration: ast.Container) -> Iterator[ast.Declaration]:
     """Members in order; those of a cbuffer inside count as members themselves."""
     for member in declaration.members:
         if isinstance(member, ast.BufferBlock):
@@ -162,10 +162,13 @@ def all_members(declaration: Any) -> Iterator[ast.Declaration]:
             yield member
 
 
-_AROUND: tuple[type[Any], ...] = (ast.Struct, ast.Namespace, ast.Extension)
+_Around = type[ast.Struct | ast.Namespace | ast.Extension | ast.Interface]
+_AROUND: tuple[_Around, ...] = (ast.Struct, ast.Namespace, ast.Extension)
 
 
-def nested(members: Iterable[Any], into: tuple[type[Any], ...] = _AROUND) -> Iterator[Any]:
+def nested(
+    members: Iterable[ast.Declaration], into: tuple[_Around, ...] = _AROUND
+) -> Iterator[ast.Declaration]:
     """Declarations, each before those in it."""
     for member in members:
         yield member
@@ -176,19 +179,19 @@ def nested(members: Iterable[Any], into: tuple[type[Any], ...] = _AROUND) -> Ite
 def member_names(world: World, kind: Type) -> set[str]:
     """Names for "did you mean"."""
     names: set[str] = set()
-    declarations: list[Any] = [kind.declaration] if isinstance(kind, Nominal) else []
+    declarations: list[ast.Declaration] = [kind.declaration] if isinstance(kind, Nominal) else []
     declarations += [extension for extension, _ in extensions_of(world, kind)]
     declarations += [interface.declaration for interface in conformances(world, kind)]
     for declaration in declarations:
-        if hasattr(declaration, "members"):
+        if isinstance(declaration, ast.Container):
             names.update(member.name for member in all_members(declaration))
     return names
 
 
-def library_type(world: World, name: str, *arguments: Any) -> Type:
+def library_type(world: World, name: str, *arguments: GenericArgument) -> Nominal:
     """A type of the standard library."""
-    made: Type = nominal(world.standard(name), arguments)
-    return made
+    declaration: ast.Declaration = world.standard(name)
+    return nominal(declaration, arguments)
 
 
 def tag_type(world: World, kind: EnumType) -> Type:
@@ -268,7 +271,7 @@ def extensions_of(world: World, kind: Type) -> list[tuple[ast.Extension, Binding
     return found
 
 
-def cache_key(world: World, kind: Type) -> Any:
+def cache_key(world: World, kind: Type) -> object:
     """What is known of a type parameter depends on the `where` clauses that hold."""
     return (kind, *world.assumptions) if kind.abstract else kind
 
@@ -404,7 +407,7 @@ def function_interfaces(world: World, kind: LambdaType) -> tuple[InterfaceType, 
     return tuple(found)
 
 
-def interface_bases(world: World, declaration: Any) -> list[InterfaceType]:
+def interface_bases(world: World, declaration: ast.WithBases) -> list[InterfaceType]:
     """The interfaces among the bases of a struct, enum, interface or extension."""
     found = world.bases.get(declaration)
     if found is not None:
@@ -454,19 +457,18 @@ def with_inherited(world: World, interface: InterfaceType) -> list[InterfaceType
     found = [interface]
     for base in interface_bases(world, interface.declaration):
         made = substitute(world, base, dict(zip(interface.declaration.generics, interface.arguments)))
-        if isinstance(made, InterfaceType) and made not in found:
+        if made not in found:
             found += [each for each in with_inherited(world, made) if each not in found]
     return found
 
 
-def unmet_constraint(world: World, declaration: Any, substitution: Any) -> str | None:
+def unmet_constraint(world: World, declaration: ast.Declaration, substitution: Substitution) -> str | None:
     """Why the arguments do not satisfy the bounds and `where` clauses of a declaration; None when they do."""
     info = generic_info(world, declaration)
     for subject, interfaces in info.bounds.items():
         for actual, seen in _seen_entries(world, subject, substitution):
             for interface in interfaces:
                 wanted = substitute(world, interface, seen)
-                assert isinstance(wanted, InterfaceType)
                 if actual is subject and wanted is interface and isinstance(subject, ParameterType):
                     continue  # a parameter that nothing was put in for is what it says
                 if not conforms(world, actual, wanted):
@@ -488,7 +490,9 @@ def unmet_constraint(world: World, declaration: Any, substitution: Any) -> str |
     return None
 
 
-def _seen_entries(world: World, subject: Type, substitution: Any) -> Iterator[tuple[Type, Any]]:
+def _seen_entries(
+    world: World, subject: Type, substitution: Substitution
+) -> Iterator[tuple[Type, Substitution]]:
     """A type with its parameters filled in; of a pack each element, and how the pack's element is seen then."""
     found: Any = substitute(world, subject, substitution)
     pack = subject.declaration if isinstance(subject, ParameterType) else None

@@ -9,7 +9,7 @@ Out: the method `float f(int x) { return this.f(x); }`, checked, for the interfa
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from slangrad.base.diagnostics import Reporter
 from slangrad.check.generics.bounds import requirement_substitution
@@ -24,7 +24,9 @@ from slangrad.syntax.copies import duplicate
 from slangrad.syntax.walk import walk
 
 
-def synthesized(world: World, kind: Type, interface: InterfaceType, requirement: Any) -> DeclRef | None:
+def synthesized(
+    world: World, kind: Type, interface: InterfaceType, requirement: ast.Declaration
+) -> DeclRef | None:
     """A made-up member that satisfies a requirement, or None."""
     if not isinstance(kind, StructType):
         return None
@@ -40,9 +42,10 @@ def synthesized(world: World, kind: Type, interface: InterfaceType, requirement:
     return None if made is None else DeclRef(made, own_substitution(kind))
 
 
-def _forwards_to(made: Any, requirement: Any) -> bool:
+def _forwards_to(made: ast.Declaration, requirement: ast.Declaration) -> bool:
     """Whether what is called is the default of the requirement itself."""
-    bodies = [each.body for each in getattr(made, "accessors", (made,)) if each.body is not None]
+    parts = made.accessors if isinstance(made, ast.Subscript) else (made,)
+    bodies = [each.body for each in parts if isinstance(each, ast.AnyFunction) and each.body is not None]
     forms = [each.ref for body in bodies for each in walk(body) if isinstance(each, ast.Expression)]
     called = [getattr(each, "reference", getattr(each, "function", None)) for each in forms]
     return any(getattr(each, "declaration", None) is requirement for each in called)
@@ -57,7 +60,9 @@ def _seen_from_inside(world: World, kind: StructType, interface: InterfaceType) 
     return None
 
 
-def _make(world: World, owner: ast.Struct, interface: InterfaceType, requirement: Any) -> Any:
+def _make(
+    world: World, owner: ast.Struct, interface: InterfaceType, requirement: ast.Declaration
+) -> ast.Declaration | None:
     this = self_type(owner)
     if isinstance(requirement, ast.Constructor):
         return _default_constructor(world, owner, this, requirement)
@@ -73,7 +78,9 @@ def _make(world: World, owner: ast.Struct, interface: InterfaceType, requirement
     return None
 
 
-def _default_constructor(world: World, owner: ast.Struct, this: Type, requirement: ast.Constructor) -> Any:
+def _default_constructor(
+    world: World, owner: ast.Struct, this: Type, requirement: ast.Constructor
+) -> ast.Constructor | None:
     if requirement.parameters or concrete_members(world, this, "__init"):
         return None
     made = ast.Constructor(owner.span, "__init", owner.name_span, [], ast.Block(owner.span, []))
@@ -84,7 +91,7 @@ def _default_constructor(world: World, owner: ast.Struct, this: Type, requiremen
 
 def _forwarding_method(
     world: World, owner: ast.Struct, this: Type, seen: Bindings, requirement: ast.Function
-) -> Any:
+) -> ast.Function | None:
     wanted: FunctionInfo = world.info(requirement)
     generics = [duplicate(each) for each in requirement.generics]
     seen = {**seen, **{one: self_argument(other) for one, other in zip(requirement.generics, generics)}}
@@ -123,7 +130,7 @@ def _throws(world: World, this: Type, name: str) -> bool:
 
 def _forwarding_subscript(
     world: World, owner: ast.Struct, this: Type, seen: Bindings, requirement: ast.Subscript
-) -> Any:
+) -> ast.Subscript | None:
     wanted: SubscriptInfo = world.info(requirement)
     parameters = _parameters(world, seen, requirement.parameters)
     span = owner.name_span
@@ -178,7 +185,7 @@ def _returning(value: ast.Expression) -> ast.Block:
     return ast.Block(value.span, [ast.Return(value.span, value)])
 
 
-def _is_correct(world: World, made: list[Any]) -> bool:
+def _is_correct(world: World, made: Sequence[ast.AnyFunction]) -> bool:
     """Check the bodies; what they report stays unheard."""
     before, world.reporter = world.reporter, Reporter()
     for each in made:

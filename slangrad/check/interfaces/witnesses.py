@@ -128,7 +128,7 @@ def members_for(world: World, kind: Type, interface: InterfaceType, name: str) -
     return sorted(found, key=is_elsewhere)
 
 
-def is_type_declaration(declaration: Any) -> bool:
+def is_type_declaration(declaration: ast.Declaration) -> bool:
     return isinstance(declaration, (ast.Struct, ast.Enum, ast.TypeAlias, ast.Interface))
 
 
@@ -138,15 +138,15 @@ def member_type(world: World, member: Member) -> Type:
     if isinstance(declaration, ast.TypeAlias):
         return substitute_stored(world, alias_target(world, declaration), member.substitution)
     parameters = nominal_parameters(declaration)
-    arguments = tuple(member.substitution.get(each, self_argument(each)) for each in parameters)
-    kind: Type = nominal(declaration, arguments)
-    return kind
+    made: Type = nominal(
+        declaration, tuple(member.substitution.get(each, self_argument(each)) for each in parameters)
+    )
+    return made
 
 
 def alias_target(world: World, declaration: ast.TypeAlias) -> Type:
     """What an alias stands for, in terms of its own parameters."""
-    kind: Type = world.info(declaration).type
-    return kind
+    return world.info(declaration).type
 
 
 def required(world: World, base: Type, interface: InterfaceType, declaration: ast.Variable) -> Value:
@@ -234,6 +234,9 @@ def _matching_base(kind: Type, pattern: Type, this: ParameterType) -> Type | Non
     return kind if pattern is this else None
 
 
+WithGenerics = ast.Function | ast.Constructor | ast.Subscript
+Accessed = ast.Property | ast.Subscript
+
 # --- Witnesses ----------------------------------------------------------------------------------------
 
 
@@ -266,13 +269,17 @@ def _with_own_generics(world: World, requirement: DeclRef, found: DeclRef) -> De
     return DeclRef(found.declaration, {**found.substitution, **given})
 
 
-def witness(world: World, kind: Type, interface: InterfaceType, requirement: Any) -> DeclRef | None:
+def witness(
+    world: World, kind: Type, interface: InterfaceType, requirement: ast.Declaration
+) -> DeclRef | None:
     """What satisfies a requirement, or None when nothing does."""
     key = (kind, interface, requirement)
     return world.settled(key, lambda: _find_witness(world, kind, interface, requirement), None)
 
 
-def _find_witness(world: World, kind: Type, interface: InterfaceType, requirement: Any) -> DeclRef | None:
+def _find_witness(
+    world: World, kind: Type, interface: InterfaceType, requirement: ast.Declaration
+) -> DeclRef | None:
     if isinstance(kind, LambdaType) and requirement.name == "operator()":
         return DeclRef(kind.declaration, own_substitution(kind))
     seen = requirement_substitution(kind, interface)
@@ -289,7 +296,7 @@ def _find_witness(world: World, kind: Type, interface: InterfaceType, requiremen
     return None
 
 
-def has_default(requirement: Any) -> bool:
+def has_default(requirement: ast.Declaration) -> bool:
     """Whether a requirement brings a body or a value."""
     return has_body(requirement) or (
         isinstance(requirement, ast.Variable) and requirement.initializer is not None
@@ -305,7 +312,9 @@ def attribute_text(declaration: ast.Declaration, name: str) -> str | None:
     return argument.value if isinstance(argument, ast.StringLiteral) else None
 
 
-def _compare_functions(world: World, requirement: Any, seen: Bindings, member: Member) -> DeclRef | None:
+def _compare_functions(
+    world: World, requirement: ast.Function | ast.Constructor, seen: Bindings, member: Member
+) -> DeclRef | None:
     if type(member.declaration) is not type(requirement):
         return None
     wanted: FunctionInfo = world.info(requirement)
@@ -317,11 +326,13 @@ def _compare_functions(world: World, requirement: Any, seen: Bindings, member: M
     return _compare_signatures(world, requirement, seen, member)
 
 
-def _compare_signatures(world: World, requirement: Any, seen: Bindings, member: Member) -> DeclRef | None:
+def _compare_signatures(
+    world: World, requirement: WithGenerics, seen: Bindings, member: Member
+) -> DeclRef | None:
     theirs, mine = list(requirement.generics), list(member.declaration.generics)
     if theirs and len(theirs) != len(mine):
         return None
-    renamed = {**seen, **{one: self_argument(other) for one, other in zip(theirs, mine)}}
+    renamed: Bindings = {**seen, **{one: self_argument(other) for one, other in zip(theirs, mine)}}
     wanted = signature_of(world, DeclRef(requirement, renamed))
     offered = signature_of(world, member.reference)
     if len(wanted.parameters) != len(offered.parameters):
@@ -337,7 +348,7 @@ def _compare_signatures(world: World, requirement: Any, seen: Bindings, member: 
     return DeclRef(member.declaration, {**member.substitution, **solver.bindings})
 
 
-def _throws_the_same(world: World, requirement: Any, seen: Bindings, member: Member) -> bool:
+def _throws_the_same(world: World, requirement: WithGenerics, seen: Bindings, member: Member) -> bool:
     wanted = getattr(world.info(requirement), "throws", None)
     offered = getattr(world.info(member.declaration), "throws", None)
     if wanted is None or offered is None:
@@ -352,7 +363,9 @@ def _same(solver: Solver, world: World, offered: Type, wanted: Type) -> bool:
     return bool(solver.open) and solver.unify(mine, wanted)
 
 
-def _compare_properties(world: World, requirement: Any, seen: Bindings, member: Member) -> DeclRef | None:
+def _compare_properties(
+    world: World, requirement: ast.Property, seen: Bindings, member: Member
+) -> DeclRef | None:
     wanted: SubscriptInfo = world.info(requirement)
     if isinstance(member.declaration, ast.Variable):
         offered = world.info(member.declaration).type
@@ -366,14 +379,16 @@ def _compare_properties(world: World, requirement: Any, seen: Bindings, member: 
     return member.reference if same else None
 
 
-def _compare_subscripts(world: World, requirement: Any, seen: Bindings, member: Member) -> DeclRef | None:
+def _compare_subscripts(
+    world: World, requirement: ast.Subscript, seen: Bindings, member: Member
+) -> DeclRef | None:
     declaration = member.declaration
     if not isinstance(declaration, ast.Subscript) or not has_accessors(world, declaration, requirement):
         return None
     return _compare_signatures(world, requirement, seen, member)
 
 
-def has_accessors(world: World, offered: Any, wanted: Any) -> bool:
+def has_accessors(world: World, offered: Accessed, wanted: Accessed) -> bool:
     """Whether each accessor that is wanted can be made from those offered; `ref` serves for all. None may change an
     object where the one that is wanted does not."""
     have = {each.name: each for each in offered.accessors}
@@ -384,7 +399,9 @@ def has_accessors(world: World, offered: Any, wanted: Any) -> bool:
     return True
 
 
-def _compare_variables(world: World, requirement: Any, seen: Bindings, member: Member) -> DeclRef | None:
+def _compare_variables(
+    world: World, requirement: ast.Variable, seen: Bindings, member: Member
+) -> DeclRef | None:
     if not isinstance(member.declaration, ast.Variable):
         return None
     wanted = substitute(world, world.info(requirement).type, seen)
@@ -440,7 +457,9 @@ def _missing_type(
     ]
 
 
-def _missing_member(world: World, kind: Type, interface: InterfaceType, requirement: Any) -> list[str]:
+def _missing_member(
+    world: World, kind: Type, interface: InterfaceType, requirement: ast.Declaration
+) -> list[str]:
     if witness(world, kind, interface, requirement) is not None:
         return []
     wanted = signature_text(world, DeclRef(requirement, requirement_substitution(kind, interface)))

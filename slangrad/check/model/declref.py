@@ -27,7 +27,7 @@ EMPTY: Substitution = {}
 class DeclRef:
     """Compare by `key`: the declaration and the arguments of all generic parameters that it sees."""
 
-    declaration: Any
+    declaration: Any  # of the class that the form, or the meaning, around it says
     substitution: Substitution
 
     @property

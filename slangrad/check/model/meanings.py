@@ -1,6 +1,7 @@
-"""What a name can mean before its context decides.
+"""What is known of a name or a value before its context decides.
 
 In: `Foo`, `Foo<4>`, `ns::f`, `object.method`.   Out: one Meaning.
+In: the literal `1` where a `half` may be wanted.   Out: a Plan, whose cost is compared with others.
 
 A call picks one candidate of an OverloadMeaning, a place for a value takes a ValueMeaning, a type position a
 TypeMeaning. Candidates carry what is known before the arguments are looked at.
@@ -8,11 +9,12 @@ TypeMeaning. Candidates carry what is known before the arguments are looked at.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
 from typing import Any
 
 from slangrad.base.records import record
-from slangrad.check.model.checked import Base
+from slangrad.check.model.checked import Base, Conversion
 from slangrad.check.model.declref import Bindings, DeclRef
 from slangrad.check.model.types import GenericArgument, Type
 from slangrad.syntax import ast
@@ -58,7 +60,7 @@ class GenericMeaning(Meaning):
 class NamespaceMeaning(Meaning):
     """All parts of a namespace; `declarations` are Namespace nodes or enclosing module scopes."""
 
-    declarations: list[Any]  # scopes are above this room
+    declarations: list[Any]
 
 
 @record
@@ -94,3 +96,26 @@ class ErrorMeaning(Meaning):
 
 
 FAILED = ErrorMeaning()
+
+
+# --- Conversions --------------------------------------------------------------------------------------
+
+
+@record
+class Coercion:
+    """What a conversion costs and what it does; `conversion` is None between identical types."""
+
+    cost: int
+    conversion: Conversion | None = None
+    warning: str | None = None
+
+
+@record
+class Plan:
+    """How an expression becomes a value of `target`. `apply` writes the plan of an initializer list."""
+
+    target: Type
+    cost: int
+    conversion: Conversion | None = None
+    warning: str | None = None
+    apply: Callable[[], None] | None = None

@@ -309,7 +309,7 @@ class ConjunctionType(Type):
 
 # --- Making types -------------------------------------------------------------------------------------
 
-_TABLE: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+_TABLE: WeakValueDictionary[tuple[object, ...], Any] = WeakValueDictionary()
 
 
 def vector(element: Type, count: Value) -> Vector:

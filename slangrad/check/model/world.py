@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, cast, overload
 
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.options import Options
@@ -28,7 +28,8 @@ from slangrad.check.model.checked import (
     TypeInfo,
     VariableInfo,
 )
-from slangrad.check.model.plans import Coercion, Plan
+from slangrad.check.model.declref import Bindings
+from slangrad.check.model.meanings import Coercion, Plan
 from slangrad.check.model.types import ERROR, GenericArgument, InterfaceType, Type
 from slangrad.check.model.values import Value
 from slangrad.syntax import ast
@@ -48,14 +49,14 @@ class Settling:
 class View:
     """The modules whose extensions are visible, and what types can do as seen from there."""
 
-    def __init__(self, modules: frozenset[Any]) -> None:
+    def __init__(self, modules: frozenset[AnyScope]) -> None:
         self.modules = modules
-        self.extension_matches: dict[Any, list[tuple[ast.Extension, dict[Any, Any]]]] = {}
-        self.conformances: dict[Any, tuple[InterfaceType, ...]] = {}
+        self.extension_matches: dict[object, list[tuple[ast.Extension, Bindings]]] = {}
+        self.conformances: dict[object, tuple[InterfaceType, ...]] = {}
         self.requirements: dict[
-            Any, dict[str, list[InterfaceType]]
-        ] = {}  # the interfaces by what they require
-        self.answers: dict[Any, Any] = {}  # to other questions, see World.settled
+            object, dict[str, list[InterfaceType]]
+        ] = {}  # interfaces by what they require
+        self.answers: dict[object, object] = {}  # to other questions, see World.settled
 
     def forget(self) -> None:
         """After extensions were added: what types can do is asked again."""
@@ -69,29 +70,29 @@ class World:
     def __init__(self, options: Options, traits: Traits) -> None:
         self.options, self.traits = options, traits
         self.reporter = Reporter(options=options)
-        self.library: dict[str, list[Any]] = {}  # the declarations of the standard library
+        self.library: dict[str, list[ast.Declaration]] = {}  # the declarations of the standard library
         # Where the inside of a declaration looks up names; the names that it declares.
-        self.scopes: dict[Any, Any] = {}
-        self.scopes_of_locals: dict[Any, Any] = {}
-        self.member_tables: dict[Any, dict[str, list[Any]]] = {}
+        self.scopes: dict[ast.Declaration, AnyScope] = {}
+        self.scopes_of_locals: dict[ast.Declaration, AnyScope] = {}
+        self.member_tables: dict[ast.Declaration, dict[str, list[Any]]] = {}
         # Extensions by what they extend (see lookup.extension_key), their targets, where they apply.
         self.extensions: dict[object, list[ast.Extension]] = {}
         self.extension_targets: dict[ast.Extension, Type] = {}
-        self.extension_homes: dict[ast.Extension, Any] = {}
+        self.extension_homes: dict[ast.Extension, AnyScope] = {}
         # Functions with [BackwardDerivativeOf(f)] and the like, by the name f.
-        self.derivative_givers: dict[str, list[Any]] = {}
+        self.derivative_givers: dict[str, list[ast.Function]] = {}
         # What types can do.
-        self.generics: dict[Any, Any] = {}
-        self.bases: dict[Any, list[InterfaceType]] = {}
+        self.generics: dict[object, Any] = {}  # GenericInfo of generics/bounds.py
+        self.bases: dict[ast.Declaration, list[InterfaceType]] = {}
         self.without_circles: set[ast.Interface] = set()
-        self.partial_conformances: dict[Type, Any] = {}
-        self.tag_types: dict[Any, Type] = {}
-        self.case_positions: dict[Any, int] = {}  # of the cases of enums
-        self.custom_derivatives: dict[Any, Any] = {}
+        self.partial_conformances: dict[Type, dict[InterfaceType, None]] = {}
+        self.tag_types: dict[ast.Enum, Type] = {}
+        self.case_positions: dict[ast.EnumCase, int] = {}  # of the cases of enums
+        self.custom_derivatives: dict[ast.Declaration, Any] = {}  # Given of derivatives/given.py
         # Generic functions in which lost derivatives were looked for, and the parameters whose types had one.
-        self.instances_looked_at: set[Any] = set()
-        self.synthesized: dict[Any, Any] = {}
-        self.synthesized_members: dict[Any, Any] = {}
+        self.instances_looked_at: set[object] = set()
+        self.synthesized: dict[object, ast.Struct] = {}
+        self.synthesized_members: dict[object, ast.Declaration | None] = {}
         self.view = View(frozenset())
         # Questions being answered; checks that wait until declarations are complete; declarations whose
         # `where` clauses hold in what is being checked; depth of trying things without reporting.
@@ -162,18 +163,17 @@ class World:
             settling.complete = not self.rests_on
             self.rests_on |= before
 
-    def settled(self, question: Any, find: Callable[[], Answer], meanwhile: Answer) -> Answer:
+    def settled(self, question: object, find: Callable[[], Answer], meanwhile: Answer) -> Answer:
         """The answer to a question, which is kept where it rests on no half-answered one; `meanwhile` is answered where
         it is asked once more."""
-        answers: dict[Any, Any] = self.view.answers
+        answers = self.view.answers
         if question not in answers:
             with self.settling(question) as settling:
                 found = find() if settling.is_first else meanwhile
             if not settling.complete:
                 return found
             answers[question] = found
-        answer: Answer = answers[question]
-        return answer
+        return cast(Answer, answers[question])
 
     @contextmanager
     def assuming(self, declaration: ast.Declaration) -> Iterator[None]:

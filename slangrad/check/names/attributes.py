@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from slangrad.base.suggestions import near
 from slangrad.check.interfaces.lookup import concrete_members, conformances, declared
@@ -72,7 +71,7 @@ _REFUSED = {
 # fmt: on
 
 
-def check_attributes(world: World, node: Any) -> None:
+def check_attributes(world: World, node: ast.Declaration | ast.Statement) -> None:
     """Report attributes that nobody knows, or that mean nothing where they stand."""
     for attribute in node.attributes:
         name = attribute.name
@@ -91,17 +90,18 @@ def _check_place(world: World, node: ast.Node, attribute: ast.Attribute) -> None
     elif attribute.name == "TreatAsDifferentiable" and _is_requirement(node):
         message = "[TreatAsDifferentiable] belongs before the function that satisfies the interface"
         world.error("E0208", message, attribute.span)
-    elif attribute.name == "DerivativeMember":
+    elif attribute.name == "DerivativeMember" and isinstance(node, ast.Variable):
         world.later.append(partial(_check_derivative_member, world, node, attribute))
 
 
-def _is_requirement(node: Any) -> bool:
+def _is_requirement(node: ast.Node) -> bool:
     """A member of an interface that brings neither a body nor a primitive."""
-    brings = has_default(node) or node.attribute("intrinsic") is not None
-    return isinstance(getattr(node, "parent", None), ast.Interface) and not brings
+    if not isinstance(node, ast.Declaration) or not isinstance(node.parent, ast.Interface):
+        return False
+    return not has_default(node) and node.attribute("intrinsic") is None
 
 
-def _check_derivative_member(world: World, node: Any, attribute: ast.Attribute) -> None:
+def _check_derivative_member(world: World, node: ast.Variable, attribute: ast.Attribute) -> None:
     """`[DerivativeMember(Differential.x)]` must name a field of the Differential."""
     if not isinstance(node.parent, (ast.Struct, ast.Extension)):
         world.error("E0208", "[DerivativeMember] belongs before a field", attribute.span)
@@ -114,19 +114,19 @@ def _check_derivative_member(world: World, node: Any, attribute: ast.Attribute) 
     if not isinstance(argument, (ast.Member, ast.Name)):
         world.error("E0504", "[DerivativeMember] needs a field: Differential.x", attribute.span)
         return
-    kind = this_type(world, node.parent) if isinstance(node.parent, ast.Struct) else None
-    found = None if kind is None else world.differential(kind)
+    owner = this_type(world, node.parent) if isinstance(node.parent, ast.Struct) else None
+    found = None if owner is None else world.differential(owner)
     if found is not None and not concrete_members(world, found.type, argument.name):
         world.error("E0304", f"'{found.type}' has no member '{argument.name}'", argument.span)
 
 
-def _check_other(world: World, node: Any, attribute: ast.Attribute) -> None:
+def _check_other(world: World, node: ast.Declaration | ast.Statement, attribute: ast.Attribute) -> None:
     """One that the program declares, or nobody: what looks like a known one is misspelled, else it may be for another
     compiler."""
     struct = attribute_struct(world, node, attribute.name)
     meant = near(attribute.name, [*_MEANT, *_REFUSED], cutoff=0.75)
     message = f"there is no attribute '{attribute.name}'"
-    if struct is not None:
+    if struct is not None and isinstance(node, ast.Declaration):
         check_arguments(world, UserAttribute(attribute, node, struct))
     elif meant:
         world.error("E0328", message, attribute.span, meant)

@@ -15,6 +15,7 @@ from typing import Any
 from slangrad.check.interfaces.differentiable import field_references, field_type
 from slangrad.check.interfaces.lookup import tag_type
 from slangrad.check.model import checked
+from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.packs import count_entries
 from slangrad.check.model.types import (
     BOOL,
@@ -100,7 +101,7 @@ def _by_form(world: World, node: ast.Expression) -> Value | None:
 
 def _bits_of_float(world: World, form: checked.Call) -> Value | None:
     """`__floatAsInt(1.0)`, `asint(-1.0)`."""
-    declared: Any = getattr(form.function, "declaration", None)
+    declared = form.function.declaration if isinstance(form.function, DeclRef) else None
     if declared is None or declared.name not in _SEEN_AS_INTEGERS or not declared.span.source.is_library:
         return None
     argument = form.arguments[0]
@@ -143,7 +144,7 @@ def _float(world: World, node: ast.Expression) -> float | None:
 def _element(world: World, form: checked.Element) -> Value | None:
     """An element of an array that is a constant."""
     source = getattr(form.base, "ref", None)
-    declaration: Any = None
+    declaration: ast.Declaration | None = None
     if isinstance(source, checked.Local):
         declaration = source.declaration
     elif isinstance(source, checked.Global):

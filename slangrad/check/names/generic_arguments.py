@@ -8,7 +8,7 @@ Functions are not applied here: their arguments may be partial, the rest is infe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import chain, repeat
 from typing import Any
 
@@ -29,6 +29,7 @@ from slangrad.check.model.types import (
     ERROR,
     FLOAT,
     HEAVIEST,
+    GenericArgument,
     Type,
     array_of,
     matrix,
@@ -38,6 +39,7 @@ from slangrad.check.model.types import (
     unstored,
     vector,
 )
+from slangrad.check.model.values import Pack
 from slangrad.check.names.memory_rules import pointed, with_layout
 from slangrad.check.names.scopes import Scope, levels
 from slangrad.syntax import ast
@@ -53,7 +55,7 @@ def apply_arguments(
     assert declaration is not None
     if not nodes and any(each.owner is declaration for each in levels(scope)):
         return TypeMeaning(_made(scope, declaration, {**identity(declaration), **meaning.substitution}))
-    arguments = _written(scope, nodes)
+    arguments = written_arguments(scope, nodes)
     if arguments is None:
         return FAILED
     arguments = with_layout(scope.world, node, declaration, arguments)
@@ -64,7 +66,7 @@ def apply_arguments(
     return _light(scope, node, _made(scope, declaration, substitution))
 
 
-def _written(scope: Scope, nodes: list[ast.Expression]) -> list[Entry] | None:
+def written_arguments(scope: Scope, nodes: list[ast.Expression]) -> list[Entry] | None:
     """The generic arguments that nodes name; None after an error."""
     named = [scope.world.generic_argument(scope, each) for each in nodes]
     known = [each for each in named if each is not None]
@@ -80,30 +82,29 @@ def _light(scope: Scope, node: ast.Expression, made: Type) -> Meaning:
     return TypeMeaning(made)
 
 
-def _made(scope: Scope, declaration: Any, substitution: Bindings) -> Type:
+def _made(scope: Scope, declaration: ast.GenericDeclaration, substitution: Bindings) -> Type:
     if isinstance(declaration, ast.TypeAlias):
         return substitute_stored(scope.world, alias_target(scope.world, declaration), substitution)
     parameters = nominal_parameters(declaration)
-    kind: Type = nominal(
-        declaration, tuple(substitution.get(each, self_argument(each)) for each in parameters)
-    )
-    return kind
+    return nominal(declaration, tuple(substitution.get(each, self_argument(each)) for each in parameters))
 
 
 def bind(
-    scope: Scope, node: ast.Expression, declaration: Any, around: Bindings, arguments: list[Any]
+    scope: Scope,
+    node: ast.Expression,
+    declaration: ast.GenericDeclaration,
+    around: Bindings,
+    written: Sequence[Entry],
 ) -> Bindings | None:
     """The substitution for written arguments and defaults; None after an error."""
     world, parameters = scope.world, declaration.generics
+    arguments: Sequence[GenericArgument] | None = written
     if any(each.is_pack for each in parameters):
-        shared = grouped(parameters, arguments)
-        if shared is None:
-            message = (
-                f"{len(arguments)} generic arguments cannot be shared out to those of '{declaration.name}'"
-            )
-            world.error("E0403", message, node.span)
-            return None
-        arguments = shared
+        arguments = grouped(parameters, written)
+    if arguments is None:
+        message = f"{len(written)} generic arguments cannot be shared out to those of '{declaration.name}'"
+        world.error("E0403", message, node.span)
+        return None
     if len(arguments) > len(parameters):
         message = f"'{declaration.name}' takes {len(parameters)} generic arguments, not {len(arguments)}"
         world.error("E0403", message, node.span)
@@ -124,22 +125,23 @@ def bind(
     return substitution
 
 
-def fits(parameter: Any, argument: Any) -> bool:
+def fits(parameter: Pack, argument: GenericArgument) -> bool:
     """Whether an argument is of the kind that a parameter wants."""
     if parameter.is_pack:
         return isinstance(argument, tuple) and all(_is_of_kind(parameter, each) for each in argument)
     return not is_entry_pack(argument) and _is_of_kind(parameter, argument)
 
 
-def _is_of_kind(parameter: Any, argument: Any) -> bool:
+def _is_of_kind(parameter: Pack, argument: GenericArgument) -> bool:
     return isinstance(argument, Type) == isinstance(parameter, ast.TypeParameter)
 
 
-def default_argument(scope: Scope, parameter: Any, substitution: Bindings) -> Any:
+def default_argument(scope: Scope, parameter: Pack, substitution: Bindings) -> GenericArgument | None:
     """The default of a generic parameter, or None."""
     if parameter.default is None:
         return None
     world = scope.world
+    assert parameter.parent is not None
     inside = world.scope_of(parameter.parent)
     if isinstance(parameter, ast.TypeParameter):
         return substitute(world, world.resolve_type(inside, parameter.default), substitution)
@@ -147,7 +149,9 @@ def default_argument(scope: Scope, parameter: Any, substitution: Bindings) -> An
     return None if value is None else substitute_value(world, value, substitution)
 
 
-def _report_missing(scope: Scope, node: ast.Expression, declaration: Any, given: int) -> None:
+def _report_missing(
+    scope: Scope, node: ast.Expression, declaration: ast.GenericDeclaration, given: int
+) -> None:
     parameters = declaration.generics
     names = ", ".join(each.name for each in parameters)
     message = f"generic type '{declaration.name}' needs arguments for <{names}>"
@@ -163,14 +167,16 @@ def _report_missing(scope: Scope, node: ast.Expression, declaration: Any, given:
     scope.world.error("E0403", message, node.span, f"{note} with a type {conditions}" if conditions else note)
 
 
-def _example(parameter: Any) -> str:
+def _example(parameter: Pack) -> str:
     """An argument; a type that has to conform to something keeps its name."""
     if not isinstance(parameter, ast.TypeParameter):
         return "1"
     return parameter.name if parameter.bounds else "float"
 
 
-def _check_later(scope: Scope, node: ast.Expression, declaration: Any, substitution: Bindings) -> None:
+def _check_later(
+    scope: Scope, node: ast.Expression, declaration: ast.GenericDeclaration, substitution: Bindings
+) -> None:
     """Bounds are checked when all declarations are known: they may depend on what is being declared."""
     world, assumptions = scope.world, list(scope.world.assumptions)
     if world.quiet:
@@ -192,7 +198,7 @@ def _check_later(scope: Scope, node: ast.Expression, declaration: Any, substitut
 
 
 def _apply_builtin(scope: Scope, node: ast.Expression, name: str, nodes: list[ast.Expression]) -> Meaning:
-    arguments = _written(scope, nodes)
+    arguments = written_arguments(scope, nodes)
     if arguments is None:
         return FAILED
     kinds, defaults, make = BUILTIN_GENERICS[name]
@@ -212,18 +218,18 @@ def _apply_builtin(scope: Scope, node: ast.Expression, name: str, nodes: list[as
     return _light(scope, node, make([_without_rules(name, each) for each in full]))
 
 
-def _is_kind(kind: str, argument: Any) -> bool:
+def _is_kind(kind: str, argument: Entry) -> bool:
     if kind in ("...", "types"):
         return kind == "..." or isinstance(argument, Type)
     return not is_entry_pack(argument) and (kind == "type") == isinstance(argument, Type)
 
 
-def _without_rules(name: str, argument: Any) -> Any:
+def _without_rules(name: str, argument: Entry) -> Entry:
     """Arrays have the rules of their elements, tuples of values have none."""
     return argument if name == "Array" or not isinstance(argument, Type) else unstored(argument)
 
 
-Made = tuple[tuple[str, ...], tuple[Any, ...], Callable[[list[Any]], Type]]
+Made = tuple[tuple[str, ...], tuple[Entry, ...], Callable[[list[Any]], Type]]
 
 # fmt: off
 BUILTIN_GENERICS: dict[str, Made] = {

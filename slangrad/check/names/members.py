@@ -58,7 +58,7 @@ from slangrad.syntax import ast
 CALLABLE = (ast.Function, ast.Constructor)
 
 
-def set_slots(node: ast.Expression, kind: Type, form: Any) -> ValueMeaning:
+def set_slots(node: ast.Expression, kind: Type, form: checked.Form) -> ValueMeaning:
     """Write down what an expression is."""
     node.type, node.ref = kind, form
     return ValueMeaning(kind)
@@ -162,7 +162,7 @@ def base_object(scope: Scope, span: Span, base: Base | None, path: tuple[DeclRef
     return base
 
 
-def is_visible(scope: Scope, declaration: Any) -> bool:
+def is_visible(scope: Scope, declaration: ast.Declaration) -> bool:
     """Private members are visible inside their type and its extensions."""
     if not declaration.has("private"):
         return True
@@ -170,7 +170,7 @@ def is_visible(scope: Scope, declaration: Any) -> bool:
     return any(_extended(scope.world, each.owner) is owner for each in levels(scope))
 
 
-def _extended(world: World, owner: Any) -> Any:
+def _extended(world: World, owner: ast.Declaration | None) -> ast.Declaration | None:
     """The struct that an extension extends; other declarations themselves."""
     target = world.extension_targets.get(owner) if isinstance(owner, ast.Extension) else None
     return target.declaration if isinstance(target, StructType) else owner
@@ -228,18 +228,18 @@ def _parameter(scope: Scope, node: ast.Expression, member: Member, base: Base | 
     return set_slots(node, kind, checked.Local(member.declaration))
 
 
-def note_capture(scope: Scope, declaration: Any) -> None:
+def note_capture(scope: Scope, declaration: ast.Variable | ast.Parameter) -> None:
     """A lambda that uses a variable from around it captures it."""
     body = scope.body
     while body is not None and is_lambda(body.declaration):
-        if _declared_in(scope, declaration, body.declaration):
+        if _declared_in(declaration, body.declaration):
             return
         if declaration not in body.info.captures:
             body.info.captures.append(declaration)
         body = body.outer
 
 
-def _declared_in(scope: Scope, declaration: Any, function: ast.Function) -> bool:
+def _declared_in(declaration: ast.Declaration, function: ast.AnyFunction) -> bool:
     parent = declaration.parent
     while parent is not None and parent is not function:
         parent = parent.parent

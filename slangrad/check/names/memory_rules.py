@@ -7,10 +7,9 @@ StructuredBuffer<S, Std140DataLayout> b;       elements are Stored(S, "std140")
 
 from __future__ import annotations
 
-from typing import Any
-
 from slangrad.check.generics.substitution import keeps_rules
 from slangrad.check.model import checked
+from slangrad.check.model.packs import Entry
 from slangrad.check.model.types import (
     ERROR,
     LAYOUTS,
@@ -52,10 +51,13 @@ def as_usual(world: World, node: ast.Node, kind: Type) -> Type:
 # --- Arguments of generic types -------------------------------------------------------------------------
 
 
-def with_layout(world: World, node: ast.Expression, declaration: Any, arguments: list[Any]) -> list[Any]:
+def with_layout(
+    world: World, node: ast.Expression, declaration: ast.Declaration, arguments: list[Entry]
+) -> list[Entry]:
     """The arguments of a generic type without that which is a layout of memory: the first one has it as rules then."""
-    if keeps_rules(declaration) and arguments:
-        kind = _laid_out(world, node, as_usual(world, node, arguments[0]), arguments[1:])
+    first = arguments[0] if arguments else None
+    if keeps_rules(declaration) and isinstance(first, Type):
+        kind = _laid_out(world, node, as_usual(world, node, first), arguments[1:])
         return [kind, *(each for each in arguments[1:] if not _is_layout(each))]
     if any(isinstance(each, Stored) for each in arguments):
         if declaration.name not in KEEPING_VALUES or not declaration.span.source.is_library:
@@ -65,24 +67,26 @@ def with_layout(world: World, node: ast.Expression, declaration: Any, arguments:
     return arguments
 
 
-def pointed(world: World, node: ast.Expression, arguments: list[Any]) -> Type:
+def pointed(world: World, node: ast.Expression, arguments: list[Entry]) -> Type:
     """What `Ptr<T, ...>` leads to."""
+    assert isinstance(arguments[0], Type)
     return as_usual(world, node, _laid_out(world, node, arguments[0], arguments[1:]))
 
 
-def _laid_out(world: World, node: ast.Expression, kind: Type, behind: list[Any]) -> Type:
+def _laid_out(world: World, node: ast.Expression, kind: Type, behind: list[Entry]) -> Type:
     """A type by the rules of the layouts that stand behind it."""
-    for each in filter(_is_layout, behind):
-        rules = layout_named(world, node, each)
+    for each in behind:
+        rules = layout_named(world, node, each) if isinstance(each, Type) and _is_layout(each) else ""
         kind = stored(kind, rules) if rules else kind
     return kind
 
 
-def _is_layout(argument: Any) -> bool:
+def _is_layout(argument: Entry) -> bool:
     if isinstance(argument, ParameterType):
         return True
-    known = isinstance(argument, StructType) and argument.declaration.span.source.is_library
-    return known and argument.declaration.name in (*LAYOUTS, *LIKE_C)
+    if not isinstance(argument, StructType) or not argument.declaration.span.source.is_library:
+        return False
+    return argument.declaration.name in (*LAYOUTS, *LIKE_C)
 
 
 def layout_named(world: World, node: ast.Expression, kind: Type) -> str:
@@ -113,11 +117,10 @@ def size_by_rules(world: World, node: ast.SizeOf, kind: Type, rules: str) -> int
 # --- Places ---------------------------------------------------------------------------------------------
 
 
-def rules_of_place(world: World, place: Any) -> str:
+def rules_of_place(world: World, place: checked.Base) -> str:
     """How a place in memory lies there."""
     form = getattr(place, "ref", place)
-    conversion = getattr(place, "conversion", None)
-    if conversion is not None and conversion.kind == "dereference":
+    if isinstance(place, ast.Expression) and place.conversion and place.conversion.kind == "dereference":
         return _rules_behind(place.type)
     if isinstance(place, ast.Paren):
         return rules_of_place(world, place.inner)

@@ -21,28 +21,29 @@ from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
 
 
-def value_type(node: Any) -> Type:
+def value_type(node: checked.Base) -> Type:
     """The type of an expression or of `this`, after its conversion."""
-    conversion = getattr(node, "conversion", None)
+    conversion = node.conversion if isinstance(node, ast.Expression) else None
     kind: Type = node.type if conversion is None else conversion.target
     return kind
 
 
-def steps(place: Any) -> Iterator[tuple[Any, Any]]:
+def steps(place: checked.Base) -> Iterator[tuple[checked.Base, checked.Form | None]]:
     """A place, what it is a part of, and so on to a variable or a pointer; with their forms."""
-    while place is not None:
-        form = getattr(place, "ref", place)
-        yield place, form
-        place = place.inner if isinstance(place, ast.Paren) else getattr(form, "base", None)
+    step: checked.Base | None = place
+    while step is not None:
+        form = step if isinstance(step, checked.ThisValue) else step.ref
+        yield step, form
+        step = step.inner if isinstance(step, ast.Paren) else getattr(form, "base", None)
 
 
-def accessor(declaration: Any, *names: str) -> ast.Accessor | None:
+def accessor(declaration: ast.Declaration, *names: str) -> ast.Accessor | None:
     """The first accessor that a property or subscript has of these names."""
     found = {each.name: each for each in getattr(declaration, "accessors", ())}
     return next((found[name] for name in names if name in found), None)
 
 
-def not_a_place(scope: Scope, node: Any) -> str | None:
+def not_a_place(scope: Scope, node: checked.Base) -> str | None:
     """Why a value cannot be stored here."""
     if isinstance(node, checked.ThisValue):
         return _this(scope)
@@ -63,7 +64,7 @@ def _this(scope: Scope) -> str | None:
     if body is None or isinstance(body.declaration, ast.Constructor) or body.info.mutating:
         return None
     own = body.declaration
-    if body.refers and not own.is_marked("nonmutating") and not own.parent.is_marked("nonmutating"):
+    if body.refers and not any(each and each.is_marked("nonmutating") for each in (own, own.parent)):
         return None
     if isinstance(body.declaration, ast.Function) and not body.declaration.name:
         return "'this' is captured by a lambda, which sees a copy"
@@ -127,7 +128,7 @@ def _accessed(scope: Scope, form: checked.Property | checked.Subscript) -> str |
 
 
 def require_readable(
-    scope: Scope, declaration: ast.Subscript | ast.Property, base: Any, span: Span | None
+    scope: Scope, declaration: ast.Subscript | ast.Property, base: checked.Base, span: Span | None
 ) -> None:
     """Report where reading changes an object that cannot change."""
     reader = accessor(declaration, "get", "ref")

@@ -31,11 +31,11 @@ from slangrad.check.model.meanings import (
     TypeMeaning,
     ValueMeaning,
 )
-from slangrad.check.model.packs import spliced
 from slangrad.check.model.types import (
     ERROR,
     ORDERS,
     FunctionParameter,
+    GenericArgument,
     InterfaceType,
     Stored,
     Type,
@@ -48,7 +48,7 @@ from slangrad.check.model.types import (
     unstored,
 )
 from slangrad.check.names.constants import known_value
-from slangrad.check.names.generic_arguments import BUILTIN_GENERICS, apply_arguments
+from slangrad.check.names.generic_arguments import BUILTIN_GENERICS, apply_arguments, written_arguments
 from slangrad.check.names.members import (
     CALLABLE,
     base_object,
@@ -327,15 +327,15 @@ def _generic(scope: Scope, node: ast.GenericApplication) -> Meaning:
 
 
 def _generic_functions(scope: Scope, node: ast.GenericApplication, base: OverloadMeaning) -> Meaning:
-    arguments = spliced(generic_argument(scope, each) for each in node.arguments)
-    if any(each is ERROR or each is None for each in arguments):
+    arguments = written_arguments(scope, node.arguments)
+    if arguments is None:
         return fail(node)
     for each in base.candidates:
-        each.explicit = arguments
+        each.explicit = tuple(arguments)
     return base
 
 
-def generic_argument(scope: Scope, node: ast.Expression) -> Any:
+def generic_argument(scope: Scope, node: ast.Expression) -> GenericArgument | None:
     """A type or a value in angle brackets, a tuple for several; None after an error."""
     meaning = _value_written_as_type(scope, node) or refer_whole(scope, node)
     if isinstance(meaning, TypeMeaning):
@@ -343,7 +343,9 @@ def generic_argument(scope: Scope, node: ast.Expression) -> Any:
     if isinstance(meaning, PackMeaning):
         return meaning.types
     if isinstance(node.ref, checked.Pieces):
-        return tuple(known_value(scope, each) for each in node.ref.pieces)
+        values = [known_value(scope, each) for each in node.ref.pieces]
+        known = tuple(each for each in values if each is not None)
+        return known if len(known) == len(values) else None
     if isinstance(meaning, ValueMeaning):
         return known_value(scope, node)
     if isinstance(meaning, (OverloadMeaning, NamespaceMeaning)):

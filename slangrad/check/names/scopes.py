@@ -17,7 +17,8 @@ from slangrad.base.records import record
 from slangrad.base.suggestions import near
 from slangrad.check.generics.substitution import identity, self_type
 from slangrad.check.interfaces.lookup import all_members, declared, extension_target, member_names, members
-from slangrad.check.model.declref import Bindings
+from slangrad.check.model.checked import FunctionInfo
+from slangrad.check.model.declref import Bindings, DeclRef
 from slangrad.check.model.types import ERROR, InterfaceType, Type, parameter_type
 from slangrad.check.model.world import World
 from slangrad.syntax import ast, foreign
@@ -32,28 +33,28 @@ class Found:
     declaration: Any
     substitution: Bindings
     is_member: bool = False
-    path: tuple[Any, ...] = ()  # as of a Member
+    path: tuple[DeclRef, ...] = ()  # as of a Member
 
 
 @record
 class Body:
     """The function whose body is being checked."""
 
-    declaration: Any
-    info: Any
+    declaration: ast.AnyFunction
+    info: FunctionInfo
     returns: list[tuple[ast.Return, Type]] = field(
         default_factory=list
     )  # of a lambda, whose result is inferred
     outer: Body | None = None
     captured: ast.Parameter | None = None  # `this` as lambdas inside capture it
     refers: bool = False  # what a `ref` accessor returns is being looked at
-    assigned: set[Any] = field(default_factory=set)  # variables that something may store into
+    assigned: set[ast.Declaration] = field(default_factory=set)  # variables that something may store into
 
 
 class Scope:
     """A block, the parameters of a function, or generic parameters: names in a dict."""
 
-    def __init__(self, world: World, parent: Scope | None, owner: Any = None) -> None:
+    def __init__(self, world: World, parent: Scope | None, owner: ast.Declaration | None = None) -> None:
         self.world, self.parent, self.owner = world, parent, owner
         self.names: dict[str, list[Any]] = {}
         self.usings: list[list[ast.Namespace]] = []
@@ -64,7 +65,7 @@ class Scope:
         # What errors may go to, innermost last; None where they cannot go further out.
         self.handlers: tuple[ast.Catch | None, ...] = parent.handlers if parent is not None else ()
 
-    def add(self, declaration: Any) -> None:
+    def add(self, declaration: ast.Declaration) -> None:
         self.names.setdefault(declaration.name, []).append(declaration)
 
     def local(self, name: str) -> list[Found]:
@@ -85,7 +86,7 @@ class Scope:
 class MemberScope(Scope):
     """Inside a struct, interface, extension or enum."""
 
-    def __init__(self, world: World, parent: Scope | None, owner: Any) -> None:
+    def __init__(self, world: World, parent: Scope | None, owner: ast.WithBases) -> None:
         super().__init__(world, parent, owner)
         self._this: Type | None = None
         for parameter in owner.generics:
@@ -95,6 +96,7 @@ class MemberScope(Scope):
     def this(self) -> Type:
         """The type that `This` is here."""
         if self._this is None:
+            assert self.owner is not None
             self._this = this_type(self.world, self.owner)
         return self._this
 
@@ -136,7 +138,7 @@ class NamespaceScope(Scope):
         return found + self._used(name)
 
     def parts(self) -> list[ast.Namespace]:
-        assert self.parent is not None
+        assert self.parent is not None and self.owner is not None
         outer = self.parent.local(self.owner.name)
         return [each.declaration for each in outer if isinstance(each.declaration, ast.Namespace)]
 
@@ -219,7 +221,7 @@ def is_exported(declaration: ast.Declaration) -> bool:
     )
 
 
-def seen_inside(declaration: Any) -> Bindings:
+def seen_inside(declaration: ast.Declaration) -> Bindings:
     """How something that a scope declares is seen there: the generics around it are themselves."""
     parent = declaration.parent
     if isinstance(declaration, (ast.Variable, ast.Parameter, ast.TypeParameter, ast.ValueParameter)):
@@ -229,15 +231,14 @@ def seen_inside(declaration: Any) -> Bindings:
     return identity(parent)
 
 
-def this_type(world: World, owner: Any) -> Type:
+def this_type(world: World, owner: ast.Declaration) -> Type:
     """The type of `This` inside a struct, enum, interface or extension."""
     if isinstance(owner, ast.Interface):
         return parameter_type(owner)
     if isinstance(owner, ast.Extension):
         target = extension_target(world, owner)
         return parameter_type(owner) if isinstance(target, InterfaceType) else target
-    kind: Type = self_type(owner)
-    return kind
+    return self_type(owner)
 
 
 def levels(scope: Scope | None) -> Iterator[Scope]:
@@ -290,7 +291,7 @@ def _make_namespace_scope(world: World, outer: Scope, declaration: ast.Namespace
     return scope
 
 
-def _make_scope(world: World, declaration: Any) -> Scope:
+def _make_scope(world: World, declaration: ast.Declaration) -> Scope:
     outer = world.scopes_of_locals.get(declaration)
     if outer is None:
         assert declaration.parent is not None, "the scope of a module is made when it is loaded"
@@ -302,8 +303,10 @@ def _make_scope(world: World, declaration: Any) -> Scope:
     scope = Scope(world, outer, declaration)
     for parameter in getattr(declaration, "generics", ()):
         scope.add(parameter)
-    target = declaration.attribute(ast.APPLY_OF) if isinstance(declaration, ast.Function) else None
-    return scope if target is None else _applied(world, scope, declaration, target)
+    target = declaration.attribute(ast.APPLY_OF)
+    if target is None or not isinstance(declaration, ast.Function):
+        return scope
+    return _applied(world, scope, declaration, target)
 
 
 def _applied(world: World, scope: Scope, declaration: ast.Function, target: ast.Attribute) -> Scope:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from slangrad.check.interfaces.differentiable import field_declarations
 from slangrad.check.model.types import STRING, EnumType, Scalar, Type
@@ -32,7 +31,7 @@ class UserAttribute:
     struct: ast.Struct
 
     @property
-    def fields(self) -> list[Any]:
+    def fields(self) -> list[ast.Variable]:
         return field_declarations(self.struct)
 
 

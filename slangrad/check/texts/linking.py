@@ -12,7 +12,6 @@ is what counts where nothing is linked.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
@@ -29,11 +28,11 @@ def is_open(declared: ast.Node) -> bool:
     return isinstance(declared, ast.Struct) and not declared.has_body and declared.alias is None
 
 
-def open_names(files: Sequence[ast.Module]) -> dict[str, Any]:
+def open_names(files: Sequence[ast.Module]) -> dict[str, ast.Declaration]:
     """What the files of a module leave open; not functions that are declared first and follow."""
     members = [each for part in files for each in part.members]
     bodies = {each.name for each in members if isinstance(each, ast.Function) and each.body is not None}
-    opened: list[Any] = [each for each in members if is_open(each)]
+    opened = [each for each in members if is_open(each)]
     return {
         each.name: each for each in opened if not (isinstance(each, ast.Function) and each.name in bodies)
     }
@@ -68,5 +67,5 @@ def can_be_linked(declared: ast.Node, names: Iterable[str]) -> bool:
 
 def exported_names(files: Iterable[ast.Module]) -> tuple[str, ...]:
     """What the files of a module export by name."""
-    found: list[Any] = [each for part in files for each in part.members]
-    return tuple(each.name for each in found if isinstance(each, ast.Declaration) and each.has("export"))
+    found = [each for part in files for each in part.members]
+    return tuple(each.name for each in found if each.has("export"))

@@ -8,7 +8,14 @@ partition.py     the graph of one worker: local shapes, and collectives
 moves.py         from one spec to another: collectives and slices
 strategies.py    the ways to shard each part of a graph, and their costs
 search.py        partition="auto": the cheapest of all these ways together
+stages.py        the layers of a loss function, cut into stages
+microbatches.py  parts of the rows of a worker, as an axis of the mesh
+pieces.py        the graph of a step with stages in pieces, and the messages between them
+order.py         the order of pieces: one forward, one backward
+pipeline.py      a stage runs its pieces
+stage_times.py   the time of a step with stages
 collectives.py   operators that exchange data between workers; torch.distributed runs them
+transfers.py     messages on their way
 faults.py        workers that die, hang or run another program: an error on all others
 heartbeat.py     signs of life, through torch.distributed's store
 costs.py         the seconds of collectives and kernels, measured or assumed

@@ -223,8 +223,9 @@ class Checkpoints:
     def _copy(self, tensor: Any, shape: Shape, spec: Spec, turn: int) -> Piece | None:
         """Of a local tensor the part that this one of its holders writes."""
         mesh = self._mesh
-        others = tuple(name for name in mesh.cuts if name not in spec.used)
-        place, holders = mesh.place(others), parts(others, mesh.cuts)
+        held_by = mesh.cuts if self._held.is_staged else mesh.several
+        others = tuple(name for name in held_by if name not in spec.used)
+        place, holders = mesh.place(others), parts(others, mesh.sizes)
         local, starts = spec.local(shape, mesh.cuts), list(starts_of(spec, shape, mesh))
         if holders == 1 or prod(local) * numpy_type(tensor).itemsize < DIVIDED:
             own = tensor if turn % holders == place else None

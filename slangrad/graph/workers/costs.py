@@ -170,13 +170,28 @@ def _seconds(mesh: Mesh, name: str, axis: str, size: int) -> float:
 
 
 def _exchange(mesh: Mesh, name: str, axis: str, size: int) -> Callable[[], Any]:
-    """What begins a collective, and gives what is to be waited for."""
+    """What begins a collective, or messages to the next worker, and gives what is to be waited for."""
     collective = mesh.collective(name, axis)
     whole = np.zeros((collective.count, size // 4 // collective.count), np.float32)
+    if name == "send":
+        return lambda: _Messages(mesh, axis, whole, np.empty_like(whole))
     if name == "all_reduce":
         return lambda: collective.start(None, whole.reshape(-1))
     given = np.zeros_like(whole[0] if name == "all_gather" else whole)
     return lambda: collective.start(given, whole)
+
+
+class _Messages:
+    """To the next worker along an axis, and from the one before."""
+
+    def __init__(self, mesh: Mesh, axis: str, given: Any, result: Any) -> None:
+        link, place, count = mesh.link(axis), mesh.coordinates[axis], mesh.sizes[axis]
+        received = link.receive(result, (place - 1) % count, 0)
+        self._begun = link.send(given, (place + 1) % count, 0), received
+
+    def wait(self) -> None:
+        for each in self._begun:
+            each.wait()
 
 
 def _timed(run: Callable[[], Any], turns: int) -> float:

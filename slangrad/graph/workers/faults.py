@@ -82,9 +82,7 @@ class Watch:
             raise self._error(verdict, "between steps")
         self.step += 1
         self._note("steps", plan)
-        if plan not in self._agreed:
-            self.agree(plan)
-            self._agreed.add(plan)
+        self.agree(plan)
 
     def note(self, collective: str, over: str) -> None:
         """This worker begins a collective over an axis."""
@@ -121,14 +119,17 @@ class Watch:
         return self._error(verdict or self._late(collective, str(cause)), collective)
 
     def agree(self, text: str) -> None:
-        """Return when all workers have come here with the same text. WorkerLost, with their ranks, where others have
-        another one."""
+        """Return when all workers have come here with the same text, once. WorkerLost, with their ranks, where others
+        have another one."""
+        if text in self._agreed:
+            return
         name = f"plan {len(self._agreed) + 1}"
         vote = self._heart.vote(name, text)
         self.until(lambda: vote.texts is not None, f"the comparison of {name}")
         assert vote.texts is not None
         most = Counter(vote.texts.values()).most_common(2)
         if len(most) == 1:
+            self._agreed.add(text)
             return
         usual = most[0][0] if most[0][1] > most[1][1] else vote.texts[0]
         odd = [rank for rank, each in vote.texts.items() if each != usual]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from math import prod
@@ -102,6 +102,15 @@ class Mesh:
     def collective(self, name: str, over: str, how: str = "sum") -> Collective:
         return Collective(name, over, how, self)
 
+    def of_first(self, make: Callable[[], Any], count: int) -> list[int]:
+        """Integers that the first worker makes, on all of them."""
+        found = np.zeros(count, np.int64)
+        if not self.rank:
+            found[:] = make()
+        for over in self.links and self.cuts:
+            self.collective("all_reduce", over).start(None, found).wait()
+        return found.tolist()
+
     def link(self, over: str) -> Link:
         """The connection of this worker to the others along an axis. GraphError (E1048) where there are no others."""
         if over not in self.links:
@@ -115,10 +124,12 @@ class Mesh:
 def mesh(*names: str, batch: Any = None, timeout: float = TIMEOUT, **sizes: int) -> Mesh:
     """All workers on named axes. A name without a size gets the workers that are left; one such name at most.
 
+    An axis `stages` is that of layers, for `graph.train`: its workers hold different ones.
+
     `batch`: the axes along which workers pass different parts of a batch: by default "data" where there is such an
-    axis, else all. Along the others they pass the same. `timeout`: seconds that a worker waits for another that is
-    alive; all meshes of a program have that of the last one. A worker whose process is gone is lost at once, one whose
-    process stands still for 8 seconds is lost, too.
+    axis, else all but "stages". Along the others they pass the same. `timeout`: seconds that a worker waits for another
+    that is alive; all meshes of a program have that of the last one. A worker whose process is gone is lost at once,
+    one whose process stands still for 8 seconds is lost, too.
 
     GraphError (E1048) where sizes do not fit the number of workers, where there are several and torch is not installed,
     and where they cannot be connected. WorkerLost where one of them does not call `mesh`.

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import slangrad as spy
-from slangrad.graph.array import Array
 from slangrad.graph.choose import Choose
 from slangrad.graph.errors import GraphError
 from slangrad.graph.layout import Layout
@@ -25,149 +24,35 @@ from slangrad.graph.plan import Plan
 from slangrad.graph.types import type_of
 from slangrad.graph.values import as_tensor
 from slangrad.graph.workers.buckets import chained, in_buckets
-from slangrad.graph.workers.costs import Links, apart_on
 from slangrad.graph.workers.mesh import Mesh
-from slangrad.graph.workers.order import one_forward_one_backward
+from slangrad.graph.workers.microbatches import Microbatched
+from slangrad.graph.workers.order import Program
 from slangrad.graph.workers.partition import Partition
-from slangrad.graph.workers.pieces import AFTER, BEFORE, GIVEN, MICROBATCH, Key, Message, Pieces
-from slangrad.graph.workers.specs import MICRO, STAGES, parts
-from slangrad.graph.workers.stages import Layers, Sizes
+from slangrad.graph.workers.pieces import AFTER, BEFORE, Key, Message, Pieces
+from slangrad.graph.workers.specs import MICRO, STAGES
+from slangrad.graph.workers.stages import Layers
 from slangrad.graph.workers.strategies import Variable
 
-if TYPE_CHECKING:
-    from slangrad.graph.workers.parameters import Parameters
-
 AHEAD = 2  # turns whose messages are asked for before they run
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Microbatched(Mesh):
-    """The workers of one stage, and an axis of micro-batches, of which `index` says which one it is."""
-
-    index: Node | None = None
-
-    def place(self, names: tuple[str, ...]) -> Any:
-        at: Any = 0
-        for name in names:
-            at = at * self.sizes[name] + (Array(self.index) if name == MICRO else self.coordinates[name])  # type: ignore[arg-type]
-        return at
-
-
-def checked_microbatches(count: int | None, mesh: Mesh, consistent: str | None) -> int | None:
-    """GraphError (E1048) for a number that is none, ValueError for settings that do not go with it."""
-    if count is not None and (
-        isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1
-    ):
-        raise GraphError("E1048", f"microbatches={count!r} is no integer from 1 on")
-    if consistent is not None and (mesh.stages > 1 or (count or 1) > 1):
-        raise ValueError(f"consistent={consistent!r} has neither stages nor micro-batches")
-    return count
-
-
-def sizes_of(
-    mesh: Mesh, microbatches: int | None, held: Parameters, links: Links, arrays: Sequence[Any]
-) -> Sizes:
-    """GraphError (E1048) where rows cannot be cut into micro-batches, ValueError for partition="auto"."""
-    count = microbatches or (4 * mesh.stages if mesh.stages > 1 else 1)
-    if held.is_found and (mesh.stages > 1 or count > 1):
-        raise ValueError(
-            "partition='auto' has neither stages nor micro-batches: None, 'states' or 'parameters'"
-        )
-    for each in arrays:
-        if len(each.shape) and each.shape[0] % count:
-            fits = [n for n in range(1, each.shape[0] + 1) if each.shape[0] % n == 0]
-            said = f"microbatches={count}: {each.shape[0]} rows of a worker are no multiple"
-            raise GraphError("E1048", said, f"microbatches={min(fits, key=lambda n: abs(n - count))}")
-    apart = apart_on(mesh, STAGES) if mesh.stages > 1 else 1
-    return Sizes(
-        mesh.stages,
-        count,
-        count * parts(mesh.batch_cuts, mesh.cuts),
-        held.held_bytes(),
-        lambda nbytes: links.seconds("send", 2, int(nbytes), apart),
-        links.machine,
-    )
-
-
-def microbatched(mesh: Mesh, microbatches: int) -> Microbatched:
-    """The mesh of a stage. Micro-batches are parts of the rows of a worker, so they are its fastest axis."""
-    sizes = {name: n for name, n in mesh.sizes.items() if name != STAGES}
-    rank = mesh.place(tuple(sizes)) * microbatches
-    index = new_input((), np.dtype(np.int64), MICRO)
-    return Microbatched(
-        {**sizes, MICRO: microbatches}, rank, (*mesh.batch, MICRO), mesh.links, mesh.watch, index=index
-    )
 
 
 @dataclass(frozen=True, slots=True)
 class StepGraph:
     """The graph of a step of all workers: the loss and the updates. `kept`: for each update the input whose memory it
-    takes. The last of `inputs` are the settings."""
+    takes. The last of `inputs` are the settings. `names`: of parameters."""
 
     outputs: list[Node]
     inputs: list[Node]
     batch: list[Node]
     kept: dict[Node, Node]
     variables: list[Variable]
-
-
-class Turn(NamedTuple):
-    """A piece that a stage runs, for a micro-batch or once. A piece that is no piece, at the end of a part, waits for
-    the messages that later parts read."""
-
-    key: Key
-    microbatch: int | None
-
-
-def turns_of(pieces: Pieces, stage: int, microbatches: int) -> list[Turn]:
-    """All turns of a stage in a step, in order."""
-    keys = sorted({key for key in pieces.pieces if key.stage == stage} | _given(pieces, stage))
-
-    def of_part(part: int) -> list[Key]:
-        return [key for key in keys if key.part == part]
-
-    ends = [Key(part, 3 * pieces.stages + len(keys), stage) for part in range(3)]
-    made = [Turn(key, None) for key in (*of_part(BEFORE), ends[BEFORE])]
-    for is_backward, i in one_forward_one_backward(stage, pieces.stages, microbatches):
-        found = (key for key in of_part(MICROBATCH) if is_backward == (key.level >= pieces.stages))
-        made += [Turn(key, i) for key in found]
-    return [*made, *(Turn(key, None) for key in (*of_part(AFTER), ends[AFTER]))]
-
-
-def _given(pieces: Pieces, stage: int) -> set[Key]:
-    """Where values begin that other stages read, without a piece that computes them."""
-    return {
-        each.source
-        for each in pieces.messages.values()
-        if each.source.stage == stage and each.source.level == GIVEN
-    }
-
-
-def arrivals_of(pieces: Pieces, turns: Sequence[Turn], stage: int) -> list[list[Message]]:
-    """For each turn the messages that the stage waits for first there."""
-    left = {each.node: each for each in pieces.messages.values() if each.to == stage}
-    found: list[list[Message]] = []
-    known: dict[tuple[Key, int | None], list[Message]] = {}
-    for turn in turns:
-        if (turn.key, None) in known or (turn.key, turn.microbatch) in known:
-            found.append(known[turn.key, None])
-            continue
-        piece = pieces.pieces.get(turn.key)
-        if piece is not None:
-            own = [left[x] for x in piece.boundary if x in left and left[x].source.part == turn.key.part]
-        else:  # of the end of a part: all that came by then
-            own = [each for each in left.values() if each.source.part == turn.key.part]
-        for each in own:
-            del left[each.node]
-        own.sort(key=lambda each: each.tag)
-        known[turn.key, None] = own
-        found.append(own)
-    return found
+    names: list[str]
 
 
 class StagePlan:
     """Runs the pieces of one stage; `run` as that of `Plan`, for the loss alone. `local`: the graph of one micro-batch,
-    which `graph` is of all; `layouts`: of the inputs of that. `mesh`: of `local`, `outer` with stages."""
+    which `graph` is of all; `layouts`: of the inputs of that. `mesh`: of `local`, `outer` with stages. `memory`: bytes
+    for all that a worker holds. GraphError (E1047) where they are too few."""
 
     def __init__(
         self,
@@ -179,6 +64,7 @@ class StagePlan:
         device: Any,
         layouts: Mapping[Node, Layout],
         choose: Choose | None,
+        memory: int | None,
     ) -> None:
         at = local.inputs
         self._inputs = [at.get(node, node) for node in graph.inputs]
@@ -189,44 +75,50 @@ class StagePlan:
         assert mesh.index is not None
         rows, places = {*self._rows, mesh.index}, [at[node] for node in graph.kept.values()]
         pieces = Pieces(local.outputs, places, local.origins, layers, rows, stored)
-        self._pieces, self._mesh, self._outer, self._device = pieces, mesh, outer, device
+        self.pieces, self.mesh, self.device, self.choose = pieces, mesh, device, choose
+        self._stored, self._names = stored, list(zip(graph.names, layers.owners, strict=True))
+        self.link = outer.link(STAGES) if outer.stages > 1 and outer.links else None
         self.stage = outer.stage
-        self._count = mesh.sizes[MICRO]
-        self.turns = turns_of(pieces, self.stage, self._count)
-        self._arrivals = arrivals_of(pieces, self.turns, self.stage)
+        self.microbatches = mesh.sizes[MICRO]
+        self.program = Program(pieces, self.stage, self.microbatches)
         own = {at[node]: each for node, each in layouts.items() if node in at}
         made = {
             node: Layout(node.shape, each.strides)
             for node, each in own.items()
             if stored.get(node, self.stage) == self.stage
         }
-        self.plans: dict[Key, Plan] = {}
-        self._arguments: dict[Key, list[Node]] = {}
-        for key in pieces.pieces:
-            if key.stage == self.stage:
-                self._arguments[key], self.plans[key] = planned(pieces, key, device, made, choose)
+        self.graphs = {key: PieceGraph(pieces, key) for key in self.program.keys}
+        self.plans = {key: each.plan(device, made, choose) for key, each in self.graphs.items()}
         sums = [node for node in pieces.sums if pieces.stage_of_input(node) == self.stage]
         self._sums = {
             node: spy.Tensor.zeros(device, node.shape or (1,), type_of(node.dtype)) for node in sums
         }
-        self._indices = [as_tensor(device, np.full(1, i, np.int64)) for i in range(self._count)]
-        self._sent: dict[Key, list[Message]] = {}
-        for each in sorted(pieces.messages.values(), key=lambda each: each.tag):
-            self._sent.setdefault(each.source, []).append(each)
-        self._last = self._last_readers()
+        needed = self.memory_of(self.program, sum(plan.peak for plan in self.plans.values()))
+        if memory is not None and needed > memory:
+            said = f"stage {self.stage} cannot run in {memory} bytes of a worker"
+            raise GraphError(
+                "E1047", said, f"memory={needed} would do; more stages or micro-batches need less"
+            )
+        self._indices = [as_tensor(device, np.full(1, i, np.int64)) for i in range(self.microbatches)]
 
     @property
     def plan(self) -> Plan:
         """That of the piece that takes longest."""
         return max(self.plans.values(), key=lambda plan: sum(task.seconds for task in plan.tasks))
 
-    def _last_readers(self) -> dict[Node, Key]:
-        """The last piece of this stage that reads a value of a micro-batch."""
-        found: dict[Node, Key] = {}
-        for key in sorted(key for key in self.plans if key.part == MICROBATCH):
-            piece = self._pieces.pieces[key]
-            found |= dict.fromkeys((*piece.targets, *piece.boundary), key)
-        return found
+    def parameters_of(self, stage: int) -> str:
+        """The parameters of a stage, in words."""
+        names = [name for name, owner in self._names if owner == stage]
+        if len(names) < 2:
+            return f"parameter {names[0]}" if names else "no parameter"
+        return f"{len(names)} parameters {names[0]} to {names[-1]}"
+
+    def memory_of(self, program: Program, arenas: int) -> int:
+        """Bytes of a worker of a stage. `arenas`: between the kernels of its pieces."""
+        held = [node for node, stage in self._stored.items() if stage == program.stage]
+        held += [node for node in self.pieces.sums if self.pieces.stage_of_input(node) == program.stage]
+        rows = sum(node.nbytes for node in self._rows) * self.microbatches
+        return arenas + sum(node.nbytes for node in held) + rows + program.most_alive()
 
     # --- running
 
@@ -236,42 +128,48 @@ class StagePlan:
         for each in self._sums.values():
             each.clear()
         rows = [
-            {**{x: part_of(given[x], i, self._count) for x in self._rows}, self._mesh.index: self._indices[i]}
-            for i in range(self._count)
+            {
+                **{x: part_of(given[x], i, self.microbatches) for x in self._rows},
+                self.mesh.index: self._indices[i],
+            }
+            for i in range(self.microbatches)
         ]
         state = _Running(self, given, rows)
-        for at in range(len(self.turns)):
+        for at in range(len(self.program.turns)):
             state.turn(at)
         state.finish()
-        return [state.once[self._pieces.loss]]
+        return [state.once[self.pieces.loss]]
 
 
 class _Running:
     """One step. `once`: values that are not those of one micro-batch; `held`: those of each micro-batch."""
 
     def __init__(self, plan: StagePlan, given: dict[Any, Any], rows: list[dict[Any, Any]]) -> None:
-        self._plan, self.once, self.held = plan, given, rows
-        self._link = plan._outer.link(STAGES) if plan._pieces.stages > 1 else None
+        self._plan, self._program, self.once, self.held = plan, plan.program, given, rows
+        self._link: Any = plan.link
         self._asked: dict[int, list[tuple[Message, Any, Any]]] = {}
-        self._sending: list[tuple[Any, Any]] = []
+        self._sending: list[tuple[Key, Any]] = []
 
     def turn(self, at: int) -> None:
-        plan = self._plan
-        for ahead in range(at, min(at + AHEAD, len(plan.turns))):
+        plan, program = self._plan, self._program
+        for ahead in range(at, min(at + AHEAD, len(program.turns))):
             self._ask(ahead)
-        key, i = plan.turns[at]
+        key, i = program.turns[at]
+        if key.part == AFTER:
+            self.finish(BEFORE)  # what is sent there is memory that updates change
         values = self.once if i is None else self.held[i]
         for message, array, pending in self._asked.pop(at):
             pending.wait()
-            values[message.node] = as_tensor(plan._device, array)
+            values[message.node] = as_tensor(plan.device, array)
         if key in plan.plans:
-            nodes = plan._arguments[key]
+            nodes = plan.graphs[key].arguments
             tensors = plan.plans[key].run([values[x] if x in values else self.once[x] for x in nodes])
-            values |= dict(zip(plan._pieces.pieces[key].targets, tensors, strict=True))
-        for message in plan._sent.get(key, ()):
-            self._send(message, values[message.node])
+            values |= dict(zip(plan.pieces.pieces[key].targets, tensors, strict=True))
+        for message in program.sent.get(key, ()):
+            array = np.ascontiguousarray(values[message.node].host_view())
+            self._sending.append((key, self._link.send(array, message.to, message.tag)))
         if i is not None:
-            for node in [node for node in values if plan._last.get(node) == key]:
+            for node in [node for node in values if program.last.get(node) == key]:
                 del values[node]
 
     def _ask(self, at: int) -> None:
@@ -279,33 +177,33 @@ class _Running:
         if at in self._asked:
             return
         self._asked[at] = []
-        for message in self._plan._arrivals[at]:
+        for message in self._program.arrivals[self._program.turns[at].key]:
             array = np.empty(message.node.shape or (1,), message.node.dtype)
-            pending = self._link.receive(array, message.source.stage, message.tag)  # type: ignore[union-attr]
+            pending = self._link.receive(array, message.source.stage, message.tag)
             self._asked[at].append((message, array, pending))
 
-    def _send(self, message: Message, tensor: Any) -> None:
-        array = np.ascontiguousarray(tensor.host_view())
-        self._sending.append((self._link.send(array, message.to, message.tag), array))  # type: ignore[union-attr]
-
-    def finish(self) -> None:
-        for pending, _ in self._sending:
-            pending.wait()
+    def finish(self, part: int = AFTER) -> None:
+        """Return when all is sent, of a part and those before it."""
+        while self._sending and self._sending[0][0].part <= part:
+            self._sending.pop(0)[1].wait()
 
 
-def planned(
-    pieces: Pieces, key: Key, device: Any, layouts: Mapping[Node, Layout], choose: Choose | None
-) -> tuple[list[Node], Plan]:
-    """A plan of a piece, and the nodes that are its arguments."""
-    piece = pieces.pieces[key]
-    unread = [node for node in piece.places.values() if node not in piece.boundary]
-    arguments = [*piece.boundary, *unread]
-    names = {node: new_input(node.shape, node.dtype) for node in piece.boundary if node.op != "input"}
-    made = chained(in_buckets(substituted(list(piece.targets), names)))
-    inputs = [names.get(node, node) for node in arguments]
-    own = {node: at for node, at in layouts.items() if node in inputs}
-    place = {made[i]: piece.places[node] for i, node in enumerate(piece.targets) if node in piece.places}
-    return arguments, Plan(made, inputs, device, own, in_place=place, choose=choose)
+class PieceGraph:
+    """The graph of a piece by itself. `arguments`: the nodes whose values it takes, as `inputs`."""
+
+    def __init__(self, pieces: Pieces, key: Key) -> None:
+        piece = pieces.pieces[key]
+        unread = [node for node in piece.places.values() if node not in piece.boundary]
+        self.arguments = [*piece.boundary, *unread]
+        names = {node: new_input(node.shape, node.dtype) for node in piece.boundary if node.op != "input"}
+        self.outputs = chained(in_buckets(substituted(list(piece.targets), names)))
+        self.inputs = [names.get(node, node) for node in self.arguments]
+        pairs = zip(self.outputs, piece.targets, strict=True)
+        self.places = {made: piece.places[node] for made, node in pairs if node in piece.places}
+
+    def plan(self, device: Any, layouts: Mapping[Node, Layout], choose: Choose | None) -> Plan:
+        own = {node: at for node, at in layouts.items() if node in self.inputs}
+        return Plan(self.outputs, self.inputs, device, own, in_place=self.places, choose=choose)
 
 
 def part_of(rows: Any, i: int, count: int) -> Any:

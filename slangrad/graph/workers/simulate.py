@@ -83,8 +83,9 @@ def simulate(step: Any, *batch_and_cluster: Any, measured: bool = False) -> Simu
     its seconds.
     """
     *batch, mesh = batch_and_cluster
-    plan = step.planned_for(mesh, *batch, by_cost=not measured).plan
-    return simulated(plan, mesh, mesh.costs, measured, mesh.slowest)
+    planned = step.planned_for(mesh, *batch, by_cost=not measured)
+    found: Simulation = planned.simulated(mesh.costs, measured, mesh.slowest)
+    return found
 
 
 def simulated(
@@ -101,7 +102,7 @@ def simulated(
             worker.wait(begun[id(step.exchange)])
         else:
             worker.compute(names[id(step)], seconds[i] * slowest)
-    return Simulation(_workers(mesh), worker.now, worker.events, worker.path, plan.memory)
+    return Simulation(workers_text(mesh), worker.now, worker.events, worker.path, plan.memory)
 
 
 def seconds_of(step: Exchange, mesh: Mesh, links: Links) -> float:
@@ -141,6 +142,7 @@ def _name(plan: Plan, number: int) -> str:
     return f"{group.kind} {type_text(group.roots[0])}{place}"
 
 
-def _workers(mesh: Mesh) -> str:
+def workers_text(mesh: Mesh) -> str:
+    """The number of workers, and the sizes of axes."""
     sizes = ", ".join(f"{name}={n}" for name, n in mesh.sizes.items())
     return f"{mesh.workers} worker{'s' * (mesh.workers != 1)}{f' ({sizes})' if sizes else ''}"

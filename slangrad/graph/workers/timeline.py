@@ -7,7 +7,7 @@ communication          |== all_reduce dw2 ==== dw1 ==|
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
@@ -22,7 +22,8 @@ MOST_PARTS = 12  # of a critical path that are shown
 @dataclass(slots=True)
 class Event:
     """A kernel, or a collective. `seconds`: that it takes alone; `start`, `stop`: seconds from the beginning of the
-    step. `after`: the number of the event whose end it began with. `nbytes`: of the result of a collective."""
+    step. `after`: the number of the event whose end it began with. `nbytes`: of the result of a collective, or of a
+    message; `lane`: the stage."""
 
     name: str
     queue: str
@@ -31,6 +32,7 @@ class Event:
     stop: float
     after: int | None
     nbytes: int = 0
+    lane: int = 0
 
 
 class Worker:
@@ -131,9 +133,7 @@ class Simulation:
             *self._collectives(),
             ("memory of a worker", bytes_text(self.peak), "at most"),
         ]
-        widths = [max(len(row[i]) for row in rows) for i in (0, 1)]
-        lines = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c}" for a, b, c in rows]
-        return "\n".join([*lines, f"critical path: {path_text(self.path)}"])
+        return "\n".join([*table(rows), f"critical path: {path_text(self.path)}"])
 
     __repr__ = __str__
 
@@ -148,13 +148,22 @@ class Simulation:
             yield f"  {name}", time_text(_seconds(events, COMMUNICATION)), said
 
     @property
+    def lanes(self) -> list[str]:
+        """The rows of the picture."""
+        return [COMPUTE, COMMUNICATION]
+
+    def _lane(self, event: Event) -> tuple[int, int]:
+        """The row of a bar, and its height in pixels."""
+        return self.lanes.index(event.queue), LANE - 8
+
+    @property
     def svg(self) -> str:
         """A bar for each kernel and collective, with its name and its seconds, as an element of HTML."""
-        height = TOP + 2 * LANE + 10
+        height = TOP + len(self.lanes) * LANE + 10
         head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH}" height="{height}"'
         parts = [f'{head} font-family="sans-serif" font-size="12">']
-        for i, queue in enumerate(COLORS):
-            parts.append(f'<text x="4" y="{TOP + LANE * i + LANE // 2}">{queue}</text>')
+        for i, name in enumerate(self.lanes):
+            parts.append(f'<text x="4" y="{TOP + LANE * i + LANE // 2}">{name}</text>')
         parts.append(
             f'<text x="{LEFT}" y="16">0</text>'
             f'<text x="{LEFT + WIDTH}" y="16" text-anchor="end">{time_text(self.seconds)}</text>'
@@ -166,9 +175,10 @@ class Simulation:
     def _bar(self, event: Event, is_on_path: bool) -> str:
         scale = WIDTH / (self.seconds or 1.0)
         x, width = LEFT + event.start * scale, (event.stop - event.start) * scale
-        y = TOP + LANE * list(COLORS).index(event.queue)
+        lane, height = self._lane(event)
+        y = TOP + LANE * lane
         line = ' stroke="#111827" stroke-width="0.5"' if is_on_path else ""
-        size = f'width="{width:.2f}" height="{LANE - 8}"'
+        size = f'width="{width:.2f}" height="{height}"'
         said = f"{escape(event.name)}, {time_text(event.seconds)}"
         shape = f'<rect x="{x:.2f}" y="{y}" {size} fill="{COLORS[event.queue]}"{line}>'
         return f"{shape}<title>{said}</title></rect>"
@@ -191,15 +201,21 @@ def _counted(events: Iterable[Event], queue: str) -> int:
 # --- text
 
 
-def path_text(path: Iterable[Event]) -> str:
-    """Kernels that follow each other are counted; the middle of a long path is left out."""
+def table(rows: Sequence[tuple[str, str, str]]) -> list[str]:
+    """A line for each row, in columns."""
+    widths = [max(len(row[i]) for row in rows) for i in (0, 1)]
+    return [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c}" for a, b, c in rows]
+
+
+def path_text(path: Iterable[Event], what: str = "kernel") -> str:
+    """Kernels, or what else computes, that follow each other are counted; the middle of a long path is left out."""
     parts = []
     for queue, events in groupby(path, lambda event: event.queue):
         found = list(events)
         took = time_text(sum(each.stop - each.start for each in found))
         names = ", ".join(dict.fromkeys(each.name for each in found))
-        kernels = f"{len(found)} kernel{'s' * (len(found) > 1)}"
-        parts.append(f"{kernels if queue == COMPUTE else names} {took}")
+        computed = f"{len(found)} {what}{'s' * (len(found) > 1)}"
+        parts.append(f"{computed if queue == COMPUTE else names} {took}")
     if len(parts) > MOST_PARTS:
         half = MOST_PARTS // 2
         parts[half:-half] = [f"... {len(parts) - 2 * half} more ..."]

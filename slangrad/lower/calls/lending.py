@@ -182,6 +182,7 @@ class _Search:
 def _writes(f: Frame, callee: DeclRef, key: Key) -> bool:
     if key == THIS:
         return bool(f.program.info(callee.declaration).mutating)
+    assert isinstance(key, ast.Parameter)
     return f.program.info(key).direction in WRITTEN
 
 

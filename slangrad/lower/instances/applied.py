@@ -21,6 +21,7 @@ from slangrad.ir.builder import Builder
 from slangrad.ir.core import Derivatives, Function, Parameter, Region, Value
 from slangrad.lower.model.frame import Lowering
 from slangrad.lower.model.signatures import Signature, SignatureParameter
+from slangrad.syntax import ast
 
 
 def lower_applied(lowering: Lowering, of: Signature, given: checked.Applied) -> str:
@@ -49,9 +50,8 @@ def lower_applied(lowering: Lowering, of: Signature, given: checked.Applied) -> 
 
 
 def _result(lowering: Lowering, function: DeclRef) -> Type:
-    return lowering.program.substitute(
-        lowering.program.info(function.declaration).result, function.substitution
-    )
+    declared: ast.AnyFunction = function.declaration
+    return lowering.program.substitute(lowering.program.info(declared).result, function.substitution)
 
 
 def _context_function(lowering: Lowering, of: Signature, given: checked.Applied, context: Value) -> str:

@@ -134,7 +134,8 @@ def _yields(f: Frame, signature: Signature, keys: list[Key], result: Key) -> tup
     written = [held(f, key) for key, p in pairs if p.direction != "in"]
     if signature.result_type is not None:
         written.insert(0, held(f, result))
-    info: checked.FunctionInfo = f.program.info(f.declared)
+    info = f.program.info(f.declared)
+    assert isinstance(info, checked.FunctionInfo)
     if info.treat_as_differentiable and info.level == "none" and info.intrinsic is None:
         written = [f.detached(value) for value in written]
     return tuple(written)

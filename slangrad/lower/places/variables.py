@@ -62,8 +62,9 @@ def open_variable(f: Frame, key: Key, t: Type) -> None:
     """Control comes to the declaration of a variable: memory for it, if it needs any."""
     declaration = declaration_of(key)
     if declaration in f.addressed:
-        known = isinstance(declaration, ast.Declaration)
-        constant = known and getattr(f.program.info(declaration), "no_diff", False)
+        constant = isinstance(declaration, ast.Declaration) and getattr(
+            f.program.info(declaration), "no_diff", False
+        )
         attributes: Attributes = {"no_diff": True} if constant else {}
         home = f.emit("variable", type=pointer(f.lowering.types.memory(t)), **attributes)
         home.hint = getattr(declaration, "name", "") or THIS

@@ -43,7 +43,7 @@ def _interface_of(reference: DeclRef) -> ast.Interface | None:
 # --- Where the type has to be known ---------------------------------------------------------------------
 
 
-def is_static(f: Frame, declared: ast.Declaration) -> bool:
+def is_static(f: Frame, declared: ast.AnyFunction) -> bool:
     """Whether a requirement is called without an object."""
     return isinstance(declared, ast.Constructor) or f.program.info(declared).this_type is None
 
@@ -81,7 +81,7 @@ def _opening(f: Frame, reference: DeclRef, root: checked.Type) -> GenericKey | N
     return None
 
 
-def declared_types(f: Frame, declared: ast.Declaration) -> Iterator[tuple[Key, checked.Type]]:
+def declared_types(f: Frame, declared: ast.AnyFunction) -> Iterator[tuple[Key, checked.Type]]:
     """The types of `this` and of the parameters, as they are declared."""
     info = f.program.info(declared)
     if info.this_type is not None and not isinstance(declared, ast.Constructor):

@@ -76,7 +76,8 @@ def made(mesh: Mesh | None = None, partition: str | None = None, function: Any =
         optimizer = spy.optim.Adam(parameters(), lr=1e-2)
     if mesh is None:
         return graph.train(function, optimizer)
-    return graph.train(function, optimizer, mesh=mesh, partition=partition)
+    count = 3 if mesh.stages > 1 else None
+    return graph.train(function, optimizer, mesh=mesh, partition=partition, microbatches=count)
 
 
 def rows_of(mesh: Mesh) -> Any:
@@ -133,11 +134,12 @@ MESHES: list[tuple[dict[str, int], str | None, Any]] = [
     ({"data": 3}, None, loss),
     ({"nodes": 2, "gpus": 2}, "parameters", loss),
     ({"data": 2, "model": 2}, "states", by_columns),
+    ({"data": 2, "stages": 2}, "states", loss),
 ]
 
 
 @pytest.mark.parametrize(
-    ("sizes", "partition", "function"), MESHES, ids=["3", "2x2 rows", "2x2 rows and columns"]
+    ("sizes", "partition", "function"), MESHES, ids=["3", "2x2 rows", "2x2 rows and columns", "stages"]
 )
 @pytest.mark.parametrize("first", [0, 1], ids=["whole", "cut"])
 def test_pieces_of_all_workers_are_the_tensors(
@@ -191,13 +193,14 @@ def test_other_numbers_of_workers_go_on(place: Path, tmp_path: Path, expected: l
     runs: list[tuple[dict[str, int], str | None]] = [
         ({"data": 2}, "states"),
         ({"data": 2, "model": 2}, "parameters"),
+        ({"stages": 2}, None),
     ]
     for i, (sizes, partition) in enumerate(runs):
         workers = int(np.prod(list(sizes.values())))
         args = tmp_path / "run", sizes, partition, 3 * i + 3, expected
         assert ended(started(place, train_some, workers, *args)) == [0] * workers
-    assert sorted(os.listdir(tmp_path / "run")) == ["step-00000003", "step-00000006"]
-    assert goes_on(tmp_path / "run", expected) == 6
+    assert sorted(os.listdir(tmp_path / "run")) == ["step-00000003", "step-00000006", "step-00000009"]
+    assert goes_on(tmp_path / "run", expected) == 9
 
 
 # --- killed

@@ -71,6 +71,13 @@ class Clock:
         )
         return self
 
+    def send(self, array: Any, to: int, tag: int) -> Clock:
+        self.now += PATTERNS["send"].seconds(Cost(self.alpha, self.rate), 2, array.nbytes)
+        return self
+
+    def receive(self, array: Any, source: int, tag: int) -> Clock:
+        return self
+
     def wait(self) -> None:
         pass
 

@@ -51,6 +51,26 @@ except graph.WorkerLost as error:
 """
 
 
+# The same, where each worker is a stage: a message goes from the first to the last, and back.
+MESSAGES = PROGRAM.replace('mesh("data"', 'mesh("stages"').replace(
+    """    x = np.ones(size)
+    sums.start(None, x).wait()
+    assert (x == mesh.workers).all()
+""",
+    """    x, link = np.full(size, 7.0), mesh.link("stages")
+    if rank:
+        link.receive(x, rank - 1, 0).wait()
+    if rank < last:
+        there, back = link.send(x, rank + 1, 0), link.receive(x.copy(), rank + 1, 1)
+        there.wait()
+        back.wait()
+    if rank:
+        link.send(x, rank - 1, 1).wait()
+    assert (x == 7.0).all()
+""",
+)
+
+
 @dataclass(frozen=True)
 class Fault:
     """`event`: at one worker after its second step; `seconds`: in which all others know."""
@@ -63,6 +83,7 @@ class Fault:
     timeout: float = 60.0
     goes_on: bool = False  # the worker gets an error, too
     before: str = "step()"
+    program: str = PROGRAM
 
 
 FAULTS = {
@@ -100,6 +121,18 @@ FAULTS = {
         goes_on=True,
         before='now("began"); step("another" if rank == last else "a plan", 1000 + rank)',
     ),
+    "a dead stage, 3": Fault("end(signal.SIGKILL)", "gone or stopped", workers=3, who=1, program=MESSAGES),
+    "a stopped stage, 3": Fault(
+        "end(signal.SIGSTOP)", "gone or stopped", workers=3, seconds=10.0, program=MESSAGES
+    ),
+    "a stage that ended": Fault('now("began"); return', "ended its program", program=MESSAGES),
+    "a stage in a loop": Fault(
+        'now("began")\n        while True: pass',
+        "is at step 2, outside of a collective",
+        timeout=2.0,
+        seconds=6.0,
+        program=MESSAGES,
+    ),
 }
 SLACK = 3.0  # seconds, for a machine that has other work
 
@@ -115,7 +148,7 @@ def said_by(end: End) -> dict[str, Any]:
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_all_others_know(start: Starter, fault: Fault) -> None:
     who = fault.workers - 1 if fault.who is None else fault.who
-    program = PROGRAM.format(timeout=fault.timeout, who=who, event=fault.event, before=fault.before)
+    program = fault.program.format(timeout=fault.timeout, who=who, event=fault.event, before=fault.before)
     ends = start(program, fault.workers, 40, None if fault.goes_on else who)
     said = [said_by(end) for end in ends]
     for rank, (end, found) in enumerate(zip(ends, said, strict=True)):
