@@ -10,7 +10,6 @@ import operator
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set, ValuesView
 from contextlib import contextmanager
-from copy import copy
 from functools import lru_cache, update_wrapper
 from threading import local
 from typing import Any, Generic, TypeVar
@@ -152,9 +151,13 @@ class Jitted:
         """As a method. Arrays of its object are read anew if it is a dataclass, as other arguments; else captured."""
         if instance is None:
             return self
-        bound = copy(self)
-        bound._object = (instance,)
+        bound = object.__new__(Jitted)
+        bound.__dict__ |= {**self.__dict__, "_object": (instance,)}
         return bound
+
+    def __reduce__(self) -> str:
+        """Copies are the same object, as those of functions are."""
+        return getattr(self.function, "__qualname__", name_of(self.function))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         args = (*self._object, *args)

@@ -1,5 +1,6 @@
 """Functions that are traced within others, and what tells one plan from another."""
 
+import pickle
 from copy import copy, deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -149,6 +150,15 @@ def test_indices_that_are_apart_come_first() -> None:
     found = graph.jit(lambda x: [x[each] for each in chosen])(t)
     for each, made in zip(chosen, found, strict=True):
         np.testing.assert_array_equal(made, t[each])
+
+
+@graph.jit
+def doubled(x: Any) -> Any:
+    return x * 2
+
+
+def test_copies_of_jitted_functions_are_the_same_functions() -> None:
+    assert deepcopy([doubled])[0] is copy(doubled) is pickle.loads(pickle.dumps(doubled)) is doubled
 
 
 def test_copies_of_traced_arrays_are_the_same_arrays() -> None:
