@@ -79,8 +79,8 @@ class Step:
 @dataclass(slots=True)
 class Kernel(Step):
     """A call of a Slang function. Memory has the names of its parameters; a function that returns its output has it as
-    RESULT. `values`: its other arguments. `group`: the shape of groups of threads, () where only the axes of its grid
-    are to stay as they are. `lanes`: 0 for as many as suit it. `copies`: whether it only copies its one array."""
+    RESULT. `values`: its other arguments. `group`: the shape of groups of threads. `lanes`: 0 for as many as suit it.
+    `copies`: whether it only copies its one array."""
 
     name: str
     text: str
@@ -335,7 +335,7 @@ def template_of(
 ) -> Kernel:
     """A function of the index of a thread, numbers `n`, and pointers to arrays, by the names of these."""
     first = index_of(grid) | {f"int n[{len(numbers)}]": list(numbers)}
-    return kernel_of(kind, first | pointers_to(inputs), lines, pointers_to(outputs), group=(), lanes=lanes)
+    return kernel_of(kind, first | pointers_to(inputs), lines, pointers_to(outputs), lanes=lanes)
 
 
 def pointers_to(parts: Mapping[str, Part]) -> dict[str, Part]:
