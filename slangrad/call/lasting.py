@@ -112,11 +112,10 @@ class RepeatedCall:
 
     def _exchange(self, launch: FixedLaunch, names: dict[str, int], values: dict[str, Any]) -> bool:
         moved = {names[name]: value for name, value in values.items()}
-        if not launch.is_flat or not all(launch.move(i, value) for i, value in moved.items()):
+        if not all(launch.move(i, value) for i, value in moved.items()) or not launch.check():
             return False
-        if not launch.check():
-            return False
-        self._kept |= {i: _memory_of(value) for i, value in moved.items()}
+        places = map(launch.plan.place_of, moved)
+        self._kept |= {i: _memory_of(launch.values[i]) for i in places if i is not None}
         if RESULT in self._given[2]:
             self._result = self._given[2][RESULT]
         self._prepare(launch)

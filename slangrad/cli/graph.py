@@ -7,20 +7,63 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from slangrad import graph
+from slangrad.graph import GraphError
 from slangrad.graph.train import Step
+from slangrad.graph.workers.timeline import bytes_text, table, time_text
+
+AUTO = "auto"  # a mesh that is searched for
 
 
 def simulated(
     target: str, workers: int | None, links: Path | None, mesh: str, workers_per_host: int | None
-) -> Any:
-    """The simulation of "FILE:step". ValueError for a target or a mesh that cannot be read."""
-    sizes: Any = sizes_of(mesh)
+) -> tuple[list[str], Any]:
+    """The simulation of "FILE:step", and lines that stand before it. ValueError for a target or a mesh that cannot be
+    read."""
+    sizes: Any = {} if mesh == AUTO else sizes_of(mesh)
     if workers is None and not sizes:
         raise ValueError("error: --workers or --mesh says how many workers there are")
+    if mesh == AUTO:
+        return best_of(*step_of(target), workers or 1, links, workers_per_host)
     cluster = graph.cluster(workers, links, workers_per_host, **sizes)
     step, batch = step_of(target)
-    return graph.simulate(step, *batch, cluster)
+    return [], graph.simulate(step, *batch, cluster)
+
+
+def best_of(
+    step: Step, batch: tuple[Any, ...], workers: int, links: Path | None, workers_per_host: int | None
+) -> tuple[list[str], Any]:
+    """A line for each way to put workers on the axes "data" and "stages", with the same rows of all together, and the
+    simulation of the one that takes the least time."""
+    found: dict[str, Any] = {}
+    refused: GraphError | None = None
+    for stages in (n for n in range(1, workers + 1) if workers % n == 0):
+        sizes: Any = {"data": workers // stages, **({"stages": stages} if stages > 1 else {})}
+        cluster = graph.cluster(workers, links, workers_per_host, **sizes)
+        name = ", ".join(f"{axis}={n}" for axis, n in sizes.items())
+        try:
+            found[name] = graph.simulate(step, *(with_rows(each, stages) for each in batch), cluster)
+        except GraphError as error:  # too few layers, or too little memory
+            refused = error
+            continue
+    if not found:
+        raise refused or ValueError(f"error: --workers {workers}")
+    rows = [(name, time_text(each.seconds), bytes_text(each.peak)) for name, each in found.items()]
+    best = min(found.values(), key=lambda each: each.seconds)
+    return [*table([("mesh", "a step", "memory of a worker"), *rows]), ""], best
+
+
+def with_rows(array: Any, count: int) -> Any:
+    """An array of so many times the rows, for plans alone: it takes no memory."""
+    given = np.asarray(array)
+    if not given.ndim:
+        return array
+    number = np.zeros(1, given.dtype)
+    return np.lib.stride_tricks.as_strided(
+        number, (given.shape[0] * count, *given.shape[1:]), (0,) * given.ndim
+    )
 
 
 def sizes_of(mesh: str) -> dict[str, int]:

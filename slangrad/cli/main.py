@@ -274,7 +274,12 @@ def graph() -> None:
 def plan(
     target: Annotated[str, typer.Argument(metavar="FILE:STEP", help="A Python file, and a name in it.")],
     workers: Annotated[int | None, typer.Option(min=1, help="How many there are.")] = None,
-    mesh: Annotated[str, typer.Option(help="Their axes: data=128,model=8; all on data by default.")] = "",
+    mesh: Annotated[
+        str,
+        typer.Option(
+            help="Their axes: data=128,model=8; all on data by default; auto: the best of data and stages."
+        ),
+    ] = "",
     links: Annotated[Path | None, typer.Option(help="A file that graph.measure_links().save wrote.")] = None,
     workers_per_host: Annotated[int | None, typer.Option(min=1, help="Neighbors on one host.")] = None,
     timeline: Annotated[Path | None, typer.Option(help="Write a picture: .svg or .html.")] = None,
@@ -285,10 +290,10 @@ def plan(
     returns the step and such a tuple.
     """
     with failures_shown():
-        found = GRAPH.simulated(target, workers, links, mesh, workers_per_host)
+        lines, found = GRAPH.simulated(target, workers, links, mesh, workers_per_host)
         if timeline is not None:
             found.save(timeline)
-    print(found)
+    print(*lines, found, sep="\n")
 
 
 @app.command(name="doctor")

@@ -30,6 +30,7 @@ from slangrad.graph.layout import Layout, normal
 from slangrad.graph.library import libraries
 from slangrad.graph.node import Node, make, new_input
 from slangrad.graph.ops import letters_in
+from slangrad.graph.workers.mesh import Mesh
 
 SLANG = "slang"
 SMALL = 1 << 21  # operations of products that are not timed
@@ -65,6 +66,20 @@ def chooser(device: Any, consistent: str | None, make_plan: Callable[..., Any]) 
         return _known[key]
 
     return choose
+
+
+def of_first(choose: Choose, mesh: Mesh) -> Choose:
+    """The choices of the first of many workers, for all: their plans compute the same values again."""
+    known: dict[Any, str] = {}
+
+    def choice(node: Node, parts: Sequence[Part], moved: int) -> str:
+        names, key = [SLANG, *libraries()], (node, *(each.layout for each in parts), moved)
+        if key not in known:
+            (found,) = mesh.of_first(lambda: names.index(choose(node, parts, moved)), 1)
+            known[key] = names[found]
+        return known[key]
+
+    return choice
 
 
 def _fastest(times: dict[str, Times], after: float) -> str:

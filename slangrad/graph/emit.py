@@ -79,14 +79,15 @@ class Step:
 @dataclass(slots=True)
 class Kernel(Step):
     """A call of a Slang function. Memory has the names of its parameters; a function that returns its output has it as
-    RESULT. `values`: its other arguments. `group`: the shape of groups of threads, () where only the axes of its grid
-    are to stay as they are. `lanes`: 0 for as many as suit it."""
+    RESULT. `values`: its other arguments. `group`: the shape of groups of threads. `lanes`: 0 for as many as suit it.
+    `copies`: whether it only copies its one array."""
 
     name: str
     text: str
     values: dict[str, Any]
     group: Shape | None = None
     lanes: int = 0
+    copies: bool = False
 
     @property
     def named(self) -> dict[str, Part]:
@@ -267,7 +268,8 @@ def function_of(text: Text, results: Sequence[tuple[str, Part]], shape: Shape) -
     if len(results) == 1:
         ((value, part),) = results
         lines = [*text.lines, f"return {value};"]
-        return kernel_of("map", arguments, lines, {RESULT: part}, kinds[0])
+        made = kernel_of("map", arguments, lines, {RESULT: part}, kinds[0])
+        return replace(made, copies=value in text.leaves.values())
     outputs = {
         f"out {kind} r{i}": part for i, (kind, (_, part)) in enumerate(zip(kinds, results, strict=True))
     }
@@ -333,7 +335,7 @@ def template_of(
 ) -> Kernel:
     """A function of the index of a thread, numbers `n`, and pointers to arrays, by the names of these."""
     first = index_of(grid) | {f"int n[{len(numbers)}]": list(numbers)}
-    return kernel_of(kind, first | pointers_to(inputs), lines, pointers_to(outputs), group=(), lanes=lanes)
+    return kernel_of(kind, first | pointers_to(inputs), lines, pointers_to(outputs), lanes=lanes)
 
 
 def pointers_to(parts: Mapping[str, Part]) -> dict[str, Part]:
@@ -386,7 +388,7 @@ def _scatter(fusion: Fusion, group: Group) -> list[Step]:
     return [cleared(stored(root)), kernel_of("scatter", arguments, lines, outputs)]
 
 
-def _scan(fusion: Fusion, group: Group) -> list[Step]:
+def _running(fusion: Fusion, group: Group) -> list[Step]:
     """A thread for each row along an axis."""
     (root,) = group.roots
     (x,) = root.inputs
@@ -405,13 +407,15 @@ def _scan(fusion: Fusion, group: Group) -> list[Step]:
         start = "-0.0" if x.dtype.kind == "f" else "0"  # to which a first element of -0.0 is added
         lines = [f"{kind} sum = {kind}({start});", *_loop("j", "0", str(x.shape[axis]), "1", body)]
         return [
-            kernel_of("scan", arguments, lines, {f"{tensor_of(root, root.shape, 'RW')} sums": stored(root)})
+            kernel_of(
+                "running", arguments, lines, {f"{tensor_of(root, root.shape, 'RW')} sums": stored(root)}
+            )
         ]
     better = f"{value} {'>' if root.op == 'argmax' else '<'} best || ({value} != {value} && best == best)"
     body.append(f"if (j == 0 || {better}) {{ best = {value}; place = j; }}")
     loop = _loop("j", "0", str(x.shape[axis]), "1", body)
     lines = [f"{kind} best = {kind}(0);", "int64_t place = 0;", *loop, "return place;"]
-    return [kernel_of("scan", arguments, lines, {RESULT: stored(root)}, "int64_t")]
+    return [kernel_of("running", arguments, lines, {RESULT: stored(root)}, "int64_t")]
 
 
 def _loop(name: str, start: str, stop: str, step: str, body: Sequence[str]) -> list[str]:
@@ -564,7 +568,7 @@ WRITERS: dict[str, Writer] = {  # of kinds
     "map": _map,
     "part": _parts,
     "reduce": _reduce,
-    "scan": _scan,
+    "running": _running,
     "scatter": _scatter,
     "loop": _repeat,
     "exchange": _exchange,

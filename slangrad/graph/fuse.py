@@ -54,6 +54,11 @@ class Group:
         return {leaf.node for leaf in self.leaves}
 
     @property
+    def awaits(self) -> set[Node]:
+        """The collectives whose results it reads."""
+        return {node for node in self.reads if "collective" in node.attributes}
+
+    @property
     def is_collective(self) -> bool:
         """Whether it ends with data of other workers."""
         return self.kind == "exchange" or self.roots[0].op == "all_reduce"
@@ -265,7 +270,7 @@ class Fusion:
         for leaf in group.leaves:
             if leaf.node in into.roots and (leaf.whole or not leaf.layout.is_dense):
                 return False
-        if into.ops + group.ops > MOST_OPS:
+        if into.ops + group.ops > MOST_OPS or into.awaits != group.awaits:
             return False
         return bool(into.leaves.keys() & group.leaves.keys()) or not group.reads.isdisjoint(into.roots)
 

@@ -1,7 +1,8 @@
 """Places in one arena: memory of nodes that are not alive together is shared.
 
 Lifetimes go from the step that writes first to the step that reads last. Each gets the smallest gap that fits, in the
-order that needs the least: by size, by size times lifetime, by lifetime, by start, and orders near these.
+order that needs the least: by size, by size times lifetime, by lifetime, by start, and orders near these. What is only
+copied into a part of a larger array is written there at once.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from math import prod
 from random import Random
 from typing import Any
 
-from slangrad.graph.emit import Step
+from slangrad.graph.emit import RESULT, Kernel, Part, Step
+from slangrad.graph.layout import joined
 
 ALIGNMENT = 64
 MOST_TRIES, MOST_WORK = 400, 1_500_000  # orders that are tried, and pairs that are compared in all of them
@@ -22,11 +24,17 @@ Spans = dict[Any, tuple[int, int]]  # the first and the last step
 
 @dataclass(frozen=True, slots=True)
 class Arena:
-    """Offsets and the size are bytes. `live`: the most that is alive at once, which no order of places can undercut."""
+    """Offsets and the size are bytes. `steps`: those without needless copies; `alive`: the bytes at each step, with
+    these. `live`: the most of them, which no order of places can undercut."""
 
     offsets: dict[Any, int]
     size: int
-    live: int
+    steps: list[Step]
+    alive: list[int]
+
+    @property
+    def live(self) -> int:
+        return max(self.alive, default=0)
 
 
 def bytes_of(holder: Any) -> int:
@@ -57,12 +65,57 @@ def alive(spans: Spans, count: int) -> list[int]:
 def arena(steps: Sequence[Step], outside: set[Any]) -> Arena:
     """`outside`: holders with memory of their own."""
     spans = spans_of(steps, outside)
-    live = max(alive(spans, len(steps)), default=0)
+    needless, within = _merged(steps, spans)
     holders = list(spans)
     sizes = [bytes_of(each) for each in holders]
-    offsets = _best(list(spans.values()), sizes, live)
-    size = max((at + n for at, n in zip(offsets, sizes, strict=True)), default=0)
-    return Arena(dict(zip(holders, offsets, strict=True)), size, live)
+    living = alive(spans, len(steps))
+    places = _best(list(spans.values()), sizes, max(living, default=0))
+    size = max((at + n for at, n in zip(places, sizes, strict=True)), default=0)
+    offsets = dict(zip(holders, places, strict=True))
+    for each in reversed(within):  # what is in another comes behind it
+        other, start = within[each]
+        offsets[each] = offsets[other] + start
+    return Arena(offsets, size, [step for i, step in enumerate(steps) if i not in needless], living)
+
+
+def _merged(steps: Sequence[Step], spans: Spans) -> tuple[set[int], dict[Any, tuple[Any, int]]]:
+    """Copies that are needless where their source lies in the part of the target that they write: their numbers, and
+    for each such source the target, and the bytes before that part. Lifetimes of targets begin with those of their
+    sources; these have none of their own."""
+    uses: dict[Any, list[int]] = {}
+    for i, step in enumerate(steps):
+        for holder in dict.fromkeys(part.holder for part in step.parts):
+            uses.setdefault(holder, []).append(i)
+    needless: set[int] = set()
+    within: dict[Any, tuple[Any, int]] = {}
+    for i, step in enumerate(steps):
+        if not isinstance(step, Kernel) or not step.copies:
+            continue
+        (source,), target = step.reads.values(), step.writes[RESULT]
+        given, whole = source.holder, target.holder
+        if not {given, whole} <= spans.keys() or spans[given][1] > i or not _is_run(source, target):
+            continue
+        first, last = spans[given][0], spans[whole][1]
+        if any(_is_other(steps[j], whole) for j in uses[whole] if first <= j < i):
+            continue
+        needless.add(i)
+        within[given] = whole, target.layout.offset * whole.dtype.itemsize
+        spans[whole] = min(first, spans[whole][0]), last
+        del spans[given]
+    return needless, within
+
+
+def _is_run(source: Part, target: Part) -> bool:
+    """Whether a copy is that of all of its source, in one run."""
+    strides = [source.layout.strides, target.layout.strides]
+    sizes, steps = joined(source.layout.shape, strides)
+    is_run = len(sizes) == 0 or (len(sizes) == 1 and steps == [[1], [1]])
+    return is_run and source.layout.offset == 0 and prod(source.layout.shape) == prod(source.holder.shape)
+
+
+def _is_other(step: Step, whole: Any) -> bool:
+    """Whether a step does more with an array than to write another part of it."""
+    return not isinstance(step, Kernel) or any(part.holder is whole for part in step.reads.values())
 
 
 def _best(spans: Sequence[tuple[int, int]], sizes: Sequence[int], enough: int) -> list[int]:

@@ -44,13 +44,16 @@ from slangrad.graph.fuse import Fusion, with_copies
 from slangrad.graph.layout import Layout, dense
 from slangrad.graph.library import product
 from slangrad.graph.node import Node, text, topological_order, type_text
-from slangrad.graph.recompute import Task, fitted, steps_in
+from slangrad.graph.recompute import Task, fitted
 from slangrad.graph.rewrite import rewritten
 from slangrad.graph.schedule import Schedule
 from slangrad.graph.types import type_of
 from slangrad.graph.values import as_tensor, layout_of
 
 Holder = Node | Temporary
+COLLECTIVE = (
+    10  # times as long as a kernel that moves as many bytes, where it is chosen what to compute again
+)
 
 
 class Plan:
@@ -80,6 +83,7 @@ class Plan:
         self._copied: dict[Node, Node] = {}
         self._apart: list[int] = []  # addresses that were compared
         self._begun: dict[int, Any] = {}  # collectives, by their steps
+        self.limit, self.peak, self._beside = memory, 0, held
         self.inputs = list(inputs)
         order = topological_order(*outputs)
         captured = {n: layout_of(n.attributes["value"].value) for n in order if n.op == "captured"}
@@ -101,7 +105,6 @@ class Plan:
         self.bodies: dict[Any, Plan] = {
             each.loop: each.loop.body(device, each.writes, choose) for each in repeats
         }
-        self.limit, self.peak, self._beside = memory, 0, held
         self._arena()
         self._runs: list[Callable[[dict[Holder, Any]], None]] = []
 
@@ -149,12 +152,15 @@ class Plan:
     def _arena(self) -> None:
         """Places for what is written and read inside of the plan."""
         outside = {*self.outputs, *self.inputs, *self._captured, *self._holders}
-        groups = zip(self.by_group, self.fusion.groups, strict=True)
-        tasks = [Task(i, steps, self.fusion.seconds_of(group)) for i, (steps, group) in enumerate(groups)]
+        seconds = [
+            self.fusion.seconds_of(group) * (COLLECTIVE if group.is_collective else 1)
+            for group in self.fusion.groups
+        ]
+        tasks = [Task(i, *each) for i, each in enumerate(zip(self.by_group, seconds, strict=True))]
         own = sum(body.peak for body in self.bodies.values())
-        tasks, found = fitted(tasks, outside, self._taken, self.limit, self._beside + own)
-        self.tasks = tasks
-        self.steps: list[Step] = steps_in(tasks)
+        orders = [[tasks[i] for i in order] for order in self._orders]
+        self.tasks, found = fitted(orders, outside, self._taken, self.limit, self._beside + own)
+        self.steps: list[Step] = found.steps
         self.peak = found.size + own
         self._places = found
 
@@ -169,8 +175,8 @@ class Plan:
             self._holders[holder] = memory.view((size,), (1,), offset // holder.dtype.itemsize, dtype=kind)
 
     def _in_place(self, made: Mapping[Node, Node], wanted: Mapping[Node, Node]) -> dict[Node, Node]:
-        """Puts the kernels in order, and gives the outputs that are written over an input. Where others cannot read the
-        input before, the output has memory of its own, and is copied at the end."""
+        """Puts the kernels in orders, and gives the outputs that are written over an input. Where others cannot read
+        the input before, the output has memory of its own, and is copied at the end."""
         taken = {made[output]: given for output, given in wanted.items()}
         own = {root: group for group in self.fusion.groups for root in group.roots}
         for output, given in list(taken.items()):
@@ -179,8 +185,12 @@ class Plan:
             )
             if moved or not self.layouts.get(given, dense(given.shape)).is_dense:
                 self._copied[output] = taken.pop(output)
-        schedule = Schedule(self.fusion.groups, set(self.outputs), taken)
-        self.fusion.groups = schedule.groups
+        most = None if self.limit is None else self.limit - self._beside
+        groups = self.fusion.groups
+        schedule = Schedule(groups, set(self.outputs), taken, most)
+        self.fusion.groups = [groups[i] for i in schedule.orders[0]]
+        place = {i: k for k, i in enumerate(schedule.orders[0])}
+        self._orders = [[place[i] for i in order] for order in schedule.orders]
         self._copied |= {output: taken.pop(output) for output in schedule.stuck & taken.keys()}
         self._near = [n for n in self.fusion.order if n.op in ("input", "captured")] if wanted else []
         return taken

@@ -46,8 +46,10 @@ WIDTH = 64  # columns of a block
 FOUND: Any = np.show_config(mode="dicts")  # also of the processor's instructions
 HAS_512 = any("512" in each or each == "X86_V4" for each in FOUND["SIMD Extensions"]["found"])
 MOST_ROWS, MOST_BYTES = (8, 128) if HAS_512 else (6, 64)  # of a tile: its sums fill most of the registers
+LEAST = 16  # threads along a row: with fewer, a call has other rows on its lanes
 # Bytes between the first and the last line of a block that are too many for its lines to stay in caches.
-PACKED = 8 << 20
+PACKED = 2 << 20
+NEAR = 1 << 19  # bytes of the right operand that stay in a processor's cache while all rows go by
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,9 @@ def tiles_of(node: Node, letters: str, parts: Sequence[Part], others: Sequence[L
     a, b = parts
     sizes = dict(zip(left + right, a.layout.shape + b.layout.shape, strict=True))
     count = {names: prod(sizes[c] for c in names if c in out) for names in (left, right)}
-    if (out and out[-1] not in right and count[left] >= 8) or (count[right] < 8 <= count[left]):
+    steps = dict(zip(left, a.layout.strides, strict=True))
+    lines_up = any(steps[c] == 1 for c in out if c in left and c not in right)  # its rows can be on the lanes
+    if (out and out[-1] not in right and count[left] >= 8) or (count[right] < 8 <= count[left] and lines_up):
         left, a, right, b = right, b, left, a
     strides = [
         dict(zip(left, a.layout.strides, strict=True)),
@@ -254,26 +258,29 @@ def tiled(end: Epilogue, letters: str, parts: Sequence[Part], shape: Shape) -> l
     assert ends is not None
     made = tiles_of(node, letters, parts, [each.layout for each in ends])
     arrays = [*made.parts, *ends]
-    full = lanes = MOST_BYTES // max(4, node.dtype.itemsize)
-    while lanes > 8 and made.columns.size <= lanes // 2:
+    lanes = MOST_BYTES // max(4, node.dtype.itemsize)
+    while lanes > LEAST and made.columns.size <= lanes // 2:
         lanes //= 2
-    panels = -(-made.rows.size // (MOST_ROWS * full // lanes))
+    panels = -(-made.rows.size // MOST_ROWS)
     height = -(-made.rows.size // panels)
     numbers = [made.rows.size, made.width, made.depth[0].size, made.rows.strides[0], made.depth[0].strides[0]]
     numbers += [made.block, made.depth[0].strides[1]]
     kind, wide, axes = type_of(node.dtype), type_of(wide_of(node.dtype)), len(made.outer)
+    step = int(made.depth[0].strides[0] == 1)
     lines = [
-        f"Rows<{wide}, {kind}> a = {{ LEFT, n[3], n[4], n[0] - 1 }};",
-        f"Columns<{wide}, {kind}> b = {{ RIGHT, n[5], n[6] }};",
-        f"multiply<{wide}, {height}>(at[{axes + 1}], at[{axes}], at[{axes + 2}], n[0], n[1], n[2], a, b, END);",
+        f"multiply<{wide}, {kind}, {height}, {step}>(at[{axes + 1}], at[{axes}] * n[7] + at[{axes + 2}], "
+        f"at[{axes + 3}], n[0], n[1], n[2], LEFT, n[3], n[4], RIGHT, n[5], n[6], END);"
     ]
     blocks, rest = divmod(made.columns.size, made.width)
-    steps = list(made.steps)
-    for first, grid in ((0, (blocks, panels, made.width)), (blocks, (1, panels, rest))):
+    steps, most = list(made.steps), NEAR // (made.width * made.depth[0].size * node.dtype.itemsize)
+    near = max((n for n in range(1, most + 1) if blocks % n == 0), default=1)
+    for first, grid in ((0, (blocks // near, panels, near, made.width)), (blocks, (1, panels, 1, rest))):
         if prod(grid):
             moves = [0, made.block, *(made.width * step for step in made.columns.strides[2:])]
             places = [start_of(each, first * move) for each, move in zip(arrays, moves, strict=True)]
-            steps.append(with_end(end, made, places, grid, numbers, lines, lanes))
+            column, across = f"at[{axes + 3}]", max(grid[3], LEAST)
+            text = [f"if ({column} < n[8]) {lines[0]}"]
+            steps.append(with_end(end, made, places, (*grid[:3], across), [*numbers, *grid[2:]], text, lanes))
     return steps
 
 

@@ -13,20 +13,22 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from slangrad.base.late import Late
-from slangrad.graph.emit import Step, Temporary
+from slangrad.graph.emit import Await, Exchange, Step, Temporary
 from slangrad.graph.errors import GraphError
-from slangrad.graph.memory import Arena, Spans, alive, arena, bytes_of
+from slangrad.graph.memory import Arena, arena, bytes_of
 from slangrad.graph.node import in_order
 from slangrad.graph.schedule import with_waits
 
 SCIPY = Late("scipy.optimize")
+MOST_KERNELS = 8  # that make one value again
 TURNS = 24  # bounds that are tried: parts of the memory that is needed without a limit
-SOLVER = {"time_limit": 5.0, "mip_rel_gap": 0.01}
+SOLVER = {"node_limit": 200, "mip_rel_gap": 0.01}  # no limit of time: all workers need the same answer
 _UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
@@ -63,18 +65,24 @@ class Task:
 
 
 def fitted(
-    tasks: Sequence[Task], outside: set[Any], overwritten: Mapping[Any, Any], most: int | None, held: int = 0
+    orders: Sequence[list[Task]],
+    outside: set[Any],
+    overwritten: Mapping[Any, Any],
+    most: int | None,
+    held: int = 0,
 ) -> tuple[list[Task], Arena]:
-    """The tasks, some of them twice, so that the arena, and what is held anyway, are `most` bytes. `outside`: holders
-    with memory of their own; `overwritten`: of outputs, the inputs whose memory they take.
+    """The tasks in the first order in which the arena, and what is held anyway, are `most` bytes; else in the last one,
+    some of them twice. `outside`: holders with memory of their own; `overwritten`: of outputs, the inputs whose memory
+    they take.
 
     GraphError (E1047) with the least that would do.
     """
-    found = arena(steps_in(tasks), outside)
-    if most is None or found.size <= most - held:
-        return list(tasks), found
-    limit = most - held
-    drops, least = Drops(tasks, outside, overwritten), found.size
+    limit = inf if most is None else most - held
+    for tasks in orders:
+        found = arena(steps_in(tasks), outside)
+        if found.size <= limit:
+            return tasks, found
+    drops, least = Drops(tasks, outside, overwritten, found.alive), found.size
     bounds = [found.live * turn // TURNS for turn in range(TURNS)]
     for bound in sorted(bounds, key=lambda bound: (bound > limit, abs(limit - bound))):
         made = drops.without(drops.chosen(bound))
@@ -91,10 +99,20 @@ def steps_in(tasks: Iterable[Task]) -> list[Step]:
 
 
 class Drops:
-    """The holders that can be dropped, between which tasks, and the seconds to make them again."""
+    """The holders that can be dropped, between which tasks, and the seconds to make them again. `living`: the bytes
+    that are alive at each step."""
 
-    def __init__(self, tasks: Sequence[Task], outside: set[Any], overwritten: Mapping[Any, Any]) -> None:
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        outside: set[Any],
+        overwritten: Mapping[Any, Any],
+        living: Sequence[int],
+    ) -> None:
         self._tasks = tasks
+        self._live, sent = _by_task(tasks, living)
+        exchanges = [step for task in tasks for step in task.steps if isinstance(step, Exchange)]
+        received = {part.holder for step in exchanges for part in step.writes.values()}
         writers = {each: i for i, task in enumerate(tasks) for each in task.writes}
         self._makers = {each: i for each, i in writers.items() if each not in outside}
         self._reads = [task.reads for task in tasks]
@@ -103,17 +121,20 @@ class Drops:
             for each in reads:
                 if each in uses:
                     uses[each].append(i)
-        self._last = {each: places[-1] for each, places in uses.items()}
-        spans: Spans = {each: (places[0], places[-1]) for each, places in uses.items()}
-        self._live = alive(spans, len(tasks))
+        self._last = {each: sent.get((each, places[-1]), places[-1]) for each, places in uses.items()}
         ends = {given: writers[out] for out, given in overwritten.items() if out in writers}
         self._gaps: dict[Any, tuple[int, int]] = {}
         self._seconds: dict[Any, float] = {}
         for each, places in uses.items():
-            start, stop = max(pairwise(places), key=lambda at: at[1] - at[0], default=(0, 0))
+            # A collective ends where its result is read first.
+            pairs = list(pairwise(places))[each in received :]
+            gaps = [(sent.get((each, start), start), stop) for start, stop in pairs]
+            start, stop = max(gaps, key=lambda at: at[1] - at[0], default=(0, 0))
             if stop - start > 1 and bytes_of(each) * 10000 > max(self._live):
                 needed = self._needed([each], self._outlive(stop), each)
-                if all(ends.get(x, stop) >= stop for i in needed for x in self._reads[i]):
+                if len(needed) <= MOST_KERNELS and all(
+                    ends.get(x, stop) >= stop for i in needed for x in self._reads[i]
+                ):
                     self._gaps[each] = start, stop
                     self._seconds[each] = sum(self._tasks[i].seconds for i in needed)
 
@@ -133,18 +154,16 @@ class Drops:
         )
 
     def chosen(self, bound: int) -> set[Any]:
-        """The cheapest to drop so that no more bytes wait at any task; all, where these are too few."""
+        """The cheapest to drop so that no more bytes wait at any task, or as few as can."""
         held = list(self._gaps)
         sizes = np.array([bytes_of(each) for each in held], float)
         places = np.arange(len(self._tasks))[:, None]
         starts, stops = (np.array([self._gaps[each][i] for each in held]) for i in (0, 1))
         waits = (places > starts) & (places < stops)
-        need = np.maximum(np.array(self._live) - bound, 0.0)
+        need = np.minimum(np.array(self._live) - bound, waits @ sizes)
         rows = need > 0
         if not rows.any():
             return set()
-        if not held or (waits[rows] @ sizes < need[rows]).any():
-            return set(held)
         costs = np.array([self._seconds[each] for each in held])
         found = _knapsack(costs, waits[rows] * sizes, need[rows])
         return {each for each, is_dropped in zip(held, found, strict=True) if is_dropped}
@@ -170,6 +189,21 @@ class Drops:
                 again.update((x, new) for x, new in fresh.items() if not lives(x))
             made.append(task.on({each: found(each) for each in self._reads[place]}))
         return made
+
+
+def _by_task(tasks: Sequence[Task], living: Sequence[int]) -> tuple[list[int], dict[tuple[Any, int], int]]:
+    """The most bytes that are alive at each task; and for what a collective sends, with the task of its beginning, the
+    task at which it ends."""
+    place = {id(step): i for i, task in enumerate(tasks) for step in task.steps}
+    live, sent, i = [0] * len(tasks), dict[tuple[Any, int], int](), len(tasks) - 1
+    for step, count in zip(reversed(steps_in(tasks)), reversed(living), strict=True):
+        if not isinstance(step, Await):
+            i = place[id(step)]
+        else:
+            given = step.exchange.reads.values()
+            sent |= {(part.holder, place[id(step.exchange)]): i for part in given}
+        live[i] = max(live[i], count)
+    return live, sent
 
 
 def _knapsack(costs: Any, sizes: Any, need: Any) -> Any:

@@ -3,12 +3,17 @@
     dh2, dw2, dh1, dw1        dw2 before dh1: all that it alone reads is free then
 
 Two orders are compared by the most bytes that are alive at once: that of the graph, and one in which kernels that free
-more than they take run as soon as they can. With many workers it is the order in which collectives run beside kernels.
+more than they take run as soon as they can. With many workers the first is the order in which collectives run beside
+kernels; where memory is limited, the next is that order as long as values fit, and the last the one of the least bytes.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from math import prod
+from operator import itemgetter
 
 from slangrad.graph.emit import Await, Exchange, Step
 from slangrad.graph.fuse import Group
@@ -17,33 +22,41 @@ from slangrad.graph.workers.overlap import Overlap
 
 
 class Schedule:
-    """`groups`: in order. `taken`: outputs that are written over inputs, once nothing else reads these; `stuck`: those
-    for which there is no such time. `outside`: nodes that have memory of their own."""
+    """`orders`: of groups, by their numbers, the best first; those behind it take less memory, which is limited to
+    `most` bytes. `taken`: outputs that are written over inputs, once nothing else reads these; `stuck`: those for which
+    there is no such time. `outside`: nodes that have memory of their own."""
 
-    def __init__(self, groups: Sequence[Group], outside: set[Node], taken: Mapping[Node, Node]) -> None:
+    def __init__(
+        self, groups: Sequence[Group], outside: set[Node], taken: Mapping[Node, Node], most: int | None = None
+    ) -> None:
         self.stuck: set[Node] = set()
         self._groups = groups
-        self._reads = [group.reads for group in groups]
         self._makers = {root: i for i, group in enumerate(groups) for root in group.roots}
         self._inside = self._makers.keys() - outside
+        reads = [group.reads for group in groups]
+        # A collective reads no element of the one before it.
+        self._uses = [{leaf.node for leaf in g.leaves if prod(leaf.layout.shape)} for g in groups]
         self._readers: dict[Node, set[int]] = {}
-        for i, nodes in enumerate(self._reads):
+        for i, nodes in enumerate(reads):
             for node in nodes:
                 self._readers.setdefault(node, set()).add(i)
         self._data = [
-            {self._makers[n] for n in nodes if n in self._makers} - {i} for i, nodes in enumerate(self._reads)
+            {self._makers[n] for n in nodes if n in self._makers} - {i} for i, nodes in enumerate(reads)
         ]
         self._after = [
             set().union(*(self._readers.get(taken[root], ()) for root in group.roots if root in taken)) - {i}
             for i, group in enumerate(groups)
         ]
+        self.orders: list[list[int]] = []
         exchanges = {i for i, group in enumerate(groups) if group.is_collective}
         if exchanges:
-            _, order = self._ordered(Overlap(self._data, exchanges).next)
+            self.orders.append(self._ordered(Overlap(self._data, exchanges).next)[1])
+            for limit in () if most is None else (most, 0):
+                choose = partial(self._beside, Overlap(self._data, exchanges), limit)
+                self.orders.append(self._ordered(choose)[1])
         else:
-            (peak, order), (least, other) = self._ordered(min), self._ordered(self._freeing)
-            order = other if least < peak else order
-        self.groups = [groups[i] for i in order]
+            found = [self._ordered(min), self._ordered(self._freeing)]
+            self.orders.append(min(found, key=itemgetter(0))[1])
 
     def _ordered(self, choose: Callable[[Sequence[int]], int]) -> tuple[int, list[int]]:
         """The most bytes that are alive, and the order; `choose`: the next of those that may run."""
@@ -52,19 +65,22 @@ class Schedule:
         for i, each in enumerate(needs):
             for j in each:
                 then.setdefault(j, []).append(i)
-        self._left = left = {node: len(each) for node, each in self._readers.items()}
+        self._left = Counter(node for nodes in self._uses for node in nodes)
+        self._begun: set[int] = set()
+        self._live = peak = 0
         ready = [i for i, each in enumerate(needs) if not each]
         order: list[int] = []
-        live = peak = 0
         while len(order) < len(needs):
             if not ready:
                 ready.append(self._freed(needs, order))
             i = choose(ready)
             ready.remove(i)
-            peak = max(peak, live + self._made(i))
-            live += self._change(i)
-            for node in self._reads[i]:
-                left[node] -= 1
+            peak = max(peak, self._live + self._taken(i))
+            self._live += self._change(i)
+            self._left -= Counter(self._ended(i))
+            self._begun -= self._awaited(i)
+            if self._groups[i].kind == "exchange":
+                self._begun.add(i)
             order.append(i)
             for j in then.get(i, ()):
                 needs[j].discard(i)
@@ -77,6 +93,13 @@ class Schedule:
         i = min(ready, key=lambda i: (self._change(i), i))
         return i if self._change(i) < 0 else min(ready)
 
+    def _beside(self, overlap: Overlap, most: int, ready: Sequence[int]) -> int:
+        """The one beside which collectives run, as long as the memory stays within a limit."""
+        i = overlap.best(ready)
+        if self._live + self._taken(i) > most:
+            i = overlap.best(ready, is_lean=True)
+        return overlap.take(i)
+
     def _freed(self, needs: list[set[int]], order: list[int]) -> int:
         """A kernel that waits for others to read what it overwrites, and they wait for it: it overwrites nothing."""
         done = set(order)
@@ -88,11 +111,27 @@ class Schedule:
     def _made(self, i: int) -> int:
         return sum(root.nbytes for root in self._groups[i].roots if root in self._inside)
 
+    def _taken(self, i: int) -> int:
+        """Bytes that are alive during a kernel, and were not before. What is copied into a buffer lies there."""
+        made = self._made(i)
+        return max(0, self._change(i)) if self._groups[i].kind == "part" else made
+
     def _change(self, i: int) -> int:
         """Bytes that are alive after a kernel, less those before it."""
+        ended = Counter(self._ended(i))
         return self._made(i) - sum(
-            n.nbytes for n in self._reads[i] if self._left[n] == 1 and n in self._inside
+            node.nbytes for node, n in ended.items() if self._left[node] == n and node in self._inside
         )
+
+    def _ended(self, i: int) -> list[Node]:
+        """The nodes that nothing reads any more for this kernel's sake: its own, but for what a collective sends, and
+        those of collectives that it waits for."""
+        own = [] if self._groups[i].kind == "exchange" else [i]
+        return [node for j in (*own, *self._awaited(i)) for node in self._uses[j]]
+
+    def _awaited(self, i: int) -> set[int]:
+        """The collectives that have begun, and that end before a kernel."""
+        return {j for j in self._begun if not self._uses[i].isdisjoint(self._groups[j].roots)}
 
 
 def with_waits(steps: Iterable[Step]) -> list[Step]:

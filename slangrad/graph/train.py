@@ -16,7 +16,7 @@ import numpy as np
 import slangrad as spy
 from slangrad.graph.array import Array
 from slangrad.graph.calls import results_of
-from slangrad.graph.choose import by_slang
+from slangrad.graph.choose import Choose, by_slang, chooser, of_first
 from slangrad.graph.errors import GraphError
 from slangrad.graph.explain import Explanation
 from slangrad.graph.gradient import compute_gradient
@@ -108,8 +108,8 @@ class Step:
     def explain(self, *batch: Any, dot: bool = False, links: Links | None = None) -> Any:
         """The plan of such a batch, as of `jit`; nothing is run. With many workers there are, too, the seconds of all
         exchanges and the critical path, by the cost model, and how each tensor is cut. `links`: the costs of exchanges,
-        by default those of the cluster, of `train`, or of a common host. Where a partition is to be found, each worker
-        asks."""
+        by default those of the cluster, of `train`, or of a common host. Where a partition is to be found, or memory is
+        limited, each worker asks."""
         planned = self._planned(Call(*batch))
         if links is None:
             links = getattr(self.mesh, "costs", self.links)
@@ -168,7 +168,8 @@ class _Planned:
         self.digest = sha1("\n".join(map(str, said)).encode()).hexdigest()  # what all workers must have alike
         self.sharding: Sharding | None = None
         self._staged: StagePlan | None = None
-        self._mesh, self._choose = mesh, by_slang if by_cost else None
+        self._mesh = mesh
+        self._choose: Choose | None = by_slang if by_cost else None
         graph = StepGraph(outputs, inputs, given, kept, variables, step.optimizer.names)
         if step.is_cut_into_shards:
             self._by_shards(step, call, held, graph)
@@ -193,7 +194,11 @@ class _Planned:
         self.plan, self._run, self._staged = staged.plan, staged.run, staged
 
     def _by_parts(self, step: Step, call: Call, held: Parameters, graph: StepGraph, links: Links) -> None:
-        rows = rows_specs(graph.batch, self._mesh)
+        rows, choose = rows_specs(graph.batch, self._mesh), self._choose
+        if self._mesh.links and (held.is_found or step.settings["memory"] is not None):
+            if self._mesh.watch:  # before workers wait for each other to make the plan
+                self._mesh.watch.agree(self.digest)
+            choose = of_first(chooser(self._device, step.settings["consistent"], Plan), self._mesh)
         found = held.found(graph.outputs, graph.variables, rows, links, step.settings["memory"])
         local = self._local(step, held, graph, self._mesh, sharding=found)
         made = chained(local.outputs)
@@ -201,7 +206,7 @@ class _Planned:
         layouts = self._layouts(step, call, held, graph)
         inputs = [local.inputs.get(node, node) for node in graph.inputs]
         layouts = {local.inputs.get(node, node): at for node, at in layouts.items()}
-        known: Any = {"choose": self._choose, "held": held.counted, **step.settings}
+        known: Any = {"choose": choose, "held": held.counted, **step.settings}
         self.plan = Plan(made, inputs, self._device, layouts, in_place=place, **known)
         self._run = self.plan.run
 
@@ -306,8 +311,8 @@ def train(
     of a common host; `memory` is then what a worker has for parameters, state and values together.
 
     An axis `stages` of the mesh puts other layers on each of its workers, which hold the parameters and state of these
-    alone. `microbatches`: the parts of a worker's rows that pass the stages one after another, by default 4 for each
-    stage; without stages, gradients of the parts are summed. With either, `memory` is for all that a worker holds.
+    alone. `microbatches`: the parts of a worker's rows that pass the stages one after another, by default up to 4 for
+    each stage; without stages, gradients of the parts are summed. With either, `memory` is for all that a worker holds.
 
     GraphError (E1045) where the loss is not one number, (E1043) without an optimizer and for parameters of structs,
     (E1047) where memory is too small, (E1048) where shapes do not fit the mesh or the micro-batches, or each of

@@ -50,6 +50,25 @@ def test_arrays_and_numbers(load) -> None:  # type: ignore[no-untyped-def]
     assert y.tolist() == [35, 32]
 
 
+def test_rebinding_exchanges_a_pointer_whatever_the_order_of_arguments(load) -> None:  # type: ignore[no-untyped-def]
+    """Names in another order than the parameters', and lists beside tensors."""
+    module = load("float sum(float[2] a, float x, float y) { return a[0] + a[1] * x + y; }")
+    x, y, z = (Tensor.from_numpy(module.device, F(each)) for each in ([1, 2], [10, 20], [100, 200]))
+    to = Tensor.zeros(module.device, (2,), "float")
+    call = module.sum.bind_call(y=y, x=x, a=[5, 3], _result=to)
+    launch = call._launch
+    call.rebind(x=z)
+    call()
+    assert to.to_numpy().tolist() == [315, 625]
+    call.rebind(y=x)
+    call()
+    assert to.to_numpy().tolist() == [306, 607]
+    assert launch is not None and call._launch is launch
+    call.rebind(a=[0, 1])
+    call()
+    assert to.to_numpy().tolist() == [101, 202]
+
+
 def test_results_in_the_place_of_an_input_are_a_launch(load) -> None:  # type: ignore[no-untyped-def]
     """Each thread reads and writes an element of its own; shifted by one element, a copy is made first."""
     module = load(SCALE)

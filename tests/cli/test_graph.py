@@ -38,8 +38,20 @@ def test_links_and_a_timeline(slangrad, write, tmp_path):
     assert (tmp_path / "step.svg").read_text().startswith("<svg")
 
 
+def test_the_best_of_data_and_stages(slangrad, write):
+    text = STEP.replace('"model"', "None").replace("np.zeros((6, 8)", "np.zeros((6, 4096)")
+    write("training.py", text)
+    code, shown, errors = slangrad("graph", "plan", "training.py:step", "--workers", "4", "--mesh", "auto")
+    assert (code, errors) == (0, "")
+    head, *rows = shown.split("\n\n")[0].splitlines()
+    assert head.split() == ["mesh", "a", "step", "memory", "of", "a", "worker"]
+    assert [row.split("  ")[0] for row in rows] == ["data=4", "data=2, stages=2", "data=1, stages=4"]
+    best = shown.split("\n\n")[1]
+    assert best.startswith("4 workers (") and "a step" in best
+
+
 COST = '{"alpha": 1.0, "rate": 1e30}'
-COSTS = f'{{"all_reduce": {COST}, "all_gather": {COST}, "all_to_all": {COST}}}'
+COSTS = f'{{"all_reduce": {COST}, "all_gather": {COST}, "all_to_all": {COST}, "send": {COST}}}'
 MACHINE = '{"rate": 1e10, "bandwidth": 1e10, "launch": 1e-6}'
 LINKS = (
     f'{{"host": {COSTS}, "network": {COSTS}, "workers_per_host": 2, "overlap": 0.5, "machine": {MACHINE}}}'
@@ -56,6 +68,7 @@ LINKS = (
         (("training.py:step", "--mesh", "data"), "expected data=128,model=8"),
         (("training.py:step", "--workers", "3", "--mesh", "data=2"), "these are not 3 workers"),
         (("training.py:step", "--workers", "2"), "the mesh has no axis 'model'"),
+        (("training.py:step", "--workers", "2", "--mesh", "auto"), "the mesh has no axis 'model'"),
         (("training.py:step", "--workers", "2", "--links", "training.py"), "not a file of links"),
     ],
 )

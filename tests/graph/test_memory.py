@@ -70,6 +70,24 @@ def test_the_least_that_would_do() -> None:
     assert found.peak <= least
 
 
+def test_parts_of_a_larger_array_are_written_there() -> None:
+    """Products are not copied behind each other, unless another kernel reads them later."""
+    x, a, b = (RNG.normal(size=(32, 32)) for _ in range(3))
+
+    def both(x: Any, a: Any, b: Any) -> Any:
+        return np.cumsum(np.concatenate([x @ a, np.tanh(x) @ b]), 0)
+
+    def later(x: Any, a: Any, b: Any) -> Any:
+        y = x @ a
+        z = np.cumsum(np.concatenate([y, x @ b]), 0)
+        return np.cumsum(z + y[:1], 1)
+
+    for f, copies in ((both, 0), (later, 1)):
+        plan = graph.jit(f).explain(x, a, b).plan
+        assert sum(getattr(step, "copies", False) for step in plan.steps) == copies
+        np.testing.assert_allclose(graph.jit(f)(x, a, b), f(x, a, b))
+
+
 def test_the_memory_of_loops_counts() -> None:
     total = graph.grad(
         lambda w, xs: (graph.scan(lambda h, x: (np.tanh(h @ w + x), h), xs[0], xs)[1] ** 2).sum()

@@ -11,7 +11,9 @@ from slangrad.graph.array import Array
 from slangrad.graph.node import Node, in_order, topological_order, with_inputs
 from slangrad.graph.workers.collectives import behind, merged
 
-BYTES = 25 << 20  # of a bucket, as PyTorch's DistributedDataParallel has it
+# A bucket is full with as many bytes. By simulation, steps of several networks on 2 to 1,024 workers take then at most
+# 1 % more than with the best size for each.
+BYTES = 4 << 20
 
 
 def in_buckets(outputs: Sequence[Node]) -> list[Node]:
@@ -47,11 +49,12 @@ def _buckets(outputs: Sequence[Node]) -> Iterator[list[Node]]:
     for nodes in found.values():
         bucket: list[Node] = []
         for node in sorted(nodes, key=depth.__getitem__):
-            if bucket and sum(each.nbytes for each in bucket) + node.nbytes > BYTES:
+            bucket.append(node)
+            if sum(each.nbytes for each in bucket) >= BYTES:
                 yield bucket
                 bucket = []
-            bucket.append(node)
-        yield bucket
+        if bucket:
+            yield bucket
 
 
 def chained(outputs: Sequence[Node]) -> list[Node]:

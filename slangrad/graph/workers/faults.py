@@ -14,9 +14,12 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import signal
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -82,9 +85,7 @@ class Watch:
             raise self._error(verdict, "between steps")
         self.step += 1
         self._note("steps", plan)
-        if plan not in self._agreed:
-            self.agree(plan)
-            self._agreed.add(plan)
+        self.agree(plan)
 
     def note(self, collective: str, over: str) -> None:
         """This worker begins a collective over an axis."""
@@ -109,26 +110,30 @@ class Watch:
 
     def lost(self, collective: str, cause: Exception) -> WorkerLost:
         """The error for a collective that failed. It takes some seconds to find out which worker is lost."""
-        self.at = collective
-        heart, end = self._heart, time.monotonic() + FOUND
-        heart.see_all()
-        looks = heart.looks
-        verdict = None
-        while verdict is None and time.monotonic() < end:
-            time.sleep(CHECK)
-            if heart.looks > looks or heart.broken:
-                verdict = self._known() or self._apart_from() or self._gone(0, CUT)
-        return self._error(verdict or self._late(collective, str(cause)), collective)
+        with _without_end():
+            self.at = collective
+            heart, end = self._heart, time.monotonic() + FOUND
+            heart.see_all()
+            looks = heart.looks
+            verdict = None
+            while verdict is None and time.monotonic() < end:
+                time.sleep(CHECK)
+                if heart.looks > looks or heart.broken:
+                    verdict = self._known() or self._apart_from() or self._gone(0, CUT)
+            return self._error(verdict or self._late(collective, str(cause)), collective)
 
     def agree(self, text: str) -> None:
-        """Return when all workers have come here with the same text. WorkerLost, with their ranks, where others have
-        another one."""
+        """Return when all workers have come here with the same text, once. WorkerLost, with their ranks, where others
+        have another one."""
+        if text in self._agreed:
+            return
         name = f"plan {len(self._agreed) + 1}"
         vote = self._heart.vote(name, text)
         self.until(lambda: vote.texts is not None, f"the comparison of {name}")
         assert vote.texts is not None
         most = Counter(vote.texts.values()).most_common(2)
         if len(most) == 1:
+            self._agreed.add(text)
             return
         usual = most[0][0] if most[0][1] > most[1][1] else vote.texts[0]
         odd = [rank for rank, each in vote.texts.items() if each != usual]
@@ -236,6 +241,21 @@ class Watch:
         past = self._past.setdefault(sequence, [(0, 0)] * REMEMBERED)
         past[now[0] % REMEMBERED] = now
         self._done[sequence] = now
+
+
+@contextmanager
+def _without_end() -> Iterator[None]:
+    """`torchrun` ends all workers a tenth of a second after one of them, by SIGTERM, and 30 s later by SIGKILL. This
+    one says first why it ends."""
+    is_ours = threading.current_thread() is threading.main_thread()
+    if not is_ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _named(ranks: list[int]) -> str:

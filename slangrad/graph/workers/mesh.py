@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from math import prod
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 DISTRIBUTED = Late("torch.distributed")
 LINKS = Late("slangrad.graph.workers.links")
 TIMEOUT = 300.0  # seconds
+OLDEST = (2, 8)  # torch: since then a store has a connection for each thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +103,15 @@ class Mesh:
     def collective(self, name: str, over: str, how: str = "sum") -> Collective:
         return Collective(name, over, how, self)
 
+    def of_first(self, make: Callable[[], Any], count: int) -> list[int]:
+        """Integers that the first worker makes, on all of them."""
+        found = np.zeros(count, np.int64)
+        if not self.rank:
+            found[:] = make()
+        for over in self.links and self.cuts:
+            self.collective("all_reduce", over).start(None, found).wait()
+        return found.tolist()
+
     def link(self, over: str) -> Link:
         """The connection of this worker to the others along an axis. GraphError (E1048) where there are no others."""
         if over not in self.links:
@@ -143,6 +153,8 @@ def mesh(*names: str, batch: Any = None, timeout: float = TIMEOUT, **sizes: int)
     made = Mesh(given, rank, batch)
     if workers == 1:
         return made
+    if workers > 1:
+        check_torch(said)
     links, watch = LINKS.connected(made, timeout)
     return replace(made, links=links, watch=watch)
 
@@ -159,6 +171,15 @@ def batch_axes(batch: Any, sizes: Mapping[str, int], said: str) -> tuple[str, ..
             "E1048", f"{said}: batch={batch!r} are no axes of rows", f"some of {', '.join(able)}"
         )
     return names
+
+
+def check_torch(said: str) -> None:
+    """GraphError (E1048) where torch, which is loaded, is too old."""
+    version = sys.modules["torch"].__version__
+    if tuple(map(int, version.split(".")[:2])) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        message = f"{said}: many workers and checkpoints need torch {oldest}, and this is {version}"
+        raise GraphError("E1048", message, f"pip install 'torch>={oldest}'")
 
 
 def _started(timeout: float) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """Micro-batches: parts of the rows of a worker, which it computes one after another.
 
-    mesh data=2, microbatches=4        rows 0-7 on worker 0: 0-1, 2-3, 4-5, 6-7        rows 8-15 on worker 1
+    mesh data=2, micro-batches=4       rows 0-7 on worker 0: 0-1, 2-3, 4-5, 6-7        rows 8-15 on worker 1
 
 They are an axis of the mesh that has no workers: the graph of one micro-batch has sums over it. What differs from one
 to the next follows from a number, which is an input of the graph.
@@ -54,7 +54,7 @@ def sizes_of(
     mesh: Mesh, microbatches: int | None, held: Parameters, links: Links, arrays: Sequence[Any]
 ) -> Sizes:
     """GraphError (E1048) where rows cannot be cut into micro-batches, ValueError for partition="auto"."""
-    count = microbatches or (4 * mesh.stages if mesh.stages > 1 else 1)
+    count = microbatches or _usual(mesh.stages, [each.shape[0] for each in arrays if len(each.shape)])
     if held.is_found and (mesh.stages > 1 or count > 1):
         raise ValueError(
             "partition='auto' has neither stages nor micro-batches: None, 'states' or 'parameters'"
@@ -75,6 +75,12 @@ def sizes_of(
     )
 
 
+def _usual(stages: int, rows: Sequence[int]) -> int:
+    """As many micro-batches as rows allow, up to 4 for each stage."""
+    most = 4 * stages if stages > 1 and rows else 1
+    return max(n for n in range(1, most + 1) if all(each % n == 0 for each in rows))
+
+
 def microbatched(mesh: Mesh, microbatches: int) -> Microbatched:
     """The mesh of a stage. Micro-batches are parts of the rows of a worker, so they are its fastest axis."""
     sizes = {name: n for name, n in mesh.sizes.items() if name != STAGES}
@@ -83,3 +89,10 @@ def microbatched(mesh: Mesh, microbatches: int) -> Microbatched:
     return Microbatched(
         {**sizes, MICRO: microbatches}, rank, (*mesh.batch, MICRO), mesh.links, mesh.watch, index=index
     )
+
+
+def part_of(rows: Any, i: int, count: int) -> Any:
+    """The rows of micro-batch i."""
+    size = rows.shape[0] // count
+    shape, steps = (size, *tuple(rows.shape)[1:]), tuple(rows.strides)
+    return rows.view(shape, steps, i * size * steps[0])

@@ -55,8 +55,14 @@ class Overlap:
             seen.update(self._needs[i])
 
     def next(self, ready: Sequence[int]) -> int:
-        """One of the groups that may run now; it is taken."""
-        i = min(ready, key=self._key)
+        """The best of the groups that may run now; it is taken."""
+        return self.take(self.best(ready))
+
+    def best(self, ready: Sequence[int], is_lean: bool = False) -> int:
+        """`is_lean`: the one that keeps the fewest arrays alive."""
+        return min(ready, key=self._lean_key if is_lean else self._key)
+
+    def take(self, i: int) -> int:
         if i in self._gathers:
             self._held.add(i)
             return i
@@ -70,5 +76,14 @@ class Overlap:
             return (0 if len(self._held) < AHEAD else 3), 0, 0, i
         if i in self._exchanges:
             return 1, 0, 0, i
-        waits = max((self._begun.get(j, -1) for j in self._needs[i]), default=-1)
-        return 2, 1 + waits, self._deadline[i], i
+        return 2, 1 + self._awaited(i), self._deadline[i], i
+
+    def _lean_key(self, i: int) -> tuple[int, int, int, int]:
+        """Results of sums are read at once, and parameters are gathered when nothing else can run."""
+        if i in self._gathers:
+            return 3, 0, 0, i
+        return int(i not in self._exchanges and self._awaited(i) < 0), 0, self._deadline[i], i
+
+    def _awaited(self, i: int) -> int:
+        """The number of the last sum that a group waits for, -1 where there is none."""
+        return max((self._begun.get(j, -1) for j in self._needs[i]), default=-1)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf, prod
 from typing import Any
 
@@ -385,7 +386,9 @@ def searched(
         problem = Problem(clusters, order, wanted, mesh, links)
         # Axes that are still whole will cut what is too large now.
         later = prod(cuts[name] for turn in turns[i + 1 : len(cuts)] for name in turn)
-        picked = _of_first(mesh, problem, memory and memory * later)
+        # Links are measured, and time may be out, on each worker differently.
+        limit = memory and memory * later
+        picked = mesh.of_first(partial(problem.solved, limit), len(problem.clusters))
         sharding = problem.sharding(picked)
     held = problem.held(picked)
     if memory is not None and held > memory:
@@ -402,13 +405,3 @@ def _require_solver() -> None:
         SCIPY.milp  # noqa: B018
     except ImportError as error:
         raise ImportError("partition='auto' needs scipy: pip install 'slangrad[scipy]'") from error
-
-
-def _of_first(mesh: Mesh, problem: Problem, memory: int | None) -> list[int]:
-    """The answer of the first worker: links are measured, and time may be out, on each of them differently."""
-    found = np.zeros(len(problem.clusters), np.int64)
-    if not mesh.rank:
-        found[:] = problem.solved(memory)
-    for over in mesh.links and mesh.cuts:
-        mesh.collective("all_reduce", over).start(None, found).wait()
-    return found.tolist()

@@ -24,14 +24,18 @@ def loss(ps: Any, x: Any, y: Any) -> Any:
 
 
 def steps_of(partition: str | None = None) -> list[Any]:
-    ps = [{"w": np.ones((SIZE, SIZE)), "b": np.zeros(SIZE)} for _ in range(LAYERS)]
-    step = graph.train(loss, spy.optim.SGD(ps, lr=0.1), mesh=MESH, partition=partition)
-    steps: list[Any] = step.explain(np.ones((8, SIZE)), np.ones((8, SIZE))).plan.steps
+    steps: list[Any] = plan_of(partition).steps
     return steps
 
 
+def plan_of(partition: str | None = None) -> Any:
+    ps = [{"w": np.ones((SIZE, SIZE)), "b": np.zeros(SIZE)} for _ in range(LAYERS)]
+    step = graph.train(loss, spy.optim.SGD(ps, lr=0.1), mesh=MESH, partition=partition)
+    return step.explain(np.ones((8, SIZE)), np.ones((8, SIZE))).plan
+
+
 def test_sums_run_beside_the_backward_sweep(monkeypatch: Any) -> None:
-    monkeypatch.setattr(buckets, "BYTES", SIZE * SIZE * 8 + 1000)  # one layer in each
+    monkeypatch.setattr(buckets, "BYTES", SIZE * SIZE * 8 + 1)  # one layer in each
     steps = steps_of()
     begins = [i for i, step in enumerate(steps) if isinstance(step, Exchange)]
     ends = [i for i, step in enumerate(steps) if isinstance(step, Await)]
@@ -41,6 +45,15 @@ def test_sums_run_beside_the_backward_sweep(monkeypatch: Any) -> None:
         assert any(isinstance(step, Kernel | Product) for step in steps[first:second])
     assert [steps[i].exchange for i in ends] == [steps[i] for i in begins]
     assert not any(isinstance(step, Exchange) for step in steps[ends[0] :])
+
+
+def test_gradients_are_written_into_their_buckets(monkeypatch: Any) -> None:
+    """No memory and no copies beside the buckets."""
+    monkeypatch.setattr(buckets, "BYTES", SIZE * SIZE * 8 + 1)
+    plan = plan_of()
+    assert not any(isinstance(step, Kernel) and step.copies for step in plan.steps)
+    gradients = LAYERS * (SIZE * SIZE + SIZE) * 8
+    assert gradients <= plan.peak < 1.2 * gradients
 
 
 def test_small_sums_share_a_bucket() -> None:

@@ -15,6 +15,7 @@ import pytest
 
 import slangrad as spy
 from slangrad import graph
+from slangrad.graph.workers import buckets
 from slangrad.graph.workers.mesh import Mesh
 from tests.graph.workers.threads import run
 
@@ -146,6 +147,31 @@ def test_bytes_between_workers_that_cut_columns() -> None:
 
     (found, *_) = run({"model": 2}, worker, ())
     assert found[("all_reduce", ROWS * 8 * 8)] == 1
+
+
+def deep(ps: Any, x: Any, y: Any) -> Any:
+    for p in ps:
+        x = x + np.tanh(x @ p["w"] + p["b"])
+    return ((x - y) ** 2).mean()
+
+
+@pytest.mark.parametrize("partition", [None, "states", "parameters"])
+def test_steps_within_a_limit_of_memory(partition: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same bits in less memory, in which collectives hardly overlap and gathers run twice."""
+    size, x = 64, RNG.normal(size=(8, 64))
+    monkeypatch.setattr(buckets, "BYTES", size * size * 8)
+
+    def worker(mesh: Mesh, memory: int | None) -> tuple[Any, Any]:
+        ps = [{"w": np.eye(size) * 0.3, "b": np.zeros(size)} for _ in range(8)]
+        step = graph.train(deep, spy.optim.Adam(ps, lr=1e-2), memory, mesh=mesh, partition=partition)
+        losses = [step(x, x) for _ in range(STEPS)]
+        return losses, step.explain(x, x).plan
+
+    ((losses, plan), _) = run({"data": 2}, lambda mesh: worker(mesh, None))
+    for found, limited in run({"data": 2}, lambda mesh: worker(mesh, plan.peak * 6 // 10)):
+        assert found == losses
+        assert limited.peak <= plan.peak * 6 // 10
+        assert bool(limited.again) == (partition == "parameters")
 
 
 @pytest.mark.parametrize("partition", ["states", "parameters"])
