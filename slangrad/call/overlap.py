@@ -18,7 +18,7 @@ the language itself. What a pointer leads to is not looked at.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import gcd, prod
 from typing import Any
 
@@ -26,13 +26,39 @@ import numpy as np
 
 from slangrad.call.geometry import Loops
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.footprint import Footprint, Lattice, Region, Shape, injective
+from slangrad.marshal.footprint import Footprint, Lattice, Shape, injective, lattice_of, span_of
 from slangrad.marshal.marshal import Leaf
 from slangrad.marshal.memory import TENSOR_ACCESS
 from slangrad.marshal.rows import Touched
 from slangrad.tensors.tensor import Tensor
 
 MOST_WORK = 100_000
+
+
+@dataclass(slots=True)
+class Region:
+    """Bytes `low` to `high` from the address in `values[place]`. `takes`: a derivative is read there; `adds`:
+    one is accumulated.
+
+    `strides` are along the loops of the launch, None where the function itself says what it touches;
+    `injective`: no two calls share an element.
+    """
+
+    label: str
+    place: int
+    low: int
+    high: int
+    reads: bool
+    writes: bool
+    adds: bool
+    strides: Shape | None = None
+    injective: bool = False
+    takes: bool = False
+    lattice: Lattice = (0, 0, 0)
+
+    @property
+    def changes(self) -> bool:
+        return self.writes or self.adds
 
 
 def pairs_of(regions: Sequence[Region]) -> list[tuple[Region, Region]]:
@@ -196,17 +222,17 @@ def _resolve(first: Region, second: Region, same: bool, found: Conflicts) -> Non
         found.copies.append(reader)
 
 
-def alone_of(leaves: Sequence[Leaf], shape: Shape, footprints: Sequence[Footprint]) -> frozenset[str]:
-    """Names of the leaves whose gradient elements belong to one call each. An `inout` value that several calls share
-    would be read and written at the same time: CallError (E1008)."""
+def alone_of(leaves: Sequence[Leaf], shape: Shape, strides: Sequence[Sequence[Shape]]) -> frozenset[str]:
+    """Names of the leaves whose gradient elements belong to one call each; strides of streams are along the call. An
+    `inout` value that several calls share would be read and written at the same time: CallError (E1008)."""
     alone = set()
-    for leaf, footprint in zip(leaves, footprints):
-        if leaf.role.reads and leaf.role.writes and leaf.is_shared(0, shape, footprint.strides):
+    for leaf, own in zip(leaves, strides):
+        if leaf.role.reads and leaf.role.writes and leaf.is_shared(0, shape, own):
             message = f"argument '{leaf.label}': {prod(shape)} calls would read and write the same memory"
             note = "give each call an element of its own, or sum up with atomics on a tensor parameter"
             raise CallError("E1008", message, (), note)
         if leaf.role.gives == "add" and not leaf.is_whole and prod(shape) > 1:
-            alone |= set() if leaf.is_shared(-1, shape, footprint.strides) else {leaf.name}
+            alone |= set() if leaf.is_shared(-1, shape, own) else {leaf.name}
     return frozenset(alone)
 
 
@@ -217,14 +243,18 @@ def regions_of(
     made: list[Region] = []
     first = 0
     for leaf, footprint in zip(leaves, footprints):
-        for region in footprint.regions:
-            if region.name not in places:
+        for use in footprint.uses:
+            if use.name not in places:
                 continue
-            placed = replace(region, place=places[region.name].start + region.at)
-            if region.stream is not None:
-                placed.strides = loops.strides[first + region.stream]
-                unit = leaf.streams[region.stream].unit
-                placed.injective = injective(loops.extents, placed.strides, unit)
-            made.append(placed)
+            _, shape, steps, item, _ = use.memory
+            low, high = span_of(item, shape, steps)
+            start = places[use.name].start + use.at
+            region = Region(use.label, start, low, high, use.reads, use.writes, use.adds, takes=use.takes)
+            region.lattice = lattice_of(item, shape, steps)
+            if use.stream is not None:
+                region.strides = loops.strides[first + use.stream]
+                unit = leaf.streams[use.stream].unit
+                region.injective = injective(loops.extents, region.strides, unit)
+            made.append(region)
         first += len(leaf.streams)
     return made

@@ -9,8 +9,8 @@ move along the lanes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from slangrad.call.geometry import MOST_THREADS, Loops, Stream, keep_loops, plan
 from slangrad.call.launchable import PARTIAL, SHAPE, Launchable
 from slangrad.call.overlap import (
     Conflicts,
+    Region,
     alone_of,
     find_conflicts,
     overwritten_of,
@@ -33,9 +34,8 @@ from slangrad.call.overlap import (
 from slangrad.call.packing import Compiled
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.footprint import Footprint, Region, Shape
+from slangrad.marshal.footprint import Footprint, Shape
 from slangrad.marshal.marshal import Leaf, Setter, Values
-from slangrad.marshal.memory import home_of
 from slangrad.marshal.registry import key_of
 from slangrad.marshal.rows import makes_rows
 from slangrad.runtime.device import Device, Grid, Kernel
@@ -48,6 +48,9 @@ MOST_GEOMETRIES = 256
 # of these names that no two calls share.
 CompileFor = Callable[[dict[str, str], frozenset[str]], Compiled]
 BYTE = np.dtype(np.uint8)
+# What gives a scalar or writes some, the number of its leaf, and the place of the first one.
+Placed = tuple[Callable[[Any], Any] | None, int, int]
+PlacedSetter = tuple[Setter, int, int]
 
 
 @dataclass(slots=True)
@@ -57,22 +60,13 @@ class Geometry:
     shape: Shape
     loops: Loops
     values: Values
-    finders: list[tuple[Callable[[Any], Any] | None, int, int]]
-    setters: list[tuple[Setter, int, int]]
+    finders: list[Placed]
+    setters: list[PlacedSetter]
     compiled: Compiled
     pairs: list[tuple[Region, Region]]
     regions: list[Region]
     make_result: Callable[[], Any]
     atomic: Geometry | None = None
-
-    def scalars(self, values: list[Any], scratch: Any) -> Values:
-        """Those of a call with these values."""
-        made = self.values.copy()
-        for find, i, place in self.finders:
-            made[place] = values[i] if find is None else find(values[i])
-        for put, i, place in self.setters:
-            put(made, place, values[i], scratch)
-        return made
 
 
 class Scratch:
@@ -96,7 +90,21 @@ class FixedLaunch:
     geometry: Geometry
     grid: Grid
     values: list[Any]
-    scalars: Values
+    scalars: Values = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.scalars = self.geometry.values.copy()
+        for i in range(len(self.values)):
+            self._fill(i)
+
+    def _fill(self, i: int) -> None:
+        """Put in what is found in one value."""
+        for find, k, place in self.geometry.finders:
+            if k == i:
+                self.scalars[place] = self.values[i] if find is None else find(self.values[i])
+        for put, k, place in self.geometry.setters:
+            if k == i:
+                put(self.scalars, place, self.values[i], None)  # type: ignore[arg-type]
 
     @property
     def kernel(self) -> Kernel:
@@ -119,12 +127,7 @@ class FixedLaunch:
         if find is None or find(value) != find(old):
             return False
         self.values[i] = value
-        for finder, k, place in self.geometry.finders:
-            if k == i:
-                self.scalars[place] = value if finder is None else finder(value)
-        for put, k, place in self.geometry.setters:
-            if k == i:
-                put(self.scalars, place, value, None)  # type: ignore[arg-type]
+        self._fill(i)
         return True
 
     def check(self) -> bool:
@@ -179,7 +182,7 @@ class Plan:
         key = (threads, *[find(values[i]) for i, find in self.layouts.items()])
         geometry = self._geometries.get(key)
         if geometry is None:
-            geometry = self._make_geometry(values, key, threads)
+            geometry = self._make_geometry(values, threads, key)
             if geometry is None:
                 return self._run_on_copies(values, threads)
         return self._launch(geometry, values, threads)
@@ -190,14 +193,12 @@ class Plan:
             return None
         values = self._prepared(list(given))
         key = (threads, *[find(values[i]) for i, find in self.layouts.items()])
-        geometry = self._geometries.get(key) or self._make_geometry(values, key, threads)
+        geometry = self._geometries.get(key) or self._make_geometry(values, threads, key)
         if geometry is None:
             return None
-        scalars = geometry.scalars(values, None)
-        if not self.may_launch(geometry, values, scalars):
-            return None
         grid = (0, 0, 0) if 0 in geometry.shape else geometry.loops.grid
-        return FixedLaunch(self, geometry, grid, values, scalars)
+        launch = FixedLaunch(self, geometry, grid, values)
+        return launch if launch.check() else None
 
     def may_launch(self, geometry: Geometry, values: list[Any], scalars: Values) -> bool:
         """Whether no memory must be copied first; CallError where that would not help."""
@@ -234,13 +235,17 @@ class Plan:
             made = geometry.make_result()
             values.append(made)
         scratch = self._take_scratch() if self._scratch_size else None
-        scalars = geometry.scalars(values, scratch)
         kept: list[Any] = []
-        conflicts = find_conflicts(geometry.pairs, scalars) if geometry.pairs else None
-        if conflicts is not None and conflicts.shared:
+        while True:
+            scalars = geometry.values.copy()
+            for find, i, place in geometry.finders:
+                scalars[place] = values[i] if find is None else find(values[i])
+            for put, i, place in geometry.setters:
+                put(scalars, place, values[i], scratch)  # type: ignore[arg-type]
+            conflicts = find_conflicts(geometry.pairs, scalars) if geometry.pairs else None
+            if conflicts is None or not conflicts.shared:
+                break
             geometry = self._with_atomic_sums(geometry, values, threads)
-            scalars = geometry.scalars(values, scratch)
-            conflicts = find_conflicts(geometry.pairs, scalars)
         if conflicts is not None:
             kept = self._copy_first(conflicts, scalars)
         if self._overwritten or self._rows:
@@ -286,9 +291,8 @@ class Plan:
     def _with_atomic_sums(self, geometry: Geometry, values: list[Any], threads: int | None) -> Geometry:
         """The same launch where calls share elements of gradients."""
         if geometry.atomic is None:
-            measured = self._measure(values)
-            assert measured is not None
-            made = self._lay_out(*measured, threads, atomic=True)
+            made = self._make_geometry(values, threads, atomic=True)
+            assert made is not None
             made.pairs = [pair for pair in made.pairs if not (pair[0].adds and pair[1].adds)]
             geometry.atomic = made
         return geometry.atomic
@@ -302,7 +306,7 @@ class Plan:
         for i in changed:
             copied[i] = self._leaves[i].copy(values[i])
         key = (threads, *[find(copied[i]) for i, find in self.layouts.items()])
-        geometry = self._geometries.get(key) or self._make_geometry(copied, key, threads)
+        geometry = self._geometries.get(key) or self._make_geometry(copied, threads, key)
         assert geometry is not None, "a copy can be used as it lies"
         result = self._launch(geometry, copied, threads)
         for i in changed:
@@ -313,47 +317,37 @@ class Plan:
 
     def compile(self, given: list[Any], threads: int | None = None) -> Compiled:
         """The kernel that `run` would launch."""
-        measured = self._measure_copies(given)
-        return self._choose(*measured, threads)[2]
+        return self._compiled_geometry(given, threads).compiled
 
     def shape_of(self, given: list[Any]) -> Shape:
         """The shape of a call with these values."""
-        return self._measure_copies(given)[0]
+        return self._compiled_geometry(given, None).shape
 
-    def _measure_copies(self, given: list[Any]) -> tuple[Shape, list[Footprint]]:
-        """Shape and footprints, of copies where values cannot be used as they lie."""
+    def _compiled_geometry(self, given: list[Any], threads: int | None) -> Geometry:
+        """That of copies where values cannot be used as they lie."""
         values = self._prepared(given)
         for i, leaf in enumerate(self._leaves[: len(values)]):
             if leaf.footprint(values[i]) is None:
                 values[i] = leaf.copy(values[i])
-        measured = self._measure(values)
-        assert measured is not None, "a copy can be used as it lies"
-        return measured
-
-    def _make_geometry(self, values: list[Any], key: Hashable, threads: int | None) -> Geometry | None:
-        """None when some value must be copied first."""
-        measured = self._measure(values)
-        if measured is None:
-            return None
-        made = self._lay_out(*measured, threads)
-        if len(self._geometries) >= MOST_GEOMETRIES:
-            self._geometries.clear()
-        self._geometries[key] = made
+        made = self._make_geometry(values, threads)
+        assert made is not None, "a copy can be used as it lies"
         return made
 
-    def _measure(self, values: list[Any]) -> tuple[Shape, list[Footprint]] | None:
-        """The shape of the call and the footprints of the values; None when some value must be copied first."""
+    def _make_geometry(
+        self, values: list[Any], threads: int | None, key: Hashable = None, atomic: bool = False
+    ) -> Geometry | None:
+        """None when some value must be copied first. With a key it is kept, to be launched."""
         last = len(self._leaves) - (self._created is not None)
         footprints: list[Footprint] = []
         for leaf, value in zip(self._leaves[:last], values):
-            for each in leaf.memory(value):
-                if home_of(each) not in (None, self._runtime):
-                    message = f"argument '{leaf.label}': the {type(each).__name__} lies on another device"
-                    note = "copy it: Tensor.from_numpy(device, x.to_numpy())"
-                    raise CallError("E1022", message, (), note)
             found = leaf.footprint(value)
             if found is None:
                 return None
+            for kind, home in found.homes:
+                if home not in (None, self._runtime):
+                    message = f"argument '{leaf.label}': the {kind} lies on another device"
+                    note = "copy it: Tensor.from_numpy(device, x.to_numpy())"
+                    raise CallError("E1022", message, (), note)
             footprints.append(found)
         rows = zip(self._leaves, footprints)
         mapped = [Mapped(leaf.label, each.sizes, leaf.mapping, leaf.described) for leaf, each in rows]
@@ -361,14 +355,47 @@ class Plan:
         if self._created is not None:
             found = self._leaves[-1].footprint(self._created.maker(self.device, shape)())
             assert found is not None
-            footprints.append(replace(found, regions=()))  # nothing else leads to new memory
-        return shape, footprints
+            footprints.append(replace(found, uses=()))  # nothing else leads to new memory
+        made = self._lay_out(shape, footprints, threads, atomic)
+        if key is not None:
+            self._check_globals(made.compiled)
+            if len(self._geometries) >= MOST_GEOMETRIES:
+                self._geometries.clear()
+            self._geometries[key] = made
+        return made
 
     def _lay_out(
-        self, shape: Shape, footprints: Sequence[Footprint], threads: int | None, atomic: bool = False
+        self, shape: Shape, footprints: Sequence[Footprint], threads: int | None, atomic: bool
     ) -> Geometry:
-        loops, along, compiled = self._choose(shape, footprints, threads, atomic)
+        """The launch for these footprints: all that is known of memory goes from here to loops, scalars, regions."""
+        over = shape if threads is None else (threads,)
+        rows = list(zip(self._leaves, footprints))
+        strides = [leaf.along(each.sizes, each.strides, over) for leaf, each in rows]
+        loops = self._loops(over, strides, threads)
+        alone = alone_of(self._leaves, over, strides)
+        forms = tuple(each.forms for each in footprints)
+        partial = any(size % part for size, part in zip(over, self.call.group or ()))
+        compiled = self._compiled(loops.classes, forms, frozenset() if atomic else alone, partial)
         places = compiled.packer.places
+        regions = regions_of(self._leaves, footprints, loops, places)
+        fixed: dict[str, list[Any]] = {SHAPE: list(loops.extents)}
+        at = iter(loops.strides)
+        for leaf, each in rows:
+            fixed |= each.fixed
+            starts = each.starts or [0] * len(leaf.streams)
+            for stream, start in zip(leaf.streams, starts):
+                fixed[stream.name] = leaf.stream_scalars(start, next(at))
+        scalars = compiled.packer.empty
+        for name, place in places.items():
+            if name in fixed:
+                scalars[place] = fixed[name]
+        assert len(scalars) == len(compiled.packer.scalars), "an argument is laid out unlike its type"
+        maker = _nothing if self._created is None else self._created.maker(self.device, shape)
+        finders, setters = self._moving(shape, places)
+        return Geometry(shape, loops, scalars, finders, setters, compiled, pairs_of(regions), regions, maker)
+
+    def _moving(self, shape: Shape, places: Mapping[str, slice]) -> tuple[list[Placed], list[PlacedSetter]]:
+        """What puts the scalars of each call at their places."""
         finders = [
             (find, i, places[name].start + at)
             for i, leaf in enumerate(self._leaves)
@@ -381,22 +408,13 @@ class Plan:
             for name, put in leaf.setters(shape).items()
             if name in places
         ]
-        self._check_globals(compiled)
-        regions = regions_of(self._leaves, footprints, loops, places)
-        scalars = self._fixed(compiled, loops, along)
-        maker = _nothing if self._created is None else self._created.maker(self.device, shape)
-        return Geometry(shape, loops, scalars, finders, setters, compiled, pairs_of(regions), regions, maker)
+        return finders, setters
 
-    def _choose(
-        self, shape: Shape, footprints: Sequence[Footprint], threads: int | None, atomic: bool = False
-    ) -> tuple[Loops, list[Footprint], Compiled]:
-        """The loops of a launch, the footprints along the call, and the kernel for them."""
-        over = shape if threads is None else (threads,)
-        along = [leaf.along(each, over) for leaf, each in zip(self._leaves, footprints)]
+    def _loops(self, over: Shape, strides: Sequence[Sequence[Shape]], threads: int | None) -> Loops:
         streams = [
-            Stream(tuple(strides), spec.unit, spec.fixed and threads is None)
-            for leaf, each in zip(self._leaves, along)
-            for spec, strides in zip(leaf.streams, each.strides)
+            Stream(tuple(each), spec.unit, spec.fixed and threads is None)
+            for leaf, own in zip(self._leaves, strides)
+            for spec, each in zip(leaf.streams, own)
         ]
         group = self.call.group
         if group is None:
@@ -404,11 +422,9 @@ class Plan:
         else:
             loops = keep_loops(over, streams, group)
         if loops.grid[0] > MOST_THREADS:
+            shape = over if threads is None else ()
             raise CallError("E1005", f"a call of shape {shape} is too large: split it into several calls")
-        alone = alone_of(self._leaves, over, along)
-        partial = any(size % part for size, part in zip(over, group or ()))
-        forms = tuple(each.forms for each in footprints)
-        return loops, along, self._compiled(loops.classes, forms, frozenset() if atomic else alone, partial)
+        return loops
 
     def _check_globals(self, compiled: Compiled) -> None:
         """What the kernel reads and no argument gives are values outside of functions."""
@@ -421,23 +437,6 @@ class Plan:
                 callee = self.call.name
                 message = f"Could not call function '{callee}': the module's value '{name}' is not set"
                 raise CallError("E1013", message, (), f"{callee}.set({name}=...)(...)")
-
-    def _fixed(self, compiled: Compiled, loops: Loops, footprints: Sequence[Footprint]) -> Values:
-        """The scalars that stay while the layout does."""
-        scalars = compiled.packer.empty
-        fixed: dict[str, list[Any]] = {SHAPE: list(loops.extents)}
-        at = 0
-        for leaf, footprint in zip(self._leaves, footprints):
-            fixed |= footprint.fixed
-            strides = loops.strides[at : at + len(leaf.streams)]
-            at += len(leaf.streams)
-            for stream, start, own in zip(leaf.streams, footprint.starts or [0] * len(strides), strides):
-                fixed[stream.name] = leaf.stream_scalars(start, own)
-        for name, place in compiled.packer.places.items():
-            if name in fixed:
-                scalars[place] = fixed[name]
-        assert len(scalars) == len(compiled.packer.scalars), "an argument is laid out unlike its type"
-        return scalars
 
     def _compiled(
         self, classes: str, forms: tuple[str, ...], alone: frozenset[str], partial: bool

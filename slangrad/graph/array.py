@@ -51,7 +51,8 @@ def refuse(name: str, **given: Any) -> None:
         if value is None or value is np._NoValue:
             continue
         if not isinstance(value, bool | str) or value not in NEUTRAL.get(key, ()):
-            raise GraphError("E1040", f"np.{name}: {key}= cannot be traced")
+            note = "arrays in graphs do not change: x = x + y" if key == "out" else None
+            raise GraphError("E1040", f"np.{name}: {key}= cannot be traced", note)
 
 
 def implements(*functions: Any, method: str = "") -> Callable[[F], F]:
@@ -78,7 +79,10 @@ def implements(*functions: Any, method: str = "") -> Callable[[F], F]:
 
 def unknown(name: str) -> GraphError:
     """Of a function of NumPy's that has no operator."""
-    known = [*(f.__name__ for f in FUNCTIONS), *(each for each in OPS if hasattr(np, each))]
+    known = [
+        *(f.__name__ for f in FUNCTIONS),
+        *(n for n in OPS if isinstance(getattr(np, n, None), np.ufunc)),
+    ]
     near = get_close_matches(name, known, 1)
     meant = f"did you mean np.{near[0]}? " if near else ""
     return GraphError(
@@ -167,13 +171,18 @@ class Array(NDArrayOperatorsMixin):
 
     def __bool__(self) -> NoReturn:
         raise self._unknown(
-            "its truth value", "np.where(condition, a, b) chooses by element; a Slang function may branch"
+            "the truth value", "np.where(condition, a, b) chooses by element; a Slang function may branch"
         )
 
     def __float__(self) -> NoReturn:
         raise self._unknown("a Python number", "keep it an array, or return it")
 
-    __int__ = __index__ = __complex__ = __float__
+    __int__ = __complex__ = __float__
+
+    def __index__(self) -> NoReturn:
+        raise self._unknown(
+            "a Python integer", "x[i + np.arange(n)] are n elements from i on; sizes stay numbers"
+        )
 
     def item(self, *args: Any) -> NoReturn:
         self.__float__()
@@ -187,7 +196,7 @@ class Array(NDArrayOperatorsMixin):
         return self
 
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise self._unknown("a NumPy array", "np.take(a, x, 0) is a[x]; use NumPy's functions of arrays")
+        raise self._unknown("a NumPy array", "np.stack makes one of several, np.take(a, x, 0) is a[x]")
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
         raise self._unknown(
@@ -392,6 +401,8 @@ def of_ufunc(ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
     if method != "__call__":
         raise GraphError("E1040", f"np.{name}.{method} cannot be traced")
     refuse(name, **kwargs)
+    if ufunc is np.divmod:
+        return np.floor_divide(*inputs, dtype=dtype), np.remainder(*inputs, dtype=dtype)
     if ufunc is np.matmul:
         return matmul(*(inputs if dtype is None else [lifted(x).astype(dtype, "same_kind") for x in inputs]))
     return elementwise(ufunc, inputs, dtype)
@@ -414,13 +425,15 @@ def elementwise(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any = None) -> Ar
     if name == "power" and resolved[-1].kind in "iu" and _may_be_negative(given[1]):
         message = "power: an integer to the power of an integer that is or may be negative"
         raise GraphError("E1042", message, "x.astype(float) ** p, or exponents of an unsigned type")
-    if resolved[-1] == BOOL and any(map(_is_beyond, given, resolved)):
+    if resolved[-1] == BOOL and any(map(is_beyond, given, resolved)):
         # All elements lie on one side of the number.
         said = ufunc(*(each if type(each) is int else np.zeros((), each.dtype) for each in given))
         return constant(said).broadcast_to(next(each.shape for each in given if isinstance(each, Array)))
     if [each.kind for each in resolved[:2]] in (["i", "u"], ["u", "i"]) and resolved[-1] == BOOL:
         return _of_signs(ufunc, *(_operand(each, to) for each, to in zip(given, resolved, strict=False)))
-    if name in _OF_BOOLS and resolved[0] == BOOL:
+    if name in ("floor", "ceil", "trunc") and resolved[0].kind in "biu":
+        name = "positive"
+    elif name in _OF_BOOLS and resolved[0] == BOOL:
         name = _OF_BOOLS[name]
     elif name in ("isnan", "isinf", "isfinite") and resolved[0] == BOOL:
         resolved = (INT, BOOL)
@@ -432,13 +445,12 @@ def elementwise(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any = None) -> Ar
 _OF_BOOLS = {
     "add": "logical_or", "maximum": "logical_or", "multiply": "logical_and", "minimum": "logical_and",
     "bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_xor": "logical_xor", "not_equal": "logical_xor",
-    "invert": "logical_not", "absolute": "positive", "fmax": "logical_or", "fmin": "logical_and", "floor": "positive",
-    "ceil": "positive", "trunc": "positive",
+    "invert": "logical_not", "absolute": "positive", "fmax": "logical_or", "fmin": "logical_and",
 }  # fmt: skip
 _BITWISE = frozenset({"logical_and", "logical_or", "logical_xor", "logical_not"})
 
 
-def _is_beyond(value: Any, dtype: DType) -> bool:
+def is_beyond(value: Any, dtype: DType) -> bool:
     """Whether a Python integer is none of an integer type."""
     if type(value) is not int or dtype.kind not in "iu":
         return False

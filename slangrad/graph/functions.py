@@ -21,6 +21,7 @@ from slangrad.graph.array import (
     axis_of,
     constant,
     implements,
+    is_beyond,
     lifted,
     mapped,
     matmul,
@@ -329,8 +330,10 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Array:
 def clip(
     a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None, **_: Any
 ) -> Array:
-    low, high = a_min if min is None else min, a_max if max is None else max
     made = lifted(a)
+    low, high = a_min if min is None else min, a_max if max is None else max
+    # Integers that no element can reach, as NumPy has it.
+    low, high = (None if is_beyond(x, made.dtype) and (x < 0) == (x is low) else x for x in (low, high))
     made = made if low is None else np.maximum(made, low)
     return made if high is None else np.minimum(made, high)
 

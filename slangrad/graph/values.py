@@ -25,7 +25,12 @@ def is_torch(value: Any) -> bool:
 
 
 def resolved(value: Any) -> Any:
-    """The array; of a torch tensor whose memory has other signs, a copy of the right ones."""
+    """The array; a copy of one whose memory is no tensor: of torch with signs that are still to be changed, of NumPy in
+    another order of bytes, or at places between elements."""
+    if isinstance(value, np.ndarray):
+        is_even = value.flags.c_contiguous or not any(step % value.itemsize for step in value.strides)
+        is_tensor = is_even and value.flags.aligned and value.dtype.isnative
+        return value if is_tensor else np.array(value, value.dtype.newbyteorder("="), order="C", subok=True)
     return value.resolve_neg() if is_torch(value) else value
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from slangrad.check.model.types import VOID, Pointer, StructType, Type, is_abstract, nominal
 from slangrad.ir.layout import layout_of
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.footprint import Footprint, Region, Shape
+from slangrad.marshal.footprint import Footprint, Memory, Shape, Use
 from slangrad.marshal.marshal import Leaf, Marshal, Node, Parameter, ProgramTypes, Setter, Spot, Way
 from slangrad.marshal.memory import address_of_array, address_of_torch, home_of
 from slangrad.marshal.patterns import consumed, from_elements, pointers_to
@@ -113,11 +113,14 @@ class BufferLeaf(Leaf):
 
     def footprint(self, value: Any) -> Footprint:
         """What a pointer leads to is the function's own business."""
+        homes = [(type(value).__name__, home_of(value))]
         if not self.counted:
-            return Footprint()
-        size = self._find(value)[1]
-        region = Region(self.label, self.name, 0, size, reads=True, writes=self.written)
-        return Footprint(regions=[region])
+            return Footprint(homes=homes)
+        address, size = self._find(value)
+        memory = Memory(address, (size,), (1,), 1)
+        return Footprint(
+            uses=[Use(self.label, self.name, memory, reads=True, writes=self.written)], homes=homes
+        )
 
     def setters(self, call_shape: Shape) -> dict[str, Setter]:
         made: dict[str, Setter] = {self.name: self._put}

@@ -16,7 +16,7 @@ from slangrad.check.model.types import Type
 from slangrad.ir import types as ir
 from slangrad.ir.layout import layout_of
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.footprint import Footprint, Memory, Shape
+from slangrad.marshal.footprint import Footprint, Memory, Shape, Use
 from slangrad.marshal.marshal import (
     TANGENT,
     ElementLeaf,
@@ -27,7 +27,7 @@ from slangrad.marshal.marshal import (
     StreamSpec,
     Way,
 )
-from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, Access, Parts, parts_of, region_of
+from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, Access, Parts, doing, parts_of
 from slangrad.marshal.spelling import spell_on_page
 
 ELEMENT_TYPES = {"c": "ContiguousElements", "s": "StridedElements", "r": "RepeatedElements"}
@@ -89,15 +89,16 @@ class Elements(ElementLeaf):
                 raise self._wrong_sizes(memory.shape, leading)
         if self.trailing and not all(_gapless(memory, leading) for memory in found):
             return None
-        sizes = found[0].shape[:leading]
+        sizes, homes = found[0].shape[:leading], [(type(value).__name__, found[0].home)]
         if not self.parts:
-            return Footprint(sizes)
-        stores = self.role.gives == "store"
-        regions = [
-            region_of(self, part, memory, self.name + part, stream=i, stores=stores)
-            for i, (part, memory) in enumerate(zip(self.parts, found))
+            return Footprint(sizes, homes=homes)
+        rows, stores = enumerate(zip(self.parts, found)), self.role.gives == "store"
+        uses = [
+            Use(self.label, self.name + part, memory, **doing(self.role, part, stores), stream=i)
+            for i, (part, memory) in rows
         ]
-        return Footprint(sizes, [memory.strides[:leading] for memory in found], regions=regions)
+        strides = [memory.strides[:leading] for memory in found]
+        return Footprint(sizes, strides, uses=uses, homes=homes)
 
     def _wrong_sizes(self, shape: Shape, leading: int) -> CallError:
         message = (

@@ -21,48 +21,40 @@ Lattice = tuple[int, int, int]
 
 
 class Memory(NamedTuple):
-    """Items in memory; strides in bytes."""
+    """Items in memory; strides in bytes. `home` is the device that it belongs to, if it belongs to one."""
 
     address: int
     shape: Shape
     strides: Shape
     item_size: int
+    home: Any = None
 
 
-@dataclass(slots=True)
-class Region:
-    """Bytes `low` to `high` from an address. `takes`: a derivative is read there; `adds`: one is accumulated.
+@dataclass(slots=True, frozen=True)
+class Use:
+    """What a call does with a memory. `takes`: a derivative is read there; `adds`: one is accumulated.
 
-    The address is scalar number `at` of the kernel's parameter `name`, which a launch has at `place`. `stream` is the
-    stream of the leaf that leads there, None where the function itself says what it touches. `strides` are along the
-    loops of the launch; `injective`: no two calls share an element.
+    Its address is scalar number `at` of the kernel's parameter `name`. `stream` is the stream of the leaf that leads
+    there, None where the function itself says what it touches.
     """
 
     label: str
     name: str
-    low: int
-    high: int
+    memory: Memory
     reads: bool = False
     writes: bool = False
     adds: bool = False
     takes: bool = False
-    lattice: Lattice = (0, 0, 0)
     at: int = 0
     stream: int | None = None
-    place: int = -1
-    strides: Shape | None = None
-    injective: bool = False
-
-    @property
-    def changes(self) -> bool:
-        return self.writes or self.adds
 
 
 @dataclass(slots=True)
 class Footprint:
     """`sizes` are the dimensions that the value brings; `strides` has those of each stream along them, in bytes of
     memory or steps of an index, and `starts` the first index. `forms`: letters about the value's memory that the
-    kernel's text depends on. `fixed`: scalars of parameters, as far as they stay while the layout stays.
+    kernel's text depends on. `fixed`: scalars of parameters, as far as they stay while the layout stays. `homes`: kinds
+    of what lies on devices, and these.
     """
 
     sizes: Shape = ()
@@ -70,7 +62,16 @@ class Footprint:
     starts: Sequence[int] = ()
     forms: str = ""
     fixed: dict[str, list[Any]] = field(default_factory=dict)
-    regions: Sequence[Region] = ()
+    uses: Sequence[Use] = ()
+    homes: Sequence[tuple[str, Any]] = ()
+
+
+def span_of(item: int, shape: Shape, strides: Shape) -> tuple[int, int]:
+    """The bytes around the address that items of so many bytes take."""
+    if 0 in shape:
+        return 0, 0
+    reach = [(size - 1) * stride for size, stride in zip(shape, strides)]
+    return sum(min(each, 0) for each in reach), sum(max(each, 0) for each in reach) + item
 
 
 def lattice_of(item: int, shape: Shape, strides: Shape) -> Lattice:

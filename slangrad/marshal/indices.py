@@ -9,7 +9,7 @@ An index is a stream like memory, with a stride along each dimension of the call
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 from operator import attrgetter
@@ -180,11 +180,10 @@ class CallIndex(Index):
         self.extra = 1 if has_extra else 0
         self.streams = tuple(StreamSpec(name, 1) for name in _names(self.name, call_dims))
 
-    def along(self, footprint: Footprint, call_shape: Shape) -> Footprint:
+    def along(self, sizes: Shape, strides: Sequence[Shape], call_shape: Shape) -> list[Shape]:
         check_calls(call_shape, self.label)
         count = len(call_shape)
-        strides = [tuple(int(i == own) for i in range(count)) for own in range(count)]
-        return Footprint((), strides, [0] * count)
+        return [tuple(int(i == own) for i in range(count)) for own in range(count)]
 
 
 def _length(t: Type) -> int:
@@ -204,9 +203,9 @@ class FlatIndex(Index):
         if call_dims == 0:
             self.streams = tuple(StreamSpec(each.name, 1, fixed=True) for each in self.streams)
 
-    def along(self, footprint: Footprint, call_shape: Shape) -> Footprint:
+    def along(self, sizes: Shape, strides: Sequence[Shape], call_shape: Shape) -> list[Shape]:
         check_calls(call_shape, self.label)
-        return Footprint((), [tuple(prod(call_shape[dim + 1 :]) for dim in range(len(call_shape)))], [0])
+        return [tuple(prod(call_shape[dim + 1 :]) for dim in range(len(call_shape)))]
 
     def group(self) -> None:
         self.in_groups, self.streams = True, ()

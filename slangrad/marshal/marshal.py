@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any, ClassVar, Protocol
 
@@ -357,23 +357,19 @@ class Leaf(Node):
         """What finds in a value all that its footprint depends on, besides the key; None: on nothing."""
         return None
 
-    def memory(self, value: Any) -> Iterable[Any]:
-        """What may lie on a device."""
-        return (value,)
-
     def footprint(self, value: Any) -> Footprint | None:
         """None when the value must be copied first; CallError when it is not of the bound type."""
         return Footprint(strides=[() for _ in self.streams])
 
-    def along(self, footprint: Footprint, call_shape: Shape) -> Footprint:
-        """With strides along the dimensions of the call: zero where the value repeats."""
+    def along(self, sizes: Shape, strides: Sequence[Shape], call_shape: Shape) -> list[Shape]:
+        """The strides of the streams along the dimensions of the call: zero where the value repeats."""
         made = []
-        for strides in footprint.strides:
+        for each in strides:
             own = [0] * len(call_shape)
-            for size, stride, dim in zip(footprint.sizes, strides, self.mapping):
+            for size, stride, dim in zip(sizes, each, self.mapping):
                 own[dim] += stride if size in (call_shape[dim], -1) else 0
             made.append(tuple(own))
-        return replace(footprint, strides=made)
+        return made
 
     def stream_scalars(self, start: int, strides: Shape) -> list[int]:
         """The scalars of a stream's parameter, addresses left open; strides are along the loops."""

@@ -18,8 +18,8 @@ import numpy as np
 
 from slangrad.ir import types as ir
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.footprint import Memory, Region, Shape, lattice_of
-from slangrad.marshal.marshal import Leaf, Role
+from slangrad.marshal.footprint import Memory, Shape
+from slangrad.marshal.marshal import Role
 from slangrad.runtime.device import Device
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.tensor import Tensor
@@ -50,34 +50,18 @@ class Contents:
     gradients_may_lack: bool = False  # forward calls give empty ones to types that have a place for them
 
 
-def region_of(
-    leaf: Leaf,
-    part: str,
-    memory: Memory,
-    name: str,
-    at: int = 0,
-    stream: int | None = None,
-    stores: bool = False,
-) -> Region:
-    """The memory of one part. `stores`: derivatives that go out are not added to what is there."""
-    reach = [(size - 1) * stride for size, stride in zip(memory.shape, memory.strides)]
-    low, high = sum(min(each, 0) for each in reach), sum(max(each, 0) for each in reach) + memory.item_size
-    if 0 in memory.shape:
-        low = high = 0
+Doing = dict[str, bool]
+
+
+def doing(role: Role, part: str, stores: bool = False) -> Doing:
+    """What a call does with the memory of one part. `stores`: derivatives that go out replace what is there."""
     primal = part == PRIMAL_PART
-    return Region(
-        label=leaf.label,
-        name=name,
-        low=low,
-        high=high,
-        reads=part == TAKEN or (primal and leaf.role.reads),
-        writes=(primal and leaf.role.writes) or (part == GIVEN and stores),
-        adds=part == GIVEN and not stores,
-        takes=part == TAKEN,
-        lattice=lattice_of(memory.item_size, memory.shape, memory.strides),
-        at=at,
-        stream=stream,
-    )
+    return {
+        "reads": part == TAKEN or (primal and role.reads),
+        "writes": (primal and role.writes) or (part == GIVEN and stores),
+        "adds": part == GIVEN and not stores,
+        "takes": part == TAKEN,
+    }
 
 
 class Access(ABC):
@@ -159,21 +143,19 @@ class TensorAccess(Access):
 
     def layout_finder(self, parts: Parts) -> Find:
         if parts == (PRIMAL_PART,):
-            return _layout_of_tensor
+            return attrgetter("layout")
         finders = [_PARTS[part] for part in parts]
-        return lambda value: (
-            value.storage.runtime,
-            tuple(value.shape),
-            tuple([tuple(find(value).strides) for find in finders]),
-        )
+        return lambda value: tuple([find(value).layout for find in finders])
 
     def memories(self, value: Any, parts: Parts) -> list[Memory]:
-        found = [_PARTS[part](value) for part in parts]
-        sizes = [each.element_size for each in found]
-        return [
-            Memory(each.address, tuple(each.shape), tuple([step * size for step in each.strides]), size)
-            for each, size in zip(found, sizes)
-        ]
+        made = []
+        for part in parts:
+            tensor = _PARTS[part](value)
+            home, shape, strides = tensor.layout
+            size = tensor.element_size
+            steps = tuple([step * size for step in strides])
+            made.append(Memory(tensor.address, shape, steps, size, home))
+        return made
 
     def address_of(self, part: str) -> Callable[[Any], int]:
         return _ADDRESSES[part]
@@ -191,10 +173,6 @@ class TensorAccess(Access):
             value.memory()[...] = copied.memory()
         if role.gives:
             value.grad_out.memory()[...] = copied.grad_out.memory()
-
-
-def _layout_of_tensor(tensor: Tensor) -> Hashable:
-    return tensor.storage.runtime, tuple(tensor.shape), tuple(tensor.strides)
 
 
 def without_gaps(tensor: Tensor) -> Tensor:

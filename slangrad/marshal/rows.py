@@ -12,7 +12,7 @@ functions is read as it lies in the argument block, so all of it is put there, p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from slangrad.ir.layout import layout_of
 from slangrad.marshal.buffers import BufferLeaf
 from slangrad.marshal.elements import Elements, make_elements
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.footprint import Footprint, Region, Shape
+from slangrad.marshal.footprint import Footprint, Shape, Use, span_of
 from slangrad.marshal.marshal import (
     Composite,
     Leaf,
@@ -144,12 +144,13 @@ class RowPacker:
         touched: list[Touched] = []
         for cells, value in zip(self.rows, values):
             scalars: list[Any] = [0] * scalar_count(self.element)
-            regions = _put_fixed(cells, value, scalars, "E1005", "argument")
+            uses, _ = _put_fixed(cells, value, scalars, "E1005", "argument")
             _put_own(cells, value, scalars, 0, None)
             packed.append(pack.pack(*scalars))
-            for each in regions:
-                start = scalars[each.at]
-                touched.append(Touched(each.label, start + each.low, start + each.high, each.writes))
+            for each in uses:
+                address, shape, strides, item, _ = each.memory
+                low, high = span_of(item, shape, strides)
+                touched.append(Touched(each.label, address + low, address + high, each.writes))
         made = np.frombuffer(b"".join(packed), np.dtype((np.void, size)), count=len(self.rows)).view(Rows)
         made.touched = tuple(touched)
         return made
@@ -160,9 +161,12 @@ def makes_rows(leaf: Leaf) -> bool:
     return isinstance(leaf.prepare, RowPacker)
 
 
-def _put_fixed(cells: tuple[Cell, ...], value: Any, scalars: list[Any], code: str, what: str) -> list[Region]:
-    """The scalars that stay while the layout does; the memory that they lead to, by the number of its address."""
-    regions: list[Region] = []
+def _put_fixed(
+    cells: tuple[Cell, ...], value: Any, scalars: list[Any], code: str, what: str
+) -> tuple[list[Use], list[tuple[str, Any]]]:
+    """The scalars that stay while the layout does; the memory that they lead to, and where it lies."""
+    uses: list[Use] = []
+    homes: list[tuple[str, Any]] = []
     for cell in cells:
         found = cell.leaf.footprint(cell.of(value))
         if found is None:
@@ -170,8 +174,9 @@ def _put_fixed(cells: tuple[Cell, ...], value: Any, scalars: list[Any], code: st
             raise CallError(code, message, (), "pass a contiguous copy")
         for fixed in found.fixed.values():
             scalars[cell.at : cell.at + len(fixed)] = fixed
-        regions += [replace(each, at=each.at + cell.at) for each in found.regions]
-    return regions
+        uses += [replace(each, at=each.at + cell.at) for each in found.uses]
+        homes += found.homes
+    return uses, homes
 
 
 def _put_own(cells: tuple[Cell, ...], value: Any, scalars: list[Any], place: int, scratch: Any) -> None:
@@ -198,9 +203,6 @@ class GlobalValue(Leaf):
     def load(self) -> str:
         return self.name
 
-    def memory(self, value: Any) -> Iterable[Any]:
-        return [cell.of(value) for cell in self.cells]
-
     def layout_finder(self) -> Callable[[Any], Hashable]:
         finders = [(cell, cell.leaf.layout_finder()) for cell in self.cells]
         known = [(cell, find) for cell, find in finders if find is not None]
@@ -211,9 +213,9 @@ class GlobalValue(Leaf):
 
     def footprint(self, value: Any) -> Footprint:
         scalars: list[Any] = [0] * self.count
-        regions = _put_fixed(self.cells, value, scalars, "E1013", "set:")
-        named = [replace(each, name=self.name) for each in regions]
-        return Footprint(fixed={self.name: scalars}, regions=named)
+        uses, homes = _put_fixed(self.cells, value, scalars, "E1013", "set:")
+        named = [replace(each, name=self.name) for each in uses]
+        return Footprint(fixed={self.name: scalars}, uses=named, homes=homes)
 
     def setters(self, call_shape: Shape) -> dict[str, Setter]:
         return {self.name: self._put}

@@ -18,7 +18,7 @@ from slangrad.base.warn import warn
 from slangrad.check.model.types import InterfaceType, ParameterType, StructType, Type
 from slangrad.marshal.buffers import standard_name
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.footprint import Footprint, Memory, Shape
+from slangrad.marshal.footprint import Footprint, Memory, Shape, Use
 from slangrad.marshal.indices import INDEX_TYPES
 from slangrad.marshal.marshal import (
     BACKWARD,
@@ -35,7 +35,7 @@ from slangrad.marshal.marshal import (
     StreamSpec,
     Way,
 )
-from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, Access, Contents, region_of
+from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, Access, Contents, doing
 from slangrad.marshal.patterns import consumed, from_elements, value_matches
 from slangrad.marshal.spelling import spell_on_page
 from slangrad.tensors.shape import MOST_ELEMENTS
@@ -238,8 +238,11 @@ class WholeTensor(Leaf):
             self._warn()
         made = self._moving(found)
         made.fixed = {self.name: [scalar for each in found for scalar in self.scalars(each)]}
-        rows = enumerate(zip(self.family.parts, found))
-        made.regions = [region_of(self, part, memory, self.name, i * self.room) for i, (part, memory) in rows]
+        made.homes = [(type(value).__name__, found[0].home)]
+        made.uses = [
+            Use(self.label, self.name, memory, **doing(self.role, part), at=i * self.room)
+            for i, (part, memory) in enumerate(zip(self.family.parts, found))
+        ]
         return made
 
     def _moving(self, memories: list[Memory]) -> Footprint:
@@ -319,7 +322,7 @@ def _of_elements(memory: Memory, count: int) -> Memory | None:
         if stride != size and length > 1:
             return None
         size *= length
-    return Memory(memory.address, memory.shape[:own], memory.strides[:own], size)
+    return Memory(memory.address, memory.shape[:own], memory.strides[:own], size, memory.home)
 
 
 def _counts_elements(memory: Memory | None) -> TypeGuard[Memory]:

@@ -7,15 +7,13 @@ from hypothesis import strategies as st
 
 import slangrad as spy
 from slangrad import Tensor
-from slangrad.call.overlap import _interleaved, find_conflicts, pairs_of
+from slangrad.call.overlap import Region, _interleaved, find_conflicts, pairs_of
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.footprint import Region, lattice_of
+from slangrad.marshal.footprint import lattice_of
 
 
 def region(label, place, size=16, reads=False, writes=False, adds=False, strides=(4,), injective=True):
-    made = Region(label, label, 0, size, reads, writes, adds, place=place)
-    made.strides, made.injective = strides, injective
-    return made
+    return Region(label, place, 0, size, reads, writes, adds, strides, injective)
 
 
 def conflicts(values, *regions):
@@ -71,8 +69,7 @@ def test_a_whole_input_is_copied():
 
 
 def test_a_cotangent_must_not_lie_where_gradients_are_added():
-    taken = region("y", 0, reads=True)
-    taken.takes = True
+    taken = Region("y", 0, 0, 16, True, False, False, (4,), True, takes=True)
     with pytest.raises(CallError, match="separate buffers") as caught:
         conflicts([0, 0], taken, region("x", 1, adds=True))
     assert caught.value.code == "E1007"

@@ -12,6 +12,7 @@ from slangrad import graph
 
 X = np.array([[1.0, -2.5, 0.0], [3.0, 4.5, -1.0]], np.float32)
 INTS, U = np.array([[1, 15, 25], [-7, -15, 3]]), np.array([1, 2**63 + 5, 0], np.uint64)
+FAR, U8 = np.array([2**63 - 1, -(2**63), 2**53 + 1]), np.array([0, 1, 255], np.uint8)
 B, E = X > 0, np.zeros((0, 3), np.float32)
 Case = Callable[..., Any]
 
@@ -71,11 +72,16 @@ SAME: dict[str, tuple[Case, tuple[Any, ...]]] = {
         lambda b: [f(b) for f in (np.floor, np.ceil, np.trunc, np.isnan, np.isinf, np.isfinite)] + [np.fmax(b, ~b), np.fmin(b, b[0])],
         (B,),
     ),
+    "integers are whole": (
+        lambda i, b: [f(x) for f in (np.floor, np.ceil, np.trunc) for x in (i, b, i.astype(np.uint64))], (FAR, B),
+    ),
+    "clip": (lambda u, x: [np.clip(u, -1, 3), np.clip(u, 2, 300), u.clip(-5, 999), x.clip(-1, 1)], (U8, X)),
+    "divmod": (lambda i, x: [*divmod(i, 4), *divmod(7, x + 9), *np.divmod(x, np.float32(0.7))], (INTS, X)),
     "squares": (lambda b, i: [b**2, b**3, np.power(b, 2), i**2, b**True, X[0] ** 2], (B, INTS)),
     "numbers beyond a type": (
         lambda u, b: [
             each for n in (-1, 256, 3, 2**70, -(2**70)) for each in (u < n, u >= n, n < u, n == u, u != n, b > n)
-        ], (np.array([0, 1, 255], np.uint8), U),
+        ], (U8, U),
     ),
     "einsum of other axes": (
         lambda x, t: [
@@ -201,6 +207,24 @@ def test_captured_numbers_are_read_by_each_call() -> None:
         np.testing.assert_allclose(made[0], X * value + 3)
         np.testing.assert_allclose(made[1], np.maximum(X, value))
     assert graph.grad(lambda a: (a * c).sum())(np.ones(2)).tolist() == [10.0, 10.0]
+
+
+def odd_arrays() -> list[Any]:
+    """Arrays whose memory is no tensor: unaligned, steps that are no whole elements, the other order of bytes."""
+    unaligned = np.zeros(33, np.uint8)[1:].view(np.float64)
+    fields = [np.zeros(4, [("a", np.float64), ("b", kind)])["a"] for kind in (np.int8, "i4,f8")]
+    return [unaligned, *fields, *(made[::-2] for made in fields), np.zeros(4, ">f8")[::-1], np.zeros(4)[::-1]]
+
+
+@pytest.mark.parametrize("at", range(7))
+def test_arrays_of_any_memory_are_read_by_each_call(at: int) -> None:
+    x = odd_arrays()[at]
+    f, g = graph.jit(lambda x: [x * 2, x @ x]), graph.jit(lambda y: y + x)
+    for value in (1.0, 2.0):
+        x[:] = [value, 3, 4, 5][: len(x)]
+        for made, wanted in zip(f(x), (x * 2, x @ x), strict=True):
+            np.testing.assert_array_equal(made, wanted)
+        np.testing.assert_array_equal(g(np.ones(len(x))), x + 1)
 
 
 def test_captured_tensors_with_lazy_signs() -> None:

@@ -260,6 +260,8 @@ def test_results_are_new_memory() -> None:
 REFUSED = {
     "branch": (lambda x: x if x.sum() > 0 else -x, "E1041", "np.where"),
     "number": (lambda x: float(x.sum()), "E1041", "Python number"),
+    "size": (lambda x: x[: x.argmax()], "E1041", r"Python integer.*\n.*i \+ np.arange\(n\)"),
+    "in place": (lambda x: x.__iadd__(1), "E1040", r"out= .*\n.*x = x \+ y"),
     "array": (lambda x: np.asarray(x), "E1041", "NumPy array"),
     "assignment": (lambda x: x.__setitem__(0, 1), "E1041", "np.where"),
     "shapes": (lambda x: x + np.ones(5), "E1042", r"\(3, 4\) and \(5,\)"),

@@ -14,6 +14,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from math import prod
 from pathlib import Path
 from threading import Thread
@@ -28,7 +29,7 @@ from slangrad.base.late import Late
 from slangrad.graph.errors import GraphError
 from slangrad.graph.node import Shape
 from slangrad.graph.values import numpy_type
-from slangrad.graph.workers.mesh import Mesh
+from slangrad.graph.workers.mesh import Mesh, check_torch
 from slangrad.graph.workers.parameters import Parameters, starts_of
 from slangrad.graph.workers.specs import Spec, parts
 
@@ -87,6 +88,7 @@ class Checkpoints:
             self._group = STORAGE.group_of(self._mesh)
         except ImportError as error:
             raise ImportError(f"checkpoints need torch: pip install 'slangrad[torch]' ({error})") from error
+        check_torch("checkpoint")
         self._writing: Thread | None = None
         self._failed: tuple[int, Exception] | None = None
         self._token = ""
@@ -114,7 +116,7 @@ class Checkpoints:
         try:
             self._check(about, forms)
             pieces = self._wanted(forms)
-            STORAGE.load(pieces, path, self._group)
+            self._watched(lambda: STORAGE.load(pieces, path, self._group))
             self._take(about, pieces)
         except (STORAGE.StorageError, RuntimeError, ValueError, TypeError, LookupError) as error:
             raise self._explained(f"{path}: {error}", error) from error
@@ -176,9 +178,8 @@ class Checkpoints:
         steps = self._optimizer.steps
         if steps % self.every:
             return
-        if self._writing is not None:
-            self._writing.join()
-        self._writing = Thread(target=self._write, args=(steps, self._about(), self._copies()))
+        self._await(self._writing)
+        self._writing = Thread(target=self._write, args=(steps, self._about(), self._copies()), daemon=True)
         self._writing.start()
 
     def raise_failure(self) -> None:
@@ -190,9 +191,16 @@ class Checkpoints:
 
     def wait(self) -> None:
         """Return when the last save has ended."""
-        if self._writing is not None:
-            self._writing.join()
+        self._await(self._writing)
         self.raise_failure()
+
+    def _await(self, thread: Thread | None) -> None:
+        """Return when it has ended. WorkerLost where another worker is gone or hangs, for which it would wait."""
+        watch = self._mesh.watch
+        if thread is not None and watch is not None:
+            watch.until(lambda: not thread.is_alive(), "checkpoint")
+        elif thread is not None:
+            thread.join()
 
     def _about(self) -> str:
         optimizer = self._optimizer
@@ -272,10 +280,25 @@ class Checkpoints:
     def _together(self, action: Callable[[], Any]) -> list[Any]:
         """What all workers find. GraphError on all where one fails."""
         try:
-            found: list[Any] = STORAGE.gathered(action, self._group)
+            found: list[Any] = self._watched(lambda: STORAGE.gathered(action, self._group))
         except (STORAGE.StorageError, RuntimeError) as error:
             raise self._explained(f"checkpoints in {self.folder}: {error}", error) from error
         return found
+
+    def _watched(self, action: Callable[[], Any]) -> Any:
+        """What an action gives that waits for other workers: in a thread, so that this one looks whether they live."""
+        made: Future[Any] = Future()
+
+        def run() -> None:
+            try:
+                made.set_result(action())
+            except Exception as error:
+                made.set_exception(error)
+
+        thread = Thread(target=run, daemon=True)
+        thread.start()
+        self._await(thread)
+        return made.result()
 
     def _explained(self, message: str, error: Exception) -> Exception:
         """WorkerLost where torch.distributed says that others are not there."""

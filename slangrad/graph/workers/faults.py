@@ -14,9 +14,12 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import signal
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -107,16 +110,17 @@ class Watch:
 
     def lost(self, collective: str, cause: Exception) -> WorkerLost:
         """The error for a collective that failed. It takes some seconds to find out which worker is lost."""
-        self.at = collective
-        heart, end = self._heart, time.monotonic() + FOUND
-        heart.see_all()
-        looks = heart.looks
-        verdict = None
-        while verdict is None and time.monotonic() < end:
-            time.sleep(CHECK)
-            if heart.looks > looks or heart.broken:
-                verdict = self._known() or self._apart_from() or self._gone(0, CUT)
-        return self._error(verdict or self._late(collective, str(cause)), collective)
+        with _without_end():
+            self.at = collective
+            heart, end = self._heart, time.monotonic() + FOUND
+            heart.see_all()
+            looks = heart.looks
+            verdict = None
+            while verdict is None and time.monotonic() < end:
+                time.sleep(CHECK)
+                if heart.looks > looks or heart.broken:
+                    verdict = self._known() or self._apart_from() or self._gone(0, CUT)
+            return self._error(verdict or self._late(collective, str(cause)), collective)
 
     def agree(self, text: str) -> None:
         """Return when all workers have come here with the same text, once. WorkerLost, with their ranks, where others
@@ -237,6 +241,21 @@ class Watch:
         past = self._past.setdefault(sequence, [(0, 0)] * REMEMBERED)
         past[now[0] % REMEMBERED] = now
         self._done[sequence] = now
+
+
+@contextmanager
+def _without_end() -> Iterator[None]:
+    """`torchrun` ends all workers a tenth of a second after one of them, by SIGTERM, and 30 s later by SIGKILL. This
+    one says first why it ends."""
+    is_ours = threading.current_thread() is threading.main_thread()
+    if not is_ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _named(ranks: list[int]) -> str:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 DISTRIBUTED = Late("torch.distributed")
 LINKS = Late("slangrad.graph.workers.links")
 TIMEOUT = 300.0  # seconds
+OLDEST = (2, 8)  # torch: since then a store has a connection for each thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +153,8 @@ def mesh(*names: str, batch: Any = None, timeout: float = TIMEOUT, **sizes: int)
     made = Mesh(given, rank, batch)
     if workers == 1:
         return made
+    if workers > 1:
+        check_torch(said)
     links, watch = LINKS.connected(made, timeout)
     return replace(made, links=links, watch=watch)
 
@@ -168,6 +171,15 @@ def batch_axes(batch: Any, sizes: Mapping[str, int], said: str) -> tuple[str, ..
             "E1048", f"{said}: batch={batch!r} are no axes of rows", f"some of {', '.join(able)}"
         )
     return names
+
+
+def check_torch(said: str) -> None:
+    """GraphError (E1048) where torch, which is loaded, is too old."""
+    version = sys.modules["torch"].__version__
+    if tuple(map(int, version.split(".")[:2])) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        message = f"{said}: many workers and checkpoints need torch {oldest}, and this is {version}"
+        raise GraphError("E1048", message, f"pip install 'torch>={oldest}'")
 
 
 def _started(timeout: float) -> tuple[int, int]:

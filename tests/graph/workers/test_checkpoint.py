@@ -275,6 +275,30 @@ def test_failures_of_one_worker_are_errors_of_all(place: Path, tmp_path: Path, e
     assert goes_on(tmp_path / "run", expected) == 2
 
 
+def train_with_a_hanging_save(folder: Path, stop: Any) -> None:
+    """Worker 1 stops while it writes."""
+    mesh = graph.mesh("data")
+    step = made(mesh)
+    graph.checkpoint(step, folder, every=1)
+    if mesh.rank == 1:
+        storage.seal = lambda path: os.kill(os.getpid(), signal.SIGSTOP)
+    step(rows_of(mesh))
+    start = time.monotonic()
+    with pytest.raises(graph.WorkerLost, match="worker 1 is gone or stopped") as caught:
+        step.wait()
+    assert caught.value.collective == "checkpoint"
+    assert time.monotonic() - start < 15
+    os._exit(2)
+
+
+def test_a_hanging_save_is_an_error_of_the_others(place: Path, tmp_path: Path) -> None:
+    first, second = started(place, train_with_a_hanging_save, 2, tmp_path / "run", None)
+    first.join(40)
+    second.kill()
+    second.join()
+    assert first.exitcode == 2
+
+
 # --- one worker
 
 
@@ -363,6 +387,13 @@ def test_a_save_that_fails_is_an_error_of_the_next_step(tmp_path: Path, expected
     step.wait()
     np.testing.assert_allclose(losses, expected[:4])
     assert os.listdir(folder) == ["step-00000004"]
+
+
+def test_an_old_torch_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.__version__", "2.7.1+cpu")
+    with pytest.raises(graph.GraphError, match=r"E1048.*need torch 2\.8, and this is 2\.7\.1") as caught:
+        graph.checkpoint(made(), tmp_path / "run")
+    assert caught.value.note == "pip install 'torch>=2.8'"
 
 
 def test_torch_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

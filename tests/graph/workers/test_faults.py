@@ -14,7 +14,7 @@ from tests.graph.workers.processes import End, Starter
 
 # Steps without kernels: a comparison of plans, and a sum over all workers.
 PROGRAM = """
-import json, os, signal, sys, threading, time
+import json, os, signal, subprocess, sys, threading, time
 import numpy as np
 from slangrad import graph
 mesh = graph.mesh("data", timeout={timeout})
@@ -89,6 +89,11 @@ class Fault:
 FAULTS = {
     "dead": Fault("end(signal.SIGKILL)", "gone or stopped"),
     "dead, 3": Fault("end(signal.SIGKILL)", "gone or stopped", workers=3),
+    "dead, and torchrun ends the others": Fault(
+        'subprocess.Popen(["sh", "-c", f"sleep 0.2; kill {pids[0]}"]); end(signal.SIGKILL)',
+        "gone or stopped",
+        before="pids = np.eye(2, dtype=int)[rank] * os.getpid(); sums.start(None, pids).wait()",
+    ),
     "dead with the store": Fault("end(signal.SIGKILL)", "the store of torch.distributed", workers=3, who=0),
     "stopped, 3": Fault("end(signal.SIGSTOP)", "gone or stopped", workers=3, seconds=10.0),
     "ended": Fault('now("began"); return', "ended its program"),
@@ -232,6 +237,7 @@ def test_meshes_of_a_program_watch_together(start: Starter, before: str) -> None
         ("sys.modules['torch.distributed'] = None", {}, "torch is not installed"),
         ("import os; del os.environ['RANK']", {}, "RANK expected, but not set"),
         ("", {"MASTER_PORT": "taken"}, "EADDRINUSE"),
+        ("import torch; torch.__version__ = '2.7.1'", {}, "need torch 2.8, and this is 2.7.1"),
         ("import torch.distributed as d; d.init_process_group('cuda:gloo')", {}, "no backend for CPUs"),
     ],
 )
