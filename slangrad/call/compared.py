@@ -22,7 +22,7 @@ from slangrad.call.request import RESULT, Settings, settings_key
 from slangrad.check.model.types import Array, Matrix, Scalar, Vector
 from slangrad.marshal.directions import floats_of, inner, moved, random_like
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.marshal import BACKWARD, PRIMAL, Leaf
+from slangrad.marshal.marshal import BACKWARD, PRIMAL
 from slangrad.marshal.memory import without_gaps
 from slangrad.marshal.plain import mapped
 from slangrad.marshal.values import DiffPair, ValueRef
@@ -37,64 +37,73 @@ class GradientError(CallError):
     """Derivatives of a call that disagree."""
 
 
-@dataclass(slots=True)
-class Found:
-    """What was found along one direction. `size` is that of the terms that were added up; differences come with what
-    rounding may have done to them. `epsilon`: how exactly the kernel computes."""
+class Along:
+    """The derivatives of a function by a value along one direction, and whether they agree.
 
-    label: str
-    reverse: float
-    forward: float | None
-    differences: list[tuple[float, float]]
-    size: float
-    epsilon: float
+    `gradient` is that of reverse mode, `forward` what forward mode gives, if it is known. `epsilon`: how exactly the
+    function's values are known. `tolerances` are relative (None: as exact as `epsilon` allows) and absolute.
+    """
 
+    def __init__(
+        self,
+        label: str,
+        value: Any,
+        direction: Any,
+        gradient: Any,
+        epsilon: float,
+        tolerances: tuple[float | None, float],
+        forward: float | None = None,
+    ) -> None:
+        terms = inner(gradient, direction)
+        self._label, self._value, self._epsilon, self._forward = label, value, epsilon, forward
+        self._reverse, self._size = float(np.sum(terms)), float(np.linalg.norm(terms))
+        self._rtol, self._atol = tolerances
+        self._differences: list[tuple[float, float]] = []  # with what rounding may have done to them
 
-def judge(found: Found, rtol: float | None = None, atol: float = 0.0) -> None:
-    """GradientError where what was found disagrees."""
-    if not np.isfinite([found.reverse, found.forward or 0.0]).all():
-        raise _disagreement(found, "it is not finite")
-    exact = atol + found.size * (4 * found.epsilon**0.5 if rtol is None else rtol)
-    if found.forward is not None and abs(found.forward - found.reverse) > exact:
-        raise _disagreement(found, "forward and reverse mode disagree")
-    if not any(agrees(found, *each, rtol, atol) for each in found.differences):
-        raise _disagreement(found, "reverse mode and finite differences disagree")
+    def check(self, outputs: Callable[[float], Any]) -> None:
+        """Find differences of the terms of the function's value, `outputs` so far along, until one agrees.
+        GradientError where something does not. Values that are not finite so far away tell nothing."""
+        reach = max([1.0, *(float(np.max(np.abs(each), initial=0.0)) for each in floats_of(self._value))])
+        for each in STEPS:
+            h = float(self._epsilon ** (1 / 3) * reach) * each  # neither lost in rounding nor large
+            try:
+                up, down = outputs(h), outputs(-h)
+            except NotFiniteError:
+                continue
+            noise = 4 * self._epsilon * float(np.linalg.norm(up)) / h
+            self._differences.append((float(np.sum(up - down)) / (2 * h), noise))
+            if np.isfinite(self._reverse) and self._agrees(*self._differences[-1]):
+                break
+        if self._differences:
+            self._judge()
 
+    def _tolerated(self, relative: float) -> float:
+        return self._atol + self._size * (relative if self._rtol is None else self._rtol)
 
-def agrees(found: Found, difference: float, noise: float, rtol: float | None, atol: float) -> bool:
-    """A difference in which rounding may have done more than is tolerated says nothing, unless no other has less."""
-    rough = atol + found.size * (2 * found.epsilon ** (1 / 3) if rtol is None else rtol)
-    telling = noise <= max(rough, min(each for _, each in found.differences))
-    return telling and bool(abs(found.reverse - difference) <= rough + noise)
+    def _judge(self) -> None:
+        if not np.isfinite([self._reverse, self._forward or 0.0]).all():
+            raise self._disagreement("it is not finite")
+        exact = self._tolerated(4 * self._epsilon**0.5)
+        if self._forward is not None and abs(self._forward - self._reverse) > exact:
+            raise self._disagreement("forward and reverse mode disagree")
+        if not any(self._agrees(*each) for each in self._differences):
+            raise self._disagreement("reverse mode and finite differences disagree")
 
+    def _agrees(self, difference: float, noise: float) -> bool:
+        """A difference in which rounding may have done more than is tolerated counts only if no other has less."""
+        rough = self._tolerated(2 * self._epsilon ** (1 / 3))
+        telling = noise <= max(rough, min(each for _, each in self._differences))
+        return telling and bool(abs(self._reverse - difference) <= rough + noise)
 
-def _disagreement(found: Found, what: str) -> GradientError:
-    details = [f"reverse mode        {found.reverse!r}"]
-    details += [] if found.forward is None else [f"forward mode        {found.forward!r}"]
-    details += [f"finite differences  {each!r} (rounding: {noise:.1e})" for each, noise in found.differences]
-    note = "where a branch or max() changes sides there is no derivative to agree on"
-    return GradientError(
-        "E1031", f"the derivative by {found.label} along a random direction: {what}", details, note
-    )
-
-
-def compare(
-    found: Found, least: float, outputs: Callable[[float], Any], rtol: float | None, atol: float
-) -> None:
-    """Find differences, `outputs` so far along the direction, until one agrees; GradientError where something does not.
-    Steps are multiples of `least`. Values that are not finite so far away tell nothing."""
-    for each in STEPS:
-        h = least * each
-        try:
-            up, down = outputs(h), outputs(-h)
-        except NotFiniteError:
-            continue
-        noise = 4 * found.epsilon * float(np.linalg.norm(up)) / h
-        found.differences.append((float(np.sum(up - down)) / (2 * h), noise))
-        if np.isfinite(found.reverse) and agrees(found, *found.differences[-1], rtol, atol):
-            break
-    if found.differences:
-        judge(found, rtol, atol)
+    def _disagreement(self, what: str) -> GradientError:
+        details = [f"reverse mode        {self._reverse!r}"]
+        details += [] if self._forward is None else [f"forward mode        {self._forward!r}"]
+        details += [
+            f"finite differences  {each!r} (rounding: {noise:.1e})" for each, noise in self._differences
+        ]
+        note = "where a branch or max() changes sides there is no derivative to agree on"
+        message = f"the derivative by {self._label} along a random direction: {what}"
+        return GradientError("E1031", message, details, note)
 
 
 _EXACT = {"half": 2.0**-10, "float": 2.0**-23, "double": 2.0**-52}
@@ -117,12 +126,6 @@ def _exactness_of(t: Any) -> float:
             return _exactness_of(elements[0]) if elements else _EXACT["float"]
         t = t.element
     return _EXACT.get(t.name, 0.0)
-
-
-def least_step(value: Any, epsilon: float) -> float:
-    """A step that is neither lost in rounding nor large."""
-    reach = max([1.0, *(float(np.max(np.abs(each), initial=0.0)) for each in floats_of(value))])
-    return float(epsilon ** (1 / 3) * reach)
 
 
 # --- Calls of bwds ------------------------------------------------------------------------------------
@@ -166,29 +169,24 @@ class BackwardCheck:
             value = _primal(found_at(values, source))
             direction = random_like(value, random)
             if gradient is not None and direction is not None:
-                self._compare(values, source, leaf, (value, direction, gradient), (rtol, atol))
+                self._compare(values, source, leaf.label, (value, direction, gradient), (rtol, atol))
 
     def _compare(
         self,
         values: list[Any],
         source: Source,
-        leaf: Leaf,
+        argument: str,
         known: tuple[Any, Any, Any],
         tolerances: tuple[float | None, float],
     ) -> None:
-        value, direction, gradient = known
-        assert self.primal is not None
-        epsilon = exactness(self.primal, source.given)
-        terms = inner(gradient, direction)
-        label = f"'{leaf.label}' of '{self.call.name}'"
-        found = Found(label, float(np.sum(terms)), None, [], float(np.linalg.norm(terms)), epsilon)
-
         def outputs(step: float) -> Any:
             changed = list(values)
-            changed[source.given] = _with_moved(values[source.given], source.path, direction, step)
+            changed[source.given] = _with_moved(values[source.given], source.path, known[1], step)
             return self._outputs(changed)
 
-        compare(found, least_step(value, epsilon), outputs, *tolerances)
+        assert self.primal is not None
+        label = f"'{argument}' of '{self.call.name}'"
+        Along(label, *known, exactness(self.primal, source.given), tolerances).check(outputs)
 
     # --- runs on copies
 

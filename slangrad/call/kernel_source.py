@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from slangrad.call.bind import BoundArgument, BoundCall
+from slangrad.call.gradient_text import GradientCall, differentiable_function
 from slangrad.call.launchable import SHAPE
 from slangrad.call.program import conformance_text
 from slangrad.marshal.errors import CallError
@@ -239,17 +240,16 @@ def _with_this(page: Page, arguments: list[str], result: Node | None) -> str:
 
 
 def _backward(page: Page) -> str:
-    arguments = []
+    made = GradientCall(page.say_before)
     for argument in page.call.arguments:
         page.owner = argument.node.label
-        made = _backward_argument(page, argument)
-        arguments += [] if made is None else [made]
+        _backward_argument(page, argument, made)
     if page.call.cotangent is not None:
-        arguments.append(page.call.cotangent)
+        made.arguments.append(page.call.cotangent)
     elif page.call.result is not None and page.call.function.result_differentiable:
         page.owner = page.call.result.label
-        arguments.append(_cotangent(page, page.call.result))
-    return f"bwd_diff({page.call.function.static_callee})({', '.join(arguments)});"
+        made.arguments.append(_cotangent(page, page.call.result))
+    return made.text(page.call.function.static_callee)
 
 
 def _cotangent(page: Page, node: Node) -> str:
@@ -261,16 +261,14 @@ def _cotangent(page: Page, node: Node) -> str:
     return _derivative(page, node, f"{node.name}_in")
 
 
-def _backward_argument(page: Page, argument: BoundArgument) -> str | None:
+def _backward_argument(page: Page, argument: BoundArgument, made: GradientCall) -> None:
     node = argument.node
     if argument.direction == "out":
-        return _cotangent(page, node) if argument.differentiable else None
-    if not argument.differentiable:
-        return _constant(page, argument)
-    pair = f"{node.name}_pair"
-    page.say_before(f"var {pair} = diffPair({_pair(page, argument)});")
-    _give(page, node, f"{pair}.d")
-    return pair
+        made.arguments += [_cotangent(page, node)] if argument.differentiable else []
+    elif not argument.differentiable:
+        made.arguments.append(_constant(page, argument))
+    else:
+        _give(page, node, made.pair(f"{node.name}_pair", _pair(page, argument)))
 
 
 def _tangent(page: Page) -> str:
@@ -317,22 +315,27 @@ def _tangent_argument(page: Page, argument: BoundArgument) -> str:
 #       x_grad = x_pair.d; }
 
 
-@dataclass(slots=True)
 class _Orders:
-    """`taken`: what the kernel gives for each parameter of the functions; `first`, `next`: what these call."""
+    """`taken`: what the kernel gives for each parameter of the functions; `first`: the call of `bwd_diff` in the first
+    of them, behind the statements `pairs`; `next`: what the others give to the one before."""
 
-    parameters: list[str] = field(default_factory=list)
-    taken: list[str] = field(default_factory=list)
-    outputs: list[tuple[str, str]] = field(default_factory=list)
-    first: list[str] = field(default_factory=list)
-    next: list[str] = field(default_factory=list)
-    pairs: list[str] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.parameters: list[str] = []
+        self.taken: list[str] = []
+        self.outputs: list[tuple[str, str]] = []
+        self.next: list[str] = []
+        self.pairs: list[str] = []
+        self.first = GradientCall(self.pairs.append)
 
-    def constant(self, declared: str, name: str, taken: str) -> None:
+    def constant(self, declared: str, name: str, taken: str, paired: bool = False) -> None:
+        """`paired`: the function has a derivative by it, which nobody asks for."""
         self.parameters.append(f"{declared} {name}")
         self.taken.append(taken)
-        self.first.append(name)
         self.next.append(name)
+        if paired:
+            self.first.pair(f"{name}_pair", name)
+        else:
+            self.first.arguments.append(name)
 
 
 def _higher(page: Page) -> str:
@@ -342,7 +345,7 @@ def _higher(page: Page) -> str:
         _higher_argument(page, orders, argument)
     result = page.call.result
     if page.call.cotangent is not None:
-        orders.first.append(page.call.cotangent)
+        orders.first.arguments.append(page.call.cotangent)
     elif result is not None and page.call.function.result_differentiable:
         page.owner = result.label
         orders.constant(f"no_diff {spell_differential(result.type)}", result.name, _cotangent(page, result))
@@ -370,8 +373,7 @@ def _higher_argument(page: Page, orders: _Orders, argument: BoundArgument) -> No
     orders.parameters += [f"{kind} {name}", f"{given} {name}_in"]
     orders.taken += [_value(page, node), _derivative(page, node, f"{name}_in_value")]
     orders.outputs.append((name, given))
-    orders.first.append(f"{name}_pair")
-    orders.pairs.append(f"var {name}_pair = diffPair({name});")
+    orders.first.pair(f"{name}_pair", name)
     orders.next += [f"diffPair({name}, {name}_in)", f"diffPair({name}_in)"]
     page.say_before(f"{given} {name}_pair;")
     _give(page, node, f"{name}_pair")
@@ -379,27 +381,21 @@ def _higher_argument(page: Page, orders: _Orders, argument: BoundArgument) -> No
 
 def _higher_constant(page: Page, orders: _Orders, argument: BoundArgument) -> None:
     """An argument whose derivative nobody asks for."""
-    node, kind = argument.node, spell_on_page(argument.type)
-    if not argument.differentiable:
-        orders.constant(f"no_diff {kind}" if argument.no_diff else kind, node.name, _constant(page, argument))
-        return
-    orders.constant(f"no_diff {kind}", node.name, _constant(page, argument))
-    orders.first[-1] = f"{node.name}_pair"
-    orders.pairs.append(f"var {node.name}_pair = diffPair({node.name});")
+    kind, paired = spell_on_page(argument.type), argument.differentiable
+    declared = f"no_diff {kind}" if paired or argument.no_diff else kind
+    orders.constant(declared, argument.node.name, _constant(page, argument), paired)
 
 
 def _order(orders: _Orders, order: int, callee: str) -> list[str]:
     """The function that gives the derivatives of an order."""
     outputs = [f"out {kind} {name}_grad" for name, kind in orders.outputs]
-    lines = ["[Differentiable]", f"void __order{order}({', '.join([*orders.parameters, *outputs])})", "{"]
-    if order == 1:
-        lines += [f"    {each}" for each in orders.pairs]
-        lines.append(f"    bwd_diff({callee})({', '.join(orders.first)});")
-    else:
-        lines += [f"    DifferentialPair<{kind}> {name}_pair;" for name, kind in orders.outputs]
+    body = [*orders.pairs, orders.first.text(callee)]
+    if order > 1:
         given = ", ".join([*orders.next, *(f"{name}_pair" for name, _ in orders.outputs)])
-        lines.append(f"    fwd_diff(__order{order - 1})({given});")
-    return [*lines, *(f"    {name}_grad = {name}_pair.d;" for name, _ in orders.outputs), "}", ""]
+        body = [f"DifferentialPair<{kind}> {name}_pair;" for name, kind in orders.outputs]
+        body.append(f"fwd_diff(__order{order - 1})({given});")
+    body += [f"{name}_grad = {name}_pair.d;" for name, _ in orders.outputs]
+    return differentiable_function(f"__order{order}", [*orders.parameters, *outputs], body)
 
 
 _CALLS: dict[str, Callable[[Page], str]] = {

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slangrad.base.late import Late
 from slangrad.call.caller import Caller
+from slangrad.call.gradient_text import GradientCall, differentiable_function
 from slangrad.call.plan_store import PlanStore
 from slangrad.call.request import Request, Settings, settings_key
 from slangrad.call.torch_sites import Site, Slot, is_plain_whole
@@ -81,21 +82,18 @@ class Page:
     replaced: dict[str, str] = field(default_factory=dict)  # generic arguments of the function that is called
     parameters: list[Made] = field(default_factory=list)
     before: list[str] = field(default_factory=list)
-    arguments: list[str] = field(default_factory=list)
     after: list[str] = field(default_factory=list)
+    call: GradientCall = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.call = GradientCall(self.before.append)
 
     def text(self, function: FoundFunction) -> str:
-        header = ", ".join(each.text for each in self.parameters)
-        generics = f"<{', '.join(self.generics)}>" if self.generics else ""
         callee = function.static_with(self.replaced)
-        body = [
-            *self.before,
-            f"bwd_diff(::{callee.removeprefix('::')})({', '.join(self.arguments)});",
-            *self.after,
-        ]
+        body = [*self.before, self.call.text(f"::{callee.removeprefix('::')}"), *self.after]
         lines = [f'import "{name}";' for name in function.imports()]
-        lines += ["", *function.outside, "[Differentiable]", f"void {NAME}{generics}({header})"]
-        return "\n".join([*lines, "{", *(f"    {line}" for line in body), "}", ""])
+        made = differentiable_function(NAME, (each.text for each in self.parameters), body, self.generics)
+        return "\n".join([*lines, "", *function.outside, *made])
 
     def tangent(self, t: Type) -> str:
         found = self.types.tangent(t)
@@ -126,14 +124,13 @@ class Page:
         )
         if argument.differentiable:
             cotangent = self.cotangent_of(k, argument, parameter, given, own_map)
-            self.before.append(f"var pair{k} = diffPair({name}{cotangent});")
-            self.arguments.append(f"pair{k}")
+            self.call.pair(f"pair{k}", name + cotangent)
             self.add_gradient(k, parameter.type, argument.node, given, own_map)
         elif argument.direction == "in":
-            self.arguments.append(f"no_diff {name}" if _is_plain(argument.node) else name)
+            self.call.arguments.append(f"no_diff {name}" if _is_plain(argument.node) else name)
         else:
             self.before.append(f"var changed{k} = {name};")
-            self.arguments.append(f"changed{k}")
+            self.call.arguments.append(f"changed{k}")
 
     def add_whole(self, k: int, leaf: WholeTensor, declared: Type, given: int, own_map: Any) -> None:
         """A whole tensor is made of the function's own: what is read and where gradients go, or cotangents."""
@@ -149,7 +146,7 @@ class Page:
         kinds, names = zip(*fields)
         kind = f"{made.name}<{', '.join((element, *kinds))}>"
         self.before.append(f"{kind} whole{k} = {{ {', '.join(names)} }};")
-        self.arguments.append(f"whole{k}")
+        self.call.arguments.append(f"whole{k}")
         if self.replaced.setdefault(str(declared), kind) != kind:
             message = f"argument '{leaf.label}': gradients of two tensors of one type '{declared}' have no derivative"
             raise CallError("E1007", message, (), "declare each of them ITensor")
@@ -187,7 +184,7 @@ class Page:
             self.cotangent(name, t, node, slots, own_map)
         else:
             self.before.append(f"{self.tangent(t)} {name} = {{}};")
-        self.arguments.append(name)
+        self.call.arguments.append(name)
 
     def cotangent(self, name: str, t: Type, node: Node | None, slots: list[Slot], own_map: Any) -> str:
         """The parameter for the derivative of an output."""

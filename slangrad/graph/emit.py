@@ -388,7 +388,7 @@ def _scatter(fusion: Fusion, group: Group) -> list[Step]:
     return [cleared(stored(root)), kernel_of("scatter", arguments, lines, outputs)]
 
 
-def _scan(fusion: Fusion, group: Group) -> list[Step]:
+def _running(fusion: Fusion, group: Group) -> list[Step]:
     """A thread for each row along an axis."""
     (root,) = group.roots
     (x,) = root.inputs
@@ -407,13 +407,15 @@ def _scan(fusion: Fusion, group: Group) -> list[Step]:
         start = "-0.0" if x.dtype.kind == "f" else "0"  # to which a first element of -0.0 is added
         lines = [f"{kind} sum = {kind}({start});", *_loop("j", "0", str(x.shape[axis]), "1", body)]
         return [
-            kernel_of("scan", arguments, lines, {f"{tensor_of(root, root.shape, 'RW')} sums": stored(root)})
+            kernel_of(
+                "running", arguments, lines, {f"{tensor_of(root, root.shape, 'RW')} sums": stored(root)}
+            )
         ]
     better = f"{value} {'>' if root.op == 'argmax' else '<'} best || ({value} != {value} && best == best)"
     body.append(f"if (j == 0 || {better}) {{ best = {value}; place = j; }}")
     loop = _loop("j", "0", str(x.shape[axis]), "1", body)
     lines = [f"{kind} best = {kind}(0);", "int64_t place = 0;", *loop, "return place;"]
-    return [kernel_of("scan", arguments, lines, {RESULT: stored(root)}, "int64_t")]
+    return [kernel_of("running", arguments, lines, {RESULT: stored(root)}, "int64_t")]
 
 
 def _loop(name: str, start: str, stop: str, step: str, body: Sequence[str]) -> list[str]:
@@ -566,7 +568,7 @@ WRITERS: dict[str, Writer] = {  # of kinds
     "map": _map,
     "part": _parts,
     "reduce": _reduce,
-    "scan": _scan,
+    "running": _running,
     "scatter": _scatter,
     "loop": _repeat,
     "exchange": _exchange,

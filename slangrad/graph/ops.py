@@ -14,7 +14,7 @@ table and can be differentiated again. Names are those of NumPy's functions.
     contract   by the letters of an einsum     a product of matrices
     gather     of the index                    a load
     scatter    given                           an atomic add
-    scan       results along one axis          a loop for each row
+    running    results along one axis          a loop for each row
     loop       none                            a plan that is run many times, or a template; it has results
     result     given                           none: an array that a loop leaves
     part       inputs are parts of the result  a buffer that several kernels fill
@@ -291,9 +291,9 @@ _TABLE = (
     _reduce("prod",      "{0} * {1}",             "{T}(1)",          _prod),
     _reduce("max",       "larger({0}, {1})",      "{T}.lowest()",    _largest),
     _reduce("min",       "smaller({0}, {1})",     "{T}.highest()",   _largest),
-    Op("argmax",         "scan", vjp=none),
-    Op("argmin",         "scan", vjp=none),
-    Op("cumsum",         "scan", vjp=_cumsum),
+    Op("argmax",         "running", vjp=none),
+    Op("argmin",         "running", vjp=none),
+    Op("cumsum",         "running", vjp=_cumsum),
     Op("einsum",         "contract", vjp=_einsum),
     Op("conv",           "contract", vjp=_conv),
     Op("take_along",     "gather", vjp=_take_along),

@@ -47,8 +47,9 @@ FOUND: Any = np.show_config(mode="dicts")  # also of the processor's instruction
 HAS_512 = any("512" in each or each == "X86_V4" for each in FOUND["SIMD Extensions"]["found"])
 MOST_ROWS, MOST_BYTES = (8, 128) if HAS_512 else (6, 64)  # of a tile: its sums fill most of the registers
 LEAST = 16  # threads along a row: with fewer, a call has other rows on its lanes
-# Bytes between the first and the last line of a block that are too many for its lines to stay in caches.
-PACKED = 2 << 20
+# Bytes between the first and the last line of a block that are too many for its lines to stay in caches, and those
+# between two lines that put all lines into the same places of a cache.
+PACKED, ALIGNED = 8 << 20, 4096
 NEAR = 1 << 19  # bytes of the right operand that stay in a processor's cache while all rows go by
 
 
@@ -181,11 +182,12 @@ def tiles_of(node: Node, letters: str, parts: Sequence[Part], others: Sequence[L
 
 def _readable(made: Tiles, node: Node) -> Tiles:
     """With copies of operands whose sums are no single loop, or whose columns do not lie side by side."""
-    step, far = made.columns.strides[1], made.depth[0].strides[1] * made.depth[0].size * node.dtype.itemsize
+    step, down = made.columns.strides[1], made.depth[0].strides[1] * node.dtype.itemsize
+    far = down * made.depth[0].size > PACKED or (down and down % ALIGNED == 0)
     split = len(made.depth) > 1
     made.width = min(WIDTH, made.columns.size)
     made.block = made.width * step
-    if split or (made.columns.size > 1 and step != 1) or (far > PACKED and made.rows.size > WIDTH):
+    if split or (made.columns.size > 1 and step != 1) or (far and made.rows.size > WIDTH):
         _copy_in_blocks(made, node)
     if split:
         _copy_lines(made, node)

@@ -23,7 +23,7 @@ from slangrad.graph.gradient import zeros
 from slangrad.graph.node import Node, make, new_input, substituted, topological_order, type_text
 from slangrad.graph.ops import Bundle, base_of
 from slangrad.graph.plan import Plan
-from slangrad.graph.trace import is_result, is_traced, pullback
+from slangrad.graph.trace import is_traced, is_value, pullback
 from slangrad.graph.trees import filled, leaves, tree_map
 
 Step = Callable[[Any, Any], Any]
@@ -43,30 +43,30 @@ def scan(function: Step, init: Any, xs: Any = None, length: int | None = None) -
     if not length:
         empty = repeated(function, init, xs, length)[1]
         return init, tree_map(lambda y: np.zeros(y.shape, y.dtype) if is_traced(y) else y, empty)
-    carry, made, arrays = init, [], leaves(xs, _is_value)
+    carry, made, arrays = init, [], leaves(xs, is_value)
     for t in range(length):
-        new, y = _pair(function(carry, filled(xs, (x[t] for x in arrays), _is_value)))
+        new, y = _pair(function(carry, filled(xs, (x[t] for x in arrays), is_value)))
         if any(map(is_traced, leaves((new, y)))):
             return repeated(function, init, xs, length)
         _check(carry, new)
         carry = new
-        made.append([np.asarray(each) for each in leaves(y, _is_value)])
+        made.append([np.asarray(each) for each in leaves(y, is_value)])
     stacked = map(np.stack, zip(*made, strict=True))
-    return carry, filled(y, stacked, _is_value)
+    return carry, filled(y, stacked, is_value)
 
 
 def repeated(function: Step, init: Any, xs: Any, length: int, reverse: bool = False) -> tuple[Any, Any]:
     """The same of traced arrays; `reverse`: from the last element to the first."""
-    firsts, elements = ([lifted(each) for each in leaves(tree, _is_value)] for tree in (init, xs))
+    firsts, elements = ([lifted(each) for each in leaves(tree, is_value)] for tree in (init, xs))
     own = [new_input(x.shape, x.dtype, f"carry{i}") for i, x in enumerate(firsts)]
     own += [new_input(x.shape[1:], x.dtype, f"element{i}") for i, x in enumerate(elements)]
     given = map(Array, own)
-    new, y = _pair(function(filled(init, given, _is_value), filled(xs, given, _is_value)))
+    new, y = _pair(function(filled(init, given, is_value), filled(xs, given, is_value)))
     _check(init, new)
-    outputs = [lifted(each).node for each in leaves((new, y), _is_value)]
+    outputs = [lifted(each).node for each in leaves((new, y), is_value)]
     if not length:
         empty = (constant(0, x.dtype).broadcast_to((0, *x.shape)) for x in outputs[len(firsts) :])
-        return init, filled(y, empty, _is_value)
+        return init, filled(y, empty, is_value)
     outer = _outer(outputs, own)
     inner = [new_input(x.shape, x.dtype, f"constant{i}") for i, x in enumerate(outer)]
     outputs = substituted(outputs, dict(zip(outer, inner, strict=True)))
@@ -74,7 +74,7 @@ def repeated(function: Step, init: Any, xs: Any, length: int, reverse: bool = Fa
     inputs = [*(x.node for x in (*firsts, *elements)), *outer]
     node = Array(make("scan", inputs, (0,), np.dtype(float), loop=loop))
     results = (loop.result(node, k) for k in range(len(outputs)))
-    return filled(new, results, _is_value), filled(y, results, _is_value)
+    return filled(new, results, is_value), filled(y, results, is_value)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,13 +182,9 @@ def _outer(outputs: Sequence[Node], own: Sequence[Node]) -> list[Node]:
     return [each for each in found if base_of(each).op not in ("constant", "count")]
 
 
-def _is_value(leaf: Any) -> bool:
-    return is_result(leaf) or type(leaf) in (bool, int, float)
-
-
 @explained("scan: length")
 def _length(xs: Any, length: int | None) -> int:
-    found = {np.shape(each)[:1] for each in leaves(xs, _is_value)}
+    found = {np.shape(each)[:1] for each in leaves(xs, is_value)}
     found |= set() if length is None else {(length,)}
     if len(found) != 1 or () in found or (length is not None and operator.index(length) < 0):
         sizes = ", ".join(sorted(str(each[0]) if each else "none" for each in found))
@@ -205,10 +201,10 @@ def _pair(made: Any) -> tuple[Any, Any]:
 
 def _check(old: Any, new: Any) -> None:
     """GraphError (E1042) where the form, the shape or the dtype of a carry changes."""
-    forms = [tree_map(lambda leaf: "*" if _is_value(leaf) else leaf, each) for each in (old, new)]
+    forms = [tree_map(lambda leaf: "*" if is_value(leaf) else leaf, each) for each in (old, new)]
     if forms[0] != forms[1]:
         raise GraphError("E1042", f"scan: the carry {forms[0]} becomes {forms[1]}")
-    for pair in zip(leaves(old, _is_value), leaves(new, _is_value), strict=True):
+    for pair in zip(leaves(old, is_value), leaves(new, is_value), strict=True):
         x, z = (each if hasattr(each, "dtype") else np.asarray(each) for each in pair)
         if (x.shape, x.dtype) != (z.shape, z.dtype):
             kinds = [type_text(new_input(tuple(each.shape), each.dtype)) for each in (x, z)]

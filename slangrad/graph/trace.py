@@ -10,7 +10,6 @@ import operator
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set, ValuesView
 from contextlib import contextmanager
-from copy import copy
 from functools import lru_cache, update_wrapper
 from threading import local
 from typing import Any, Generic, TypeVar
@@ -53,6 +52,11 @@ def is_traced(value: Any) -> bool:
 def is_result(leaf: Any) -> bool:
     """Whether a leaf of a function's result is an array, traced or not."""
     return is_traced(leaf) or is_array(leaf)
+
+
+def is_value(leaf: Any) -> bool:
+    """Whether a leaf is an array or a number."""
+    return is_result(leaf) or type(leaf) in (bool, int, float)
 
 
 def results_in(tree: Any) -> list[Any]:
@@ -147,9 +151,13 @@ class Jitted:
         """As a method. Arrays of its object are read anew if it is a dataclass, as other arguments; else captured."""
         if instance is None:
             return self
-        bound = copy(self)
-        bound._object = (instance,)
+        bound = object.__new__(Jitted)
+        bound.__dict__ |= {**self.__dict__, "_object": (instance,)}
         return bound
+
+    def __reduce__(self) -> str:
+        """Copies are the same object, as those of functions are."""
+        return getattr(self.function, "__qualname__", name_of(self.function))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         args = (*self._object, *args)
@@ -320,22 +328,21 @@ def _with_tangents(function: Callable[..., Any]) -> Jitted:
 
 
 def _jvp(function: Callable[..., Any], primals: Any, tangents: Any) -> Any:
-    old = leaves(primals, is_traced)
-    along = [lifted(each).node for each in leaves(tangents)]
-    if [(x.shape, x.dtype) for x in old] != [(n.shape, n.dtype) for n in along]:
+    old, along = (leaves(tree, is_traced) for tree in (primals, tangents))
+    if [(x.shape, x.dtype) for x in old] != [(x.shape, x.dtype) for x in along]:
         raise GraphError("E1042", f"{name_of(function)}: primals and tangents have other shapes or dtypes")
-    if not all(map(_is_active, old)):
+    if not old or not all(map(_is_active, old)):
         raise GraphError("E1045", f"{name_of(function)}: primals are floats", "x.astype(float)")
     form: Any = None
 
     def derived(fresh: list[Node]) -> list[Node]:
         nonlocal form
         form = function(*filled(primals, map(Array, fresh), is_traced))
-        outputs = [lifted(each).node for each in leaves(form)]
-        return [*outputs, *(compute_tangent(each, fresh, along) for each in outputs)]
+        outputs = [lifted(each).node for each in leaves(form, is_value)]
+        return [*outputs, *(compute_tangent(each, fresh, [x.node for x in along]) for each in outputs)]
 
     found = iter(_at(old, derived))  # values, then tangents
-    return tree_map(lambda _: next(found), form), tree_map(lambda _: next(found), form)
+    return filled(form, found, is_value), filled(form, found, is_value)
 
 
 def pullback(
@@ -399,6 +406,7 @@ def _positions(argnums: int | Sequence[int], count: int, function: Callable[...,
 
 
 def scalar_of(value: Any, function: Callable[..., Any]) -> Node:
+    value = lifted(value) if is_value(value) else value
     if not _is_active(value) or value.size != 1:
         said = repr(value) if is_traced(value) else type(value).__name__
         message = f"{name_of(function)} gives {said}, and a gradient is that of one float"

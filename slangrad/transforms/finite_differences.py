@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from slangrad.api.functional.function import Function
-from slangrad.call.compared import Found, compare, exactness, least_step
+from slangrad.call.compared import Along, exactness
 from slangrad.marshal.directions import has_derivative, inner, moved, random_like, restricted
 from slangrad.marshal.errors import CallError
 from slangrad.transforms.arguments import CODE, Given, Place, in_their_types
@@ -71,14 +71,12 @@ def agree(
     if gradient is None:
         return False
     direction = restricted(direction, gradient)
-    terms = inner(gradient, direction)
-    epsilon = exactness(given.bound(), given.number(place))
     with np.errstate(invalid="ignore"):
         along = float(np.sum(inner(cotangent, forward(given, {place: direction})[1])))
-        found = Found(label_of(place), float(np.sum(terms)), along, [], float(np.linalg.norm(terms)), epsilon)
 
     def outputs(step: float) -> Any:
         return inner(cotangent, given.with_values({place: moved(value, direction, step)}).run())
 
-    compare(found, least_step(value, epsilon), outputs, rtol, atol)
+    epsilon = exactness(given.bound(), given.number(place))
+    Along(label_of(place), value, direction, gradient, epsilon, (rtol, atol), along).check(outputs)
     return True

@@ -1,5 +1,6 @@
 """Functions that are traced within others, and what tells one plan from another."""
 
+import pickle
 from copy import copy, deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -78,6 +79,12 @@ class Weights:
         return self.w * x
 
 
+def test_a_constant_has_a_gradient_of_zeros() -> None:
+    for program in (lambda x: 3.0, lambda x: np.float32(3), lambda x: np.floor(x).mean() + 1):
+        value, slope = graph.value_and_grad(program)(X)
+        assert value == 3 and slope.tolist() == [0, 0, 0]
+
+
 def test_methods_know_their_object() -> None:
     for factor in (2.0, 3.0, 2.0):
         made = Scale(factor).of(X, power=2)
@@ -145,6 +152,15 @@ def test_indices_that_are_apart_come_first() -> None:
         np.testing.assert_array_equal(made, t[each])
 
 
+@graph.jit
+def doubled(x: Any) -> Any:
+    return x * 2
+
+
+def test_copies_of_jitted_functions_are_the_same_functions() -> None:
+    assert deepcopy([doubled])[0] is copy(doubled) is pickle.loads(pickle.dumps(doubled)) is doubled
+
+
 def test_copies_of_traced_arrays_are_the_same_arrays() -> None:
     np.testing.assert_array_equal(graph.jit(lambda p: deepcopy(p)["w"] * 2)({"w": X}), X * 2)
     np.testing.assert_array_equal(graph.grad(lambda x: (deepcopy(x) * copy(x)).sum())(X), X * 2)
@@ -165,6 +181,12 @@ def test_results_share_no_memory() -> None:
 
 def test_tangents_have_the_form_of_primals() -> None:
     assert graph.jvp(lambda a: a * a, (3.0,), (2.0,)) == (9, 12)
+    assert graph.jvp(lambda a, n: (a * n["k"], None, "s"), (3.0, {"k": 2}), (1.0, {"k": 2})) == (
+        (6, None, "s"),
+        (2, None, "s"),
+    )
+    with pytest.raises(graph.GraphError, match="primals are floats"):
+        graph.jvp(lambda a: a * 2, (3,), (1,))
     with pytest.raises(graph.GraphError, match="are tuples"):
         graph.jvp(lambda a: a * 2, X, X)
     with pytest.raises(graph.GraphError, match="primals are floats"):

@@ -153,7 +153,7 @@ def _rest(axes: Axes, gone: Any) -> Axes:
     return tuple(each for i, each in enumerate(axes) if i not in gone)
 
 
-def _scan(node: Node) -> Rule:
+def _running(node: Node) -> Rule:
     (x,) = node.inputs
     (axis,) = node.attributes["axes"]
     axes = _but(_all(x.shape), axis)
@@ -207,7 +207,7 @@ def _result(node: Node) -> Rule:
     return Rule(((None,),), (*range(front), *(None,) * (len(node.shape) - front)))
 
 
-_KINDS: dict[str, Callable[[Node], Rule]] = {"map": _map, "reduce": _reduce, "scan": _scan}
+_KINDS: dict[str, Callable[[Node], Rule]] = {"map": _map, "reduce": _reduce, "running": _running}
 _OPS: dict[str, Callable[[Node], Rule]] = {
     "broadcast": _broadcast, "transpose": _transpose, "reshape": _reshape, "slice": _kept, "place": _kept,
     "windows": _windows, "stop_gradient": _same, "shard": _same, "concatenate": _concatenate, "einsum": _einsum,

@@ -94,7 +94,7 @@ def normalized(p: Any, x: Any, y: Any) -> Any:
 def by_columns(p: Any, x: Any, y: Any) -> Any:
     for i in (0, 2):
         w1, w2 = graph.shard(p["w"][i], None, "model"), graph.shard(p["w"][i + 1], "model", None)
-        x = np.tanh(x @ w1) @ w2 + p["b"][i]
+        x = graph.shard(np.tanh(x @ w1), None, "model") @ w2 + p["b"][i]
     return cross_entropy(x @ p["o"], y)
 
 
@@ -110,7 +110,7 @@ CASES = {
     "micro-batches of one worker": Case(mlp, {"data": 1}),
     "4 stages": Case(mlp, {"stages": 4}, None),
     "parameters": Case(mlp, {"stages": 2, "data": 2}, 4, "parameters"),
-    "model and stages": Case(by_columns, {"stages": 2, "model": 2}, 2),
+    "model and stages": Case(by_columns, {"data": 1, "stages": 2, "model": 2}, 2),
     "sums over stages": Case(decayed, {"stages": 3}),
     "values that pass over stages": Case(skipped, {"stages": 2}, 2),
     "rows of an array": Case(captured, {"data": 2, "stages": 2}, 2),
@@ -154,6 +154,24 @@ def test_stages_make_the_steps_of_one_worker(case: Case) -> None:
     assert all(
         sum(each) == 1 for each in zip(*dict(held).values(), strict=True)
     )  # and no other stage has them
+
+
+def test_other_rows_later() -> None:
+    """A worker keeps its parameters, whatever batches come; settings and numbers of a batch are those of all stages."""
+
+    def scaled(p: Any, x: Any, y: Any, scale: Any) -> Any:
+        return scale * mlp(p, x, y)
+
+    def worker(mesh: Mesh | None) -> Any:
+        optimizer = spy.optim.SGD(layers(), lr=0.1, momentum=0.9)
+        step = graph.train(scaled, optimizer, **({} if mesh is None else {"mesh": mesh}))
+        made = [step(X, Y, np.float64(2))]
+        optimizer.lr = 0.05
+        return [*made, *(step(X[:n], Y[:n], np.float64(1)) for n in (16, 8, 16))]
+
+    alone = worker(None)
+    for found in run({"stages": 2}, worker):
+        np.testing.assert_allclose(found, alone, rtol=1e-12)
 
 
 def test_statistics_of_all_rows_are_refused() -> None:
