@@ -445,7 +445,6 @@ class Program(World):
     constant = staticmethod(constants.constant)
     check_value = staticmethod(expressions.check_value)
     check_argument = staticmethod(calls.check_argument)
-    check_index = staticmethod(expressions.check_index)
     check_declaration = bodies.check_declaration
     check_made = bodies.check_body
     plan_list = staticmethod(initializers.plan_list)

@@ -268,9 +268,9 @@ def tiled(end: Epilogue, letters: str, parts: Sequence[Part], shape: Shape) -> l
     numbers = [made.rows.size, made.width, made.depth[0].size, made.rows.strides[0], made.depth[0].strides[0]]
     numbers += [made.block, made.depth[0].strides[1]]
     kind, wide, axes = type_of(node.dtype), type_of(wide_of(node.dtype)), len(made.outer)
-    step = int(made.depth[0].strides[0] == 1)
+    step, plain = int(made.depth[0].strides[0] == 1), int(end.group.inner is None)
     lines = [
-        f"multiply<{wide}, {kind}, {height}, {step}>(at[{axes + 1}], at[{axes}] * n[7] + at[{axes + 2}], "
+        f"multiply<{wide}, {kind}, {height}, {step}, {plain}>(at[{axes + 1}], at[{axes}] * n[7] + at[{axes + 2}], "
         f"at[{axes + 3}], n[0], n[1], n[2], LEFT, n[3], n[4], RIGHT, n[5], n[6], END);"
     ]
     blocks, rest = divmod(made.columns.size, made.width)
@@ -281,7 +281,7 @@ def tiled(end: Epilogue, letters: str, parts: Sequence[Part], shape: Shape) -> l
             moves = [0, made.block, *(made.width * step for step in made.columns.strides[2:])]
             places = [start_of(each, first * move) for each, move in zip(arrays, moves, strict=True)]
             column, across = f"at[{axes + 3}]", max(grid[3], LEAST)
-            text = [f"if ({column} < n[8]) {lines[0]}"]
+            text = lines if across == grid[3] else [f"if ({column} < n[8]) {lines[0]}"]
             steps.append(with_end(end, made, places, (*grid[:3], across), [*numbers, *grid[2:]], text, lanes))
     return steps
 

@@ -230,8 +230,6 @@ class World:
     check_value: Callable[[AnyScope, ast.Expression], Type]
     # The same where initializer lists may stand, which have no type yet.
     check_argument: Callable[[AnyScope, ast.Expression], None]
-    # The type of `base[i]` whose base is already checked.
-    check_index: Callable[[AnyScope, ast.Index], Type]
     # Check a local declaration throughout; the body of a made-up function.
     check_declaration: Callable[[ast.Declaration], None]
     check_made: Callable[[ast.AnyFunction], None]

@@ -385,27 +385,6 @@ def _paren(scope: Scope, node: ast.Paren) -> Meaning:
     return meaning
 
 
-def _index(scope: Scope, node: ast.Index) -> Meaning:
-    """`T[4]` where a value could stand; an index of a value otherwise."""
-    base = refer_whole(scope, node.base)
-    if not isinstance(base, TypeMeaning):
-        return _value_index(scope, node, base)
-    mark_type(node.base, base.type)
-    kind = base.type
-    for argument in node.arguments:
-        count = scope.world.constant(scope, argument)
-        kind = ERROR if count is None else array_of(kind, count)
-    return TypeMeaning(kind if node.arguments else array_of(kind, None))
-
-
-def _value_index(scope: Scope, node: ast.Index, base: Meaning) -> Meaning:
-    if isinstance(base, ValueMeaning):
-        return ValueMeaning(scope.world.check_index(scope, node))
-    if not isinstance(base, ErrorMeaning):
-        scope.world.error("E0302", f"'{node.base.span.text}' is no value", node.base.span)
-    return fail(node)
-
-
 def _array_type(scope: Scope, node: ast.ArrayType) -> Meaning:
     element = resolve_stored(scope, node.element)
     if element is ERROR:
@@ -508,7 +487,6 @@ RULES: dict[type[ast.Expression], Rule] = {
     ast.GenericApplication: _generic,
     ast.ThisType: _this_type,
     ast.Paren: _paren,
-    ast.Index: _index,
     ast.ArrayType: _array_type,
     ast.PointerType: _pointer_type,
     ast.OptionalType: _optional_type,
