@@ -70,7 +70,9 @@ class Program:
         found: dict[Key, list[Message]] = {}
         for key in dict.fromkeys(turn.key for turn in self.turns):
             piece = self._pieces.pieces.get(key)
-            nodes = list(left) if piece is None else [x for x in piece.boundary if x in left]
+            nodes = [] if key.level == GIVEN else list(left)  # what is there needs no message
+            if piece is not None:
+                nodes = [x for x in piece.boundary if x in left]
             own = [left.pop(x) for x in nodes if left[x].source.part == key.part]
             found[key] = sorted(own, key=lambda each: each.tag)
         return found

@@ -94,6 +94,7 @@ class Pieces:
         _check(order)
         self._stage: dict[Node, int] = dict(stored)
         self._backward: set[Node] = set()
+        self._attribute_updates(outputs[1:], places, origins, layers)
         self._attribute(order, origins, layers)
         self.sums: dict[Node, Node] = {}  # inputs for sums over micro-batches, and what is added to them
         self.loss, *updates = self._summed(outputs)
@@ -110,6 +111,18 @@ class Pieces:
         self._collect(updates, places)
 
     # --- stages of local nodes
+
+    def _attribute_updates(
+        self, updates: Sequence[Node], places: Sequence[Node], origins: Mapping[Node, Node], layers: Layers
+    ) -> None:
+        """Those of their memory. Gradients of a later plan may be those of layers of another stage."""
+        for update, place in zip(updates, places, strict=True):
+            stack = [update]
+            while stack:
+                node = stack.pop()
+                if node.inputs and node not in self._stage and origins.get(node) not in layers.stage_of:
+                    self._stage[node] = self._stage[place]
+                    stack += node.inputs
 
     def _attribute(self, order: Sequence[Node], origins: Mapping[Node, Node], layers: Layers) -> None:
         """That of the node it stands for; of moves between workers that of what is moved."""

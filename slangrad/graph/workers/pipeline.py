@@ -103,8 +103,11 @@ class StagePlan:
 
     @property
     def plan(self) -> Plan:
-        """That of the piece that takes longest."""
-        return max(self.plans.values(), key=lambda plan: sum(task.seconds for task in plan.tasks))
+        """That of the piece that takes longest; of some other stage's where this one has none."""
+        plans = self.plans.values()
+        if not plans:
+            return PieceGraph(self.pieces, min(self.pieces.pieces)).plan(self.device, {}, self.choose)
+        return max(plans, key=lambda plan: sum(task.seconds for task in plan.tasks))
 
     def parameters_of(self, stage: int) -> str:
         """The parameters of a stage, in words."""

@@ -102,10 +102,12 @@ def spec_of(node: Node, sizes: Mapping[str, int]) -> Spec:
     given: Spec = node.attributes["spec"]
     names = [name for each in given.axes for name in each]
     said = f"shard {given} of shape {node.shape}"
+    able = [each for each in sizes if each not in (STAGES, MICRO)]
     for name in names:
-        if sizes and name not in sizes:
-            known = ", ".join(each for each in sizes if each != MICRO)
-            raise GraphError("E1048", f"{said}: the mesh has no axis '{name}'", f"one of {known}", node.place)
+        if sizes and name not in able:
+            message = "nothing is cut along" if name in sizes else "the mesh has no axis"
+            note = f"one of {', '.join(able)}" if able else "an axis of the mesh, such as 'model'"
+            raise GraphError("E1048", f"{said}: {message} '{name}'", note, node.place)
         if names.count(name) > 1:
             raise GraphError(
                 "E1048", f"{said}: '{name}' cuts two axes", "an axis of the mesh cuts one", node.place

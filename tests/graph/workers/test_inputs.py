@@ -52,6 +52,13 @@ def test_errors_name_the_line(function: Any, said: str) -> None:
     assert found.value.place.file == __file__
 
 
+@pytest.mark.parametrize("mesh", [Mesh({"stages": 2}, 0), Mesh({"data": 2, "stages": 2}, 0, ("data",))])
+def test_nothing_is_cut_along_stages(mesh: Mesh) -> None:
+    step = graph.train(with_shard("w", "stages"), spy.optim.SGD(parameters(), lr=0.1), mesh=mesh)
+    with pytest.raises(GraphError, match=r"E1048.*test_inputs.py:\d+.*nothing is cut along 'stages'"):
+        step.explain(X[:4], Y[:4])
+
+
 @pytest.mark.parametrize(
     "make",
     [

@@ -65,6 +65,14 @@ def skipped(p: Any, x: Any, y: Any) -> Any:
     return cross_entropy((x + first) @ p["o"], y)
 
 
+def aimed(p: Any, x: Any, y: Any) -> Any:
+    """The first stage has a parameter that the last one reads, too; the loss is the sum of those of two stages."""
+    aim, h = graph.stop_gradient(np.tanh(x @ p["w"][3])), x
+    for w in p["w"][:3]:
+        h = np.tanh(h @ w)
+    return ((h - aim) ** 2).mean() + cross_entropy(np.tanh(h @ p["w"][3]) @ p["o"], y)
+
+
 def captured(p: Any, x: Any, y: Any) -> Any:
     """Each micro-batch reads its rows of an array, and the mean of all."""
     return mlp(p, x * SCALE + SCALE.mean(0), y)
@@ -113,6 +121,7 @@ CASES = {
     "model and stages": Case(by_columns, {"data": 1, "stages": 2, "model": 2}, 2),
     "sums over stages": Case(decayed, {"stages": 3}),
     "values that pass over stages": Case(skipped, {"stages": 2}, 2),
+    "parameters that pass over stages": Case(aimed, {"stages": 3}, 2),
     "rows of an array": Case(captured, {"data": 2, "stages": 2}, 2),
     "transformer": Case(transformer_loss, {"stages": 2}, 2),
     "statistics of all rows": Case(normalized, {"stages": 2}, 1),
@@ -130,9 +139,11 @@ def trained(case: Case, mesh: Mesh | None = None) -> tuple[list[Any], list[Any],
         known: Any = {"partition": case.partition, "microbatches": case.microbatches}
         step = graph.train(case.loss, optimizer, mesh=mesh, **known)
         batch = rows_of(mesh, *batch)  # type: ignore[assignment]
-    losses = [step(*batch) for _ in range(STEPS)]
-    made = [np.array(getattr(x, "to_numpy", lambda x=x: x)()) for x in leaves(step.parameters)]
-    return losses, made, step
+    return [step(*batch) for _ in range(STEPS)], numbers_of(step), step
+
+
+def numbers_of(step: Any) -> list[Any]:
+    return [np.array(getattr(x, "to_numpy", lambda x=x: x)()) for x in leaves(step.parameters)]
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -172,6 +183,26 @@ def test_other_rows_later() -> None:
     alone = worker(None)
     for found in run({"stages": 2}, worker):
         np.testing.assert_allclose(found, alone, rtol=1e-12)
+
+
+def test_other_layers_later() -> None:
+    """A stage updates its parameters also where another one reads them first, and one may have nothing to do."""
+
+    def reads(p: Any, x: Any, y: Any, order: Any) -> Any:
+        for i in order:
+            x = np.tanh(x @ (p["w"][i] if i < 4 else SCALE[:12]))
+        return cross_entropy(x @ p["o"], y)
+
+    def worker(mesh: Mesh | None) -> Any:
+        known: Any = {} if mesh is None else {"mesh": mesh, "microbatches": 2}
+        step = graph.train(reads, spy.optim.Adam(layers(), lr=0.01), **known)
+        losses = [step(X, Y, order) for order in ((0, 4, 4, 4, 1), (0, 1, 2, 3), (2, 1), (0,))]
+        return [*losses, *numbers_of(step)]
+
+    alone = worker(None)
+    for found in run({"stages": 3}, worker):
+        for a, b in zip(found, alone, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
 def test_statistics_of_all_rows_are_refused() -> None:
