@@ -121,7 +121,9 @@ class _Row:
         if place:
             self.values[root] = place
             return [f"{place} = {value};"]
-        return [self._held((root, ()), value)]
+        held = [] if (root, ()) in self.kept else [self._held((root, ()), value)]
+        self.values[root] = self.kept[root, ()]
+        return held
 
     def _keep(self, text: Text) -> list[str]:
         """Values that later stages need, too."""
@@ -131,7 +133,7 @@ class _Row:
     def _held(self, key: Key, value: str) -> str:
         name, kind = f"c{len(self.kept)}", type_of(key[0].dtype)
         self.lines.insert(0, f"{kind} {name}[{-(-self.n // WAVE)}];")
-        self.kept[key] = self.values[key[0]] = f"{name}[k]"
+        self.kept[key] = f"{name}[k]"
         return f"{name}[k] = {value};"
 
     def _loop(self, body: Sequence[str]) -> list[str]:
