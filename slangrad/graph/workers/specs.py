@@ -91,7 +91,10 @@ def shard(x: Any, *axes: Any) -> Any:
             "E1048", f"shard: {len(names)} names for shape {x.shape}", "a name or None for each axis"
         )
     names += ((),) * (x.ndim - len(names))
-    return Array(make(SHARD, [x.node], x.shape, x.dtype, spec=Spec(names)))
+    node = x.node
+    if node.op == SHARD and not node.attributes["spec"].used:  # of a parameter whose storage alone is cut
+        (node,) = node.inputs
+    return Array(make(SHARD, [node], x.shape, x.dtype, spec=Spec(names)))
 
 
 def spec_of(node: Node, sizes: Mapping[str, int]) -> Spec:
