@@ -28,7 +28,6 @@ from slangrad.call.geometry import Loops
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.footprint import Footprint, Lattice, Shape, injective, lattice_of, span_of
 from slangrad.marshal.marshal import Leaf
-from slangrad.marshal.memory import TENSOR_ACCESS
 from slangrad.marshal.rows import Touched
 from slangrad.tensors.tensor import Tensor
 
@@ -93,11 +92,11 @@ class Overwritten:
     labels: tuple[str, str]
 
 
-def overwritten_of(leaves: Sequence[Any]) -> list[Overwritten]:
+def overwritten_of(leaves: Sequence[Leaf]) -> list[Overwritten]:
     """The pairs to look at in a reverse mode; none in others."""
     if all(leaf.role.gives != "add" for leaf in leaves):
         return []
-    tensors = [(i, leaf) for i, leaf in enumerate(leaves) if getattr(leaf, "access", None) is TENSOR_ACCESS]
+    tensors = [(i, leaf) for i, leaf in enumerate(leaves) if leaf.is_tensor]
     return [
         Overwritten(i, j, (first.label, second.label))
         for i, first in tensors

@@ -11,7 +11,6 @@ from slangrad.check.model.types import StructType
 from slangrad.marshal.buffers import standard_name
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import TANGENT, Leaf
-from slangrad.marshal.whole import WholeTensor
 
 
 def idle_call(call: BoundCall, types: ModuleTypes) -> CallError:
@@ -41,7 +40,7 @@ def declared_instead(call: BoundCall, given: int, types: ModuleTypes) -> str:
             continue
         if _is_plain_struct(argument, types):
             return f"mark 'struct {argument.type} : IDifferentiable'"
-        if isinstance(argument.node, WholeTensor) and not argument.no_diff:
+        if (argument.node.has_place or argument.node.is_plain_whole) and not argument.no_diff:
             return f"declare '{argument.node.label}' ITensor instead of {standard_name(argument.type)}"
         if argument.no_diff:
             return f"declare '{argument.node.label}' without no_diff"

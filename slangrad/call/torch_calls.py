@@ -18,12 +18,12 @@ import torch
 from torch.autograd.graph import increment_version
 
 from slangrad.base.warn import warn
-from slangrad.call.launchable import Source, found_at
+from slangrad.call.launchable import Place, Source, found_at
 from slangrad.call.overlap import both_changed, share
 from slangrad.call.plan import Plan
 from slangrad.call.request import Request, Settings
 from slangrad.call.torch_functions import Forward
-from slangrad.call.torch_sites import Site, Slot, changing_places, constants_of, is_plain_whole
+from slangrad.call.torch_sites import Site, Slot, changing_places, constants_of
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import REVERSE, TANGENT, Leaf
@@ -52,7 +52,7 @@ class TorchEntry:
         site.sinks, site.cells = _sinks_of(plan, site), _cells_of(plan)
         site.nest((*site.sinks, *site.cells))
         self._changing = changing_places(plan, site)
-        self._finders = [_finder(slot.given, slot.path) for slot in halves]
+        self._finders = [_finder(slot) for slot in halves]
         self._watched = [
             find for slot, find in zip(halves, self._finders) if slot.writes or slot.carries or slot.is_lost
         ]
@@ -184,7 +184,7 @@ def _slots_of(plan: Plan, values: list[Any]) -> tuple[list[Slot], list[Find]]:
     slots: list[Slot] = []
     changed: list[Find] = []
     for leaf, source in plan.call.passed:
-        find = _finder(source.given, source.path)
+        find = _finder(source)
         value = find(values)
         if isinstance(value, torch.Tensor):
             slots.append(_slot_of(leaf, source.given, source.path))
@@ -206,7 +206,7 @@ def _sinks_of(plan: Plan, site: Site) -> tuple[Source, ...]:
     found = []
     for leaf, source in plan.call.passed:
         if not leaf.is_cell and leaf.content is not None:
-            lasting = leaf.role.reads or not leaf.carries or is_plain_whole(leaf)
+            lasting = leaf.role.reads or not leaf.carries or leaf.is_plain_whole
             own = [slot for slot in site.slots if slot.given == source.given and slot.path == source.path]
             followed = any(slot.is_output and slot.carries for slot in own)
             if leaf.role.writes and (not followed if own else lasting):
@@ -222,17 +222,8 @@ def _slot_of(leaf: Leaf, given: int, path: tuple[Any, ...]) -> Slot:
     )
 
 
-def _finder(given: int, path: tuple[Any, ...]) -> Find:
-    if not path:
-        return itemgetter(given)
-
-    def find(values: list[Any]) -> Any:
-        value = values[given]
-        for step in path:
-            value = value[step]
-        return value
-
-    return find
+def _finder(place: Place) -> Find:
+    return (lambda values: found_at(values, place)) if place.path else itemgetter(place.given)
 
 
 def _part(find: Find, name: str) -> Find:
@@ -245,7 +236,7 @@ def _losing_output(plan: Plan, values: list[Any], created: Leaf | None, kind: st
     if created is not None and created.carries and kind != results.TORCH:
         return created.label
     for leaf, source in plan.call.passed:
-        carries = leaf.role.writes and leaf.carries and not is_plain_whole(leaf)
+        carries = leaf.role.writes and leaf.carries and not leaf.is_plain_whole
         if not carries or leaf.is_cell or leaf.content is None:
             continue
         if not isinstance(found_at(values, source), torch.Tensor):

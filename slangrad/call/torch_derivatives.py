@@ -27,13 +27,12 @@ from slangrad.call.caller import Caller
 from slangrad.call.gradient_text import GradientCall, differentiable_function
 from slangrad.call.plan_store import PlanStore
 from slangrad.call.request import Request, Settings, settings_key
-from slangrad.call.torch_sites import Site, Slot, is_plain_whole
+from slangrad.call.torch_sites import Site, Slot
 from slangrad.check.model.types import StructType, Type
 from slangrad.marshal.buffers import standard_name
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.marshal import Composite, Node, ProgramTypes
+from slangrad.marshal.marshal import Composite, Leaf, Node, ProgramTypes
 from slangrad.marshal.spelling import spell_on_page
-from slangrad.marshal.whole import WholeTensor
 
 if TYPE_CHECKING:
     from slangrad.call.program import FoundFunction
@@ -109,7 +108,7 @@ class Page:
 
     def add_argument(self, k: int, argument: Any, parameter: Any, declared: Type, given: int) -> None:
         own_map = _map_of(self.site, given, parameter.name)
-        if isinstance(argument.node, WholeTensor) and not argument.node.family.is_plain:
+        if argument.node.has_place:
             self.add_whole(k, argument.node, declared, given, _only_dimensions(own_map))
             return
         if argument.direction == "out":
@@ -127,21 +126,19 @@ class Page:
             self.call.pair(f"pair{k}", name + cotangent)
             self.add_gradient(k, parameter.type, argument.node, given, own_map)
         elif argument.direction == "in":
-            self.call.arguments.append(f"no_diff {name}" if _is_plain(argument.node) else name)
+            self.call.arguments.append(f"no_diff {name}" if argument.node.is_plain_whole else name)
         else:
             self.before.append(f"var changed{k} = {name};")
             self.call.arguments.append(f"changed{k}")
 
-    def add_whole(self, k: int, leaf: WholeTensor, declared: Type, given: int, own_map: Any) -> None:
+    def add_whole(self, k: int, leaf: Leaf, declared: Type, given: int, own_map: Any) -> None:
         """A whole tensor is made of the function's own: what is read and where gradients go, or cotangents."""
-        assert leaf.content is not None
+        assert leaf.content is not None and isinstance(leaf.type, StructType)
         made = _COMPOSED.get(standard_name(leaf.type))
         if made is None or isinstance(declared, StructType):
             raise _without_derivative(leaf)
-        element, tangent = (
-            f"{spell_on_page(leaf.content)}, {leaf.own}",
-            f"{self.tangent(leaf.content)}, {leaf.own}",
-        )
+        rank = leaf.type.arguments[1]
+        element, tangent = (f"{spell_on_page(leaf.content)}, {rank}", f"{self.tangent(leaf.content)}, {rank}")
         fields = [getattr(self, f"_{each}")(k, element, tangent, given, own_map) for each in made.fields]
         kinds, names = zip(*fields)
         kind = f"{made.name}<{', '.join((element, *kinds))}>"
@@ -224,10 +221,6 @@ def _make(site: Site, wanted: tuple[int, ...], bound: Any) -> tuple[Site, Arrang
     return _site_of(page, caller), _arrangement(page)
 
 
-def _is_plain(node: Node) -> bool:
-    return isinstance(node, WholeTensor) and is_plain_whole(node)
-
-
 _numbers = count()  # modules made here differ by name
 
 
@@ -238,7 +231,7 @@ def _check(argument: Any) -> None:
             raise _without_derivative(leaf)
 
 
-def _without_derivative(leaf: WholeTensor) -> CallError:
+def _without_derivative(leaf: Leaf) -> CallError:
     message = f"argument '{leaf.label}': gradients of a '{leaf.type}' have no derivative"
     note = "for derivatives of gradients declare a parameter of its own for it, ITensor or IWTensor"
     return CallError("E1007", message, (), note)

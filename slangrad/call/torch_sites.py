@@ -18,7 +18,6 @@ import numpy as np
 from slangrad.call.launchable import Place, Source, found_at
 from slangrad.call.plan import Plan
 from slangrad.call.request import RESULT, THREADS, Request, Settings, settings_key
-from slangrad.marshal.marshal import Leaf
 from slangrad.marshal.plain import mapped
 from slangrad.marshal.values import DiffPair, ValueRef
 from slangrad.tensors.tensor import Tensor
@@ -198,8 +197,3 @@ def copied(value: Any) -> Any:
     if isinstance(value, ValueRef):
         return ValueRef(value.value)
     return DiffPair(value.primal, value.grad, value.needs_grad) if isinstance(value, DiffPair) else value
-
-
-def is_plain_whole(leaf: Leaf) -> bool:
-    """Whether a whole tensor is bound to a type without places for gradients."""
-    return leaf.is_whole and leaf.content is not None and not leaf.has_place

@@ -33,7 +33,7 @@ from slangrad.check.generics import substitution
 from slangrad.check.generics.signatures import signature_of, signature_text
 from slangrad.check.generics.substitution import identity, self_argument
 from slangrad.check.interfaces import differentiable, lookup, witnesses
-from slangrad.check.interfaces.lookup import add_extension
+from slangrad.check.interfaces.lookup import add_extension, nested
 from slangrad.check.model.declref import Bindings, DeclRef
 from slangrad.check.model.types import StructType, Type
 from slangrad.check.model.world import View, World
@@ -245,6 +245,9 @@ class Program(World):
         self._declare(scope, module.files)
         for part in module.files:
             self._import_all(module, part)
+        for each in nested([member for part in module.files for member in part.members], (ast.Namespace,)):
+            if isinstance(each, ast.Using) and isinstance(each.parent, ast.Namespace):
+                resolve.use(self.scope_of(each.parent), each)
         if source.is_page:
             scope.see_as([each.scope for each in module.imports])
         self._identify(module)
@@ -438,13 +441,10 @@ class Program(World):
     associated = witnesses.associated
     required = witnesses.required
     scope_of = scopes.scope_of
-    use = staticmethod(resolve.use)
     resolve_type = staticmethod(resolve.resolve_type)
-    generic_argument = staticmethod(resolve.generic_argument)
     constant = staticmethod(constants.constant)
     check_value = staticmethod(expressions.check_value)
     check_argument = staticmethod(calls.check_argument)
-    check_index = staticmethod(expressions.check_index)
     check_declaration = bodies.check_declaration
     check_made = bodies.check_body
     plan_list = staticmethod(initializers.plan_list)

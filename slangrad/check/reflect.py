@@ -176,9 +176,8 @@ class Reflection:
         with self.looking():
             meaning = self._meaning(name)
             if isinstance(meaning, GenericMeaning):
-                meaning = apply_arguments(
-                    self.module.scope, ast.Missing(self.module.declaration.span), meaning, []
-                )
+                node = ast.Missing(self.module.declaration.span)
+                meaning = apply_arguments(self.module.scope, node, meaning)
             if not isinstance(meaning, TypeMeaning) or meaning.type is ERROR:
                 return None
             return meaning.type

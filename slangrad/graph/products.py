@@ -47,8 +47,9 @@ FOUND: Any = np.show_config(mode="dicts")  # also of the processor's instruction
 HAS_512 = any("512" in each or each == "X86_V4" for each in FOUND["SIMD Extensions"]["found"])
 MOST_ROWS, MOST_BYTES = (8, 128) if HAS_512 else (6, 64)  # of a tile: its sums fill most of the registers
 LEAST = 16  # threads along a row: with fewer, a call has other rows on its lanes
-# Bytes between the first and the last line of a block that are too many for its lines to stay in caches.
-PACKED = 2 << 20
+# Bytes between the first and the last line of a block that are too many for its lines to stay in caches, and those
+# between two lines that put all lines into the same places of a cache.
+PACKED, ALIGNED = 8 << 20, 4096
 NEAR = 1 << 19  # bytes of the right operand that stay in a processor's cache while all rows go by
 
 
@@ -181,11 +182,12 @@ def tiles_of(node: Node, letters: str, parts: Sequence[Part], others: Sequence[L
 
 def _readable(made: Tiles, node: Node) -> Tiles:
     """With copies of operands whose sums are no single loop, or whose columns do not lie side by side."""
-    step, far = made.columns.strides[1], made.depth[0].strides[1] * made.depth[0].size * node.dtype.itemsize
+    step, down = made.columns.strides[1], made.depth[0].strides[1] * node.dtype.itemsize
+    far = down * made.depth[0].size > PACKED or (down and down % ALIGNED == 0)
     split = len(made.depth) > 1
     made.width = min(WIDTH, made.columns.size)
     made.block = made.width * step
-    if split or (made.columns.size > 1 and step != 1) or (far > PACKED and made.rows.size > WIDTH):
+    if split or (made.columns.size > 1 and step != 1) or (far and made.rows.size > WIDTH):
         _copy_in_blocks(made, node)
     if split:
         _copy_lines(made, node)
@@ -266,9 +268,9 @@ def tiled(end: Epilogue, letters: str, parts: Sequence[Part], shape: Shape) -> l
     numbers = [made.rows.size, made.width, made.depth[0].size, made.rows.strides[0], made.depth[0].strides[0]]
     numbers += [made.block, made.depth[0].strides[1]]
     kind, wide, axes = type_of(node.dtype), type_of(wide_of(node.dtype)), len(made.outer)
-    step = int(made.depth[0].strides[0] == 1)
+    step, plain = int(made.depth[0].strides[0] == 1), int(end.group.inner is None)
     lines = [
-        f"multiply<{wide}, {kind}, {height}, {step}>(at[{axes + 1}], at[{axes}] * n[7] + at[{axes + 2}], "
+        f"multiply<{wide}, {kind}, {height}, {step}, {plain}>(at[{axes + 1}], at[{axes}] * n[7] + at[{axes + 2}], "
         f"at[{axes + 3}], n[0], n[1], n[2], LEFT, n[3], n[4], RIGHT, n[5], n[6], END);"
     ]
     blocks, rest = divmod(made.columns.size, made.width)
@@ -279,7 +281,7 @@ def tiled(end: Epilogue, letters: str, parts: Sequence[Part], shape: Shape) -> l
             moves = [0, made.block, *(made.width * step for step in made.columns.strides[2:])]
             places = [start_of(each, first * move) for each, move in zip(arrays, moves, strict=True)]
             column, across = f"at[{axes + 3}]", max(grid[3], LEAST)
-            text = [f"if ({column} < n[8]) {lines[0]}"]
+            text = lines if across == grid[3] else [f"if ({column} < n[8]) {lines[0]}"]
             steps.append(with_end(end, made, places, (*grid[:3], across), [*numbers, *grid[2:]], text, lanes))
     return steps
 

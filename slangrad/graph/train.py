@@ -131,7 +131,7 @@ class Step:
         return _Planned(self, Call(*batch), self._held.planned_for(mesh), mesh, by_cost)
 
     def _planned(self, call: Call) -> _Planned:
-        updates = self.optimizer.advance()
+        updates = self.optimizer.advance(is_planned=True)
         flags = tuple(each for _, update in updates for each in update.settings if isinstance(each, bool))
         key = call.key, flags, len(updates[0][1].settings)
         return self._plans.of(key, lambda: _Planned(self, call, self._held, self.mesh))
@@ -153,7 +153,7 @@ class _Planned:
         layers = layers_of(output, parameters, given, origin, sizes, step.settings["memory"], held.owners)
         held.cut(parameters, [output, *gradients], layers.owners)
         gradients = held.cut_alike(gradients)
-        updates = step.optimizer.advance()
+        updates = step.optimizer.advance(is_planned=True)
         settings = new_input((len(updates[0][1].settings),), np.dtype(np.float64), "settings")
         variables = _variables(updates, parameters, gradients, settings)
         states = [state for each in variables for state in each.states]
@@ -214,7 +214,9 @@ class _Planned:
         """The graph of one worker of a mesh."""
         parameters = [each.parameter for each in graph.variables]
         states = [state for each in graph.variables for state in each.states]
-        specs = held.specs_of(parameters, states, step.optimizer.advance()) | rows_specs(graph.batch, mesh)
+        specs = held.specs_of(parameters, states, step.optimizer.advance(is_planned=True)) | rows_specs(
+            graph.batch, mesh
+        )
         wanted = [whole(0), *(specs[node] for node in graph.kept.values())]
         local = partitioned(graph.outputs, specs, wanted, mesh, **known)
         self.sharding = local.sharding

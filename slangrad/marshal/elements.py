@@ -27,7 +27,7 @@ from slangrad.marshal.marshal import (
     StreamSpec,
     Way,
 )
-from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, Access, Parts, doing, parts_of
+from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, TENSOR_ACCESS, Access, Parts, doing, parts_of
 from slangrad.marshal.spelling import spell_on_page
 
 ELEMENT_TYPES = {"c": "ContiguousElements", "s": "StridedElements", "r": "RepeatedElements"}
@@ -66,6 +66,10 @@ class Elements(ElementLeaf):
     def give(self, value: str, alone: bool) -> str:
         word = "store" if self.role.gives == "store" else ("addAlone" if alone else "add")
         return f"{self.name}{GIVEN}.{word}(id, {value});"
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.access is TENSOR_ACCESS
 
     @property
     def _seen(self) -> Parts:

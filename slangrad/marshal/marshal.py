@@ -250,6 +250,20 @@ class Node:
     mapping: Shape = ()
     explicit: Shape | None = None
 
+    is_whole: ClassVar[bool] = (
+        False  # whether the function gets all of a memory, not an element for each call
+    )
+
+    @property
+    def has_place(self) -> bool:
+        """Whether the type has places for gradients of its own."""
+        return False
+
+    @property
+    def is_plain_whole(self) -> bool:
+        """Whether it is a whole tensor of a type without places for gradients."""
+        return False
+
     @abstractmethod
     def leaves(self) -> Iterator[tuple[tuple[Any, ...], Leaf]]:
         """All leaves below with the path of keys to their values."""
@@ -267,9 +281,6 @@ class Leaf(Node):
     """
 
     reads_place: ClassVar[bool] = False  # whether it asks where the call stands
-    is_whole: ClassVar[bool] = (
-        False  # whether the function gets all of its memory, not an element for each call
-    )
     is_packed: ClassVar[bool] = False  # whether it lies among the arguments as a plain value
     is_cell: ClassVar[bool] = False  # whether it is a single value that a call may write for Python
 
@@ -291,8 +302,8 @@ class Leaf(Node):
         return self.type
 
     @property
-    def has_place(self) -> bool:
-        """Whether the type has places for gradients of its own."""
+    def is_tensor(self) -> bool:
+        """Whether its values are Tensors, whose memory other arguments may share."""
         return False
 
     @property

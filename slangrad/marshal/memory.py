@@ -151,10 +151,9 @@ class TensorAccess(Access):
         made = []
         for part in parts:
             tensor = _PARTS[part](value)
-            home, shape, strides = tensor.layout
             size = tensor.element_size
-            steps = tuple([step * size for step in strides])
-            made.append(Memory(tensor.address, shape, steps, size, home))
+            steps = tuple([step * size for step in tensor.strides])
+            made.append(Memory(tensor.address, tuple(tensor.shape), steps, size, tensor.storage.runtime))
         return made
 
     def address_of(self, part: str) -> Callable[[Any], int]:

@@ -35,7 +35,7 @@ from slangrad.marshal.marshal import (
     StreamSpec,
     Way,
 )
-from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, Access, Contents, doing
+from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, TENSOR_ACCESS, Access, Contents, doing
 from slangrad.marshal.patterns import consumed, from_elements, value_matches
 from slangrad.marshal.spelling import spell_on_page
 from slangrad.tensors.shape import MOST_ELEMENTS
@@ -199,8 +199,16 @@ class WholeTensor(Leaf):
         return self.type.inner
 
     @property
+    def is_tensor(self) -> bool:
+        return self.access is TENSOR_ACCESS
+
+    @property
     def has_place(self) -> bool:
         return not self.family.is_plain
+
+    @property
+    def is_plain_whole(self) -> bool:
+        return self.family.is_plain
 
     def instead(self, mode: str) -> str:
         tangent = "tangent" if mode == TANGENT else ""

@@ -31,14 +31,19 @@ _MODULES: WeakKeyDictionary[Device, Module] = WeakKeyDictionary()
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """That of one part of a parameter: in `tensors` by its name, and the path of the part after it."""
+    """That of one part of a parameter: in `tensors` by its name, and the path of the part after it. `is_planned`: what
+    is not there is not made, but one zero that is seen as all of it."""
 
     tensors: dict[str, Tensor]
     path: str
+    is_planned: bool = False
 
     def kept(self, name: str, part: Part) -> Tensor:
         """Zero at first."""
-        key = name + self.path
+        key, shape = name + self.path, tuple(part.numbers.shape)
+        if self.is_planned and key not in self.tensors:
+            zero = Tensor.zeros(part.numbers.device, (1,), part.computed)
+            return zero.view(shape, (0,) * len(shape))
         if key not in self.tensors:
             self.tensors[key] = Tensor.zeros(part.numbers.device, part.numbers.shape, part.computed)
         return self.tensors[key]
@@ -101,14 +106,17 @@ class Optimizer(ABC):
             update.function(part.numbers, next(numbers), *update.state, *update.settings)
         self.count()
 
-    def advance(self, moved: Sequence[Iterable[str]] | None = None) -> list[tuple[Part, Update]]:
+    def advance(
+        self, moved: Sequence[Iterable[str]] | None = None, is_planned: bool = False
+    ) -> list[tuple[Part, Update]]:
         """The next step, to be made by the caller: how parts of the parameters are updated. `moved`: the paths of these
-        parts, for each parameter; by default all. The caller calls `count` when it is made."""
+        parts, for each parameter; by default all. The caller calls `count` when it is made. `is_planned`: only shapes
+        and types of the state are asked for; it takes no memory yet."""
         self._check_settings()
         self._steps += 1
         try:
             return [
-                (parameter.parts[path], self.update(parameter.parts[path], State(state, path)))
+                (parameter.parts[path], self.update(parameter.parts[path], State(state, path, is_planned)))
                 for i, (parameter, state) in enumerate(zip(self._parameters, self._state))
                 for path in (parameter.parts if moved is None else moved[i])
             ]
@@ -135,11 +143,10 @@ class Optimizer(ABC):
     def _check_settings(self) -> None:
         """Settings out of range would train nothing, or worse."""
 
-    def cut(self, part_of: Callable[[int, Tensor], Tensor]) -> None:
-        """Go on with a part of each parameter and of its state: `part_of` the parameter's number, and a tensor of the
+    def cut(self, parts: Sequence[Tensor], part_of: Callable[[int, Tensor], Tensor]) -> None:
+        """Go on with parts of the parameters, and of their state: `part_of` the parameter's number, and a tensor of the
         shape of the parameter. No parameter is a struct."""
-        numbers = [part.numbers for each in self._parameters for part in each.parts.values()]
-        self._parameters = parameters_of([part_of(i, each) for i, each in enumerate(numbers)])
+        self._parameters = parameters_of(list(parts))
         self._state = [
             {name: part_of(i, each) for name, each in state.items()} for i, state in enumerate(self._state)
         ]

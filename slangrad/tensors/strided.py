@@ -33,8 +33,8 @@ CURSOR = Late("slangrad.marshal.buffer_cursor")
 
 
 class StridedView(Operators):
-    """Elements of one type in a buffer. `address` is that of the first one, and `element_size` its bytes. `layout` has
-    device, shape and strides, as plain tuples: what the launch of a kernel depends on besides the type."""
+    """Elements of one type in a buffer. `address` is that of the first one, and `element_size` its bytes. `layout` is
+    device, shape and strides in one tuple: what the launch of a kernel depends on besides the type."""
 
     # fmt: off
     __slots__ = ("__weakref__", "_contiguous", "_dtype", "address", "element_size", "element_type", "layout",
@@ -47,7 +47,7 @@ class StridedView(Operators):
         self._dtype = dtype
         self.shape = view.shape if type(view.shape) is Shape else Shape(view.shape)
         self.strides = view.strides if type(view.strides) is Shape else Shape(view.strides)
-        self.layout = storage.runtime, tuple(self.shape), tuple(self.strides)
+        self.layout = (storage.runtime, *self.shape, *self.strides)
         self.offset = view.offset
         self.element_size = layout_of(element).size
         self.address = storage.address + view.offset * self.element_size

@@ -112,6 +112,12 @@ def test_namespaces_join_across_files(tmp_path: Path) -> None:
     program.load_module("main")
 
 
+@pytest.mark.parametrize("text", ["using space;", "namespace n { using space; }"])
+def test_using_what_is_not_declared_is_one_error(tmp_path: Path, text: str) -> None:
+    program = write(tmp_path, main=f"{text} float f() {{ return 1; }}")
+    assert error(program, "main") == "E0301: 'space' is not declared"
+
+
 def test_includes_are_text(tmp_path: Path) -> None:
     (tmp_path / "defs.slangh").write_text("#define TWICE(x) (2 * (x))\n")
     program = write(tmp_path, main='#include "defs.slangh"\nfloat f(float x) { return TWICE(x); }')

@@ -37,7 +37,7 @@ from slangrad.marshal.buffers import BYTES, MOST, STRUCTURED, standard_name
 from slangrad.marshal.enums import EnumValue
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN
-from slangrad.marshal.plain import in_memory, is_form_of_numbers, scalars_of
+from slangrad.marshal.plain import holds_forms, in_memory, scalars_of
 from slangrad.marshal.records import as_fields
 from slangrad.marshal.spelling import spell
 from slangrad.marshal.tensor_views import MOST_DIMENSIONS, VIEWS
@@ -46,7 +46,7 @@ from slangrad.marshal.whole import FAMILIES, Family
 from slangrad.runtime.device import Device
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.conversion import convert_exactly
-from slangrad.tensors.element_types import numpy_layout, slang_name
+from slangrad.tensors.element_types import holds_structs, numpy_layout, slang_name
 from slangrad.tensors.shape import MOST_ELEMENTS
 from slangrad.tensors.tensor import Tensor
 from slangrad.tensors.views import reach
@@ -173,13 +173,7 @@ def _numbers_of(t: ir.Type) -> tuple[Any, tuple[int, ...]] | None:
     """The NumPy dtype and shape of what consists of numbers only."""
     kinds = {part for _, part in scalars_of(t)}
     plain = len(kinds) == 1 and isinstance(next(iter(kinds)), ir.Scalar)
-    return numpy_layout(t) if plain and not _holds_structs(t) else None
-
-
-def _holds_structs(t: ir.Type) -> bool:
-    if is_form_of_numbers(t):
-        return True
-    return isinstance(t, ir.Struct) or (isinstance(t, ir.Array) and _holds_structs(t.element))
+    return numpy_layout(t) if plain and not holds_structs(t) and not holds_forms(t) else None
 
 
 class TurnedUniform(Uniform):

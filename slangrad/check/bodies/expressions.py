@@ -64,14 +64,15 @@ from slangrad.check.model.types import (
     Scalar,
     Type,
     Vector,
+    array_of,
     unstored,
     vector,
 )
 from slangrad.check.names.constants import known_value, size_of
-from slangrad.check.names.members import this_value
+from slangrad.check.names.members import fail, this_value
 from slangrad.check.names.memory_rules import layout_named, size_by_rules
 from slangrad.check.names.places import require_readable, value_type
-from slangrad.check.names.resolve import RULES, mark_type, refer
+from slangrad.check.names.resolve import RULES, mark_type, refer, refer_whole
 from slangrad.check.names.scopes import Scope, enclosing_member_scope
 from slangrad.syntax import ast
 
@@ -233,7 +234,23 @@ def _assembly(scope: Scope, node: ast.AssemblyBlock) -> Type:
 Indexed = Array | Vector | Matrix | Pointer
 
 
-def check_index(scope: Scope, node: ast.Index) -> Type:
+def _index(scope: Scope, node: ast.Index) -> Meaning:
+    """`T[4]` where a value could stand; an index of a value otherwise."""
+    base = refer_whole(scope, node.base)
+    if isinstance(base, ValueMeaning):
+        return ValueMeaning(_value_index(scope, node))
+    if not isinstance(base, TypeMeaning):
+        if not isinstance(base, ErrorMeaning):
+            scope.world.error("E0302", f"'{node.base.span.text}' is no value", node.base.span)
+        return fail(node)
+    kind = mark_type(node.base, base.type)
+    for argument in node.arguments:
+        count = scope.world.constant(scope, argument)
+        kind = ERROR if count is None else array_of(kind, count)
+    return TypeMeaning(kind if node.arguments else array_of(kind, None))
+
+
+def _value_index(scope: Scope, node: ast.Index) -> Type:
     """`base[i]` with a checked base."""
     for each in node.arguments:
         check_argument(scope, each)
@@ -333,5 +350,6 @@ EXPRESSIONS: dict[type[ast.Expression], Rule] = {
 
 RULES[ast.Differentiate] = differentiate
 RULES[ast.Call] = _call_or_part
+RULES[ast.Index] = _index
 RULES[ast.Expand] = expansions.expand
 RULES[ast.Each] = expansions.each

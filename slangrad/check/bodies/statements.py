@@ -35,6 +35,7 @@ from slangrad.check.model.types import (
 from slangrad.check.names.attributes import check_attributes, check_modifiers
 from slangrad.check.names.constants import known_value
 from slangrad.check.names.places import is_referring, not_a_place, value_type
+from slangrad.check.names.resolve import use
 from slangrad.check.names.scopes import Body, Scope, levels
 from slangrad.syntax import ast
 
@@ -69,7 +70,7 @@ def _declaration(scope: Scope, node: ast.DeclarationStatement) -> None:
     for declaration in node.declarations:
         scope.world.scopes_of_locals[declaration] = scope
         if isinstance(declaration, ast.Using):
-            scope.world.use(scope, declaration)
+            use(scope, declaration)
             continue
         if isinstance(declaration, ast.Variable):
             declare_local(scope, declaration)

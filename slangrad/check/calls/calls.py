@@ -119,7 +119,7 @@ def _applied(scope: Scope, node: ast.Call, meaning: GenericMeaning) -> Meaning:
         inferred = infer_struct(scope, node, declaration, meaning.substitution)
         if inferred is not None:
             return TypeMeaning(inferred)
-    return apply_arguments(scope, node.callee, meaning, [])
+    return apply_arguments(scope, node.callee, meaning)
 
 
 def call_overload(

@@ -30,7 +30,7 @@ from slangrad.check.model.checked import (
 )
 from slangrad.check.model.declref import Bindings
 from slangrad.check.model.meanings import Coercion, Plan
-from slangrad.check.model.types import ERROR, GenericArgument, InterfaceType, Type
+from slangrad.check.model.types import ERROR, InterfaceType, Type
 from slangrad.check.model.values import Value
 from slangrad.syntax import ast
 
@@ -221,12 +221,8 @@ class World:
 
     # The scope for names inside a declaration.
     scope_of: Callable[[ast.Declaration], AnyScope]
-    # `using a.b;`: the names of a namespace are visible in the scope.
-    use: Callable[[AnyScope, ast.Using], None]
     # The type that an expression names; ERROR after reporting that it names none.
     resolve_type: Callable[[AnyScope, ast.Expression], Type]
-    # A type or a value in angle brackets; None after an error.
-    generic_argument: Callable[[AnyScope, ast.Expression], GenericArgument | None]
     # The integer that an expression is known to be; None after reporting that it is not.
     constant: Callable[[AnyScope, ast.Expression], Value | None]
 
@@ -234,8 +230,6 @@ class World:
     check_value: Callable[[AnyScope, ast.Expression], Type]
     # The same where initializer lists may stand, which have no type yet.
     check_argument: Callable[[AnyScope, ast.Expression], None]
-    # The type of `base[i]` whose base is already checked.
-    check_index: Callable[[AnyScope, ast.Index], Type]
     # Check a local declaration throughout; the body of a made-up function.
     check_declaration: Callable[[ast.Declaration], None]
     check_made: Callable[[ast.AnyFunction], None]

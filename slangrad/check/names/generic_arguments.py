@@ -24,9 +24,8 @@ from slangrad.check.interfaces.lookup import unmet_constraint
 from slangrad.check.interfaces.witnesses import alias_target
 from slangrad.check.model.declref import Bindings
 from slangrad.check.model.meanings import FAILED, GenericMeaning, Meaning, TypeMeaning
-from slangrad.check.model.packs import Entry, grouped, is_entry_pack, spliced
+from slangrad.check.model.packs import Entry, grouped, is_entry_pack
 from slangrad.check.model.types import (
-    ERROR,
     FLOAT,
     HEAVIEST,
     GenericArgument,
@@ -46,32 +45,21 @@ from slangrad.syntax import ast
 
 
 def apply_arguments(
-    scope: Scope, node: ast.Expression, meaning: GenericMeaning, nodes: list[ast.Expression]
+    scope: Scope, node: ast.Expression, meaning: GenericMeaning, written: Sequence[Entry] | None = None
 ) -> Meaning:
     """The type for the arguments; where none are written inside of the type itself, that type."""
     if meaning.builtin:
-        return _apply_builtin(scope, node, meaning.builtin, nodes)
+        return _apply_builtin(scope, node, meaning.builtin, written or ())
     declaration = meaning.declaration
     assert declaration is not None
-    if not nodes and any(each.owner is declaration for each in levels(scope)):
+    if written is None and any(each.owner is declaration for each in levels(scope)):
         return TypeMeaning(_made(scope, declaration, {**identity(declaration), **meaning.substitution}))
-    arguments = written_arguments(scope, nodes)
-    if arguments is None:
-        return FAILED
-    arguments = with_layout(scope.world, node, declaration, arguments)
+    arguments = with_layout(scope.world, node, declaration, list(written or ()))
     substitution = bind(scope, node, declaration, meaning.substitution, arguments)
     if substitution is None:
         return FAILED
     _check_later(scope, node, declaration, substitution)
     return _light(scope, node, _made(scope, declaration, substitution))
-
-
-def written_arguments(scope: Scope, nodes: list[ast.Expression]) -> list[Entry] | None:
-    """The generic arguments that nodes name; None after an error."""
-    named = [scope.world.generic_argument(scope, each) for each in nodes]
-    known = [each for each in named if each is not None]
-    arguments = list(spliced(known))
-    return None if len(known) < len(named) or ERROR in arguments else arguments
 
 
 def _light(scope: Scope, node: ast.Expression, made: Type) -> Meaning:
@@ -197,10 +185,7 @@ def _check_later(
 # --- Builtin generic types ----------------------------------------------------------------------------
 
 
-def _apply_builtin(scope: Scope, node: ast.Expression, name: str, nodes: list[ast.Expression]) -> Meaning:
-    arguments = written_arguments(scope, nodes)
-    if arguments is None:
-        return FAILED
+def _apply_builtin(scope: Scope, node: ast.Expression, name: str, arguments: Sequence[Entry]) -> Meaning:
     kinds, defaults, make = BUILTIN_GENERICS[name]
     full = [*arguments, *defaults[len(arguments) :]]
     more = kinds[-1] in ("...", "types")

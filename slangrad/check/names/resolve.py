@@ -31,6 +31,7 @@ from slangrad.check.model.meanings import (
     TypeMeaning,
     ValueMeaning,
 )
+from slangrad.check.model.packs import spliced
 from slangrad.check.model.types import (
     ERROR,
     ORDERS,
@@ -48,7 +49,7 @@ from slangrad.check.model.types import (
     unstored,
 )
 from slangrad.check.names.constants import known_value
-from slangrad.check.names.generic_arguments import BUILTIN_GENERICS, apply_arguments, written_arguments
+from slangrad.check.names.generic_arguments import BUILTIN_GENERICS, apply_arguments
 from slangrad.check.names.members import (
     CALLABLE,
     base_object,
@@ -90,7 +91,7 @@ def refer(scope: Scope, node: ast.Expression) -> Meaning:
 def refer_whole(scope: Scope, node: ast.Expression) -> Meaning:
     """The same for what is going to lie in memory, with the default arguments of a generic type."""
     meaning = refer_stored(scope, node)
-    return apply_arguments(scope, node, meaning, []) if isinstance(meaning, GenericMeaning) else meaning
+    return apply_arguments(scope, node, meaning) if isinstance(meaning, GenericMeaning) else meaning
 
 
 def refer_stored(scope: Scope, node: ast.Expression) -> Meaning:
@@ -191,7 +192,7 @@ def _member(scope: Scope, node: ast.Member) -> Meaning:
     if isinstance(base, NamespaceMeaning):
         return _namespace_member(scope, node, base)
     if isinstance(base, GenericMeaning):
-        base = apply_arguments(scope, node.base, base, [])
+        base = apply_arguments(scope, node.base, base)
     if isinstance(base, TypeMeaning):
         mark_type(node.base, base.type)
         return type_member(scope, node, base.type, base.told_by)
@@ -232,7 +233,7 @@ def use(scope: Scope, node: ast.Using) -> None:
     meaning = refer(scope, node.target)
     if isinstance(meaning, NamespaceMeaning):
         scope.usings.append(meaning.declarations)
-    else:
+    elif not isinstance(meaning, ErrorMeaning):
         scope.world.error("E0302", f"'{node.target.span.text}' is no namespace", node.target.span)
 
 
@@ -317,25 +318,23 @@ def unfold(nodes: list[ast.Expression]) -> None:
 
 def _generic(scope: Scope, node: ast.GenericApplication) -> Meaning:
     base = refer(scope, node.base)
-    if isinstance(base, GenericMeaning):
-        return apply_arguments(scope, node, base, node.arguments)
-    if isinstance(base, OverloadMeaning):
-        return _generic_functions(scope, node, base)
-    if not isinstance(base, ErrorMeaning):
-        scope.world.error("E0401", f"'{node.base.span.text}' is not generic", node.span)
-    return fail(node)
-
-
-def _generic_functions(scope: Scope, node: ast.GenericApplication, base: OverloadMeaning) -> Meaning:
-    arguments = written_arguments(scope, node.arguments)
-    if arguments is None:
+    if not isinstance(base, (GenericMeaning, OverloadMeaning)):
+        if not isinstance(base, ErrorMeaning):
+            scope.world.error("E0401", f"'{node.base.span.text}' is not generic", node.span)
         return fail(node)
+    named = [_generic_argument(scope, each) for each in node.arguments]
+    known = [each for each in named if each is not None]
+    arguments = spliced(known)
+    if len(known) < len(named) or ERROR in arguments:
+        return FAILED if isinstance(base, GenericMeaning) else fail(node)
+    if isinstance(base, GenericMeaning):
+        return apply_arguments(scope, node, base, arguments)
     for each in base.candidates:
-        each.explicit = tuple(arguments)
+        each.explicit = arguments
     return base
 
 
-def generic_argument(scope: Scope, node: ast.Expression) -> GenericArgument | None:
+def _generic_argument(scope: Scope, node: ast.Expression) -> GenericArgument | None:
     """A type or a value in angle brackets, a tuple for several; None after an error."""
     meaning = _value_written_as_type(scope, node) or refer_whole(scope, node)
     if isinstance(meaning, TypeMeaning):
@@ -384,27 +383,6 @@ def _paren(scope: Scope, node: ast.Paren) -> Meaning:
         node.type = value_type(node.inner)
         return ValueMeaning(node.type)
     return meaning
-
-
-def _index(scope: Scope, node: ast.Index) -> Meaning:
-    """`T[4]` where a value could stand; an index of a value otherwise."""
-    base = refer_whole(scope, node.base)
-    if not isinstance(base, TypeMeaning):
-        return _value_index(scope, node, base)
-    mark_type(node.base, base.type)
-    kind = base.type
-    for argument in node.arguments:
-        count = scope.world.constant(scope, argument)
-        kind = ERROR if count is None else array_of(kind, count)
-    return TypeMeaning(kind if node.arguments else array_of(kind, None))
-
-
-def _value_index(scope: Scope, node: ast.Index, base: Meaning) -> Meaning:
-    if isinstance(base, ValueMeaning):
-        return ValueMeaning(scope.world.check_index(scope, node))
-    if not isinstance(base, ErrorMeaning):
-        scope.world.error("E0302", f"'{node.base.span.text}' is no value", node.base.span)
-    return fail(node)
 
 
 def _array_type(scope: Scope, node: ast.ArrayType) -> Meaning:
@@ -509,7 +487,6 @@ RULES: dict[type[ast.Expression], Rule] = {
     ast.GenericApplication: _generic,
     ast.ThisType: _this_type,
     ast.Paren: _paren,
-    ast.Index: _index,
     ast.ArrayType: _array_type,
     ast.PointerType: _pointer_type,
     ast.OptionalType: _optional_type,

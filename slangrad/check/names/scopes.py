@@ -283,14 +283,6 @@ def scope_of(world: World, declaration: ast.Declaration) -> Scope:
     return found
 
 
-def _make_namespace_scope(world: World, outer: Scope, declaration: ast.Namespace) -> Scope:
-    scope = NamespaceScope(world, outer, declaration)
-    for member in declaration.members:
-        if isinstance(member, ast.Using):
-            world.use(scope, member)
-    return scope
-
-
 def _make_scope(world: World, declaration: ast.Declaration) -> Scope:
     outer = world.scopes_of_locals.get(declaration)
     if outer is None:
@@ -299,7 +291,7 @@ def _make_scope(world: World, declaration: ast.Declaration) -> Scope:
     if isinstance(declaration, (ast.Struct, ast.Interface, ast.Extension, ast.Enum)):
         return MemberScope(world, outer, declaration)
     if isinstance(declaration, ast.Namespace):
-        return _make_namespace_scope(world, outer, declaration)
+        return NamespaceScope(world, outer, declaration)
     scope = Scope(world, outer, declaration)
     for parameter in getattr(declaration, "generics", ()):
         scope.add(parameter)

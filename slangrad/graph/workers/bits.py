@@ -24,7 +24,9 @@ from slangrad.graph.ops import is_view, kind_of
 from slangrad.graph.plan import Plan
 from slangrad.graph.values import as_tensor
 from slangrad.graph.workers.mesh import Mesh
+from slangrad.graph.workers.microbatches import part_of
 from slangrad.graph.workers.partition import partitioned
+from slangrad.graph.workers.pieces import boundary_of
 from slangrad.graph.workers.specs import SHARD, Spec, spec_of, whole
 
 SHARDS = 8
@@ -136,21 +138,18 @@ class ConsistentPlan:
         targets.append(dict.fromkeys(outputs))
         made: list[Phase] = []
         for p in reversed(range(last + 1)):
-            boundary: dict[Node, None] = {}
-            stack, seen = list(targets[p]), set(targets[p])
-            while stack:
-                node = stack.pop()
-                earlier = varies[node] and level[node] < p and not is_view(node)
-                if node.op == "input" or is_collective(node) or earlier:
-                    boundary[node] = None
-                    if earlier and node.op != "input" and not is_collective(node):
-                        targets[level[node]][node] = None
-                else:
-                    stack += [x for x in node.inputs if x not in seen]
-                    seen.update(node.inputs)
-            made.append(
-                self._phase(list(targets[p]), list(boundary), ends[p] if p < last else [], taken, settings)
-            )
+
+            def is_given(node: Node) -> bool:
+                return node.op == "input" or is_collective(node)
+
+            def is_outside(node: Node, p: int = p) -> bool:
+                return is_given(node) or (varies[node] and level[node] < p and not is_view(node))
+
+            boundary = boundary_of(targets[p], is_outside)
+            for node in boundary:
+                if not is_given(node):
+                    targets[level[node]][node] = None
+            made.append(self._phase(list(targets[p]), boundary, ends[p] if p < last else [], taken, settings))
         return made[::-1]
 
     def _phase(
@@ -176,7 +175,7 @@ class ConsistentPlan:
     def run(self, arguments: Sequence[Any], count: int | None = None) -> list[Any]:
         """The results, or the first `count` of them, for arguments in the order of `inputs`."""
         given = dict(zip(self._inputs, arguments, strict=True))
-        held = [given | {x: self._part(given[x], i) for x in self._rows} for i in range(self._own)]
+        held = [given | {x: part_of(given[x], i, self._own) for x in self._rows} for i in range(self._own)]
         for p in range(len(self._shards[0]) - 1):
             parts: list[Any] = [None] * len(self._shards[0][p].ends)
             for phases, values in zip(self._shards, held, strict=True):
@@ -189,12 +188,6 @@ class ConsistentPlan:
                 self._combine(p, i, node, parts[i], held)
         phase = self._shards[0][-1]
         return phase.plan.run([held[0][x] for x in phase.boundary], count)
-
-    def _part(self, rows: Any, i: int) -> Any:
-        """The rows of shard `i` of this worker."""
-        size = rows.shape[0] // self._own
-        shape, steps = (size, *tuple(rows.shape)[1:]), tuple(rows.strides)
-        return rows.view(shape, steps, i * size * steps[0])
 
     def _combine(self, p: int, i: int, node: Node, part: Any, held: list[dict[Node, Any]]) -> None:
         """The result of a collective, from the values of the shards of this worker."""

@@ -160,7 +160,7 @@ class Checkpoints:
         """Go on from what was read; the optimizer says first whether it fits."""
         names = self._optimizer.names
         state: list[dict[str, Any]] = [{} for _ in names]
-        shapes = [part.numbers.shape for part, _ in self._optimizer.advance()]
+        shapes = [part.numbers.shape for part, _ in self._optimizer.advance(is_planned=True)]
         for key, piece in pieces.items():
             if _slot(key) != "parameter":
                 i = names.index(_name(key))

@@ -1,6 +1,6 @@
 """Micro-batches: parts of the rows of a worker, which it computes one after another.
 
-    mesh data=2, microbatches=4        rows 0-7 on worker 0: 0-1, 2-3, 4-5, 6-7        rows 8-15 on worker 1
+    mesh data=2, micro-batches=4       rows 0-7 on worker 0: 0-1, 2-3, 4-5, 6-7        rows 8-15 on worker 1
 
 They are an axis of the mesh that has no workers: the graph of one micro-batch has sums over it. What differs from one
 to the next follows from a number, which is an input of the graph.
@@ -89,3 +89,10 @@ def microbatched(mesh: Mesh, microbatches: int) -> Microbatched:
     return Microbatched(
         {**sizes, MICRO: microbatches}, rank, (*mesh.batch, MICRO), mesh.links, mesh.watch, index=index
     )
+
+
+def part_of(rows: Any, i: int, count: int) -> Any:
+    """The rows of micro-batch i."""
+    size = rows.shape[0] // count
+    shape, steps = (size, *tuple(rows.shape)[1:]), tuple(rows.strides)
+    return rows.view(shape, steps, i * size * steps[0])

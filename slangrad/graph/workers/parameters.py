@@ -6,7 +6,8 @@
     "parameters"    cut           cut                       parameters: all_gather; gradients: all_to_all, sum
     "auto"          each as search.py finds it
 
-`graph.shard` of a parameter in the loss cuts it, too. Parameters are cut when the first plan is made.
+`graph.shard` of a parameter in the loss cuts it, too; what is cut beside that is cut further. Parameters are cut when
+the first plan is made, and state takes memory when the first step is made.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Parameters:
     def __init__(self, optimizer: spy.optim.Optimizer, mesh: Mesh, partition: str | None) -> None:
         if partition not in MODES:
             raise ValueError(f"partition must be one of {', '.join(map(repr, MODES))}, not {partition!r}")
-        parts = optimizer.advance()
+        parts = optimizer.advance(is_planned=True)
         self.tensors = [part.numbers for part, _ in parts]
         if len(parts) != len(optimizer.parameters):
             raise GraphError(
@@ -88,22 +89,23 @@ class Parameters:
         self.first = [str(self._optimizer.steps), *map(digest_of, self.tensors)] if self._mesh.watch else []
         if self._partition == AUTO:
             return
-        rows = [self._rows(shape) for shape in self.shapes]
         by_hand = _by_hand(parameters, outputs, self._mesh)
-        own = rows if self._partition == "parameters" else self.specs
-        specs = [by_hand.get(node, spec) for node, spec in zip(parameters, own, strict=True)]
-        states = specs if self._partition is None else rows
-        self._hold(specs, [spec if spec.used else row for spec, row in zip(specs, states, strict=True)])
+        given = [by_hand.get(node, spec) for node, spec in zip(parameters, self.specs, strict=True)]
+        rows = [self._in_rows(spec, shape) for spec, shape in zip(given, self.shapes, strict=True)]
+        self._hold(rows if self._partition == "parameters" else given, rows if self._partition else given)
 
     def _hold(self, specs: Sequence[Spec], cuts: Sequence[Spec]) -> None:
         """Go on with these parts."""
         self.specs, self.cuts, self._is_cut = list(specs), list(cuts), True
         if self._mesh.is_planned or not (self.is_staged or any(spec.used for spec in cuts)):
             return
-        self._optimizer.cut(self._part)
-        for i, each in enumerate(self._optimizer.parameters):
-            if self.specs[i].used or not self.owns(i):
-                self.tensors[i] = each
+        none = [whole(len(shape)) for shape in self.shapes]
+        for i, spec in enumerate(self.specs):
+            if spec.used or not self.owns(i):
+                self.tensors[i] = _copy(self._part(i, self.tensors[i], none[i], spec))
+        rows = zip(self.tensors, self.specs, self.cuts, strict=True)
+        parts = [self._part(i, *each) for i, each in enumerate(rows)]
+        self._optimizer.cut(parts, lambda i, each: _copy(self._part(i, each, none[i], self.cuts[i])))
 
     @property
     def is_found(self) -> bool:
@@ -125,7 +127,7 @@ class Parameters:
         numbers, states = count if self._partition == "parameters" else 1, count if self._partition else 1
         made = []
         for shape, tensor, (_, update) in zip(
-            self.shapes, self.tensors, self._optimizer.advance(), strict=True
+            self.shapes, self.tensors, self._optimizer.advance(is_planned=True), strict=True
         ):
             size = prod(shape) * numpy_type(tensor).itemsize
             kept = prod(shape) * sum(numpy_type(each).itemsize for each in update.state)
@@ -159,10 +161,11 @@ class Parameters:
             return None
         by_hand = _by_hand([each.parameter for each in variables], outputs, self._mesh)
         for i, each in enumerate(variables):
+            spec = by_hand.get(each.parameter)
             if self._is_cut:
                 each.specs, each.cuts = [self.specs[i]], [self.cuts[i]]
-            elif each.parameter in by_hand:
-                each.specs = each.cuts = [by_hand[each.parameter]]
+            elif spec is not None:
+                each.specs, each.cuts = [spec], [spec, self._in_rows(spec, self.shapes[i])]
         sharding = searched(outputs, {outputs[0]: whole(0)}, given, variables, self._mesh, links, memory)
         if not self._is_cut:
             specs = [sharding.specs[each.parameter] for each in variables]
@@ -174,23 +177,22 @@ class Parameters:
         """The bytes of parameters and state that a limit of memory is for, too."""
         if self._partition != AUTO:
             return 0
-        sizes, count = self._mesh.cuts, 0
-        rows = zip(self.shapes, self.tensors, self.specs, self.cuts, self._optimizer.advance(), strict=True)
+        sizes, count, updates = self._mesh.cuts, 0, self._optimizer.advance(is_planned=True)
+        rows = zip(self.shapes, self.tensors, self.specs, self.cuts, updates, strict=True)
         for shape, tensor, spec, cut, (_, update) in rows:
             count += spec.size(shape, sizes) * numpy_type(tensor).itemsize
             count += sum(cut.size(shape, sizes) * numpy_type(each).itemsize for each in update.state)
         return count
 
-    def _part(self, i: int, tensor: Any) -> Any:
-        """The part of a tensor of the shape of a parameter: a view where all of it stays, else a copy. Nothing of a
-        parameter of another stage."""
+    def _part(self, i: int, tensor: Any, held: Spec, wanted: Spec) -> Any:
+        """A view of the part of one spec in that of another, of a parameter or its state. Nothing where another stage
+        has it."""
         if not self.owns(i):
             return spy.Tensor.empty(tensor.device, (0,), tensor.element_type)
-        spec, shape = self.cuts[i], self.cuts[i].local(self.shapes[i], self._mesh.cuts)
-        starts = starts_of(spec, self.shapes[i], self._mesh)
-        offset = sum(start * step for start, step in zip(starts, tensor.strides, strict=True))
-        part = tensor.view(shape or (1,), tuple(tensor.strides), offset)
-        return spy.Tensor.from_numpy(tensor.device, part.to_numpy()) if self.specs[i].used else part
+        shape, mesh = self.shapes[i], self._mesh
+        starts = zip(starts_of(wanted, shape, mesh), starts_of(held, shape, mesh), strict=True)
+        offset = sum((at - own) * step for (at, own), step in zip(starts, tensor.strides, strict=True))
+        return tensor.view(wanted.local(shape, mesh.cuts) or (1,), tuple(tensor.strides), offset)
 
     def gathered(self) -> Any:
         """All of them, in the form in which the optimizer got them."""
@@ -219,12 +221,17 @@ class Parameters:
         wholes = [converted(x, spec, whole(len(x.shape)), self._mesh) for x, (_, spec, _) in known]
         return Plan(wholes, inputs, self.tensors[0].device).run([each for *_, each in rows]) if own else []
 
-    def _rows(self, shape: Shape) -> Spec:
-        """Cut along the first axis that all workers divide; whole where there is none."""
-        names = self._mesh.batch_cuts
+    def _in_rows(self, spec: Spec, shape: Shape) -> Spec:
+        """Cut further among the workers that have other rows of a batch, along the first axis that these divide."""
+        names = tuple(name for name in self._mesh.batch_cuts if name not in spec.used)
         count = parts(names, self._mesh.cuts)
-        axis = next((i for i, n in enumerate(shape) if n and n % count == 0), None)
-        return whole(len(shape)) if axis is None else whole(len(shape)).with_axis(axis, names)
+        local = spec.local(shape, self._mesh.cuts)
+        axis = next((i for i, n in enumerate(local) if n and n % count == 0), None)
+        return spec if axis is None else spec.with_axis(axis, (*spec.axes[axis], *names))
+
+
+def _copy(tensor: Any) -> Any:
+    return spy.Tensor.from_numpy(tensor.device, tensor.to_numpy())
 
 
 def starts_of(spec: Spec, shape: Shape, mesh: Mesh) -> tuple[int, ...]:

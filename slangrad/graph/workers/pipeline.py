@@ -25,7 +25,7 @@ from slangrad.graph.types import type_of
 from slangrad.graph.values import as_tensor
 from slangrad.graph.workers.buckets import chained, in_buckets
 from slangrad.graph.workers.mesh import Mesh
-from slangrad.graph.workers.microbatches import Microbatched
+from slangrad.graph.workers.microbatches import Microbatched, part_of
 from slangrad.graph.workers.order import Program
 from slangrad.graph.workers.partition import Partition
 from slangrad.graph.workers.pieces import AFTER, BEFORE, Key, Message, Pieces
@@ -204,13 +204,6 @@ class PieceGraph:
     def plan(self, device: Any, layouts: Mapping[Node, Layout], choose: Choose | None) -> Plan:
         own = {node: at for node, at in layouts.items() if node in self.inputs}
         return Plan(self.outputs, self.inputs, device, own, in_place=self.places, choose=choose)
-
-
-def part_of(rows: Any, i: int, count: int) -> Any:
-    """The rows of a micro-batch."""
-    size = rows.shape[0] // count
-    shape, steps = (size, *tuple(rows.shape)[1:]), tuple(rows.strides)
-    return rows.view(shape, steps, i * size * steps[0])
 
 
 def from_all_stages(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from slangrad.graph.node import Node, type_text
 from slangrad.graph.ops import base_of, is_view
 from slangrad.graph.workers.rules import Axes, Rule, rule_of
-from slangrad.graph.workers.specs import Spec, parts, whole
+from slangrad.graph.workers.specs import MICRO, Spec, parts, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def propagate(order: Sequence[Node], fixed: Mapping[Node, Spec], sizes: Mapping[
     for node in order:
         choices[node] = {}
         if node in fixed:
-            specs[node] = fixed[node]
+            specs[node] = _of_one_part(fixed[node], [specs[x] for x in node.inputs])
         elif not node.inputs:
             specs[node] = whole(len(node.shape))
         else:
@@ -93,6 +93,12 @@ def propagate(order: Sequence[Node], fixed: Mapping[Node, Spec], sizes: Mapping[
             choices[node] = chosen(node, rule, specs, choices, sizes)
             specs[node] = output_spec(rule, choices[node])
     return Sharding(specs, choices)
+
+
+def _of_one_part(spec: Spec, inputs: Sequence[Spec]) -> Spec:
+    """A program says how workers cut an array; that of a micro-batch is the part that it was."""
+    axis = next((each.cut[MICRO] for each in inputs if MICRO in each.cut), None)
+    return spec if axis is None else spec.with_axis(axis, (*spec.axes[axis], MICRO))
 
 
 def chosen(

@@ -19,7 +19,7 @@ from slangrad.graph.node import Node, Shape, make
 
 SHARD = "shard"  # the operator of `graph.shard`
 STAGES = "stages"  # the axis of a mesh along which workers have other layers; nothing is cut along it
-MICRO = "microbatches"  # the axis of the parts of a batch that one worker computes one after another
+MICRO = "micro-batches"  # the axis of the parts of a batch that one worker computes one after another
 Names = tuple[str, ...]
 
 
@@ -91,7 +91,10 @@ def shard(x: Any, *axes: Any) -> Any:
             "E1048", f"shard: {len(names)} names for shape {x.shape}", "a name or None for each axis"
         )
     names += ((),) * (x.ndim - len(names))
-    return Array(make(SHARD, [x.node], x.shape, x.dtype, spec=Spec(names)))
+    node = x.node
+    if node.op == SHARD and not node.attributes["spec"].used:  # of a parameter whose storage alone is cut
+        (node,) = node.inputs
+    return Array(make(SHARD, [node], x.shape, x.dtype, spec=Spec(names)))
 
 
 def spec_of(node: Node, sizes: Mapping[str, int]) -> Spec:
@@ -101,7 +104,7 @@ def spec_of(node: Node, sizes: Mapping[str, int]) -> Spec:
     said = f"shard {given} of shape {node.shape}"
     for name in names:
         if sizes and name not in sizes:
-            known = ", ".join(sizes)
+            known = ", ".join(each for each in sizes if each != MICRO)
             raise GraphError("E1048", f"{said}: the mesh has no axis '{name}'", f"one of {known}", node.place)
         if names.count(name) > 1:
             raise GraphError(

@@ -19,7 +19,7 @@ from slangrad.graph.node import Node
 from slangrad.graph.ops import base_of, is_view, kind_of
 from slangrad.graph.workers.propagate import Choice, Sharding, Through, input_specs, is_legal, output_spec
 from slangrad.graph.workers.rules import Rule, rule_of
-from slangrad.graph.workers.specs import Spec, whole
+from slangrad.graph.workers.specs import Spec
 
 Wants = frozenset[Spec]
 
@@ -153,14 +153,14 @@ class Clusters:
         return max(flops / self._machine.rate, moved / self._machine.bandwidth)
 
     def _stored(self, variable: Variable) -> list[Strategy]:
-        """A parameter is whole, or cut as its state is."""
+        """A parameter is cut as its state is, or along some of these axes of the mesh."""
         parameter, made = variable.parameter, []
-        full = whole(len(parameter.shape))
         any_axis = Rule((), tuple(range(len(parameter.shape))))
         legal = self._choices(variable.as_cut, any_axis)
         cuts = variable.cuts or [output_spec(any_axis, each) for each in legal]
         for cut in cuts:
-            for spec in dict.fromkeys([cut, full] if variable.states else [cut]):
+            kept = product(*([names[:n] for n in range(len(names), -1, -1)] for names in cut.axes))
+            for spec in map(Spec, kept) if variable.states else [cut]:
                 if variable.specs and spec not in variable.specs:
                     continue
                 specs = {parameter: spec, **dict.fromkeys(variable.states, cut)}

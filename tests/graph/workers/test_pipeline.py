@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import slangrad as spy
 from slangrad import graph
 from slangrad.graph.trees import leaves
 from slangrad.graph.workers.mesh import Mesh
+from slangrad.graph.workers.order import Program
 from tests.graph.workers.test_train import cross_entropy, rows_of
 from tests.graph.workers.threads import run
 
@@ -94,7 +96,7 @@ def normalized(p: Any, x: Any, y: Any) -> Any:
 def by_columns(p: Any, x: Any, y: Any) -> Any:
     for i in (0, 2):
         w1, w2 = graph.shard(p["w"][i], None, "model"), graph.shard(p["w"][i + 1], "model", None)
-        x = np.tanh(x @ w1) @ w2 + p["b"][i]
+        x = graph.shard(np.tanh(x @ w1), None, "model") @ w2 + p["b"][i]
     return cross_entropy(x @ p["o"], y)
 
 
@@ -110,7 +112,7 @@ CASES = {
     "micro-batches of one worker": Case(mlp, {"data": 1}),
     "4 stages": Case(mlp, {"stages": 4}, None),
     "parameters": Case(mlp, {"stages": 2, "data": 2}, 4, "parameters"),
-    "model and stages": Case(by_columns, {"stages": 2, "model": 2}, 2),
+    "model and stages": Case(by_columns, {"data": 1, "stages": 2, "model": 2}, 2),
     "sums over stages": Case(decayed, {"stages": 3}),
     "values that pass over stages": Case(skipped, {"stages": 2}, 2),
     "rows of an array": Case(captured, {"data": 2, "stages": 2}, 2),
@@ -154,6 +156,38 @@ def test_stages_make_the_steps_of_one_worker(case: Case) -> None:
     assert all(
         sum(each) == 1 for each in zip(*dict(held).values(), strict=True)
     )  # and no other stage has them
+
+
+@pytest.mark.parametrize("loss", [skipped, transformer_loss])
+def test_messages_are_waited_for_in_the_order_in_which_they_are_sent(loss: Any) -> None:
+    """As NCCL wants them; gloo has tags."""
+    p, batch = (layers(), (X, Y)) if loss is skipped else (transformer(), (IDS, NEXT))
+    step = graph.train(loss, spy.optim.SGD(p, lr=0.1), microbatches=4)
+    staged = step.planned_for(graph.cluster(stages=3), *batch)._staged
+    assert staged is not None
+    programs = [Program(staged.pieces, stage, 4) for stage in range(3)]
+    for a, b in permutations(programs, 2):
+        sent = [(x.tag, i) for key, i in a.turns for x in a.sent.get(key, ()) if x.to == b.stage]
+        found = [(x.tag, i) for key, i in b.turns for x in b.arrivals[key] if x.source.stage == a.stage]
+        assert found == sent
+
+
+def test_other_rows_later() -> None:
+    """A worker keeps its parameters, whatever batches come; settings and numbers of a batch are those of all stages."""
+
+    def scaled(p: Any, x: Any, y: Any, scale: Any) -> Any:
+        return scale * mlp(p, x, y)
+
+    def worker(mesh: Mesh | None) -> Any:
+        optimizer = spy.optim.SGD(layers(), lr=0.1, momentum=0.9)
+        step = graph.train(scaled, optimizer, **({} if mesh is None else {"mesh": mesh}))
+        made = [step(X, Y, np.float64(2))]
+        optimizer.lr = 0.05
+        return [*made, *(step(X[:n], Y[:n], np.float64(1)) for n in (16, 8, 16))]
+
+    alone = worker(None)
+    for found in run({"stages": 2}, worker):
+        np.testing.assert_allclose(found, alone, rtol=1e-12)
 
 
 def test_statistics_of_all_rows_are_refused() -> None:

@@ -141,6 +141,19 @@ def test_large_weights_are_cut_along_columns_and_rows() -> None:
     assert step._held.specs == [Spec(((), ("model",))), Spec((("model",), ()))]
 
 
+def test_state_of_layers_that_are_cut_by_hand_is_cut_further() -> None:
+    """Parameters take 1 MiB of a worker; 2 MiB of state become one."""
+    weights = {"w": normal(0, 256, 512), "v": normal(1, 512, 256)}
+    sizes = {"data": 2, "model": 2}
+
+    def loss(p: Any, x: Any) -> Any:
+        return product_loss({"w": graph.shard(p["w"], None, "model"), "v": graph.shard(p["v"], "model")}, x)
+
+    step = planned(loss, weights, sizes, [(2, 256)], links=FAST, memory=4_000_000)
+    assert step._held.specs == [Spec(((), ("model",))), Spec((("model",), ()))]
+    assert step._held.cuts == [Spec((("data",), ("model",))), Spec((("model", "data"), ()))]
+
+
 def test_trains_on_two_where_one_has_not_enough_memory() -> None:
     loss, given, x, y = PROGRAMS["network"]
     limit = 9000  # parameters and state are 8256 bytes

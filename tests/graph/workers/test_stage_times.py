@@ -106,4 +106,4 @@ def test_explain_shows_stages() -> None:
     shown = str(step.explain(np.zeros((4, SIDE), np.float32)))
     assert "2 workers (stages=2)" in shown
     assert "bubble" in shown
-    assert "[microbatches, -] batch0" in shown
+    assert "[micro-batches, -] batch0" in shown

@@ -17,6 +17,7 @@ import slangrad as spy
 from slangrad import graph
 from slangrad.graph.workers import buckets
 from slangrad.graph.workers.mesh import Mesh
+from slangrad.optim import optimizers
 from tests.graph.workers.threads import run
 
 ROWS, STEPS = 16, 3
@@ -83,6 +84,9 @@ CASES = {
     "states and model": Case(
         by_columns, {"data": 2, "model": 2}, "states", held=((12, 8), (16,), (8, 8), (8,))
     ),
+    "parameters and model": Case(
+        by_columns, {"data": 2, "model": 2}, "parameters", held=((6, 8), (8,), (4, 8), (4,))
+    ),
     "two axes of rows": Case(mlp, {"nodes": 2, "gpus": 2}, "parameters", held=((3, 16), (4,), (4, 8), (2,))),
     "statistics of all rows": Case(normalized, {"data": 2}),
     "dropout": Case(dropped, {"data": 4}),
@@ -128,6 +132,27 @@ def test_workers_make_the_steps_of_one(case: Case) -> None:
         assert held == case.held
         for name, each in after.items():
             np.testing.assert_allclose(made[name], each, rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("partition", ["states", "parameters"])
+def test_state_is_made_in_parts(partition: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of a parameter which is cut by hand is cut further; no worker ever has memory for more."""
+    made: list[int] = []
+    zeros = spy.Tensor.zeros
+
+    def counted(device: Any, shape: Any, *dtype: Any) -> Any:
+        made.append(int(np.prod(shape)))
+        return zeros(device, shape, *dtype)
+
+    def worker(mesh: Mesh) -> Any:
+        _, _, step = trained(by_columns, mesh, partition)
+        return [tuple(each["mean"].shape) for each in step.optimizer.state]
+
+    monkeypatch.setattr(optimizers.Tensor, "zeros", counted)
+    shapes = [(6, 8), (8,), (4, 8), (4,)]
+    assert run({"data": 2, "model": 2}, worker) == [shapes] * 4
+    of_state = [n for n in made if n in (12 * 16, 12 * 8, 6 * 8)]
+    assert of_state == [6 * 8] * 8  # two slots on four workers
 
 
 def test_gradients_are_summed_in_one_exchange() -> None:
