@@ -96,6 +96,21 @@ def test_the_same_array_in_another_order() -> None:
         np.testing.assert_allclose(made, wanted, rtol=1e-13, atol=1e-15)
 
 
+def test_costly_rows_of_several_stages_are_kept_once() -> None:
+    def f(x: Any) -> Any:
+        e = x - x.max(1, keepdims=True)
+        for _ in range(8):
+            e = np.tanh(np.exp(e) * np.sin(e))
+        p = e / e.sum(1, keepdims=True)
+        for _ in range(8):
+            p = np.exp(np.tanh(p) * np.cos(p))
+        q = p - p.sum(1, keepdims=True)
+        return q / (q * q).sum(1, keepdims=True) - p * e
+
+    x = np.random.default_rng(4).normal(size=(40, 24))
+    np.testing.assert_allclose(graph.jit(f)(x), f(x), rtol=1e-12, atol=1e-15)
+
+
 def test_rows_that_are_not_finite() -> None:
     x = RNG.standard_normal((4, 40))
     x[1, 3], x[2, 5], x[3] = np.nan, np.inf, -np.inf
