@@ -498,7 +498,7 @@ def _reduce(fusion: Fusion, group: Group) -> list[Step]:
     if chunks * lanes == 1:
         target = Part(root, normal(Layout(grid, (0, *dense(space.kept).strides))))
         return [_blocks(text, value, space, inner, block, target)]
-    partial = Temporary((results, chunks * lanes), _sum_type(root), root)
+    partial = Temporary((results, chunks * lanes), sum_type(root), root)
     across = Layout(grid, (1, *(step * chunks for step in dense(space.kept).strides)))
     target = Part(partial, normal(dense(grid) if inner else across))
     return [_blocks(text, value, space, inner, block, target), _folded(root, partial)]
@@ -513,18 +513,19 @@ def _runs_along_rows(space: Space, leaves: Sequence[Leaf]) -> bool:
     return along >= across
 
 
-def _sum_type(root: Node) -> DType:
+def sum_type(root: Node) -> DType:
     return wide_of(root.dtype) if root.op in ("sum", "prod") else root.dtype
 
 
-def _start(root: Node) -> str:
-    kind = type_of(_sum_type(root))
-    return f"{kind} sum = {OPS[root.op].start.format(T=kind)};"
+def begun(root: Node, name: str = "sum") -> str:
+    """The statement that a reduction begins with, and in `combined` that for each element."""
+    kind = type_of(sum_type(root))
+    return f"{kind} {name} = {OPS[root.op].start.format(T=kind)};"
 
 
-def _combine(root: Node, value: str) -> str:
-    kind = type_of(_sum_type(root))
-    return f"sum = {OPS[root.op].slang.format('sum', f'{kind}({value})', T=kind)};"
+def combined(root: Node, value: str, name: str = "sum") -> str:
+    kind = type_of(sum_type(root))
+    return f"{name} = {OPS[root.op].slang.format(name, f'{kind}({value})', T=kind)};"
 
 
 def _blocks(text: Text, value: str, space: Space, inner: bool, block: int, to: Part) -> Kernel:
@@ -532,7 +533,7 @@ def _blocks(text: Text, value: str, space: Space, inner: bool, block: int, to: P
     (root,), kept, last = text.group.roots, len(space.kept), len(space.reduced) - 1
     places = [f"at[{i if inner else i + 1}]" for i in range(kept)] + [f"j{i}" for i in range(last + 1)]
     chunk, lane = (f"at[{kept}]", f"at[{kept + 1}]") if inner else ("at[0]", "0")
-    body = [*text.loads(", ".join(places)), *text.lines, _combine(root, value)]
+    body = [*text.loads(", ".join(places)), *text.lines, combined(root, value)]
     for i in range(last, -1, -1):
         start, stop, step = "0", str(space.reduced[i]), "1"
         if i == 0:
@@ -541,7 +542,7 @@ def _blocks(text: Text, value: str, space: Space, inner: bool, block: int, to: P
             start, step = f"{start} + {lane}" if i == 0 else lane, str(LANES)
         body = _loop(f"j{i}", start, stop, step, body)
     kind = type_of(to.holder.dtype)
-    lines = [_start(root), *body, f"return {kind}(sum);"]
+    lines = [begun(root), *body, f"return {kind}(sum);"]
     return kernel_of(
         "reduce", index_of(to.layout.shape) | text.arrays(space.layouts), lines, {RESULT: to}, kind
     )
@@ -549,9 +550,9 @@ def _blocks(text: Text, value: str, space: Space, inner: bool, block: int, to: P
 
 def _folded(root: Node, partial: Temporary) -> Kernel:
     (results, count), kind = partial.shape, type_of(root.dtype)
-    loop = _loop("j", "0", str(count), "1", [_combine(root, "parts[at[0], j]")])
+    loop = _loop("j", "0", str(count), "1", [combined(root, "parts[at[0], j]")])
     parts = {f"ITensor<{type_of(partial.dtype)}, 2> parts": Part(partial, dense(partial.shape))}
-    lines, to = [_start(root), *loop, f"return {kind}(sum);"], Part(root, dense((results,)))
+    lines, to = [begun(root), *loop, f"return {kind}(sum);"], Part(root, dense((results,)))
     return kernel_of("fold", index_of((results,)) | parts, lines, {RESULT: to}, kind)
 
 

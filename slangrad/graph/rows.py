@@ -18,16 +18,19 @@ from slangrad.graph.emit import (
     Part,
     Step,
     Text,
+    begun,
     block,
+    combined,
     kernel_of,
     parameters_of,
     pointers_to,
+    sum_type,
 )
 from slangrad.graph.fuse import Fusion, Group, Leaf, Views
 from slangrad.graph.layout import Layout, dense
 from slangrad.graph.node import Node
 from slangrad.graph.ops import OPS
-from slangrad.graph.types import type_of, wide_of
+from slangrad.graph.types import type_of
 
 WAVE = 32
 COSTLY = 8  # operations of a value that is not computed again
@@ -96,11 +99,9 @@ class _Row:
         self.lines += self._loop(body) if is_row else ["{", *(f"    {line}" for line in body), "}"]
 
     def _reduced(self, root: Node, body: list[str], value: str, text: Text) -> None:
-        kind = type_of(wide_of(root.dtype))
-        total, op = f"s{len(self.values)}", OPS[root.op]
-        combined = op.slang.format(total, f"{kind}({value})", T=kind)
-        self.lines.append(f"{kind} {total} = {op.start.format(T=kind)};")
-        self.lines += self._loop([*body, *self._keep(text), f"{total} = {combined};"])
+        kind, total = type_of(sum_type(root)), f"s{len(self.values)}"
+        self.lines.append(begun(root, total))
+        self.lines += self._loop([*body, *self._keep(text), combined(root, value, total)])
         whole = f"{COMBINED[root.op]}({total})"
         if root.op in ("max", "min"):
             whole = f"WaveActiveAnyTrue({total} != {total}) ? {kind}(0) / {kind}(0) : {whole}"
@@ -120,7 +121,9 @@ class _Row:
         if place:
             self.values[root] = place
             return [f"{place} = {value};"]
-        return [self._held((root, ()), value)]
+        held = [] if (root, ()) in self.kept else [self._held((root, ()), value)]
+        self.values[root] = self.kept[root, ()]
+        return held
 
     def _keep(self, text: Text) -> list[str]:
         """Values that later stages need, too."""
@@ -130,7 +133,7 @@ class _Row:
     def _held(self, key: Key, value: str) -> str:
         name, kind = f"c{len(self.kept)}", type_of(key[0].dtype)
         self.lines.insert(0, f"{kind} {name}[{-(-self.n // WAVE)}];")
-        self.kept[key] = self.values[key[0]] = f"{name}[k]"
+        self.kept[key] = f"{name}[k]"
         return f"{name}[k] = {value};"
 
     def _loop(self, body: Sequence[str]) -> list[str]:

@@ -29,6 +29,7 @@ BYTES_OF_AN_ADD = 8  # more for each add to partial sums; to make and add up a b
 UNKNOWN_TRIPS = 8  # of a loop, where adds are counted
 MOST_ADDS = 128  # that count: loops may be shorter, and branches not taken
 MOST_BYTES = 1 << 28
+MOST_LOTS = 64  # more are for no processors, and each is one more number for every sum
 MOST_JOINED = 8  # blocks that are compared with each other
 ALIGNMENT = 64
 
@@ -305,6 +306,7 @@ def _lot(b: Builder, size: Value, room: Value) -> Value:
     """How many chunks share partial sums, so that these have room."""
     one, chunks = b.constant(I64, 1), launch_field(b, "chunks")
     lots = b.emit("max", b.emit("div", room, b.emit("max", size, one)), one)
+    lots = b.emit("min", lots, b.constant(I64, MOST_LOTS))
     return b.emit("div", b.emit("sub", b.emit("add", chunks, lots), one), lots)
 
 

@@ -179,6 +179,14 @@ def _scale(forms: Forms, b: Builder, op: Op) -> Strided:
     return Strided(b.emit(op.name, form.base, factor), b.emit(op.name, form.stride, factor), form.guard)
 
 
+def _shift_right(forms: Forms, b: Builder, op: Op) -> Strided:
+    form, count = forms.strided(op.operands[0]), forms.scalar(op.operands[1])
+    lost = b.emit("sub", b.emit("shl", b.constant(I64, 1), count), b.constant(I64, 1))
+    bits = b.emit("and", b.emit("or", form.base, form.stride), lost)
+    guards = [b.emit("equal", bits, b.zero(I64)), *([] if form.guard is None else [form.guard])]
+    return Strided(b.emit("shr", form.base, count), b.emit("shr", form.stride, count), both(b, guards))
+
+
 def _convert(forms: Forms, b: Builder, op: Op) -> Strided:
     (x,), (r,) = op.operands, op.results
     source, target = scalar_type(x), scalar_type(r)
@@ -248,6 +256,7 @@ RULES: dict[str, Callable[[Forms, Builder, Op], Strided]] = {
     "neg": _linear,
     "mul": _scale,
     "shl": _scale,
+    "shr": _shift_right,
     "convert": _convert,
     "bitcast": _each,
     "offset": _offset,

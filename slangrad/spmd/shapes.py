@@ -19,7 +19,7 @@ from slangrad.ir.core import Op
 from slangrad.ir.layout import element_size
 from slangrad.ir.numbers import Number
 from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import Pointer, Scalar, Type, is_integer
+from slangrad.ir.types import I64, Pointer, Scalar, Type, is_integer
 
 Constant = Callable[[int], Number | None]  # the number an operand is, by its position
 
@@ -117,6 +117,14 @@ def _shift(op: Op, shapes: Sequence[Shape], constant: Constant, lanes: int) -> S
     return _scaled(shapes[0], None if count is None else 1 << int(count) % bits)
 
 
+def _right_shift(op: Op, shapes: Sequence[Shape], constant: Constant, lanes: int) -> Shape:
+    """Of a difference of addresses, which counts elements then: guarded, as no bit that is one may be lost."""
+    x, count = shapes[0], constant(1)
+    if op.results[0].type is not I64 or count is None or (x.stride or 0) % (1 << int(count)):
+        return VARYING
+    return strided(None if x.stride is None else x.stride >> int(count), None, True)
+
+
 def _scaled(x: Shape, factor: int | None) -> Shape:
     if factor is None or x.stride is None:
         return strided(None, None, x.guarded)
@@ -189,6 +197,7 @@ RULES: dict[str, Rule] = {
     "neg": _negation,
     "mul": _product,
     "shl": _shift,
+    "shr": _right_shift,
     "convert": _conversion,
     "bitcast": _bitcast,
     "offset": _offset,

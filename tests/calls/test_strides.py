@@ -200,3 +200,14 @@ def test_random_views(device, modules, order, index, axes):
     gradient = np.zeros(array.shape)
     gradient[index].transpose(axes)[...] = 2 * expected
     assert np.array_equal(x.grad.to_numpy(), gradient)
+
+
+def test_indices_that_are_shifted_right(load) -> None:  # type: ignore[no-untyped-def]
+    """Even steps stay even ones; odd ones, and odd beginnings, lose a bit in each lane."""
+    text = "float take(Tensor<float, 1> x, int i, int64_t s, int64_t o) { return x[int((int64_t(i) * s + o) >> 1)]; }"
+    module, x = load(text), np.arange(1000, dtype=np.float32)
+    for s in (0, 1, 2, 3, 4, -1, -2, -3):
+        for o in (300, 301):
+            for n in (1, 5, 67):
+                found = module.take(x, spy.call_id(), s, o, _result=np.zeros(n, np.float32))
+                assert found.tolist() == x[(np.arange(n) * s + o) >> 1].tolist()

@@ -346,7 +346,7 @@ void main(uint3 id : SV_DispatchThreadID, uniform uint* index, uniform float* x,
 
 
 @pytest.mark.parametrize("lanes", LANES)
-@pytest.mark.parametrize(("size", "lots"), [(1, 300), (1000, 300), (5_000, 60), (100_000, 3), (200_000, 1)])
+@pytest.mark.parametrize(("size", "lots"), [(1, 60), (1000, 60), (5_000, 60), (100_000, 3), (200_000, 1)])
 def test_the_larger_the_table_the_fewer_lots(size, lots, lanes):
     """Rows of a grid are chunks; neighboring ones share partial sums."""
     random = np.random.default_rng(2)

@@ -76,6 +76,41 @@ def test_results_of_all_stages() -> None:
     check(stages, x, w, RNG.integers(-70, 70, 6))
 
 
+def test_the_same_array_in_another_order() -> None:
+    """A row that a lane keeps is not that of a view with other rows."""
+
+    def f(x: Any) -> Any:
+        a = np.tanh(x)
+        m, turned = a - a.max(1, keepdims=True), a[::-1]
+        return (
+            a,
+            m,
+            np.exp(-abs(m)),
+            m - m.max(1, keepdims=True),
+            turned - turned.sum(1, keepdims=True),
+            turned,
+        )
+
+    x = np.random.default_rng(4).normal(size=(40, 24))
+    for made, wanted in zip(graph.jit(f)(x), f(x), strict=True):
+        np.testing.assert_allclose(made, wanted, rtol=1e-13, atol=1e-15)
+
+
+def test_costly_rows_of_several_stages_are_kept_once() -> None:
+    def f(x: Any) -> Any:
+        e = x - x.max(1, keepdims=True)
+        for _ in range(8):
+            e = np.tanh(np.exp(e) * np.sin(e))
+        p = e / e.sum(1, keepdims=True)
+        for _ in range(8):
+            p = np.exp(np.tanh(p) * np.cos(p))
+        q = p - p.sum(1, keepdims=True)
+        return q / (q * q).sum(1, keepdims=True) - p * e
+
+    x = np.random.default_rng(4).normal(size=(40, 24))
+    np.testing.assert_allclose(graph.jit(f)(x), f(x), rtol=1e-12, atol=1e-15)
+
+
 def test_rows_that_are_not_finite() -> None:
     x = RNG.standard_normal((4, 40))
     x[1, 3], x[2, 5], x[3] = np.nan, np.inf, -np.inf

@@ -65,7 +65,8 @@ class Program:
         return [*made, *(Turn(key, None) for key in keys if key.part == AFTER), Turn(ends[AFTER], None)]
 
     def _arrivals(self) -> dict[Key, list[Message]]:
-        """A message is waited for where it is read first, one for a later part at the end of its own part."""
+        """All messages of a piece are waited for where one of them is read first, so that those between two stages are
+        in the order in which they are sent; those for a later part at the end of their own."""
         left = {each.node: each for each in self._pieces.messages.values() if each.to == self.stage}
         found: dict[Key, list[Message]] = {}
         for key in dict.fromkeys(turn.key for turn in self.turns):
@@ -73,7 +74,9 @@ class Program:
             nodes = [] if key.level == GIVEN else list(left)  # what is there needs no message
             if piece is not None:
                 nodes = [x for x in piece.boundary if x in left]
-            own = [left.pop(x) for x in nodes if left[x].source.part == key.part]
+            sources = {left[x].source for x in nodes if left[x].source.part == key.part}
+            own = [each for each in left.values() if each.source in sources]
+            left = {node: each for node, each in left.items() if each.source not in sources}
             found[key] = sorted(own, key=lambda each: each.tag)
         return found
 

@@ -9,23 +9,25 @@
     stage 2         forward and backward, level 2
 
 A piece reads values of earlier pieces, and nothing of later ones. Views, numbers, and maps of the batch alone are not
-passed on: each piece makes them anew.
+passed on: each piece makes them anew. So does the backward sweep of a stage with cheap maps of values that it reads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from slangrad.graph.array import Array
 from slangrad.graph.errors import GraphError
 from slangrad.graph.gradient import add_all
 from slangrad.graph.node import Node, new_input, rebuilt, topological_order, with_inputs
-from slangrad.graph.ops import base_of, behind_views, is_view
+from slangrad.graph.ops import OPS, base_of, behind_views, is_view, kind_of
 from slangrad.graph.workers.specs import MICRO
 from slangrad.graph.workers.stages import Layers, depending, free_nodes
 
 BEFORE, MICROBATCH, AFTER = range(3)
+CHEAP = 4  # operations for each element of a value that is computed again rather than kept
 GIVEN = -1  # the level of values that are there before the first piece
 
 
@@ -213,12 +215,38 @@ class Pieces:
             key = max(left)
             done.add(key)
             piece = self.pieces[key]
-            piece.boundary = boundary_of(piece.targets, lambda node, key=key: self._is_outside(node, key))  # type: ignore[misc]
+            piece.boundary = self._boundary(key)
             for node in piece.boundary:
                 if node in self._at:
                     self._read(node, key.stage)
         for stage in range(self.stages):
             self._read(self.loss, stage)
+
+    def _boundary(self, key: Key) -> list[Node]:
+        """What a piece reads. Of the values of its own forward sweep, cheap ones are computed again from others that it
+        reads, too: they need not wait."""
+
+        def is_outside(node: Node) -> bool:
+            return self._is_outside(node, key) and node not in again
+
+        again: set[Node] = set()
+        targets = self.pieces[key].targets
+        found = set(boundary_of(targets, is_outside))
+        for node in sorted(found, key=attrgetter("number"), reverse=True):
+            is_own = (
+                node in self._at and self._at[node].part == key.part and self._at[node].stage == key.stage
+            )
+            if is_own and kind_of(node) == "map" and OPS[node.op].flops <= CHEAP:
+                reads = (self._shown(x) for x in node.inputs)
+                if all(x in self._free or x.op == "input" or x in found for x in reads):
+                    again.add(node)
+        return boundary_of(targets, is_outside)
+
+    def _shown(self, node: Node) -> Node:
+        """What views show that are made anew."""
+        while node not in self._free and is_view(node) and self.passes(node):
+            node = node.inputs[0]
+        return node
 
     def _target(self, node: Node) -> Piece:
         piece = self.pieces.setdefault(self._at[node], Piece())

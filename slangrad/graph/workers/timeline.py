@@ -16,6 +16,7 @@ from pathlib import Path
 COMPUTE, COMMUNICATION = "compute", "communication"
 COLORS = {COMPUTE: "#93c5fd", COMMUNICATION: "#fca5a5"}
 WIDTH, LANE, LEFT, TOP = 1200, 40, 120, 30  # pixels of the picture
+ROUNDING = 1e-9  # of sums of seconds
 MOST_PARTS = 12  # of a critical path that are shown
 
 
@@ -123,7 +124,8 @@ class Simulation:
     @property
     def hidden(self) -> float:
         """Seconds of collectives that the step does not take, as kernels run meanwhile."""
-        return max(0.0, self.compute + self.communication - self.seconds)
+        both = self.compute + self.communication
+        return both - self.seconds if both > self.seconds * (1 + ROUNDING) else 0.0
 
     def __str__(self) -> str:
         rows = [

@@ -1,17 +1,25 @@
 """Messages between two workers that are on their way.
 
 torch.distributed does not say whether a message has ended before one waits for it, and a wait cannot be left when the
-other worker is lost. So a thread waits, and the worker looks whether it has returned.
+other worker is lost. So a thread waits, and the worker looks whether it has returned. A thread that came back when the
+program has ended would abort it: at the end all that are left are told that time is out.
 """
 
 from __future__ import annotations
 
+import atexit
+import os
 from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
 from queue import SimpleQueue
+from time import monotonic, sleep
 from typing import Any
 
 from slangrad.base.threads import start_thread
 from slangrad.graph.workers.faults import Watch
+
+LEAVING, SHORT = 2.0, 0.005  # seconds: for all that is left at the end of a program, and between two looks
 
 
 class Transfer:
@@ -34,6 +42,11 @@ class Transfer:
             self._error = error
         self._ended = True
 
+    def give_up(self) -> None:
+        """At the end of the program: gloo ends all messages of its group when one of them is late."""
+        with suppress(RuntimeError):
+            self._work.wait(timedelta(milliseconds=1))
+
     def wait(self) -> None:
         """Return when the data is there, or sent. WorkerLost as by `Pending.wait`."""
         self._watch.until(lambda: self._ended, self._name)
@@ -48,9 +61,12 @@ class Queue:
         self._name = name
         self._begun: SimpleQueue[Transfer] = SimpleQueue()
         self._thread: Any = None
+        self._at: Transfer | None = None
 
     def add(self, transfer: Transfer) -> Transfer:
-        self._thread = self._thread or start_thread(self._name, self._serve)
+        if self._thread is None:
+            self._thread = start_thread(self._name, self._serve)
+            atexit.register(self._leave, os.getpid())
         if self._thread is None:
             transfer.wait_for_end()
         else:
@@ -59,4 +75,17 @@ class Queue:
 
     def _serve(self) -> None:
         while True:
-            self._begun.get().wait_for_end()
+            self._at = self._begun.get()
+            self._at.wait_for_end()
+            self._at = None
+
+    def _leave(self, process: int) -> None:
+        """At the end of the program; that of a child of a fork is another one."""
+        end = monotonic() + LEAVING
+        while os.getpid() == process and monotonic() < end:
+            at = self._at
+            if at is not None:
+                at.give_up()
+            elif self._begun.empty():
+                return
+            sleep(SHORT)

@@ -190,12 +190,13 @@ def test_workers_begin_with_the_same_numbers(start: Starter, first: Any, capture
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("text", [PROGRAM, MESSAGES], ids=["sums", "stages"])
 @pytest.mark.parametrize("seed", range(20))
-def test_killed_at_any_moment(start: Starter, seed: int) -> None:
+def test_killed_at_any_moment(start: Starter, seed: int, text: str) -> None:
     draw = random.Random(seed)
     workers, who = draw.choice([(2, 1), (2, 0), (3, 0), (3, 1), (3, 2)])
     event = f"threading.Timer({draw.uniform(0, 2)}, end, [signal.SIGKILL]).start()"
-    ends = start(PROGRAM.format(timeout=60, who=who, event=event, before="step()"), workers, 40)
+    ends = start(text.format(timeout=60, who=who, event=event, before="step()"), workers, 40)
     began = said_by(ends[who])["began"]
     for rank, end in enumerate(ends):
         if rank != who:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import slangrad as spy
 from slangrad import graph
 from slangrad.graph.trees import leaves
 from slangrad.graph.workers.mesh import Mesh
+from slangrad.graph.workers.order import Program
 from tests.graph.workers.test_train import cross_entropy, rows_of
 from tests.graph.workers.threads import run
 
@@ -165,6 +167,20 @@ def test_stages_make_the_steps_of_one_worker(case: Case) -> None:
     assert all(
         sum(each) == 1 for each in zip(*dict(held).values(), strict=True)
     )  # and no other stage has them
+
+
+@pytest.mark.parametrize("loss", [skipped, transformer_loss])
+def test_messages_are_waited_for_in_the_order_in_which_they_are_sent(loss: Any) -> None:
+    """As NCCL wants them; gloo has tags."""
+    p, batch = (layers(), (X, Y)) if loss is skipped else (transformer(), (IDS, NEXT))
+    step = graph.train(loss, spy.optim.SGD(p, lr=0.1), microbatches=4)
+    staged = step.planned_for(graph.cluster(stages=3), *batch)._staged
+    assert staged is not None
+    programs = [Program(staged.pieces, stage, 4) for stage in range(3)]
+    for a, b in permutations(programs, 2):
+        sent = [(x.tag, i) for key, i in a.turns for x in a.sent.get(key, ()) if x.to == b.stage]
+        found = [(x.tag, i) for key, i in b.turns for x in b.arrivals[key] if x.source.stage == a.stage]
+        assert found == sent
 
 
 def test_other_rows_later() -> None:
