@@ -86,7 +86,7 @@ class Link:
         """Begin to send an array without gaps to another place along the axis. Its memory is in use until `wait` of the
         result has returned. Messages of one tag arrive in the order in which they began. WorkerLost as by `wait`."""
         said = f"send {tag} to {self.over}={to}"
-        self.watch.note(f"{said}, {array.nbytes} bytes", self.sequence)
+        self.watch.note(f"send {tag}, {array.nbytes} bytes", self.sequence)
         begin = partial(
             dist.isend, _bytes(array), group=self.group, tag=tag, dst=dist.get_global_rank(self.group, to)
         )
@@ -95,7 +95,7 @@ class Link:
     def receive(self, array: Any, source: int, tag: int) -> Transfer:
         """Begin to fill an array from another place along the axis; see `send`."""
         said = f"receive {tag} from {self.over}={source}"
-        self.watch.note(f"{said}, {array.nbytes} bytes", self.sequence)
+        self.watch.note(f"receive {tag}, {array.nbytes} bytes", self.sequence)
         begin = partial(
             dist.irecv, _bytes(array), group=self.group, tag=tag, src=dist.get_global_rank(self.group, source)
         )
