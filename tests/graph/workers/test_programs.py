@@ -120,8 +120,14 @@ R = np.random.default_rng(0)
 X, Y = R.normal(size=(ROWS, 6)), R.integers(0, 12, ROWS)
 
 
-def trained(loss: Any, mesh: Mesh | None = None, partition: str | None = None) -> tuple[list[Any], Any]:
+def trained(
+    loss: Any, mesh: Mesh | None = None, partition: str | None = None, moved: int | None = None
+) -> tuple[list[Any], Any]:
+    """`moved`: the seed of changes of the parameters in their last bits."""
     p = parameters()
+    if moved is not None:
+        r = np.random.default_rng(moved)
+        p = {name: np.nextafter(each, each + r.integers(-1, 2, each.shape)) for name, each in p.items()}
     rows = slice(None)
     more: dict[str, Any] = {}
     if mesh is not None:
@@ -174,4 +180,8 @@ def test_a_random_program() -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("seed", range(100, 160))
 def test_more_random_programs(seed: int) -> None:
+    loss = Program(seed, MESHES[seed % len(MESHES)], 12)
+    losses = np.array([trained(loss, moved=moved)[0] for moved in (None, 0, 1, 2)])
+    if np.ptp(losses, 0).max() > 1e-7:
+        pytest.skip("one worker's losses hang on the last bits of the parameters")
     check_program(seed, 12)
