@@ -118,7 +118,9 @@ def test_what_is_refused(call: Any, said: str) -> None:
         call()
 
 
-@pytest.mark.parametrize("seed", [5, -5, np.int64(-5), np.int32(7), np.int8(-5), np.uint8(5), np.uint64(2**62), True])
+@pytest.mark.parametrize(
+    "seed", [5, -5, np.int64(-5), np.int32(7), np.int8(-5), np.uint8(5), np.uint64(2**62), True]
+)
 def test_keys_are_made_of_any_integer(seed: Any) -> None:
     """Alone, and where the numbers are a part of a product: kernels take pointers to seed and key."""
     x = np.random.default_rng(0).standard_normal((20, 12)).astype(np.float32)
