@@ -185,9 +185,9 @@ class _Planned:
         if step.is_cut_into_shards:
             self._by_shards(step, call, held, graph)
         elif layers.microbatches > 1 or mesh.stages > 1:
-            self._by_stages(step, call, held, graph, layers)
+            self._by_stages(step, call, held, graph, layers, links)
         else:
-            self._by_parts(step, call, held, graph, links)
+            self._by_parts(step, call, held, graph, layers, links)
         self._parameters = held.tensors
         self._settings = np.zeros(settings.shape)
 
@@ -197,20 +197,24 @@ class _Planned:
         runs = ConsistentPlan(*given, self._mesh, self._device, layouts, **step.settings)
         self.plan, self._run = runs.plan, runs.run
 
-    def _by_stages(self, step: Step, call: Call, held: Parameters, graph: StepGraph, layers: Layers) -> None:
+    def _by_stages(
+        self, step: Step, call: Call, held: Parameters, graph: StepGraph, layers: Layers, links: Links
+    ) -> None:
         mesh = microbatched(self._mesh, layers.microbatches)
-        local = self._local(step, held, graph, mesh, buckets=False)
+        found = self._found(step, held, graph, mesh, layers, links)
+        local = self._local(step, held, graph, mesh, sharding=found, buckets=False)
         layouts, limit = self._layouts(step, call, held, graph), step.settings["memory"]
         staged = StagePlan(local, graph, layers, mesh, self._mesh, self._device, layouts, self._choose, limit)
         self.plan, self._run, self._staged = staged.plan, staged.run, staged
 
-    def _by_parts(self, step: Step, call: Call, held: Parameters, graph: StepGraph, links: Links) -> None:
-        rows, choose = rows_specs(graph.batch, self._mesh), self._choose
+    def _by_parts(
+        self, step: Step, call: Call, held: Parameters, graph: StepGraph, layers: Layers, links: Links
+    ) -> None:
+        choose = self._choose
         if self._mesh.links and (held.is_found or step.settings["memory"] is not None):
-            if self._mesh.watch:  # before workers wait for each other to make the plan
-                self._mesh.watch.agree(self.digest)
+            self._agree()
             choose = of_first(chooser(self._device, step.settings["consistent"], Plan), self._mesh)
-        found = held.found(graph.outputs, graph.variables, rows, links, step.settings["memory"])
+        found = self._found(step, held, graph, self._mesh, layers, links)
         local = self._local(step, held, graph, self._mesh, sharding=found)
         made = chained(local.outputs)
         updated = made[len(made) - len(graph.kept) :]
@@ -221,6 +225,20 @@ class _Planned:
         known: Any = {"choose": choose, "held": held.counted, **step.settings}
         self.plan = Plan(made, inputs, self._device, layouts, in_place=place, **known)
         self._run = self.plan.run
+
+    def _agree(self) -> None:
+        """On what the plan is of, before workers wait for each other to make it."""
+        if self._mesh.watch:
+            self._mesh.watch.agree(self.digest)
+
+    def _found(
+        self, step: Step, held: Parameters, graph: StepGraph, mesh: Mesh, layers: Layers, links: Links
+    ) -> Sharding | None:
+        """The sharding of all nodes on a mesh, where it is to be searched for."""
+        if held.is_found:
+            self._agree()
+        rows = rows_specs(graph.batch, mesh)
+        return held.found(graph.outputs, graph.variables, rows, links, step.settings["memory"], layers)
 
     def _local(self, step: Step, held: Parameters, graph: StepGraph, mesh: Mesh, **known: Any) -> Partition:
         """The graph of one worker of a mesh."""
@@ -342,7 +360,7 @@ def train(
     GraphError (E1045) where the loss is not one number, (E1043) without an optimizer and for parameters of structs,
     (E1047) where memory is too small, (E1048) where shapes do not fit the mesh or the micro-batches, or each of
     these needs a value of all rows. ValueError for another value of `consistent` or `partition`, for stages and
-    micro-batches with "bits", "auto" or `has_aux`, and for `has_aux` with a mesh and "bits". WorkerLost where another
+    micro-batches with "bits" or `has_aux`, and for `has_aux` with a mesh and "bits". WorkerLost where another
     worker is gone, hangs, or runs another program.
     ImportError for "auto" without scipy.
     """
