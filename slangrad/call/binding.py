@@ -98,7 +98,7 @@ class Binder:
         }
         return Arguments(by_position, named)
 
-    def _map_at(self, position: int, maps: list[Any], settings: Settings) -> Any:
+    def _map_at(self, position: int, maps: list[object], settings: Settings) -> Any:
         """The map of a positional argument, which may have been given by name."""
         if maps[position] is not None:
             return maps[position]

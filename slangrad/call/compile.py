@@ -89,7 +89,9 @@ class KernelCompiler:
         keep_kernel(self.options, on_disk, answer)
         return stored_kernel(self.target, answer)
 
-    def _refer(self, key: Hashable, modules: Sequence[Any], seen_from: Any, said: Mapping[str, Any]) -> None:
+    def _refer(
+        self, key: Hashable, modules: Sequence[object], seen_from: Any, said: Mapping[str, object]
+    ) -> None:
         """Before a kernel is compiled: who gathers missing kernels has it compiled later, perhaps by a worker."""
         if is_gathering():
             imports = [(name, each.key) for name, each in self.program.modules.items() if each in modules]

@@ -142,7 +142,7 @@ def refuse_shared_outputs(leaves: Sequence[Any], values: Sequence[Any], copied: 
                 raise both_changed(leaves[i].label, leaves[j].label)
 
 
-def _array_of(value: Any) -> np.ndarray[Any, Any] | None:
+def _array_of(value: object) -> np.ndarray[Any, Any] | None:
     if isinstance(value, Tensor):
         return value.host_view()
     return value if isinstance(value, np.ndarray) else None

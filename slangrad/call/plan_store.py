@@ -82,7 +82,7 @@ class PlanStore:
         store_of(self._options).put(key, data.encode())
 
 
-def stable(part: Any) -> Any:
+def stable(part: object) -> Any:
     """A part of a key as it is in every process; `Unsaved` where there is no telling."""
     if part is None or isinstance(part, (str, bool, int, float)):
         return part

@@ -69,7 +69,7 @@ class Forward(Job):
     def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
         return Reverse(self.site, self.constants, self.threads, wanted)
 
-    def tangents(self, kept: Tensors, directions: dict[int, Any]) -> tuple[Any, ...]:
+    def tangents(self, kept: Tensors, directions: dict[int, object]) -> tuple[Any, ...]:
         job = Tangent(self.site, self.constants, self.threads, tuple(directions), self.forms)
         found = iter(apply(job, (*kept, *directions.values())) if self.forms else ())
         return tuple([next(found) if carries else None for carries in self._flags()])
@@ -116,7 +116,7 @@ class Reverse(Job):
         values, result = with_cotangents(site, self.constants, inputs, tensors[count:])
         return values, result, tuple(gradients.values())
 
-    def _input(self, i: int, tensor: Any, gradients: dict[int, Any], paired: bool) -> Any:
+    def _input(self, i: int, tensor: object, gradients: dict[int, object], paired: bool) -> Any:
         """An input, with zeros to add its gradient to if it is wanted or its type has a place for it."""
         if i not in gradients and not paired:
             return tensor
@@ -138,7 +138,7 @@ class Reverse(Job):
         site, arrange = reverse_site(self.site, self.wanted, bound)
         return Reverse(site, arrange(self.constants), self.threads, wanted)
 
-    def tangents(self, kept: Tensors, directions: dict[int, Any]) -> tuple[Any, ...]:
+    def tangents(self, kept: Tensors, directions: dict[int, object]) -> tuple[Any, ...]:
         """What the gradient's derivative by the inputs and the tangents of cotangents give. Second derivatives are
         symmetric: the tangent of gradients in some directions is the gradient of those in these directions."""
         count = len(self.site.kept)
@@ -198,7 +198,7 @@ class Tangent(Job):
             found |= zip(own, job.gradients(own, points, directions))
         return tuple(found[i] for i in wanted)
 
-    def tangents(self, kept: Tensors, directions: dict[int, Any]) -> tuple[Any, ...]:
+    def tangents(self, kept: Tensors, directions: dict[int, object]) -> tuple[Any, ...]:
         """The tangent of J(x) v is J(x) dv and a second derivative of the outputs: what gradients by x of <u, J(x) v>
         depend on u, in which they are linear."""
         count = len(self.site.kept)
@@ -221,10 +221,10 @@ class Tangent(Job):
 
 def tangents_of(
     site: Site,
-    constants: list[Any],
+    constants: list[object],
     threads: int | None,
     kept: Tensors,
-    directions: dict[int, Any],
+    directions: dict[int, object],
     forms: Sequence[Form],
 ) -> list[Any]:
     """Tangents of the outputs of a call, which have these forms: of the result that it makes, then of those given."""
@@ -249,7 +249,7 @@ def _as_tangent(held: Any, shape: Any, dtype: Any) -> DiffPair:
     return DiffPair(*(each.clone(memory_format=torch.contiguous_format) for each in (primal, tangent)))
 
 
-def with_inputs(site: Site, constants: list[Any], inputs: Tensors) -> list[Any]:
+def with_inputs(site: Site, constants: list[object], inputs: Tensors) -> list[Any]:
     """The values of a call of a derivative with these inputs that were kept, and places for what it writes besides."""
     values = site.opened(constants)
     for i, each in zip(site.kept, inputs):
@@ -260,7 +260,7 @@ def with_inputs(site: Site, constants: list[Any], inputs: Tensors) -> list[Any]:
 
 
 def with_cotangents(
-    site: Site, constants: list[Any], inputs: Tensors, cotangents: Tensors
+    site: Site, constants: list[object], inputs: Tensors, cotangents: Tensors
 ) -> tuple[list[Any], Any]:
     """The same with the derivatives of outputs; apart from them that of a result that the call makes."""
     values, given = with_inputs(site, constants, inputs), iter(cotangents)

@@ -45,7 +45,7 @@ def reader_of(kind: type) -> Reader | None:
     return lambda value: known | {name: getattr(value, name) for name in names}
 
 
-def as_fields(value: Any) -> Any:
+def as_fields(value: object) -> Any:
     """An object of such a class as a dict; every other value as it is."""
     kind: type = type(value)
     read = reader_of(kind)
@@ -59,7 +59,7 @@ def is_record(kind: type) -> bool:
     return names_of(kind) is not None
 
 
-def made_of(kind: type, result: Any) -> Any:
+def made_of(kind: type, result: object) -> Any:
     """An object of the class from what a call would return: a dict; of a tensor of structs arrays of its fields. What
     is no struct is the argument of the class."""
     if isinstance(result, Tensor) and holds_structs(result.element_type):
@@ -69,7 +69,7 @@ def made_of(kind: type, result: Any) -> Any:
     return kind(result)
 
 
-def _wraps(kind: type, found: Mapping[str, Any]) -> bool:
+def _wraps(kind: type, found: Mapping[str, object]) -> bool:
     """Whether a class has one field for the whole result, rather than one for each of its fields."""
     known, needed = _wanted(kind)
     return len(needed) == 1 and not known & set(found)

@@ -162,7 +162,7 @@ def makes_rows(leaf: Leaf) -> bool:
 
 
 def _put_fixed(
-    cells: tuple[Cell, ...], value: Any, scalars: list[Any], code: str, what: str
+    cells: tuple[Cell, ...], value: object, scalars: list[object], code: str, what: str
 ) -> tuple[list[Use], list[tuple[str, Any]]]:
     """The scalars that stay while the layout does; the memory that they lead to, and where it lies."""
     uses: list[Use] = []
@@ -179,7 +179,7 @@ def _put_fixed(
     return uses, homes
 
 
-def _put_own(cells: tuple[Cell, ...], value: Any, scalars: list[Any], place: int, scratch: Any) -> None:
+def _put_own(cells: tuple[Cell, ...], value: object, scalars: list[Any], place: int, scratch: Any) -> None:
     """Those of this value."""
     for cell in cells:
         own = cell.of(value)
@@ -220,7 +220,7 @@ class GlobalValue(Leaf):
     def setters(self, call_shape: Shape) -> dict[str, Setter]:
         return {self.name: self._put}
 
-    def _put(self, values: list[Any], place: int, value: Any, scratch: Any) -> None:
+    def _put(self, values: list[object], place: int, value: object, scratch: object) -> None:
         _put_own(self.cells, value, values, place, scratch)
         for cell in self.arrays:
             numbers = _numbers(cell.leaf, cell.of(value))

@@ -115,7 +115,7 @@ def _assign_tensor(view: StridedView, source: StridedView) -> None:
     elements[...] = _fitting(source.elements(), elements.shape, view)
 
 
-def _numbers(value: Any, dtype: np.dtype[Any]) -> AnyArray:
+def _numbers(value: object, dtype: np.dtype[Any]) -> AnyArray:
     """Arrays are converted exactly; Python's own floats, and lists of them, are rounded."""
     found = np.asarray(value)
     literal = not isinstance(value, np.ndarray)

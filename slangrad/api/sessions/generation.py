@@ -157,7 +157,7 @@ class Generation:
                 self._compiler = self._compiler or self._compiler_for(self.settings)
         return self._compiler
 
-    def _compiler_for(self, settings: Any) -> Any:
+    def _compiler_for(self, settings: object) -> Any:
         return FRONT.KernelCompiler(self.program, settings, self.target, self.lock, self.recipe)
 
     @property
