@@ -9,7 +9,7 @@ Memory between kernels is one arena; each node has its place from the step that 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from hashlib import sha1
 from math import prod
@@ -48,9 +48,11 @@ from slangrad.graph.recompute import Task, fitted
 from slangrad.graph.rewrite import rewritten
 from slangrad.graph.schedule import Schedule
 from slangrad.graph.types import type_of
-from slangrad.graph.values import as_tensor, layout_of
+from slangrad.graph.values import as_tensor, layout_of, lent
 
 Holder = Node | Temporary
+# Bytes from outside, from which on bound calls do not keep them alive, which takes 1 % of their time.
+LENT = 16 << 20
 COLLECTIVE = (
     10  # times as long as a kernel that moves as many bytes, where it is chosen what to compute again
 )
@@ -264,17 +266,30 @@ class Plan:
 
         def call(given: dict[Holder, Any]) -> None:
             if not bound:
-                bound.append(function.bind_call(**self._bound(step, given)))
+                bound.append(function.bind_call(**self._bound(step, self._lent(step.parts, given))))
                 where.update((name, given[part.holder].address) for name, part in outer.items())
             moved = {name: part for name, part in outer.items() if given[part.holder].address != where[name]}
             if moved:
                 where.update((name, given[part.holder].address) for name, part in moved.items())
-                bound[0].rebind(**{name: self._seen(part, given) for name, part in moved.items()})
+                now = self._lent(moved.values(), given)
+                bound[0].rebind(**{name: self._seen(part, now) for name, part in moved.items()})
             bound[0]()
 
         if not outer:
             bound.append(function.bind_call(**self._bound(step, {})))
         return call
+
+    @cached_property
+    def _lends(self) -> bool:
+        return self.memory - self.peak >= LENT
+
+    def _lent(self, parts: Iterable[Part], given: dict[Holder, Any]) -> dict[Holder, Any]:
+        """The memory from outside of parts, for bound calls, which last longer. Where it is much, they do not keep it
+        alive: a plan compares addresses before each call."""
+        if not self._lends:
+            return given
+        outer = {part.holder for part in parts if part.holder not in self._holders}
+        return {holder: lent(self.device, given[holder]) for holder in outer}
 
     def _bound(self, step: Kernel, given: dict[Holder, Any]) -> dict[str, Any]:
         return {name: self._seen(each, given) for name, each in step.named.items()} | step.values
@@ -288,8 +303,8 @@ class Plan:
         def run(given: dict[Holder, Any]) -> None:
             now = [self._holder(part.holder, given).address for part in parts]
             if now != where:
-                where[:] = now
-                bound[:] = [multiply(*(_array(self._seen(part, given), part.layout) for part in parts))]
+                where[:], outer = now, self._lent(parts, given)
+                bound[:] = [multiply(*(_array(self._seen(part, outer), part.layout) for part in parts))]
             bound[0]()
 
         return run

@@ -25,7 +25,7 @@ from slangrad.graph.explain import Explanation
 from slangrad.graph.gradient import add_all, compute_gradient, compute_tangent
 from slangrad.graph.layout import Layout
 from slangrad.graph.node import Node, new_input, substituted
-from slangrad.graph.plan import Plan
+from slangrad.graph.plan import LENT, Plan
 from slangrad.graph.recompute import bytes_in
 from slangrad.graph.trees import filled, leaves, structure, tree_map
 from slangrad.graph.values import (
@@ -201,8 +201,8 @@ class _Traced:
         return filled(self.result, iter(results), is_result)
 
     def _tensor(self, i: int, value: Any) -> Any:
-        """An argument as a tensor; the one of the last call, if that had the same array."""
-        if type(value) is not np.ndarray:
+        """An argument as a tensor; the one of the last call, if that had the same array. Large ones are not kept."""
+        if type(value) is not np.ndarray or value.nbytes >= LENT:
             return as_tensor(self._device, value)
         last, tensor = self._seen.get(i, (None, None))
         if value is not last:

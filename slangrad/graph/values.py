@@ -85,3 +85,15 @@ def as_tensor(device: Any, value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic) and not value.ndim:
         value = np.asarray(value).reshape(1)
     return spy.Tensor.from_dlpack(device, value.detach() if is_torch(value) else value)
+
+
+class _Lent:
+    """The memory of an array for NumPy, without its owner."""
+
+    def __init__(self, array: Any) -> None:
+        self.__array_interface__ = array.__array_interface__
+
+
+def lent(device: Any, tensor: Any) -> Any:
+    """The memory of a tensor, which this one does not keep alive."""
+    return spy.Tensor.from_dlpack(device, np.asarray(_Lent(tensor.host_view())))

@@ -1,6 +1,8 @@
 """Limits of memory: what does not fit is computed again, with the same bits; or an error names the least."""
 
+import gc
 import re
+import weakref
 from typing import Any
 
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 
 import slangrad as spy
 from slangrad import graph
+from slangrad.graph import plan as plans
 from slangrad.graph.recompute import _greedy, _knapsack, bytes_in
 
 RNG = np.random.default_rng(3)
@@ -132,3 +135,17 @@ def test_plans_hold_more_than_2_gib() -> None:
         return np.cumsum(np.cumsum(x)[::-1] + np.cumsum(x * 2))[-1:]
 
     assert f.explain(x).plan.peak > 2**31
+
+
+def test_large_arguments_die_with_their_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "LENT", 1000)
+    f = graph.jit(lambda x, w: (np.tanh(x @ w), x.sum(0)))
+    for value in (1.0, 2.0):
+        x, w = (spy.Tensor.from_numpy(spy.default_device(), np.full((32, 32), value)) for _ in range(2))
+        y, total = f(x, w)
+        np.testing.assert_allclose(y.to_numpy(), np.tanh(32 * value * value))
+        np.testing.assert_allclose(total.to_numpy(), 32 * value)
+        held = [weakref.ref(each.storage) for each in (x, w)]
+        del x, w
+        gc.collect()
+        assert [each() for each in held] == [None, None]
