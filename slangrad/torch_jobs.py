@@ -62,7 +62,7 @@ class Operation(torch.autograd.Function):  # type: ignore[misc]
     def backward(ctx: Any, *given: Any) -> tuple[Any, ...]:
         job, needs = ctx.job, ctx.needs_input_grad[1:]
         wanted = tuple([i for i in job.kept if needs[i] and job.carries(i)])
-        gradients: list[Any] = [None] * len(needs)
+        gradients: list[object] = [None] * len(needs)
         if wanted:
             found = job.gradients(wanted, ctx.saved_tensors, job.cotangents(given))
             for i, gradient in zip(wanted, found):

@@ -92,7 +92,7 @@ class Compiled:
     packer: Packer
     used: frozenset[str]
     key: str  # of the kernel on disk
-    make_stages: Callable[[], Any]
+    make_stages: Callable[[], object]
     make_text: Callable[[], str]
 
     def __repr__(self) -> str:

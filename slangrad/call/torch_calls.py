@@ -72,7 +72,7 @@ class TorchEntry:
             increment_version(tensor)
         return made
 
-    def _record(self, values: list[object], threads: int | None) -> Any:
+    def _record(self, values: list[object], threads: int | None) -> object:
         """The call as an operation of PyTorch."""
         tensors = [find(values) for find in self._finders]
         site = self._site
@@ -88,7 +88,7 @@ class TorchEntry:
                 increment_version(tensor)
         return outputs[0] if site.created else None
 
-    def _seen(self, i: int, tensor: Any) -> Any:
+    def _seen(self, i: int, tensor: Any) -> object:
         """What autograd sees of a tensor: of one that will be overwritten a copy; what an output held has no part in
         what it becomes."""
         if self._site.slots[i].is_output:

@@ -34,7 +34,7 @@ class Forward(Job):
     `forms`: shapes and types of the outputs that carry derivatives."""
 
     site: Site
-    constants: list[Any]
+    constants: list[object]
     threads: int | None
     plan: Plan
     values: list[Any]
@@ -56,7 +56,7 @@ class Forward(Job):
         self.forms = tuple([(each.shape, each.dtype) for each in self.cotangents(outputs)])
         return outputs
 
-    def _to_fill(self, i: int, tensors: Tensors) -> Any:
+    def _to_fill(self, i: int, tensors: Tensors) -> object:
         """Memory for an output: with what is there before, unless all of it is overwritten."""
         slot, before = self.site.slots[i], self.site.befores[i]
         if before is None and not (slot.is_paired or slot.is_plain):
@@ -88,7 +88,7 @@ class Reverse(Job):
     """Gradients of the slots `wanted`, at the kept inputs of a call and cotangents of its outputs."""
 
     site: Site
-    constants: list[Any]
+    constants: list[object]
     threads: int | None
     wanted: tuple[int, ...]
 
@@ -101,11 +101,13 @@ class Reverse(Job):
         self.site.run(BACKWARD, self.wanted, values, result, self.threads)
         return gradients
 
-    def _values(self, tensors: Tensors, paired: Sequence[int] = ()) -> tuple[list[Any], Any, tuple[Any, ...]]:
+    def _values(
+        self, tensors: Tensors, paired: Sequence[int] = ()
+    ) -> tuple[list[object], object, tuple[object, ...]]:
         """The values of the backward call, a result if it needs one, and where gradients will be. `paired`: slots that
         get such a place in any case."""
         site = self.site
-        gradients: dict[int, Any] = dict.fromkeys(self.wanted)
+        gradients: dict[int, object] = dict.fromkeys(self.wanted)
         count = len(site.kept)
         paired = [
             *paired,
@@ -116,7 +118,7 @@ class Reverse(Job):
         values, result = with_cotangents(site, self.constants, inputs, tensors[count:])
         return values, result, tuple(gradients.values())
 
-    def _input(self, i: int, tensor: object, gradients: dict[int, object], paired: bool) -> Any:
+    def _input(self, i: int, tensor: object, gradients: dict[int, object], paired: bool) -> object:
         """An input, with zeros to add its gradient to if it is wanted or its type has a place for it."""
         if i not in gradients and not paired:
             return tensor
@@ -163,7 +165,7 @@ class Tangent(Job):
     """The tangent of the result of a call, at its inputs, in the directions of the slots `given`."""
 
     site: Site
-    constants: list[Any]
+    constants: list[object]
     threads: int | None
     given: tuple[int, ...]
     forms: tuple[Form, ...]

@@ -439,7 +439,7 @@ def _write_form(cursor: BufferCursor, t: ir.Type, offset: int, value: object, la
         _write(cursor, ir.component(t, 0), offset, value, label)
 
 
-def _unwrapped(value: Any, wanted: tuple[type, ...]) -> Any:
+def _unwrapped(value: Any, wanted: tuple[type, ...]) -> object:
     """What an object stands for, if it is nothing that can be written itself."""
     seen = 0
     while not isinstance(value, wanted) and hasattr(type(value), "get_this") and seen < 100:
@@ -510,7 +510,7 @@ def _numbers(t: ir.Type, value: object, label: str) -> Any:
     return flat
 
 
-def _checked(dtype: np.dtype[Any], value: object, label: str) -> Any:
+def _checked(dtype: np.dtype, value: object, label: str) -> object:
     if not fits(value, dtype):
         note = "use int(x) if cutting off is meant" if isinstance(value, (float, np.floating)) else None
         raise _error(f"'{label}': {value!r} is no {dtype}", note)
@@ -520,7 +520,7 @@ def _checked(dtype: np.dtype[Any], value: object, label: str) -> Any:
         raise _error(str(error)) from None
 
 
-def _from_array(t: ir.Type, array: Any, label: str) -> Any:
+def _from_array(t: ir.Type, array: Any, label: str) -> object:
     """Numbers of an array, in the shape of the type or flat."""
     dtype, shape = numpy_layout(t)
     if array.size != int(np.prod(shape)) or (array.shape != shape and array.ndim > 1 and shape):

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from slangrad.ir.types import Type
 from slangrad.marshal.errors import CallError
@@ -21,7 +20,7 @@ from slangrad.marshal.vectors import HostArray
 from slangrad.tensors.element_types import holds_structs, slang_name, structured_dtype
 from slangrad.tensors.tensor import Tensor
 
-Array = npt.NDArray[Any]
+Array = np.ndarray
 
 
 def has_derivative(value: object) -> bool:

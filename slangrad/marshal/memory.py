@@ -275,7 +275,7 @@ def no_address(tensor: object) -> int:
     return 0
 
 
-def _copied(tensor: Any) -> Any:
+def _copied(tensor: Any) -> object:
     """The same values without gaps; autograd does not see it."""
     return tensor.detach().resolve_neg().contiguous()
 

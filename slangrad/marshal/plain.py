@@ -25,7 +25,7 @@ from slangrad.marshal.errors import BoundVariableException, CallError
 from slangrad.marshal.footprint import Shape
 from slangrad.marshal.marshal import Finder, Leaf, Parameter, Setter, Spot, Way
 from slangrad.marshal.spelling import spell_on_page
-from slangrad.marshal.vectors import HostArray, matrix_class, vector_class
+from slangrad.marshal.vectors import HostArray, HostMatrix, HostVector, matrix_class, vector_class
 from slangrad.tensors.element_types import slang_name
 
 _FORMATS = {
@@ -83,7 +83,7 @@ def flatten(t: ir.Type, value: object, label: str) -> list[Any]:
     )
 
 
-def _number(t: ir.Type, value: object, label: str) -> Any:
+def _number(t: ir.Type, value: object, label: str) -> object:
     if value is None:
         return 0
     if isinstance(value, (bool, int, float, np.generic)):
@@ -91,7 +91,7 @@ def _number(t: ir.Type, value: object, label: str) -> Any:
     raise BoundVariableException("E1001", f"'{label}': {type(value).__name__} is no number")
 
 
-def _flatten_host_array(t: ir.Type, value: HostArray, label: str) -> list[Any]:
+def _flatten_host_array(t: ir.Type, value: HostArray, label: str) -> list[object]:
     if value.data.size != sum(1 for _ in scalars_of(t)):
         raise BoundVariableException(
             "E1001", f"'{label}': {type(value).__name__} is no value of '{slang_name(t)}'"
@@ -100,7 +100,7 @@ def _flatten_host_array(t: ir.Type, value: HostArray, label: str) -> list[Any]:
     return found
 
 
-def _flatten_mapping(t: ir.Type, value: Mapping[str, object], label: str) -> list[Any]:
+def _flatten_mapping(t: ir.Type, value: Mapping[str, object], label: str) -> list[object]:
     names = field_names(t)
     unknown = [name for name in value if name != TYPE_KEY and name not in names]
     if unknown:
@@ -121,7 +121,7 @@ def missing_field(label: str, t: str, names: Sequence[str], note: str = NEEDED) 
     return CallError("E1001", message, (), note)
 
 
-def _flatten_sequence(t: ir.Type, value: Sequence[object], label: str) -> list[Any]:
+def _flatten_sequence(t: ir.Type, value: Sequence[object], label: str) -> list[object]:
     parts = list(ir.components(t))
     if len(parts) != len(value) or isinstance(t, ir.Struct):
         raise CallError("E1005", f"'{label}': {len(value)} elements are no value of {slang_name(t)}")
@@ -186,18 +186,18 @@ def out_of_memory(t: ir.Type, scalars: list[object]) -> list[Any]:
     return [scalars[j * value.rows + i] for i in range(value.rows) for j in range(value.columns)]
 
 
-def _rebuild_vector(t: ir.Vector, scalars: Iterator[object]) -> Any:
+def _rebuild_vector(t: ir.Vector, scalars: Iterator[object]) -> HostVector:
     made = vector_class(t.element, t.length)
     return made.of(np.array([next(scalars) for _ in range(t.length)], made.dtype))
 
 
-def _rebuild_matrix(t: ir.Matrix, scalars: Iterator[object]) -> Any:
+def _rebuild_matrix(t: ir.Matrix, scalars: Iterator[object]) -> HostMatrix:
     made = matrix_class(t.element, t.rows, t.columns)
     flat = np.array([next(scalars) for _ in range(t.rows * t.columns)], made.dtype)
     return made.of(flat.reshape(made.shape))
 
 
-_REBUILD: dict[type, Callable[[Any, Iterator[Any]], Any]] = {
+_REBUILD: dict[type, Callable[[Any, Iterator[Any]], object]] = {
     ir.Scalar: lambda t, scalars: next(scalars),
     ir.Pointer: lambda t, scalars: next(scalars),
     ir.Vector: _rebuild_vector,

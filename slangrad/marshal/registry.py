@@ -237,7 +237,7 @@ _PLAIN = frozenset(
 
 
 # For classes that were met: what a value of them stands for, None if for itself.
-_READERS: dict[type, Callable[[Any], Any] | None] = {}
+_READERS: dict[type, Callable[[Any], object] | None] = {}
 _WRITERS: dict[type, Callable[[Any, Any], object]] = {}
 
 
@@ -263,7 +263,7 @@ def register_type(
         _WRITERS[kind] = update
 
 
-def _reader_of(kind: type) -> Callable[[Any], Any] | None:
+def _reader_of(kind: type) -> Callable[[Any], object] | None:
     if kind not in _READERS:
         known = next((each for each in kind.__mro__ if _READERS.get(each) is not None), None)
         if hasattr(kind, "get_this"):

@@ -61,7 +61,7 @@ class Touched:
     writes: bool
 
 
-class Rows(np.ndarray[Any, Any]):
+class Rows(np.ndarray):
     """The rows of a call, and the memory that they lead to."""
 
     touched: tuple[Touched, ...] = ()
@@ -163,7 +163,7 @@ def makes_rows(leaf: Leaf) -> bool:
 
 def _put_fixed(
     cells: tuple[Cell, ...], value: object, scalars: list[object], code: str, what: str
-) -> tuple[list[Use], list[tuple[str, Any]]]:
+) -> tuple[list[Use], list[tuple[str, object]]]:
     """The scalars that stay while the layout does; the memory that they lead to, and where it lies."""
     uses: list[Use] = []
     homes: list[tuple[str, Any]] = []
@@ -227,7 +227,7 @@ class GlobalValue(Leaf):
             values[place + cell.at : place + cell.at + len(numbers)] = numbers
 
 
-def _numbers(leaf: Leaf, value: Any) -> list[Any]:
+def _numbers(leaf: Leaf, value: Any) -> list[object]:
     """All numbers of an array or tensor whose sizes are those of the value's type."""
     if leaf.prepare is not None:
         value = leaf.prepare(value)

@@ -271,7 +271,7 @@ class SlangVariable:
         return hash(self._parts)
 
     @property
-    def _parts(self) -> tuple[Any, ...]:
+    def _parts(self) -> tuple[object, ...]:
         return self.__class__, self.name, self.type, self.direction, self.no_diff
 
     @property

@@ -32,11 +32,11 @@ class HostArray:
     __array_priority__ = 1000  # NumPy's numbers leave operators to us
 
     ir_type: ClassVar[ir.Type]
-    dtype: ClassVar[np.dtype[Any]]
+    dtype: ClassVar[np.dtype]
     shape: ClassVar[tuple[int, ...]]
     element_type: ClassVar[type]
 
-    data: np.ndarray[Any, Any]
+    data: np.ndarray
 
     def __init__(self, *parts: Any, **named: Any) -> None:
         """Numbers, vectors and arrays that make up all components; one number for all; nothing for the default.
@@ -57,14 +57,14 @@ class HostArray:
         return cls.__name__
 
     @classmethod
-    def _default(cls) -> np.ndarray[Any, Any]:
+    def _default(cls) -> np.ndarray:
         return np.zeros(cls.shape, cls.dtype)
 
     @classmethod
     def zeros(cls) -> Self:
         return cls.of(np.zeros(cls.shape, cls.dtype))
 
-    def _ordered(self, named: Mapping[str, object], given: tuple[object, ...]) -> list[Any]:
+    def _ordered(self, named: Mapping[str, object], given: tuple[object, ...]) -> list[object]:
         if not given and len(named) == 1 and next(iter(named)) in ("scalar", "a"):
             return list(named.values())
         names = sorted(named, key=LETTERS.find)
@@ -73,7 +73,7 @@ class HostArray:
             raise TypeError(f"{self._name()} takes {wanted} by name, not {', '.join(named)}")
         return [named[name] for name in names]
 
-    def _joined(self, parts: list[object]) -> np.ndarray[Any, Any]:
+    def _joined(self, parts: list[object]) -> np.ndarray:
         flat = gathered(parts, self.dtype, self._name())
         count = int(np.prod(self.shape))
         if flat.size != count:
@@ -81,16 +81,16 @@ class HostArray:
         return flat.reshape(self.shape)
 
     @classmethod
-    def of(cls, data: np.ndarray[Any, Any]) -> Self:
+    def of(cls, data: np.ndarray) -> Self:
         """Wrap an array without a copy."""
         made = cls.__new__(cls)
         made.data = data
         return made
 
-    def to_numpy(self) -> np.ndarray[Any, Any]:
+    def to_numpy(self) -> np.ndarray:
         return self.data.copy()
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """The memory itself, unless a copy or another type is asked for."""
         if dtype is not None and np.dtype(dtype) != self.dtype:
             if copy is False:
@@ -142,7 +142,7 @@ class HostArray:
     def __hash__(self) -> int:
         return hash((self.shape, *self.data.ravel().tolist()))
 
-    def _compared(self, other: object, compare: Callable[[Any, Any], bool]) -> Any:
+    def _compared(self, other: object, compare: Callable[[Any, Any], bool]) -> object:
         if not isinstance(other, HostArray) or other.shape != self.shape:
             return NotImplemented
         return compare(self.data.ravel().tolist(), other.data.ravel().tolist())
@@ -211,7 +211,7 @@ class HostMatrix(HostArray):
         super().__init__(*parts, **named)
 
     @classmethod
-    def _default(cls) -> np.ndarray[Any, Any]:
+    def _default(cls) -> np.ndarray:
         return np.eye(*cls.shape, dtype=cls.dtype)
 
     @classmethod
@@ -238,7 +238,7 @@ class HostMatrix(HostArray):
         self[:, col] = value
 
     @classmethod
-    def of_row(cls, data: np.ndarray[Any, Any]) -> Any:
+    def of_row(cls, data: np.ndarray) -> Any:
         """A vector of the matrix' element type."""
         return vector_class(_scalar_of(cls.ir_type), data.size).of(data)
 
@@ -270,7 +270,7 @@ class HostQuaternion(HostRow):
         super().__init__(*parts, **named)
 
     @classmethod
-    def _default(cls) -> np.ndarray[Any, Any]:
+    def _default(cls) -> np.ndarray:
         return np.array([0, 0, 0, 1], cls.dtype)
 
     @classmethod
@@ -278,7 +278,7 @@ class HostQuaternion(HostRow):
         return cls()
 
 
-def class_of_array(element: ir.Scalar, data: np.ndarray[Any, Any]) -> HostVector | HostMatrix:
+def class_of_array(element: ir.Scalar, data: np.ndarray) -> HostVector | HostMatrix:
     """A one- or two-dimensional array as a host vector or matrix."""
     made = vector_class(element, len(data)) if data.ndim == 1 else matrix_class(element, *data.shape)
     return made.of(data)
@@ -298,7 +298,7 @@ def _text(component: object) -> str:
 # --- Arithmetic ---------------------------------------------------------------------------------------
 
 
-def _binary(name: str, reflected: bool) -> Callable[[Any, Any], Any]:
+def _binary(name: str, reflected: bool) -> Callable[[Any, Any], object]:
     kinds, operation = BINARY[name]
 
     def apply(self: HostArray, other: object) -> Any:
@@ -343,7 +343,7 @@ def _operand(value: HostArray, other: object, kinds: str) -> Any:
     return converted(other, value.dtype, value._name())
 
 
-def _unary(name: str) -> Callable[[Any], Any]:
+def _unary(name: str) -> Callable[[Any], object]:
     kinds, operation = UNARY[name]
 
     def apply(self: HostArray) -> Any:
@@ -354,7 +354,7 @@ def _unary(name: str) -> Callable[[Any], Any]:
     return apply
 
 
-def _with_numbers_only(method: Callable[[Any, Any], object]) -> Callable[[Any, Any], Any]:
+def _with_numbers_only(method: Callable[[Any, Any], object]) -> Callable[[Any, Any], object]:
     def apply(self: HostArray, other: object) -> Any:
         return NotImplemented if isinstance(other, HostArray) else method(self, other)
 
@@ -422,7 +422,7 @@ def quaternion_class(element: ir.Scalar) -> type[HostQuaternion]:
 
 def _make_class(base: type[_Host], name: str, t: ir.Type, shape: tuple[int, ...]) -> type[_Host]:
     element = _scalar_of(t)
-    body: dict[str, Any] = {
+    body: dict[str, object] = {
         "__slots__": (),
         "__module__": "slangrad",
         "ir_type": t,

@@ -97,7 +97,7 @@ def _parameter(label: str, tensor: object) -> Parameter:
     return Parameter(label, tensor, parts)
 
 
-def _over_memory(label: str, array: np.ndarray[Any, Any]) -> Tensor:
+def _over_memory(label: str, array: np.ndarray) -> Tensor:
     """A tensor over a NumPy array, which steps change in place."""
     try:
         return Tensor.from_dlpack(default_device(), array, copy=False)

@@ -22,8 +22,8 @@ from slangrad.tensors.element_types import SCALARS_BY_NAME, numpy_layout
 TORCH = Late("torch")
 PREFIX = "torch."
 
-_elements: dict[Any, Scalar | None] = {}
-_dtypes: dict[Scalar, Any] = {}
+_elements: dict[object, Scalar | None] = {}
+_dtypes: dict[Scalar, object] = {}
 
 
 def is_torch_type(kind: type) -> bool:

@@ -183,7 +183,7 @@ class SlangCompilerOptions:
         return replace(options, disable_warnings=quiet, warnings_as_errors=errors)
 
 
-def _converted(name: str, value: object) -> Any:
+def _converted(name: str, value: object) -> object:
     kind = _ENUMS.get(name)
     if kind is None:
         return value

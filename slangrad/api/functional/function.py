@@ -335,7 +335,7 @@ class Function(Unique):
             raise AttributeError(f"a function has no attribute '{name}': {meant}")
         raise missing("a function", name, (each for each in dir(Function) if not each.startswith("_")))
 
-    def _dispatched(self, value: object) -> Any:
+    def _dispatched(self, value: object) -> object:
         """What a kernel gets for a value, which may be an object that stands for another one."""
         return RAW.dispatched(lambda: self.module.layout, unwrap(value, held=False))
 

@@ -169,7 +169,7 @@ class ArrayUniform(Uniform):
         values[at : at + self.count] = convert_exactly(array, dtype, label).ravel().tolist()
 
 
-def _numbers_of(t: ir.Type) -> tuple[Any, tuple[int, ...]] | None:
+def _numbers_of(t: ir.Type) -> tuple[np.dtype, tuple[int, ...]] | None:
     """The NumPy dtype and shape of what consists of numbers only."""
     kinds = {part for _, part in scalars_of(t)}
     plain = len(kinds) == 1 and isinstance(next(iter(kinds)), ir.Scalar)
