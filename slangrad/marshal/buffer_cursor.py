@@ -182,7 +182,7 @@ class BufferCursor:
             raise IndexError(f"element {index} of a cursor of {self.element_count} elements")
         return self.find_element(place)
 
-    def __setitem__(self, index: int, value: Any) -> None:
+    def __setitem__(self, index: int, value: object) -> None:
         self[index].write(value)
 
     def __iter__(self) -> Iterator[BufferElementCursor]:
@@ -241,7 +241,7 @@ class BufferCursor:
         """A copy of the bytes."""
         return self.bytes_to_read().copy()
 
-    def copy_from_numpy(self, data: Any) -> None:
+    def copy_from_numpy(self, data: object) -> None:
         """Overwrite the bytes from the front on."""
         if not isinstance(data, np.ndarray) or not data.flags.c_contiguous:
             raise TypeError("data: expected a contiguous NumPy array")
@@ -249,7 +249,7 @@ class BufferCursor:
             raise _error(f"data: numpy array is larger than the buffer ({data.nbytes} > {self.size})")
         self.bytes_to_write(0, data.nbytes)[:] = data.reshape(-1).view(np.uint8)
 
-    def write_from_numpy(self, data: Any, unchecked_copy: bool = True) -> None:
+    def write_from_numpy(self, data: object, unchecked_copy: bool = True) -> None:
         """Write all elements: an array whose first dimension counts them, or, for structs, a dict of such arrays by
         field. Values are converted if none changes; np.uint8 arrays of the right size are bytes.
 
@@ -258,7 +258,7 @@ class BufferCursor:
         _write_arrays(self, self._type, 0, data, "data", unchecked_copy)
 
 
-def _arguments(given: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+def _arguments(given: tuple[object, ...], named: dict[str, object]) -> dict[str, Any]:
     """The arguments by name, in one of the three forms."""
     by_name = set(named)
     names: tuple[str, ...]
@@ -277,7 +277,7 @@ def _arguments(given: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _is_device_type(value: Any) -> bool:
+def _is_device_type(value: object) -> bool:
     kinds = ("automatic", "cpu", "cuda", "d3d12", "metal", "vulkan", "wgpu")
     return value in kinds if isinstance(value, str) else type(value).__name__ == "DeviceType"
 
@@ -327,7 +327,7 @@ class BufferElementCursor:
         """An element of an array, a row, a component; one that is not valid if there is none."""
         return self._part(index, f"[{index}]") if self.has_element(index) else self._nothing(f"[{index}]")
 
-    def reinterpret(self, new_layout: Any) -> BufferElementCursor:
+    def reinterpret(self, new_layout: object) -> BufferElementCursor:
         """The same place as a value of another type."""
         t = element_type(new_layout, "new_layout")
         self._check()
@@ -389,12 +389,12 @@ class BufferElementCursor:
         data = self._cursor.bytes_to_read()[self._offset : self._offset + size].tobytes()
         return rebuild(self._type, iter(memory_format(self._type).unpack(data)))
 
-    def write(self, value: Any) -> None:
+    def write(self, value: object) -> None:
         """Give the place a value. Fields that a dict leaves out stay as they are."""
         self._check()
         _write(self._cursor, self._type, self._offset, value, self._label)
 
-    def set_data(self, data: Any) -> None:
+    def set_data(self, data: object) -> None:
         """Overwrite the bytes of the place from the front on."""
         self._check()
         raw = np.asarray(data)
@@ -404,17 +404,17 @@ class BufferElementCursor:
             raise _error(f"'{self._label}' takes {layout_of(self._type).size} bytes, not {raw.nbytes}")
         self._cursor.bytes_to_write(self._offset, raw.nbytes)[:] = raw.reshape(-1).view(np.uint8)
 
-    def __setitem__(self, key: str | int, value: Any) -> None:
+    def __setitem__(self, key: str | int, value: object) -> None:
         self[key].write(value)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         self[name].write(value)
 
 
 # --- Writing values -----------------------------------------------------------------------------------
 
 
-def _write(cursor: BufferCursor, t: ir.Type, offset: int, value: Any, label: str) -> None:
+def _write(cursor: BufferCursor, t: ir.Type, offset: int, value: object, label: str) -> None:
     if is_form_of_numbers(t):
         _write_form(cursor, t, offset, value, label)
     elif isinstance(t, ir.Struct):
@@ -428,7 +428,7 @@ def _write(cursor: BufferCursor, t: ir.Type, offset: int, value: Any, label: str
         cursor.bytes_to_write(offset, data.nbytes)[:] = data.reshape(-1).view(np.uint8)
 
 
-def _write_form(cursor: BufferCursor, t: ir.Type, offset: int, value: Any, label: str) -> None:
+def _write_form(cursor: BufferCursor, t: ir.Type, offset: int, value: object, label: str) -> None:
     """Numbers that lie in another order, or with gaps."""
     inner = ir.value_of(t)
     if isinstance(inner, (ir.Scalar, ir.Vector, ir.Matrix)):
@@ -439,7 +439,7 @@ def _write_form(cursor: BufferCursor, t: ir.Type, offset: int, value: Any, label
         _write(cursor, ir.component(t, 0), offset, value, label)
 
 
-def _unwrapped(value: Any, wanted: tuple[type, ...]) -> Any:
+def _unwrapped(value: Any, wanted: tuple[type, ...]) -> object:
     """What an object stands for, if it is nothing that can be written itself."""
     seen = 0
     while not isinstance(value, wanted) and hasattr(type(value), "get_this") and seen < 100:
@@ -450,7 +450,7 @@ def _unwrapped(value: Any, wanted: tuple[type, ...]) -> Any:
     return value
 
 
-def _write_struct(cursor: BufferCursor, t: ir.Struct, offset: int, value: Any, label: str) -> None:
+def _write_struct(cursor: BufferCursor, t: ir.Struct, offset: int, value: object, label: str) -> None:
     value = as_fields(_unwrapped(value, (Mapping, np.void)))
     if isinstance(value, np.void) and value.dtype.names:
         value = {name: value[name] for name in value.dtype.names}
@@ -466,7 +466,7 @@ def _write_struct(cursor: BufferCursor, t: ir.Struct, offset: int, value: Any, l
         _write(cursor, t.fields[at][1], offset + layout_of(t).offsets[at], each, f"{label}.{name}")
 
 
-def _write_array(cursor: BufferCursor, t: ir.Array, offset: int, value: Any, label: str) -> None:
+def _write_array(cursor: BufferCursor, t: ir.Array, offset: int, value: object, label: str) -> None:
     value = _unwrapped(value, (Sequence, np.ndarray))
     if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)):
         raise _error(f"'{label}': Expected list with {t.length} elements, not {type(value).__name__}")
@@ -480,7 +480,7 @@ def _holds_pointers(t: ir.Type) -> bool:
     return isinstance(t, ir.Pointer) or (isinstance(t, ir.Array) and _holds_pointers(t.element))
 
 
-def _address_of(value: Any, label: str) -> Any:
+def _address_of(value: object, label: str) -> Any:
     value = _unwrapped(value, (int, Buffer, StridedView))
     if isinstance(value, (Buffer, StridedView)):
         value = value.address
@@ -490,7 +490,7 @@ def _address_of(value: Any, label: str) -> Any:
     return _checked(np.dtype(np.uint64), 0 if value is None else int(value), label)
 
 
-def _numbers(t: ir.Type, value: Any, label: str) -> Any:
+def _numbers(t: ir.Type, value: object, label: str) -> Any:
     """The components of a number, vector or matrix, or an array of these from a NumPy array."""
     dtype, shape = numpy_layout(t)
     value = _unwrapped(value, (int, float, np.generic, np.ndarray, HostArray, Sequence))
@@ -510,7 +510,7 @@ def _numbers(t: ir.Type, value: Any, label: str) -> Any:
     return flat
 
 
-def _checked(dtype: np.dtype[Any], value: Any, label: str) -> Any:
+def _checked(dtype: np.dtype, value: object, label: str) -> object:
     if not fits(value, dtype):
         note = "use int(x) if cutting off is meant" if isinstance(value, (float, np.floating)) else None
         raise _error(f"'{label}': {value!r} is no {dtype}", note)
@@ -520,7 +520,7 @@ def _checked(dtype: np.dtype[Any], value: Any, label: str) -> Any:
         raise _error(str(error)) from None
 
 
-def _from_array(t: ir.Type, array: Any, label: str) -> Any:
+def _from_array(t: ir.Type, array: Any, label: str) -> object:
     """Numbers of an array, in the shape of the type or flat."""
     dtype, shape = numpy_layout(t)
     if array.size != int(np.prod(shape)) or (array.shape != shape and array.ndim > 1 and shape):
@@ -535,7 +535,7 @@ def _from_array(t: ir.Type, array: Any, label: str) -> Any:
 
 
 def _write_arrays(
-    cursor: BufferCursor, t: ir.Type, offset: int, data: Any, label: str, shorter: bool
+    cursor: BufferCursor, t: ir.Type, offset: int, data: object, label: str, shorter: bool
 ) -> None:
     """A value of type t at `offset` of each element, from an array of all of them."""
     if is_form_of_numbers(t) and not _is_bytes(t, data):
@@ -559,7 +559,7 @@ def _write_arrays(
     _write_column(cursor, t, offset, data, label, shorter)
 
 
-def _write_forms(cursor: BufferCursor, t: ir.Type, offset: int, data: Any, label: str) -> None:
+def _write_forms(cursor: BufferCursor, t: ir.Type, offset: int, data: object, label: str) -> None:
     if not isinstance(data, np.ndarray) or data.ndim == 0 or len(data) != cursor.element_count:
         raise _error(
             f"'{label}': expected a NumPy array with an entry for each of {cursor.element_count} elements"
@@ -568,7 +568,7 @@ def _write_forms(cursor: BufferCursor, t: ir.Type, offset: int, data: Any, label
         _write_form(cursor, t, offset + i * cursor.element_stride, each, f"{label}[{i}]")
 
 
-def _is_bytes(t: ir.Type, data: Any) -> bool:
+def _is_bytes(t: ir.Type, data: object) -> bool:
     """Whether an array has the bytes of values that are none themselves."""
     size = layout_of(t).size
     raw = isinstance(data, np.ndarray) and data.dtype == np.uint8 and data.shape[1:] == (size,)

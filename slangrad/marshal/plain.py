@@ -25,7 +25,7 @@ from slangrad.marshal.errors import BoundVariableException, CallError
 from slangrad.marshal.footprint import Shape
 from slangrad.marshal.marshal import Finder, Leaf, Parameter, Setter, Spot, Way
 from slangrad.marshal.spelling import spell_on_page
-from slangrad.marshal.vectors import HostArray, matrix_class, vector_class
+from slangrad.marshal.vectors import HostArray, HostMatrix, HostVector, matrix_class, vector_class
 from slangrad.tensors.element_types import slang_name
 
 _FORMATS = {
@@ -62,7 +62,7 @@ def memory_format(t: ir.Type) -> struct.Struct:
     return struct.Struct("".join(parts) + "x" * (layout_of(t).size - end))
 
 
-def flatten(t: ir.Type, value: Any, label: str) -> list[Any]:
+def flatten(t: ir.Type, value: object, label: str) -> list[Any]:
     """The scalars of a plain value; a CallError names the part that is none."""
     if isinstance(t, (ir.Scalar, ir.Pointer)):
         return [_number(t, value, label)]
@@ -83,7 +83,7 @@ def flatten(t: ir.Type, value: Any, label: str) -> list[Any]:
     )
 
 
-def _number(t: ir.Type, value: Any, label: str) -> Any:
+def _number(t: ir.Type, value: object, label: str) -> object:
     if value is None:
         return 0
     if isinstance(value, (bool, int, float, np.generic)):
@@ -91,7 +91,7 @@ def _number(t: ir.Type, value: Any, label: str) -> Any:
     raise BoundVariableException("E1001", f"'{label}': {type(value).__name__} is no number")
 
 
-def _flatten_host_array(t: ir.Type, value: HostArray, label: str) -> list[Any]:
+def _flatten_host_array(t: ir.Type, value: HostArray, label: str) -> list[object]:
     if value.data.size != sum(1 for _ in scalars_of(t)):
         raise BoundVariableException(
             "E1001", f"'{label}': {type(value).__name__} is no value of '{slang_name(t)}'"
@@ -100,7 +100,7 @@ def _flatten_host_array(t: ir.Type, value: HostArray, label: str) -> list[Any]:
     return found
 
 
-def _flatten_mapping(t: ir.Type, value: Mapping[str, Any], label: str) -> list[Any]:
+def _flatten_mapping(t: ir.Type, value: Mapping[str, object], label: str) -> list[object]:
     names = field_names(t)
     unknown = [name for name in value if name != TYPE_KEY and name not in names]
     if unknown:
@@ -121,7 +121,7 @@ def missing_field(label: str, t: str, names: Sequence[str], note: str = NEEDED) 
     return CallError("E1001", message, (), note)
 
 
-def _flatten_sequence(t: ir.Type, value: Sequence[Any], label: str) -> list[Any]:
+def _flatten_sequence(t: ir.Type, value: Sequence[object], label: str) -> list[object]:
     parts = list(ir.components(t))
     if len(parts) != len(value) or isinstance(t, ir.Struct):
         raise CallError("E1005", f"'{label}': {len(value)} elements are no value of {slang_name(t)}")
@@ -140,7 +140,7 @@ def field_names(t: ir.Type) -> tuple[str, ...]:
     return tuple(COMPONENTS[: t.length]) if isinstance(t, ir.Vector) else ()
 
 
-def rebuild(t: ir.Type, scalars: Iterator[Any]) -> Any:
+def rebuild(t: ir.Type, scalars: Iterator[object]) -> Any:
     """A Python value from scalars: numbers, host vectors and matrices, dicts, lists."""
     if is_form_of_numbers(t):
         found = [next(scalars) for _ in scalars_of(t)]
@@ -148,7 +148,7 @@ def rebuild(t: ir.Type, scalars: Iterator[Any]) -> Any:
     return _REBUILD[type(t)](t, scalars)
 
 
-def mapped(change: Callable[[Any], Any], value: Any) -> Any:
+def mapped(change: Callable[[Any], object], value: object) -> Any:
     """Lists and dicts with `change` applied to what is in them; every other value as it is."""
     if isinstance(value, list):
         return [change(each) for each in value]
@@ -168,7 +168,7 @@ def holds_forms(t: ir.Type) -> bool:
     return is_form_of_numbers(t) or (isinstance(t, ir.Array) and holds_forms(t.element))
 
 
-def in_memory(t: ir.Type, scalars: list[Any]) -> list[Any]:
+def in_memory(t: ir.Type, scalars: list[object]) -> list[Any]:
     """The scalars of a value in the order of memory."""
     value = ir.value_of(t)
     if not lies_by_columns(t) or not isinstance(value, ir.Matrix):
@@ -176,7 +176,7 @@ def in_memory(t: ir.Type, scalars: list[Any]) -> list[Any]:
     return [scalars[i * value.columns + j] for j in range(value.columns) for i in range(value.rows)]
 
 
-def out_of_memory(t: ir.Type, scalars: list[Any]) -> list[Any]:
+def out_of_memory(t: ir.Type, scalars: list[object]) -> list[Any]:
     """The other way round; truth values may have been words."""
     value = ir.value_of(t)
     if ir.scalar_of(value) is ir.BOOL:
@@ -186,18 +186,18 @@ def out_of_memory(t: ir.Type, scalars: list[Any]) -> list[Any]:
     return [scalars[j * value.rows + i] for i in range(value.rows) for j in range(value.columns)]
 
 
-def _rebuild_vector(t: ir.Vector, scalars: Iterator[Any]) -> Any:
+def _rebuild_vector(t: ir.Vector, scalars: Iterator[object]) -> HostVector:
     made = vector_class(t.element, t.length)
     return made.of(np.array([next(scalars) for _ in range(t.length)], made.dtype))
 
 
-def _rebuild_matrix(t: ir.Matrix, scalars: Iterator[Any]) -> Any:
+def _rebuild_matrix(t: ir.Matrix, scalars: Iterator[object]) -> HostMatrix:
     made = matrix_class(t.element, t.rows, t.columns)
     flat = np.array([next(scalars) for _ in range(t.rows * t.columns)], made.dtype)
     return made.of(flat.reshape(made.shape))
 
 
-_REBUILD: dict[type, Callable[[Any, Iterator[Any]], Any]] = {
+_REBUILD: dict[type, Callable[[Any, Iterator[Any]], object]] = {
     ir.Scalar: lambda t, scalars: next(scalars),
     ir.Pointer: lambda t, scalars: next(scalars),
     ir.Vector: _rebuild_vector,
@@ -234,17 +234,17 @@ class Uniform(Leaf):
         return {} if self._is_scalar else {self.name: plain_setter(self.lowered, self.read, self.label)}
 
 
-def plain_setter(t: ir.Type, read: Callable[[Any], Any] | None, label: str) -> Setter:
+def plain_setter(t: ir.Type, read: Callable[[Any], object] | None, label: str) -> Setter:
     """What puts the scalars of a plain value at their place."""
 
-    def put(values: list[Any], place: int, value: Any, scratch: Any) -> None:
+    def put(values: list[object], place: int, value: object, scratch: object) -> None:
         scalars = flatten(t, value if read is None else read(value), label)
         values[place : place + len(scalars)] = scalars
 
     return put
 
 
-def bind_plain(way: Way, spot: Spot, described: str, read: Callable[[Any], Any] | None = None) -> Uniform:
+def bind_plain(way: Way, spot: Spot, described: str, read: Callable[[Any], object] | None = None) -> Uniform:
     """A plain value as a uniform parameter; it cannot be written, and carries no derivative."""
     refuse_writes(spot, described)
     lowered = spot.types.lower(way.type)

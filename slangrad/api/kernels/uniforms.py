@@ -74,7 +74,7 @@ class Uniform(ABC):
         return False
 
     @abstractmethod
-    def put(self, values: Values, at: int, value: Any, label: str) -> None:
+    def put(self, values: Values, at: int, value: object, label: str) -> None:
         """Write the scalars of `value` from `at` on."""
 
     def fields(self) -> Mapping[str, tuple[int, Uniform]]:
@@ -85,7 +85,7 @@ class Uniform(ABC):
         """A part by index."""
         return None
 
-    def refuse(self, value: Any, label: str, note: str | None = None) -> CallError:
+    def refuse(self, value: object, label: str, note: str | None = None) -> CallError:
         message = f"parameter '{label}' of type '{self.type}' cannot be {described(value)}"
         return CallError(UNFIT, message, (), note)
 
@@ -100,7 +100,7 @@ class ScalarUniform(Uniform):
         floats = NUMBERS if ir.is_float(lowered) else INTEGERS
         self._kinds: tuple[type, ...] = (*floats, *FLAGS)
 
-    def put(self, values: Values, at: int, value: Any, label: str) -> None:
+    def put(self, values: Values, at: int, value: object, label: str) -> None:
         other = (
             isinstance(value, EnumValue)
             and isinstance(self.type, EnumType)
@@ -126,7 +126,7 @@ class ArrayUniform(Uniform):
     def needed(self) -> bool:
         return self._length > 0 and self._part.needed
 
-    def put(self, values: Values, at: int, value: Any, label: str) -> None:
+    def put(self, values: Values, at: int, value: object, label: str) -> None:
         if isinstance(value, (HostArray, np.ndarray)):
             self._put_array(values, at, value, label)
             return
@@ -142,7 +142,7 @@ class ArrayUniform(Uniform):
         for i, each in enumerate(value):
             part.put(values, at + i * part.count, each, f"{label}[{i}]")
 
-    def _put_some(self, values: Values, at: int, value: Mapping[Any, Any], label: str) -> None:
+    def _put_some(self, values: Values, at: int, value: Mapping[Any, object], label: str) -> None:
         """Elements by their numbers. Plain data that is left out is zero."""
         for i, each in value.items():
             found = self.element(i) if isinstance(i, int) else None
@@ -169,7 +169,7 @@ class ArrayUniform(Uniform):
         values[at : at + self.count] = convert_exactly(array, dtype, label).ravel().tolist()
 
 
-def _numbers_of(t: ir.Type) -> tuple[Any, tuple[int, ...]] | None:
+def _numbers_of(t: ir.Type) -> tuple[np.dtype, tuple[int, ...]] | None:
     """The NumPy dtype and shape of what consists of numbers only."""
     kinds = {part for _, part in scalars_of(t)}
     plain = len(kinds) == 1 and isinstance(next(iter(kinds)), ir.Scalar)
@@ -185,7 +185,7 @@ class TurnedUniform(Uniform):
         super().__init__(t, by_rows.count)
         self._by_rows, self._form = by_rows, form
 
-    def put(self, values: Values, at: int, value: Any, label: str) -> None:
+    def put(self, values: Values, at: int, value: object, label: str) -> None:
         rows: Values = [0] * self.count
         self._by_rows.put(rows, 0, value, label)
         values[at : at + self.count] = in_memory(self._form, rows)
@@ -208,7 +208,7 @@ class StructUniform(Uniform):
     def needed(self) -> bool:
         return any(part.needed for _, part in self._fields.values())
 
-    def put(self, values: Values, at: int, value: Any, label: str) -> None:
+    def put(self, values: Values, at: int, value: object, label: str) -> None:
         value = as_fields(value)
         if not isinstance(value, Mapping):
             raise self.refuse(value, label, "pass a dict with the fields")
@@ -223,7 +223,7 @@ class StructUniform(Uniform):
     def fields(self) -> Mapping[str, tuple[int, Uniform]]:
         return self._fields
 
-    def _check_missing(self, given: Mapping[str, Any], label: str) -> None:
+    def _check_missing(self, given: Mapping[str, object], label: str) -> None:
         for name, (_, part) in self._fields.items():
             if name not in given and part.needed:
                 raise missing(f"{label}.{name}", part.type)
@@ -241,7 +241,7 @@ class PointerUniform(Uniform):
 
     needed = True
 
-    def put(self, values: Values, at: int, value: Any, label: str) -> None:
+    def put(self, values: Values, at: int, value: object, label: str) -> None:
         if isinstance(value, INTEGERS) and not isinstance(value, bool):
             values[at] = int(value)
         elif isinstance(value, (Buffer, Tensor)):
@@ -266,7 +266,7 @@ class BufferUniform(Uniform):
 
     needed = True
 
-    def put(self, values: Values, at: int, value: Any, label: str) -> None:
+    def put(self, values: Values, at: int, value: object, label: str) -> None:
         if not isinstance(value, (Buffer, Tensor)):
             raise self.refuse(value, label, "pass a Buffer, as device.create_buffer() gives one, or a Tensor")
         if self._written and not value.writable:
@@ -302,7 +302,7 @@ class TensorUniform(Uniform):
 
     needed = True
 
-    def put(self, values: Values, at: int, value: Any, label: str) -> None:
+    def put(self, values: Values, at: int, value: object, label: str) -> None:
         if isinstance(value, dict) and value.keys() == UNIFORMS and isinstance(value["_data"], Buffer):
             value = Tensor(
                 value["_data"], self._element, *(value[each] for each in ("_shape", "_strides", "_offset"))
@@ -456,7 +456,7 @@ class Uniforms:
 # --- Errors -------------------------------------------------------------------------------------------
 
 
-def described(value: Any) -> str:
+def described(value: object) -> str:
     """What a message calls a value."""
     if isinstance(value, Buffer):
         return f"Buffer of {value.size} bytes"
@@ -471,7 +471,7 @@ def described(value: Any) -> str:
     return type(value).__name__
 
 
-def unknown(message: str, name: str, known: Mapping[str, Any]) -> CallError:
+def unknown(message: str, name: str, known: Mapping[str, object]) -> CallError:
     return CallError(UNKNOWN, message, (), suggestion(name, known))
 
 
