@@ -48,7 +48,7 @@ class Along:
         self,
         label: str,
         value: Any,
-        direction: Any,
+        direction: object,
         gradient: Any,
         epsilon: float,
         tolerances: tuple[float | None, float],

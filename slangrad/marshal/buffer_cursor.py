@@ -90,7 +90,7 @@ class _Elements:
 class BufferCursor:
     """Elements of one type in memory, which is copied when it is first looked at and goes back with `apply`."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
+    def __init__(self, *given: object, **named: object) -> None:
         """(element_layout, buffer, load_before_write=True), (element_layout, buffer, size, offset,
         load_before_write=True) with bytes, or (device_type, element_layout, size) with elements."""
         values = _arguments(given, named)

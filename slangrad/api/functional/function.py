@@ -406,7 +406,7 @@ class BoundFunction(Function):
 
     __slots__ = ("this",)
 
-    def __init__(self, function: Function, this: Any) -> None:
+    def __init__(self, function: Function, this: object) -> None:
         super().__init__(function.module, function.name, function._calls, function.struct, function._settings)
         self._group = function._group
         self.this = this

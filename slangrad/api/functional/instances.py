@@ -32,7 +32,7 @@ class InstanceList:
     """Values of a struct, with methods: `particles.step(0.1)` calls `Particle.step` for all of them. `data` is a
     container of structs, or a dict with a value or container for each field; fields are attributes then."""
 
-    def __init__(self, struct: Struct, data: Any = None) -> None:
+    def __init__(self, struct: Struct, data: object = None) -> None:
         self._struct = struct
         self._data: Any = {} if data is None else data
 
