@@ -6,7 +6,7 @@ import pytest
 
 import slangrad as spy
 from slangrad.ir import types as ir
-from slangrad.marshal.plain import format_of, scalars_of
+from slangrad.marshal.encode import format_of, scalars_of
 
 SCALARS = [
     "bool",

@@ -9,32 +9,41 @@ BufferCursor(layout, buffer)         BufferCursor(device_type, layout, 100)     
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from slangrad.base.suggestions import suggestion
 from slangrad.ir import types as ir
-from slangrad.ir.forms import lies_by_columns, part_of
+from slangrad.ir.forms import lies_by_columns, part_of, without_room
 from slangrad.ir.layout import layout_of
-from slangrad.marshal.components import converted, fits, gathered
-from slangrad.marshal.errors import CallError
-from slangrad.marshal.plain import (
-    TYPE_KEY,
+from slangrad.marshal.components import converted, gathered
+from slangrad.marshal.encode import (
+    INTEGERS,
+    NUMBERS,
+    Encoder,
+    Manner,
+    NumberEncoder,
+    PointerEncoder,
+    RowsEncoder,
+    StructEncoder,
+    Values,
+    decode,
+    encoder_of,
     field_names,
-    holds_forms,
-    in_memory,
     is_form_of_numbers,
     memory_format,
-    rebuild,
+    numbers_of,
+    scalars_of,
 )
-from slangrad.marshal.records import as_fields
+from slangrad.marshal.errors import CallError
 from slangrad.marshal.slang_type import ElementLayout
 from slangrad.marshal.vectors import HostArray
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.conversion import convert_exactly
-from slangrad.tensors.element_types import element_type, holds_structs, numpy_layout, slang_name
+from slangrad.tensors.element_types import NUMPY_TYPES, element_type, numpy_layout, slang_name
 from slangrad.tensors.strided import StridedView
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -359,7 +368,7 @@ class BufferElementCursor:
         return (self.find_element(i) for i in range(len(self)))
 
     def _part(self, index: int, ending: str) -> BufferElementCursor:
-        t = self._type
+        t = without_room(self._type)
         if lies_by_columns(t):
             raise _error(f"'{self._label}' lies by columns: its rows are in several places", "take all of it")
         while part_of(t):
@@ -372,9 +381,7 @@ class BufferElementCursor:
         return BufferElementCursor(self._cursor, self._type, self._offset, self._label + ending, False)
 
     def _unknown(self, name: str) -> CursorError:
-        names = field_names(self._type)
-        message = f"'{self._label}' of type {slang_name(self._type)} has no field '{name}'"
-        return CursorError("E1017", message, (), suggestion(name, names))
+        return _unknown(self._label, slang_name(self._type), name, field_names(self._type))
 
     def _check(self) -> None:
         if not self._valid:
@@ -385,14 +392,31 @@ class BufferElementCursor:
     def read(self) -> Any:
         """A number, host vector or matrix; structs are dicts, arrays lists, pointers addresses."""
         self._check()
-        size = layout_of(self._type).size
-        data = self._cursor.bytes_to_read()[self._offset : self._offset + size].tobytes()
-        return rebuild(self._type, iter(memory_format(self._type).unpack(data)))
+        return decode(self._type, self._cursor.bytes_to_read(), self._offset)
 
     def write(self, value: Any) -> None:
         """Give the place a value. Fields that a dict leaves out stay as they are."""
         self._check()
-        _write(self._cursor, self._type, self._offset, value, self._label)
+        encoder, label = encoder_of(self._type, FREELY), self._label
+        try:
+            if isinstance(encoder, RowsEncoder) and encoder.numbers and isinstance(value, np.ndarray):
+                self._store(self._offset, np.ascontiguousarray(encoder.exact(value, encoder.numbers, label)))
+                return
+            values: Values = [None] * encoder.count
+            encoder.put(values, 0, value, label)
+            if None not in values:
+                self._store(self._offset, _packed(self._type, values, label))
+                return
+            for (at, scalar), each in zip(scalars_of(self._type, self._offset), values):
+                if each is not None:
+                    self._store(at, _packed(scalar, [each], label))
+        except CallError:
+            raise
+        except (ValueError, OverflowError) as error:
+            raise _error(str(error)) from None
+
+    def _store(self, offset: int, data: np.ndarray[Any, Any]) -> None:
+        self._cursor.bytes_to_write(offset, data.nbytes)[:] = data.reshape(-1).view(np.uint8)
 
     def set_data(self, data: Any) -> None:
         """Overwrite the bytes of the place from the front on."""
@@ -414,121 +438,76 @@ class BufferElementCursor:
 # --- Writing values -----------------------------------------------------------------------------------
 
 
-def _write(cursor: BufferCursor, t: ir.Type, offset: int, value: Any, label: str) -> None:
-    if is_form_of_numbers(t):
-        _write_form(cursor, t, offset, value, label)
-    elif isinstance(t, ir.Struct):
-        _write_struct(cursor, t, offset, value, label)
-    elif isinstance(t, ir.Array) and (
-        holds_structs(t) or holds_forms(t) or _holds_pointers(t) or not isinstance(value, np.ndarray)
-    ):
-        _write_array(cursor, t, offset, value, label)
-    else:
-        data = _address_of(value, label) if isinstance(t, ir.Pointer) else _numbers(t, value, label)
-        cursor.bytes_to_write(offset, data.nbytes)[:] = data.reshape(-1).view(np.uint8)
+class _Freely(Manner):
+    """What places take: numbers of vectors in any nesting, arrays of one number, a part of the fields."""
+
+    def instead(self, encoder: Encoder, value: Any, label: str) -> Any:
+        found = super().instead(encoder, value, label)
+        if found is not value:
+            return found
+        if isinstance(encoder, RowsEncoder) and encoder.numbers and isinstance(value, (list, tuple)):
+            return value if isinstance(encoder.lowered, ir.Array) else _flat(encoder, value, label)
+        if isinstance(encoder, NumberEncoder):
+            array = value.data if isinstance(value, HostArray) else value
+            if isinstance(array, np.ndarray) and array.size == 1:
+                return convert_exactly(array, NUMPY_TYPES[encoder.scalar], label).item()
+            if encoder.scalar is ir.BOOL and isinstance(value, INTEGERS) and value in (0, 1):
+                return bool(value)
+        return value
+
+    def refuse(self, encoder: Encoder, value: Any, label: str, note: str | None) -> CallError:
+        t, kind, number = encoder.type, type(value).__name__, isinstance(value, NUMBERS)
+        is_row = isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+        if isinstance(encoder, StructEncoder):
+            return _error(f"'{label}': Expected dict with the fields of {t}, not {kind}")
+        if isinstance(encoder, PointerEncoder):
+            return _error(f"'{label}': {kind} is no address", "pass an address, a Buffer or a Tensor")
+        if isinstance(value, np.ndarray):
+            return _error(f"'{label}': an array of shape {value.shape} is no value of {t}")
+        if isinstance(encoder, RowsEncoder) and isinstance(encoder.lowered, ir.Array):
+            wrong = f"sequence is the wrong length: {len(value)} elements for {t}" if is_row else ""
+            return _error(
+                f"'{label}': {wrong or f'Expected list with {encoder.length} elements, not {kind}'}"
+            )
+        if number and isinstance(encoder, NumberEncoder) and encoder.scalar is ir.BOOL:
+            return _error(f"'{label}' takes truth values, not {value!r}")
+        if number:
+            return _error(f"'{label}': {value!r} is no {t}", "use int(x) if cutting off is meant")
+        return _error(f"'{label}': {f'{len(value)} numbers are' if is_row else f'{kind} is'} no value of {t}")
+
+    def unknown(self, encoder: Encoder, name: Any, label: str) -> CallError:
+        return _unknown(label, encoder.type, str(name), encoder.fields())
+
+    def check_missing(self, encoder: Encoder, keys: Sequence[Any], label: str) -> None:
+        """They stay as they are."""
 
 
-def _write_form(cursor: BufferCursor, t: ir.Type, offset: int, value: Any, label: str) -> None:
-    """Numbers that lie in another order, or with gaps."""
-    inner = ir.value_of(t)
-    if isinstance(inner, (ir.Scalar, ir.Vector, ir.Matrix)):
-        numbers = np.asarray(_numbers(inner, value, label)).ravel().tolist()
-        data = np.frombuffer(memory_format(t).pack(*in_memory(t, numbers)), np.uint8)
-        cursor.bytes_to_write(offset, data.nbytes)[:] = data
-    else:
-        _write(cursor, ir.component(t, 0), offset, value, label)
-
-
-def _unwrapped(value: Any, wanted: tuple[type, ...]) -> Any:
-    """What an object stands for, if it is nothing that can be written itself."""
-    seen = 0
-    while not isinstance(value, wanted) and hasattr(type(value), "get_this") and seen < 100:
-        inner = value.get_this()
-        if inner is value:
-            break
-        value, seen = inner, seen + 1
-    return value
-
-
-def _write_struct(cursor: BufferCursor, t: ir.Struct, offset: int, value: Any, label: str) -> None:
-    value = as_fields(_unwrapped(value, (Mapping, np.void)))
-    if isinstance(value, np.void) and value.dtype.names:
-        value = {name: value[name] for name in value.dtype.names}
-    if not isinstance(value, Mapping):
-        raise _error(f"'{label}': Expected dict with the fields of {t.name}, not {type(value).__name__}")
-    names = field_names(t)
-    for name, each in value.items():
-        if name == TYPE_KEY:
-            continue
-        if name not in names:
-            raise BufferElementCursor(cursor, t, offset, label)._unknown(str(name))
-        at = names.index(name)
-        _write(cursor, t.fields[at][1], offset + layout_of(t).offsets[at], each, f"{label}.{name}")
-
-
-def _write_array(cursor: BufferCursor, t: ir.Array, offset: int, value: Any, label: str) -> None:
-    value = _unwrapped(value, (Sequence, np.ndarray))
-    if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)):
-        raise _error(f"'{label}': Expected list with {t.length} elements, not {type(value).__name__}")
-    if len(value) != t.length:
-        raise _error(f"'{label}': sequence is the wrong length: {len(value)} elements for {slang_name(t)}")
-    for i, each in enumerate(value):
-        _write(cursor, t.element, offset + layout_of(t).offsets[i], each, f"{label}[{i}]")
-
-
-def _holds_pointers(t: ir.Type) -> bool:
-    return isinstance(t, ir.Pointer) or (isinstance(t, ir.Array) and _holds_pointers(t.element))
-
-
-def _address_of(value: Any, label: str) -> Any:
-    value = _unwrapped(value, (int, Buffer, StridedView))
-    if isinstance(value, (Buffer, StridedView)):
-        value = value.address
-    if value is not None and (not isinstance(value, (int, np.integer)) or isinstance(value, bool)):
-        note = "pass an address, a Buffer or a Tensor"
-        raise _error(f"'{label}': {type(value).__name__} is no address", note)
-    return _checked(np.dtype(np.uint64), 0 if value is None else int(value), label)
-
-
-def _numbers(t: ir.Type, value: Any, label: str) -> Any:
-    """The components of a number, vector or matrix, or an array of these from a NumPy array."""
-    dtype, shape = numpy_layout(t)
-    value = _unwrapped(value, (int, float, np.generic, np.ndarray, HostArray, Sequence))
-    array = value.data if isinstance(value, HostArray) else value
-    if isinstance(array, np.ndarray):
-        return _from_array(t, array, label)
-    if isinstance(array, (int, float, np.generic)):
-        return np.full(shape, _checked(dtype, array, label), dtype)
-    if isinstance(array, (str, bytes)) or not isinstance(array, Sequence) or not shape:
-        raise _error(f"'{label}': {type(value).__name__} is no value of {slang_name(t)}")
+def _flat(encoder: RowsEncoder, value: Sequence[Any], label: str) -> Any:
+    """The numbers of nested lists; the lists where there are too few or too many."""
+    assert encoder.numbers is not None
     try:
-        flat = gathered([array], dtype, f"'{label}'")
+        flat = gathered([value], encoder.numbers[0], f"'{label}'")
     except (TypeError, OverflowError) as error:
         raise _error(str(error)) from None
-    if flat.size != int(np.prod(shape)):
-        raise _error(f"'{label}': {flat.size} numbers are no value of {slang_name(t)}")
-    return flat
+    return flat if flat.size == encoder.count else value
 
 
-def _checked(dtype: np.dtype[Any], value: Any, label: str) -> Any:
-    if not fits(value, dtype):
-        note = "use int(x) if cutting off is meant" if isinstance(value, (float, np.floating)) else None
-        raise _error(f"'{label}': {value!r} is no {dtype}", note)
+FREELY = _Freely()
+
+
+def _packed(t: ir.Type, values: Values, label: str) -> Bytes:
+    """OverflowError for whole numbers out of range; floats are rounded."""
+    pack = memory_format(t).pack
     try:
-        return converted(value, dtype, f"'{label}'")
-    except OverflowError as error:
-        raise _error(str(error)) from None
+        data = pack(*values)
+    except (struct.error, OverflowError):
+        dtypes = [numpy_layout(scalar)[0] for _, scalar in scalars_of(t)]
+        data = pack(*[converted(each, dtype, f"'{label}'").item() for each, dtype in zip(values, dtypes)])
+    return np.frombuffer(data, np.uint8)
 
 
-def _from_array(t: ir.Type, array: Any, label: str) -> Any:
-    """Numbers of an array, in the shape of the type or flat."""
-    dtype, shape = numpy_layout(t)
-    if array.size != int(np.prod(shape)) or (array.shape != shape and array.ndim > 1 and shape):
-        raise _error(f"'{label}': an array of shape {array.shape} is no value of {slang_name(t)}")
-    try:
-        return np.ascontiguousarray(convert_exactly(array, dtype, f"'{label}'"))
-    except ValueError as error:
-        raise _error(str(error)) from None
+def _unknown(label: str, t: str, name: str, names: Iterable[str]) -> CursorError:
+    return CursorError("E1017", f"'{label}' of type {t} has no field '{name}'", (), suggestion(name, names))
 
 
 # --- Writing columns ----------------------------------------------------------------------------------
@@ -538,8 +517,13 @@ def _write_arrays(
     cursor: BufferCursor, t: ir.Type, offset: int, data: Any, label: str, shorter: bool
 ) -> None:
     """A value of type t at `offset` of each element, from an array of all of them."""
-    if is_form_of_numbers(t) and not _is_bytes(t, data):
-        _write_forms(cursor, t, offset, data, label)
+    t = t if _is_bytes(t, data) else without_room(t)
+    if (
+        numbers_of(t) is None
+        and (is_form_of_numbers(t) or not isinstance(t, ir.Struct))
+        and not _is_bytes(t, data)
+    ):
+        _write_each(cursor, t, offset, data, label)
         return
     if isinstance(t, ir.Struct) and not _is_bytes(t, data):
         if isinstance(data, np.ndarray) and data.dtype.names:
@@ -549,7 +533,7 @@ def _write_arrays(
         names = field_names(t)
         for name, each in data.items():
             if name not in names:
-                raise BufferElementCursor(cursor, t, offset, label)._unknown(str(name))
+                raise _unknown(label, slang_name(t), str(name), names)
             at = names.index(name)
             place = offset + layout_of(t).offsets[at]
             _write_arrays(cursor, t.fields[at][1], place, each, f"{label}.{name}", shorter)
@@ -559,20 +543,21 @@ def _write_arrays(
     _write_column(cursor, t, offset, data, label, shorter)
 
 
-def _write_forms(cursor: BufferCursor, t: ir.Type, offset: int, data: Any, label: str) -> None:
+def _write_each(cursor: BufferCursor, t: ir.Type, offset: int, data: Any, label: str) -> None:
     if not isinstance(data, np.ndarray) or data.ndim == 0 or len(data) != cursor.element_count:
         raise _error(
             f"'{label}': expected a NumPy array with an entry for each of {cursor.element_count} elements"
         )
     for i, each in enumerate(data):
-        _write_form(cursor, t, offset + i * cursor.element_stride, each, f"{label}[{i}]")
+        BufferElementCursor(cursor, t, offset + i * cursor.element_stride, f"{label}[{i}]").write(each)
 
 
 def _is_bytes(t: ir.Type, data: Any) -> bool:
     """Whether an array has the bytes of values that are none themselves."""
     size = layout_of(t).size
     raw = isinstance(data, np.ndarray) and data.dtype == np.uint8 and data.shape[1:] == (size,)
-    return raw and (holds_structs(t) or holds_forms(t) or numpy_layout(t)[0] != np.uint8)
+    numbers = numbers_of(t)
+    return raw and (numbers is None or numbers[0] != np.uint8)
 
 
 def _write_column(

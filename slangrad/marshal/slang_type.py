@@ -21,9 +21,9 @@ from slangrad.base.late import Late
 from slangrad.check.model.types import Array, Matrix, Nominal, Type, Vector, is_abstract
 from slangrad.ir import types as ir
 from slangrad.ir.layout import Layout, layout_of
+from slangrad.marshal.encode import is_form_of_numbers
 from slangrad.marshal.marshal import ProgramTypes
 from slangrad.marshal.patterns import row_of
-from slangrad.marshal.plain import is_form_of_numbers
 from slangrad.marshal.spelling import full_name, spell
 from slangrad.tensors.element_types import slang_name
 from slangrad.tensors.shape import Shape

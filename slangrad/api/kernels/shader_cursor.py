@@ -20,13 +20,11 @@ import numpy as np
 
 from slangrad.api.kernels.kernel import BlockSlot, ComputePipeline, Slot
 from slangrad.api.kernels.shader_block import ShaderBlock
-from slangrad.api.kernels.uniforms import Uniform, unknown
+from slangrad.api.kernels.uniforms import unknown
 from slangrad.call.request import Tree, put
 from slangrad.check.model.types import Array, Type
+from slangrad.marshal.encode import Encoder, Values, memory_format, scalars_of
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.plain import memory_format, scalars_of
-
-Values = list[Any]
 
 
 class ShaderObject:
@@ -74,7 +72,7 @@ class _Place:
     label: str = ""
     children: Mapping[str, Slot | BlockSlot] | None = None
     slot: Slot | BlockSlot | None = None
-    uniform: Uniform | None = None
+    uniform: Encoder | None = None
     values: Values | None = None
     at: int = 0
 
@@ -119,7 +117,7 @@ class _Place:
         values = self.object.values if slot.at >= 0 else [0] * slot.uniform.count
         return _Place(self.object, slot.name, None, slot, slot.uniform, values, max(slot.at, 0))
 
-    def _part(self, offset: int, uniform: Uniform, ending: str) -> _Place:
+    def _part(self, offset: int, uniform: Encoder, ending: str) -> _Place:
         return replace(self, label=self.label + ending, uniform=uniform, at=self.at + offset)
 
     def write(self, value: Any) -> None:
