@@ -90,7 +90,7 @@ def test_forms_of_random_types_are_those_of_kernels(seed):
     pipeline = device.create_compute_kernel(program).pipeline
     packer = pipeline.compiled.packer
     for slot in pipeline.slots():
-        t = pipeline.program.types.lower(slot.uniform.type)
+        t = slot.uniform.form
         place = packer.places[slot.name]
         start = packer.offsets[place][0]
         kernel = [

@@ -426,7 +426,7 @@ class BufferElementCursor:
             raise _error(f"'{self._label}': data is not contiguous")
         if raw.nbytes > layout_of(self._type).size:
             raise _error(f"'{self._label}' takes {layout_of(self._type).size} bytes, not {raw.nbytes}")
-        self._cursor.bytes_to_write(self._offset, raw.nbytes)[:] = raw.reshape(-1).view(np.uint8)
+        self._store(self._offset, raw)
 
     def __setitem__(self, key: str | int, value: Any) -> None:
         self[key].write(value)
@@ -445,38 +445,38 @@ class _Freely(Manner):
         found = super().instead(encoder, value, label)
         if found is not value:
             return found
-        if isinstance(encoder, RowsEncoder) and encoder.numbers and isinstance(value, (list, tuple)):
-            return value if isinstance(encoder.lowered, ir.Array) else _flat(encoder, value, label)
+        if isinstance(encoder, RowsEncoder) and isinstance(value, (list, tuple)):
+            return value if isinstance(encoder.form, ir.Array) else _flat(encoder, value, label)
         if isinstance(encoder, NumberEncoder):
-            array = value.data if isinstance(value, HostArray) else value
-            if isinstance(array, np.ndarray) and array.size == 1:
-                return convert_exactly(array, NUMPY_TYPES[encoder.scalar], label).item()
+            if isinstance(value, (np.ndarray, HostArray)) and np.size(value) == 1:
+                return convert_exactly(np.asarray(value), NUMPY_TYPES[encoder.scalar], label).item()
             if encoder.scalar is ir.BOOL and isinstance(value, INTEGERS) and value in (0, 1):
                 return bool(value)
         return value
 
     def refuse(self, encoder: Encoder, value: Any, label: str, note: str | None) -> CallError:
-        t, kind, number = encoder.type, type(value).__name__, isinstance(value, NUMBERS)
+        t, kind, note = encoder.type, type(value).__name__, None
         is_row = isinstance(value, Sequence) and not isinstance(value, (str, bytes))
         if isinstance(encoder, StructEncoder):
-            return _error(f"'{label}': Expected dict with the fields of {t}, not {kind}")
-        if isinstance(encoder, PointerEncoder):
-            return _error(f"'{label}': {kind} is no address", "pass an address, a Buffer or a Tensor")
-        if isinstance(value, np.ndarray):
-            return _error(f"'{label}': an array of shape {value.shape} is no value of {t}")
-        if isinstance(encoder, RowsEncoder) and isinstance(encoder.lowered, ir.Array):
-            wrong = f"sequence is the wrong length: {len(value)} elements for {t}" if is_row else ""
-            return _error(
-                f"'{label}': {wrong or f'Expected list with {encoder.length} elements, not {kind}'}"
-            )
-        if number and isinstance(encoder, NumberEncoder) and encoder.scalar is ir.BOOL:
-            return _error(f"'{label}' takes truth values, not {value!r}")
-        if number:
-            return _error(f"'{label}': {value!r} is no {t}", "use int(x) if cutting off is meant")
-        return _error(f"'{label}': {f'{len(value)} numbers are' if is_row else f'{kind} is'} no value of {t}")
+            reason = f"Expected dict with the fields of {t}, not {kind}"
+        elif isinstance(encoder, PointerEncoder):
+            reason, note = f"{kind} is no address", "pass an address, a Buffer or a Tensor"
+        elif isinstance(value, np.ndarray):
+            reason = f"an array of shape {value.shape} is no value of {t}"
+        elif isinstance(value, NUMBERS) and isinstance(encoder, NumberEncoder):
+            reason, note = f"{value!r} is no {t}", "use int(x) if cutting off is meant"
+            if encoder.scalar is ir.BOOL:
+                reason, note = f"it takes truth values, not {value!r}", None
+        elif not isinstance(encoder.form, ir.Array):
+            reason = f"{f'{len(value)} numbers are' if is_row else f'{kind} is'} no value of {t}"
+        elif is_row:
+            reason = f"sequence is the wrong length: {len(value)} elements for {t}"
+        else:
+            reason = f"Expected list with {encoder.form.length} elements, not {kind}"
+        return _error(f"'{label}': {reason}", note)
 
     def unknown(self, encoder: Encoder, name: Any, label: str) -> CallError:
-        return _unknown(label, encoder.type, str(name), encoder.fields())
+        return _unknown(label, encoder.type, name, encoder.fields())
 
     def check_missing(self, encoder: Encoder, keys: Sequence[Any], label: str) -> None:
         """They stay as they are."""
@@ -484,9 +484,8 @@ class _Freely(Manner):
 
 def _flat(encoder: RowsEncoder, value: Sequence[Any], label: str) -> Any:
     """The numbers of nested lists; the lists where there are too few or too many."""
-    assert encoder.numbers is not None
     try:
-        flat = gathered([value], encoder.numbers[0], f"'{label}'")
+        flat = gathered([value], numpy_layout(encoder.form)[0], f"'{label}'")
     except (TypeError, OverflowError) as error:
         raise _error(str(error)) from None
     return flat if flat.size == encoder.count else value
@@ -506,8 +505,10 @@ def _packed(t: ir.Type, values: Values, label: str) -> Bytes:
     return np.frombuffer(data, np.uint8)
 
 
-def _unknown(label: str, t: str, name: str, names: Iterable[str]) -> CursorError:
-    return CursorError("E1017", f"'{label}' of type {t} has no field '{name}'", (), suggestion(name, names))
+def _unknown(label: str, t: str, name: Any, names: Iterable[str]) -> CursorError:
+    return CursorError(
+        "E1017", f"'{label}' of type {t} has no field '{name}'", (), suggestion(str(name), names)
+    )
 
 
 # --- Writing columns ----------------------------------------------------------------------------------
@@ -518,29 +519,21 @@ def _write_arrays(
 ) -> None:
     """A value of type t at `offset` of each element, from an array of all of them."""
     t = t if _is_bytes(t, data) else without_room(t)
-    if (
-        numbers_of(t) is None
-        and (is_form_of_numbers(t) or not isinstance(t, ir.Struct))
-        and not _is_bytes(t, data)
-    ):
+    if _is_bytes(t, data) or numbers_of(t):
+        _write_column(cursor, t, offset, data, label, shorter)
+    elif is_form_of_numbers(t) or not isinstance(t, ir.Struct):
         _write_each(cursor, t, offset, data, label)
-        return
-    if isinstance(t, ir.Struct) and not _is_bytes(t, data):
+    else:
         if isinstance(data, np.ndarray) and data.dtype.names:
             data = {name: data[name] for name in data.dtype.names}
         if not isinstance(data, Mapping):
             raise _error(f"'{label}': Expected dict of arrays for the fields of {t.name}")
-        names = field_names(t)
+        parts = {name: (at, part) for (name, part), at in zip(t.fields, layout_of(t).offsets)}
         for name, each in data.items():
-            if name not in names:
-                raise _unknown(label, slang_name(t), str(name), names)
-            at = names.index(name)
-            place = offset + layout_of(t).offsets[at]
-            _write_arrays(cursor, t.fields[at][1], place, each, f"{label}.{name}", shorter)
-        return
-    if not isinstance(data, np.ndarray):
-        raise _error(f"'{label}': expected a NumPy array, not {type(data).__name__}")
-    _write_column(cursor, t, offset, data, label, shorter)
+            if name not in parts:
+                raise _unknown(label, slang_name(t), name, parts)
+            at, part = parts[name]
+            _write_arrays(cursor, part, offset + at, each, f"{label}.{name}", shorter)
 
 
 def _write_each(cursor: BufferCursor, t: ir.Type, offset: int, data: Any, label: str) -> None:
@@ -563,6 +556,8 @@ def _is_bytes(t: ir.Type, data: Any) -> bool:
 def _write_column(
     cursor: BufferCursor, t: ir.Type, offset: int, data: Any, label: str, shorter: bool
 ) -> None:
+    if not isinstance(data, np.ndarray):
+        raise _error(f"'{label}': expected a NumPy array, not {type(data).__name__}")
     count = cursor.element_count
     if data.ndim == 0 or data.shape[0] != count:
         raise _error(

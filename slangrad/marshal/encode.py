@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar
 
@@ -22,7 +22,7 @@ from slangrad.ir.forms import lies_by_columns, part_of, without_room
 from slangrad.ir.layout import layout_of
 from slangrad.marshal.errors import BoundVariableException, CallError
 from slangrad.marshal.records import TYPE_KEY, as_fields
-from slangrad.marshal.vectors import HostArray, matrix_class, vector_class
+from slangrad.marshal.vectors import HostArray, class_of_array
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.conversion import AnyArray, convert_exactly
 from slangrad.tensors.element_types import numpy_layout, slang_name
@@ -144,16 +144,17 @@ def missing_field(label: str, t: str, names: Sequence[str], note: str = NEEDED) 
 
 
 class Encoder(ABC):
-    """Writes values of a type, which messages show as `type`. `count` is the number of its scalars."""
+    """Writes values that lie in memory as `form` says, as `count` scalars. Messages show `type`."""
 
-    __slots__ = ("count", "manner", "type")
+    __slots__ = ("count", "form", "manner", "type")
 
     needed = False  # whether leaving it out is an error in kernels: memory has no zero
 
-    def __init__(self, manner: Manner, t: Any, count: int) -> None:
+    def __init__(self, manner: Manner, form: ir.Type, shown: object = None) -> None:
         self.manner = manner
-        self.type = t
-        self.count = count
+        self.form = without_room(form)
+        self.count = ir.scalar_count(form)
+        self.type = str(shown or slang_name(ir.value_of(form)))
 
     @abstractmethod
     def put(self, values: Values, at: int, value: Any, label: str) -> None:
@@ -180,11 +181,11 @@ class NumberEncoder(Encoder):
 
     __slots__ = ("kinds", "scalar")
 
-    def __init__(self, manner: Manner, t: Any, scalar: ir.Scalar) -> None:
-        super().__init__(manner, t, 1)
-        self.scalar = scalar
-        whole = manner.flags if scalar is ir.BOOL else (*INTEGERS, *FLAGS)
-        self.kinds: tuple[type, ...] = NUMBERS if ir.is_float(scalar) else whole
+    def __init__(self, manner: Manner, form: ir.Type, shown: object = None) -> None:
+        super().__init__(manner, form, shown)
+        self.scalar: Any = ir.value_of(form)
+        whole = manner.flags if self.scalar is ir.BOOL else (*INTEGERS, *FLAGS)
+        self.kinds: tuple[type, ...] = NUMBERS if ir.is_float(self.scalar) else whole
 
     def put(self, values: Values, at: int, value: Any, label: str) -> None:
         if isinstance(value, self.kinds):
@@ -218,14 +219,13 @@ class PointerEncoder(Encoder):
 class RowsEncoder(Encoder):
     """A vector, matrix or array: one part for each component, row or element."""
 
-    __slots__ = ("_part", "length", "lowered", "numbers")
+    __slots__ = ("_part", "length", "numbers")
 
-    def __init__(self, manner: Manner, t: Any, part: Encoder, length: int, lowered: ir.Type) -> None:
-        super().__init__(manner, t, part.count * length)
+    def __init__(self, manner: Manner, form: ir.Type, part: Encoder, shown: object = None) -> None:
+        super().__init__(manner, form, shown)
         self._part = part
-        self.length = length
-        self.lowered = lowered
-        self.numbers = numbers_of(lowered)
+        self.length = ir.component_count(self.form)
+        self.numbers = numbers_of(self.form)
 
     @property
     def needed(self) -> bool:  # type: ignore[override]
@@ -240,7 +240,7 @@ class RowsEncoder(Encoder):
             self._put_some(values, at, value, label)
         elif isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
             self._put_all(values, at, value, label)
-        elif self.manner.spreads and isinstance(value, NUMBERS) and not isinstance(self.lowered, ir.Array):
+        elif self.manner.spreads and isinstance(value, NUMBERS) and not isinstance(self.form, ir.Array):
             for i in range(self.length):
                 self._part.put(values, at + i * self._part.count, value, label)
         else:
@@ -256,7 +256,7 @@ class RowsEncoder(Encoder):
 
     def _put_some(self, values: Values, at: int, value: Mapping[Any, Any], label: str) -> None:
         """Elements by their numbers, components of vectors by their names, too."""
-        letters = field_names(self.lowered)
+        letters = field_names(self.form)
         given = {letters.index(key) if key in letters else key: each for key, each in value.items()}
         for i, each in given.items():
             found = self.element(i) if isinstance(i, int) else None
@@ -289,16 +289,16 @@ class RowsEncoder(Encoder):
 class ColumnsEncoder(Encoder):
     """A matrix that lies by columns; written by its rows."""
 
-    __slots__ = ("_by_rows", "_order")
+    __slots__ = ("_order", "_rows")
 
-    def __init__(self, by_rows: Encoder, form: ir.Type) -> None:
-        super().__init__(by_rows.manner, by_rows.type, by_rows.count)
-        self._by_rows = by_rows
+    def __init__(self, form: ir.Type, rows: Encoder) -> None:
+        super().__init__(rows.manner, form)
+        self._rows = rows
         self._order = order_in_memory(form)
 
     def put(self, values: Values, at: int, value: Any, label: str) -> None:
         rows = [values[at + place] for place in self._order]
-        self._by_rows.put(rows, 0, value, label)
+        self._rows.put(rows, 0, value, label)
         for place, each in zip(self._order, rows):
             values[at + place] = each
 
@@ -308,13 +308,15 @@ class StructEncoder(Encoder):
 
     __slots__ = ("_fields",)
 
-    def __init__(self, manner: Manner, t: Any, fields: Iterable[tuple[str, Encoder]]) -> None:
+    def __init__(
+        self, manner: Manner, form: ir.Type, fields: Iterable[tuple[str, Encoder]], shown: object = None
+    ) -> None:
+        super().__init__(manner, form, shown)
         self._fields: dict[str, tuple[int, Encoder]] = {}
         at = 0
         for name, part in fields:
             self._fields[name] = (at, part)
             at += part.count
-        super().__init__(manner, t, at)
 
     @property
     def needed(self) -> bool:  # type: ignore[override]
@@ -351,21 +353,19 @@ CALLS = Manner()
 
 @cache
 def encoder_of(t: ir.Type, manner: Manner = CALLS) -> Encoder:
-    """What writes values of a type that lies in memory as `t` says."""
-    form, t = without_room(t), ir.value_of(t)
-    title = slang_name(t)
-    if isinstance(t, ir.Scalar):
-        return NumberEncoder(manner, title, t)
-    if isinstance(t, ir.Pointer):
-        return PointerEncoder(manner, title, 1)
-    if isinstance(t, ir.Struct):
+    """What writes values that lie in memory as `t` says."""
+    form, value = without_room(t), ir.value_of(t)
+    if isinstance(value, ir.Scalar):
+        return NumberEncoder(manner, form)
+    if isinstance(form, ir.Pointer):
+        return PointerEncoder(manner, form)
+    if isinstance(form, ir.Array):
+        return RowsEncoder(manner, form, encoder_of(form.element, manner))
+    if isinstance(value, ir.Struct):
         assert isinstance(form, ir.Struct)
-        return StructEncoder(manner, title, [(name, encoder_of(part, manner)) for name, part in form.fields])
-    if isinstance(t, ir.Array):
-        assert isinstance(form, ir.Array) and form.length is not None
-        return RowsEncoder(manner, title, encoder_of(form.element, manner), form.length, form)
-    made = RowsEncoder(manner, title, encoder_of(ir.component(t, 0), manner), ir.component_count(t), t)
-    return ColumnsEncoder(made, form) if lies_by_columns(form) else made
+        return StructEncoder(manner, form, [(name, encoder_of(part, manner)) for name, part in form.fields])
+    made = RowsEncoder(manner, value, encoder_of(ir.component(value, 0), manner))
+    return ColumnsEncoder(form, made) if lies_by_columns(form) else made
 
 
 def encode(t: ir.Type, value: Any, label: str) -> Values:
@@ -382,44 +382,18 @@ def encode(t: ir.Type, value: Any, label: str) -> Values:
 
 def decode(t: ir.Type, memory: Any, offset: int = 0) -> Any:
     """The value at an offset: a number, host vector or matrix, an address; structs are dicts, arrays lists."""
-    return _rebuilt(t, iter(memory_format(t).unpack_from(memory, offset)))
-
-
-def _rebuilt(t: ir.Type, scalars: Iterator[Any]) -> Any:
-    t = without_room(t)
-    if is_form_of_numbers(t):
-        found = [next(scalars) for _ in range(ir.scalar_count(t))]
-        value = ir.value_of(t)
-        kind: Callable[[Any], Any] = bool if ir.scalar_of(value) is ir.BOOL else _same
-        return _REBUILD[type(value)](value, iter([kind(found[place]) for place in order_in_memory(t)]))
-    return _REBUILD[type(t)](t, scalars)
-
-
-def _same(number: Hashable) -> Hashable:
-    return number
-
-
-def _rebuilt_vector(t: ir.Vector, scalars: Iterator[Any]) -> Any:
-    made = vector_class(t.element, t.length)
-    return made.of(np.array([next(scalars) for _ in range(t.length)], made.dtype))
-
-
-def _rebuilt_matrix(t: ir.Matrix, scalars: Iterator[Any]) -> Any:
-    made = matrix_class(t.element, t.rows, t.columns)
-    flat = np.array([next(scalars) for _ in range(t.rows * t.columns)], made.dtype)
-    return made.of(flat.reshape(made.shape))
-
-
-def _rebuilt_struct(t: ir.Struct, scalars: Iterator[Any]) -> Any:
-    return {name: _rebuilt(part, scalars) for name, part in t.fields}
-
-
-_REBUILD: dict[type, Callable[[Any, Iterator[Any]], Any]] = {
-    ir.Scalar: lambda t, scalars: next(scalars),
-    ir.Pointer: lambda t, scalars: next(scalars),
-    ir.Vector: _rebuilt_vector,
-    ir.Matrix: _rebuilt_matrix,
-    ir.Array: lambda t, scalars: [_rebuilt(t.element, scalars) for _ in range(t.length)],
-    ir.Form: _rebuilt_struct,
-    ir.Struct: _rebuilt_struct,
-}
+    form, value = without_room(t), ir.value_of(t)
+    if isinstance(value, ir.Struct):
+        assert isinstance(form, ir.Struct)
+        parts = zip(form.fields, layout_of(form).offsets)
+        return {name: decode(part, memory, offset + at) for (name, part), at in parts}
+    if isinstance(form, ir.Array) and not isinstance(form.element, (ir.Scalar, ir.Pointer)):
+        return [decode(form.element, memory, offset + at) for at in layout_of(form).offsets]
+    scalars = memory_format(form).unpack_from(memory, offset)
+    if isinstance(form, ir.Array):
+        return list(scalars)
+    if isinstance(value, (ir.Vector, ir.Matrix)):
+        dtype, shape = numpy_layout(value)
+        data = np.array([scalars[place] for place in order_in_memory(form)], dtype).reshape(shape)
+        return class_of_array(value.element, data)
+    return bool(scalars[0]) if value is ir.BOOL else scalars[0]

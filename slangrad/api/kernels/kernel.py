@@ -20,6 +20,7 @@ from slangrad.api.reflection.program_layout import ReflectionCursor
 from slangrad.base.late import Late, late_property
 from slangrad.check.model.types import Type, stored
 from slangrad.ir.types import Pointer as Address
+from slangrad.ir.types import struct
 from slangrad.marshal.encode import INTEGERS, Encoder, StructEncoder
 from slangrad.marshal.errors import CallError
 from slangrad.runtime.device import Grid
@@ -147,7 +148,7 @@ class ComputePipeline:
         return BlockSlot(parameter.name, members)
 
     def _slot(self, label: str, declared: Any, t: Type) -> Slot:
-        uniform = self._uniforms.of(t) or StructEncoder(STRICTLY, t, [])
+        uniform = self._uniforms.of(t) or StructEncoder(STRICTLY, struct(str(t), ()), [])
         argument = self.compiled.argument_of(declared)
         if argument is None or argument not in self.compiled.used:
             return Slot(label, uniform, -1)

@@ -89,8 +89,7 @@ class _Place:
         start = pipeline.offsets[self.slot]
         if isinstance(self.slot, BlockSlot):
             return start
-        lowered = pipeline.program.types.lower(self.slot.uniform.type)
-        within = [] if lowered is None else [offset for offset, _ in scalars_of(lowered)]
+        within = [offset for offset, _ in scalars_of(self.slot.uniform.form)]
         return start + dict(enumerate(within)).get(self.at - max(self.slot.at, 0), 0)
 
     @property
@@ -134,7 +133,7 @@ class _Place:
         if self.uniform is None:
             raise CallError("E1019", f"{self.title}: raw data is for one parameter")
         raw = np.ascontiguousarray(data).view(np.uint8).tobytes()
-        form = memory_format(self.object.pipeline.program.types.lower(self.uniform.type))
+        form = memory_format(self.uniform.form)
         if len(raw) > form.size:
             raise CallError("E1019", f"parameter '{self.label}' takes {form.size} bytes, not {len(raw)}")
         self._scalars[self.at : self.at + self.uniform.count] = form.unpack(raw.ljust(form.size, b"\0"))

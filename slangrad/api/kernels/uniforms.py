@@ -22,6 +22,7 @@ from slangrad.check.model.types import (
     EnumType,
     Matrix,
     Pointer,
+    Scalar,
     StructType,
     Type,
     Vector,
@@ -30,13 +31,11 @@ from slangrad.check.model.types import (
     unstored,
 )
 from slangrad.ir import types as ir
-from slangrad.ir.forms import lies_by_columns, without_room
 from slangrad.ir.layout import layout_of
 from slangrad.marshal.buffers import BYTES, MOST, STRUCTURED, standard_name
 from slangrad.marshal.encode import (
     FLAGS,
     INTEGERS,
-    ColumnsEncoder,
     Encoder,
     Manner,
     NumberEncoder,
@@ -44,6 +43,7 @@ from slangrad.marshal.encode import (
     RowsEncoder,
     StructEncoder,
     Values,
+    encoder_of,
     scalars_of,
 )
 from slangrad.marshal.enums import EnumValue
@@ -91,8 +91,8 @@ class EnumUniform(NumberEncoder):
 
     __slots__ = ("_name",)
 
-    def __init__(self, t: EnumType, scalar: ir.Scalar) -> None:
-        super().__init__(STRICTLY, t, scalar)
+    def __init__(self, t: EnumType, form: ir.Type) -> None:
+        super().__init__(STRICTLY, form, t)
         self._name = spell(t)
 
     def put(self, values: Values, at: int, value: Any, label: str) -> None:
@@ -106,10 +106,10 @@ class PointerUniform(PointerEncoder):
 
     __slots__ = ("_device", "_element")
 
-    def __init__(self, t: Type, element: ir.Type, device: Device) -> None:
-        super().__init__(STRICTLY, t, 1)
+    def __init__(self, t: Type, form: ir.Pointer, device: Device) -> None:
+        super().__init__(STRICTLY, form, t)
         self._device = device
-        self._element = element
+        self._element = form.element
 
     def address_of(self, value: Any, label: str) -> int:
         return memory_of(self, value, self._element, self._device, label)[0]
@@ -120,8 +120,10 @@ class BufferUniform(Encoder):
 
     __slots__ = ("_device", "_element", "_size", "_written")
 
-    def __init__(self, t: Type, element: ir.Type | None, written: bool, device: Device) -> None:
-        super().__init__(STRICTLY, t, 2)
+    def __init__(
+        self, t: Type, form: ir.Type, element: ir.Type | None, written: bool, device: Device
+    ) -> None:
+        super().__init__(STRICTLY, form, t)
         self._device = device
         self._element = element
         self._size = 1 if element is None else max(layout_of(element).size, 1)
@@ -154,16 +156,14 @@ class TensorUniform(Encoder):
 
     __slots__ = ("_device", "_element", "_family", "_rank")
 
-    def __init__(self, t: Type, family: Family, element: ir.Type, rank: int, device: Device) -> None:
-        super().__init__(STRICTLY, t, len(family.parts) * self._room(rank))
+    def __init__(
+        self, t: Type, form: ir.Type, family: Family, element: ir.Type, rank: int, device: Device
+    ) -> None:
+        super().__init__(STRICTLY, form, t)
         self._family = family
         self._element = element
         self._rank = rank
         self._device = device
-
-    @staticmethod
-    def _room(rank: int) -> int:
-        return 1 + 2 * rank
 
     needed = True
 
@@ -215,10 +215,6 @@ class ViewUniform(TensorUniform):
     """A tensor of slang-torch's, of any rank up to `rank`."""
 
     __slots__ = ()
-
-    @staticmethod
-    def _room(rank: int) -> int:
-        return 2 + 2 * rank
 
     def _takes(self, rank: int) -> bool:
         return rank <= self._rank
@@ -276,48 +272,35 @@ class Uniforms:
         if form is None:
             return None
         of, rules = unstored(t), rules_of(t)
-        lowered: Any = ir.value_of(form)
-        if isinstance(lowered, ir.Scalar):
-            return (
-                EnumUniform(of, lowered) if isinstance(of, EnumType) else NumberEncoder(STRICTLY, t, lowered)
-            )
+        if isinstance(of, EnumType):
+            return EnumUniform(of, form)
+        if isinstance(of, (Scalar, Vector, Matrix)):
+            return encoder_of(form, STRICTLY)
         if isinstance(of, Pointer):
-            return PointerUniform(t, lowered.element, self._device)
-        if isinstance(of, Vector):
-            return self._rows(t, of.element, lowered.length, lowered)
-        if isinstance(of, Matrix):
-            row = self._types.lift(ir.vector(lowered.element, lowered.columns))
-            made = self._rows(t, row, lowered.rows, lowered)
-            return ColumnsEncoder(made, form) if made is not None and lies_by_columns(form) else made
+            return PointerUniform(t, form, self._device)
         if isinstance(of, Array):
-            return self._rows(t, stored(of.element, rules), lowered.length, without_room(form))
-        return self._struct(t, of, rules) if isinstance(of, StructType) else None
+            part = self.of(stored(of.element, rules))
+            return None if part is None else RowsEncoder(STRICTLY, form, part, t)
+        return self._struct(t, form, of, rules) if isinstance(of, StructType) else None
 
-    def _rows(self, t: Type, element: Type, length: int, lowered: ir.Type) -> Encoder | None:
-        part = self.of(element)
-        return None if part is None else RowsEncoder(STRICTLY, t, part, length, lowered)
-
-    def _struct(self, whole: Type, t: StructType, rules: str) -> Encoder | None:
-        name = standard_name(t)
-        if name in STRUCTURED:
-            return BufferUniform(t, self._types.lower(t.inner), STRUCTURED[name], self._device)
+    def _struct(self, whole: Type, form: ir.Type, t: StructType, rules: str) -> Encoder | None:
+        name, device = standard_name(t), self._device
         if name in BYTES:
-            return BufferUniform(t, None, BYTES[name], self._device)
-        if name in FAMILIES:
-            return self._tensor(t, FAMILIES[name])
-        if name in VIEWS:
-            return self._view(t, VIEWS[name])
+            return BufferUniform(t, form, None, BYTES[name], device)
+        if name in STRUCTURED:
+            return BufferUniform(t, form, self._types.lower(t.inner), STRUCTURED[name], device)
+        if name in FAMILIES or name in VIEWS:
+            element = self._types.lower(t.inner)
+            if element is None:
+                return None
+            if name in VIEWS:
+                return ViewUniform(t, form, VIEWS[name], element, MOST_DIMENSIONS, device)
+            rank = t.arguments[1]
+            assert isinstance(rank, int)
+            return TensorUniform(t, form, FAMILIES[name], element, rank, device)
         fields = [(field, self.of(stored(kind, rules))) for field, kind in self._types.stored_fields(t)]
-        return StructEncoder(STRICTLY, whole, [(field, part) for field, part in fields if part is not None])
-
-    def _tensor(self, t: StructType, family: Family) -> Encoder | None:
-        rank, lowered = t.arguments[1], self._types.lower(t.inner)
-        assert isinstance(rank, int)
-        return None if lowered is None else TensorUniform(t, family, lowered, rank, self._device)
-
-    def _view(self, t: StructType, family: Family) -> Encoder | None:
-        lowered = self._types.lower(t.inner)
-        return None if lowered is None else ViewUniform(t, family, lowered, MOST_DIMENSIONS, self._device)
+        known = [(field, part) for field, part in fields if part is not None]
+        return StructEncoder(STRICTLY, form, known, whole)
 
 
 # --- Errors -------------------------------------------------------------------------------------------
@@ -342,5 +325,5 @@ def unknown(message: str, name: str, known: Mapping[str, Any]) -> CallError:
     return CallError(UNKNOWN, message, (), suggestion(name, known))
 
 
-def missing(label: str, t: Any) -> CallError:
+def missing(label: str, t: str) -> CallError:
     return CallError(MISSING, f"parameter '{label}' of type '{t}' has no value", (), None)
