@@ -164,7 +164,7 @@ def structs_of(given: AnyArray, t: Type) -> AnyArray:
     wanted = structured_dtype(t)
     if given.dtype == wanted:
         return np.ascontiguousarray(given)
-    if given.dtype.names != wanted.names or not _same_fields(given.dtype, wanted):
+    if not _same_fields(given.dtype, wanted):
         raise ValueError(
             f"ndarray: structured dtype {given.dtype} ({given.dtype.itemsize} bytes) does not match type "
             f"{slang_name(t)} ({wanted.itemsize} bytes), whose dtype is {wanted}"
@@ -176,11 +176,12 @@ def structs_of(given: AnyArray, t: Type) -> AnyArray:
 
 def _same_fields(a: np.dtype[np.generic], b: np.dtype[np.generic]) -> bool:
     """Whether two dtypes differ at most in where their fields lie."""
-    if a.names is None or b.names is None:
-        return a.names is b.names and a.base == b.base and a.shape == b.shape
-    if a.names != b.names or a.fields is None or b.fields is None:
+    if a.shape != b.shape or a.base.names != b.base.names:
         return False
-    return all(_same_fields(a.fields[name][0], b.fields[name][0]) for name in a.names)
+    ours, theirs = a.base.fields, b.base.fields
+    if ours is None or theirs is None:
+        return a.base == b.base
+    return all(_same_fields(ours[name][0], theirs[name][0]) for name in ours)
 
 
 def _memory_order(data: AnyArray) -> tuple[int, ...] | None:
