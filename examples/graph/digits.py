@@ -1,7 +1,7 @@
 """A residual network with batch norm reads handwritten digits.
 
 The 1797 images of 8 x 8 pixels come with scikit-learn. The network is plain NumPy with `graph.conv2d` and
-`graph.batch_norm`; a step, with its gradient and the running statistics, is one graph.
+`graph.batch_norm`; a step, with its gradient, the update and the running statistics, is one graph.
 """
 
 import sys
@@ -74,11 +74,10 @@ def cross_entropy(logits, digits):
     return -np.take_along_axis(graph.log_softmax(logits), digits[:, None], 1).mean()
 
 
-@graph.jit
-def step(p, s, x, digits):
-    """Loss, gradient and running statistics. The network stands here twice; equal nodes of a graph are one."""
-    loss = lambda p: cross_entropy(network(p, s, x, training=True)[0], digits)
-    return graph.value_and_grad(loss)(p), network(p, s, x, training=True)[1]
+def loss(p, s, x, digits):
+    """The loss, and the running statistics after this batch."""
+    logits, new = network(p, s, x, training=True)
+    return cross_entropy(logits, digits), new
 
 
 @graph.jit
@@ -90,13 +89,12 @@ def main(steps=300, channels=16, out="digits.png"):
     images, digits = load()
     train, test = slice(0, 1437), slice(1437, None)
     p, s = parameters(channels)
-    optimizer = spy.optim.Adam(p, lr=1e-2)
+    step = graph.train(loss, spy.optim.Adam(p, lr=1e-2), has_aux=True)
     random, progress = np.random.default_rng(2), show.Progress(steps)
     for _ in range(steps):
         batch = random.integers(0, train.stop, 64)
-        (loss, gradient), s = step(p, s, images[batch], digits[batch])
-        optimizer.step(gradient)
-        progress.add(loss)
+        before, s = step(s, images[batch], digits[batch])
+        progress.add(before)
     found = predict(p, s, images[test])
     right = found == digits[test]
     print(f"read: {right.mean():.1%} of {right.size} digits that were not trained on")

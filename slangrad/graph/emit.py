@@ -80,7 +80,8 @@ class Step:
 class Kernel(Step):
     """A call of a Slang function. Memory has the names of its parameters; a function that returns its output has it as
     RESULT. `values`: its other arguments. `group`: the shape of groups of threads. `lanes`: 0 for as many as suit it.
-    `copies`: whether it only copies its one array."""
+    `copies`: whether it only copies its one array. `whole`: parameters that get memory as it is: a tensor of uint64
+    could be one of addresses, too, where a kernel takes a pointer to these."""
 
     name: str
     text: str
@@ -88,6 +89,7 @@ class Kernel(Step):
     group: Shape | None = None
     lanes: int = 0
     copies: bool = False
+    whole: tuple[str, ...] = ()
 
     @property
     def named(self) -> dict[str, Part]:
@@ -316,7 +318,8 @@ def kernel_of(
     reads = {key: each for key, each in given.items() if isinstance(each, Part)}
     values = {key: each for key, each in given.items() if key not in reads}
     text = f"{returns} {name}{rest}"
-    return Kernel(name, text, values, group, lanes, reads=reads, writes=_named(outputs))
+    whole = tuple(_named({each: None for each in declared if each.startswith("uint64_t*")}))
+    return Kernel(name, text, values, group, lanes, whole=whole, reads=reads, writes=_named(outputs))
 
 
 def _named(parameters: Mapping[str, V]) -> dict[str, V]:

@@ -241,7 +241,7 @@ class Plan:
         return given[holder] if held is None else held
 
     def _function(self, step: Kernel) -> Any:
-        function = self.module.require_function(step.name)
+        function = self.module.require_function(step.name).map(**dict.fromkeys(step.whole, ()))
         function = function if step.group is None else function.call_group_shape(step.group)
         return function.lanes(step.lanes) if step.lanes else function
 

@@ -134,8 +134,7 @@ def _product(fusion: Fusion, group: Group) -> list[Step]:
     if not node.size:
         return []
     moved = sum(root.nbytes for root in group.roots) + node.nbytes if group.inner else 0
-    # A tensor of uint64 could be one of addresses, too, where a kernel takes a pointer.
-    by_slang = node.dtype not in (np.bool_, np.uint64) and all(x.size for x in node.inputs)
+    by_slang = node.dtype != np.bool_ and all(x.size for x in node.inputs)
     way = fusion.choose(node, parts, moved) if by_slang else NUMPY
     if way == SLANG:
         return tiled(end, letters, parts, node.shape)

@@ -28,8 +28,12 @@ Sizes = int | Sequence[int]
 
 @explained("random.key")
 def key(seed: Any) -> Any:
-    """A key, one uint64: of an integer, or of a traced one."""
-    return seed.astype(U64) if isinstance(seed, Array) else np.uint64(index(seed) % (1 << 64))
+    """A key, one uint64: of an integer of any type, traced or not, modulo 2^64. GraphError (E1042) for other values."""
+    if not isinstance(seed, Array):
+        return np.uint64(index(seed) % (1 << 64))
+    if seed.shape or seed.dtype.kind not in "biu":
+        raise TypeError(f"{seed.dtype} of shape {seed.shape} is no integer")
+    return seed.astype(U64)
 
 
 def split(key: Any, count: int = 2) -> Any:

@@ -187,12 +187,12 @@ class _Traced:
     def __init__(self, jitted: Jitted, call: Call) -> None:
         self._device = jitted.device or _device_of(call.arrays)
         self._seen: dict[int, tuple[Any, Any]] = {}
-        self._wrap = _wrap_of(call.arrays)
+        self._wrap = wrap_of(call.arrays)
         inputs = inputs_of(call.arrays)
         args, kwargs = call.of(inputs)
         with tracing():
             self.result = jitted.function(*args, **kwargs)
-        outputs = [lifted(each).node for each in results_in(self.result)]
+        outputs = nodes_in(self.result)
         self.plan = Plan(outputs, inputs, self._device, layouts_of(inputs, call.arrays), **jitted.settings)
 
     def __call__(self, arrays: Sequence[Any]) -> Any:
@@ -229,7 +229,7 @@ def _device_of(arrays: Sequence[Any]) -> Any:
     return spy.default_device()
 
 
-def _wrap_of(arrays: Sequence[Any]) -> Callable[[Any, Node], Any]:
+def wrap_of(arrays: Sequence[Any]) -> Callable[[Any, Node], Any]:
     """Results have the form of the arguments: tensors for tensors, torch's for torch's, else NumPy's."""
     if any(isinstance(each, spy.Tensor) for each in arrays):
         return lambda tensor, node: tensor
@@ -277,11 +277,16 @@ def jit(
 # --- derivatives
 
 
-def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Any:
+def value_and_grad(
+    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Any:
     """A function that returns the value and the gradient with respect to arguments, in the form of these; one plan.
 
     The function gives one number. The gradient has zeros for arrays of integers; values that are no arrays are as they
     were. GraphError (E1045) where the result is another one, and where no array of these arguments has floats.
+
+    `has_aux`: the function gives a pair, the number and a tree of arrays, as the state after it; the result is then
+    ((value, aux), gradient).
     """
 
     def both(*args: Any, **kwargs: Any) -> Any:
@@ -292,24 +297,33 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
             message = f"{name_of(function)}: there are no arrays of floats to differentiate with respect to"
             raise GraphError("E1045", message, "a number of Python's is an array as np.float32(x)")
 
+        aux: Any = None
+
         def derived(fresh: list[Node]) -> list[Node]:
+            nonlocal aux
             own = dict(zip(chosen, filled(given, map(Array, fresh), _is_active), strict=True))
             value = function(*(own.get(i, each) for i, each in enumerate(args)), **kwargs)
-            output = scalar_of(value, function)
-            return [output, *compute_gradient(output, fresh)]
+            output, aux = loss_of(value, function, has_aux)
+            return [output, *compute_gradient(output, fresh), *nodes_in(aux)]
 
-        value, *gradients = _at(wrt, derived)
-        found = iter(gradients)
+        value, *rest = _at(wrt, derived)
+        found = iter(rest)
         made = tree_map(lambda leaf: next(found) if _is_active(leaf) else _without_slope(leaf), given)
-        return value, made[0] if hasattr(argnums, "__index__") else tuple(made)
+        gradient = made[0] if hasattr(argnums, "__index__") else tuple(made)
+        return (value, filled(aux, found, is_result)) if has_aux else value, gradient
 
     return Jitted(_named(both, function))
 
 
-def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Any:
-    """A function that returns the gradient alone; see `value_and_grad`."""
-    both = value_and_grad(function, argnums)
-    return Jitted(_named(lambda *args, **kwargs: both.function(*args, **kwargs)[1], function))
+def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Any:
+    """A function that returns the gradient alone, with `has_aux` (gradient, aux); see `value_and_grad`."""
+    both = value_and_grad(function, argnums, has_aux)
+
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        value, found = both.function(*args, **kwargs)
+        return (found, value[1]) if has_aux else found
+
+    return Jitted(_named(gradient, function))
 
 
 def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
@@ -405,14 +419,32 @@ def _positions(argnums: int | Sequence[int], count: int, function: Callable[...,
     return found
 
 
-def scalar_of(value: Any, function: Callable[..., Any]) -> Node:
+def loss_of(made: Any, function: Callable[..., Any], has_aux: bool) -> tuple[Node, Any]:
+    """What a function gives: the number to differentiate, and with `has_aux` the tree beside it."""
+    value, aux = made, None
+    if has_aux:
+        if not isinstance(made, tuple | list) or len(made) != 2:
+            said = f"{len(made)} values" if isinstance(made, tuple | list) else _said(made)
+            message = f"{name_of(function)} gives {said}, and with has_aux=True a function gives a pair"
+            raise GraphError("E1045", message, "return loss, aux")
+        value, aux = made
     value = lifted(value) if is_value(value) else value
     if not _is_active(value) or value.size != 1:
-        said = repr(value) if is_traced(value) else type(value).__name__
-        message = f"{name_of(function)} gives {said}, and a gradient is that of one float"
-        raise GraphError("E1045", message, "sum or mean the result")
+        message = f"{name_of(function)} gives {_said(value)}, and a gradient is that of one float"
+        is_pair = isinstance(value, tuple | list) and not has_aux
+        advice = "has_aux=True for a function that gives (loss, aux)" if is_pair else "sum or mean the result"
+        raise GraphError("E1045", message, advice)
     node: Node = value.reshape(()).node
-    return node
+    return node, aux
+
+
+def _said(value: Any) -> str:
+    return repr(value) if is_traced(value) else type(value).__name__
+
+
+def nodes_in(tree: Any) -> list[Node]:
+    """The arrays of a function's result, in order, as `results_in`."""
+    return [lifted(each).node for each in results_in(tree)]
 
 
 def name_of(function: Any) -> str:

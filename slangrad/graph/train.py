@@ -27,13 +27,16 @@ from slangrad.graph.trace import (
     Call,
     Plans,
     inputs_of,
+    is_result,
     layouts_of,
+    loss_of,
     name_of,
-    scalar_of,
+    nodes_in,
     settings_of,
     tracing,
+    wrap_of,
 )
-from slangrad.graph.trees import tree_map
+from slangrad.graph.trees import filled, tree_map
 from slangrad.graph.values import as_tensor
 from slangrad.graph.workers.bits import ConsistentPlan
 from slangrad.graph.workers.buckets import chained
@@ -56,8 +59,8 @@ if TYPE_CHECKING:
 
 
 class Step:
-    """`step(*batch)` makes one step and returns the loss before it, a NumPy number; `step.explain(*batch)` shows its
-    plan."""
+    """`step(*batch)` makes one step and returns the loss before it, a NumPy number, with `has_aux` (loss, aux);
+    `step.explain(*batch)` shows its plan."""
 
     def __init__(
         self,
@@ -69,8 +72,10 @@ class Step:
         partition: str | None = None,
         links: Links | None = None,
         microbatches: int | None = None,
+        has_aux: bool = False,
     ) -> None:
         self.loss = loss
+        self.has_aux = has_aux
         self.settings = settings_of(memory, consistent)
         self.links = links or Links()
         self.optimizer = optimizer
@@ -146,19 +151,25 @@ class _Planned:
         model = tree_map(lambda leaf: held.seen(next(wrt)), step.optimizer.tree)
         with tracing():
             loss = step.loss(model, *call.of(given))
-        output, origin = scalar_of(loss, step.loss), dict[Node, Node]()
+        (output, self._aux), origin = loss_of(loss, step.loss, step.has_aux), dict[Node, Node]()
+        self._has_aux, self._returned = step.has_aux, nodes_in(self._aux)
+        aux = self._returned
         gradients = compute_gradient(output, parameters, origin=origin)
         links = mesh.costs if isinstance(mesh, Cluster) else step.links
         sizes = sizes_of(mesh, step.microbatches, held, links, call.arrays)
         layers = layers_of(output, parameters, given, origin, sizes, step.settings["memory"], held.owners)
-        held.cut(parameters, [output, *gradients], layers.owners)
+        if step.has_aux and (step.is_cut_into_shards or layers.microbatches > 1 or mesh.stages > 1):
+            raise ValueError(
+                "has_aux has neither stages nor micro-batches, nor a mesh with consistent='bits'"
+            )
+        held.cut(parameters, [output, *aux, *gradients], layers.owners)
         gradients = held.cut_alike(gradients)
         updates = step.optimizer.advance(is_planned=True)
         settings = new_input((len(updates[0][1].settings),), np.dtype(np.float64), "settings")
         variables = _variables(updates, parameters, gradients, settings)
         states = [state for each in variables for state in each.states]
         kept = {new: given for each in variables for given, new in each.updates.items()}
-        outputs, inputs = [output, *kept], [*parameters, *given, *states, settings]
+        outputs, inputs = [output, *aux, *kept], [*parameters, *given, *states, settings]
         self.global_text = text(*outputs)
         self._device = held.tensors[0].device
         captured = [n.attributes["value"].value for n in topological_order(*outputs) if n.op == "captured"]
@@ -174,9 +185,9 @@ class _Planned:
         if step.is_cut_into_shards:
             self._by_shards(step, call, held, graph)
         elif layers.microbatches > 1 or mesh.stages > 1:
-            self._by_stages(step, call, held, graph, layers)
+            self._by_stages(step, call, held, graph, layers, links)
         else:
-            self._by_parts(step, call, held, graph, links)
+            self._by_parts(step, call, held, graph, layers, links)
         self._parameters = held.tensors
         self._settings = np.zeros(settings.shape)
 
@@ -186,29 +197,48 @@ class _Planned:
         runs = ConsistentPlan(*given, self._mesh, self._device, layouts, **step.settings)
         self.plan, self._run = runs.plan, runs.run
 
-    def _by_stages(self, step: Step, call: Call, held: Parameters, graph: StepGraph, layers: Layers) -> None:
+    def _by_stages(
+        self, step: Step, call: Call, held: Parameters, graph: StepGraph, layers: Layers, links: Links
+    ) -> None:
         mesh = microbatched(self._mesh, layers.microbatches)
-        local = self._local(step, held, graph, mesh, buckets=False)
+        found = self._found(step, held, graph, mesh, layers, links)
+        local = self._local(step, held, graph, mesh, sharding=found, buckets=False)
         layouts, limit = self._layouts(step, call, held, graph), step.settings["memory"]
         staged = StagePlan(local, graph, layers, mesh, self._mesh, self._device, layouts, self._choose, limit)
         self.plan, self._run, self._staged = staged.plan, staged.run, staged
 
-    def _by_parts(self, step: Step, call: Call, held: Parameters, graph: StepGraph, links: Links) -> None:
-        rows, choose = rows_specs(graph.batch, self._mesh), self._choose
+    def _by_parts(
+        self, step: Step, call: Call, held: Parameters, graph: StepGraph, layers: Layers, links: Links
+    ) -> None:
+        choose = self._choose
         if self._mesh.links and (held.is_found or step.settings["memory"] is not None):
-            if self._mesh.watch:  # before workers wait for each other to make the plan
-                self._mesh.watch.agree(self.digest)
+            self._agree()
             choose = of_first(chooser(self._device, step.settings["consistent"], Plan), self._mesh)
-        found = held.found(graph.outputs, graph.variables, rows, links, step.settings["memory"])
+        found = self._found(step, held, graph, self._mesh, layers, links)
         local = self._local(step, held, graph, self._mesh, sharding=found)
         made = chained(local.outputs)
-        place = dict(zip(made[1:], (local.inputs[node] for node in graph.kept.values()), strict=True))
+        updated = made[len(made) - len(graph.kept) :]
+        place = dict(zip(updated, (local.inputs[node] for node in graph.kept.values()), strict=True))
         layouts = self._layouts(step, call, held, graph)
         inputs = [local.inputs.get(node, node) for node in graph.inputs]
         layouts = {local.inputs.get(node, node): at for node, at in layouts.items()}
         known: Any = {"choose": choose, "held": held.counted, **step.settings}
         self.plan = Plan(made, inputs, self._device, layouts, in_place=place, **known)
         self._run = self.plan.run
+
+    def _agree(self) -> None:
+        """On what the plan is of, before workers wait for each other to make it."""
+        if self._mesh.watch:
+            self._mesh.watch.agree(self.digest)
+
+    def _found(
+        self, step: Step, held: Parameters, graph: StepGraph, mesh: Mesh, layers: Layers, links: Links
+    ) -> Sharding | None:
+        """The sharding of all nodes on a mesh, where it is to be searched for."""
+        if held.is_found:
+            self._agree()
+        rows = rows_specs(graph.batch, mesh)
+        return held.found(graph.outputs, graph.variables, rows, links, step.settings["memory"], layers)
 
     def _local(self, step: Step, held: Parameters, graph: StepGraph, mesh: Mesh, **known: Any) -> Partition:
         """The graph of one worker of a mesh."""
@@ -217,7 +247,11 @@ class _Planned:
         specs = held.specs_of(parameters, states, step.optimizer.advance(is_planned=True)) | rows_specs(
             graph.batch, mesh
         )
-        wanted = [whole(0), *(specs[node] for node in graph.kept.values())]
+        returned = graph.outputs[: len(graph.outputs) - len(graph.kept)]
+        wanted = [
+            *(whole(len(node.shape)) for node in returned),
+            *map(specs.__getitem__, graph.kept.values()),
+        ]
         local = partitioned(graph.outputs, specs, wanted, mesh, **known)
         self.sharding = local.sharding
         return local
@@ -243,7 +277,12 @@ class _Planned:
         arrays = (
             as_tensor(self._device, each) for each in (*call.arrays, *_state_of(updates), self._settings)
         )
-        return self._run([*self._parameters, *arrays], 1)[0].host_view()[0]
+        value, *aux = self._run([*self._parameters, *arrays], 1 + len(self._returned))
+        loss = value.host_view()[0]
+        if not self._has_aux:
+            return loss
+        made = map(wrap_of(call.arrays), aux, self._returned)
+        return loss, filled(self._aux, made, is_result)
 
 
 def _tensors(step: Step, call: Call, held: Parameters) -> list[Any]:
@@ -297,10 +336,12 @@ def train(
     partition: str | None = None,
     links: Links | None = None,
     microbatches: int | None = None,
+    has_aux: bool = False,
 ) -> Step:
     """A function that makes one step of an optimizer: `loss(parameters, *batch)`, its gradient and the update are one
     plan. `parameters` have the form in which the optimizer got them; they are changed in place.
-    `memory` and `consistent`: as in `jit`.
+    `memory` and `consistent`: as in `jit`. `has_aux`: the loss function gives a pair, the number and a tree of arrays,
+    as running statistics, and the step returns this pair; with a mesh all workers get these arrays whole.
 
     With a mesh, `consistent="bits"` cuts the rows of a batch, a multiple of 8, into eight shards, whatever the number
     of workers, which divides 8: results have the same bits for 1, 2, 4 and 8 workers.
@@ -318,11 +359,12 @@ def train(
 
     GraphError (E1045) where the loss is not one number, (E1043) without an optimizer and for parameters of structs,
     (E1047) where memory is too small, (E1048) where shapes do not fit the mesh or the micro-batches, or each of
-    these needs a value of all rows. ValueError for another value of `consistent` or `partition`, and for stages and
-    micro-batches with "bits" or "auto". WorkerLost where another worker is gone, hangs, or runs another program.
+    these needs a value of all rows. ValueError for another value of `consistent` or `partition`, for stages and
+    micro-batches with "bits" or `has_aux`, and for `has_aux` with a mesh and "bits". WorkerLost where another
+    worker is gone, hangs, or runs another program.
     ImportError for "auto" without scipy.
     """
     if not isinstance(optimizer, spy.optim.Optimizer):
         said = f"train: an optimizer, not a {type(optimizer).__name__}, moves the parameters"
         raise GraphError("E1043", said, "graph.train(loss, spy.optim.Adam(parameters, lr=1e-3))")
-    return Step(loss, optimizer, memory, consistent, mesh, partition, links, microbatches)
+    return Step(loss, optimizer, memory, consistent, mesh, partition, links, microbatches, has_aux)

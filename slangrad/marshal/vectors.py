@@ -13,7 +13,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -61,7 +61,7 @@ class HostArray:
         return np.zeros(cls.shape, cls.dtype)
 
     @classmethod
-    def zeros(cls) -> Any:
+    def zeros(cls) -> Self:
         return cls.of(np.zeros(cls.shape, cls.dtype))
 
     def _ordered(self, named: Mapping[str, Any], given: tuple[Any, ...]) -> list[Any]:
@@ -81,7 +81,7 @@ class HostArray:
         return flat.reshape(self.shape)
 
     @classmethod
-    def of(cls, data: np.ndarray[Any, Any]) -> Any:
+    def of(cls, data: np.ndarray[Any, Any]) -> Self:
         """Wrap an array without a copy."""
         made = cls.__new__(cls)
         made.data = data
@@ -278,7 +278,7 @@ class HostQuaternion(HostRow):
         return cls()
 
 
-def class_of_array(element: ir.Scalar, data: np.ndarray[Any, Any]) -> Any:
+def class_of_array(element: ir.Scalar, data: np.ndarray[Any, Any]) -> HostVector | HostMatrix:
     """A one- or two-dimensional array as a host vector or matrix."""
     made = vector_class(element, len(data)) if data.ndim == 1 else matrix_class(element, *data.shape)
     return made.of(data)
@@ -395,31 +395,32 @@ def _scalar_of(t: ir.Type) -> ir.Scalar:
 
 SCALAR_WORDS = {**SCALAR_NAMES, ir.F16: "float16_t"}
 
-_classes: dict[tuple[type, ir.Type], Any] = {}
+_Host = TypeVar("_Host", bound=HostArray)
+_classes: dict[tuple[type, ir.Type], Any] = {}  # classes of the base that stands in the key
 
 
-def vector_class(element: ir.Scalar, length: int) -> Any:
+def vector_class(element: ir.Scalar, length: int) -> type[HostVector]:
     """The class of vectors of an element type: `float3` for f32 and 3."""
     t = ir.vector(element, length)
-    return _classes.get((HostVector, t)) or _make_class(
-        HostVector, f"{SCALAR_WORDS[element]}{length}", t, (length,)
-    )
+    found: type[HostVector] | None = _classes.get((HostVector, t))
+    return found or _make_class(HostVector, f"{SCALAR_WORDS[element]}{length}", t, (length,))
 
 
-def matrix_class(element: ir.Scalar, rows: int, columns: int) -> Any:
+def matrix_class(element: ir.Scalar, rows: int, columns: int) -> type[HostMatrix]:
     """The class of matrices: `float3x4` for f32, 3 and 4."""
     t = ir.matrix(element, rows, columns)
-    name = f"{SCALAR_WORDS[element]}{rows}x{columns}"
-    return _classes.get((HostMatrix, t)) or _make_class(HostMatrix, name, t, (rows, columns))
+    found: type[HostMatrix] | None = _classes.get((HostMatrix, t))
+    return found or _make_class(HostMatrix, f"{SCALAR_WORDS[element]}{rows}x{columns}", t, (rows, columns))
 
 
-def quaternion_class(element: ir.Scalar) -> Any:
+def quaternion_class(element: ir.Scalar) -> type[HostQuaternion]:
     """The class of quaternions: `quatf` for f32. Kernels see a vector of four."""
     t = ir.vector(element, 4)
-    return _classes.get((HostQuaternion, t)) or _make_class(HostQuaternion, QUATERNIONS[element], t, (4,))
+    found: type[HostQuaternion] | None = _classes.get((HostQuaternion, t))
+    return found or _make_class(HostQuaternion, QUATERNIONS[element], t, (4,))
 
 
-def _make_class(base: type[HostArray], name: str, t: ir.Type, shape: tuple[int, ...]) -> Any:
+def _make_class(base: type[_Host], name: str, t: ir.Type, shape: tuple[int, ...]) -> type[_Host]:
     element = _scalar_of(t)
     body: dict[str, Any] = {
         "__slots__": (),
@@ -452,7 +453,7 @@ _WORDS = {word: element for element, word in SCALAR_WORDS.items()}
 _NAME = rf"({'|'.join(_WORDS)})([1-4])(?:x([1-4]))?"  # compiled when it is first used
 
 
-def class_named(name: str) -> Any:
+def class_named(name: str) -> type[HostArray] | None:
     """The class that a name like `float3`, `uint8_t4x4` or `quatf` means; None for other names."""
     for element, quaternion in QUATERNIONS.items():
         if name == quaternion:

@@ -12,13 +12,14 @@ elements. Matrices transform column vectors. What runs in kernels is Slang's own
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from slangrad.marshal.vectors import class_named, class_names
 from slangrad.math import componentwise, geometry, matrices, quaternions
 from slangrad.math.matrices import Handedness
 
-_FUNCTIONS: dict[str, Any] = {
+_FUNCTIONS: dict[str, Callable[..., object]] = {
     **componentwise.FUNCTIONS,
     **{name: value for part in (geometry, matrices, quaternions) for name, value in part.PUBLIC.items()},
 }
@@ -27,7 +28,7 @@ globals().update(_FUNCTIONS)
 __all__ = ["Handedness", *_FUNCTIONS]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> Any:  # for type checkers: classes and functions that come out of tables
     """The types: `math.float3`."""
     found = class_named(name)
     if found is None:

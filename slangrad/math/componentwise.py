@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -28,7 +27,7 @@ class Row:
 
     kinds: str
     parameters: tuple[str, ...]
-    compute: Callable[..., Any]
+    compute: Callable[..., object]
     result: str = SAME
 
 
@@ -128,8 +127,8 @@ _TEXTS = {
 }
 
 
-def _function(name: str, row: Row) -> Callable[..., Any]:
-    def apply(*given: Any, **named: Any) -> Any:
+def _function(name: str, row: Row) -> Callable[..., object]:
+    def apply(*given: object, **named: object) -> object:
         return _applied(name, row, arguments_of(name, row.parameters, given, named))
 
     apply.__name__ = apply.__qualname__ = name
@@ -138,8 +137,8 @@ def _function(name: str, row: Row) -> Callable[..., Any]:
 
 
 def arguments_of(
-    name: str, parameters: Sequence[str], given: Sequence[Any], named: dict[str, Any]
-) -> list[Any]:
+    name: str, parameters: Sequence[str], given: Sequence[object], named: dict[str, object]
+) -> list[object]:
     """The values of the parameters; TypeError as Python's own functions raise it."""
     values = dict(zip(parameters, given))
     unknown = [each for each in named if each not in parameters or each in values]
@@ -152,7 +151,7 @@ def arguments_of(
     return [values[each] for each in parameters]
 
 
-def _applied(name: str, row: Row, values: list[Any]) -> Any:
+def _applied(name: str, row: Row, values: list[object]) -> object:
     model = model_of(name, values)
     data = operands(name, model, values)
     if data[0].dtype.kind not in row.kinds:
@@ -168,7 +167,7 @@ def _applied(name: str, row: Row, values: list[Any]) -> Any:
     return model.of(made.astype(model.dtype, copy=False))
 
 
-def model_of(name: str, values: Sequence[Any]) -> HostArray | None:
+def model_of(name: str, values: Sequence[object]) -> HostArray | None:
     """The first vector or quaternion, whose type all others must have; None if all are numbers."""
     found = [each for each in values if isinstance(each, HostArray)]
     for each in found:
@@ -181,7 +180,7 @@ def model_of(name: str, values: Sequence[Any]) -> HostArray | None:
     return found[0] if found else None
 
 
-def operands(name: str, model: HostArray | None, values: Sequence[Any]) -> list[Data]:
+def operands(name: str, model: HostArray | None, values: Sequence[object]) -> list[Data]:
     """All values as arrays of the model's element type, numbers alone as those of the widest of them."""
     if model is None:
         if not all(isinstance(each, (int, float, np.number, np.bool_)) for each in values):
@@ -200,29 +199,29 @@ def operands(name: str, model: HostArray | None, values: Sequence[Any]) -> list[
     return made
 
 
-def _described(model: HostArray | None, values: Sequence[Any]) -> str:
+def _described(model: HostArray | None, values: Sequence[object]) -> str:
     return ", ".join(type(each).__name__ for each in values) if model is None else type(model).__name__
 
 
 # --- Others than rows ---------------------------------------------------------------------------------
 
 
-def _any(x: Any) -> bool:
+def _any(x: object) -> bool:
     """Whether some component is true."""
     return bool(_truths("any", x).any())
 
 
-def _all(x: Any) -> bool:
+def _all(x: object) -> bool:
     """Whether all components are true."""
     return bool(_truths("all", x).all())
 
 
-def _none(x: Any) -> bool:
+def _none(x: object) -> bool:
     """Whether no component is true."""
     return not _any(x)
 
 
-def _truths(name: str, x: Any) -> Data:
+def _truths(name: str, x: object) -> Data:
     data = x.data if isinstance(x, HostVector) else np.asarray(x)
     if data.dtype.kind != "b":
         raise TypeError(
@@ -231,7 +230,7 @@ def _truths(name: str, x: Any) -> Data:
     return data
 
 
-def select(condition: Any, true_value: Any, false_value: Any) -> Any:
+def select(condition: object, true_value: object, false_value: object) -> object:
     """For each component one of two values."""
     truths = _truths("select", condition)
     model = model_of("select", [true_value, false_value])
@@ -258,10 +257,10 @@ _NUMBERS: dict[str, tuple[tuple[str, ...], str, ir.Scalar]] = {
 }
 
 
-def _reinterpreted(name: str) -> Callable[[Any], Any]:
+def _reinterpreted(name: str) -> Callable[[object], object]:
     takes, number, gives = _NUMBERS[name]
 
-    def apply(x: Any) -> Any:
+    def apply(x: object) -> object:
         if isinstance(x, HostVector):
             if x.dtype.name not in takes:
                 raise TypeError(f"{name}: there is none for {type(x).__name__}")
@@ -279,7 +278,7 @@ def _reinterpreted(name: str) -> Callable[[Any], Any]:
     return apply
 
 
-def f32tof16(x: Any) -> Any:
+def f32tof16(x: object) -> object:
     """Floats rounded to half, as the bits of these."""
     if isinstance(x, HostVector) and x.dtype == np.float32:
         return vector_class(ir.U32, x.shape[0]).of(_half_bits(x.data))
@@ -291,7 +290,7 @@ def _half_bits(x: Data) -> Data:
         return np.asarray(x.astype(np.float16).view(np.uint16).astype(np.uint32))
 
 
-def f16tof32(x: Any) -> Any:
+def f16tof32(x: object) -> object:
     """What halves with these bits are; only the lowest 16 bits count."""
     if isinstance(x, HostVector) and x.dtype == np.uint32:
         return vector_class(ir.F32, x.shape[0]).of(_floats(x.data))
@@ -306,7 +305,7 @@ def _floats(bits: Data) -> Data:
     return np.asarray((bits & 0xFFFF).astype(np.uint16).view(np.float16).astype(np.float32))
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., object]] = {
     **{name: _function(name, row) for name, row in ROWS.items()},
     **{name: _reinterpreted(name) for name in _NUMBERS},
     "any": _any,

@@ -7,9 +7,8 @@ Sums of products are computed in double precision and rounded once (whole number
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+import numpy.typing as npt
 
 from slangrad.ir import types as ir
 from slangrad.marshal.components import Data, converted
@@ -28,12 +27,12 @@ def wide(data: Data) -> Data:
     return data.astype(np.float64) if data.dtype.kind == "f" else data
 
 
-def rounded(data: Any, dtype: np.dtype[Any]) -> Data:
+def rounded(data: npt.ArrayLike, dtype: np.dtype) -> Data:
     with np.errstate(over="ignore"):
         return np.asarray(data).astype(dtype)
 
 
-def _numbers(name: str, *values: Any) -> tuple[HostArray, list[Data]]:
+def _numbers(name: str, *values: object) -> tuple[HostArray, list[Data]]:
     """The arrays of values of one type, which have no truth values."""
     model = model_of(name, values)
     if model is None or model.dtype.kind == "b":
@@ -41,27 +40,28 @@ def _numbers(name: str, *values: Any) -> tuple[HostArray, list[Data]]:
     return model, operands(name, model, values)
 
 
-def _floats(name: str, *values: Any) -> tuple[HostArray, list[Data]]:
+def _floats(name: str, *values: object) -> tuple[HostArray, list[Data]]:
     model, data = _numbers(name, *values)
     if model.dtype.kind != "f":
         raise TypeError(f"{name}: there is none for {type(model).__name__}")
     return model, data
 
 
-def dot(x: Any, y: Any) -> Any:
+def dot(x: object, y: object) -> float:
     """The sum of the products of components."""
     model, (a, b) = _numbers("dot", x, y)
-    return rounded(np.sum(wide(a) * wide(b), dtype=wide(a).dtype), model.dtype).item()
+    found: float = rounded(np.sum(wide(a) * wide(b), dtype=wide(a).dtype), model.dtype).item()
+    return found
 
 
-def length(x: Any) -> float:
+def length(x: object) -> float:
     """The square root of dot(x, x)."""
     model, (a,) = _floats("length", x)
     found: float = rounded(np.sqrt(np.sum(wide(a) ** 2)), model.dtype).item()
     return found
 
 
-def normalize(x: Any) -> Any:
+def normalize(x: object) -> HostArray:
     """A vector of length 1; NaN for zero, as in Slang. A quaternion of zeros becomes the identity."""
     model, (a,) = _floats("normalize", x)
     size = np.sqrt(np.sum(wide(a) ** 2))
@@ -71,7 +71,7 @@ def normalize(x: Any) -> Any:
         return model.of(rounded(wide(a) / size, model.dtype))
 
 
-def cross(x: Any, y: Any) -> Any:
+def cross(x: object, y: object) -> HostArray:
     """The vector that is orthogonal to two of three components; of quaternions their product."""
     if isinstance(x, HostQuaternion) and isinstance(y, HostQuaternion):
         return mul(x, y)
@@ -83,13 +83,13 @@ def cross(x: Any, y: Any) -> Any:
     return model.of(rounded(made, model.dtype))
 
 
-def reflect(i: Any, n: Any) -> Any:
+def reflect(i: object, n: object) -> HostArray:
     """A direction after a mirror with the normal n of length 1."""
     model, (a, b) = _floats("reflect", i, n)
     return model.of(rounded(wide(a) - 2 * np.sum(wide(a) * wide(b)) * wide(b), model.dtype))
 
 
-def mul(x: Any, y: Any) -> Any:
+def mul(x: object, y: object) -> HostArray:
     """The product of matrices, of a matrix and a column vector, of a row vector and a matrix; of quaternions; of a
     quaternion and a vector, which it turns."""
     if isinstance(x, HostQuaternion):
@@ -111,7 +111,7 @@ def mul(x: Any, y: Any) -> Any:
     return class_of_array(element, rounded(wide(x.data) @ wide(y.data), x.dtype))
 
 
-def _quaternion_product(x: HostQuaternion, y: Any) -> Any:
+def _quaternion_product(x: HostQuaternion, y: object) -> HostArray:
     if isinstance(y, HostQuaternion) and y.dtype == x.dtype:
         a, b = wide(x.data), wide(y.data)
         turned = a[3] * b[:3] + b[3] * a[:3] + np.cross(a[:3], b[:3])
@@ -124,8 +124,8 @@ def _quaternion_product(x: HostQuaternion, y: Any) -> Any:
 
 
 def floats(
-    value: Any, shape: tuple[int, ...], name: str, dtype: np.dtype[Any] | None = None
-) -> tuple[Any, Data]:
+    value: object, shape: tuple[int, ...], name: str, dtype: np.dtype | None = None
+) -> tuple[HostArray, Data]:
     """A vector or matrix of floats of a shape: its class and its components in double precision. Lists stand for
     vectors of `float`."""
     if isinstance(value, (list, tuple, np.ndarray)):

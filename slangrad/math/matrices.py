@@ -12,10 +12,11 @@ from enum import Enum
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from slangrad.ir import types as ir
 from slangrad.marshal.components import Data
-from slangrad.marshal.vectors import HostMatrix, HostQuaternion, HostVector, matrix_class
+from slangrad.marshal.vectors import HostArray, HostMatrix, HostQuaternion, HostVector, matrix_class
 from slangrad.math.geometry import floats, mul, rounded, wide
 
 
@@ -26,7 +27,7 @@ class Handedness(Enum):
     left_handed = "left_handed"
 
 
-def _matrix(data: Any, dtype: Any = np.float32) -> Any:
+def _matrix(data: npt.ArrayLike, dtype: npt.DTypeLike = np.float32) -> HostMatrix:
     """Doubles as a matrix of floats of a dtype."""
     made = np.asarray(data)
     element = _ELEMENTS[np.dtype(dtype)]
@@ -36,20 +37,20 @@ def _matrix(data: Any, dtype: Any = np.float32) -> Any:
 _ELEMENTS = {np.dtype(np.float16): ir.F16, np.dtype(np.float32): ir.F32, np.dtype(np.float64): ir.F64}
 
 
-def _given(x: Any, name: str) -> HostMatrix:
+def _given(x: object, name: str) -> HostMatrix:
     if not isinstance(x, HostMatrix):
         raise TypeError(f"{name}: there is none for {type(x).__name__}")
     return x
 
 
-def _square(x: Any, name: str) -> Data:
+def _square(x: object, name: str) -> HostMatrix:
     given = _given(x, name)
     if given.shape[0] != given.shape[1] or given.dtype.kind != "f":
         raise TypeError(f"{name}: a square matrix of floats is needed, not {type(x).__name__}")
-    return wide(given.data)
+    return given
 
 
-def transpose(x: Any) -> Any:
+def transpose(x: object) -> HostMatrix:
     """Rows become columns."""
     given = _given(x, "transpose")
     element = ir.scalar_of(given.ir_type)
@@ -57,14 +58,14 @@ def transpose(x: Any) -> Any:
     return matrix_class(element, *given.shape[::-1]).of(given.data.T.copy())
 
 
-def determinant(x: Any) -> float:
+def determinant(x: object) -> float:
     """The determinant of a square matrix."""
-    data = _square(x, "determinant")
-    found: float = rounded(np.linalg.det(data), x.dtype).item()
+    given = _square(x, "determinant")
+    found: float = rounded(np.linalg.det(wide(given.data)), given.dtype).item()
     return found
 
 
-def inverse(x: Any) -> Any:
+def inverse(x: object) -> HostArray:
     """What gives the identity when multiplied; of a quaternion the turn back. ValueError where there is none."""
     if isinstance(x, HostQuaternion):
         data = wide(x.data)
@@ -72,8 +73,9 @@ def inverse(x: Any) -> Any:
         if size == 0:
             raise ValueError("inverse: the quaternion is zero")
         return type(x).of(rounded(data * [-1, -1, -1, 1] / size, x.dtype))
+    given = _square(x, "inverse")
     try:
-        return x.of(rounded(np.linalg.inv(_square(x, "inverse")), x.dtype))
+        return given.of(rounded(np.linalg.inv(wide(given.data)), given.dtype))
     except np.linalg.LinAlgError:
         raise ValueError("inverse: the matrix is singular") from None
 
@@ -81,14 +83,14 @@ def inverse(x: Any) -> Any:
 # --- Points and directions ----------------------------------------------------------------------------
 
 
-def transform_point(m: Any, v: Any) -> Any:
+def transform_point(m: object, v: object) -> HostArray:
     """A point under a 4x4 matrix; the last row is not looked at."""
     given, data = floats(m, (4, 4), "transform_point")
     point, place = floats(v, (3,), "transform_point", given.dtype)
     return point.of(rounded(data[:3, :3] @ place + data[:3, 3], point.dtype))
 
 
-def transform_vector(m: Any, v: Any) -> Any:
+def transform_vector(m: object, v: object) -> HostArray:
     """A direction under a 3x3 or 4x4 matrix, or turned by a quaternion."""
     if isinstance(m, HostQuaternion):
         return mul(m, v)
@@ -125,73 +127,73 @@ def _turned_2d(angle: float) -> Data:
     return np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])
 
 
-def _with(m: Any, size: int, right: Data, name: str) -> Any:
+def _with(m: object, size: int, right: Data, name: str) -> HostArray:
     """A matrix times a transformation."""
     given, data = floats(m, (size, size), name)
     return given.of(rounded(data @ right, given.dtype))
 
 
-def translate(m: Any, v: Any) -> Any:
+def translate(m: object, v: object) -> HostArray:
     """m times a translation."""
     return _with(m, 4, _moved(floats(v, (3,), "translate")[1]), "translate")
 
 
-def translate_2d(m: Any, v: Any) -> Any:
+def translate_2d(m: object, v: object) -> HostArray:
     """m, 3x3, times a translation of the plane."""
     return _with(m, 3, _moved(floats(v, (2,), "translate_2d")[1]), "translate_2d")
 
 
-def rotate(m: Any, angle: float, axis: Any) -> Any:
+def rotate(m: object, angle: float, axis: object) -> HostArray:
     """m times a rotation around an axis."""
     return _with(m, 4, _turned(angle, floats(axis, (3,), "rotate")[1]), "rotate")
 
 
-def rotate_2d(m: Any, angle: float) -> Any:
+def rotate_2d(m: object, angle: float) -> HostArray:
     """m, 3x3, times a rotation of the plane."""
     return _with(m, 3, _turned_2d(angle), "rotate_2d")
 
 
-def scale(m: Any, v: Any) -> Any:
+def scale(m: object, v: object) -> HostArray:
     """m times a scaling."""
     return _with(m, 4, _scaled(floats(v, (3,), "scale")[1]), "scale")
 
 
-def scale_2d(m: Any, v: Any) -> Any:
+def scale_2d(m: object, v: object) -> HostArray:
     """m, 3x3, times a scaling of the plane."""
     return _with(m, 3, _scaled(floats(v, (2,), "scale_2d")[1]), "scale_2d")
 
 
-def matrix_from_translation(v: Any) -> Any:
+def matrix_from_translation(v: object) -> HostMatrix:
     """The 4x4 matrix that moves points by a vector of three."""
     given, data = floats(v, (3,), "matrix_from_translation")
     return _matrix(_moved(data), given.dtype)
 
 
-def matrix_from_translation_2d(v: Any) -> Any:
+def matrix_from_translation_2d(v: object) -> HostMatrix:
     """The 3x3 matrix that moves points of a plane by a vector of two."""
     given, data = floats(v, (2,), "matrix_from_translation_2d")
     return _matrix(_moved(data), given.dtype)
 
 
-def matrix_from_scaling(v: Any) -> Any:
+def matrix_from_scaling(v: object) -> HostMatrix:
     """The 4x4 matrix that scales each coordinate by a component of a vector of three."""
     given, data = floats(v, (3,), "matrix_from_scaling")
     return _matrix(_scaled(data), given.dtype)
 
 
-def matrix_from_scaling_2d(v: Any) -> Any:
+def matrix_from_scaling_2d(v: object) -> HostMatrix:
     """The 3x3 matrix that scales each coordinate of a plane by a component of a vector of two."""
     given, data = floats(v, (2,), "matrix_from_scaling_2d")
     return _matrix(_scaled(data), given.dtype)
 
 
-def matrix_from_rotation(angle: float, axis: Any) -> Any:
+def matrix_from_rotation(angle: float, axis: object) -> HostMatrix:
     """The 4x4 matrix that turns around an axis by an angle in radians."""
     given, data = floats(axis, (3,), "matrix_from_rotation")
     return _matrix(_turned(angle, data), given.dtype)
 
 
-def matrix_from_rotation_2d(angle: float) -> Any:
+def matrix_from_rotation_2d(angle: float) -> HostMatrix:
     """The 3x3 matrix that turns a plane by an angle in radians."""
     return _matrix(_turned_2d(angle))
 
@@ -199,24 +201,28 @@ def matrix_from_rotation_2d(angle: float) -> Any:
 _X, _Y, _Z = np.eye(3)
 
 
-def matrix_from_rotation_x(angle: float) -> Any:
+def matrix_from_rotation_x(angle: float) -> HostMatrix:
     """The 4x4 matrix that turns around the x axis by an angle in radians."""
     return _matrix(_turned(angle, _X))
 
 
-def matrix_from_rotation_y(angle: float) -> Any:
+def matrix_from_rotation_y(angle: float) -> HostMatrix:
     """The 4x4 matrix that turns around the y axis by an angle in radians."""
     return _matrix(_turned(angle, _Y))
 
 
-def matrix_from_rotation_z(angle: float) -> Any:
+def matrix_from_rotation_z(angle: float) -> HostMatrix:
     """The 4x4 matrix that turns around the z axis by an angle in radians."""
     return _matrix(_turned(angle, _Z))
 
 
 def matrix_from_rotation_xyz(
-    angle_x: Any = None, angle_y: float | None = None, angle_z: float | None = None, *, angles: Any = None
-) -> Any:
+    angle_x: Any = None,  # an angle, or a vector of three
+    angle_y: float | None = None,
+    angle_z: float | None = None,
+    *,
+    angles: object = None,
+) -> HostMatrix:
     """The product of rotations around x, y and z, which happen in the order z, y, x. Three angles, or a vector."""
     together = angles if angle_x is None else angle_x
     if angle_y is None and angle_z is None:
@@ -227,13 +233,13 @@ def matrix_from_rotation_xyz(
     return _matrix(_turned(x, _X) @ _turned(y, _Y) @ _turned(z, _Z), dtype)
 
 
-def matrix_4x4_from_3x4(m: Any) -> Any:
+def matrix_4x4_from_3x4(m: object) -> HostMatrix:
     """With 0, 0, 0, 1 as the last row."""
     given, data = floats(m, (3, 4), "matrix_4x4_from_3x4")
     return _matrix([*data, [0, 0, 0, 1]], given.dtype)
 
 
-def matrix_from_quat(q: Any) -> Any:
+def matrix_from_quat(q: object) -> HostMatrix:
     """The 3x3 rotation of a quaternion of length 1."""
     if not isinstance(q, HostQuaternion):
         raise TypeError(f"matrix_from_quat: a quaternion is needed, not {type(q).__name__}")
@@ -246,8 +252,8 @@ def matrix_from_quat(q: Any) -> Any:
 
 
 def matrix_from_look_at(
-    eye: Any, center: Any, up: Any, handedness: Handedness = Handedness.right_handed
-) -> Any:
+    eye: object, center: object, up: object, handedness: Handedness = Handedness.right_handed
+) -> HostMatrix:
     """The view from `eye` towards `center`, which lies on -z, or on +z if left-handed."""
     given, place = floats(eye, (3,), "matrix_from_look_at")
     _, target = floats(center, (3,), "matrix_from_look_at", given.dtype)
@@ -268,7 +274,7 @@ def look_at_axes(direction: Data, up: Data, handedness: Handedness, name: str) -
     return np.array([right, np.cross(forward, right), forward])
 
 
-def perspective(fovy: float, aspect: float, z_near: float, z_far: float) -> Any:
+def perspective(fovy: float, aspect: float, z_near: float, z_far: float) -> HostMatrix:
     """A right-handed perspective projection; `fovy` is the angle from top to bottom."""
     if aspect == 0 or z_near == z_far:
         raise ValueError("perspective: `aspect` is not zero, and `z_near` and `z_far` differ")
@@ -279,7 +285,7 @@ def perspective(fovy: float, aspect: float, z_near: float, z_far: float) -> Any:
     return _matrix(made)
 
 
-def ortho(left: float, right: float, bottom: float, top: float, z_near: float, z_far: float) -> Any:
+def ortho(left: float, right: float, bottom: float, top: float, z_near: float, z_far: float) -> HostMatrix:
     """A right-handed projection without perspective."""
     low, high = np.array([left, bottom, z_near]), np.array([right, top, z_far])
     size = high - low
@@ -294,7 +300,12 @@ def ortho(left: float, right: float, bottom: float, top: float, z_near: float, z
 
 
 def decompose(
-    model_matrix: Any, scale: Any, orientation: Any, translation: Any, skew: Any, perspective: Any
+    model_matrix: object,
+    scale: HostVector,
+    orientation: HostQuaternion,
+    translation: HostVector,
+    skew: HostVector,
+    perspective: HostVector,
 ) -> bool:
     """Write the parts of a 4x4 matrix into vectors and a quaternion; False if it has no inverse.
 
@@ -319,7 +330,9 @@ def decompose(
     return True
 
 
-def _check_parts(matrix: Any, vectors: tuple[Any, ...], perspective: Any, orientation: Any) -> None:
+def _check_parts(
+    matrix: HostArray, vectors: tuple[object, ...], perspective: object, orientation: object
+) -> None:
     for each, size in ((vectors[0], 3), (vectors[1], 3), (vectors[2], 3), (perspective, 4)):
         if not isinstance(each, HostVector) or (each.shape, each.dtype) != ((size,), matrix.dtype):
             raise TypeError(

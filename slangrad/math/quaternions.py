@@ -8,46 +8,44 @@ Angles are in radians: pitch, yaw and roll turn around x, y and z.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 
 from slangrad.ir import types as ir
 from slangrad.marshal.components import Data
-from slangrad.marshal.vectors import HostQuaternion, quaternion_class, vector_class
+from slangrad.marshal.vectors import HostQuaternion, HostVector, quaternion_class, vector_class
 from slangrad.math.geometry import floats, rounded, wide
 from slangrad.math.matrices import Handedness, look_at_axes, quaternion_of
 
 _ELEMENTS = {np.dtype(np.float32): ir.F32, np.dtype(np.float64): ir.F64}
 
 
-def _quaternion(data: Any, dtype: np.dtype[Any], name: str) -> Any:
+def _quaternion(data: npt.ArrayLike, dtype: np.dtype, name: str) -> HostQuaternion:
     if dtype not in _ELEMENTS:
         raise TypeError(f"{name}: quaternions are of float or double, not {dtype}")
     return quaternion_class(_ELEMENTS[dtype]).of(rounded(data, dtype))
 
 
-def _given(q: Any, name: str) -> Data:
+def _given(q: object, name: str) -> HostQuaternion:
     if not isinstance(q, HostQuaternion):
         raise TypeError(f"{name}: a quaternion is needed, not {type(q).__name__}")
-    return wide(q.data)
+    return q
 
 
-def _both(x: Any, y: Any, name: str) -> tuple[Data, Data]:
-    made = _given(x, name), _given(y, name)
-    if x.dtype != y.dtype:
-        raise TypeError(f"{name}: {type(x).__name__} and {type(y).__name__} are of different types")
-    return made
-
-
-def conjugate(x: Any) -> Any:
+def conjugate(x: object) -> HostQuaternion:
     """The turn back, of a quaternion of length 1."""
-    return type(x).of(rounded(_given(x, "conjugate") * [-1, -1, -1, 1], x.dtype))
+    x = _given(x, "conjugate")
+    return x.of(rounded(wide(x.data) * [-1, -1, -1, 1], x.dtype))
 
 
-def slerp(x: Any, y: Any, s: float) -> Any:
+def slerp(x: object, y: object, s: float) -> HostQuaternion:
     """Between two turns at constant speed, the shorter way."""
-    a, b = _both(x, y, "slerp")
+    x, y = _given(x, "slerp"), _given(y, "slerp")
+    if x.dtype != y.dtype:
+        raise TypeError(f"slerp: {type(x).__name__} and {type(y).__name__} are of different types")
+    a, b = wide(x.data), wide(y.data)
     cosine = float(a @ b)
     if cosine < 0:
         b, cosine = -b, -cosine
@@ -55,32 +53,33 @@ def slerp(x: Any, y: Any, s: float) -> Any:
     weights = (1 - s, s)
     if cosine <= 1 - np.finfo(x.dtype).eps:
         weights = (math.sin((1 - s) * angle) / math.sin(angle), math.sin(s * angle) / math.sin(angle))
-    return type(x).of(rounded(weights[0] * a + weights[1] * b, x.dtype))
+    return x.of(rounded(weights[0] * a + weights[1] * b, x.dtype))
 
 
-def pitch(x: Any) -> float:
+def pitch(x: object) -> float:
     """The angle around x."""
-    return _number(_pitch(_given(x, "pitch")), x)
+    return _rounded(_pitch, _given(x, "pitch"))
 
 
-def yaw(x: Any) -> float:
+def yaw(x: object) -> float:
     """The angle around y, from -pi/2 to pi/2."""
-    return _number(_yaw(_given(x, "yaw")), x)
+    return _rounded(_yaw, _given(x, "yaw"))
 
 
-def roll(x: Any) -> float:
+def roll(x: object) -> float:
     """The angle around z."""
-    return _number(_roll(_given(x, "roll")), x)
+    return _rounded(_roll, _given(x, "roll"))
 
 
-def euler_angles(x: Any) -> Any:
+def euler_angles(x: object) -> HostVector:
     """Pitch, yaw and roll."""
-    q = _given(x, "euler_angles")
+    x = _given(x, "euler_angles")
+    q = wide(x.data)
     return vector_class(_ELEMENTS[x.dtype], 3).of(rounded([_pitch(q), _yaw(q), _roll(q)], x.dtype))
 
 
-def _number(value: float, x: Any) -> float:
-    found: float = rounded(value, x.dtype).item()
+def _rounded(angle: Callable[[Data], float], x: HostQuaternion) -> float:
+    found: float = rounded(angle(wide(x.data)), x.dtype).item()
     return found
 
 
@@ -102,14 +101,14 @@ def _roll(q: Data) -> float:
     return math.atan2(2 * (x * y + w * z), w * w + x * x - y * y - z * z)
 
 
-def quat_from_angle_axis(angle: float, axis: Any) -> Any:
+def quat_from_angle_axis(angle: float, axis: object) -> HostQuaternion:
     """Around an axis of length 1."""
     given, direction = floats(axis, (3,), "quat_from_angle_axis")
     made = [*(direction * math.sin(angle / 2)), math.cos(angle / 2)]
     return _quaternion(made, given.dtype, "quat_from_angle_axis")
 
 
-def quat_from_rotation_between_vectors(from_: Any, to: Any) -> Any:
+def quat_from_rotation_between_vectors(from_: object, to: object) -> HostQuaternion:
     """The shortest turn of one direction into another, both of length 1."""
     name = "quat_from_rotation_between_vectors"
     given, a = floats(from_, (3,), name)
@@ -131,7 +130,7 @@ def _across(direction: Data) -> Data:
     return made
 
 
-def quat_from_euler_angles(angles: Any) -> Any:
+def quat_from_euler_angles(angles: object) -> HostQuaternion:
     """From pitch, yaw and roll; the turn around x happens first."""
     given, data = floats(angles, (3,), "quat_from_euler_angles")
     (sx, sy, sz), (cx, cy, cz) = np.sin(data / 2), np.cos(data / 2)
@@ -144,13 +143,15 @@ def quat_from_euler_angles(angles: Any) -> Any:
     return _quaternion(made, given.dtype, "quat_from_euler_angles")
 
 
-def quat_from_matrix(m: Any) -> Any:
+def quat_from_matrix(m: object) -> HostQuaternion:
     """From a 3x3 rotation."""
     given, data = floats(m, (3, 3), "quat_from_matrix")
     return _quaternion(quaternion_of(data), given.dtype, "quat_from_matrix")
 
 
-def quat_from_look_at(dir: Any, up: Any, handedness: Handedness = Handedness.right_handed) -> Any:
+def quat_from_look_at(
+    dir: object, up: object, handedness: Handedness = Handedness.right_handed
+) -> HostQuaternion:
     """The turn of -z, or of +z if left-handed, into a direction."""
     given, direction = floats(dir, (3,), "quat_from_look_at")
     _, above = floats(up, (3,), "quat_from_look_at", given.dtype)

@@ -12,10 +12,9 @@ see what happens here: torch.func and backward() go through calls themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -26,20 +25,21 @@ from slangrad.ir import types as ir
 from slangrad.marshal import results
 from slangrad.marshal.arrays import converted_to
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.marshal import BACKWARD, HIGHER, TANGENT, Leaf
+from slangrad.marshal.marshal import BACKWARD, TANGENT, Leaf
 from slangrad.marshal.memory import without_gaps
 from slangrad.marshal.plain import mapped
 from slangrad.marshal.records import TYPE_KEY
 from slangrad.marshal.structs import packed_element
 from slangrad.marshal.values import DiffPair, ValueRef
 from slangrad.marshal.vectors import HostArray
-from slangrad.tensors.conversion import convert_exactly
+from slangrad.tensors.conversion import AnyArray, convert_exactly
 from slangrad.tensors.element_types import derivative_type, numpy_layout
 from slangrad.tensors.tensor import Tensor
 from slangrad.tensors.torch_types import host_array_of, is_torch_type, torch_tensor_of
 
 CODE = "E1030"
-Path = tuple[Any, ...]
+Path = tuple[object, ...]
+Form = Callable[[AnyArray], object]
 
 
 @dataclass(slots=True)
@@ -47,8 +47,8 @@ class Attached:
     """`passed` goes to the call; `read` gives the derivative afterwards, and is None for a constant. Dicts and lists
     have `parts`."""
 
-    passed: Any
-    read: Callable[[], Any] | None = None
+    passed: object
+    read: Callable[[], object] | None = None
     parts: dict[str, Attached] | list[Attached] | None = None
 
     @property
@@ -59,7 +59,7 @@ class Attached:
             each.is_constant for each in (self.parts.values() if isinstance(self.parts, dict) else self.parts)
         )
 
-    def derivative(self) -> Any:
+    def derivative(self) -> object:
         """None for what is constant, inside of dicts and lists as well."""
         if isinstance(self.parts, dict) and not self.is_constant:
             return {name: each.derivative() for name, each in self.parts.items() if name != TYPE_KEY}
@@ -71,7 +71,7 @@ class Attached:
 class Attacher:
     """Attaches memory for the derivatives of one mode to the arguments of a call that was bound."""
 
-    def __init__(self, mode: str, call: Launchable, device: Any) -> None:
+    def __init__(self, mode: str, call: Launchable, device: object) -> None:
         self._mode = mode
         self._device = device
         self._leaves = leaves_of(call)
@@ -91,17 +91,17 @@ class Attacher:
             if not carries:
                 each.read = None
 
-    def attach(self, value: Any, given: int, label: str, tangent: Any = None) -> Attached:
+    def attach(self, value: object, given: int, label: str, tangent: object = None) -> Attached:
         """Argument number `given`. Without a tangent it is a constant in forward mode, and moves nowhere in `hvp`."""
         return self._attach(value, tangent, given, (), label)
 
-    def _attach(self, value: Any, tangent: Any, given: int, path: Path, label: str) -> Attached:
+    def _attach(self, value: object, tangent: object, given: int, path: Path, label: str) -> Attached:
         made = self._attached(value, tangent, given, path, label)
         if made.parts is None and (made.read is not None):
             self._made.append((given, path, label, made))
         return made
 
-    def _attached(self, value: Any, tangent: Any, given: int, path: Path, label: str) -> Attached:
+    def _attached(self, value: object, tangent: object, given: int, path: Path, label: str) -> Attached:
         leaf = self._leaves.get((given, path))
         if self._mode == TANGENT and tangent is None:
             return Attached(constant(value))
@@ -133,64 +133,55 @@ class Attacher:
 
     # --- kinds of values
 
-    def _pair(self, value: Any, tangent: Any, label: str) -> Attached:
+    def _pair(self, value: object, tangent: object, label: str) -> Attached:
         pair = DiffPair(value, tangent)
         return Attached(pair, lambda: pair.grad)
 
-    def _host_array(self, value: HostArray, tangent: Any, leaf: Leaf | None, label: str) -> Attached:
+    def _host_array(self, value: HostArray, tangent: object, leaf: Leaf | None, label: str) -> Attached:
         kind = type(value)
         if kind.dtype.kind != "f":
             return self._no_derivative(value, tangent, label)
         moved = None if tangent is None else _as_host_array(kind, tangent, label)
         if leaf is None or leaf.dims == 0:
             return self._pair(value, moved, label)
-        made = self._new(value.data, None if moved is None else moved.data, kind.dtype, label)
-        read = made.read
-        return made if read is None else Attached(made.passed, lambda: kind.of(read().to_numpy()))
+        return self._new(value.data, None if moved is None else moved.data, kind.dtype, label, kind.of)
 
-    def _array(self, value: Any, tangent: Any, leaf: Leaf | None, label: str) -> Attached:
-        if value.dtype.kind != "f":
+    def _array(self, value: AnyArray, tangent: object, leaf: Leaf | None, label: str) -> Attached:
+        dtype = value.dtype
+        if dtype.kind != "f":
             return self._no_derivative(value, tangent, label)
-        if tangent is not None:
-            tangent = np.asarray(tangent)
-            if tangent.shape != value.shape:
-                raise _shape_error(label, tangent.shape, value.shape)
-        wanted = converted_to(leaf) or value.dtype
+        moved = None if tangent is None else np.asarray(tangent)
+        if moved is not None and moved.shape != value.shape:
+            raise _shape_error(label, moved.shape, value.shape)
+        wanted = converted_to(leaf) or dtype
         if wanted.kind != "f":
             return self._no_derivative(value, tangent, label)
-        made = self._new(value, tangent, wanted, label)
-        read, dtype = made.read, value.dtype
-        return (
-            made
-            if read is None
-            else Attached(made.passed, lambda: read().to_numpy().astype(dtype, copy=False))
-        )
+        return self._new(value, moved, wanted, label, lambda own: own.astype(dtype, copy=False))
 
-    def _new(self, values: Any, tangent: Any, dtype: Any, label: str) -> Attached:
+    def _new(
+        self, values: AnyArray, tangent: AnyArray | None, dtype: np.dtype, label: str, form: Form
+    ) -> Attached:
         """A tensor with a copy of the values."""
-        tensor = Tensor.from_numpy(self._device, _exactly(values, dtype, label))
+        tensor, moved = Tensor.from_numpy(self._device, _exactly(values, dtype, label)), None
         if tangent is not None:
-            tangent = Tensor.from_numpy(self._device, _exactly(tangent, dtype, f"the tangent of {label}"))
-        return self._tensor(tensor, tangent, label)
+            moved = Tensor.from_numpy(self._device, _exactly(tangent, dtype, f"the tangent of {label}"))
+        return self._tensor(tensor, moved, label, form)
 
-    def _tensor(self, value: Tensor, tangent: Any, label: str) -> Attached:
+    def _tensor(self, value: Tensor, tangent: object, label: str, form: Form | None = None) -> Attached:
         try:
             own = value.new_gradient()
         except ValueError:
             return self._no_derivative(value, tangent, label)
-        if self._mode == BACKWARD:
-            made = value.detach()
+        made = value.detach() if value.writable or self._mode == BACKWARD else without_gaps(value)
+        if self._mode != BACKWARD:
+            made.grad_in = (
+                value.new_gradient() if tangent is None else self._tangent_tensor(value, own, tangent, label)
+            )
+        if self._mode != TANGENT:
             made.grad_out = own
-            return Attached(made, lambda: own)
-        made = value.detach() if value.writable else without_gaps(value)
-        made.grad_in = (
-            value.new_gradient() if tangent is None else self._tangent_tensor(value, own, tangent, label)
-        )
-        if self._mode == HIGHER:
-            made.grad_out = own
-        return Attached(made, lambda: own)
+        return Attached(made, lambda: own if form is None else form(own.to_numpy()))
 
-    def _tangent_tensor(self, value: Tensor, like: Tensor, tangent: Any, label: str) -> Tensor:
+    def _tangent_tensor(self, value: Tensor, like: Tensor, tangent: object, label: str) -> Tensor:
         if isinstance(tangent, np.ndarray):
             dtype, inner = numpy_layout(like.element_type)
             if tangent.shape != (*value.shape, *inner):
@@ -210,8 +201,10 @@ class Attacher:
             raise CallError(CODE, message)
         return tangent.detach()
 
-    def _dict(self, value: dict[str, Any], tangent: Any, given: int, path: Path, label: str) -> Attached:
-        moved = _children(tangent, dict, label)
+    def _dict(
+        self, value: dict[str, object], tangent: object, given: int, path: Path, label: str
+    ) -> Attached:
+        moved = _fields(tangent, label)
         unknown = [name for name in moved if name not in value]
         if unknown:
             raise CallError(CODE, f"{label}: there is a tangent of '{unknown[0]}', and no such field")
@@ -223,36 +216,34 @@ class Attacher:
         }
         return Attached({name: each.passed for name, each in parts.items()}, None, parts)
 
-    def _list(self, value: list[Any], tangent: Any, given: int, path: Path, label: str) -> Attached:
-        moved = _children(tangent, list, label) or [None] * len(value)
-        if len(moved) != len(value):
-            raise _shape_error(label, (len(moved),), (len(value),))
+    def _list(self, value: list[object], tangent: object, given: int, path: Path, label: str) -> Attached:
+        moved = _elements(tangent, len(value), label)
         parts = [
             self._attach(each, own, given, (*path, i), f"{label}[{i}]")
             for i, (each, own) in enumerate(zip(value, moved))
         ]
         return Attached([each.passed for each in parts], None, parts)
 
-    def _plain_list(self, value: list[Any], tangent: Any, label: str) -> Attached:
+    def _plain_list(self, value: list[object], tangent: object, label: str) -> Attached:
         """A list that is one value for the call."""
         moved = None if self._mode == BACKWARD else _tangent_of_list(value, tangent, label)
         pair = DiffPair(value, moved)
         return Attached(pair, lambda: _in_lists(value, pair.grad))
 
-    def _packed_list(self, value: list[Any], tangent: Any, packed: ir.Type, label: str) -> Attached:
+    def _packed_list(self, value: list[object], tangent: object, packed: ir.Type, label: str) -> Attached:
         """A list with an element for each call."""
         element = derivative_type(packed)
         if element is None:
             return self._no_derivative(value, tangent, label)
+        if not isinstance(tangent, Iterable | None):
+            raise _kind_error(label, "list", tangent)
         values = np.asarray([_plain(each) for each in value], numpy_layout(element)[0])
         moved = None if tangent is None else np.asarray([_plain(each) for each in tangent], values.dtype)
         if moved is not None and moved.shape != values.shape:
             raise _shape_error(label, moved.shape, values.shape)
-        made = self._new(values, moved, values.dtype, label)
-        read = made.read
-        return made if read is None else Attached(made.passed, lambda: read().to_numpy().tolist())
+        return self._new(values, moved, values.dtype, label, lambda own: own.tolist())
 
-    def _no_derivative(self, value: Any, tangent: Any, label: str) -> Attached:
+    def _no_derivative(self, value: object, tangent: object, label: str) -> Attached:
         if tangent is not None:
             raise CallError(CODE, f"{label}: {describe(value)} has no tangent", (), "pass None for it")
         return Attached(constant(value))
@@ -263,24 +254,24 @@ def leaves_of(call: Launchable) -> dict[tuple[int, Path], Leaf]:
     return {(each.given, each.path): leaf for each, leaf in zip(call.sources, call.leaves)}
 
 
-def in_their_types(values: Sequence[Any], call: Launchable) -> list[Any]:
+def in_their_types(values: Sequence[object], call: Launchable) -> list[object]:
     """The values with arrays converted to what the parameters take, as the call does."""
     leaves = leaves_of(call)
 
-    def converted(value: Any, place: Path) -> Any:
+    def converted(value: object, given: int, path: Path) -> object:
         if isinstance(value, dict):
-            return {name: converted(each, (*place, name)) for name, each in value.items()}
+            return {name: converted(each, given, (*path, name)) for name, each in value.items()}
         if isinstance(value, list):
-            return [converted(each, (*place, i)) for i, each in enumerate(value)]
-        leaf = leaves.get((place[0], place[1:]))
+            return [converted(each, given, (*path, i)) for i, each in enumerate(value)]
+        leaf = leaves.get((given, path))
         if not isinstance(value, np.ndarray) or leaf is None or converted_to(leaf) is None:
             return value
         return value if leaf.prepare is None else leaf.prepare(value)
 
-    return [converted(each, (i,)) for i, each in enumerate(values)]
+    return [converted(each, i, ()) for i, each in enumerate(values)]
 
 
-def constant(value: Any) -> Any:
+def constant(value: object) -> object:
     """The value without gradients, so that none go there."""
     if isinstance(value, Tensor):
         return value.detach()
@@ -289,7 +280,7 @@ def constant(value: Any) -> Any:
     return mapped(constant, value)
 
 
-def snapshot(value: Any) -> Any:
+def snapshot(value: object) -> object:
     """The value as it is now, whatever becomes of its memory."""
     if isinstance(value, Tensor):
         return without_gaps(value.detach())
@@ -300,13 +291,13 @@ def snapshot(value: Any) -> Any:
     return mapped(snapshot, value)
 
 
-def describe(value: Any) -> str:
+def describe(value: object) -> str:
     if isinstance(value, (np.ndarray, Tensor)):
         return f"a {type(value).__name__} of {value.dtype}"
     return f"a value of type {type(value).__name__}"
 
 
-def _is_differentiable_throughout(value: Any) -> bool:
+def _is_differentiable_throughout(value: object) -> bool:
     """Whether all numbers in a list are floats."""
     if isinstance(value, list):
         return bool(value) and all(map(_is_differentiable_throughout, value))
@@ -315,53 +306,62 @@ def _is_differentiable_throughout(value: Any) -> bool:
     )
 
 
-def _tangent_of_list(value: Any, tangent: Any, label: str) -> Any:
+def _tangent_of_list(value: object, tangent: object, label: str) -> object:
     """The tangent of a list, or of something in it; zero where there is none."""
     if isinstance(value, HostArray):
         return type(value).zeros() if tangent is None else _as_host_array(type(value), tangent, label)
     if not isinstance(value, list):
         return 0.0 if tangent is None else _number(tangent, label)
-    moved = _children(tangent, list, label) or [None] * len(value)
-    if len(moved) != len(value):
-        raise _shape_error(label, (len(moved),), (len(value),))
+    moved = _elements(tangent, len(value), label)
     return [_tangent_of_list(each, own, f"{label}[{i}]") for i, (each, own) in enumerate(zip(value, moved))]
 
 
-def _in_lists(value: Any, derivative: Any) -> Any:
+def _in_lists(value: object, derivative: object) -> object:
     """The derivative of a list as a list."""
-    if not isinstance(value, list):
+    if not isinstance(value, list) or not isinstance(derivative, Iterable):
         return derivative
     return [_in_lists(each, own) for each, own in zip(value, derivative)]
 
 
-def _children(tangent: Any, kind: type, label: str) -> Any:
-    if tangent is None:
-        return kind()
-    if isinstance(tangent, kind) or (kind is list and isinstance(tangent, (tuple, np.ndarray))):
-        found: Any = tangent
-        return dict(found) if kind is dict else list(found)
-    raise CallError(CODE, f"{label}: the tangent of a {kind.__name__} is a {kind.__name__}, not {tangent!r}")
+def _fields(tangent: object, label: str) -> dict[str, object]:
+    if not isinstance(tangent, dict | None):
+        raise _kind_error(label, "dict", tangent)
+    return tangent or {}
 
 
-def _number(value: Any, label: str) -> float:
-    if isinstance(value, (bool, str)) or np.ndim(value) != 0:
+def _elements(tangent: object, count: int, label: str) -> list[object]:
+    if not isinstance(tangent, list | tuple | np.ndarray | None):
+        raise _kind_error(label, "list", tangent)
+    moved = [] if tangent is None else list(tangent)
+    if moved and len(moved) != count:
+        raise _shape_error(label, (len(moved),), (count,))
+    return moved or [None] * count
+
+
+def _kind_error(label: str, kind: str, tangent: object) -> CallError:
+    return CallError(CODE, f"{label}: the tangent of a {kind} is a {kind}, not {tangent!r}")
+
+
+def _number(value: object, label: str) -> float:
+    number = np.asarray(value)
+    if isinstance(value, (bool, str)) or number.ndim != 0:
         raise CallError(CODE, f"{label}: the tangent of a number is a number, not {value!r}")
-    return float(value)
+    return float(number)
 
 
-def _as_host_array(kind: type[HostArray], tangent: Any, label: str) -> HostArray:
+def _as_host_array(kind: type[HostArray], tangent: object, label: str) -> HostArray:
     if isinstance(tangent, kind):
         return tangent
-    if not isinstance(tangent, (np.ndarray, HostArray, Sequence)) or np.shape(_plain(tangent)) != kind.shape:
+    if not isinstance(tangent, (np.ndarray, HostArray, Sequence)) or np.asarray(tangent).shape != kind.shape:
         raise CallError(CODE, f"{label}: the tangent of a {kind.__name__} is one, too, not {tangent!r}")
     return kind(_plain(tangent))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     return value.data if isinstance(value, HostArray) else value
 
 
-def _exactly(values: Any, dtype: Any, label: str) -> Any:
+def _exactly(values: AnyArray, dtype: np.dtype, label: str) -> AnyArray:
     try:
         return convert_exactly(np.asarray(values), dtype, label)
     except ValueError as error:
@@ -379,15 +379,15 @@ _NUMBERS = {"half": np.float16, "float": np.float32}
 class Given:
     """A function and its arguments by position and name, with Tensors in the place of torch tensors."""
 
-    def __init__(self, function: Function, args: Iterable[Any], kwargs: dict[str, Any]) -> None:
-        self._places: dict[Place, Any] = dict(enumerate(args))
+    def __init__(self, function: Function, args: Iterable[object], kwargs: dict[str, object]) -> None:
+        self._places: dict[Place, object] = dict(enumerate(args))
         self._places.update(kwargs)
         given = self._places.values()
         self.is_torch = function.result_kind == results.TORCH or any(map(_holds_torch, given))
         self.values = {place: _without_torch(value, place, function) for place, value in self._places.items()}
         self.function = function.return_type(Tensor) if function.result_kind == results.TORCH else function
 
-    def with_values(self, values: dict[Place, Any]) -> Given:
+    def with_values(self, values: dict[Place, object]) -> Given:
         """The same call with other values in these places."""
         made = copy(self)
         made.values = {**self.values, **values}
@@ -398,28 +398,28 @@ class Given:
         return list(self.values).index(place)
 
     @property
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def arguments(self) -> tuple[tuple[object, ...], dict[str, object]]:
         """Those by position, and those by name."""
         args = [value for place, value in self.values.items() if isinstance(place, int)]
         return tuple(args), {place: value for place, value in self.values.items() if isinstance(place, str)}
 
-    def run(self, function: Function | None = None, result: Any = None) -> Any:
+    def run(self, function: Function | None = None, result: object = None) -> object:
         """Call the function, or another one in its place."""
         args, kwargs = self.arguments
         kwargs |= {} if result is None else {"_result": result}
         return (function or self.function)(*args, **kwargs)
 
-    def bound(self, function: Function | None = None, result: Any = None) -> Launchable:
+    def bound(self, function: Function | None = None, result: object = None) -> Launchable:
         """How such a call is bound."""
         args, kwargs = self.arguments
         kwargs |= {} if result is None else {"_result": result}
         return (function or self.function).bound(*args, **kwargs)
 
-    def derivatives(self, found: dict[Any, Any]) -> dict[Any, Any]:
+    def derivatives(self, found: Mapping[Place, object]) -> dict[Place, object]:
         """Derivatives by arguments, each in the form of its argument."""
         return {place: _in_form_of(self._places[place], each) for place, each in found.items()}
 
-    def value(self, made: Any) -> Any:
+    def value(self, made: object) -> object:
         """What the function returned, or its tangent."""
         if not self.is_torch:
             return made
@@ -429,14 +429,14 @@ class Given:
         return as_torch(made)
 
 
-def numbers_of(value: Any) -> Any:
+def numbers_of(value: object) -> object:
     """A tangent or cotangent with arrays in the place of torch tensors."""
     if is_torch_type(type(value)):
         return _array_of(value, "a tangent or cotangent")
     return mapped(numbers_of, list(value) if isinstance(value, tuple) else value)
 
 
-def as_torch(made: Any) -> Any:
+def as_torch(made: object) -> object:
     """A value in PyTorch's form."""
     if isinstance(made, Tensor):
         return made.to_torch()
@@ -447,7 +447,7 @@ def as_torch(made: Any) -> Any:
     return made
 
 
-def _holds_torch(value: Any) -> bool:
+def _holds_torch(value: object) -> bool:
     if isinstance(value, list):
         return any(map(_holds_torch, value))
     if isinstance(value, dict):
@@ -455,14 +455,14 @@ def _holds_torch(value: Any) -> bool:
     return is_torch_type(type(value))
 
 
-def _without_torch(value: Any, place: Any, function: Function) -> Any:
+def _without_torch(value: object, place: Place, function: Function) -> object:
     if is_torch_type(type(value)):
         array = _array_of(value, f"argument {place!r}")
         return Tensor.from_numpy(function.module.device, np.ascontiguousarray(array).reshape(array.shape))
     return mapped(lambda each: _without_torch(each, place, function), value)
 
 
-def _array_of(tensor: Any, label: str) -> Any:
+def _array_of(tensor: object, label: str) -> AnyArray:
     try:
         return host_array_of(tensor, label)
     except ValueError as error:
@@ -472,7 +472,7 @@ def _array_of(tensor: Any, label: str) -> Any:
         raise CallError("E1001", message, (), "torch.func goes through calls: torch.func.grad(f)") from None
 
 
-def _in_form_of(given: Any, found: Any) -> Any:
+def _in_form_of(given: object, found: object) -> object:
     if is_torch_type(type(given)):
         return None if found is None else as_torch(found)
     if isinstance(given, dict) and isinstance(found, dict):

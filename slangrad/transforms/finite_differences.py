@@ -13,8 +13,6 @@ a bound of what rounding may have done to it; one that agrees is enough.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from slangrad.api.functional.function import Function
@@ -27,12 +25,12 @@ from slangrad.transforms.gradients import forward, given_of, label_of, reverse, 
 
 def check_gradients(
     f: Function,
-    *args: Any,
+    *args: object,
     rtol: float | None = None,
     atol: float = 0.0,
     directions: int = 2,
     seed: int = 0,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> None:
     """Compare reverse mode, forward mode and finite differences in each argument that has a derivative.
 
@@ -59,7 +57,7 @@ def check_gradients(
 
 
 def agree(
-    given: Given, result: Any, place: Place, random: np.random.Generator, rtol: float | None, atol: float
+    given: Given, result: object, place: Place, random: np.random.Generator, rtol: float | None, atol: float
 ) -> bool:
     """Compare in a random direction of one argument; False for a constant. `result` is what the call returns."""
     f, value = given.function, given.values[place]
@@ -74,7 +72,7 @@ def agree(
     with np.errstate(invalid="ignore"):
         along = float(np.sum(inner(cotangent, forward(given, {place: direction})[1])))
 
-    def outputs(step: float) -> Any:
+    def outputs(step: float) -> object:
         return inner(cotangent, given.with_values({place: moved(value, direction, step)}).run())
 
     epsilon = exactness(given.bound(), given.number(place))

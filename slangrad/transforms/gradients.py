@@ -42,6 +42,7 @@ from slangrad.transforms.arguments import (
 )
 
 REDUCTIONS = ("sum", "mean", "none")
+Derivative = Any  # in the form of its argument: a number, a Tensor, an array, a dict, a list
 Names = str | Sequence[str] | None
 Numbers = int | Sequence[int] | None
 
@@ -56,7 +57,7 @@ class Gradient:
     reduction: str
     order: int = 1
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: object, **kwargs: object) -> Derivative:
         given = given_of(self.function, args, kwargs)
         chosen = _chosen(self, given)
         _check_number(given.bound(), "grad")
@@ -74,7 +75,7 @@ class ValueAndGradient:
 
     gradient: Gradient
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    def __call__(self, /, *args: object, **kwargs: object) -> tuple[Derivative, Derivative]:
         own = self.gradient
         given = given_of(own.function, args, kwargs)
         chosen, call = _chosen(own, given), given.bound()
@@ -121,8 +122,8 @@ def value_and_grad(
 
 
 def jvp(
-    f: Function | Gradient, primals: Sequence[Any], tangents: Sequence[Any], **fixed: Any
-) -> tuple[Any, Any]:
+    f: Function | Gradient, primals: Sequence[object], tangents: Sequence[object], **fixed: object
+) -> tuple[Derivative, Derivative]:
     """The value of `f(*primals, **fixed)` and its tangent; None stands for the tangent of what does not move.
 
     Of `grad(f)` these are the gradient and its derivative in that direction.
@@ -134,15 +135,17 @@ def jvp(
                 CODE, "jvp of grad of grad: that would be two directions", (), "hvp(f, ..., order=3)"
             )
         given = given_of(f.function, primals, fixed)
-        chosen, directions = _chosen(f, given), dict(enumerate(tangents))
-        moved = _curved(given, directions, chosen.places, 2, f.reduction)
+        chosen = _chosen(f, given)
+        moved = _curved(given, dict(enumerate(tangents)), chosen.places, 2, f.reduction)
         return f(*primals, **fixed), chosen.shaped(given.derivatives(moved))
     given = given_of(_checked(f, "jvp"), primals, fixed)
     value, tangent = forward(given, dict(enumerate(tangents)))
     return given.value(value), given.value(tangent)
 
 
-def vjp(f: Function, /, *primals: Any, **fixed: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+def vjp(
+    f: Function, /, *primals: object, **fixed: object
+) -> tuple[Derivative, Callable[[object], tuple[Derivative, ...]]]:
     """The value of `f(*primals, **fixed)`, and a function from its cotangent to those of the primals.
 
     Primals are kept as they are now: what is written to them later changes nothing. Constants have None.
@@ -154,7 +157,7 @@ def vjp(f: Function, /, *primals: Any, **fixed: Any) -> tuple[Any, Callable[[Any
     if value is None or isinstance(value, int):
         raise _without_result("vjp", given.function)
 
-    def pullback(cotangent: Any) -> tuple[Any, ...]:
+    def pullback(cotangent: object) -> tuple[object, ...]:
         places = list(range(len(primals)))
         result = with_cotangent(given.function, value, numbers_of(cotangent))
         found = given.derivatives(reverse(kept, places, result=result, required=False))
@@ -164,8 +167,8 @@ def vjp(f: Function, /, *primals: Any, **fixed: Any) -> tuple[Any, Callable[[Any
 
 
 def hvp(
-    f: Function, primals: Sequence[Any], tangents: Sequence[Any], *, order: int = 2, **fixed: Any
-) -> tuple[Any, ...]:
+    f: Function, primals: Sequence[object], tangents: Sequence[object], *, order: int = 2, **fixed: object
+) -> tuple[Derivative, ...]:
     """Products of the Hessian of the sum of what `f` returns with the tangents, one for each primal.
 
     It is `fwd_diff` over `bwd_diff` in one launch. A higher `order` goes on in the same direction: order 3 is the
@@ -190,7 +193,7 @@ class _Chosen:
     """The arguments to differentiate by, and in which form their derivatives are returned."""
 
     places: list[Place]
-    shaped: Callable[[dict[Place, Any]], Any]
+    shaped: Callable[[dict[Place, object]], Derivative]
 
 
 def _chosen(gradient: Gradient, given: Given) -> _Chosen:
@@ -244,9 +247,9 @@ def reverse(
     places: Sequence[Place],
     reduction: str = "sum",
     count: int | None = None,
-    result: Any = None,
+    result: object = None,
     required: bool = True,
-) -> dict[Place, Any]:
+) -> dict[Place, object]:
     """Gradients by the arguments at `places`. `count`: how many calls there are, for their mean."""
     if reduction == "mean":
         result = _mean_cotangent(given, count)
@@ -257,12 +260,12 @@ def reverse(
 
 def _curved(
     given: Given,
-    directions: Mapping[Any, Any],
+    directions: Mapping[Place, object],
     places: Sequence[Place],
     order: int,
     reduction: str,
     required: bool = True,
-) -> dict[Place, Any]:
+) -> dict[Place, object]:
     """Derivatives of the gradient in a direction."""
     result = _mean_cotangent(given) if reduction == "mean" else None
     wanted = {place: directions.get(place) for place in [*places, *directions]}
@@ -278,7 +281,7 @@ def _mean_cotangent(given: Given, count: int | None = None) -> DiffPair:
     return DiffPair(0.0, 1.0 / max(count, 1))
 
 
-def forward(given: Given, tangents: dict[Place, Any]) -> tuple[Any, Any]:
+def forward(given: Given, tangents: dict[Place, object]) -> tuple[object, object]:
     """The value and its tangent."""
     f, call = given.function, given.bound()
     _refuse_changes(call, "jvp")
@@ -289,8 +292,9 @@ def forward(given: Given, tangents: dict[Place, Any]) -> tuple[Any, Any]:
         raise _without_result("jvp", f)
     if isinstance(made, DiffPair):
         return made.primal, made.grad
-    moved = made.grad_out if isinstance(made, Tensor) else None
-    made = made.detach() if isinstance(made, Tensor) else made
+    if not isinstance(made, Tensor):
+        return made, None
+    moved, made = made.grad_out, made.detach()
     if not as_array:
         return made, moved
     inner = made.to_numpy().shape[len(made.shape) :]
@@ -299,7 +303,7 @@ def forward(given: Given, tangents: dict[Place, Any]) -> tuple[Any, Any]:
 
 
 def _attach(
-    mode: str, f: Function, given: Given, wanted: dict[Place, Any], result: Any
+    mode: str, f: Function, given: Given, wanted: Mapping[Place, object], result: object
 ) -> dict[Place, Attached]:
     """All arguments of `f`, which is in its mode; those that are not wanted are constants."""
     attacher = Attacher(mode, given.bound(), f.module.device)
@@ -318,9 +322,9 @@ def _launched(
     given: Given,
     attached: dict[Place, Attached],
     places: Sequence[Place],
-    result: Any,
+    result: object,
     required: bool,
-) -> dict[Place, Any]:
+) -> dict[Place, object]:
     """The derivatives at `places`, None for constants; CallError for these, if derivatives are required."""
     for place in places if required else ():
         if attached[place].is_constant:
@@ -347,22 +351,22 @@ def label_of(place: Place) -> str:
 # --- Values -------------------------------------------------------------------------------------------
 
 
-def _count(value: Any) -> int:
+def _count(value: object) -> int:
     """How many calls there were."""
     if isinstance(value, Tensor):
         return value.element_count
     return value.size if isinstance(value, np.ndarray) else 1
 
 
-def _reduced(value: Any, reduction: str) -> Any:
+def _reduced(value: object, reduction: str) -> object:
     if reduction == "none" or isinstance(value, float):
         return value
-    values = value.to_numpy() if isinstance(value, Tensor) else value
+    values = value.to_numpy() if isinstance(value, Tensor) else np.asarray(value)
     total = float(np.sum(values, dtype=np.float64))
     return total if reduction == "sum" else total / max(values.size, 1)
 
 
-def _ones(value: Any) -> Any:
+def _ones(value: object) -> object:
     """A direction of ones."""
     if isinstance(value, Tensor):
         like = value.new_gradient(zero=False)
@@ -379,7 +383,7 @@ def _ones(value: Any) -> Any:
     return mapped(_ones, value) if isinstance(value, (list, dict)) else None
 
 
-def with_cotangent(f: Function, value: Any, cotangent: Any) -> Any:
+def with_cotangent(f: Function, value: object, cotangent: object) -> object:
     """What `bwds` takes as `_result`: the cotangent of a value."""
     label = "the cotangent"
     if isinstance(value, Tensor):
@@ -395,16 +399,15 @@ def with_cotangent(f: Function, value: Any, cotangent: Any) -> Any:
     return DiffPair(value, cotangent)
 
 
-def _seeded(value: Tensor, cotangent: Any, f: Function, label: str) -> Tensor:
+def _seeded(value: Tensor, cotangent: object, f: Function, label: str) -> object:
     attacher = Attacher(TANGENT, Launchable(f.name, 0, [], [], None), f.module.device)
-    passed: Tensor = attacher.attach(value, 0, label, cotangent).passed
-    return passed
+    return attacher.attach(value, 0, label, cotangent).passed
 
 
 # --- Checks -------------------------------------------------------------------------------------------
 
 
-def _checked(f: Any, name: str) -> Function:
+def _checked(f: object, name: str) -> Function:
     if not isinstance(f, Function):
         message = f"{name}: expected a function of a module, not {type(f).__name__}"
         raise CallError(CODE, message, (), "module.f, or what map(), set() and return_type() make of it")
@@ -419,7 +422,9 @@ def _checked_reduction(reduction: str) -> str:
     return reduction
 
 
-def _pairs(name: str, primals: Any, tangents: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def _pairs(
+    name: str, primals: Sequence[object], tangents: Sequence[object]
+) -> tuple[tuple[object, ...], tuple[object, ...]]:
     for each, what in ((primals, "primals"), (tangents, "tangents")):
         if not isinstance(each, (tuple, list)):
             message = f"{name}: {what} are a tuple with one for each argument, not {type(each).__name__}"
@@ -429,7 +434,7 @@ def _pairs(name: str, primals: Any, tangents: Any) -> tuple[tuple[Any, ...], tup
     return tuple(primals), tuple(numbers_of(unwrap(each)) for each in tangents)
 
 
-def given_of(f: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Given:
+def given_of(f: Function, args: Sequence[object], kwargs: dict[str, object]) -> Given:
     """The arguments, with what objects stand for in their place."""
     if "_result" in kwargs:
         raise CallError(

@@ -116,3 +116,29 @@ def test_gradients_of_ends() -> None:
 def test_what_is_refused(call: Any, said: str) -> None:
     with pytest.raises(graph.GraphError, match=said):
         call()
+
+
+@pytest.mark.parametrize(
+    "seed", [5, -5, np.int64(-5), np.int32(7), np.int8(-5), np.uint8(5), np.uint64(2**62), True]
+)
+def test_keys_are_made_of_any_integer(seed: Any) -> None:
+    """Alone, and where the numbers are a part of a product: kernels take pointers to seed and key."""
+    x = np.random.default_rng(0).standard_normal((20, 12)).astype(np.float32)
+
+    def dropped(seed: Any, x: Any) -> Any:
+        key = random.key(seed * 3 + 1)
+        return key, random.dropout(key, x @ x.T, 0.5)
+
+    wanted, found = dropped(seed, x), graph.jit(dropped)(seed, x)
+    assert wanted[0] == found[0] == (int(seed) * 3 + 1) % 2**64 and found[0].dtype == U64
+    np.testing.assert_allclose(found[1], wanted[1], rtol=1e-5, atol=1e-5)
+    of_key = graph.jit(lambda key, x: random.dropout(key, x @ x.T, 0.5))
+    np.testing.assert_array_equal(of_key(wanted[0], x), found[1])
+
+
+@pytest.mark.parametrize("seed", [np.float32(2), np.ones(1, int)])
+def test_keys_are_made_of_integers_alone(seed: Any) -> None:
+    for make in (random.key, graph.jit(random.key)):
+        with pytest.raises(graph.GraphError, match=r"test_random.py:.*random\.key") as caught:
+            make(seed)
+        assert caught.value.code == "E1042"

@@ -52,6 +52,11 @@ def test_types(dtype: str, rtol: float) -> None:
     check(lambda x: (graph.softmax(x), x.sum(1)), x, rtol=rtol)
 
 
+def test_arrays_of_uint64_are_no_addresses() -> None:
+    u, x = RNG.integers(1, 2**64, (2, 7, 50), dtype=np.uint64), RNG.standard_normal((7, 50))
+    check(lambda x, a, b: graph.softmax(x) * (a % b), x, u[0][:, :1].copy(), u[1][0], kinds=["rows"])
+
+
 def test_more_than_one_axis_of_rows_and_other_strides() -> None:
     x = RNG.standard_normal((3, 4, 40))
     check(lambda x: graph.layer_norm(x, x[0, 0], x[1, 1]), x, kinds=["rows"])

@@ -15,6 +15,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from functools import partial
 from math import prod
 from pathlib import Path
 from threading import Thread
@@ -198,7 +199,7 @@ class Checkpoints:
         """Return when it has ended. WorkerLost where another worker is gone or hangs, for which it would wait."""
         watch = self._mesh.watch
         if thread is not None and watch is not None:
-            watch.until(lambda: not thread.is_alive(), "checkpoint")
+            watch.until(partial(_has_ended, thread), "checkpoint")
         elif thread is not None:
             thread.join()
 
@@ -307,6 +308,11 @@ class Checkpoints:
             lost: Exception = next(iter(self._mesh.links.values())).watch.lost("checkpoint", error)
             return lost
         return GraphError("E1049", message)
+
+
+def _has_ended(thread: Thread, seconds: float) -> bool:
+    thread.join(seconds)
+    return not thread.is_alive()
 
 
 def _at_exit(made: ref[Checkpoints]) -> None:

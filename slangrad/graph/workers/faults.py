@@ -25,7 +25,6 @@ from zlib import crc32
 
 from slangrad.graph.workers.heartbeat import BEAT, Heartbeat, Sign
 
-SHORTEST, LONGEST, SHARE = 2e-5, 1e-3, 0.03  # seconds between two looks, and the part of the time waited
 CHECK = 0.05  # seconds between two looks at the signs of others
 SILENT, CUT = 8.0, 1.5  # seconds without a sign: a process that is lost; the same where a connection broke
 GRACE = 1.0  # seconds in which what another worker still sends may come
@@ -91,21 +90,21 @@ class Watch:
         """This worker begins a collective over an axis."""
         self._note(over, collective)
 
-    def until(self, is_done: Callable[[], bool], collective: str) -> None:
-        """Return when it is done. WorkerLost where another worker is gone, hangs, is late, or runs another program."""
+    def until(self, ends_within: Callable[[float], bool], collective: str) -> None:
+        """Return when it has ended. WorkerLost where another worker is gone, hangs, is late, or runs another program.
+        `ends_within`: waits that many seconds at most, and says whether it has ended. It sleeps meanwhile: looks at
+        short intervals take the processor from the threads of the collective."""
         self.at = collective
-        start = last = time.monotonic()
+        last = time.monotonic()
         waited = unheard = 0.0
         looks = self._heart.looks
-        while not is_done():
+        while not ends_within(CHECK):
             now = time.monotonic()
-            if now - last > CHECK:
-                passed = min(now - last, BEAT)  # where this process stood still, others did not
-                waited, last = waited + passed, now
-                unheard = 0.0 if self._heart.looks != looks else unheard + passed
-                looks = self._heart.looks
-                self._check(collective, waited, unheard)
-            time.sleep(min(LONGEST, max(SHORTEST, SHARE * (now - start))))
+            passed = min(now - last, BEAT)  # where this process stood still, others did not
+            waited, last = waited + passed, now
+            unheard = 0.0 if self._heart.looks != looks else unheard + passed
+            looks = self._heart.looks
+            self._check(collective, waited, unheard)
         self.at = ""
 
     def lost(self, collective: str, cause: Exception) -> WorkerLost:
@@ -129,8 +128,7 @@ class Watch:
             return
         name = f"plan {len(self._agreed) + 1}"
         vote = self._heart.vote(name, text)
-        self.until(lambda: vote.texts is not None, f"the comparison of {name}")
-        assert vote.texts is not None
+        self.until(vote.has_ended.wait, f"the comparison of {name}")
         most = Counter(vote.texts.values()).most_common(2)
         if len(most) == 1:
             self._agreed.add(text)

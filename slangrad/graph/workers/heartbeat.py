@@ -48,11 +48,12 @@ class Seen:
 
 
 class Vote:
-    """A text of each worker. `texts`: of all by their ranks, when all have voted."""
+    """A text of each worker. `texts`: of all by their ranks, when it has ended."""
 
     def __init__(self, name: str, text: str) -> None:
         self.name, self.text = name, text
-        self.texts: dict[int, str] | None = None
+        self.texts: dict[int, str] = {}
+        self.has_ended = Event()
 
 
 class Heartbeat:
@@ -172,6 +173,7 @@ class Heartbeat:
             texts = self._store.multi_get([f"{vote.name}/{rank}" for rank in range(self.workers)])
         self._vote = None
         vote.texts = {rank: text.decode() for rank, text in enumerate(texts)}
+        vote.has_ended.set()
 
     def _may_leave(self, since: float) -> bool:
         """Whose process holds the store waits a little, as others would not know why it is gone."""

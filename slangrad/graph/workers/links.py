@@ -18,7 +18,7 @@ from torch.distributed.distributed_c10d import _get_default_store
 
 from slangrad.graph.errors import GraphError
 from slangrad.graph.workers.collectives import Collective
-from slangrad.graph.workers.faults import Watch
+from slangrad.graph.workers.faults import Watch, WorkerLost
 from slangrad.graph.workers.mesh import Mesh
 from slangrad.graph.workers.transfers import Queue, Transfer
 
@@ -124,11 +124,22 @@ class Pending:
     def wait(self) -> None:
         """Return when the result is there. WorkerLost where another worker is gone, hangs, is late, or runs
         another program."""
-        self.watch.until(self.work.is_completed, self.name)
         try:
-            self.work.wait()
+            self.watch.until(self._ends_within, self.name)
+        except WorkerLost:
+            raise
         except RuntimeError as error:
             raise self.watch.lost(self.name, error) from error
+
+    def _ends_within(self, seconds: float) -> bool:
+        """Wait for it that long. The error of a wait that is over says nothing of the collective."""
+        try:
+            self.work.wait(timedelta(seconds=seconds))
+        except RuntimeError:
+            if not self.work.is_completed():
+                return False
+            self.work.wait()  # its own error, if it has one
+        return True
 
 
 def _numbers(array: Any) -> Any:

@@ -108,7 +108,7 @@ class Mesh:
         found = np.zeros(count, np.int64)
         if not self.rank:
             found[:] = make()
-        for over in self.links and self.cuts:
+        for over in self.links and self.several:
             self.collective("all_reduce", over).start(None, found).wait()
         return found.tolist()
 

@@ -53,12 +53,8 @@ def checked_microbatches(count: int | None, mesh: Mesh, consistent: str | None) 
 def sizes_of(
     mesh: Mesh, microbatches: int | None, held: Parameters, links: Links, arrays: Sequence[Any]
 ) -> Sizes:
-    """GraphError (E1048) where rows cannot be cut into micro-batches, ValueError for partition="auto"."""
+    """GraphError (E1048) where rows cannot be cut into micro-batches."""
     count = microbatches or _usual(mesh.stages, [each.shape[0] for each in arrays if len(each.shape)])
-    if held.is_found and (mesh.stages > 1 or count > 1):
-        raise ValueError(
-            "partition='auto' has neither stages nor micro-batches: None, 'states' or 'parameters'"
-        )
     for each in arrays:
         if len(each.shape) and each.shape[0] % count:
             fits = [n for n in range(1, each.shape[0] + 1) if each.shape[0] % n == 0]

@@ -34,6 +34,7 @@ from slangrad.graph.workers.pipeline import from_all_stages
 from slangrad.graph.workers.propagate import Sharding
 from slangrad.graph.workers.search import searched
 from slangrad.graph.workers.specs import SHARD, Spec, parts, shard, spec_of, whole
+from slangrad.graph.workers.stages import Layers
 from slangrad.graph.workers.strategies import Variable
 
 AUTO = "auto"
@@ -87,7 +88,7 @@ class Parameters:
             return
         self.owners = owners
         self.first = [str(self._optimizer.steps), *map(digest_of, self.tensors)] if self._mesh.watch else []
-        if self._partition == AUTO:
+        if self._partition == AUTO and self._mesh.cuts:
             return
         by_hand = _by_hand(parameters, outputs, self._mesh)
         given = [by_hand.get(node, spec) for node, spec in zip(parameters, self.specs, strict=True)]
@@ -122,16 +123,20 @@ class Parameters:
         return self.owners is None or self.owners[i] == self._mesh.stage
 
     def held_bytes(self) -> list[int]:
-        """Of a worker, for each parameter with the sum of its gradients and its state."""
-        count = parts(self._mesh.batch_cuts, self._mesh.cuts)
-        numbers, states = count if self._partition == "parameters" else 1, count if self._partition else 1
+        """Of a worker, for each parameter with the sum of its gradients and its state; the least that is possible where
+        partitions are to be found."""
+        count, sums = parts(self._mesh.batch_cuts, self._mesh.cuts), 1
+        if self._partition == AUTO:
+            count, sums = prod(self._mesh.cuts.values()), prod(self._mesh.cuts.values()) // count
+        numbers = count if self._partition in ("parameters", AUTO) else 1
+        states = count if self._partition else 1
         made = []
         for shape, tensor, (_, update) in zip(
             self.shapes, self.tensors, self._optimizer.advance(is_planned=True), strict=True
         ):
             size = prod(shape) * numpy_type(tensor).itemsize
             kept = prod(shape) * sum(numpy_type(each).itemsize for each in update.state)
-            made.append(size // numbers + size + kept // states)
+            made.append(size // numbers + size // sums + kept // states)
         return made
 
     def cut_alike(self, gradients: Sequence[Node]) -> list[Node]:
@@ -154,9 +159,10 @@ class Parameters:
         given: Mapping[Node, Spec],
         links: Links,
         memory: int | None,
+        layers: Layers,
     ) -> Sharding | None:
         """Where it is to be searched for, the sharding of all nodes; from now on the worker holds these parts.
-        `outputs`: the loss and the updates; `given`: the specs of a batch."""
+        `outputs`: the loss and the updates; `given`: the specs of a batch, or of a micro-batch."""
         if self._partition != AUTO or not self._mesh.cuts:
             return None
         by_hand = _by_hand([each.parameter for each in variables], outputs, self._mesh)
@@ -166,7 +172,8 @@ class Parameters:
                 each.specs, each.cuts = [self.specs[i]], [self.cuts[i]]
             elif spec is not None:
                 each.specs, each.cuts = [spec], [spec, self._in_rows(spec, self.shapes[i])]
-        sharding = searched(outputs, {outputs[0]: whole(0)}, given, variables, self._mesh, links, memory)
+        wanted = {outputs[0]: whole(0)}
+        sharding = searched(outputs, wanted, given, variables, self._mesh, links, memory, layers)
         if not self._is_cut:
             specs = [sharding.specs[each.parameter] for each in variables]
             self._hold(specs, [sharding.specs[each.as_cut] for each in variables])

@@ -85,7 +85,7 @@ def propagate(order: Sequence[Node], fixed: Mapping[Node, Spec], sizes: Mapping[
     for node in order:
         choices[node] = {}
         if node in fixed:
-            specs[node] = _of_one_part(fixed[node], [specs[x] for x in node.inputs])
+            specs[node] = of_one_part(fixed[node], [specs[x] for x in node.inputs])
         elif not node.inputs:
             specs[node] = whole(len(node.shape))
         else:
@@ -95,7 +95,7 @@ def propagate(order: Sequence[Node], fixed: Mapping[Node, Spec], sizes: Mapping[
     return Sharding(specs, choices)
 
 
-def _of_one_part(spec: Spec, inputs: Sequence[Spec]) -> Spec:
+def of_one_part(spec: Spec, inputs: Sequence[Spec]) -> Spec:
     """A program says how workers cut an array; that of a micro-batch is the part that it was."""
     axis = next((each.cut[MICRO] for each in inputs if MICRO in each.cut), None)
     return spec if axis is None else spec.with_axis(axis, (*spec.axes[axis], MICRO))

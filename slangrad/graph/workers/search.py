@@ -11,9 +11,10 @@ share their variables; and the axes of the mesh are chosen for one after another
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from math import inf, prod
 from typing import Any
 
@@ -29,8 +30,9 @@ from slangrad.graph.workers.costs import Links, apart_on
 from slangrad.graph.workers.mesh import Mesh
 from slangrad.graph.workers.moves import Exchange, exchanges
 from slangrad.graph.workers.partition import fixed_specs
-from slangrad.graph.workers.propagate import Sharding
-from slangrad.graph.workers.specs import Spec, whole
+from slangrad.graph.workers.propagate import Sharding, of_one_part, propagate
+from slangrad.graph.workers.specs import MICRO, Spec, whole
+from slangrad.graph.workers.stages import ONE_STAGE, Layers
 from slangrad.graph.workers.strategies import Cluster, Clusters, Variable
 
 SCIPY = Late("scipy.optimize")
@@ -40,7 +42,7 @@ ROUNDS = (None, 6, 3, 1, 0)  # of neighbors that make clusters different; None: 
 LARGEST = 20000  # pairs in a program
 WAYS = 6  # to cut an operator along one axis of the mesh
 LITTLE = 1e-3  # bytes that a microsecond is worth where bytes are minimized
-MICRO = 1e6  # the program counts microseconds
+PER_SECOND = 1e6  # the program counts microseconds
 Wanted = tuple[frozenset[Spec], ...]  # by one strategy after another
 
 
@@ -64,8 +66,9 @@ class Problem:
         outputs: Mapping[Node, Spec],
         mesh: Mesh,
         links: Links,
+        layers: Layers = ONE_STAGE,
     ) -> None:
-        self.clusters, self._free = clusters.clusters, clusters.free
+        self.clusters, self._free, self._sizes = clusters.clusters, clusters.free, clusters.sizes
         self._mesh, self._links = mesh, links
         for node, spec in outputs.items():
             for each in self.clusters[clusters.of[node]].strategies if node in clusters.of else ():
@@ -86,29 +89,40 @@ class Problem:
                 self.groups.append(Group(node, at, held, readers))
             if clusters.stored.issuperset(readers.keys() - ({at} if node in outputs else set())):
                 self._in_buckets.add(node)
-        self.bytes = self._bytes(_alive(order, clusters))
+        self.stages = [layers.stage_of.get(each.nodes[0], 0) for each in self.clusters]
+        self.bytes = self._bytes(_alive(order, clusters, self.stages), clusters.of, layers)
 
-    def _bytes(self, living: Iterable[Node]) -> list[list[int]]:
-        """What each strategy holds, and what of it is alive when most is."""
+    def _bytes(self, living: Mapping[Node, bool], at: Mapping[Node, int], layers: Layers) -> list[list[int]]:
+        """What each strategy holds, and what of it is alive when most is. A stage has the values of as many
+        micro-batches as there are stages from it on."""
         found = [[each.held for each in cluster.strategies] for cluster in self.clusters]
-        at = {node: i for i, cluster in enumerate(self.clusters) for node in cluster.nodes}
-        for node in living:
-            for k, each in enumerate(self.clusters[at[node]].strategies):
-                size = each.specs[node].size(node.shape, self._mesh.cuts)
-                found[at[node]][k] += size * node.dtype.itemsize
+        # A gradient of a micro-batch, before it is added.
+        self.added = [0] * (max(self.stages, default=0) + 1)
+        for node, is_sum in living.items():
+            i = at[node]
+            if is_sum:
+                self.added[self.stages[i]] = max(self.added[self.stages[i]], node.nbytes)
+            waits = 1 if is_sum else min(layers.microbatches, layers.stages - self.stages[i])
+            for k, each in enumerate(self.clusters[i].strategies):
+                size = each.specs[node].size(node.shape, self._sizes)
+                found[i][k] += waits * size * node.dtype.itemsize
         return found
 
     def moved(self, node: Node, held: Spec, wanted: Spec) -> float:
-        """The seconds of the collectives between two specs; infinite where there is no way."""
+        """The seconds of the collectives between two specs, for all micro-batches; infinite where there is no way."""
         key = node.shape, node.dtype, held, wanted, node in self._in_buckets
         if key not in self._known:
-            found = exchanges(*key[:-1], self._mesh.cuts)
+            found = exchanges(*key[:-1], self._sizes)
             is_way = set(wanted.partial) <= set(held.partial)
-            self._known[key] = sum(self._seconds(each, key[-1]) for each in found) if is_way else inf
+            times = self._sizes[MICRO] if MICRO in held.used & wanted.used else 1
+            seconds = sum(self._seconds(each, key[-1]) for each in found) if is_way else inf
+            self._known[key] = times * seconds
         return self._known[key]
 
     def _seconds(self, each: Exchange, in_buckets: bool) -> float:
-        """Sums in buckets share the time that a collective takes to begin."""
+        """Sums in buckets share the time that a collective takes to begin. Micro-batches are added where they are."""
+        if each.over == MICRO:
+            return 0.0 if each.name == "all_reduce" else inf
         workers, apart = self._mesh.cuts[each.over], apart_on(self._mesh, each.over)
         seconds = self._links.seconds(each.name, workers, each.nbytes, apart)
         if not in_buckets or each.name != "all_reduce":
@@ -120,13 +134,30 @@ class Problem:
         total = sum(each.strategies[k].seconds for each, k in zip(self.clusters, picked, strict=True))
         for group in self.groups:
             held = group.held[picked[group.maker]]
-            wants = frozenset().union(*(wanted[picked[i]] for i, wanted in group.wanted.items()))
-            total += sum(self.moved(group.node, held, each) for each in wants)
+            total += sum(self.moved(group.node, held, each) for each in self._converted(group, picked))
         return total
 
-    def used(self, picked: Sequence[int]) -> int:
-        """The bytes of one worker: a bound."""
-        return sum(each[k] for each, k in zip(self.bytes, picked, strict=True))
+    def _converted(self, group: Group, picked: Sequence[int]) -> frozenset[Spec]:
+        """The specs in which the readers of a node want it."""
+        return frozenset().union(*(wanted[picked[i]] for i, wanted in group.wanted.items()))
+
+    def used(self, picked: Sequence[int]) -> list[int]:
+        """The bytes of a worker of each stage: a bound."""
+        found = self._of_stages(each[k] for each, k in zip(self.bytes, picked, strict=True))
+        for group in self.groups:
+            for each in self._converted(group, picked):
+                found[self.stages[group.maker]] += self.kept(
+                    group.node, group.held[picked[group.maker]], each
+                )
+        return found
+
+    def kept(self, node: Node, held: Spec, wanted: Spec) -> int:
+        """The bytes of what is converted once for all micro-batches: it stays while these run. Parts that are no rows
+        are put in order by a copy."""
+        if MICRO not in self._sizes or held == wanted or MICRO in held.used & wanted.used:
+            return 0
+        copies = 2 if any((*held.axes[1:], *wanted.axes[1:])) else 1
+        return copies * wanted.size(node.shape, self._sizes) * node.dtype.itemsize
 
     def sharding(self, picked: Sequence[int]) -> Sharding:
         """The specs of an assignment, and the choices that lead to them."""
@@ -147,15 +178,21 @@ class Problem:
             found = self._best(None, least=True)
         return found or [0] * len(self.clusters)  # the first cuts nothing
 
-    def held(self, picked: Sequence[int]) -> int:
-        """The bytes of one worker between steps."""
-        return sum(each.strategies[k].held for each, k in zip(self.clusters, picked, strict=True))
+    def held(self, picked: Sequence[int]) -> list[int]:
+        """The bytes of a worker of each stage between steps."""
+        return self._of_stages(each.strategies[k].held for each, k in zip(self.clusters, picked, strict=True))
+
+    def _of_stages(self, counts: Iterable[int]) -> list[int]:
+        found = [0] * (max(self.stages, default=0) + 1)
+        for stage, count in zip(self.stages, counts, strict=True):
+            found[stage] += count
+        return found
 
     def _best(self, limit: int | None, least: bool = False) -> list[int] | None:
         """By the finest program that is small enough, and solved in time. None where there is no assignment."""
         for rounds in ROUNDS:
             kinds = kinds_of(self, rounds)
-            groups = _merged(self.groups, kinds)
+            groups = _merged(self.groups, kinds, self.stages)
             pairs = sum(len({*held}) * len({*wants}) for *_, held, readers in groups for _, wants in readers)
             if pairs <= LARGEST or rounds == ROUNDS[-1]:
                 program = Program(self, kinds, groups, least)
@@ -218,25 +255,24 @@ class Program:
         self._most: list[float] = []
         self._rows: list[tuple[Columns, list[float], float, float]] = []
         self._first: list[int] = []  # the column of the first strategy of each kind
-        self._weigh = problem.moved
-        bytes_of: list[float] = []
+        self._weigh, self._size, self._added = problem.moved, problem.kept, problem.added
+        # For each stage the columns that take memory of a worker.
+        self._bytes = [defaultdict[int, float](float) for _ in range(max(problem.stages, default=0) + 1)]
         for i, kind in enumerate(kinds):
             strategies = problem.clusters[i].strategies
             if kind == len(self._first):
                 self._first.append(len(self._costs))
                 chosen = self._columns(len(strategies), 1.0)
-                bytes_of += [0.0] * len(strategies)
                 self._rows.append((chosen, [1.0] * len(chosen), 1.0, 1.0))
             for k, (each, size) in enumerate(zip(strategies, problem.bytes[i], strict=True)):
-                bytes_of[self._first[kind] + k] += size
-                self._costs[self._first[kind] + k] += MICRO * each.seconds
-        self._bytes = bytes_of
+                self._bytes[problem.stages[i]][self._first[kind] + k] += size
+                self._costs[self._first[kind] + k] += PER_SECOND * each.seconds
         self._whole = len(self._costs)
-        for (_, _, maker, held, readers), (node, count) in groups.items():
-            self._group(node, count, maker, held, readers)
+        for (_, _, stage, maker, held, readers), (node, count) in groups.items():
+            self._group(node, count, stage, maker, held, readers)
         if least:
             self._costs = [LITTLE * each for each in self._costs]
-            for column, total in enumerate(bytes_of):
+            for column, total in (each for sizes in self._bytes for each in sizes.items()):
                 self._costs[column] += total
 
     def _columns(self, count: int, most: float = np.inf) -> Columns:
@@ -246,9 +282,15 @@ class Program:
         return list(range(start, start + count))
 
     def _group(
-        self, node: Node, count: int, maker: int, held: Sequence[Spec], readers: Iterable[tuple[int, Wanted]]
+        self,
+        node: Node,
+        count: int,
+        stage: int,
+        maker: int,
+        held: Sequence[Spec],
+        readers: Iterable[tuple[int, Wanted]],
     ) -> None:
-        """The seconds of conversions, each once for all readers."""
+        """The seconds and bytes of conversions, each once for all readers."""
         seconds = {
             (have, want): self._weigh(node, have, want)
             for have in dict.fromkeys(held)
@@ -265,7 +307,8 @@ class Program:
             elif cost and columns:
                 (paid,) = columns if len(columns) == 1 else [self._any(columns)]
                 for column in paid:
-                    self._costs[column] += MICRO * count * cost
+                    self._costs[column] += PER_SECOND * count * cost
+                    self._bytes[stage][column] += count * self._size(node, *pair)
 
     def _any(self, columns: Sequence[Columns]) -> Columns:
         """A variable that is one where any of the sums is."""
@@ -311,8 +354,10 @@ class Program:
     def solved(self, limit: int | None) -> list[int] | None:
         """For each kind the number of its strategy; None where there is none, or time is out."""
         if limit is not None:
-            scale = 1.0 / max(1, limit)
-            self._rows.append((list(range(self._whole)), [scale * each for each in self._bytes], 0.0, 1.0))
+            for sizes, added in zip(self._bytes, self._added, strict=True):
+                scale = 1.0 / max(1, limit - added)
+                if sizes:
+                    self._rows.append(([*sizes], [scale * each for each in sizes.values()], 0.0, 1.0))
         columns, values, low, high = zip(*self._rows, strict=True)
         starts = np.cumsum([0, *map(len, columns)])
         matrix = SPARSE.csr_array(
@@ -333,31 +378,41 @@ class Program:
         return [int(made.x[start:end].argmax()) for start, end in zip(self._first, ends, strict=True)]
 
 
-def _merged(groups: Sequence[Group], kinds: Sequence[int]) -> dict[Any, tuple[Node, int]]:
+def _merged(
+    groups: Sequence[Group], kinds: Sequence[int], stages: Sequence[int]
+) -> dict[Any, tuple[Node, int]]:
     """Equal groups as one, with their number."""
     found: dict[Any, tuple[Node, int]] = {}
     for group in groups:
         readers = tuple(dict.fromkeys((kinds[i], wanted) for i, wanted in group.wanted.items()))
-        key = group.node.shape, group.node.dtype, kinds[group.maker], group.held, readers
+        maker = group.maker
+        key = group.node.shape, group.node.dtype, stages[maker], kinds[maker], group.held, readers
         node, count = found.get(key, (group.node, 0))
         found[key] = node, count + 1
     return found
 
 
-def _alive(order: Sequence[Node], clusters: Clusters) -> list[Node]:
-    """The values that are alive when most bytes are."""
+def _alive(order: Sequence[Node], clusters: Clusters, stages: Sequence[int]) -> dict[Node, bool]:
+    """Of each stage the values that are alive when most bytes are, and whether they are added over micro-batches."""
     last: dict[Node, int] = {}
     places = {node: i for i, node in enumerate(order)}
+    sums = set[Node]()
     for i, node in enumerate(order):
         for x in node.inputs:
             last[base_of(x)] = i
-    stored = {
-        node: (places[node], last.get(node, len(order) - 1))
-        for node in order
-        if node in clusters.of and node.inputs and not is_view(node) and node not in clusters.updates
-    }
-    now = int(np.argmax(alive(stored, len(order))))
-    return [node for node, (start, stop) in stored.items() if start <= now <= stop]
+            if clusters.is_micro(x) and not clusters.is_micro(node):
+                sums.add(base_of(x))
+    found: dict[Node, bool] = {}
+    for stage in set(stages):
+        stored = {
+            node: (0, len(order) - 1) if node in sums else (places[node], last.get(node, len(order) - 1))
+            for node in order
+            if node in clusters.of and stages[clusters.of[node]] == stage
+            if node.inputs and not is_view(node) and node not in clusters.updates
+        }
+        now = int(np.argmax(alive(stored, len(order))))
+        found |= {node: node in sums for node, (start, stop) in stored.items() if start <= now <= stop}
+    return found
 
 
 def searched(
@@ -368,35 +423,48 @@ def searched(
     mesh: Mesh,
     links: Links,
     memory: int | None = None,
+    layers: Layers = ONE_STAGE,
 ) -> Sharding:
-    """The sharding that takes the least time. `wanted`: the specs of outputs that are no updates; `given`: those of
-    inputs that are no variables. `memory`: bytes of a worker, for parameters, state and values. All workers get the
-    answer of the first.
+    """The sharding that takes the least time, that of all stages of `layers` together. `wanted`: the specs of outputs
+    that are no updates; `given`: those of inputs that are no variables. `memory`: bytes of a worker, for parameters,
+    state and values. Micro-batches cut each node as specs propagate. All workers get the answer of the first.
 
     GraphError (E1047) where parameters and state do not fit. ImportError without scipy.
     """
     _require_solver()
-    order, cuts = topological_order(*outputs), mesh.cuts
+    order, cuts, sizes = topological_order(*outputs), mesh.cuts, dict(mesh.cuts)
     fixed = {**given, **fixed_specs(order, mesh)}
+    sharding, rows = None, 0
+    if layers.microbatches > 1:
+        sizes[MICRO] = layers.microbatches
+        rows = sum(each.without(MICRO).size(x.shape, cuts) * x.dtype.itemsize for x, each in given.items())
+        sharding = _of_microbatches(order, fixed, sizes)
     together = len(order) * WAYS ** len(cuts) <= LARGEST
     turns = [list(cuts)] if together else [[name] for name in (*cuts, *list(cuts)[:-1])]
-    sharding = None
     for i, names in enumerate(turns):
-        clusters = Clusters(order, fixed, variables, cuts, links.machine, sharding, names)
-        problem = Problem(clusters, order, wanted, mesh, links)
+        clusters = Clusters(order, fixed, variables, sizes, links.machine, sharding, names)
+        problem = Problem(clusters, order, wanted, mesh, links, layers)
         # Axes that are still whole will cut what is too large now.
         later = prod(cuts[name] for turn in turns[i + 1 : len(cuts)] for name in turn)
         # Links are measured, and time may be out, on each worker differently.
-        limit = memory and memory * later
+        limit = None if memory is None else (memory - rows) * later
         picked = mesh.of_first(partial(problem.solved, limit), len(problem.clusters))
         sharding = problem.sharding(picked)
-    held = problem.held(picked)
+    held, used = max(zip(problem.held(picked), problem.used(picked), strict=True))
     if memory is not None and held > memory:
         said = f"parameters and the optimizer's state take {held} bytes of a worker, and there are {memory}"
-        raise GraphError(
-            "E1047", said, f"values take up to {problem.used(picked) - held} more; more workers help"
-        )
+        raise GraphError("E1047", said, f"values take up to {used - held} more; more workers help")
     return sharding or Sharding({}, {})
+
+
+def _of_microbatches(order: Sequence[Node], fixed: dict[Node, Spec], sizes: Mapping[str, int]) -> Sharding:
+    """How micro-batches cut each node; they cut those in `fixed`, too, that the program cuts."""
+    names = sizes.keys() - {MICRO}
+    own = {node: reduce(Spec.without, names, spec) for node, spec in fixed.items()}
+    found = propagate(order, own, {MICRO: sizes[MICRO]})
+    for node, spec in fixed.items():
+        fixed[node] = of_one_part(spec, [found.specs[x] for x in node.inputs])
+    return found
 
 
 def _require_solver() -> None:

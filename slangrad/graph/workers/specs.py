@@ -56,6 +56,10 @@ class Spec:
     def with_axis(self, axis: int, names: Names) -> Spec:
         return replace(self, axes=(*self.axes[:axis], names, *self.axes[axis + 1 :]))
 
+    def without(self, name: str) -> Spec:
+        """Not cut along an axis of the mesh."""
+        return replace(self, axes=tuple(tuple(each for each in names if each != name) for names in self.axes))
+
     def without_partial(self, name: str) -> Spec:
         return replace(self, partial=tuple(each for each in self.partial if each[0] != name))
 

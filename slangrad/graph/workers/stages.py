@@ -123,6 +123,9 @@ class Layers:
         return self.stages, self.microbatches, *self.owners
 
 
+ONE_STAGE = Layers(1, 1, {}, set(), [])
+
+
 def free_nodes(order: Sequence[Node], stored: set[Node]) -> set[Node]:
     """Nodes that each stage has without others: sources but those that are stored, and maps and views of them."""
     found: set[Node] = set()

@@ -19,7 +19,7 @@ from slangrad.graph.node import Node
 from slangrad.graph.ops import base_of, is_view, kind_of
 from slangrad.graph.workers.propagate import Choice, Sharding, Through, input_specs, is_legal, output_spec
 from slangrad.graph.workers.rules import Rule, rule_of
-from slangrad.graph.workers.specs import Spec
+from slangrad.graph.workers.specs import MICRO, Spec
 
 Wants = frozenset[Spec]
 
@@ -62,7 +62,8 @@ class Cluster:
 class Clusters:
     """Of a graph in topological `order`, all of its nodes but those in `free`, which each worker computes from numbers
     alone, in full or the part that is read. `fixed`: specs of inputs and of nodes `shard`. `open_axes`: those of the
-    mesh to be chosen for, all by default; along the others nodes are cut as they are in `settled`."""
+    mesh to be chosen for, all by default; along the others nodes are cut as they are in `settled`. `sizes`: of all
+    axes, with that of micro-batches, for which `settled` decides."""
 
     def __init__(
         self,
@@ -74,9 +75,9 @@ class Clusters:
         settled: Sharding | None = None,
         open_axes: Collection[str] | None = None,
     ) -> None:
-        self._settled = settled
+        self.settled = settled
         self._open = sizes.keys() if open_axes is None else open_axes
-        self._fixed, self._sizes, self._machine = fixed, sizes, machine
+        self._fixed, self.sizes, self._machine = fixed, sizes, machine
         self.clusters: list[Cluster] = []
         self.of: dict[Node, int] = {}
         self.free: set[Node] = set()
@@ -103,6 +104,10 @@ class Clusters:
     def _is_free(self, node: Node) -> bool:
         return node not in self._fixed and self.free.issuperset(node.inputs)
 
+    def is_micro(self, node: Node) -> bool:
+        """Whether a node is one of a micro-batch, not of all of them."""
+        return self.settled is not None and MICRO in self.settled.specs[node].used
+
     # --- strategies of those that lead
 
     def _leading(self, node: Node) -> list[Strategy]:
@@ -114,16 +119,16 @@ class Clusters:
 
     def _choices(self, node: Node, rule: Rule) -> Iterator[Choice]:
         """All that are legal; the first cuts nothing that is open."""
-        base = self._settled.choices[node] if self._settled else {}
+        base = self.settled.choices[node] if self.settled else {}
         factors = sorted({each for axes in (*rule.inputs, rule.output) for each in axes if each is not None})
         sets = [(i,) for i in rule.linear] if rule.one else [rule.linear] if rule.linear else []
         through = [Through(each) for each in sets if node.nbytes <= sum(node.inputs[i].nbytes for i in each)]
         options = [
-            [None, *factors, *through] if name in self._open else [base.get(name)] for name in self._sizes
+            [None, *factors, *through] if name in self._open else [base.get(name)] for name in self.sizes
         ]
         for picked in product(*options):
-            made = {name: each for name, each in zip(self._sizes, picked, strict=True) if each is not None}
-            if is_legal(node, rule, made, self._sizes):
+            made = {name: each for name, each in zip(self.sizes, picked, strict=True) if each is not None}
+            if is_legal(node, rule, made, self.sizes):
                 yield made
 
     def _strategy(self, node: Node, rule: Rule, choice: Choice) -> Strategy:
@@ -141,16 +146,18 @@ class Clusters:
         strategy.seconds += self._seconds(node, choice, needs, strategy.specs[node])
 
     def _seconds(self, node: Node, choice: Choice, needs: Sequence[Spec], spec: Spec) -> float:
-        """Of the arithmetic of one worker. Maps are computed where they are read: they move no bytes of their own."""
+        """Of the arithmetic of one worker, for all micro-batches. Maps are computed where they are read: they move no
+        bytes of their own."""
         if is_view(node) or kind_of(node) == "result":
             return 0.0
         seen = [] if kind_of(node) == "map" else [*zip(node.inputs, needs, strict=True), (node, spec)]
-        moved = sum(each.size(x.shape, self._sizes) * x.dtype.itemsize for x, each in seen)
+        moved = sum(each.size(x.shape, self.sizes) * x.dtype.itemsize for x, each in seen)
         flops = flops_of(node)
         for name, each in choice.items():
             if not isinstance(each, Through):
-                flops //= self._sizes[name]
-        return max(flops / self._machine.rate, moved / self._machine.bandwidth)
+                flops //= self.sizes[name]
+        times = self.sizes[MICRO] if MICRO in choice else 1
+        return times * max(flops / self._machine.rate, moved / self._machine.bandwidth)
 
     def _stored(self, variable: Variable) -> list[Strategy]:
         """A parameter is cut as its state is, or along some of these axes of the mesh."""
@@ -164,7 +171,7 @@ class Clusters:
                 if variable.specs and spec not in variable.specs:
                     continue
                 specs = {parameter: spec, **dict.fromkeys(variable.states, cut)}
-                held = sum(s.size(x.shape, self._sizes) * x.dtype.itemsize for x, s in specs.items())
+                held = sum(s.size(x.shape, self.sizes) * x.dtype.itemsize for x, s in specs.items())
                 made.append(Strategy(specs, {node: each.cut for node, each in specs.items()}, held=held))
         return made
 
@@ -206,7 +213,7 @@ class Clusters:
         spec = strategy.specs[node.inputs[i]]
         partial = dict(spec.partial)
         made: dict[str, int | Through] = {}
-        for name in self._sizes:
+        for name in self.sizes:
             if name in partial:
                 if partial[name] != "sum" or not is_view(node) or node.nbytes > node.inputs[i].nbytes:
                     return None
@@ -216,7 +223,9 @@ class Clusters:
                 if factor is None:
                     return None
                 made[name] = factor
-        return made if is_legal(node, rule, made, self._sizes) else None
+        if self.settled and made.get(MICRO) != self.settled.choices[node].get(MICRO):
+            return None
+        return made if is_legal(node, rule, made, self.sizes) else None
 
 
 _FOLLOWERS = ("map", "view", "reduce", "result", "part")

@@ -1,8 +1,8 @@
 """Messages between two workers that are on their way.
 
 torch.distributed does not say whether a message has ended before one waits for it, and a wait cannot be left when the
-other worker is lost. So a thread waits, and the worker looks whether it has returned. A thread that came back when the
-program has ended would abort it: at the end all that are left are told that time is out.
+other worker is lost. So a thread waits, and the worker waits for the thread, which it can leave. A thread that came
+back when the program has ended would abort it: at the end all that are left are told that time is out.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from queue import SimpleQueue
+from threading import Event
 from time import monotonic, sleep
 from typing import Any
 
@@ -27,7 +28,7 @@ class Transfer:
 
     def __init__(self, begin: Callable[[], Any], name: str, watch: Watch) -> None:
         self._name, self._watch = name, watch
-        self._ended = False
+        self._ended = Event()
         self._error: Exception | None = None
         try:
             self._work = begin()
@@ -40,7 +41,7 @@ class Transfer:
             self._work.wait()
         except RuntimeError as error:
             self._error = error
-        self._ended = True
+        self._ended.set()
 
     def give_up(self) -> None:
         """At the end of the program: gloo ends all messages of its group when one of them is late."""
@@ -49,7 +50,7 @@ class Transfer:
 
     def wait(self) -> None:
         """Return when the data is there, or sent. WorkerLost as by `Pending.wait`."""
-        self._watch.until(lambda: self._ended, self._name)
+        self._watch.until(self._ended.wait, self._name)
         if self._error is not None:
             raise self._watch.lost(self._name, self._error) from self._error
 

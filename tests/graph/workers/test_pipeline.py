@@ -221,9 +221,10 @@ def test_other_layers_later() -> None:
             np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
-def test_statistics_of_all_rows_are_refused() -> None:
-    mesh = Mesh({"stages": 2}, 0)
-    step = graph.train(normalized, spy.optim.SGD(layers(), lr=0.1), mesh=mesh, microbatches=4)
+@pytest.mark.parametrize("partition", [None, "auto"])
+def test_statistics_of_all_rows_are_refused(partition: str | None) -> None:
+    mesh, known = Mesh({"data": 2, "stages": 2}, 0, ("data",)), {"microbatches": 4, "partition": partition}
+    step = graph.train(normalized, spy.optim.SGD(layers(), lr=0.1), mesh=mesh, **known)  # type: ignore[arg-type]
     with pytest.raises(
         graph.GraphError, match=r"E1048.*test_pipeline.py:\d+: microbatches=4: a value of all rows"
     ):
@@ -259,5 +260,3 @@ def test_settings_that_exclude_each_other() -> None:
     given: Any = mlp, spy.optim.SGD(layers(), lr=0.1)
     with pytest.raises(ValueError, match="consistent='bits' has neither stages"):
         graph.train(*given, mesh=Mesh({"stages": 2}, 0), consistent="bits")
-    with pytest.raises(ValueError, match="partition='auto' has neither stages"):
-        graph.train(*given, mesh=Mesh({"stages": 2}, 0), partition="auto").explain(X, Y)

@@ -35,6 +35,7 @@ RUNS = [
     (4, "'data'", "partition='parameters'"),
     (2, "stages=2", "microbatches=4"),
     (4, "stages=2, data=2", "microbatches=2"),
+    (4, "stages=2, data=2", "microbatches=2, partition='auto'"),
 ]
 
 

@@ -25,7 +25,8 @@ from slangrad.graph.workers.partition import converted
 from slangrad.graph.workers.search import Problem, kinds_of
 from slangrad.graph.workers.specs import Spec, whole
 from slangrad.graph.workers.strategies import Clusters
-from tests.graph.workers.test_train import X, Y, mlp, parameters
+from tests.graph.workers.test_pipeline import IDS, NEXT
+from tests.graph.workers.test_train import X, Y, cross_entropy, mlp, parameters
 from tests.graph.workers.threads import run
 
 STEPS = 2
@@ -66,10 +67,17 @@ def images_parameters() -> dict[str, Any]:
     return {name: normal(i, *shape) for i, (name, shape) in enumerate(shapes.items())}
 
 
+def tied(p: Any, ids: Any, after: Any) -> Any:
+    """The first and the last stage read one table."""
+    h = np.tanh(p["e"][ids] @ graph.shard(p["w"], None, "model"))
+    return cross_entropy((h @ p["e"].T).reshape(-1, 20), after.reshape(-1))
+
+
 PROGRAMS = {
     "network": (mlp, parameters, X, Y),
     "attention": (block, block_parameters, normal(3, 4, 6, 8), normal(4, 4, 6, 8)),
     "images": (images, images_parameters, normal(5, 4, 2, 6, 6), normal(6, 4, 2)),
+    "tied": (tied, lambda: {"e": normal(0, 20, 8), "w": normal(1, 8, 8)}, IDS, NEXT),
 }
 
 
@@ -96,18 +104,28 @@ def mesh_rows(mesh: Mesh, array: Any) -> Any:
 
 
 BOTH = {"data": 2, "model": 2}
-CASES = {
-    "network": ("network", {"data": 2}, Links()),
-    "network, two axes": ("network", BOTH, FREE),
-    "attention": ("attention", BOTH, FREE),
-    "images": ("images", BOTH, FREE),
+CASES: dict[str, tuple[str, Mapping[str, int], Links, int | None]] = {
+    "network": ("network", {"data": 2}, Links(), None),
+    "network, two axes": ("network", BOTH, FREE, None),
+    "attention": ("attention", BOTH, FREE, None),
+    "images": ("images", BOTH, FREE, None),
+    "stages alone": ("network", {"stages": 2}, FREE, None),
+    "stages with rows": ("network", {"data": 2, "stages": 2}, FREE, 4),
+    "stages with layers": ("attention", {"stages": 2, "model": 2}, FREE, None),
+    "stages without micro-batches": ("images", {"stages": 2, "model": 2}, FREE, 1),
+    "micro-batches with layers": ("images", {"model": 2}, FREE, 2),
+    "tied embeddings": ("tied", {"stages": 2, "model": 2}, FREE, 2),
 }
 
 
-@pytest.mark.parametrize(("name", "sizes", "links"), CASES.values(), ids=CASES)
-def test_workers_make_the_steps_of_one(name: str, sizes: Mapping[str, int], links: Links) -> None:
+@pytest.mark.parametrize(("name", "sizes", "links", "count"), CASES.values(), ids=CASES)
+def test_workers_make_the_steps_of_one(
+    name: str, sizes: Mapping[str, int], links: Links, count: int | None
+) -> None:
     losses, after, _ = trained(PROGRAMS[name])
-    for found, made, _ in run(sizes, lambda mesh: trained(PROGRAMS[name], mesh, links=links)):
+    for found, made, _ in run(
+        sizes, lambda mesh: trained(PROGRAMS[name], mesh, links=links, microbatches=count)
+    ):
         np.testing.assert_allclose(found, losses, rtol=1e-11)
         for one, other in zip(made, after, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8)
@@ -172,6 +190,27 @@ def test_trains_on_two_where_one_has_not_enough_memory() -> None:
         for mine, other in zip(made, after, strict=True):
             np.testing.assert_allclose(mine, other, rtol=1e-8, atol=1e-8)
         assert used <= limit
+
+
+def test_stages_cut_what_does_not_fit() -> None:
+    """Some parameters and their state are cut within a stage, so that less memory is enough."""
+
+    def loss(p: Any, x: Any, y: Any) -> Any:
+        for w in p:
+            x = np.tanh(x @ w)
+        return ((x - y) ** 2).mean()
+
+    weights, limit = [normal(i, 128, 128) for i in range(8)], 2_100_000
+    mesh, rows = Mesh({"data": 4, "stages": 2}, 0, ("data",)), np.zeros((8, 128))
+    known: dict[str, Any] = {"memory": limit, "mesh": mesh, "microbatches": 4}
+    whole_ones = graph.train(loss, spy.optim.Adam(weights, lr=0.1), **known)
+    with pytest.raises(GraphError, match="E1047"):
+        whole_ones.explain(rows, rows)
+    step = graph.train(loss, spy.optim.Adam(weights, lr=0.1), **known, partition="auto")
+    step.explain(rows, rows)
+    assert step._held.owners == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert whole(2) in step._held.cuts
+    assert Spec((("data",), ())) in step._held.cuts
 
 
 def test_too_little_memory_says_how_much_is_needed() -> None:
