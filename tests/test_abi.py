@@ -6,7 +6,8 @@ import pytest
 
 import slangrad as spy
 from slangrad.ir import types as ir
-from slangrad.marshal.encode import format_of, scalars_of
+from slangrad.ir.layout import scalars_of
+from slangrad.marshal.encode import format_of
 
 SCALARS = [
     "bool",

@@ -10,35 +10,29 @@ BufferCursor(layout, buffer)         BufferCursor(device_type, layout, 100)     
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from slangrad.base.suggestions import suggestion
 from slangrad.ir import types as ir
 from slangrad.ir.forms import lies_by_columns, part_of, without_room
-from slangrad.ir.layout import layout_of
+from slangrad.ir.layout import layout_of, scalars_of
 from slangrad.marshal.components import converted, gathered
 from slangrad.marshal.encode import (
     INTEGERS,
-    NUMBERS,
     Encoder,
     Manner,
     NumberEncoder,
-    PointerEncoder,
     RowsEncoder,
-    StructEncoder,
     Values,
     decode,
     encoder_of,
     field_names,
-    is_form_of_numbers,
     memory_format,
     numbers_of,
-    scalars_of,
 )
-from slangrad.marshal.errors import CallError
+from slangrad.marshal.errors import CallError, ending
 from slangrad.marshal.slang_type import ElementLayout
 from slangrad.marshal.vectors import HostArray
 from slangrad.tensors.buffer import Buffer
@@ -352,7 +346,7 @@ class BufferElementCursor:
     def __getitem__(self, key: str | int) -> BufferElementCursor:
         if isinstance(key, str):
             if not self.has_field(key):
-                raise self._unknown(key)
+                raise FREELY.unknown(encoder_of(self._type), key, self._label)
             return self.find_field(key)
         index = key + len(self) if key < 0 else key
         if not self.has_element(index):
@@ -380,9 +374,6 @@ class BufferElementCursor:
     def _nothing(self, ending: str) -> BufferElementCursor:
         return BufferElementCursor(self._cursor, self._type, self._offset, self._label + ending, False)
 
-    def _unknown(self, name: str) -> CursorError:
-        return _unknown(self._label, slang_name(self._type), name, field_names(self._type))
-
     def _check(self) -> None:
         if not self._valid:
             raise CursorError("E1017", f"there is no '{self._label}'")
@@ -394,6 +385,7 @@ class BufferElementCursor:
         self._check()
         return decode(self._type, self._cursor.bytes_to_read(), self._offset)
 
+    @ending
     def write(self, value: Any) -> None:
         """Give the place a value. Fields that a dict leaves out stay as they are."""
         self._check()
@@ -441,6 +433,9 @@ class BufferElementCursor:
 class _Freely(Manner):
     """What places take: numbers of vectors in any nesting, arrays of one number, a part of the fields."""
 
+    error = CursorError
+    unfit, uneven, unnamed = "E1019", "E1019", "E1017"
+
     def instead(self, encoder: Encoder, value: Any, label: str) -> Any:
         found = super().instead(encoder, value, label)
         if found is not value:
@@ -453,30 +448,6 @@ class _Freely(Manner):
             if encoder.scalar is ir.BOOL and isinstance(value, INTEGERS) and value in (0, 1):
                 return bool(value)
         return value
-
-    def refuse(self, encoder: Encoder, value: Any, label: str, note: str | None) -> CallError:
-        t, kind, note = encoder.type, type(value).__name__, None
-        is_row = isinstance(value, Sequence) and not isinstance(value, (str, bytes))
-        if isinstance(encoder, StructEncoder):
-            reason = f"Expected dict with the fields of {t}, not {kind}"
-        elif isinstance(encoder, PointerEncoder):
-            reason, note = f"{kind} is no address", "pass an address, a Buffer or a Tensor"
-        elif isinstance(value, np.ndarray):
-            reason = f"an array of shape {value.shape} is no value of {t}"
-        elif isinstance(value, NUMBERS) and isinstance(encoder, NumberEncoder):
-            reason, note = f"{value!r} is no {t}", "use int(x) if cutting off is meant"
-            if encoder.scalar is ir.BOOL:
-                reason, note = f"it takes truth values, not {value!r}", None
-        elif not isinstance(encoder.form, ir.Array):
-            reason = f"{f'{len(value)} numbers are' if is_row else f'{kind} is'} no value of {t}"
-        elif is_row:
-            reason = f"sequence is the wrong length: {len(value)} elements for {t}"
-        else:
-            reason = f"Expected list with {encoder.form.length} elements, not {kind}"
-        return _error(f"'{label}': {reason}", note)
-
-    def unknown(self, encoder: Encoder, name: Any, label: str) -> CallError:
-        return _unknown(label, encoder.type, name, encoder.fields())
 
     def check_missing(self, encoder: Encoder, keys: Sequence[Any], label: str) -> None:
         """They stay as they are."""
@@ -505,12 +476,6 @@ def _packed(t: ir.Type, values: Values, label: str) -> Bytes:
     return np.frombuffer(data, np.uint8)
 
 
-def _unknown(label: str, t: str, name: Any, names: Iterable[str]) -> CursorError:
-    return CursorError(
-        "E1017", f"'{label}' of type {t} has no field '{name}'", (), suggestion(str(name), names)
-    )
-
-
 # --- Writing columns ----------------------------------------------------------------------------------
 
 
@@ -521,7 +486,7 @@ def _write_arrays(
     t = t if _is_bytes(t, data) else without_room(t)
     if _is_bytes(t, data) or numbers_of(t):
         _write_column(cursor, t, offset, data, label, shorter)
-    elif is_form_of_numbers(t) or not isinstance(t, ir.Struct):
+    elif not isinstance(t, ir.Struct) or part_of(t):
         _write_each(cursor, t, offset, data, label)
     else:
         if isinstance(data, np.ndarray) and data.dtype.names:
@@ -531,7 +496,7 @@ def _write_arrays(
         parts = {name: (at, part) for (name, part), at in zip(t.fields, layout_of(t).offsets)}
         for name, each in data.items():
             if name not in parts:
-                raise _unknown(label, slang_name(t), name, parts)
+                raise FREELY.unknown(encoder_of(t), name, label)
             at, part = parts[name]
             _write_arrays(cursor, part, offset + at, each, f"{label}.{name}", shorter)
 

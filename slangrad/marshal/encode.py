@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 
+from slangrad.base.suggestions import suggestion
 from slangrad.ir import types as ir
-from slangrad.ir.forms import lies_by_columns, part_of, without_room
-from slangrad.ir.layout import layout_of
+from slangrad.ir.forms import lies_by_columns, without_room
+from slangrad.ir.layout import layout_of, scalars_of
 from slangrad.marshal.errors import BoundVariableException, CallError
 from slangrad.marshal.records import TYPE_KEY, as_fields
 from slangrad.marshal.vectors import HostArray, class_of_array
@@ -34,7 +35,6 @@ COMPONENTS = "xyzw"
 INTEGERS = (int, np.integer)
 FLAGS = (bool, np.bool_)
 NUMBERS = (*INTEGERS, float, np.floating, *FLAGS)
-MOST_STEPS = 100  # from an object to what it stands for
 
 _FORMATS = {
     "bool": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
@@ -48,16 +48,6 @@ _FORMATS = {
 def format_of(t: ir.Type) -> str:
     """The letter of a scalar or pointer in a `struct` format."""
     return "Q" if isinstance(t, ir.Pointer) else _FORMATS[str(t)]
-
-
-def scalars_of(t: ir.Type, offset: int = 0) -> Iterator[tuple[int, ir.Type]]:
-    """Scalars and pointers of a value with their offsets in bytes."""
-    if isinstance(t, (ir.Scalar, ir.Pointer)):
-        yield offset, t
-        return
-    assert not isinstance(t, ir.Array) or t.length is not None, t
-    for part, start in zip(ir.components(t), layout_of(t).offsets):
-        yield from scalars_of(part, offset + start)
 
 
 @cache
@@ -83,13 +73,8 @@ def numbers_of(t: ir.Type) -> tuple[np.dtype[Any], tuple[int, ...]] | None:
     inner = t
     while isinstance(inner, ir.Array):
         inner = inner.element
-    plain = isinstance(inner, (ir.Scalar, ir.Vector, ir.Matrix)) and not is_form_of_numbers(inner)
+    plain = isinstance(inner, (ir.Scalar, ir.Vector, ir.Matrix)) and ir.value_of(inner) is inner
     return numpy_layout(t) if plain else None
-
-
-def is_form_of_numbers(t: ir.Type) -> bool:
-    """Whether numbers, or an element of an array, lie in memory in another way than as they are."""
-    return bool(part_of(t)) or (isinstance(t, ir.Matrix) and t.transposed)
 
 
 def order_in_memory(t: ir.Type) -> Sequence[int]:
@@ -104,34 +89,49 @@ def order_in_memory(t: ir.Type) -> Sequence[int]:
 
 
 class Manner:
-    """What is taken besides values of the very shape, and what errors say: here as calls have it, where the kind of
-    each value is known to fit."""
+    """What is taken besides values of the very shape, and what errors say: here as calls have it."""
 
-    spreads: ClassVar[bool] = True  # a number may stand for all components of a vector or matrix
+    error: ClassVar[type[CallError]] = BoundVariableException
+    unfit, uneven, unnamed = "E1001", "E1005", "E1001"  # codes: another kind, another length, no such field
+    spreads = True  # a number may stand for all components of a vector or matrix
     flags: ClassVar[tuple[type, ...]] = FLAGS  # what may be a truth value
 
     def instead(self, encoder: Encoder, value: Any, label: str) -> Any:
         """What to write in place of a value of another kind; the value itself where there is nothing."""
-        found, steps = value, 0
-        while hasattr(type(found), "get_this") and steps < MOST_STEPS:
-            found, steps = found.get_this(), steps + 1
-        return found if steps < MOST_STEPS else value
+        return value.get_this() if hasattr(type(value), "get_this") else value
 
     def refuse(self, encoder: Encoder, value: Any, label: str, note: str | None) -> CallError:
-        """The error of a value that does not fit."""
-        if isinstance(value, Sequence) and not isinstance(value, str):
-            return CallError("E1005", f"'{label}': {len(value)} elements are no value of {encoder.type}")
-        message = f"'{label}': {type(value).__name__} is no value of '{encoder.type}'"
-        return BoundVariableException("E1001", message)
+        """The error of a value that does not fit. `note` is what to try."""
+        t, kind, code, note = encoder.type, type(value).__name__, self.unfit, None
+        is_row = isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+        if isinstance(encoder, StructEncoder):
+            reason = f"Expected dict with the fields of {t}, not {kind}"
+        elif isinstance(encoder, PointerEncoder):
+            reason, note = f"{kind} is no address", "pass an address, a Buffer or a Tensor"
+        elif isinstance(value, np.ndarray):
+            reason = f"an array of shape {value.shape} is no value of {t}"
+        elif isinstance(value, NUMBERS) and isinstance(encoder, NumberEncoder):
+            reason, note = f"{value!r} is no {t}", "use int(x) if cutting off is meant"
+            if encoder.scalar is ir.BOOL:
+                reason, note = f"it takes truth values, not {value!r}", None
+        elif not isinstance(encoder.form, ir.Array):
+            code = self.uneven if is_row else code
+            reason = f"{f'{len(value)} numbers are' if is_row else f'{kind} is'} no value of {t}"
+        elif is_row:
+            reason, code = f"sequence is the wrong length: {len(value)} elements for {t}", self.uneven
+        else:
+            reason = f"Expected list with {encoder.form.length} elements, not {kind}"
+        return self.error(code, f"'{label}': {reason}", (), note)
 
     def unknown(self, encoder: Encoder, name: Any, label: str) -> CallError:
         """The error of a field that is not there."""
-        return CallError("E1001", f"'{label}': Slang type '{encoder.type}' has no field '{name}'")
+        message = f"'{label}' of type '{encoder.type}' has no field '{name}'"
+        return self.error(self.unnamed, message, (), suggestion(str(name), encoder.fields()))
 
     def check_missing(self, encoder: Encoder, keys: Sequence[Any], label: str) -> None:
         """CallError where these parts cannot be left out."""
         names = [key if isinstance(key, str) else COMPONENTS[key : key + 1] or str(key) for key in keys]
-        raise missing_field(label, str(encoder.type), names)
+        raise missing_field(label, encoder.type, names)
 
 
 NEEDED = "lists with a call for each element, a ValueRef and values outside of functions need all fields"
@@ -148,13 +148,16 @@ class Encoder(ABC):
 
     __slots__ = ("count", "form", "manner", "type")
 
-    needed = False  # whether leaving it out is an error in kernels: memory has no zero
-
     def __init__(self, manner: Manner, form: ir.Type, shown: object = None) -> None:
         self.manner = manner
         self.form = without_room(form)
         self.count = ir.scalar_count(form)
         self.type = str(shown or slang_name(ir.value_of(form)))
+
+    @property
+    def needed(self) -> bool:
+        """Whether it holds addresses, which have no zero."""
+        return ir.contains(self.form, lambda t: isinstance(t, ir.Pointer))
 
     @abstractmethod
     def put(self, values: Values, at: int, value: Any, label: str) -> None:
@@ -199,8 +202,6 @@ class PointerEncoder(Encoder):
 
     __slots__ = ()
 
-    needed = True
-
     def put(self, values: Values, at: int, value: Any, label: str) -> None:
         if isinstance(value, INTEGERS) and not isinstance(value, bool):
             values[at] = int(value)
@@ -226,10 +227,6 @@ class RowsEncoder(Encoder):
         self._part = part
         self.length = ir.component_count(self.form)
         self.numbers = numbers_of(self.form)
-
-    @property
-    def needed(self) -> bool:  # type: ignore[override]
-        return self.length > 0 and self._part.needed
 
     def put(self, values: Values, at: int, value: Any, label: str) -> None:
         if isinstance(value, (list, tuple)):
@@ -317,10 +314,6 @@ class StructEncoder(Encoder):
         for name, part in fields:
             self._fields[name] = (at, part)
             at += part.count
-
-    @property
-    def needed(self) -> bool:  # type: ignore[override]
-        return any(part.needed for _, part in self._fields.values())
 
     def fields(self) -> Mapping[str, tuple[int, Encoder]]:
         return self._fields

@@ -10,13 +10,12 @@ other byte orders, unaligned) has to be copied.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from slangrad.ir.layout import layout_of
-from slangrad.ir.types import Type, components
+from slangrad.ir.layout import layout_of, scalars_of
+from slangrad.ir.types import Type
 from slangrad.runtime.device import Region
 from slangrad.tensors.conversion import AnyArray, convert_exactly
 from slangrad.tensors.element_types import (
@@ -129,7 +128,7 @@ def _type_of(given: AnyArray) -> Type:
 
 def _check_numbers(given: AnyArray, t: Type, argument: str) -> None:
     """Bytes fit all structs, numbers those that have no others."""
-    parts = set(_leaves(t))
+    parts = {scalar for _, scalar in scalars_of(t)}
     if given.dtype.itemsize != 1 and {numpy_layout(each)[0] for each in parts} != {given.dtype}:
         found = ", ".join(sorted(map(slang_name, parts)))
         raise ValueError(
@@ -149,14 +148,6 @@ def _bytes_of_structs(given: AnyArray, t: Type) -> AnyArray:
             "last dimension"
         )
     return np.ascontiguousarray(given).view(np.uint8)
-
-
-def _leaves(t: Type) -> Iterator[Type]:
-    parts = list(components(t))
-    if not parts:
-        yield t
-    for part in parts:
-        yield from _leaves(part)
 
 
 def structs_of(given: AnyArray, t: Type) -> AnyArray:

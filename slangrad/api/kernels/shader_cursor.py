@@ -23,7 +23,8 @@ from slangrad.api.kernels.shader_block import ShaderBlock
 from slangrad.api.kernels.uniforms import unknown
 from slangrad.call.request import Tree, put
 from slangrad.check.model.types import Array, Type
-from slangrad.marshal.encode import Encoder, Values, memory_format, scalars_of
+from slangrad.ir.layout import scalars_of
+from slangrad.marshal.encode import Encoder, Values, memory_format
 from slangrad.marshal.errors import CallError
 
 
@@ -90,7 +91,7 @@ class _Place:
         if isinstance(self.slot, BlockSlot):
             return start
         within = [offset for offset, _ in scalars_of(self.slot.uniform.form)]
-        return start + dict(enumerate(within)).get(self.at - max(self.slot.at, 0), 0)
+        return start + (within[self.at - max(self.slot.at, 0)] if within else 0)
 
     @property
     def names(self) -> Mapping[str, Any]:

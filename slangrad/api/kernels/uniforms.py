@@ -31,7 +31,7 @@ from slangrad.check.model.types import (
     unstored,
 )
 from slangrad.ir import types as ir
-from slangrad.ir.layout import layout_of
+from slangrad.ir.layout import layout_of, scalars_of
 from slangrad.marshal.buffers import BYTES, MOST, STRUCTURED, standard_name
 from slangrad.marshal.encode import (
     FLAGS,
@@ -44,7 +44,6 @@ from slangrad.marshal.encode import (
     StructEncoder,
     Values,
     encoder_of,
-    scalars_of,
 )
 from slangrad.marshal.enums import EnumValue
 from slangrad.marshal.errors import CallError
@@ -65,15 +64,13 @@ UNKNOWN, MISSING, UNFIT = "E1017", "E1018", "E1019"
 class Strictly(Manner):
     """What parameters take: a number is no vector, and plain data that is left out is zero."""
 
+    error, unnamed = CallError, UNKNOWN
     spreads = False
     flags = (*FLAGS, *INTEGERS)
 
     def refuse(self, encoder: Encoder, value: Any, label: str, note: str | None) -> CallError:
         message = f"parameter '{label}' of type '{encoder.type}' cannot be {described(value)}"
         return CallError(UNFIT, message, (), note)
-
-    def unknown(self, encoder: Encoder, name: Any, label: str) -> CallError:
-        return unknown(f"'{label}' of type '{encoder.type}' has no field '{name}'", name, encoder.fields())
 
     def check_missing(self, encoder: Encoder, keys: Sequence[Any], label: str) -> None:
         for key in keys:
@@ -129,8 +126,6 @@ class BufferUniform(Encoder):
         self._size = 1 if element is None else max(layout_of(element).size, 1)
         self._written = written
 
-    needed = True
-
     def put(self, values: Values, at: int, value: Any, label: str) -> None:
         if not isinstance(value, (Buffer, Tensor)):
             raise self.manner.refuse(
@@ -164,8 +159,6 @@ class TensorUniform(Encoder):
         self._element = element
         self._rank = rank
         self._device = device
-
-    needed = True
 
     def put(self, values: Values, at: int, value: Any, label: str) -> None:
         if isinstance(value, dict) and value.keys() == UNIFORMS and isinstance(value["_data"], Buffer):
