@@ -73,7 +73,7 @@ def stored_kernel(target: str, entry: bytes) -> StoredKernel:
 
 
 def kernel_entry(
-    image: KernelImage | None, arguments: Struct, used: Iterable[str], extra: Any = None
+    image: KernelImage | None, arguments: Struct, used: Iterable[str], extra: object = None
 ) -> bytes:
     """A kernel as bytes; none without machine code."""
     if image is None:

@@ -331,12 +331,12 @@ class _Run:
         self.functions: dict[str, Sequence[Function]] = {}
         self.listings: dict[str, Listing] = {"kernel": lambda: source_lines(request.source)}
 
-    def through(self, stages: Sequence[Stage], value: Any) -> Any:
+    def through(self, stages: Sequence[Stage], value: object) -> Any:
         for stage in stages:
             value = self._stage(stage, value)
         return value
 
-    def _stage(self, stage: Stage, value: Any) -> Any:
+    def _stage(self, stage: Stage, value: object) -> object:
         number = len(self.milliseconds) + 1
         self.progress.detail = f"stage {number} of {self.count}, {stage.name}"
         start = perf_counter()

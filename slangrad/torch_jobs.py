@@ -45,7 +45,7 @@ class Job(ABC):
         return apply(self.reverse(wanted, kept), (*kept, *cotangents))
 
     @abstractmethod
-    def tangents(self, kept: Tensors, directions: dict[int, Any]) -> tuple[Any, ...]:
+    def tangents(self, kept: Tensors, directions: dict[int, object]) -> tuple[Any, ...]:
         """Those of the outputs, where the inputs have these; None where there are none."""
 
 
@@ -53,7 +53,7 @@ class Operation(torch.autograd.Function):  # type: ignore[misc]
     """A job as autograd sees it."""
 
     @staticmethod
-    def forward(ctx: Any, job: Job, *tensors: Any) -> tuple[Any, ...]:
+    def forward(ctx: object, job: Job, *tensors: object) -> tuple[Any, ...]:
         outputs = _run(job, tensors)
         _remember(ctx, job, tensors, outputs)
         return outputs
@@ -62,7 +62,7 @@ class Operation(torch.autograd.Function):  # type: ignore[misc]
     def backward(ctx: Any, *given: Any) -> tuple[Any, ...]:
         job, needs = ctx.job, ctx.needs_input_grad[1:]
         wanted = tuple([i for i in job.kept if needs[i] and job.carries(i)])
-        gradients: list[Any] = [None] * len(needs)
+        gradients: list[object] = [None] * len(needs)
         if wanted:
             found = job.gradients(wanted, ctx.saved_tensors, job.cotangents(given))
             for i, gradient in zip(wanted, found):
@@ -82,7 +82,7 @@ class Transformable(torch.autograd.Function):  # type: ignore[misc]
     """The same in the form that the transforms of torch.func ask for; it takes longer."""
 
     @staticmethod
-    def forward(job: Job, *tensors: Any) -> tuple[Any, ...]:
+    def forward(job: Job, *tensors: object) -> tuple[Any, ...]:
         return _run(job, tensors)
 
     @staticmethod
@@ -91,7 +91,7 @@ class Transformable(torch.autograd.Function):  # type: ignore[misc]
         _remember(ctx, job, tensors, output)
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], job: Job, *tensors: Any) -> tuple[Any, Any]:
+    def vmap(info: Any, in_dims: tuple[object, ...], job: Job, *tensors: Any) -> tuple[Any, Any]:
         """One call for each part of the batch."""
         rows = []
         for at in range(info.batch_size):
@@ -161,7 +161,7 @@ class Sum(Job):
     def gradients(self, wanted: tuple[int, ...], kept: Tensors, cotangents: Tensors) -> tuple[Any, ...]:
         return tuple(cotangents[i % self.count] for i in wanted)
 
-    def tangents(self, kept: Tensors, directions: dict[int, Any]) -> tuple[Any, ...]:
+    def tangents(self, kept: Tensors, directions: dict[int, object]) -> tuple[Any, ...]:
         given = [directions.get(i, torch.zeros_like(each)) for i, each in enumerate(kept)]
         return apply(self, given)
 

@@ -42,7 +42,7 @@ class late_property(Generic[Value]):
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, instance: Any, owner: type) -> Value:
+    def __get__(self, instance: object, owner: type) -> Value:
         value = self._compute(instance)
         kept: Value = instance.__dict__.setdefault(self._name, value)
         return kept

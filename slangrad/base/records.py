@@ -48,14 +48,14 @@ def fields_of(kind: type[Any]) -> Mapping[str, Any]:
     return found
 
 
-def default_of(value: Any) -> Any:
+def default_of(value: object) -> Any:
     """The value of a field that the caller leaves out."""
     if not isinstance(value, Field):
         return value
     return value.default if value.default_factory is MISSING else value.default_factory()
 
 
-def _initializer(fields: Mapping[str, Any]) -> Callable[..., None]:
+def _initializer(fields: Mapping[str, object]) -> Callable[..., None]:
     """A parameter for each field that has one; defaults, and what makes them, are names in the text."""
     parameters, lines = ["self"], [" pass"]
     names: dict[str, Any] = {"MISSING": MISSING}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from slangrad.base.warn import warn
 
@@ -15,7 +14,7 @@ _NO_ROOM = "the system has no room for another thread ({}): slangrad goes on wit
 _told: list[str] = []
 
 
-def start_thread(name: str, work: Callable[..., None], *arguments: Any) -> threading.Thread | None:
+def start_thread(name: str, work: Callable[..., None], *arguments: object) -> threading.Thread | None:
     """A daemon thread."""
     thread = threading.Thread(target=work, args=arguments, name=name, daemon=True)
     try:

@@ -5,7 +5,7 @@ copy.deepcopy(model)   # a torch module that holds a Slang function: both call t
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, Self
+from typing import NoReturn, Self
 
 
 class Unique:
@@ -16,10 +16,10 @@ class Unique:
     def __copy__(self) -> Self:
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
         return self
 
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
         message = f"cannot pickle a slangrad {type(self).__name__}, which belongs to this process: "
         raise TypeError(
             message + "save the data (state_dict() of a torch module), and load the Slang module again"

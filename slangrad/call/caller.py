@@ -61,7 +61,7 @@ class Caller:
     ) -> None:
         self.name = name
         self._make_binder = make_binder
-        self._binder: Any = None
+        self._binder: object = None
         self.generation = generation
         self._session = session = generation.session
         self._store = store
@@ -95,7 +95,7 @@ class Caller:
 
     # --- every call ---
 
-    def call(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """Run the function over the arguments."""
         try:
             entry, values, count, threads = self._find(settings, args, kwargs)
@@ -113,13 +113,13 @@ class Caller:
             error.about("call", f"function '{self.name}'")
         return error
 
-    def call_unchecked(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_unchecked(self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """The same without a comparison of gradients."""
         entry, values, count, threads = self._find(settings, args, kwargs)
         made = entry.plan.run(list(values), threads)
         return _shown(values[count]) if entry.returns_given else made
 
-    def compile(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Compiled:
+    def compile(self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]) -> Compiled:
         """The kernel of such a call, which is not run; values outside of functions need not be set."""
         try:
             entry, values, _, threads = self._find(settings, args, kwargs)
@@ -127,12 +127,12 @@ class Caller:
         except CallError as error:
             raise self._named(error) from error.__cause__
 
-    def bound(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Launchable:
+    def bound(self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]) -> Launchable:
         """How the arguments of such a call are bound."""
         return self._find(settings, args, kwargs)[0].plan.call
 
     def fixed(
-        self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> tuple[FixedLaunch | None, Any]:
         """A call that is checked and compiled now: its launch, None where it has more to do, and its result."""
         launch = None
@@ -147,7 +147,9 @@ class Caller:
             raise self._named(error) from error.__cause__
         return launch, _shown(values[count]) if entry.returns_given else None
 
-    def later(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], None]:
+    def later(
+        self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> Callable[[], None]:
         """Check and compile a call now that is run later, with the numbers, lists and dicts of now."""
         args, kwargs = copied(args), copied(kwargs)
         self._check_idle(settings, args, dict(kwargs))
@@ -158,19 +160,19 @@ class Caller:
 
         return run
 
-    def _check_idle(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _check_idle(self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         try:
             self._find(settings, args, kwargs)[0].check_idle(self.name)
         except CallError as error:
             raise self._named(error) from error.__cause__
 
-    def plan_of(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan:
+    def plan_of(self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]) -> Plan:
         """The plan of such calls."""
         return self._find(settings, args, kwargs)[0].plan
 
     def _find(
         self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[_Entry, list[Any], int, int | None]:
+    ) -> tuple[_Entry, list[object], int, int | None]:
         """The plan of a call, its values, and how many of these are arguments."""
         threads = kwargs.pop(THREADS, None) if kwargs else None
         if threads is not None:
@@ -203,8 +205,8 @@ class Caller:
         return entry, values, count, threads
 
     def _call_specially(
-        self, entry: _Entry, settings: Settings, values: list[Any], threads: int | None
-    ) -> Any:
+        self, entry: _Entry, settings: Settings, values: list[object], threads: int | None
+    ) -> object:
         """The same with torch tensors, and with objects that stand for other values, which are told what became of
         these."""
         if entry.torch is None or not any(getattr(each, "requires_grad", False) for each in values):
@@ -270,8 +272,8 @@ class Caller:
         settings: Settings,
         positional: int,
         names: tuple[str, ...],
-        values: list[Any],
-        kind: Any,
+        values: list[object],
+        kind: object,
         count: int,
     ) -> Request:
         """What the call asks for. With a torch tensor among its values it asks for one, if it says nothing."""
@@ -282,7 +284,9 @@ class Caller:
         at = count if kind is True else -1
         return Request(settings, positional, names, marshals, result_kind, at, count + (kind is True))
 
-    def bind(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
+    def bind(
+        self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object], result: object
+    ) -> Any:
         """The bound call of such arguments, for who wants to write another function around it."""
         given = [] if result is None else [result]
         outside = gathered(settings.given)
@@ -294,13 +298,15 @@ class Caller:
             return self.binder.bind(self._request(settings, len(args), tuple(kwargs), values, kind, count))
 
     def instead_of(
-        self, settings: Settings, given: int, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, settings: Settings, given: int, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> str:
         """How the parameter of one of the values has to be declared to carry a derivative."""
         found: str = self.binder.instead_of(self.bind(settings, args, kwargs, None), given)
         return found
 
-    def inspected(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> InspectedCall:
+    def inspected(
+        self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> InspectedCall:
         """Such a call with all that is known about it; its kernel is compiled, and not run."""
         entry, values, count, threads = self._find(settings, args, dict(kwargs))
         names = tuple(name for name in kwargs if name not in (THREADS, RESULT))
@@ -314,7 +320,7 @@ class Caller:
         given = [unwrap(each) for each in values]
         return InspectedCall(entry.plan, bound, len(args), names, given, threads)
 
-    def _with_sizes(self, key: tuple[Hashable, ...], values: list[Any]) -> tuple[Hashable, ...]:
+    def _with_sizes(self, key: tuple[Hashable, ...], values: list[object]) -> tuple[Hashable, ...]:
         return (*key, *(sizes_of(unwrap(value), self._counted) for value in values))
 
     def _kept(self, request: Request, key: tuple[Hashable, ...]) -> _Kept:
@@ -406,12 +412,12 @@ def copied(value: Any) -> Any:
     return {name: copied(each) for name, each in value.items()} if type(value) is dict else value
 
 
-def _shown(result: Any) -> Any:
+def _shown(result: object) -> Any:
     """What a call with a given result returns: of a ValueRef or pair its value."""
     return result.value if hasattr(result, "value") else result
 
 
-def _check_count(threads: Any) -> None:
+def _check_count(threads: object) -> None:
     if not isinstance(threads, int) or threads <= 0:
         raise CallError("E1014", f"_thread_count must be a positive int, not {threads!r}")
 
@@ -432,7 +438,7 @@ def counted_dimensions(candidates: Iterable[Any]) -> int:
     return max(map(open_dimensions, parameters), default=0)
 
 
-def sizes_of(value: Any, count: int) -> Hashable:
+def sizes_of(value: object, count: int) -> Hashable:
     """The last sizes of a value, and of the values in a list or dict; of a pair those of the primal."""
     value = getattr(value, "primal", value)
     if isinstance(value, list):

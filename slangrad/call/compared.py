@@ -119,7 +119,7 @@ def exactness(call: Launchable, given: int) -> float:
     return max(known, default=0.0) or _EXACT["float"]
 
 
-def _exactness_of(t: Any) -> float:
+def _exactness_of(t: object) -> float:
     while not isinstance(t, Scalar):
         if not isinstance(t, (Vector, Matrix, Array)):  # a struct, or a tensor of some
             elements = getattr(t, "arguments", None)
@@ -173,10 +173,10 @@ class BackwardCheck:
 
     def _compare(
         self,
-        values: list[Any],
+        values: list[object],
         source: Source,
         argument: str,
-        known: tuple[Any, Any, Any],
+        known: tuple[object, object, object],
         tolerances: tuple[float | None, float],
     ) -> None:
         def outputs(step: float) -> Any:
@@ -190,7 +190,7 @@ class BackwardCheck:
 
     # --- runs on copies
 
-    def _run(self, mode: str, values: list[Any]) -> Any:
+    def _run(self, mode: str, values: list[object]) -> Any:
         count = self.positional + len(self.names)
         args, kwargs = values[: self.positional], dict(zip(self.names, values[self.positional : count]))
         result = self._given_result()
@@ -214,7 +214,7 @@ class BackwardCheck:
                 return source.given
         return self.result_at if self.result_at >= 0 else None
 
-    def _outputs(self, values: list[Any]) -> np.ndarray[Any, Any]:
+    def _outputs(self, values: list[object]) -> np.ndarray:
         """All outputs times their cotangents, in a run on copies."""
         copied = [fresh(value) for value in values]
         made = self._run(PRIMAL, copied)
@@ -233,7 +233,7 @@ class BackwardCheck:
                 )
         return np.concatenate(terms) if terms else np.zeros(0)
 
-    def _terms(self, value: Any, cotangent: Any, given: bool) -> Iterator[Any]:
+    def _terms(self, value: object, cotangent: object, given: bool) -> Iterator[object]:
         """Ones stand for a cotangent that is not given; one of a pair is that of every call."""
         numbers = [np.asarray(each) for each in floats_of(value)]
         if not given:
@@ -244,7 +244,7 @@ class BackwardCheck:
         return iter([np.ravel(each.astype(np.float64) * weights) for each in numbers])
 
 
-def fresh(value: Any) -> Any:
+def fresh(value: object) -> Any:
     """A copy with memory of its own; what gradients are added to is zero."""
     if isinstance(value, Tensor):
         made = without_gaps(value.detach())
@@ -262,19 +262,19 @@ def fresh(value: Any) -> Any:
     return mapped(fresh, value)
 
 
-def _primal(value: Any) -> Any:
+def _primal(value: object) -> object:
     return value.primal if isinstance(value, DiffPair) else value
 
 
-def _gradient(value: Any) -> Any:
+def _gradient(value: object) -> object:
     return value.grad_out if isinstance(value, Tensor) else getattr(value, "grad", None)
 
 
-def _cotangent(value: Any) -> Any:
+def _cotangent(value: object) -> object:
     return value.grad_in if isinstance(value, Tensor) else getattr(value, "grad", None)
 
 
-def _with_moved(value: Any, path: Sequence[Any], direction: Any, step: float) -> Any:
+def _with_moved(value: Any, path: Sequence[Any], direction: Any, step: float) -> object:
     """The argument with the value at a path moved; all else as it is."""
     if path:
         copied = list(value) if isinstance(value, list) else dict(value)

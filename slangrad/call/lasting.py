@@ -57,10 +57,10 @@ class RepeatedCall:
         self._calls = calls
         result = {RESULT: kwargs.pop(RESULT)} if RESULT in kwargs else {}
         self._given = settings, copied(args), copied({**kwargs, **result})  # in the order of a plan's values
-        self._kept: dict[int, list[Any]] = {}
+        self._kept: dict[int, list[object]] = {}
         self._launch: FixedLaunch | None = None
         self._names: dict[str, int] = {}
-        self._result: Any = None
+        self._result: object = None
         self._run: Callable[[], Any] = self._call
         self._bind()
 
@@ -87,7 +87,7 @@ class RepeatedCall:
         runtime = self._calls.now.session.device.runtime
         self._run = runtime.prepare(launch.kernel, launch.arguments, launch.grid)
 
-    def rebind(self, /, **values: Any) -> None:
+    def rebind(self, /, **values: object) -> None:
         """Run with other values from now on, by the names of the parameters, `_result` among them. For a tensor of the
         same type, shape and strides that is the exchange of a pointer; other values are bound anew.
 
@@ -110,7 +110,7 @@ class RepeatedCall:
         if launch is None or self._generation.expired or not self._exchange(launch, names, values):
             self._bind()
 
-    def _exchange(self, launch: FixedLaunch, names: dict[str, int], values: dict[str, Any]) -> bool:
+    def _exchange(self, launch: FixedLaunch, names: dict[str, int], values: dict[str, object]) -> bool:
         moved = {names[name]: value for name, value in values.items()}
         if not all(launch.move(i, value) for i, value in moved.items()) or not launch.check():
             return False
@@ -121,7 +121,7 @@ class RepeatedCall:
         self._prepare(launch)
         return True
 
-    def _call(self) -> Any:
+    def _call(self) -> object:
         settings, args, kwargs = self._given
         return self._calls.current().call(settings, args, dict(kwargs))
 
@@ -132,7 +132,7 @@ class RepeatedCall:
         return self._result if made is None else made
 
 
-def _memory_of(value: Any) -> list[Any]:
+def _memory_of(value: object) -> list[object]:
     """A value, and what lies behind it now: a tensor may be pointed elsewhere."""
     parts = (getattr(value, name, None) for name in ("storage", "grad_in", "grad_out"))
     return [value, *(getattr(part, "storage", part) for part in parts if part is not None)]

@@ -91,7 +91,7 @@ class MappedMarshal(Marshal):
         return self.inner.reason(wanted, types)
 
 
-def apply_map(marshal: Marshal, entry: Any, label: str, find: FindType) -> Marshal:
+def apply_map(marshal: Marshal, entry: object, label: str, find: FindType) -> Marshal:
     """The marshal under one entry of a map."""
     if entry is None:
         return marshal
@@ -117,7 +117,7 @@ def _checked_dims(entry: tuple[Any, ...], label: str) -> tuple[int, ...]:
     return entry
 
 
-def _map_fields(marshal: Marshal, entry: Mapping[str, Any], label: str, find: FindType) -> Marshal:
+def _map_fields(marshal: Marshal, entry: Mapping[str, object], label: str, find: FindType) -> Marshal:
     if not isinstance(marshal, DictMarshal):
         message = f"Explicit vectorization raised exception: '{label}': {marshal.described} has no fields"
         raise BoundVariableException("E1009", message)
@@ -134,7 +134,7 @@ def _map_fields(marshal: Marshal, entry: Mapping[str, Any], label: str, find: Fi
     return mapped
 
 
-def check_count(positional: tuple[Any, ...], arguments: int) -> None:
+def check_count(positional: tuple[object, ...], arguments: int) -> None:
     if len(positional) > arguments:
         raise CallError(
             "E1009",
@@ -142,14 +142,16 @@ def check_count(positional: tuple[Any, ...], arguments: int) -> None:
         )
 
 
-def check_once(positional: tuple[Any, ...], named: Mapping[str, Any], parameters: Iterable[str]) -> None:
+def check_once(
+    positional: tuple[object, ...], named: Mapping[str, object], parameters: Iterable[str]
+) -> None:
     """CallError where a map names a parameter that it has by position already."""
     for entry, name in zip(positional, parameters):
         if entry is not None and name in named:
             raise CallError("E1009", f"map: '{name}' is specified by position and by name")
 
 
-def check_names(named: Mapping[str, Any], names: Iterable[str]) -> None:
+def check_names(named: Mapping[str, object], names: Iterable[str]) -> None:
     for name in named:
         if name not in names:
             raise CallError("E1009", f"map: Unknown keyword argument {name}")

@@ -148,7 +148,7 @@ class Facts:
         data = self._store.get(self._key(kind, name)) if self._module else None
         return UNKNOWN if data is None else json.loads(data)
 
-    def put(self, kind: str, name: str, value: Any) -> None:
+    def put(self, kind: str, name: str, value: object) -> None:
         key = self._key(kind, name) if self._module else ""
         if key and self._store.get(key) is None:
             self._store.put(key, json.dumps(value).encode())

@@ -41,13 +41,13 @@ class Packer:
         """A list of zeros to be filled."""
         return [0] * len(self.scalars)
 
-    def pack(self, values: list[Any]) -> bytes:
+    def pack(self, values: list[object]) -> bytes:
         try:
             return self.format.pack(*values)
         except (struct.error, OverflowError, TypeError) as error:
             raise self._explain(values) from error
 
-    def _explain(self, values: list[Any]) -> CallError:
+    def _explain(self, values: list[object]) -> CallError:
         for name, place in self.places.items():
             for scalar, value in zip(self.scalars[place], values[place]):
                 if not _fits(scalar, value):
@@ -55,7 +55,7 @@ class Packer:
         raise AssertionError(f"values that fit were not packed: {values}")
 
 
-def _misfit(name: str, t: Type, value: Any) -> str:
+def _misfit(name: str, t: Type, value: object) -> str:
     is_long = isinstance(value, int) and abs(value) >= MOST_SHOWN
     shown = "an integer of so many digits" if is_long else repr(value)
     return f"argument '{name}': {shown} does not fit into '{slang_name(t)}'"
@@ -73,7 +73,7 @@ def packer_of(arguments: Struct) -> Packer:
     )
 
 
-def _fits(t: Type, value: Any) -> bool:
+def _fits(t: Type, value: object) -> bool:
     try:
         struct.pack("=" + format_of(t), value)
     except (struct.error, OverflowError, TypeError):
@@ -92,7 +92,7 @@ class Compiled:
     packer: Packer
     used: frozenset[str]
     key: str  # of the kernel on disk
-    make_stages: Callable[[], Any]
+    make_stages: Callable[[], object]
     make_text: Callable[[], str]
 
     def __repr__(self) -> str:

@@ -65,7 +65,7 @@ class Geometry:
     compiled: Compiled
     pairs: list[tuple[Region, Region]]
     regions: list[Region]
-    make_result: Callable[[], Any]
+    make_result: Callable[[], object]
     atomic: Geometry | None = None
 
 
@@ -114,7 +114,7 @@ class FixedLaunch:
     def arguments(self) -> bytes:
         return self.geometry.compiled.packer.pack(self.scalars)
 
-    def move(self, given: int, value: Any) -> bool:
+    def move(self, given: int, value: object) -> bool:
         """Take the memory of another tensor of the same type and layout, by the number of the argument; False where
         that is not all there is to do."""
         i = self.plan.place_of(given)
@@ -176,7 +176,7 @@ class Plan:
 
     # --- every call ---
 
-    def run(self, given: list[Any], threads: int | None = None) -> Any:
+    def run(self, given: list[object], threads: int | None = None) -> Any:
         """Launch; what the call returns."""
         values = given if self._is_direct else self._prepared(given)
         key = (threads, *[find(values[i]) for i, find in self.layouts.items()])
@@ -187,7 +187,7 @@ class Plan:
                 return self._run_on_copies(values, threads)
         return self._launch(geometry, values, threads)
 
-    def fixed(self, given: list[Any], threads: int | None) -> FixedLaunch | None:
+    def fixed(self, given: list[object], threads: int | None) -> FixedLaunch | None:
         """What to launch, where running the call is that and nothing else; else None."""
         if self._created is not None or self._scratch_size:
             return None
@@ -200,7 +200,7 @@ class Plan:
         launch = FixedLaunch(self, geometry, grid, values)
         return launch if launch.check() else None
 
-    def may_launch(self, geometry: Geometry, values: list[Any], scalars: Values) -> bool:
+    def may_launch(self, geometry: Geometry, values: list[object], scalars: Values) -> bool:
         """Whether no memory must be copied first; CallError where that would not help."""
         if geometry.pairs and find_conflicts(geometry.pairs, scalars) is not None:
             return False
@@ -208,14 +208,14 @@ class Plan:
             self._refuse_overlaps(geometry, values, scalars)
         return True
 
-    def _prepared(self, given: list[Any]) -> list[Any]:
+    def _prepared(self, given: list[object]) -> list[object]:
         """The values of the leaves."""
         values = given if self._paths is None else self._collect(given)
         for i, prepare in self._prepares:
             values[i] = prepare(values[i])
         return values
 
-    def _collect(self, given: list[Any]) -> list[Any]:
+    def _collect(self, given: list[Any]) -> list[object]:
         """The values of the leaves, from inside of dicts and lists."""
         values = []
         assert self._paths is not None
@@ -228,7 +228,7 @@ class Plan:
             values.append(value)
         return values
 
-    def _launch(self, geometry: Geometry, values: list[Any], threads: int | None) -> Any:
+    def _launch(self, geometry: Geometry, values: list[object], threads: int | None) -> object:
         """Fill the argument block and launch; what the call returns."""
         created, made = self._created, None
         if created is not None:
@@ -288,7 +288,7 @@ class Plan:
             kept.append(block)
         return kept
 
-    def _with_atomic_sums(self, geometry: Geometry, values: list[Any], threads: int | None) -> Geometry:
+    def _with_atomic_sums(self, geometry: Geometry, values: list[object], threads: int | None) -> Geometry:
         """The same launch where calls share elements of gradients."""
         if geometry.atomic is None:
             made = self._make_geometry(values, threads, atomic=True)
@@ -297,7 +297,7 @@ class Plan:
             geometry.atomic = made
         return geometry.atomic
 
-    def _run_on_copies(self, values: list[Any], threads: int | None) -> Any:
+    def _run_on_copies(self, values: list[object], threads: int | None) -> object:
         """Run on copies, and bring back what was written."""
         copied = list(values)
         rows = zip(self._leaves, values)
@@ -315,15 +315,15 @@ class Plan:
 
     # --- once for each layout ---
 
-    def compile(self, given: list[Any], threads: int | None = None) -> Compiled:
+    def compile(self, given: list[object], threads: int | None = None) -> Compiled:
         """The kernel that `run` would launch."""
         return self._compiled_geometry(given, threads).compiled
 
-    def shape_of(self, given: list[Any]) -> Shape:
+    def shape_of(self, given: list[object]) -> Shape:
         """The shape of a call with these values."""
         return self._compiled_geometry(given, None).shape
 
-    def _compiled_geometry(self, given: list[Any], threads: int | None) -> Geometry:
+    def _compiled_geometry(self, given: list[object], threads: int | None) -> Geometry:
         """That of copies where values cannot be used as they lie."""
         values = self._prepared(given)
         for i, leaf in enumerate(self._leaves[: len(values)]):
@@ -334,7 +334,7 @@ class Plan:
         return made
 
     def _make_geometry(
-        self, values: list[Any], threads: int | None, key: Hashable = None, atomic: bool = False
+        self, values: list[object], threads: int | None, key: Hashable = None, atomic: bool = False
     ) -> Geometry | None:
         """None when some value must be copied first. With a key it is kept, to be launched."""
         last = len(self._leaves) - (self._created is not None)

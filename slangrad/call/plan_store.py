@@ -82,7 +82,7 @@ class PlanStore:
         store_of(self._options).put(key, data.encode())
 
 
-def stable(part: Any) -> Any:
+def stable(part: object) -> Any:
     """A part of a key as it is in every process; `Unsaved` where there is no telling."""
     if part is None or isinstance(part, (str, bool, int, float)):
         return part
@@ -109,8 +109,8 @@ class Kernels:
     def __init__(self, key: str, session: Any, bind: Callable[[], Any]) -> None:
         self._key = key
         self._session = session
-        self._bind: Callable[[], Any] | None = bind
-        self._bound: Any = None
+        self._bind: Callable[[], object] | None = bind
+        self._bound: object = None
 
     @property
     def bound(self) -> Any:

@@ -136,7 +136,7 @@ class ModuleTypes:
             if any(isinstance(each, ast.Variable) for each in found)
         }
 
-    def find_any(self, given: Any) -> Type | None:
+    def find_any(self, given: object) -> Type | None:
         """The type that a name, a reflected type, a Python or NumPy type stands for."""
         checked = getattr(given, "checked", None)
         if isinstance(checked, Type):

@@ -27,7 +27,7 @@ Places = tuple[Sequence[str | Path], bool, Sequence[CacheFolder]]  # the argumen
 
 
 # fmt: off
-_PERFORM: dict[str, Callable[..., Any]] = {
+_PERFORM: dict[str, Callable[..., object]] = {
     "file":        lambda p, of, name: p.load_module(name),
     "source":      lambda p, of, name, text, path: p.add_source(name, text, Path(path) if path else None),
     "precompiled": lambda p, of, name, path, data: p.add_precompiled(name, Path(path), data.encode("latin-1")),
@@ -37,13 +37,13 @@ _PERFORM: dict[str, Callable[..., Any]] = {
 # fmt: on
 
 
-def perform(program: Any, step: Sequence[str], made_of: Sequence[Any]) -> Any:
+def perform(program: object, step: Sequence[str], made_of: Sequence[object]) -> Any:
     """Make a module in a program, of modules that are there."""
     kind, *said = step
     return _PERFORM[kind](program, made_of, *said)
 
 
-def steps_of(made: Mapping[Any, Any], needed: Iterable[Any]) -> list[Any] | None:
+def steps_of(made: Mapping[Any, object], needed: Iterable[object]) -> list[Any] | None:
     """The steps that lead to all modules that are needed, each with the numbers of those it is made of; None where
     there are none. `made`: what became of each module that the user asked for."""
     wanted = {each for module in needed for each in reachable(module)}
@@ -60,7 +60,7 @@ def steps_of(made: Mapping[Any, Any], needed: Iterable[Any]) -> list[Any] | None
 
 
 def recipe_of(
-    options: Options, target: str, defines: Mapping[str, str], places: Places, steps: list[Any]
+    options: Options, target: str, defines: Mapping[str, str], places: Places, steps: list[object]
 ) -> Recipe | None:
     """None where kernels of the target have no bytes."""
     environment = environment_key(target)

@@ -62,7 +62,7 @@ class TorchEntry:
         gives = site.created or self._loses or any(slot.writes for slot in slots)
         self._records = settings.mode not in REVERSE and bool(self._watched) and gives
 
-    def run(self, values: list[Any], threads: int | None = None) -> Any:
+    def run(self, values: list[object], threads: int | None = None) -> Any:
         """What `Plan.run` does, seen by autograd if it needs to be."""
         if self._records and is_seen([find(values) for find in self._watched]):
             return self._record(values, threads)
@@ -72,7 +72,7 @@ class TorchEntry:
             increment_version(tensor)
         return made
 
-    def _record(self, values: list[Any], threads: int | None) -> Any:
+    def _record(self, values: list[object], threads: int | None) -> object:
         """The call as an operation of PyTorch."""
         tensors = [find(values) for find in self._finders]
         site = self._site
@@ -88,7 +88,7 @@ class TorchEntry:
                 increment_version(tensor)
         return outputs[0] if site.created else None
 
-    def _seen(self, i: int, tensor: Any) -> Any:
+    def _seen(self, i: int, tensor: Any) -> object:
         """What autograd sees of a tensor: of one that will be overwritten a copy; what an output held has no part in
         what it becomes."""
         if self._site.slots[i].is_output:
@@ -179,7 +179,7 @@ def _assign(tensor: Any, output: Any, goes_in: bool) -> None:
     tensor.copy_(output)
 
 
-def _slots_of(plan: Plan, values: list[Any]) -> tuple[list[Slot], list[Find]]:
+def _slots_of(plan: Plan, values: list[object]) -> tuple[list[Slot], list[Find]]:
     """Where torch tensors are by themselves, and how to find all that the call changes."""
     slots: list[Slot] = []
     changed: list[Find] = []
@@ -214,7 +214,7 @@ def _sinks_of(plan: Plan, site: Site) -> tuple[Source, ...]:
     return tuple(found)
 
 
-def _slot_of(leaf: Leaf, given: int, path: tuple[Any, ...]) -> Slot:
+def _slot_of(leaf: Leaf, given: int, path: tuple[object, ...]) -> Slot:
     plain, is_memory = leaf.is_whole and not leaf.has_place, leaf.content is None
     reads = leaf.role.reads or is_memory
     return Slot(
@@ -230,7 +230,7 @@ def _part(find: Find, name: str) -> Find:
     return lambda values: getattr(find(values), name)
 
 
-def _losing_output(plan: Plan, values: list[Any], created: Leaf | None, kind: str) -> str:
+def _losing_output(plan: Plan, values: list[object], created: Leaf | None, kind: str) -> str:
     """The label of an output that is no torch tensor though a derivative could pass there; of cells only values are
     taken, as with `item()`."""
     if created is not None and created.carries and kind != results.TORCH:

@@ -52,7 +52,7 @@ class Made:
     text: str
     given: int = -1
     slots: Slots = field(default_factory=list)
-    tree: Any = None
+    tree: object = None
     map: Any = None
 
 
@@ -131,7 +131,7 @@ class Page:
             self.before.append(f"var changed{k} = {name};")
             self.call.arguments.append(f"changed{k}")
 
-    def add_whole(self, k: int, leaf: Leaf, declared: Type, given: int, own_map: Any) -> None:
+    def add_whole(self, k: int, leaf: Leaf, declared: Type, given: int, own_map: object) -> None:
         """A whole tensor is made of the function's own: what is read and where gradients go, or cotangents."""
         assert leaf.content is not None and isinstance(leaf.type, StructType)
         made = _COMPOSED.get(standard_name(leaf.type))
@@ -148,14 +148,14 @@ class Page:
             message = f"argument '{leaf.label}': gradients of two tensors of one type '{declared}' have no derivative"
             raise CallError("E1007", message, (), "declare each of them ITensor")
 
-    def _input(self, k: int, element: str, tangent: str, given: int, own_map: Any) -> tuple[str, str]:
+    def _input(self, k: int, element: str, tangent: str, given: int, own_map: object) -> tuple[str, str]:
         return self._generic("P", "ITensor", element, Made(f"input{k}", "", given, map=own_map))
 
-    def _cotangent(self, k: int, element: str, tangent: str, given: int, own_map: Any) -> tuple[str, str]:
+    def _cotangent(self, k: int, element: str, tangent: str, given: int, own_map: object) -> tuple[str, str]:
         slots: Slots = [((), slot) for _, slot in self.slots_of(given)]
         return self._generic("C", "ITensor", tangent, Made(f"cotangent{k}", "", -1, slots, None, own_map))
 
-    def _gradient(self, k: int, element: str, tangent: str, given: int, own_map: Any) -> tuple[str, str]:
+    def _gradient(self, k: int, element: str, tangent: str, given: int, own_map: object) -> tuple[str, str]:
         slots: Slots = [((), slot) for i, slot in self.slots_of(given) if i in self.wanted]
         if not slots:
             self.before.append(f"NoSum<{tangent}> gradient{k};")
@@ -175,7 +175,9 @@ class Page:
             return ""
         return f", {self.cotangent(f'cotangent{k}', parameter.type, argument.node, slots, own_map)}"
 
-    def add_cotangent(self, name: str, t: Type, node: Node | None, slots: list[Slot], own_map: Any) -> None:
+    def add_cotangent(
+        self, name: str, t: Type, node: Node | None, slots: list[Slot], own_map: object
+    ) -> None:
         """The derivative of an output as an argument; zero where no torch tensor holds it."""
         if slots:
             self.cotangent(name, t, node, slots, own_map)
@@ -183,12 +185,12 @@ class Page:
             self.before.append(f"{self.tangent(t)} {name} = {{}};")
         self.call.arguments.append(name)
 
-    def cotangent(self, name: str, t: Type, node: Node | None, slots: list[Slot], own_map: Any) -> str:
+    def cotangent(self, name: str, t: Type, node: Node | None, slots: list[Slot], own_map: object) -> str:
         """The parameter for the derivative of an output."""
         placed, tree = _placed(node, slots, self.types)
         return self.add(Made(name, f"{self.tangent(t)} {name}", -1, placed, tree, _only_dimensions(own_map)))
 
-    def add_gradient(self, k: int, t: Type, node: Node, given: int, own_map: Any) -> None:
+    def add_gradient(self, k: int, t: Type, node: Node, given: int, own_map: object) -> None:
         """The derivative of an input, if it is wanted."""
         slots = [slot for i, slot in self.slots_of(given) if i in self.wanted and not slot.is_output]
         if slots:
@@ -198,7 +200,7 @@ class Page:
             self.after.append(f"gradient{k} = pair{k}.d;")
 
 
-def reverse_site(site: Site, wanted: tuple[int, ...], bound: Callable[[], Any]) -> tuple[Site, Arrange]:
+def reverse_site(site: Site, wanted: tuple[int, ...], bound: Callable[[], object]) -> tuple[Site, Arrange]:
     """The site of the gradients of these slots, made once. `bound`: how `bwds` of the site is called."""
     found: tuple[Site, Arrange] = site.followers.get(wanted) or _make(site, wanted, bound())
     site.followers[wanted] = found
@@ -237,7 +239,7 @@ def _without_derivative(leaf: Leaf) -> CallError:
     return CallError("E1007", message, (), note)
 
 
-def _map_of(site: Site, given: int, name: str) -> Any:
+def _map_of(site: Site, given: int, name: str) -> object:
     """What `map` said about an argument."""
     settings = site.settings
     if name in settings.map_named:
@@ -246,14 +248,14 @@ def _map_of(site: Site, given: int, name: str) -> Any:
     return positional[given] if 0 <= given < min(site.positional, len(positional)) else None
 
 
-def _only_dimensions(map: Any) -> Any:
+def _only_dimensions(map: object) -> object:
     """A map without the types in it: those of derivatives are known."""
     if isinstance(map, dict):
         return {name: each for name, each in map.items() if isinstance(each, (tuple, dict))}
     return map if isinstance(map, tuple) else None
 
 
-def _placed(node: Node | None, slots: list[Slot], types: ProgramTypes) -> tuple[Slots, Any]:
+def _placed(node: Node | None, slots: list[Slot], types: ProgramTypes) -> tuple[Slots, object]:
     """Slots with the paths of their derivatives, and the dicts and lists around these."""
     if node is None:
         return [((), slot) for slot in slots], None
@@ -261,7 +263,7 @@ def _placed(node: Node | None, slots: list[Slot], types: ProgramTypes) -> tuple[
     return [(_tangent_path(node, slot.path, types), slot) for slot in slots], tree
 
 
-def _tangent_path(node: Node, path: tuple[Any, ...], types: ProgramTypes) -> tuple[Any, ...]:
+def _tangent_path(node: Node, path: tuple[object, ...], types: ProgramTypes) -> tuple[object, ...]:
     made: list[Any] = []
     for step in path:
         assert isinstance(node, Composite), node
@@ -270,7 +272,7 @@ def _tangent_path(node: Node, path: tuple[Any, ...], types: ProgramTypes) -> tup
     return tuple(made)
 
 
-def _tangent_key(node: Composite, key: Any, types: ProgramTypes) -> Any:
+def _tangent_key(node: Composite, key: object, types: ProgramTypes) -> object:
     return types.tangent_field(node.type, key) if isinstance(key, str) else key
 
 
@@ -315,7 +317,7 @@ def _site_of(page: Page, caller: Caller) -> Site:
     return made
 
 
-def _slot_of(slot: Slot, given: int, path: tuple[Any, ...], name: str) -> Slot:
+def _slot_of(slot: Slot, given: int, path: tuple[object, ...], name: str) -> Slot:
     """The slot of a derivative: cotangents are read, gradients written. Those of whole tensors are some themselves."""
     return Slot(given, path, name, not slot.reads, slot.reads, True, slot.is_plain or slot.is_paired)
 
@@ -329,14 +331,14 @@ def _moved(slot: Slot, given: int) -> Slot:
 def _arrangement(page: Page) -> Arrange:
     """How the constants of the new site are found from those of the old one."""
 
-    def arrange(constants: list[Any]) -> list[Any]:
+    def arrange(constants: list[object]) -> list[Any]:
         values = [constants[each.given] if each.given >= 0 else each.tree for each in page.parameters]
         return [*values, *constants[page.site.globals_at :]]
 
     return arrange
 
 
-def _tree(node: Node, paths: list[tuple[Any, ...]], types: ProgramTypes) -> Any:
+def _tree(node: Node, paths: list[tuple[object, ...]], types: ProgramTypes) -> object:
     """Dicts and lists as in the argument, for its derivative. What a list holds besides is a zero that nobody sees."""
     if not isinstance(node, Composite):
         return None if paths else 0.0

@@ -34,7 +34,7 @@ class Forward(Job):
     `forms`: shapes and types of the outputs that carry derivatives."""
 
     site: Site
-    constants: list[Any]
+    constants: list[object]
     threads: int | None
     plan: Plan
     values: list[Any]
@@ -56,7 +56,7 @@ class Forward(Job):
         self.forms = tuple([(each.shape, each.dtype) for each in self.cotangents(outputs)])
         return outputs
 
-    def _to_fill(self, i: int, tensors: Tensors) -> Any:
+    def _to_fill(self, i: int, tensors: Tensors) -> object:
         """Memory for an output: with what is there before, unless all of it is overwritten."""
         slot, before = self.site.slots[i], self.site.befores[i]
         if before is None and not (slot.is_paired or slot.is_plain):
@@ -69,7 +69,7 @@ class Forward(Job):
     def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
         return Reverse(self.site, self.constants, self.threads, wanted)
 
-    def tangents(self, kept: Tensors, directions: dict[int, Any]) -> tuple[Any, ...]:
+    def tangents(self, kept: Tensors, directions: dict[int, object]) -> tuple[Any, ...]:
         job = Tangent(self.site, self.constants, self.threads, tuple(directions), self.forms)
         found = iter(apply(job, (*kept, *directions.values())) if self.forms else ())
         return tuple([next(found) if carries else None for carries in self._flags()])
@@ -88,7 +88,7 @@ class Reverse(Job):
     """Gradients of the slots `wanted`, at the kept inputs of a call and cotangents of its outputs."""
 
     site: Site
-    constants: list[Any]
+    constants: list[object]
     threads: int | None
     wanted: tuple[int, ...]
 
@@ -101,11 +101,13 @@ class Reverse(Job):
         self.site.run(BACKWARD, self.wanted, values, result, self.threads)
         return gradients
 
-    def _values(self, tensors: Tensors, paired: Sequence[int] = ()) -> tuple[list[Any], Any, tuple[Any, ...]]:
+    def _values(
+        self, tensors: Tensors, paired: Sequence[int] = ()
+    ) -> tuple[list[object], object, tuple[object, ...]]:
         """The values of the backward call, a result if it needs one, and where gradients will be. `paired`: slots that
         get such a place in any case."""
         site = self.site
-        gradients: dict[int, Any] = dict.fromkeys(self.wanted)
+        gradients: dict[int, object] = dict.fromkeys(self.wanted)
         count = len(site.kept)
         paired = [
             *paired,
@@ -116,7 +118,7 @@ class Reverse(Job):
         values, result = with_cotangents(site, self.constants, inputs, tensors[count:])
         return values, result, tuple(gradients.values())
 
-    def _input(self, i: int, tensor: Any, gradients: dict[int, Any], paired: bool) -> Any:
+    def _input(self, i: int, tensor: object, gradients: dict[int, object], paired: bool) -> object:
         """An input, with zeros to add its gradient to if it is wanted or its type has a place for it."""
         if i not in gradients and not paired:
             return tensor
@@ -138,7 +140,7 @@ class Reverse(Job):
         site, arrange = reverse_site(self.site, self.wanted, bound)
         return Reverse(site, arrange(self.constants), self.threads, wanted)
 
-    def tangents(self, kept: Tensors, directions: dict[int, Any]) -> tuple[Any, ...]:
+    def tangents(self, kept: Tensors, directions: dict[int, object]) -> tuple[Any, ...]:
         """What the gradient's derivative by the inputs and the tangents of cotangents give. Second derivatives are
         symmetric: the tangent of gradients in some directions is the gradient of those in these directions."""
         count = len(self.site.kept)
@@ -163,7 +165,7 @@ class Tangent(Job):
     """The tangent of the result of a call, at its inputs, in the directions of the slots `given`."""
 
     site: Site
-    constants: list[Any]
+    constants: list[object]
     threads: int | None
     given: tuple[int, ...]
     forms: tuple[Form, ...]
@@ -198,7 +200,7 @@ class Tangent(Job):
             found |= zip(own, job.gradients(own, points, directions))
         return tuple(found[i] for i in wanted)
 
-    def tangents(self, kept: Tensors, directions: dict[int, Any]) -> tuple[Any, ...]:
+    def tangents(self, kept: Tensors, directions: dict[int, object]) -> tuple[Any, ...]:
         """The tangent of J(x) v is J(x) dv and a second derivative of the outputs: what gradients by x of <u, J(x) v>
         depend on u, in which they are linear."""
         count = len(self.site.kept)
@@ -221,10 +223,10 @@ class Tangent(Job):
 
 def tangents_of(
     site: Site,
-    constants: list[Any],
+    constants: list[object],
     threads: int | None,
     kept: Tensors,
-    directions: dict[int, Any],
+    directions: dict[int, object],
     forms: Sequence[Form],
 ) -> list[Any]:
     """Tangents of the outputs of a call, which have these forms: of the result that it makes, then of those given."""
@@ -249,7 +251,7 @@ def _as_tangent(held: Any, shape: Any, dtype: Any) -> DiffPair:
     return DiffPair(*(each.clone(memory_format=torch.contiguous_format) for each in (primal, tangent)))
 
 
-def with_inputs(site: Site, constants: list[Any], inputs: Tensors) -> list[Any]:
+def with_inputs(site: Site, constants: list[object], inputs: Tensors) -> list[Any]:
     """The values of a call of a derivative with these inputs that were kept, and places for what it writes besides."""
     values = site.opened(constants)
     for i, each in zip(site.kept, inputs):
@@ -260,7 +262,7 @@ def with_inputs(site: Site, constants: list[Any], inputs: Tensors) -> list[Any]:
 
 
 def with_cotangents(
-    site: Site, constants: list[Any], inputs: Tensors, cotangents: Tensors
+    site: Site, constants: list[object], inputs: Tensors, cotangents: Tensors
 ) -> tuple[list[Any], Any]:
     """The same with the derivatives of outputs; apart from them that of a result that the call makes."""
     values, given = with_inputs(site, constants, inputs), iter(cotangents)

@@ -86,7 +86,7 @@ class Site:
         self.befores = {i: inputs.get((slots[i].given, slots[i].path)) for i in self.outputs}
         self.overwritten = tuple(i for i in self.befores.values() if i is not None)
         self.followers: dict[Any, Any] = {}  # sites of derivatives, by what they are asked for
-        self._plans: dict[Any, Plan] = {}
+        self._plans: dict[object, Plan] = {}
         self.nested = tuple({slot.given for slot in slots if slot.path})
 
     @property
@@ -97,7 +97,7 @@ class Site:
         """Values inside of these, too, will be replaced."""
         self.nested = tuple({*self.nested, *(each.given for each in places if each.path)})
 
-    def run(self, mode: str, key: Any, values: list[Any], result: Any, threads: int | None) -> Any:
+    def run(self, mode: str, key: object, values: list[object], result: object, threads: int | None) -> Any:
         """Call the function in another mode with these values; `result` stands for one that the call makes. What is
         asked for, `key`, says which plan serves."""
         kind = mode, key, threads is None, self.caller.session.checking is None
@@ -112,20 +112,20 @@ class Site:
             values.insert(self.globals_at, result)
         return plan.run(values, threads)
 
-    def opened(self, constants: list[Any]) -> list[Any]:
+    def opened(self, constants: list[object]) -> list[Any]:
         """Constants as values whose slots can be filled."""
         values = list(constants)
         for given in self.nested:
             values[given] = _reopened(values[given])
         return values
 
-    def bind(self, mode: str, values: list[Any], result: Any) -> Any:
+    def bind(self, mode: str, values: list[object], result: object) -> Any:
         """How the function would be called so."""
         settings, args, kwargs = self.arguments(mode, values)
         result = values[self.result_at] if self.result_at >= 0 else result
         return self.caller.bind(settings, args, kwargs, result)
 
-    def arguments(self, mode: str, values: list[Any]) -> tuple[Settings, tuple[Any, ...], dict[str, Any]]:
+    def arguments(self, mode: str, values: list[object]) -> tuple[Settings, tuple[Any, ...], dict[str, Any]]:
         """Values as the arguments of a call; those of globals are as they were when the values were taken."""
         count = self.positional + len(self.names)
         held = dict(zip(self.settings.globals, values[self.globals_at :]))
@@ -150,12 +150,12 @@ def put(values: list[Any], place: Place, value: Any) -> None:
     inside[place.path[-1]] = value
 
 
-def _reopened(value: Any) -> Any:
+def _reopened(value: object) -> object:
     """Dicts and lists as new ones, with the same things in them."""
     return mapped(_reopened, value)
 
 
-def constants_of(site: Site, values: list[Any], places: Iterable[Source]) -> list[Any]:
+def constants_of(site: Site, values: list[object], places: Iterable[Source]) -> list[Any]:
     """The values of a call without its torch tensors. What somebody may overwrite before the derivative is asked for
     is copied, at `places`: PyTorch knows when its own tensors change, and nobody when others do."""
     made = [value if type(value) in ATOMS else _reopened(value) for value in values]
@@ -176,7 +176,7 @@ def changing_places(plan: Plan, site: Site) -> tuple[Source, ...]:
     )
 
 
-def _standing(slot: Slot, tensor: Any) -> Any:
+def _standing(slot: Slot, tensor: Any) -> object:
     """What is kept in a slot: of what is read and written, as it was; of what only takes numbers without derivatives,
     something of that shape."""
     if slot.is_output and slot.carries:

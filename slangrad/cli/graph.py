@@ -33,7 +33,7 @@ def simulated(
 
 
 def best_of(
-    step: Step, batch: tuple[Any, ...], workers: int, links: Path | None, workers_per_host: int | None
+    step: Step, batch: tuple[object, ...], workers: int, links: Path | None, workers_per_host: int | None
 ) -> tuple[list[str], Any]:
     """A line for each way to put workers on the axes "data" and "stages", with the same rows of all together, and the
     simulation of the one that takes the least time."""
@@ -46,7 +46,7 @@ def best_of(
         try:
             found[name] = graph.simulate(step, *(with_rows(each, stages) for each in batch), cluster)
         except GraphError as error:  # too few layers, or too little memory
-            refused = error
+            refused = refused or error
             continue
     if not found:
         raise refused or ValueError(f"error: --workers {workers}")
@@ -55,7 +55,7 @@ def best_of(
     return [*table([("mesh", "a step", "memory of a worker"), *rows]), ""], best
 
 
-def with_rows(array: Any, count: int) -> Any:
+def with_rows(array: object, count: int) -> Any:
     """An array of so many times the rows, for plans alone: it takes no memory."""
     given = np.asarray(array)
     if not given.ndim:

@@ -119,7 +119,7 @@ def one_value(kind: SlangType) -> Any:
     return 1
 
 
-def many_values(device: Any, kind: SlangType, mode: str, separate: bool) -> Any:
+def many_values(device: object, kind: SlangType, mode: str, separate: bool) -> Any:
     """A tensor of elements of this type, or a whole tensor or buffer for a parameter that takes one."""
     rank = tensor_rank(kind)
     if rank is not None:

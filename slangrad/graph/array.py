@@ -8,6 +8,7 @@ is not in the tables below is an error; nothing is computed behind the user's ba
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from functools import wraps
@@ -59,7 +60,7 @@ def implements(*functions: Any, method: str = "") -> Callable[[F], F]:
     """Enter what functions of NumPy's, and a method of arrays, are for traced arrays; `**_` takes what is refused."""
 
     def enter(own: Any) -> Any:
-        name, known = method or functions[0].__name__, signature(own).parameters
+        name, known = method or called(functions[0]).removeprefix("np."), signature(own).parameters
         if "_" in known:
             inner = own
 
@@ -77,17 +78,40 @@ def implements(*functions: Any, method: str = "") -> Callable[[F], F]:
     return enter
 
 
-def unknown(name: str) -> GraphError:
-    """Of a function of NumPy's that has no operator."""
-    known = [
-        *(f.__name__ for f in FUNCTIONS),
-        *(n for n in OPS if isinstance(getattr(np, n, None), np.ufunc)),
-    ]
-    near = get_close_matches(name, known, 1)
-    meant = f"did you mean np.{near[0]}? " if near else ""
-    return GraphError(
-        "E1040", f"np.{name} of a traced array is not known", f"{meant}a Slang function can be called"
-    )
+# What to write in place of functions that have no operator.
+INSTEAD = {
+    "scipy.special.erf": "a Slang function can be called: [Differentiable] float f(float x) { return erf(x); }",
+    "scipy.special.expit": "1 / (1 + np.exp(-x))",
+    "scipy.special.logit": "np.log(x / (1 - x))",
+    "scipy.special.log_expit": "-np.logaddexp(0, -x)",
+    "scipy.special.xlogy": "np.where(x == 0, 0, x * np.log(y))",
+    "np.diag": "x * np.eye(n) is a matrix of a diagonal, np.diagonal(x) is that of a matrix",
+    "np.nansum": "np.where(np.isnan(x), 0, x).sum()",
+    "np.gradient": "np.diff",
+}  # fmt: skip
+OUTSIDE = "compute it outside of the function, and give it the result"
+
+
+def called(function: Any) -> str:
+    """The name by which programs call a function of NumPy's or SciPy's."""
+    name, module = function.__name__, getattr(function, "__module__", None) or "numpy"
+    if isinstance(function, np.ufunc):
+        special = getattr(sys.modules.get("scipy.special"), name, None)
+        module = (
+            "numpy" if getattr(np, name, None) is function else "scipy.special" if special is function else ""
+        )
+    return ".".join([*(["np" if part == "numpy" else part for part in module.split(".") if part]), name])
+
+
+def unknown(function: Any) -> GraphError:
+    """Of a function that has no operator."""
+    name = called(function)
+    known = [*map(called, FUNCTIONS), *(f"np.{n}" for n in OPS if isinstance(getattr(np, n, None), np.ufunc))]
+    within = [each for each in known if each.removeprefix("np.") in name.removeprefix("np.")]
+    near = f"did you mean {max(within, key=len)}? " if within and name.count(".") == 1 else ""
+    is_whole = name.startswith(("np.linalg.", "np.fft."))  # its elements depend on all of an array
+    advice = OUTSIDE if is_whole else f"{near}a Slang function can be called"
+    return GraphError("E1040", f"{name} of a traced array is not known", INSTEAD.get(name, advice))
 
 
 class Captured:
@@ -213,7 +237,7 @@ class Array(NDArrayOperatorsMixin):
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function not in FUNCTIONS:
-            raise unknown(function.__name__)
+            raise unknown(function)
         return FUNCTIONS[function](*args, **kwargs)
 
     def __slangrad_call__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -412,7 +436,7 @@ def elementwise(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any = None) -> Ar
     """A map, in the types that NumPy would compute in, or such that it gives `dtype`."""
     name = ALIASES.get(ufunc.__name__, ufunc.__name__)
     if name not in OPS or OPS[name].kind != "map":
-        raise unknown(ufunc.__name__)
+        raise unknown(ufunc)
     given = [each if type(each) in (bool, int, float) else lifted(each) for each in inputs]
     kinds = [type(each) if not isinstance(each, Array) else each.dtype for each in given]
     kinds = [BOOL if kind is bool else kind for kind in kinds]

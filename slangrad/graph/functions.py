@@ -167,6 +167,35 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Array:
     return einsum(f"{''.join(left)},{''.join(right)}->{''.join(out)}", a, b)
 
 
+@implements(np.linalg.norm)
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
+    a = lifted(x)
+    a, count = (a if a.dtype.kind == "f" else a.astype(float)), len(axes_of(axis, a.ndim))
+    if axis is not None and count not in (1, 2):
+        raise GraphError("E1042", f"np.linalg.norm: over {count} axes", "over 1 or 2")
+    if ord is None or (count, ord) in ((1, 2), (2, "fro")):
+        return lifted(np.sqrt((a * a).sum(axis, keepdims=keepdims)))
+    if count != 1 or ord not in (1, np.inf, -np.inf):
+        message = f"np.linalg.norm: ord={ord!r} over {count} axes cannot be traced"
+        raise GraphError("E1040", message, "vectors have 1, 2 and inf, matrices None and 'fro'")
+    made = np.abs(a)
+    found = made.sum if ord == 1 else made.max if ord > 0 else made.min
+    return lifted(found(axis, keepdims=keepdims))
+
+
+@implements(np.isclose)
+def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Array:
+    a, b = lifted(a), lifted(b)
+    b = b if b.dtype.kind == "f" else b.astype(float)
+    made = ((np.abs(a - b) <= atol + rtol * np.abs(b)) & np.isfinite(b)) | (a == b)
+    return lifted(made | (np.isnan(a) & np.isnan(b)) if equal_nan else made)
+
+
+@implements(np.allclose)
+def allclose(*args: Any, **kwargs: Any) -> Array:
+    return reduced("prod", isclose(*args, **kwargs), dtype=bool)
+
+
 @implements(np.outer)
 def outer(a: Any, b: Any, **_: Any) -> Array:
     return lifted(lifted(a).reshape(-1, 1) * lifted(b).reshape(1, -1))
@@ -269,6 +298,43 @@ def concatenate(
 @implements(np.stack)
 def stack(arrays: Sequence[Any], axis: int = 0, out: Any = None, **types: Any) -> Array:
     return concatenate([expand_dims(each, axis) for each in arrays], axis, out, **types)
+
+
+@implements(np.vstack)
+def vstack(tup: Sequence[Any], *, dtype: Any = None, casting: Any = "same_kind") -> Array:
+    rows = [x if x.ndim > 1 else x.reshape(1, -1) for x in map(lifted, tup)]
+    return concatenate(rows, 0, None, dtype, casting)
+
+
+@implements(np.hstack)
+def hstack(tup: Sequence[Any], *, dtype: Any = None, casting: Any = "same_kind") -> Array:
+    xs = [x if x.ndim else x.reshape(1) for x in map(lifted, tup)]
+    return concatenate(xs, int(xs[0].ndim > 1), None, dtype, casting)
+
+
+@implements(np.diff)
+def diff(a: Any, n: int = 1, axis: int = -1, **_: Any) -> Array:
+    x = lifted(a)
+    before = (slice(None),) * axis_of(axis, x.ndim)
+    if index(n) < 0:
+        raise GraphError("E1042", f"diff: n is {n}")
+    for _each in range(n):
+        parts = x[(*before, slice(1, None))], x[(*before, slice(None, -1))]
+        x = lifted(np.not_equal(*parts) if x.dtype == bool else np.subtract(*parts))
+    return x
+
+
+@implements(np.diagonal, method="diagonal")
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+    x = moveaxis(lifted(a), (axis1, axis2), (-2, -1))
+    x = x[..., max(0, -index(offset)) :, max(0, index(offset)) :]
+    n = min(x.shape[-2:])
+    return x[..., :n, :n].reshape((*x.shape[:-2], n * n))[..., :: n + 1]
+
+
+@implements(np.trace, method="trace")
+def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, **_: Any) -> Array:
+    return reduced("sum", diagonal(a, offset, axis1, axis2), -1, dtype)
 
 
 @implements(np.split)

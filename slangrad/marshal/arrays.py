@@ -48,7 +48,7 @@ class ArrayMarshal(ContainerMarshal):
 
     access = ARRAY_ACCESS
 
-    def __init__(self, dtype: np.dtype[Any], shape: Shape, writable: bool) -> None:
+    def __init__(self, dtype: np.dtype, shape: Shape, writable: bool) -> None:
         self.dtype = dtype
         rank = len(shape)
         element = from_numpy_type(dtype) if dtype.isnative else None
@@ -101,7 +101,7 @@ class ArrayMarshal(ContainerMarshal):
 class Converter:
     """Makes arrays of another dtype, if every value survives."""
 
-    dtype: np.dtype[Any]
+    dtype: np.dtype
     label: str
 
     def __call__(self, array: Any) -> Any:
@@ -111,7 +111,7 @@ class Converter:
             raise CallError("E1010", str(error)) from None
 
 
-def converted_to(leaf: Leaf | None) -> np.dtype[Any] | None:
+def converted_to(leaf: Leaf | None) -> np.dtype | None:
     """The dtype of arrays that a leaf makes of arrays, if it does."""
     prepare = None if leaf is None else leaf.prepare
     return prepare.dtype if isinstance(prepare, Converter) else None

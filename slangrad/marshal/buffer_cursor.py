@@ -185,7 +185,7 @@ class BufferCursor:
             raise IndexError(f"element {index} of a cursor of {self.element_count} elements")
         return self.find_element(place)
 
-    def __setitem__(self, index: int, value: Any) -> None:
+    def __setitem__(self, index: int, value: object) -> None:
         self[index].write(value)
 
     def __iter__(self) -> Iterator[BufferElementCursor]:
@@ -244,7 +244,7 @@ class BufferCursor:
         """A copy of the bytes."""
         return self.bytes_to_read().copy()
 
-    def copy_from_numpy(self, data: Any) -> None:
+    def copy_from_numpy(self, data: object) -> None:
         """Overwrite the bytes from the front on."""
         if not isinstance(data, np.ndarray) or not data.flags.c_contiguous:
             raise TypeError("data: expected a contiguous NumPy array")
@@ -252,7 +252,7 @@ class BufferCursor:
             raise _error(f"data: numpy array is larger than the buffer ({data.nbytes} > {self.size})")
         self.bytes_to_write(0, data.nbytes)[:] = data.reshape(-1).view(np.uint8)
 
-    def write_from_numpy(self, data: Any, unchecked_copy: bool = True) -> None:
+    def write_from_numpy(self, data: object, unchecked_copy: bool = True) -> None:
         """Write all elements: an array whose first dimension counts them, or, for structs, a dict of such arrays by
         field. Values are converted if none changes; np.uint8 arrays of the right size are bytes.
 
@@ -261,7 +261,7 @@ class BufferCursor:
         _write_arrays(self, self._type, 0, data, "data", unchecked_copy)
 
 
-def _arguments(given: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+def _arguments(given: tuple[object, ...], named: dict[str, object]) -> dict[str, Any]:
     """The arguments by name, in one of the three forms."""
     by_name = set(named)
     names: tuple[str, ...]
@@ -280,7 +280,7 @@ def _arguments(given: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _is_device_type(value: Any) -> bool:
+def _is_device_type(value: object) -> bool:
     kinds = ("automatic", "cpu", "cuda", "d3d12", "metal", "vulkan", "wgpu")
     return value in kinds if isinstance(value, str) else type(value).__name__ == "DeviceType"
 
@@ -330,7 +330,7 @@ class BufferElementCursor:
         """An element of an array, a row, a component; one that is not valid if there is none."""
         return self._part(index, f"[{index}]") if self.has_element(index) else self._nothing(f"[{index}]")
 
-    def reinterpret(self, new_layout: Any) -> BufferElementCursor:
+    def reinterpret(self, new_layout: object) -> BufferElementCursor:
         """The same place as a value of another type."""
         t = element_type(new_layout, "new_layout")
         self._check()
@@ -386,7 +386,7 @@ class BufferElementCursor:
         return decode(self._type, self._cursor.bytes_to_read(), self._offset)
 
     @ending
-    def write(self, value: Any) -> None:
+    def write(self, value: object) -> None:
         """Give the place a value. Fields that a dict leaves out stay as they are."""
         self._check()
         encoder, label = encoder_of(self._type, FREELY), self._label
@@ -407,10 +407,10 @@ class BufferElementCursor:
         except (ValueError, OverflowError) as error:
             raise _error(str(error)) from None
 
-    def _store(self, offset: int, data: np.ndarray[Any, Any]) -> None:
+    def _store(self, offset: int, data: np.ndarray) -> None:
         self._cursor.bytes_to_write(offset, data.nbytes)[:] = data.reshape(-1).view(np.uint8)
 
-    def set_data(self, data: Any) -> None:
+    def set_data(self, data: object) -> None:
         """Overwrite the bytes of the place from the front on."""
         self._check()
         raw = np.asarray(data)
@@ -420,10 +420,10 @@ class BufferElementCursor:
             raise _error(f"'{self._label}' takes {layout_of(self._type).size} bytes, not {raw.nbytes}")
         self._store(self._offset, raw)
 
-    def __setitem__(self, key: str | int, value: Any) -> None:
+    def __setitem__(self, key: str | int, value: object) -> None:
         self[key].write(value)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         self[name].write(value)
 
 
@@ -436,7 +436,7 @@ class _Freely(Manner):
     error = CursorError
     unfit, uneven, unnamed = "E1019", "E1019", "E1017"
 
-    def instead(self, encoder: Encoder, value: Any, label: str) -> Any:
+    def instead(self, encoder: Encoder, value: object, label: str) -> Any:
         found = super().instead(encoder, value, label)
         if found is not value:
             return found
@@ -480,7 +480,7 @@ def _packed(t: ir.Type, values: Values, label: str) -> Bytes:
 
 
 def _write_arrays(
-    cursor: BufferCursor, t: ir.Type, offset: int, data: Any, label: str, shorter: bool
+    cursor: BufferCursor, t: ir.Type, offset: int, data: object, label: str, shorter: bool
 ) -> None:
     """A value of type t at `offset` of each element, from an array of all of them."""
     t = t if _is_bytes(t, data) else without_room(t)
@@ -501,7 +501,7 @@ def _write_arrays(
             _write_arrays(cursor, part, offset + at, each, f"{label}.{name}", shorter)
 
 
-def _write_each(cursor: BufferCursor, t: ir.Type, offset: int, data: Any, label: str) -> None:
+def _write_each(cursor: BufferCursor, t: ir.Type, offset: int, data: object, label: str) -> None:
     if not isinstance(data, np.ndarray) or data.ndim == 0 or len(data) != cursor.element_count:
         raise _error(
             f"'{label}': expected a NumPy array with an entry for each of {cursor.element_count} elements"
@@ -510,7 +510,7 @@ def _write_each(cursor: BufferCursor, t: ir.Type, offset: int, data: Any, label:
         BufferElementCursor(cursor, t, offset + i * cursor.element_stride, f"{label}[{i}]").write(each)
 
 
-def _is_bytes(t: ir.Type, data: Any) -> bool:
+def _is_bytes(t: ir.Type, data: object) -> bool:
     """Whether an array has the bytes of values that are none themselves."""
     size = layout_of(t).size
     raw = isinstance(data, np.ndarray) and data.dtype == np.uint8 and data.shape[1:] == (size,)
@@ -519,7 +519,7 @@ def _is_bytes(t: ir.Type, data: Any) -> bool:
 
 
 def _write_column(
-    cursor: BufferCursor, t: ir.Type, offset: int, data: Any, label: str, shorter: bool
+    cursor: BufferCursor, t: ir.Type, offset: int, data: object, label: str, shorter: bool
 ) -> None:
     if not isinstance(data, np.ndarray):
         raise _error(f"'{label}': expected a NumPy array, not {type(data).__name__}")

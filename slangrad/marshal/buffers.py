@@ -126,10 +126,10 @@ class BufferLeaf(Leaf):
         made: dict[str, Setter] = {self.name: self._put}
         return made | {f"{self.name}_bytes": self._put_size} if self.bounded else made
 
-    def _put_size(self, values: list[Any], place: int, value: Any, scratch: Any) -> None:
+    def _put_size(self, values: list[object], place: int, value: object, scratch: object) -> None:
         values[place] = self._find(value)[1]
 
-    def _put(self, values: list[Any], place: int, value: Any, scratch: Any) -> None:
+    def _put(self, values: list[object], place: int, value: object, scratch: object) -> None:
         address, size = self._find(value)
         values[place] = address
         if self.counted:

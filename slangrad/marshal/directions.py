@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from slangrad.ir.types import Type
 from slangrad.marshal.errors import CallError
@@ -21,17 +20,17 @@ from slangrad.marshal.vectors import HostArray
 from slangrad.tensors.element_types import holds_structs, slang_name, structured_dtype
 from slangrad.tensors.tensor import Tensor
 
-Array = npt.NDArray[Any]
+Array = np.ndarray
 
 
-def has_derivative(value: Any) -> bool:
+def has_derivative(value: object) -> bool:
     """Whether some of its numbers can move."""
     if isinstance(value, Tensor):
         return _derivative_of(value) is not None
     return next(floats_of(value), None) is not None
 
 
-def floats_of(value: Any) -> Iterator[Array]:
+def floats_of(value: object) -> Iterator[Array]:
     """The floating-point numbers of a value."""
     if isinstance(value, Tensor):
         yield from _floats_of_array(value.to_numpy(structured=holds_structs(value.element_type)))
@@ -58,14 +57,14 @@ def _floats_of_array(array: Array) -> Iterator[Array]:
         yield array
 
 
-def inner(a: Any, b: Any) -> Array:
+def inner(a: object, b: object) -> Array:
     """The products of the numbers of two values of the same form."""
     pairs = zip(floats_of(a), floats_of(b), strict=True)
     terms = [np.ravel(x).astype(np.float64) * np.ravel(y).astype(np.float64) for x, y in pairs]
     return np.concatenate(terms) if terms else np.zeros(0)
 
 
-def random_like(value: Any, random: np.random.Generator) -> Any:
+def random_like(value: object, random: np.random.Generator) -> Any:
     """A random tangent; None for what has none."""
     if isinstance(value, Tensor):
         return _random_tensor(value, random)
@@ -83,7 +82,7 @@ def random_like(value: Any, random: np.random.Generator) -> Any:
     return None
 
 
-def restricted(direction: Any, gradient: Any) -> Any:
+def restricted(direction: object, gradient: object) -> Any:
     """The direction without the parts that have no gradient."""
     if isinstance(direction, dict) and isinstance(gradient, dict):
         made = {name: restricted(each, gradient.get(name)) for name, each in direction.items()}

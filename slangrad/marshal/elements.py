@@ -114,10 +114,10 @@ class Elements(ElementLeaf):
     def finders(self) -> list[Finder]:
         return [(self.name + part, 0, self.access.address_of(part)) for part in self.parts]
 
-    def copy(self, value: Any) -> Any:
+    def copy(self, value: object) -> Any:
         return self.access.copy(value, self.role)
 
-    def copy_back(self, copied: Any, value: Any) -> None:
+    def copy_back(self, copied: object, value: object) -> None:
         self.access.copy_back(copied, value, self.role)
 
 

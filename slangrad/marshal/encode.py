@@ -68,7 +68,7 @@ def field_names(t: ir.Type) -> tuple[str, ...]:
     return tuple(COMPONENTS[: t.length]) if isinstance(t, ir.Vector) else ()
 
 
-def numbers_of(t: ir.Type) -> tuple[np.dtype[Any], tuple[int, ...]] | None:
+def numbers_of(t: ir.Type) -> tuple[np.dtype, tuple[int, ...]] | None:
     """The dtype and shape of what lies in memory as an array of NumPy's; None for all else."""
     inner = t
     while isinstance(inner, ir.Array):
@@ -100,10 +100,10 @@ class Manner:
         """What to write in place of a value of another kind; the value itself where there is nothing."""
         return value.get_this() if hasattr(type(value), "get_this") else value
 
-    def refuse(self, encoder: Encoder, value: Any, label: str, note: str | None) -> CallError:
+    def refuse(self, encoder: Encoder, value: object, label: str, note: str | None) -> CallError:
         """The error of a value that does not fit. `note` is what to try."""
         t, kind, code, note = encoder.type, type(value).__name__, self.unfit, None
-        is_row = isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+        length = -1 if isinstance(value, (str, bytes)) or not isinstance(value, Sequence) else len(value)
         if isinstance(encoder, StructEncoder):
             reason = f"Expected dict with the fields of {t}, not {kind}"
         elif isinstance(encoder, PointerEncoder):
@@ -115,15 +115,15 @@ class Manner:
             if encoder.scalar is ir.BOOL:
                 reason, note = f"it takes truth values, not {value!r}", None
         elif not isinstance(encoder.form, ir.Array):
-            code = self.uneven if is_row else code
-            reason = f"{f'{len(value)} numbers are' if is_row else f'{kind} is'} no value of {t}"
-        elif is_row:
-            reason, code = f"sequence is the wrong length: {len(value)} elements for {t}", self.uneven
+            code = code if length < 0 else self.uneven
+            reason = f"{f'{kind} is' if length < 0 else f'{length} numbers are'} no value of {t}"
+        elif length >= 0:
+            reason, code = f"sequence is the wrong length: {length} elements for {t}", self.uneven
         else:
             reason = f"Expected list with {encoder.form.length} elements, not {kind}"
         return self.error(code, f"'{label}': {reason}", (), note)
 
-    def unknown(self, encoder: Encoder, name: Any, label: str) -> CallError:
+    def unknown(self, encoder: Encoder, name: object, label: str) -> CallError:
         """The error of a field that is not there."""
         message = f"'{label}' of type '{encoder.type}' has no field '{name}'"
         return self.error(self.unnamed, message, (), suggestion(str(name), encoder.fields()))
@@ -160,7 +160,7 @@ class Encoder(ABC):
         return ir.contains(self.form, lambda t: isinstance(t, ir.Pointer))
 
     @abstractmethod
-    def put(self, values: Values, at: int, value: Any, label: str) -> None:
+    def put(self, values: Values, at: int, value: object, label: str) -> None:
         """Write the scalars of `value` from `at` on. CallError where it does not fit."""
 
     def fields(self) -> Mapping[str, tuple[int, Encoder]]:
@@ -171,7 +171,7 @@ class Encoder(ABC):
         """A part by index."""
         return None
 
-    def put_other(self, values: Values, at: int, value: Any, label: str, note: str | None = None) -> None:
+    def put_other(self, values: Values, at: int, value: object, label: str, note: str | None = None) -> None:
         """A value of another kind: what it stands for, or an error."""
         found = self.manner.instead(self, value, label)
         if found is value:
@@ -190,7 +190,7 @@ class NumberEncoder(Encoder):
         whole = manner.flags if self.scalar is ir.BOOL else (*INTEGERS, *FLAGS)
         self.kinds: tuple[type, ...] = NUMBERS if ir.is_float(self.scalar) else whole
 
-    def put(self, values: Values, at: int, value: Any, label: str) -> None:
+    def put(self, values: Values, at: int, value: object, label: str) -> None:
         if isinstance(value, self.kinds):
             values[at] = value
         else:
@@ -202,7 +202,7 @@ class PointerEncoder(Encoder):
 
     __slots__ = ()
 
-    def put(self, values: Values, at: int, value: Any, label: str) -> None:
+    def put(self, values: Values, at: int, value: object, label: str) -> None:
         if isinstance(value, INTEGERS) and not isinstance(value, bool):
             values[at] = int(value)
         elif value is None:
@@ -228,7 +228,7 @@ class RowsEncoder(Encoder):
         self.length = ir.component_count(self.form)
         self.numbers = numbers_of(self.form)
 
-    def put(self, values: Values, at: int, value: Any, label: str) -> None:
+    def put(self, values: Values, at: int, value: object, label: str) -> None:
         if isinstance(value, (list, tuple)):
             self._put_all(values, at, value, label)
         elif isinstance(value, (HostArray, np.ndarray)):
@@ -268,14 +268,14 @@ class RowsEncoder(Encoder):
         inside = 0 <= index < self.length
         return (index * self._part.count, self._part) if inside else None
 
-    def _put_array(self, values: Values, at: int, value: Any, label: str) -> None:
+    def _put_array(self, values: Values, at: int, value: HostArray | np.ndarray, label: str) -> None:
         array = value.data if isinstance(value, HostArray) else value
         if self.numbers is None:
             self.put(values, at, list(array), label)
         else:
             values[at : at + self.count] = self.exact(array, self.numbers, label).ravel().tolist()
 
-    def exact(self, array: AnyArray, form: tuple[np.dtype[Any], tuple[int, ...]], label: str) -> AnyArray:
+    def exact(self, array: AnyArray, form: tuple[np.dtype, tuple[int, ...]], label: str) -> AnyArray:
         """Numbers in the shape of the type, or flat, in its dtype; ValueError where one would change."""
         dtype, shape = form
         if array.shape != shape and array.shape != (self.count,):
@@ -293,7 +293,7 @@ class ColumnsEncoder(Encoder):
         self._rows = rows
         self._order = order_in_memory(form)
 
-    def put(self, values: Values, at: int, value: Any, label: str) -> None:
+    def put(self, values: Values, at: int, value: object, label: str) -> None:
         rows = [values[at + place] for place in self._order]
         self._rows.put(rows, 0, value, label)
         for place, each in zip(self._order, rows):
@@ -318,7 +318,7 @@ class StructEncoder(Encoder):
     def fields(self) -> Mapping[str, tuple[int, Encoder]]:
         return self._fields
 
-    def put(self, values: Values, at: int, value: Any, label: str) -> None:
+    def put(self, values: Values, at: int, value: object, label: str) -> None:
         given = _by_name(value)
         if given is None:
             self.put_other(values, at, value, label, "pass a dict with the fields")
@@ -334,7 +334,7 @@ class StructEncoder(Encoder):
             self.manner.check_missing(self, [name for name in fields if name not in given], label)
 
 
-def _by_name(value: Any) -> Mapping[str, Any] | None:
+def _by_name(value: object) -> Mapping[str, Any] | None:
     if isinstance(value, np.void) and value.dtype.names:
         return {name: value[name] for name in value.dtype.names}
     given = value if isinstance(value, Mapping) else as_fields(value)
@@ -361,7 +361,7 @@ def encoder_of(t: ir.Type, manner: Manner = CALLS) -> Encoder:
     return ColumnsEncoder(form, made) if lies_by_columns(form) else made
 
 
-def encode(t: ir.Type, value: Any, label: str) -> Values:
+def encode(t: ir.Type, value: object, label: str) -> Values:
     """The scalars of a value, in the order of memory; None is zero. CallError names the part that does not fit."""
     encoder = encoder_of(t)
     values: Values = [0] * encoder.count

@@ -83,7 +83,7 @@ def named(names: Names, value: Any) -> Any:
     return {name: named(inner[name], each) if name in inner else each for name, each in value.items()}
 
 
-def _pairs(listed: list[Any]) -> Iterator[tuple[Any, Any]]:
+def _pairs(listed: list[object]) -> Iterator[tuple[Any, Any]]:
     return zip(listed[::2], listed[1::2])
 
 

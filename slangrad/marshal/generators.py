@@ -35,7 +35,7 @@ class GridArg:
         return f"grid({self.shape}, offset={self.offset}, stride={self.stride})"
 
 
-def grid(shape: Any, offset: Any = 0, stride: Any = 1) -> GridArg:
+def grid(shape: object, offset: Any = 0, stride: Any = 1) -> GridArg:
     """The index of each call, as a number or vector of whole numbers; the call has this shape. A vector has x along
     the last dimension, an array is in the order of the dimensions. A size of -1 is left to other arguments; a number
     in place of the shape means so many sizes of -1. `offset` and `stride`, a number or one for each dimension: index
@@ -69,7 +69,7 @@ class CallIdArg:
 _CALL_ID = CallIdArg()
 
 
-def call_id(shape: Any = None) -> CallIdArg | GridArg:
+def call_id(shape: object = None) -> CallIdArg | GridArg:
     """The index of the call; with a shape, or a number of dimensions, it is a grid."""
     return _CALL_ID if shape is None or shape == -1 else grid(shape)
 
@@ -193,7 +193,7 @@ def wang_hash_numpy(
     return np.stack(columns, axis=1)
 
 
-def calc_wang_hash_numpy(seed: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint32]]:
+def calc_wang_hash_numpy(seed: np.ndarray) -> np.ndarray[Any, np.dtype[np.uint32]]:
     """Wang's hash of each element."""
     words: np.ndarray[Any, np.dtype[np.uint32]] = seed.astype(np.uint32)
     words = (words ^ np.uint32(61)) ^ (words >> np.uint32(16))

@@ -287,7 +287,7 @@ class Leaf(Node):
     declared: bool = True
     carries: bool = False
     rank: int = 1
-    prepare: Callable[[Any], Any] | None = None
+    prepare: Callable[[Any], object] | None = None
     scratch: int = 0
     scratch_at: int = 0
 
@@ -398,14 +398,14 @@ class Leaf(Node):
         """For parameters, what puts all other scalars of this call at their places."""
         return {}
 
-    def copy(self, value: Any) -> Any:
+    def copy(self, value: object) -> Any:
         """The value in memory that the kernel can use, for one that it cannot."""
         return value
 
-    def copy_back(self, copied: Any, value: Any) -> None:
+    def copy_back(self, copied: object, value: object) -> None:
         """What the call wrote into a copy goes to the value."""
 
-    def finish(self, value: Any, scratch: Scratch) -> Any:
+    def finish(self, value: object, scratch: Scratch) -> Any:
         """After the launch: read what was written into scratch memory."""
         return value
 

@@ -72,7 +72,7 @@ class Access(ABC):
         """What finds all that shapes and strides depend on."""
 
     @abstractmethod
-    def memories(self, value: Any, parts: Parts) -> list[Memory] | None:
+    def memories(self, value: object, parts: Parts) -> list[Memory] | None:
         """The memory of each part; None where the kernel cannot work on it, only on a copy."""
 
     @abstractmethod
@@ -80,11 +80,11 @@ class Access(ABC):
         """What finds the address of a part."""
 
     @abstractmethod
-    def copy(self, value: Any, role: Role) -> Any:
+    def copy(self, value: object, role: Role) -> Any:
         """The value, and the derivatives that its role touches, in fresh memory without gaps."""
 
     @abstractmethod
-    def copy_back(self, copied: Any, value: Any, role: Role) -> None:
+    def copy_back(self, copied: object, value: object, role: Role) -> None:
         """What the call wrote into a copy goes to the value."""
 
 
@@ -102,7 +102,7 @@ class ArrayAccess(Access):
     def address_of(self, part: str) -> Callable[[Any], int]:
         return address_of_array
 
-    def copy(self, value: Any, role: Role) -> Any:
+    def copy(self, value: object, role: Role) -> Any:
         return np.array(value, order="C")
 
     def copy_back(self, copied: Any, value: Any, role: Role) -> None:
@@ -110,7 +110,7 @@ class ArrayAccess(Access):
             value[...] = copied
 
 
-def home_of(value: Any) -> Device | None:
+def home_of(value: object) -> Device | None:
     """The device whose memory a value lies in; None for what is no device's."""
     if isinstance(value, Tensor):
         value = value.storage
@@ -147,7 +147,7 @@ class TensorAccess(Access):
         finders = [_PARTS[part] for part in parts]
         return lambda value: tuple([find(value).layout for find in finders])
 
-    def memories(self, value: Any, parts: Parts) -> list[Memory]:
+    def memories(self, value: object, parts: Parts) -> list[Memory]:
         made = []
         for part in parts:
             tensor = _PARTS[part](value)
@@ -201,7 +201,7 @@ class TorchAccess(Access):
     def address_of(self, part: str) -> Callable[[Any], int]:
         return address_of_torch if part == PRIMAL_PART else no_address
 
-    def copy(self, value: Any, role: Role) -> Any:
+    def copy(self, value: object, role: Role) -> Any:
         return _copied(value)
 
     def copy_back(self, copied: Any, value: Any, role: Role) -> None:
@@ -230,7 +230,7 @@ class TorchPartsAccess(Access):
         names = [self._names[part] for part in parts]
         return lambda value: tuple([_layout_of_torch(getattr(value, name)) for name in names])
 
-    def memories(self, value: Any, parts: Parts) -> list[Memory] | None:
+    def memories(self, value: object, parts: Parts) -> list[Memory] | None:
         if any(getattr(value, name).is_neg() for name in self._names.values()):
             return None
         return [memory_of_torch(getattr(value, self._names[part])) for part in parts]
@@ -239,7 +239,7 @@ class TorchPartsAccess(Access):
         name = self._names[part]
         return lambda value: address_of_torch(getattr(value, name))
 
-    def copy(self, value: Any, role: Role) -> Any:
+    def copy(self, value: object, role: Role) -> Any:
         return type(value)(**{name: _copied(getattr(value, name)) for name in {*self._names.values()}})
 
     def copy_back(self, copied: Any, value: Any, role: Role) -> None:
@@ -271,11 +271,11 @@ def address_of_torch(tensor: Any) -> int:
     return address
 
 
-def no_address(tensor: Any) -> int:
+def no_address(tensor: object) -> int:
     return 0
 
 
-def _copied(tensor: Any) -> Any:
+def _copied(tensor: Any) -> object:
     """The same values without gaps; autograd does not see it."""
     return tensor.detach().resolve_neg().contiguous()
 

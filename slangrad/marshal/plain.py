@@ -17,7 +17,7 @@ from slangrad.marshal.marshal import Finder, Leaf, Parameter, Setter, Spot, Way
 from slangrad.marshal.spelling import spell_on_page
 
 
-def mapped(change: Callable[[Any], Any], value: Any) -> Any:
+def mapped(change: Callable[[Any], object], value: object) -> Any:
     """Lists and dicts with `change` applied to what is in them; every other value as it is."""
     if isinstance(value, list):
         return [change(each) for each in value]
@@ -31,7 +31,7 @@ class Uniform(Leaf):
     is_packed: ClassVar[bool] = True
 
     lowered: ir.Type
-    read: Callable[[Any], Any] | None = None
+    read: Callable[[Any], object] | None = None
 
     def parameters(self, classes: str) -> list[Parameter]:
         return [Parameter(spell_on_page(self.type), self.name)]
@@ -50,17 +50,17 @@ class Uniform(Leaf):
         return {} if self._is_scalar else {self.name: plain_setter(self.lowered, self.read, self.label)}
 
 
-def plain_setter(t: ir.Type, read: Callable[[Any], Any] | None, label: str) -> Setter:
+def plain_setter(t: ir.Type, read: Callable[[Any], object] | None, label: str) -> Setter:
     """What puts the scalars of a plain value at their place."""
 
-    def put(values: list[Any], place: int, value: Any, scratch: Any) -> None:
+    def put(values: list[object], place: int, value: object, scratch: object) -> None:
         scalars = encode(t, value if read is None else read(value), label)
         values[place : place + len(scalars)] = scalars
 
     return put
 
 
-def bind_plain(way: Way, spot: Spot, described: str, read: Callable[[Any], Any] | None = None) -> Uniform:
+def bind_plain(way: Way, spot: Spot, described: str, read: Callable[[Any], object] | None = None) -> Uniform:
     """A plain value as a uniform parameter; it cannot be written, and carries no derivative."""
     refuse_writes(spot, described)
     lowered = spot.types.lower(way.type)

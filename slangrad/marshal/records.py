@@ -45,7 +45,7 @@ def reader_of(kind: type) -> Reader | None:
     return lambda value: known | {name: getattr(value, name) for name in names}
 
 
-def as_fields(value: Any) -> Any:
+def as_fields(value: object) -> Any:
     """An object of such a class as a dict; every other value as it is."""
     kind: type = type(value)
     read = reader_of(kind)
@@ -59,7 +59,7 @@ def is_record(kind: type) -> bool:
     return names_of(kind) is not None
 
 
-def made_of(kind: type, result: Any) -> Any:
+def made_of(kind: type, result: object) -> Any:
     """An object of the class from what a call would return: a dict; of a tensor of structs arrays of its fields. What
     is no struct is the argument of the class."""
     if isinstance(result, Tensor) and holds_structs(result.element_type):
@@ -69,7 +69,7 @@ def made_of(kind: type, result: Any) -> Any:
     return kind(result)
 
 
-def _wraps(kind: type, found: Mapping[str, Any]) -> bool:
+def _wraps(kind: type, found: Mapping[str, object]) -> bool:
     """Whether a class has one field for the whole result, rather than one for each of its fields."""
     known, needed = _wanted(kind)
     return len(needed) == 1 and not known & set(found)
@@ -90,7 +90,7 @@ def _filled(kind: type, found: Mapping[str, Any]) -> Any:
     return kind(**{name: _part(kinds.get(name), value) for name, value in found.items()})
 
 
-def _part(kind: Any, value: Any) -> Any:
+def _part(kind: Any, value: Any) -> object:
     """A field; one whose class is such a class, too, becomes an object of it."""
     nested = isinstance(kind, type) and is_record(kind) and isinstance(value, Mapping)
     return _filled(kind, value) if nested else value
@@ -107,7 +107,7 @@ def _wanted(kind: type) -> tuple[set[str], set[str]]:
 
 
 @cache
-def _kinds(kind: type) -> dict[str, Any]:
+def _kinds(kind: type) -> dict[str, object]:
     """The annotations of the fields; nothing where they name what is not there."""
     try:
         return get_type_hints(kind)

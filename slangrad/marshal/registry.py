@@ -54,11 +54,11 @@ def _key_of_array(array: Any) -> Hashable:
     return np.ndarray, array.dtype, array.ndim, array.flags.writeable
 
 
-def _key_of_list(values: list[Any]) -> Hashable:
+def _key_of_list(values: list[object]) -> Hashable:
     return list, tuple(map(key_of, values))
 
 
-def _key_of_dict(values: dict[str, Any]) -> Hashable:
+def _key_of_dict(values: dict[str, object]) -> Hashable:
     return dict, tuple(
         (name, value if name == TYPE_KEY and type(value) is str else key_of(value))
         for name, value in values.items()
@@ -82,22 +82,22 @@ def _key_of_held(held: Held) -> Hashable:
     return Held, _key_of_dict(held)
 
 
-def _key_of_type(value: Any) -> Hashable:
+def _key_of_type(value: object) -> Hashable:
     return (type(value),)
 
 
-def _key_of_object(value: Any) -> Hashable:
+def _key_of_object(value: object) -> Hashable:
     read = _reader_of(type(value))
     assert read is not None
     return type(value), key_of(read(value))
 
 
-def _key_of_record(value: Any) -> Hashable:
+def _key_of_record(value: object) -> Hashable:
     """Not that of a dict, which need not be replaced; the class does not matter."""
     return RECORD, _key_of_dict(as_fields(value))
 
 
-def is_struct(value: Any) -> bool:
+def is_struct(value: object) -> bool:
     """Whether a value is a struct because of its fields, and stands for nothing else."""
     kind: type = type(value)
     read = None if kind in _PLAIN else _reader_of(kind)
@@ -115,7 +115,7 @@ def _python_kind(value: np.generic) -> type:
     return _PYTHON_KINDS[value.dtype.kind]
 
 
-def _make_dict(values: dict[str, Any]) -> Marshal:
+def _make_dict(values: dict[str, object]) -> Marshal:
     odd = [name for name in values if not isinstance(name, str)]
     if odd:
         raise CallError("E1001", f"dict: the key {odd[0]!r} is no name of a field")
@@ -168,12 +168,12 @@ _MAKERS: dict[type, Maker] = {
 # fmt: on
 
 
-def key_of(value: Any) -> Hashable:
+def key_of(value: object) -> Hashable:
     """What the kernel of a call depends on; equal keys mean that a plan fits."""
     return KEYS[type(value)](value)
 
 
-def marshal_of(value: Any) -> Marshal:
+def marshal_of(value: object) -> Marshal:
     key_of(value)
     maker = _MAKERS.get(type(value))
     return UnsupportedMarshal(type(value)) if maker is None else maker(value)
@@ -236,13 +236,13 @@ _PLAIN = frozenset(
 
 
 # For classes that were met: what a value of them stands for, None if for itself.
-_READERS: dict[type, Callable[[Any], Any] | None] = {}
+_READERS: dict[type, Callable[[Any], object] | None] = {}
 _WRITERS: dict[type, Callable[[Any, Any], object]] = {}
 
 
 def register_type(
     kind: type,
-    value_of: Callable[[Any], Any],
+    value_of: Callable[[Any], object],
     update: Callable[[Any, Any], object] | None = None,
 ) -> None:
     """Teach calls a class: an object of it, or of a class that inherits from it, stands for `value_of(object)`. After
@@ -262,7 +262,7 @@ def register_type(
         _WRITERS[kind] = update
 
 
-def _reader_of(kind: type) -> Callable[[Any], Any] | None:
+def _reader_of(kind: type) -> Callable[[Any], object] | None:
     if kind not in _READERS:
         known = next((each for each in kind.__mro__ if _READERS.get(each) is not None), None)
         if hasattr(kind, "get_this"):
@@ -321,7 +321,7 @@ def unwrap(value: Any, told: Told | None = None, held: bool = True) -> Any:
     return made
 
 
-def _hears(value: Any) -> bool:
+def _hears(value: object) -> bool:
     """Whether an object is told what became of its value."""
     return hasattr(value, "update_this") or type(value) in _WRITERS
 

@@ -61,7 +61,7 @@ class Wanted:
     index: int = CREATED
 
 
-def kind_of(given: Any) -> str | None:
+def kind_of(given: object) -> str | None:
     """The kind that a string or class names, empty for a class of the user's; None for a value to fill."""
     if isinstance(given, str):
         if given not in KINDS:
@@ -93,7 +93,7 @@ def teach(kind: type, binder: Binder | None) -> None:
 Wrap = Callable[[Any, Any], Any]
 
 
-def wrap_of(kind: Any) -> Wrap | None:
+def wrap_of(kind: object) -> Wrap | None:
     """What makes, of a module and what a call of it would return, an object of a class that is no kind of result."""
     if not isinstance(kind, type) or kind_of(kind):
         return None
@@ -194,11 +194,11 @@ def _bind_value(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     return make_cell(spot, created.type, spot.role, "result", parts)
 
 
-def make_pair(device: Any, shape: Shape) -> Callable[[], Any]:
+def make_pair(device: object, shape: Shape) -> Callable[[], Any]:
     return DiffPair
 
 
-def give_itself(made: Any) -> Any:
+def give_itself(made: object) -> Any:
     return made
 
 

@@ -55,7 +55,7 @@ class Touched:
     writes: bool
 
 
-class Rows(np.ndarray[Any, Any]):
+class Rows(np.ndarray):
     """The rows of a call, and the memory that they lead to."""
 
     touched: tuple[Touched, ...] = ()
@@ -152,8 +152,8 @@ def makes_rows(leaf: Leaf) -> bool:
 
 
 def _put_fixed(
-    cells: tuple[Cell, ...], value: Any, scalars: list[Any], code: str, what: str
-) -> tuple[list[Use], list[tuple[str, Any]]]:
+    cells: tuple[Cell, ...], value: object, scalars: list[object], code: str, what: str
+) -> tuple[list[Use], list[tuple[str, object]]]:
     """The scalars that stay while the layout does; the memory that they lead to, and where it lies."""
     uses: list[Use] = []
     homes: list[tuple[str, Any]] = []
@@ -169,7 +169,7 @@ def _put_fixed(
     return uses, homes
 
 
-def _put_own(cells: tuple[Cell, ...], value: Any, scalars: list[Any], place: int, scratch: Any) -> None:
+def _put_own(cells: tuple[Cell, ...], value: object, scalars: list[Any], place: int, scratch: Any) -> None:
     """Those of this value."""
     for cell in cells:
         own = cell.of(value)
@@ -210,14 +210,14 @@ class GlobalValue(Leaf):
     def setters(self, call_shape: Shape) -> dict[str, Setter]:
         return {self.name: self._put}
 
-    def _put(self, values: list[Any], place: int, value: Any, scratch: Any) -> None:
+    def _put(self, values: list[object], place: int, value: object, scratch: object) -> None:
         _put_own(self.cells, value, values, place, scratch)
         for cell in self.arrays:
             numbers = _numbers(cell.leaf, cell.of(value))
             values[place + cell.at : place + cell.at + len(numbers)] = numbers
 
 
-def _numbers(leaf: Leaf, value: Any) -> list[Any]:
+def _numbers(leaf: Leaf, value: Any) -> list[object]:
     """All numbers of an array or tensor whose sizes are those of the value's type."""
     if leaf.prepare is not None:
         value = leaf.prepare(value)

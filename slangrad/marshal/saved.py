@@ -80,7 +80,7 @@ _NAMES = {id(thing): name for name, thing in _NAMED.items()}
 # --- To data ------------------------------------------------------------------------------------------
 
 
-def saved(thing: Any, types: ProgramTypes) -> Data:
+def saved(thing: object, types: ProgramTypes) -> Data:
     """Numbers and texts are themselves; all else is a list that begins with its kind."""
     if thing is None or isinstance(thing, (bool, int, float, str)):
         return thing
@@ -133,7 +133,7 @@ def _declared(t: checked.Type, types: ProgramTypes, depth: int) -> Data:
     return ["declared", str(t), spell(t), None if lowered is None else type_data(lowered), derivative]
 
 
-def _number(value: Any) -> int:
+def _number(value: object) -> int:
     if not isinstance(value, int):
         raise Unsaved(f"{value!r} is not known yet")
     return value
@@ -163,7 +163,7 @@ def restored_type(data: Data) -> checked.Type:
 
 
 # fmt: off
-_READERS: dict[str, Callable[[Any], Any]] = {
+_READERS: dict[str, Callable[[Any], object]] = {
     "named":  lambda name: _NAMED[name],
     "memory": type_from,
     "type":   restored_type,

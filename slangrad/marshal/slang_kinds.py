@@ -422,7 +422,7 @@ _STANDARD: dict[str, type[SlangType]] = {
 # fmt: on
 
 
-def slang_type_of(t: Type, types: ProgramTypes, program: Any = None) -> SlangType:
+def slang_type_of(t: Type, types: ProgramTypes, program: object = None) -> SlangType:
     """A type as an object of its kind."""
     if t is checked.VOID:
         return VoidType(t, types, program)

@@ -217,7 +217,7 @@ def sizes_of(t: Type) -> list[int]:
     return sizes
 
 
-def number(count: Any) -> int:
+def number(count: object) -> int:
     """A size; zero where it is open."""
     return count if isinstance(count, int) else 0
 
@@ -271,7 +271,7 @@ class SlangVariable:
         return hash(self._parts)
 
     @property
-    def _parts(self) -> tuple[Any, ...]:
+    def _parts(self) -> tuple[object, ...]:
         return self.__class__, self.name, self.type, self.direction, self.no_diff
 
     @property
@@ -285,7 +285,7 @@ class SlangVariable:
         words = (*_MODIFIERS.get(self.direction, ()), *(("nodiff",) if self.no_diff else ()))
         return {KINDS.ModifierID[each] for each in words}
 
-    def has_modifier(self, modifier: Any) -> bool:
+    def has_modifier(self, modifier: object) -> bool:
         return modifier in self.modifiers
 
     @property

@@ -59,7 +59,7 @@ def _spell(t: Type, named: Callable[[Nominal, str], str]) -> str:
     return str(t)
 
 
-def full_name(t: Any) -> str:
+def full_name(t: object) -> str:
     """A type, or a value among generic arguments, as Slang writes it."""
     if isinstance(t, Vector):
         return f"vector<{full_name(t.element)},{t.count}>"
@@ -79,11 +79,11 @@ def full_name(t: Any) -> str:
     return str(t)
 
 
-def _full_argument(argument: Any) -> Any:
+def _full_argument(argument: object) -> object:
     return tuple(map(_full_argument, argument)) if isinstance(argument, tuple) else full_name(argument)
 
 
-def spell_argument(argument: Any) -> str:
+def spell_argument(argument: object) -> str:
     """A generic argument on the page of a call: a type or a value."""
     return spell_on_page(argument) if isinstance(argument, Type) else str(argument)
 
@@ -118,7 +118,7 @@ def parse_generic_signature(name: str) -> tuple[str, list[str]]:
     return base.strip(), [each.strip() for each in arguments]
 
 
-def spell_value(value: Any, name: str) -> str:
+def spell_value(value: object, name: str) -> str:
     """The expression; CallError for what has none."""
     if isinstance(value, np.generic):
         value = value.item()

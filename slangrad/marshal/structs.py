@@ -322,7 +322,7 @@ def _shape_of(values: Any, dims: int) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _items(values: Any, dims: int) -> list[Any]:
+def _items(values: Any, dims: int) -> list[object]:
     if dims == 1:
         return list(values)
     return [item for each in values for item in _items(each, dims - 1)]

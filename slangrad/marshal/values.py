@@ -94,14 +94,14 @@ class DiffPair:
         return self.primal
 
     @value.setter
-    def value(self, value: Any) -> None:
+    def value(self, value: object) -> None:
         self.primal = value
 
     def get(self, half: PrimType) -> Any:
         """`primal` or `grad`."""
         return self.primal if half is PrimType.primal else self.grad
 
-    def set(self, half: PrimType, value: Any) -> None:
+    def set(self, half: PrimType, value: object) -> None:
         """Change `primal` or `grad`."""
         setattr(self, "primal" if half is PrimType.primal else "grad", value)
 
@@ -121,12 +121,12 @@ def _beside(other: Any, kind: Any) -> Any:
     return kind.zeros() if hasattr(kind, "zeros") else kind()
 
 
-def diff_pair(primal: Any = None, grad: Any = None) -> DiffPair:
+def diff_pair(primal: object = None, grad: object = None) -> DiffPair:
     """A torch tensor (or a number) with its gradient: `bwds` adds to those of inputs, and reads those of outputs."""
     return DiffPair(primal, grad)
 
 
-def diffPair(p: Any = None, d: Any = None, needs_grad: bool = True) -> DiffPair:
+def diffPair(p: object = None, d: object = None, needs_grad: bool = True) -> DiffPair:
     """A DiffPair of a value and its derivative."""
     return DiffPair(p, d, needs_grad)
 
@@ -202,7 +202,7 @@ class Cell(ElementLeaf):
             at += _room(part.lowered) if part.in_memory else 0
         return offsets
 
-    def finish(self, value: Any, scratch: Scratch) -> Any:
+    def finish(self, value: object, scratch: Scratch) -> Any:
         for part, offset in zip(self.parts, self._offsets()):
             if part.put is None:
                 continue
@@ -219,7 +219,7 @@ def _cell_setter(part: Part, offset: int, label: str) -> Setter:
     pack = memory_format(part.lowered)
     nothing = bytes(pack.size)
 
-    def put(values: list[Any], place: int, value: Any, scratch: Scratch) -> None:
+    def put(values: list[object], place: int, value: object, scratch: Scratch) -> None:
         values[place] = scratch.address + offset
         if part.get is None:
             scratch.memory[offset : offset + pack.size] = nothing
@@ -273,7 +273,7 @@ def get_value(ref: ValueRef) -> Any:
     return ref.value
 
 
-def set_value(ref: ValueRef, value: Any) -> None:
+def set_value(ref: ValueRef, value: object) -> None:
     ref.value = value
 
 
@@ -312,7 +312,7 @@ def get_primal(pair: DiffPair) -> Any:
     return pair.primal
 
 
-def set_primal(pair: DiffPair, value: Any) -> None:
+def set_primal(pair: DiffPair, value: object) -> None:
     pair.primal = value
 
 
@@ -322,5 +322,5 @@ def get_grad(pair: DiffPair) -> Any:
     return None if type(grad) is dict and not grad else grad
 
 
-def set_grad(pair: DiffPair, value: Any) -> None:
+def set_grad(pair: DiffPair, value: object) -> None:
     pair.grad = value

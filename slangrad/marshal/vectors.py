@@ -32,11 +32,11 @@ class HostArray:
     __array_priority__ = 1000  # NumPy's numbers leave operators to us
 
     ir_type: ClassVar[ir.Type]
-    dtype: ClassVar[np.dtype[Any]]
+    dtype: ClassVar[np.dtype]
     shape: ClassVar[tuple[int, ...]]
     element_type: ClassVar[type]
 
-    data: np.ndarray[Any, Any]
+    data: np.ndarray
 
     def __init__(self, *parts: Any, **named: Any) -> None:
         """Numbers, vectors and arrays that make up all components; one number for all; nothing for the default.
@@ -57,14 +57,14 @@ class HostArray:
         return cls.__name__
 
     @classmethod
-    def _default(cls) -> np.ndarray[Any, Any]:
+    def _default(cls) -> np.ndarray:
         return np.zeros(cls.shape, cls.dtype)
 
     @classmethod
     def zeros(cls) -> Self:
         return cls.of(np.zeros(cls.shape, cls.dtype))
 
-    def _ordered(self, named: Mapping[str, Any], given: tuple[Any, ...]) -> list[Any]:
+    def _ordered(self, named: Mapping[str, object], given: tuple[object, ...]) -> list[object]:
         if not given and len(named) == 1 and next(iter(named)) in ("scalar", "a"):
             return list(named.values())
         names = sorted(named, key=LETTERS.find)
@@ -73,7 +73,7 @@ class HostArray:
             raise TypeError(f"{self._name()} takes {wanted} by name, not {', '.join(named)}")
         return [named[name] for name in names]
 
-    def _joined(self, parts: list[Any]) -> np.ndarray[Any, Any]:
+    def _joined(self, parts: list[object]) -> np.ndarray:
         flat = gathered(parts, self.dtype, self._name())
         count = int(np.prod(self.shape))
         if flat.size != count:
@@ -81,16 +81,16 @@ class HostArray:
         return flat.reshape(self.shape)
 
     @classmethod
-    def of(cls, data: np.ndarray[Any, Any]) -> Self:
+    def of(cls, data: np.ndarray) -> Self:
         """Wrap an array without a copy."""
         made = cls.__new__(cls)
         made.data = data
         return made
 
-    def to_numpy(self) -> np.ndarray[Any, Any]:
+    def to_numpy(self) -> np.ndarray:
         return self.data.copy()
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """The memory itself, unless a copy or another type is asked for."""
         if dtype is not None and np.dtype(dtype) != self.dtype:
             if copy is False:
@@ -128,7 +128,7 @@ class HostArray:
             return self._equals_sequence(other)
         return NotImplemented
 
-    def _equals_sequence(self, other: Any) -> bool:
+    def _equals_sequence(self, other: object) -> bool:
         try:
             array = np.array(other)
         except ValueError:  # rows of different lengths
@@ -142,21 +142,21 @@ class HostArray:
     def __hash__(self) -> int:
         return hash((self.shape, *self.data.ravel().tolist()))
 
-    def _compared(self, other: Any, compare: Callable[[Any, Any], bool]) -> Any:
+    def _compared(self, other: object, compare: Callable[[Any, Any], bool]) -> object:
         if not isinstance(other, HostArray) or other.shape != self.shape:
             return NotImplemented
         return compare(self.data.ravel().tolist(), other.data.ravel().tolist())
 
-    def __lt__(self, other: Any) -> Any:
+    def __lt__(self, other: object) -> Any:
         return self._compared(other, operator.lt)
 
-    def __le__(self, other: Any) -> Any:
+    def __le__(self, other: object) -> Any:
         return self._compared(other, operator.le)
 
-    def __gt__(self, other: Any) -> Any:
+    def __gt__(self, other: object) -> Any:
         return self._compared(other, operator.gt)
 
-    def __ge__(self, other: Any) -> Any:
+    def __ge__(self, other: object) -> Any:
         return self._compared(other, operator.ge)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -211,7 +211,7 @@ class HostMatrix(HostArray):
         super().__init__(*parts, **named)
 
     @classmethod
-    def _default(cls) -> np.ndarray[Any, Any]:
+    def _default(cls) -> np.ndarray:
         return np.eye(*cls.shape, dtype=cls.dtype)
 
     @classmethod
@@ -228,24 +228,24 @@ class HostMatrix(HostArray):
     def get_row(self, row: int) -> Any:
         return self.of_row(self.data[row].copy())
 
-    def set_row(self, row: int, value: Any) -> None:
+    def set_row(self, row: int, value: object) -> None:
         self[row] = value
 
     def get_col(self, col: int) -> Any:
         return self.of_row(self.data[:, col].copy())
 
-    def set_col(self, col: int, value: Any) -> None:
+    def set_col(self, col: int, value: object) -> None:
         self[:, col] = value
 
     @classmethod
-    def of_row(cls, data: np.ndarray[Any, Any]) -> Any:
+    def of_row(cls, data: np.ndarray) -> Any:
         """A vector of the matrix' element type."""
         return vector_class(_scalar_of(cls.ir_type), data.size).of(data)
 
     def __iter__(self) -> Iterator[Any]:
         return (self[row] for row in range(self.shape[0]))
 
-    def __matmul__(self, other: Any) -> Any:
+    def __matmul__(self, other: object) -> Any:
         if isinstance(other, HostArray) and other.dtype != self.dtype:
             return NotImplemented
         if not isinstance(other, (HostMatrix, HostVector, np.ndarray)):
@@ -270,7 +270,7 @@ class HostQuaternion(HostRow):
         super().__init__(*parts, **named)
 
     @classmethod
-    def _default(cls) -> np.ndarray[Any, Any]:
+    def _default(cls) -> np.ndarray:
         return np.array([0, 0, 0, 1], cls.dtype)
 
     @classmethod
@@ -278,13 +278,13 @@ class HostQuaternion(HostRow):
         return cls()
 
 
-def class_of_array(element: ir.Scalar, data: np.ndarray[Any, Any]) -> HostVector | HostMatrix:
+def class_of_array(element: ir.Scalar, data: np.ndarray) -> HostVector | HostMatrix:
     """A one- or two-dimensional array as a host vector or matrix."""
     made = vector_class(element, len(data)) if data.ndim == 1 else matrix_class(element, *data.shape)
     return made.of(data)
 
 
-def _text(component: Any) -> str:
+def _text(component: object) -> str:
     """As many digits as tell the number from its neighbors."""
     if isinstance(component, np.bool_):
         return str(bool(component)).lower()
@@ -298,10 +298,10 @@ def _text(component: Any) -> str:
 # --- Arithmetic ---------------------------------------------------------------------------------------
 
 
-def _binary(name: str, reflected: bool) -> Callable[[Any, Any], Any]:
+def _binary(name: str, reflected: bool) -> Callable[[Any, Any], object]:
     kinds, operation = BINARY[name]
 
-    def apply(self: HostArray, other: Any) -> Any:
+    def apply(self: HostArray, other: object) -> Any:
         if isinstance(other, np.ndarray) and other.ndim:
             return _with_array(operation, self, other, reflected)
         right = _operand(self, other, kinds)
@@ -321,7 +321,7 @@ def _with_array(operation: Any, value: HostArray, other: Any, reflected: bool) -
 def _in_place(name: str) -> Callable[[Any, Any], Any]:
     kinds, operation = BINARY[name]
 
-    def apply(self: HostArray, other: Any) -> Any:
+    def apply(self: HostArray, other: object) -> Any:
         right = _operand(self, other, kinds)
         if right is None:
             return NotImplemented
@@ -331,7 +331,7 @@ def _in_place(name: str) -> Callable[[Any, Any], Any]:
     return apply
 
 
-def _operand(value: HostArray, other: Any, kinds: str) -> Any:
+def _operand(value: HostArray, other: object, kinds: str) -> Any:
     """The other operand as an array of the same element type; None where there is no such operator."""
     if value.dtype.kind not in kinds:
         return None
@@ -343,7 +343,7 @@ def _operand(value: HostArray, other: Any, kinds: str) -> Any:
     return converted(other, value.dtype, value._name())
 
 
-def _unary(name: str) -> Callable[[Any], Any]:
+def _unary(name: str) -> Callable[[Any], object]:
     kinds, operation = UNARY[name]
 
     def apply(self: HostArray) -> Any:
@@ -354,8 +354,8 @@ def _unary(name: str) -> Callable[[Any], Any]:
     return apply
 
 
-def _with_numbers_only(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    def apply(self: HostArray, other: Any) -> Any:
+def _with_numbers_only(method: Callable[[Any, Any], object]) -> Callable[[Any, Any], object]:
+    def apply(self: HostArray, other: object) -> Any:
         return NotImplemented if isinstance(other, HostArray) else method(self, other)
 
     return apply
@@ -381,7 +381,7 @@ for _name in UNARY:
     setattr(HostArray, f"__{_name}__", _unary(_name))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     return value.data if isinstance(value, HostArray) else value
 
 
@@ -422,7 +422,7 @@ def quaternion_class(element: ir.Scalar) -> type[HostQuaternion]:
 
 def _make_class(base: type[_Host], name: str, t: ir.Type, shape: tuple[int, ...]) -> type[_Host]:
     element = _scalar_of(t)
-    body: dict[str, Any] = {
+    body: dict[str, object] = {
         "__slots__": (),
         "__module__": "slangrad",
         "ir_type": t,
@@ -440,7 +440,7 @@ def _component(index: int) -> property:
     def get(self: HostArray) -> Any:
         return self.data[index].item()
 
-    def put(self: HostArray, value: Any) -> None:
+    def put(self: HostArray, value: object) -> None:
         self[index] = value
 
     return property(get, put)

@@ -268,7 +268,7 @@ class WholeTensor(Leaf):
         steps = [step // memory.item_size for step in memory.strides[leading:]]
         return [0, *memory.shape[leading:], *steps]
 
-    def seen(self, value: Any) -> list[Memory] | None:
+    def seen(self, value: object) -> list[Memory] | None:
         """The memory of each part as elements of the type; None where a kernel cannot use it as it lies."""
         memories = self.access.memories(value, self.family.parts)
         if memories is None:
@@ -311,10 +311,10 @@ class WholeTensor(Leaf):
         found = map(self.access.address_of, self.family.parts)
         return [(self.name, i * self.room, find) for i, find in enumerate(found)]
 
-    def copy(self, value: Any) -> Any:
+    def copy(self, value: object) -> Any:
         return self.access.copy(value, self.role)
 
-    def copy_back(self, copied: Any, value: Any) -> None:
+    def copy_back(self, copied: object, value: object) -> None:
         self.access.copy_back(copied, value, self.role)
 
 

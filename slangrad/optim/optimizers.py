@@ -98,7 +98,7 @@ class Optimizer(ABC):
             if each.tensor.grad_out is not None:
                 each.tensor.grad_out.clear()
 
-    def step(self, gradients: Sequence[Any] | Mapping[Any, Any] | None = None) -> None:
+    def step(self, gradients: Sequence[object] | Mapping[Any, object] | None = None) -> None:
         """Move all parameters along their attached gradients, or along those given, in the order of the parameters."""
         found = self._gradients(gradients)
         numbers = (each for gradient in found for each in gradient.values())
@@ -127,7 +127,7 @@ class Optimizer(ABC):
         """A step of `advance` was made."""
         self._steps += 1
 
-    def _gradients(self, given: Any) -> list[dict[str, Tensor]]:
+    def _gradients(self, given: object) -> list[dict[str, Tensor]]:
         """All of them, before anything is changed."""
         count = len(self._parameters)
         values = [None] * count if given is None else [each for _, each in leaves_of(given)]
@@ -188,7 +188,7 @@ class Optimizer(ABC):
         self._check_settings()
 
 
-def _restored(parameter: Parameter, given: Mapping[str, Any]) -> dict[str, Tensor]:
+def _restored(parameter: Parameter, given: Mapping[str, object]) -> dict[str, Tensor]:
     made = {}
     for name, values in given.items():
         array, part = np.asarray(values), parameter.parts.get("".join(name.partition(".")[1:]))
@@ -212,7 +212,7 @@ def _function(name: str, part: Part) -> Function:
     return module.require_function(f"{name}_{part.kind}")
 
 
-def _check(name: str, value: Any, low: float, high: float = float("inf")) -> None:
+def _check(name: str, value: object, low: float, high: float = float("inf")) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value < high:
         limit = "" if high == float("inf") else f" and below {high:g}"
         raise CallError(CODE, f"{name}: {value!r} is no number of at least {low:g}{limit}")

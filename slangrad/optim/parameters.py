@@ -45,7 +45,7 @@ class Parameter:
     parts: dict[str, Part]
 
 
-def parameters_of(given: Any) -> list[Parameter]:
+def parameters_of(given: object) -> list[Parameter]:
     """Those of lists, dicts and dataclasses, nested; checked, so that no number is changed twice in a step."""
     if isinstance(given, (Tensor, np.ndarray)) or not isinstance(as_fields(given), Iterable):
         note = "one tensor alone is a list of one: [x]"
@@ -62,7 +62,7 @@ def parameters_of(given: Any) -> list[Parameter]:
     return found
 
 
-def leaves_of(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def leaves_of(tree: object, path: str = "") -> Iterator[tuple[str, Any]]:
     """What is in lists, dicts and dataclasses, each with its keys."""
     tree = as_fields(tree)
     if isinstance(tree, Mapping):
@@ -76,7 +76,7 @@ def leaves_of(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield from leaves_of(each, f"{path}[{name!r}]" if path else repr(name))
 
 
-def _parameter(label: str, tensor: Any) -> Parameter:
+def _parameter(label: str, tensor: object) -> Parameter:
     if isinstance(tensor, np.ndarray) and tensor.dtype.kind == "f":
         tensor = _over_memory(label, tensor)
     if not isinstance(tensor, Tensor):
@@ -95,7 +95,7 @@ def _parameter(label: str, tensor: Any) -> Parameter:
     return Parameter(label, tensor, parts)
 
 
-def _over_memory(label: str, array: np.ndarray[Any, Any]) -> Tensor:
+def _over_memory(label: str, array: np.ndarray) -> Tensor:
     """A tensor over a NumPy array, which steps change in place."""
     try:
         return Tensor.from_dlpack(default_device(), array, copy=False)
@@ -137,7 +137,7 @@ def _fields(form: Any, start: int, dims: tuple[int, ...], steps: tuple[int, ...]
         yield "", form, start, dims, steps
 
 
-def gradient_of(parameter: Parameter, given: Any) -> dict[str, Tensor]:
+def gradient_of(parameter: Parameter, given: object) -> dict[str, Tensor]:
     """The numbers of the gradient that was given, or of the attached one, by the parts that they belong to."""
     found = parameter.tensor.grad_out if given is None else given
     if found is None:

@@ -46,12 +46,12 @@ def _instruction(memory: Any, at: int, field: int, mask: int) -> None:
     pack_into("<I", memory, at, word & ~mask & 0xFFFFFFFF | field & mask)
 
 
-def _branch(memory: Any, at: int, target: int, place: int) -> None:
+def _branch(memory: object, at: int, target: int, place: int) -> None:
     """Words from here, 26 bits."""
     _instruction(memory, at, _fits(target - place, 28) >> 2, 0x03FFFFFF)
 
 
-def _page(memory: Any, at: int, target: int, place: int) -> None:
+def _page(memory: object, at: int, target: int, place: int) -> None:
     """Pages of 4 KiB from here: two bits at 29, nineteen at 5."""
     pages = _fits((target >> 12) - (place >> 12), 21)
     _instruction(memory, at, (pages & 3) << 29 | (pages >> 2 & 0x7FFFF) << 5, 0x60FFFFE0)
@@ -60,7 +60,7 @@ def _page(memory: Any, at: int, target: int, place: int) -> None:
 def _within_page(shift: int) -> Rule:
     """The place in the page in units of an access, twelve bits at 10."""
 
-    def apply(memory: Any, at: int, target: int, place: int) -> None:
+    def apply(memory: object, at: int, target: int, place: int) -> None:
         _instruction(memory, at, (target & 0xFFF) >> shift << 10, 0x003FFC00)
 
     return apply

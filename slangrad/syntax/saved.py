@@ -50,7 +50,7 @@ class _Form:
         self.in_text = tuple(name for name in known if name not in _NOT_IN_TEXT)
         self.waiting = tuple(name for name in self.in_text if name not in _AT_HAND)
 
-    def begin(self, parent: Any) -> Any:
+    def begin(self, parent: object) -> Any:
         made = object.__new__(self.kind)
         for name, default in self.before:
             setattr(made, name, default_of(default))
@@ -97,7 +97,7 @@ def _pack_late(declaration: Any, parent: Any, around: Surroundings) -> Packed:
     return name, declaration.name, declaration.modifiers, data
 
 
-def _late(data: Packed, parent: Any, around: Surroundings) -> Any:
+def _late(data: Packed, parent: object, around: Surroundings) -> Any:
     kind, name, modifiers, rest = data
     made = _FORMS[kind].begin(parent)
     made.name, made.modifiers, made.saved = name, modifiers, _Saved(rest, around)
@@ -112,7 +112,7 @@ class _Saved:
     def __init__(self, data: bytes, around: Surroundings) -> None:
         self.data, self.around = data, around
 
-    def fill(self, declaration: Any) -> None:
+    def fill(self, declaration: object) -> None:
         waiting = _FORMS[type(declaration).__name__].waiting
         _unpack_fields(declaration, waiting, marshal.loads(self.data), declaration, self.around)
 
@@ -120,7 +120,7 @@ class _Saved:
 # --- Nodes --------------------------------------------------------------------------------------------
 
 
-def _pack(value: Any, parent: Any, around: Surroundings) -> Any:
+def _pack(value: Any, parent: Any, around: Surroundings) -> object:
     """What is no number and no text is a list, or a tuple that begins with the name of its class."""
     kind = value.__class__
     if kind in _PLAIN:
@@ -141,7 +141,7 @@ def _pack(value: Any, parent: Any, around: Surroundings) -> Any:
     return name, *_pack_fields(value, form.in_text, value if form.is_declaration else parent, around)
 
 
-def _pack_fields(node: Any, names: Sequence[str], parent: Any, around: Surroundings) -> Packed:
+def _pack_fields(node: Any, names: Sequence[str], parent: object, around: Surroundings) -> Packed:
     return tuple(
         [
             [_pack_late(each, node, around) for each in node.members]
@@ -152,7 +152,7 @@ def _pack_fields(node: Any, names: Sequence[str], parent: Any, around: Surroundi
     )
 
 
-def _unpack(value: Any, parent: Any, around: Surroundings) -> Any:
+def _unpack(value: Any, parent: Any, around: Surroundings) -> object:
     kind = value.__class__
     if kind in _PLAIN:
         return value
@@ -172,7 +172,7 @@ def _unpack(value: Any, parent: Any, around: Surroundings) -> Any:
 
 
 def _unpack_fields(
-    node: Any, names: Sequence[str], values: Packed, parent: Any, around: Surroundings
+    node: Any, names: Sequence[str], values: Packed, parent: object, around: Surroundings
 ) -> None:
     for name, value in zip(names, values):
         if name == "members":

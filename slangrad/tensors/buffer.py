@@ -282,7 +282,7 @@ class Buffer:
             raise ValueError(f"offset: bytes {offset} to {offset + size} are not in a buffer of {self.size}")
 
 
-def as_source(data: Any, argument: str) -> AnyArray:
+def as_source(data: object, argument: str) -> AnyArray:
     """`data` if it is a NumPy array without gaps."""
     if not isinstance(data, np.ndarray):
         raise TypeError(f"{argument}: expected a NumPy array, not {type(data).__name__}; use np.asarray()")

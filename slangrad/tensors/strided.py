@@ -150,7 +150,7 @@ class StridedView(Operators):
         source = source_for(self.element_type, self.element_count, source)
         self.storage.runtime.write(self.address, source)
 
-    def fill(self, value: Any) -> None:
+    def fill(self, value: object) -> None:
         """Set every element to a number, an array or host vector of an element's shape, or a dict of fields."""
         assign(self, value)
 
@@ -177,7 +177,7 @@ class StridedView(Operators):
         where PyTorch cannot use it: of a read-only tensor, and of one with negative strides."""
         return torch_tensor_of(self.host_view())
 
-    def copy_from_torch(self, tensor: Any) -> None:
+    def copy_from_torch(self, tensor: object) -> None:
         """Overwrite all elements, as `copy_from_numpy` does."""
         self.copy_from_numpy(np.ascontiguousarray(host_array_of(tensor)))
 

@@ -96,7 +96,7 @@ class Tensor(StridedView):
         dtype: object = None,
         usage: BufferUsage = READ_WRITE,
         memory_type: MemoryType = MemoryType.device_local,
-        program_layout: Any = None,
+        program_layout: object = None,
     ) -> Tensor:
         """A new tensor whose elements are not initialized.
 
@@ -120,7 +120,7 @@ class Tensor(StridedView):
         dtype: object = None,
         usage: BufferUsage = READ_WRITE,
         memory_type: MemoryType = MemoryType.device_local,
-        program_layout: Any = None,
+        program_layout: object = None,
     ) -> Tensor:
         """A new tensor whose bytes are zero; arguments as for `empty`."""
         return _allocate(device, shape, _named(dtype, program_layout), usage, memory_type, zero=True)
@@ -167,7 +167,7 @@ class Tensor(StridedView):
         ndarray: AnyArray,
         usage: BufferUsage = READ_WRITE,
         memory_type: MemoryType = MemoryType.device_local,
-        program_layout: Any = None,
+        program_layout: object = None,
         target_slang_dtype: object = None,
         *,
         dtype: object = None,
@@ -193,7 +193,7 @@ class Tensor(StridedView):
     @staticmethod
     def from_dlpack(
         device: object,
-        source: Any,
+        source: object,
         usage: BufferUsage = READ_WRITE,
         *,
         dtype: object = None,
@@ -224,7 +224,7 @@ class Tensor(StridedView):
 
     @staticmethod
     def from_torch(
-        device: object, tensor: Any, dtype: object = None, usage: BufferUsage = READ_WRITE
+        device: object, tensor: object, dtype: object = None, usage: BufferUsage = READ_WRITE
     ) -> Tensor:
         """A copy of a PyTorch tensor. With `dtype` the last dimensions become vectors, matrices or structs."""
         return Tensor.from_dlpack(device, host_array_of(tensor), usage, dtype=dtype, copy=True)
@@ -307,7 +307,7 @@ class Tensor(StridedView):
         """A view: ints, slices with any step, `...` and None. A full index leaves rank 1."""
         return self._viewed(lambda t: indexed(t.shape, t.strides, index))
 
-    def __setitem__(self, index: object, value: Any) -> None:
+    def __setitem__(self, index: object, value: object) -> None:
         """Overwrite what `tensor[index]` shows. Values are broadcast as NumPy does it, to the dimensions of
         `to_numpy`: numbers, nested lists, arrays, host vectors, tensors; for structs dicts of fields, or structured
         arrays. Arrays are converted if no value changes, Python's floats are rounded. ValueError where they do not
@@ -321,7 +321,7 @@ class Tensor(StridedView):
             raise TypeError("a tensor without dimensions has nothing to iterate over; use tensor.item()")
         return iterated(self)
 
-    def reshape(self, *shape: Any) -> Tensor:
+    def reshape(self, *shape: object) -> Tensor:
         """A view with other dimensions and the same elements in row-major order; one size may be -1. ValueError where
         the sizes do not fit, or gaps make it impossible without a copy."""
         sizes = complete_shape(

@@ -22,8 +22,8 @@ from slangrad.tensors.element_types import SCALARS_BY_NAME, numpy_layout
 TORCH = Late("torch")
 PREFIX = "torch."
 
-_elements: dict[Any, Scalar | None] = {}
-_dtypes: dict[Scalar, Any] = {}
+_elements: dict[object, Scalar | None] = {}
+_dtypes: dict[Scalar, object] = {}
 
 
 def is_torch_type(kind: type) -> bool:
@@ -33,7 +33,7 @@ def is_torch_type(kind: type) -> bool:
     return isinstance(base, type) and issubclass(kind, base)
 
 
-def element_of(dtype: Any) -> Scalar | None:
+def element_of(dtype: object) -> Scalar | None:
     """The type of elements of a dtype; None where Slang has none."""
     try:
         return _elements[dtype]

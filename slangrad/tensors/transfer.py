@@ -10,7 +10,7 @@ other byte orders, unaligned) has to be copied.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -195,7 +195,7 @@ class Shared(NamedTuple):
     view: View
 
 
-def host_array(source: Any) -> AnyArray:
+def host_array(source: object) -> AnyArray:
     """What has a DLPack capsule as an array over the same memory."""
     if isinstance(source, np.ndarray):
         return source

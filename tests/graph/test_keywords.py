@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import slangrad as spy
 from slangrad import graph
 
 X = np.array([[1.0, -2.5, 0.0], [3.0, 4.5, -1.0]], np.float32)
@@ -55,6 +56,13 @@ SAME: dict[str, tuple[Case, tuple[Any, ...]]] = {
             np.argmax(e, 1), np.logical_or.reduce(e),
         ], (E,),
     ),
+    "differences": (lambda i, b: [np.diff(b), np.diff(i, 0), np.diff(i, 5, 0), np.diff(i, axis=0)], (INTS, B)),
+    "traces": (
+        lambda i, b: [np.trace(i), np.trace(i, 7), np.trace(b), i.trace(0, 1, 0, np.float32), np.diagonal(i, -1)], (INTS, B),
+    ),
+    "norms": (lambda i, x: [np.linalg.norm(i), np.linalg.norm(x, "fro", (0, 1), True), np.linalg.norm(x[0], 2)], (INTS, X)),
+    "stacked": (lambda i, x: [np.vstack([i, x[0]]), np.hstack([i[0, 0], x[0]]), np.hstack([x, x], dtype="f8")], (INTS, X)),
+    "close": (lambda i, u, b: [np.isclose(i, u), np.isclose(b, i), np.isclose(u, u, atol=1), np.allclose(i, b)], (INTS, U, B)),
     "roll": (
         lambda x: [np.roll(x, (1, 2), (0, 1)), np.roll(x, 1, (0, -1)), np.roll(x, (1, 2)), np.roll(x, np.int64(-1), 1)], (X,),
     ),
@@ -145,6 +153,14 @@ REFUSED: list[tuple[str, Case]] = [
     *[("E1042", lambda x, n=n: np.split(x, n, 1)) for n in (0, -1, 2, 1.5)],
     *[("E1042", lambda x, n=n: np.repeat(x, n, 1)) for n in (-1, [1, 2], 1.5)],
     ("E1042", lambda x: np.roll(x, 1.5)),
+    ("E1042", lambda x: np.diff(x, -1)),
+    ("E1040", lambda x: np.diff(x, prepend=0)),
+    ("E1042", lambda x: np.trace(x[0])),
+    ("E1042", lambda x: np.diagonal(x, 0, 1, 1)),
+    ("E1040", lambda x: np.linalg.norm(x, 2)),
+    ("E1040", lambda x: np.linalg.norm(x[0], 3)),
+    ("E1042", lambda x: np.linalg.norm(x[None], axis=(0, 1, 2))),
+    ("E1042", lambda x: np.vstack([x, x[:, :2]])),
     ("E1042", lambda x: np.expand_dims(x, (0, 0))),
     ("E1042", lambda x: np.moveaxis(x, (0, 1), (0, 0))),
     ("E1042", lambda x: x.reshape(2.0, 3)),
@@ -183,6 +199,44 @@ def test_names_that_are_proposed_are_those_of_numpy() -> None:
     with pytest.raises(AttributeError, match="'flat'; did you mean 'flatten'"):
         graph.jit(lambda x: x.flat)(X)
     assert graph.jit(lambda x: x * hasattr(x, "real"))(X).sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (np.linalg.inv, r"np\.linalg\.inv of .*\nnote: compute it outside"),
+        (np.fft.fft, r"np\.fft\.fft of .*\nnote: compute it outside"),
+        (np.nancumsum, r"np\.nancumsum of .*\nnote: did you mean np.cumsum\? a Slang function"),
+        (np.median, r"np\.median of .*\nnote: a Slang function"),
+        (np.nansum, r"np\.nansum of .*\nnote: np.where\(np.isnan\(x\), 0, x\).sum\(\)"),
+        (
+            np.linalg.vector_norm if hasattr(np.linalg, "vector_norm") else np.linalg.det,
+            r"np\.linalg\.\w+ of ",
+        ),
+        (np.frompyfunc(abs, 1, 1), r"\d: abs \(vectorized\) of "),
+    ],
+)
+def test_functions_that_are_not_known_have_the_names_that_programs_call(function: Any, said: str) -> None:
+    with pytest.raises(graph.GraphError, match=said) as error:
+        graph.jit(function)(X)
+    assert error.value.code == "E1040"
+
+
+def test_functions_of_scipy() -> None:
+    special = pytest.importorskip("scipy.special")
+    for name, said in (
+        ("erf", "float f.float x. . return erf.x."),
+        ("expit", "1 / "),
+        ("gamma", "a Slang function"),
+    ):
+        with pytest.raises(graph.GraphError, match=rf"scipy\.special\.{name} of .*\nnote: .*{said}"):
+            graph.jit(getattr(special, name))(X)
+    module = spy.Module.load_from_source(
+        spy.default_device(), "erf_of_slang", "[Differentiable] float f(float x) { return erf(x); }"
+    )
+    np.testing.assert_allclose(graph.jit(module.f)(X), special.erf(X), rtol=1e-6)
+    slope = graph.grad(lambda x: module.f(x).sum())(X)
+    np.testing.assert_allclose(slope, 2 / np.sqrt(np.pi) * np.exp(-X * X), rtol=1e-5)
 
 
 def test_arguments_and_results_are_dicts_of_any_class() -> None:

@@ -87,6 +87,11 @@ SMOOTH: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "pooling":      (lambda t: graph.max_pool2d(t, 2) + graph.avg_pool2d(t, 2, 1, 1)[:, 1:2, ::2][:, :, :2], (T,)),
     "attention":    (lambda t, m: graph.attention(t, t[:, :2] * m[:1], t[:, 1:] + 1, causal=True, mask=m[:, :2]), (T, S)),
     "flip":         (lambda t: np.roll(np.flip(t, 1), 2, 2) + np.repeat(t[:, :, :2], 2, 2) + np.tril(t) - np.triu(t, 1), (T,)),
+    "stacks":       (lambda a, b: np.vstack([a * b, b[0]]) * np.vstack([a[0], b]) + np.hstack([a[:, :1], b[:, 1:]]).sum(), (A, B)),
+    "diff":         (lambda t: np.diff(t, axis=1).sum(1) * np.diff(t, 2)[:, 0].sum() + np.hstack([t[0, 0], t[0, 1, :2]])[:4], (T,)),
+    "diagonal":     (lambda t: np.trace(t, 1, 1, 2) * t[:, :2, :2].trace(-1, 0, 1) * np.diagonal(t, 0, -1, 0).sum(0)[:2], (T,)),
+    "norm":         (lambda t: np.linalg.norm(t, axis=2) * np.linalg.norm(t[0, 0]) / np.linalg.norm(t) + np.linalg.norm(t, axis=(0, 2)), (T,)),
+    "norms":        (lambda t: np.linalg.norm(t, 1, 2, True) + np.linalg.norm(t, np.inf, 1)[:, None] + np.linalg.norm(t, -np.inf, 0), (T,)),
     "dot":          (lambda a, m: np.dot(a, m[:, 0])[:, None] + np.tensordot(a, m, 1) + np.outer(a[0, :3], m[0]), (A, M)),
 }
 EXACT: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
@@ -97,6 +102,7 @@ EXACT: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "compare":       (lambda a, b: (a < b, a <= b, a > b, a >= b, a == a, a != b), (A, B)),
     "logical":       (lambda k, i: ((k > 0) & (k < 2), (k > 0) | (k < 2), (k > 0) ^ (k < 2), ~(k > 0), np.logical_and(k, k), k & 1, k | 4, k ^ 3), (K, IDS)),
     "special":       (lambda a: (np.isnan(a / 0), np.isinf(a / 0), np.isfinite(a / 0), np.maximum(a, np.nan)), (np.array([0.0, 1, -1]),)),
+    "close":         (lambda a, x: (np.isclose(a, a + np.array([0, 1e-9, 1e-3, 1])), np.isclose(x, x.T, equal_nan=True), np.isclose(x, 5, 0.1, 0.2), np.allclose(a, a), np.allclose(a, 2 * a)), (A, EXTREME)),
     "scan":          (lambda t, k: (t.argmax(1), t.argmin(), k.argmax(0), np.cumsum(k, 1), t.argmax(2)), (T, K)),
     "types":         (lambda a, k: (k.sum(), k.mean(0), (a > 1).sum(0), (a > 1).any(1), (a > 1).all(), k / 2, k.max(), k.prod(0)), (A, K)),
     "indices":       (lambda t, k: (t[..., None, 1], t[1], t[-1, 1:, ::-2], t[:, K[0] % 3, K[1]], np.take(t, k % 3, 1), len(t)), (T, K)),

@@ -68,7 +68,7 @@ def _top() -> Device | None:
 
 
 def _on_current(name: str) -> Callable[..., Any]:
-    def function(*args: Any, **kwargs: Any) -> Any:
+    def function(*args: object, **kwargs: object) -> Any:
         return getattr(current_device(), name)(*args, **kwargs)
 
     function.__name__ = function.__qualname__ = name

@@ -167,7 +167,7 @@ class SlangCompilerOptions:
             setattr(self, name, _converted(name, value))
 
     @staticmethod
-    def of(given: SlangCompilerOptions | Mapping[str, Any] | None) -> SlangCompilerOptions:
+    def of(given: SlangCompilerOptions | Mapping[str, object] | None) -> SlangCompilerOptions:
         return given if isinstance(given, SlangCompilerOptions) else SlangCompilerOptions(given)
 
     def applied_to(self, options: Options) -> Options:
@@ -183,7 +183,7 @@ class SlangCompilerOptions:
         return replace(options, disable_warnings=quiet, warnings_as_errors=errors)
 
 
-def _converted(name: str, value: Any) -> Any:
+def _converted(name: str, value: object) -> object:
     kind = _ENUMS.get(name)
     if kind is None:
         return value

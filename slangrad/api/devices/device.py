@@ -246,7 +246,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
 
     def create_slang_session(
         self,
-        compiler_options: SlangCompilerOptions | Mapping[str, Any] | None = None,
+        compiler_options: SlangCompilerOptions | Mapping[str, object] | None = None,
         add_default_include_paths: bool = True,
         cache_path: str | Path | None = None,
     ) -> SlangSession:
@@ -271,7 +271,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         """The parameters of a program, to be written by cursors."""
         return CURSOR.ShaderObject(KERNEL.ComputePipeline(program))
 
-    def create_texture(self, *given: Any, **named: Any) -> Any:
+    def create_texture(self, *given: object, **named: object) -> Any:
         """Refused: devices have buffers and tensors."""
         note = (
             "a Tensor of vectors holds an image: Tensor.load_from_image(device, path), t.sample(uv) in Slang"
@@ -463,9 +463,9 @@ def default_device() -> Device:
 
 def create_torch_device(
     type: DeviceType | str | None = None,
-    torch_device: Any = None,
+    torch_device: object = None,
     include_paths: Iterable[str | Path] = (),
-    **described: Any,
+    **described: object,
 ) -> Device:
     """`create_device`: each device takes PyTorch's tensors that are on the CPU. CallError (E1015) where
     `torch_device` names another one."""

@@ -88,7 +88,7 @@ class BoundVariable:
         return f"BoundVariable({self.path}: {self.described} as {self.vector_type.full_name}, {dims})"
 
     @staticmethod
-    def before(seen: SlangType, marshall: Any) -> BoundVariable:
+    def before(seen: SlangType, marshall: object) -> BoundVariable:
         """What is known before the function is chosen."""
         made = BoundVariable.__new__(BoundVariable)
         made.name = made.variable_name = made.path = made.calldata_type_name = ""
@@ -102,7 +102,7 @@ class BoundVariable:
     def transform(self) -> Shape:
         return self.vector_mapping
 
-    def gen_calldata_type_name(self, cgb: Any, type_name: str) -> None:
+    def gen_calldata_type_name(self, cgb: object, type_name: str) -> None:
         """Say as which type the kernel gets the value."""
         self.calldata_type_name = type_name
 
@@ -216,7 +216,7 @@ class CallData:
         """What the compiler made of it, as `Function.compile` gives it."""
         return self._compiled.stages
 
-    def call(self, options: NativeCallRuntimeOptions | None = None, *args: Any, **kwargs: Any) -> Any:
+    def call(self, options: NativeCallRuntimeOptions | None = None, *args: object, **kwargs: object) -> Any:
         """Run the function over arguments of the same kinds; what it returns."""
         function = self.function
         if not isinstance(options, (NativeCallRuntimeOptions, type(None))):

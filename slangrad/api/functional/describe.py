@@ -98,7 +98,7 @@ def documentation_of(function: Function) -> str:
     )
 
 
-def _documented(header: str, declaration: Any) -> str:
+def _documented(header: str, declaration: object) -> str:
     comment = comment_above(declaration)
     return f"{header}\n\n{comment}" if comment else header
 
@@ -212,7 +212,7 @@ def line_of(function: Function) -> str:
     return f"Function({owner}{function.name}{''.join(changes)})"
 
 
-def _kind(result: Any) -> str:
+def _kind(result: object) -> str:
     return result.__name__ if isinstance(result, type) else repr(result)
 
 

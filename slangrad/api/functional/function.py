@@ -68,7 +68,7 @@ class OwnText(str):
         made.ask = ask
         return made
 
-    def __get__(self, found: Any, owner: type | None = None) -> str:
+    def __get__(self, found: object, owner: type | None = None) -> str:
         return self if found is None else self.ask(found)
 
 
@@ -133,21 +133,21 @@ class Function(Unique):
     def _caller(self) -> Caller:
         return self._calls.current()
 
-    def append_to(self, /, command_encoder: COMMANDS.CommandEncoder, *args: Any, **kwargs: Any) -> None:
+    def append_to(self, /, command_encoder: COMMANDS.CommandEncoder, *args: object, **kwargs: object) -> None:
         """Record the call: it is checked and compiled now, and runs when the commands are submitted."""
         caller = self._caller
         COMMANDS.check_encoder(command_encoder, caller.session.device, f"function '{self.name}'")
         command_encoder.record(caller.later(self._settings, args, kwargs))
 
-    def compile(self, /, *args: Any, **kwargs: Any) -> Any:
+    def compile(self, /, *args: object, **kwargs: object) -> Any:
         """What the pipeline makes of the kernel of a call, which is not run: stages, times, reports."""
         return self.kernel_of(*args, **kwargs).stages
 
-    def kernel_of(self, /, *args: Any, **kwargs: Any) -> Compiled:
+    def kernel_of(self, /, *args: object, **kwargs: object) -> Compiled:
         """The kernel of a call, which is there afterwards; nothing is run."""
         return self._caller.compile(self._settings, args, kwargs)
 
-    def debug_build_call_data(self, /, *args: Any, **kwargs: Any) -> CALL_DATA.CallData:
+    def debug_build_call_data(self, /, *args: object, **kwargs: object) -> CALL_DATA.CallData:
         """How a call of such arguments is made: the text of its kernel, its shape, how each argument is seen. It is
         compiled, and not run.
         """
@@ -208,7 +208,7 @@ class Function(Unique):
         """
         return self._with(map_positional=args, map_named=kwargs)
 
-    def set(self, /, *args: Any, **kwargs: Any) -> Function:
+    def set(self, /, *args: object, **kwargs: object) -> Function:
         """Values outside of functions: by name, as a dict, or a callable that each call asks for one."""
         if args and kwargs:
             raise CallError("E1013", "Set accepts either positional or keyword arguments, not both")
@@ -220,7 +220,7 @@ class Function(Unique):
             raise CallError("E1013", f"Set requires a dict, a callable or keyword arguments, not {kind}")
         return self._given(given if isinstance(given, Mapping) else self._asking(given))
 
-    def write(self, fn: Callable[..., object], *args: Any, **kwargs: Any) -> Function:
+    def write(self, fn: Callable[..., object], *args: object, **kwargs: object) -> Function:
         """Let each call ask `fn(cursor, *args, **kwargs)` to write values outside of functions to a cursor."""
         if not callable(fn):
             raise CallError("E1013", f"write requires a callable, not {type(fn).__name__}")
@@ -236,7 +236,7 @@ class Function(Unique):
     def _given(self, source: Source) -> Function:
         return self._with(given=(*self._settings.given, source))
 
-    def _asking(self, ask: Callable[..., Mapping[str, Any]]) -> Source:
+    def _asking(self, ask: Callable[..., Mapping[str, object]]) -> Source:
         """A callable without parameters; one that has a parameter is told the function."""
         try:
             signature(ask).bind()
@@ -246,7 +246,7 @@ class Function(Unique):
             pass
         return ask
 
-    def constants(self, values: Mapping[str, Any]) -> Function:
+    def constants(self, values: Mapping[str, object]) -> Function:
         """Values for constants that the module leaves open: `extern static const int N;`."""
         return self._in(self.module.with_constants(values))
 
@@ -260,7 +260,7 @@ class Function(Unique):
         found = module.require_function(self.name) if owner is None else owner.require_function(self.name)
         return self._copy(module, found._calls, owner, self._settings)
 
-    def type_conformances(self, conformances: Sequence[TypeConformance | tuple[Any, ...]]) -> Function:
+    def type_conformances(self, conformances: Sequence[TypeConformance | tuple[object, ...]]) -> Function:
         """Say which types values of interface types can have that come from outside, and their ids."""
         given = RAW.named_conformances((*self._settings.conformances, *conformances))
         return self._with(conformances=given)
@@ -274,7 +274,7 @@ class Function(Unique):
         made._group = (x, y, z)
         return made
 
-    def call_group_shape(self, shape: Any) -> Function:
+    def call_group_shape(self, shape: object) -> Function:
         """Make calls in groups of this shape: the last dimensions of the call, at most 1024 calls together."""
         sizes = as_integers(shape, "call_group_shape")
         for dimension, size in enumerate(sizes):
@@ -299,10 +299,10 @@ class Function(Unique):
     def dispatch(
         self,
         /,
-        thread_count: Any,
-        vars: Mapping[str, Any] | None = None,
-        command_encoder: Any = None,
-        **parameters: Any,
+        thread_count: object,
+        vars: Mapping[str, object] | None = None,
+        command_encoder: object = None,
+        **parameters: object,
     ) -> None:
         """Launch the function over `thread_count` threads in x, y and z, rounded up to whole groups; its first
         parameter is `uint3 dispatchThreadID`. `vars` are values outside of functions, `parameters` the other
@@ -335,17 +335,17 @@ class Function(Unique):
             raise AttributeError(f"a function has no attribute '{name}': {meant}")
         raise missing("a function", name, (each for each in dir(Function) if not each.startswith("_")))
 
-    def _dispatched(self, value: Any) -> Any:
+    def _dispatched(self, value: object) -> object:
         """What a kernel gets for a value, which may be an object that stands for another one."""
         return RAW.dispatched(lambda: self.module.layout, unwrap(value, held=False))
 
-    def return_type(self, kind: Any) -> Function:
+    def return_type(self, kind: object) -> Function:
         """What calls return: Tensor, np.ndarray, "tensor", "numpy", "torch", or a class that is called with the
         result; if it has `from_result(module, result)`, that is. CallError (E1011) for others."""
         results.kind_of(kind)
         return self._with(result=kind)
 
-    def bind(self, this: Any) -> Function:
+    def bind(self, this: object) -> Function:
         """The method of one object, or of many: `this` comes before the other arguments of each call."""
         return BoundFunction(self, this)
 
@@ -377,7 +377,7 @@ class Function(Unique):
             self._modes[mode, order] = self._with(mode=mode, order=order)
         return self._modes[mode, order]
 
-    def instead_of(self, given: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    def instead_of(self, given: int, args: tuple[object, ...], kwargs: dict[str, object]) -> str:
         """How the parameter of an argument has to be declared for it to carry a derivative; empty where it can."""
         return self._caller.instead_of(self._settings, given, args, kwargs)
 
@@ -390,11 +390,11 @@ class Function(Unique):
         """What calls were told to return: "tensor", "numpy" or nothing."""
         return results.kind_of(self._settings.result) or "" if self._settings.result is not None else ""
 
-    def bound(self, /, *args: Any, **kwargs: Any) -> Launchable:
+    def bound(self, /, *args: object, **kwargs: object) -> Launchable:
         """How the arguments of a call are bound; nothing is run."""
         return self._caller.bound(self._settings, args, kwargs)
 
-    def bind_call(self, /, *args: Any, **kwargs: Any) -> Callable[[], Any]:
+    def bind_call(self, /, *args: object, **kwargs: object) -> Callable[[], Any]:
         """The call as a function without arguments, which costs a launch: its arguments are checked, and its kernel is
         compiled, now. Tensors and arrays may change what they hold, numbers stay what they are. Raises as a call does.
         """
@@ -421,19 +421,19 @@ class BoundFunction(Function):
 
     call = __call__
 
-    def append_to(self, /, command_encoder: COMMANDS.CommandEncoder, *args: Any, **kwargs: Any) -> None:
+    def append_to(self, /, command_encoder: COMMANDS.CommandEncoder, *args: object, **kwargs: object) -> None:
         super().append_to(command_encoder, self.this, *args, **kwargs)
 
-    def kernel_of(self, /, *args: Any, **kwargs: Any) -> Compiled:
+    def kernel_of(self, /, *args: object, **kwargs: object) -> Compiled:
         return super().kernel_of(self.this, *args, **kwargs)
 
-    def debug_build_call_data(self, /, *args: Any, **kwargs: Any) -> CALL_DATA.CallData:
+    def debug_build_call_data(self, /, *args: object, **kwargs: object) -> CALL_DATA.CallData:
         return super().debug_build_call_data(self.this, *args, **kwargs)
 
-    def bound(self, /, *args: Any, **kwargs: Any) -> Launchable:
+    def bound(self, /, *args: object, **kwargs: object) -> Launchable:
         return super().bound(self.this, *args, **kwargs)
 
-    def bind_call(self, /, *args: Any, **kwargs: Any) -> Callable[[], Any]:
+    def bind_call(self, /, *args: object, **kwargs: object) -> Callable[[], Any]:
         return super().bind_call(self.this, *args, **kwargs)
 
 

@@ -39,7 +39,7 @@ class InstanceList:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._struct.name})"
 
-    def set_data(self, data: Any) -> None:
+    def set_data(self, data: object) -> None:
         """Other data from now on."""
         self._data = data
 
@@ -49,10 +49,10 @@ class InstanceList:
             return {TYPE_KEY: self._struct.spelled, **self._data}
         return self._data
 
-    def update_this(self, value: Any) -> None:
+    def update_this(self, value: object) -> None:
         """Calls write to the containers themselves."""
 
-    def construct(self, *args: Any, **kwargs: Any) -> Any:
+    def construct(self, *args: object, **kwargs: object) -> Any:
         """Call the constructor for all instances."""
         self._struct.constructor()(*args, **kwargs, _result=self)
 
@@ -72,7 +72,7 @@ class InstanceList:
         found = self._struct[name]
         return found.bind(self) if isinstance(found, Function) else found
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name not in _OWN and self._has_field(name):
             self._data[name] = value
         else:
@@ -86,7 +86,7 @@ class InstanceTensor(InstanceList):
         super().__init__(struct, Tensor.empty(struct.module.device, shape, struct) if data is None else data)
 
     @classmethod
-    def from_result(cls, module: Module, result: Any) -> InstanceTensor:
+    def from_result(cls, module: Module, result: object) -> InstanceTensor:
         """The result of a call, which has dimensions, as instances."""
         if not isinstance(result, Tensor):
             message = f"a call without dimensions returns {type(result).__name__}, which is no {cls.__name__}"
@@ -150,7 +150,7 @@ class PackedArg:
         return f"PackedArg({self.python_object!r})"
 
 
-def pack(module: Module, value: Any) -> PackedArg:
+def pack(module: Module, value: object) -> PackedArg:
     """An argument of functions of the module; one that is packed already is itself."""
     return value if isinstance(value, PackedArg) else PackedArg(module, value)
 

@@ -104,7 +104,7 @@ class Module(Unique, Names):
     def load_from_file(
         device: Device,
         path: str,
-        options: dict[str, Any] | None = None,
+        options: dict[str, object] | None = None,
         link: Sequence[Module | SlangModule] = (),
     ) -> Module:
         """The module of a file: a path, or a name in the include paths, with or without `.slang`. SlangCompileError,
@@ -116,7 +116,7 @@ class Module(Unique, Names):
         device: Device,
         name: str,
         source: str,
-        options: dict[str, Any] | None = None,
+        options: dict[str, object] | None = None,
         link: Sequence[Module | SlangModule] = (),
     ) -> Module:
         """A module of this name from its text. SlangCompileError, with all errors, where it is wrong."""
@@ -126,7 +126,7 @@ class Module(Unique, Names):
     def load_from_module(
         device: Device,
         module: Module | SlangModule,
-        options: dict[str, Any] | None = None,
+        options: dict[str, object] | None = None,
         link: Sequence[Module | SlangModule] = (),
     ) -> Module:
         """The same module with other options."""
@@ -147,7 +147,7 @@ class Module(Unique, Names):
     def __repr__(self) -> str:
         return f"Module(name={self.name!r}, linked_modules={[each.name for each in self.link]})"
 
-    def with_constants(self, values: Mapping[str, Any]) -> Module:
+    def with_constants(self, values: Mapping[str, object]) -> Module:
         """The module with constants that it leaves open: `extern static const int N;`."""
         if not isinstance(values, Mapping):
             raise CallError("E1013", f"constants: a dict is needed, not {type(values).__name__}")
@@ -158,7 +158,7 @@ class Module(Unique, Names):
             self._with_constants[text] = Module(self._loaded, self.options, (*self.link, given))
         return self._with_constants[text]
 
-    def _constant(self, name: str, value: Any) -> str:
+    def _constant(self, name: str, value: object) -> str:
         found = self.session.program.extern_constants(self.view.module)
         if name not in found:
             known = ", ".join(found) or "none"
@@ -298,7 +298,7 @@ def _session_of(device: object) -> SlangSession:
     return device.slang_session
 
 
-def _handle_of(given: Any) -> LoadedModule:
+def _handle_of(given: object) -> LoadedModule:
     if isinstance(given, LoadedModule):
         return given
     if not isinstance(given, SHADER.SlangModule):
@@ -319,7 +319,7 @@ def _own(views: Sequence[FunctionView]) -> Sequence[FunctionView]:
     return found or views
 
 
-def _checked_options(options: dict[str, Any] | None) -> dict[str, Any]:
+def _checked_options(options: dict[str, object] | None) -> dict[str, Any]:
     for name, value in (options or {}).items():
         if name not in _OPTIONS or not isinstance(value, _OPTIONS[name]):
             raise CallError("E1015", f"options: {name}={value!r}", (), f"there are {', '.join(_OPTIONS)}")

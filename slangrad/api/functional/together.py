@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from slangrad.api.functional.function import Function
 from slangrad.base.late import Late
@@ -17,7 +16,7 @@ from slangrad.marshal.errors import CallError
 KERNEL, SHADER = Late("slangrad.api.kernels.kernel"), Late("slangrad.api.kernels.shader")
 
 
-def prepared(given: Any) -> Callable[[], object]:
+def prepared(given: object) -> Callable[[], object]:
     """CallError (E1015) for what is no call."""
     if isinstance(given, partial):
         called, args, kwargs = given.func, given.args, given.keywords

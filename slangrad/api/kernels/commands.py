@@ -234,7 +234,7 @@ class CommandEncoder(_Recording):
         """See `push_debug_group`."""
 
 
-def check_encoder(given: object, device: Any, what: str) -> None:
+def check_encoder(given: object, device: object, what: str) -> None:
     """CommandError for what is no encoder of a device that is to record a call or launch."""
     if not isinstance(given, CommandEncoder):
         note = "device.create_command_encoder() makes one"
@@ -273,13 +273,13 @@ class ComputePassEncoder:
         self._root = ShaderObject(pipeline.current()) if root_object is None else root_object
         return self._root
 
-    def dispatch(self, thread_count: Any) -> None:
+    def dispatch(self, thread_count: object) -> None:
         """Launch whole groups of threads, at least `thread_count`."""
         root = self._bound()
         grid = root.pipeline.grid_of(thread_count)
         self._encoder.launch(root.pipeline, root.pack(), lambda: grid, root.kept())
 
-    def dispatch_compute(self, thread_group_count: Any) -> None:
+    def dispatch_compute(self, thread_group_count: object) -> None:
         """Launch groups."""
         self.dispatch(_threads(thread_group_count, self._bound().pipeline))
 

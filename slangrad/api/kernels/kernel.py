@@ -42,7 +42,7 @@ class Slot:
         self.uniform = uniform
         self.at = at
 
-    def put(self, values: Scalars, value: Any) -> None:
+    def put(self, values: Scalars, value: object) -> None:
         if self.at >= 0:
             self.uniform.put(values, self.at, value, self.name)
         else:
@@ -58,7 +58,7 @@ class BlockSlot:
         self.name = name
         self.members = members
 
-    def put(self, values: Scalars, value: Any) -> None:
+    def put(self, values: Scalars, value: object) -> None:
         if not isinstance(value, Mapping):
             raise CallError("E1019", f"parameter '{self.name}' is a block: pass a dict with its members")
         for name, each in value.items():
@@ -135,7 +135,7 @@ class ComputePipeline:
     def _global(self, parameter: GlobalParameter) -> Slot | BlockSlot:
         info = self.program.session.program.info
 
-        def stored_type(declared: Any) -> Type:
+        def stored_type(declared: object) -> Type:
             found = info(declared)
             return stored(found.type, found.rules)
 
@@ -147,7 +147,7 @@ class ComputePipeline:
         }
         return BlockSlot(parameter.name, members)
 
-    def _slot(self, label: str, declared: Any, t: Type) -> Slot:
+    def _slot(self, label: str, declared: object, t: Type) -> Slot:
         uniform = self._uniforms.of(t) or StructEncoder(STRICTLY, struct(str(t), ()), [])
         argument = self.compiled.argument_of(declared)
         if argument is None or argument not in self.compiled.used:
@@ -258,10 +258,10 @@ class ComputeKernel:
 
     def dispatch(
         self,
-        thread_count: Any,
+        thread_count: object,
         vars: Mapping[str, Any] | None = None,
         command_encoder: Any = None,
-        queue: Any = None,
+        queue: object = None,
         **parameters: Any,
     ) -> None:
         """Launch whole groups of threads, at least `thread_count` in x, y and z; with an encoder, later."""
@@ -288,7 +288,7 @@ class ComputeKernel:
             self._twin = ComputeKernel(self.program, self.name)
         return self._twin
 
-    def _arguments(self, given: Mapping[str, Any], parameters: Mapping[str, Any]) -> bytes:
+    def _arguments(self, given: Mapping[str, object], parameters: Mapping[str, object]) -> bytes:
         values = self._empty[:]
         slots = self._globals
         for name, value in given.items():
@@ -304,7 +304,7 @@ class ComputeKernel:
             raise self._missing(given, parameters)
         return self._pack(values)
 
-    def _unknown(self, name: str, what: str, known: Mapping[str, Any]) -> CallError:
+    def _unknown(self, name: str, what: str, known: Mapping[str, object]) -> CallError:
         message = f"{what}: kernel '{self.name or self._pipeline.entry.name}' has no parameter '{name}'"
         error = unknown(message, name, known)
         if name in self._globals or name in self._parameters:
@@ -312,7 +312,7 @@ class ComputeKernel:
             error = CallError(error.code, message, (), f"'{name}' is passed {place}")
         return error
 
-    def _missing(self, given: Mapping[str, Any], parameters: Mapping[str, Any]) -> CallError:
+    def _missing(self, given: Mapping[str, object], parameters: Mapping[str, object]) -> CallError:
         slots = [self._globals[name] for name in sorted(self._required_globals - given.keys())]
         slots += [self._parameters[name] for name in sorted(self._required_parameters - parameters.keys())]
         first = slots[0]

@@ -10,7 +10,6 @@ A function that is an entry point itself is launched as it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from slangrad.api.kernels.kernel import ComputeKernel
 from slangrad.api.kernels.shader import (
@@ -61,7 +60,7 @@ def make_kernel(
     return ComputeKernel(session.link_program([module, page], [entry]), name)
 
 
-def named_conformances(given: Sequence[TypeConformance | tuple[Any, ...]]) -> tuple[Named, ...]:
+def named_conformances(given: Sequence[TypeConformance | tuple[object, ...]]) -> tuple[Named, ...]:
     return tuple(each.named for each in conformances_of(given))
 
 

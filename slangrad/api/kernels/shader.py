@@ -156,7 +156,7 @@ class SlangModule:
         return [SlangEntryPoint(self, each.name) for each in self._functions() if is_entry(each)]
 
     def entry_point(
-        self, name: str, type_conformances: Sequence[TypeConformance | tuple[Any, ...]] = ()
+        self, name: str, type_conformances: Sequence[TypeConformance | tuple[object, ...]] = ()
     ) -> SlangEntryPoint:
         """The entry point of a name; functions that are not marked are for compute. `type_conformances`: types that
         values of interface types can have, and their ids in memory.
@@ -205,7 +205,7 @@ class ComposedModule(SlangModule):
         return [self.entry_point(name) for name in names]
 
     def entry_point(
-        self, name: str, type_conformances: Sequence[TypeConformance | tuple[Any, ...]] = ()
+        self, name: str, type_conformances: Sequence[TypeConformance | tuple[object, ...]] = ()
     ) -> SlangEntryPoint:
         owners = [each for each in self.source_modules if each.declares(name)]
         if len(owners) > 1:
@@ -392,7 +392,7 @@ class SlangEntryPoint:
             return self
         return SlangEntryPoint(module, self.function, self.name, self.arguments, self.type_conformances)
 
-    def _argument(self, given: SpecializationArg) -> Any:
+    def _argument(self, given: SpecializationArg) -> object:
         if not isinstance(given, SpecializationArg):
             note = "pass SpecializationArg.from_type(name)"
             raise CallError("E1020", f"specialize: {type(given).__name__} is no SpecializationArg", (), note)
@@ -411,7 +411,7 @@ class SlangEntryPoint:
     def _conformance(self, given: TypeConformance) -> Conformance:
         return conformance_of(self.module.types, given.named)
 
-    def _check_bounds(self, parameter: Any, argument: Any, found: Mapping[Any, Any]) -> None:
+    def _check_bounds(self, parameter: object, argument: object, found: Mapping[Any, object]) -> None:
         if not isinstance(parameter, ast.TypeParameter) or not isinstance(argument, Type):
             return
         view = self.module.view
@@ -493,7 +493,7 @@ class ShaderProgram:
         return list(dict.fromkeys(found))
 
 
-def _parameters_of(program: Any, declared: ast.Declaration) -> Iterator[GlobalParameter]:
+def _parameters_of(program: object, declared: ast.Declaration) -> Iterator[GlobalParameter]:
     if isinstance(declared, ast.BufferBlock):
         members = tuple(each for each in declared.members if isinstance(each, ast.Variable))
         yield GlobalParameter(declared.name, declared, members)

@@ -100,7 +100,7 @@ class BlockPlace:
             return None
         return BlockPlace(element, f"{self.label}[{index}]", None, self, index)
 
-    def write(self, value: Any) -> None:
+    def write(self, value: object) -> None:
         if not self.layout.fields:
             assert self.around is not None, "a block has fields"
             self.around.written()[self.key] = value
@@ -131,5 +131,5 @@ class BlockPlace:
             raise CallError("E1019", message)
         return _Parts(enumerate(parts))
 
-    def set_data(self, data: Any) -> None:
+    def set_data(self, data: object) -> None:
         raise CallError("E1019", f"{self.title}: raw data is for parameters of a pipeline")

@@ -163,7 +163,7 @@ class ShaderCursor:
         object.__setattr__(self, "_place", shader_object.place())
 
     @classmethod
-    def _at(cls, place: Any) -> ShaderCursor:
+    def _at(cls, place: object) -> ShaderCursor:
         """A cursor of the class to a place."""
         cursor = cls.__new__(cls)
         object.__setattr__(cursor, "_place", place)
@@ -223,18 +223,18 @@ class ShaderCursor:
 
     # --- Writing ---
 
-    def write(self, value: Any) -> None:
+    def write(self, value: object) -> None:
         """Give the place a value; of several parameters a dict."""
         self._place.write(value)
 
-    def set_data(self, data: Any) -> None:
+    def set_data(self, data: object) -> None:
         """Give the place the bytes of an array."""
         self._place.set_data(data)
 
     def __getitem__(self, key: str | int) -> ShaderCursor:
         return self.find_element(key) if isinstance(key, int) else self.find_field(key)
 
-    def __setitem__(self, key: str | int, value: Any) -> None:
+    def __setitem__(self, key: str | int, value: object) -> None:
         self[key].write(value)
 
     def __getattr__(self, name: str) -> ShaderCursor:
@@ -242,7 +242,7 @@ class ShaderCursor:
             raise AttributeError(f"{self._place.title} has no parameter or field '{name}'")
         return self.find_field(name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         self.find_field(name).write(value)
 
 
@@ -285,7 +285,7 @@ class GlobalsPlace:
         inside = isinstance(t, Array) and isinstance(t.count, int) and 0 <= index < t.count
         return self if inside else None
 
-    def write(self, value: Any) -> None:
+    def write(self, value: object) -> None:
         if not self.path and not isinstance(value, dict):
             raise CallError("E1019", "write: pass a dict with the values outside of functions")
         put(self.tree, self.path, value)

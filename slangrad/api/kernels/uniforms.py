@@ -68,7 +68,7 @@ class Strictly(Manner):
     spreads = False
     flags = (*FLAGS, *INTEGERS)
 
-    def refuse(self, encoder: Encoder, value: Any, label: str, note: str | None) -> CallError:
+    def refuse(self, encoder: Encoder, value: object, label: str, note: str | None) -> CallError:
         message = f"parameter '{label}' of type '{encoder.type}' cannot be {described(value)}"
         return CallError(UNFIT, message, (), note)
 
@@ -92,7 +92,7 @@ class EnumUniform(NumberEncoder):
         super().__init__(STRICTLY, form, t)
         self._name = spell(t)
 
-    def put(self, values: Values, at: int, value: Any, label: str) -> None:
+    def put(self, values: Values, at: int, value: object, label: str) -> None:
         if isinstance(value, EnumValue) and value.enum != self._name:
             raise self.manner.refuse(self, value, label, None)
         super().put(values, at, value, label)
@@ -126,7 +126,7 @@ class BufferUniform(Encoder):
         self._size = 1 if element is None else max(layout_of(element).size, 1)
         self._written = written
 
-    def put(self, values: Values, at: int, value: Any, label: str) -> None:
+    def put(self, values: Values, at: int, value: object, label: str) -> None:
         if not isinstance(value, (Buffer, Tensor)):
             raise self.manner.refuse(
                 self, value, label, "pass a Buffer, as device.create_buffer() gives one, or a Tensor"
@@ -160,7 +160,7 @@ class TensorUniform(Encoder):
         self._rank = rank
         self._device = device
 
-    def put(self, values: Values, at: int, value: Any, label: str) -> None:
+    def put(self, values: Values, at: int, value: object, label: str) -> None:
         if isinstance(value, dict) and value.keys() == UNIFORMS and isinstance(value["_data"], Buffer):
             value = Tensor(
                 value["_data"], self._element, *(value[each] for each in ("_shape", "_strides", "_offset"))
@@ -299,7 +299,7 @@ class Uniforms:
 # --- Errors -------------------------------------------------------------------------------------------
 
 
-def described(value: Any) -> str:
+def described(value: object) -> str:
     """What a message calls a value."""
     if isinstance(value, Buffer):
         return f"Buffer of {value.size} bytes"
@@ -314,7 +314,7 @@ def described(value: Any) -> str:
     return type(value).__name__
 
 
-def unknown(message: str, name: str, known: Mapping[str, Any]) -> CallError:
+def unknown(message: str, name: str, known: Mapping[str, object]) -> CallError:
     return CallError(UNKNOWN, message, (), suggestion(name, known))
 
 

@@ -65,7 +65,7 @@ class TaughtMarshal(Marshal):
             self._made = types, self._checked(made)
         return self._made[1]
 
-    def _checked(self, made: Any) -> NativeMarshall:
+    def _checked(self, made: object) -> NativeMarshall:
         if not isinstance(made, NativeMarshall):
             message = f"{self.described}: what PYTHON_TYPES has for it gave {made!r}, not a Marshall"
             raise BoundVariableException("E1001", message)
@@ -74,7 +74,7 @@ class TaughtMarshal(Marshal):
             raise BoundVariableException("E1001", message, (), "create_calldata says what the kernel gets")
         return made
 
-    def _ask(self, what: str, question: Callable[[], Any]) -> Any:
+    def _ask(self, what: str, question: Callable[[], object]) -> Any:
         """What a hook answers; what it raises is about this argument."""
         try:
             return question()
@@ -386,7 +386,7 @@ class _Outputs:
 
     leaf: TaughtLeaf
 
-    def maker(self, device: Any, shape: Sizes) -> Callable[[], Carried]:
+    def maker(self, device: object, shape: Sizes) -> Callable[[], Carried]:
         leaf = self.leaf
         owner = leaf.types.program().device_module.session.device
         context = CallContext(owner, Shape(shape), MODES[leaf.mode])

@@ -134,21 +134,23 @@ class NativeMarshall:
 
     # --- in every call
 
-    def get_shape(self, value: Any) -> Shape:
+    def get_shape(self, value: object) -> Shape:
         """The sizes of a value, those of its elements perhaps behind them; -1 for those that the call decides."""
         return self.concrete_shape if self.concrete_shape.valid else Shape(())
 
-    def create_calldata(self, context: CallContext, binding: BoundVariable, data: Any) -> Any:
+    def create_calldata(self, context: CallContext, binding: BoundVariable, data: object) -> Any:
         """What the kernel gets: a value of the type that `gen_calldata` has named, a dict for a struct; None where the
         type has no fields.
         """
         return None
 
-    def create_dispatchdata(self, data: Any) -> Any:
+    def create_dispatchdata(self, data: object) -> Any:
         """What a kernel gets that `f.dispatch` launches: a value of the type of its parameter."""
         return None
 
-    def read_calldata(self, context: CallContext, binding: BoundVariable, data: Any, result: Any) -> None:
+    def read_calldata(
+        self, context: CallContext, binding: BoundVariable, data: object, result: object
+    ) -> None:
         """Called after the launch with the value and with what `create_calldata` gave for it."""
 
     # --- where the value is the result of a call, `f.return_type(Class)`
@@ -157,7 +159,7 @@ class NativeMarshall:
         """A new object for a call of the shape `context.call_shape` to fill."""
         return None
 
-    def read_output(self, context: CallContext | None, binding: BoundVariable, data: Any) -> Any:
+    def read_output(self, context: CallContext | None, binding: BoundVariable, data: object) -> Any:
         """What the caller gets of the object that was filled."""
         return data
 
@@ -182,10 +184,10 @@ class NativeValueMarshall(NativeMarshall):
     def can_direct_bind(self, binding: BoundVariable) -> bool:
         return can_direct_bind_common(binding)
 
-    def create_calldata(self, context: CallContext, binding: BoundVariable, data: Any) -> Any:
+    def create_calldata(self, context: CallContext, binding: BoundVariable, data: object) -> Any:
         return data
 
-    def create_dispatchdata(self, data: Any) -> Any:
+    def create_dispatchdata(self, data: object) -> Any:
         return data
 
 

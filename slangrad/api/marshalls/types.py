@@ -36,7 +36,7 @@ class _Table(dict[type, Any]):
         super().__init__()
         self._changed = changed
 
-    def __setitem__(self, kind: type, value: Any) -> None:
+    def __setitem__(self, kind: type, value: object) -> None:
         if not isinstance(kind, type) or registry.is_built_in(kind):
             name = getattr(kind, "__name__", repr(kind))
             raise CallError("E1001", f"PYTHON_TYPES: calls know values of {name} by themselves")
@@ -47,7 +47,7 @@ class _Table(dict[type, Any]):
         super().__delitem__(kind)
         self._changed(kind)
 
-    def pop(self, kind: type, *default: Any) -> Any:
+    def pop(self, kind: type, *default: object) -> Any:
         found = super().pop(kind, *default)
         self._changed(kind)
         return found
@@ -87,7 +87,7 @@ def lookup_signature_callback(python_type: type) -> tuple[bool, Signature | None
     return bool(found), found[0] if found else None
 
 
-def key_of_taught(value: Any) -> Any:
+def key_of_taught(value: object) -> Any:
     """What a call's kernel depends on."""
     kind = type(value)
     known, callback = lookup_signature_callback(kind)
@@ -98,13 +98,13 @@ def key_of_taught(value: Any) -> Any:
     return kind, lookup_type_callback(kind), said
 
 
-def marshal_of_taught(value: Any) -> Any:
+def marshal_of_taught(value: object) -> Any:
     factory = lookup_type_callback(type(value))
     assert factory is not None
     return TaughtMarshal(factory, value)
 
 
-def dispatched(program: Callable[[], SlangProgramLayout], value: Any) -> Any:
+def dispatched(program: Callable[[], SlangProgramLayout], value: object) -> Any:
     """What a kernel gets for a value: what its Marshall says, if it has one."""
     factory = lookup_type_callback(type(value))
     if factory is None:
@@ -117,7 +117,9 @@ def dispatched(program: Callable[[], SlangProgramLayout], value: Any) -> Any:
     return found
 
 
-def get_or_create_type(layout: SlangProgramLayout, python_type: Any, value: Any = None) -> NativeMarshall:
+def get_or_create_type(
+    layout: SlangProgramLayout, python_type: object, value: object = None
+) -> NativeMarshall:
     """The Marshall of a class; for one that calls know by themselves a NativeValueMarshall with its `slang_type`."""
     if isinstance(python_type, NativeMarshall):
         return python_type
@@ -194,7 +196,7 @@ def register_write_to_cursor_type(
         slang_type_name, own if signature is None else signature, tuple(imports), re.compile(pattern)
     )
 
-    def make(layout: SlangProgramLayout, value: Any) -> WriteToCursorMarshall:
+    def make(layout: SlangProgramLayout, value: object) -> WriteToCursorMarshall:
         return WriteToCursorMarshall(layout, info)
 
     PYTHON_TYPES[python_type] = make

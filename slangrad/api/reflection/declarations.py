@@ -167,7 +167,7 @@ def _of_node(context: Context, node: Any) -> DeclReflection:
     return DeclReflection(context, kind, name, children, node, function)
 
 
-def _of_generic(context: Context, node: Any) -> DeclReflection:
+def _of_generic(context: Context, node: object) -> DeclReflection:
     """What stands around a generic declaration. As a type or function it is the generic one, nothing filled in."""
     inner = context.make(_of_node, node)
 
@@ -199,12 +199,12 @@ def _reflect(context: Context, members: Any) -> list[DeclReflection]:
     ]
 
 
-def _written(node: Any) -> list[Any]:
+def _written(node: object) -> list[Any]:
     """The generic parameters that stand in the text."""
     return [each for each in getattr(node, "generics", ()) if not each.name.startswith("$")]
 
 
-def _declared_type(context: Context, node: Any) -> Type | None:
+def _declared_type(context: Context, node: object) -> Type | None:
     if isinstance(node, _TYPES):
         found: Type = self_type(node)
         return found

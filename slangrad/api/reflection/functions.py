@@ -160,7 +160,7 @@ class FunctionReflection(Attributed):
         return context.program.substitute(t, seen) if seen and not is_pack(t) else t
 
 
-def _is_hidden(parameter: Any) -> bool:
+def _is_hidden(parameter: object) -> bool:
     """Whether the checker made a generic parameter of a parameter of interface type, or of an array's length."""
     return isinstance(parameter, (ast.TypeParameter, ast.ValueParameter)) and parameter.name.startswith("$")
 

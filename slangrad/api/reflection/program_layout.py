@@ -401,7 +401,7 @@ class ReflectionCursor:
             raise CallError("E1015", f"ReflectionCursor: {given} is not a ShaderProgram")
 
     @classmethod
-    def _of(cls, layout: Any, missing: CallError | None = None) -> ReflectionCursor:
+    def _of(cls, layout: object, missing: CallError | None = None) -> ReflectionCursor:
         made = cls.__new__(cls)
         made._layout, made._missing = layout, missing
         return made

@@ -133,12 +133,12 @@ def _result(
     return made
 
 
-def unpack_args(*args: Any) -> tuple[list[Any], bool]:
+def unpack_args(*args: object) -> tuple[list[Any], bool]:
     """Arguments with objects replaced by what they stand for; whether there were some."""
     return [unwrap(each) for each in args], any(holds_objects(each) for each in args)
 
 
-def unpack_kwargs(**kwargs: Any) -> tuple[dict[str, Any], bool]:
+def unpack_kwargs(**kwargs: object) -> tuple[dict[str, Any], bool]:
     made = {name: unwrap(each) for name, each in kwargs.items()}
     return made, any(holds_objects(each) for each in kwargs.values())
 
@@ -154,14 +154,14 @@ def builtin_layout(device: Device) -> SlangProgramLayout:
 
 
 def resolve_program_layout(
-    device: Device, element_type: Any, program_layout: SlangProgramLayout | None
+    device: Device, element_type: object, program_layout: SlangProgramLayout | None
 ) -> SlangProgramLayout:
     """The layout to look for types in: that given, that of a type, or the standard library's."""
     own = program_layout if program_layout is not None else getattr(element_type, "program", None)
     return builtin_layout(device) if own is None else own
 
 
-def resolve_element_type(program_layout: SlangProgramLayout, element_type: Any) -> SlangType:
+def resolve_element_type(program_layout: SlangProgramLayout, element_type: object) -> SlangType:
     """The type for a name, a reflected type, a struct of a module, a Python or NumPy type, or a value of one."""
     given = getattr(element_type, "slang_type", element_type)
     if isinstance(given, str):
@@ -180,7 +180,7 @@ def innermost_type(slang_type: SlangType) -> SlangType:
     return slang_type if inner is slang_type else innermost_type(inner)
 
 
-def slang_to_numpy(slang_dtype: SlangType) -> np.dtype[Any] | None:
+def slang_to_numpy(slang_dtype: SlangType) -> np.dtype | None:
     """The NumPy type of the numbers in a type; None for what is not made of numbers."""
     inner = innermost_type(slang_dtype)
     lowered = inner.ir_type if isinstance(inner.checked, checked.Scalar) else None
@@ -188,7 +188,7 @@ def slang_to_numpy(slang_dtype: SlangType) -> np.dtype[Any] | None:
 
 
 def numpy_to_slang(
-    np_dtype: np.dtype[Any], device: Device, program_layout: SlangProgramLayout | None
+    np_dtype: np.dtype, device: Device, program_layout: SlangProgramLayout | None
 ) -> SlangType | None:
     """The type of the elements of NumPy arrays, sub-arrays as arrays; None where there is none."""
     layout = builtin_layout(device) if program_layout is None else program_layout

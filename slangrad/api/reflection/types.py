@@ -119,7 +119,7 @@ class Context:
     def program(self) -> Program:
         return self.view.program
 
-    def make(self, kind: Callable[..., Made], *parts: Any) -> Made:
+    def make(self, kind: Callable[..., Made], *parts: object) -> Made:
         """`kind(self, *parts)`, the same object for the same parts as long as somebody holds it."""
         with self.lock:
             found: Made | None = self._made.get((kind, parts))
@@ -171,7 +171,7 @@ class Context:
             return [self.make(Attribute, each) for each in user_attributes(program, declaration)]
 
 
-def expect(given: Any, kind: type[Made], where: str) -> Made:
+def expect(given: object, kind: type[Made], where: str) -> Made:
     """What was given, if it is of the kind that can be asked about."""
     if not isinstance(given, kind):
         article = "an" if kind.__name__[0] in "aeiouAEIOU" else "a"
@@ -510,5 +510,5 @@ def short_name(t: Type) -> str:
     return _NAMES.get(type(t)) or str(t)
 
 
-def _number(count: Any) -> int:
+def _number(count: object) -> int:
     return count if isinstance(count, int) else 0

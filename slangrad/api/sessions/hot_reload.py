@@ -114,17 +114,17 @@ class Watcher:
         self._sessions: WeakKeyDictionary[Any, dict[Path, Marks]] = WeakKeyDictionary()
         self._has_thread = False
 
-    def add(self, session: Any) -> None:
+    def add(self, session: object) -> None:
         with self._lock:
             self._sessions.setdefault(session, {})
             self._start()
 
-    def discard(self, session: Any) -> None:
+    def discard(self, session: object) -> None:
         with self._lock:
             self._sessions.pop(session, None)
             self._changed.set()
 
-    def watches(self, session: Any) -> bool:
+    def watches(self, session: object) -> bool:
         return session in self._sessions
 
     def wake(self) -> None:

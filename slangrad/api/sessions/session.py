@@ -131,7 +131,7 @@ class LoadsModules:
         self,
         name: str,
         modules: Sequence[SlangModule],
-        type_conformances: Sequence[TypeConformance | tuple[Any, ...]] = (),
+        type_conformances: Sequence[TypeConformance | tuple[object, ...]] = (),
     ) -> SlangModule:
         """Modules under one name, with the entry points of all. `type_conformances` say which types interfaces can
         hold. CallError (E1020) for no modules, and for those of other sessions."""
@@ -345,7 +345,7 @@ class SlangSession(LoadsModules):
 
     # --- Programs ---
 
-    def check_own(self, what: str, given: Sequence[Any]) -> None:
+    def check_own(self, what: str, given: Sequence[object]) -> None:
         for each in given:
             if not isinstance(each, (SHADER.SlangModule, SHADER.SlangEntryPoint)):
                 message = f"{what}: {type(each).__name__} is neither module nor entry point"
@@ -367,7 +367,7 @@ class SlangSession(LoadsModules):
         return made
 
 
-def _texts(defines: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> dict[str, str]:
+def _texts(defines: Mapping[str, object] | Iterable[tuple[str, object]]) -> dict[str, str]:
     """Macros with texts as values: true and false for flags."""
     found = dict(defines)
     return {name: str(int(value) if isinstance(value, bool) else value) for name, value in found.items()}

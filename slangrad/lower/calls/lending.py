@@ -152,7 +152,7 @@ class _Search:
                 pairs = zip(own, _keys(self.f, meant), strict=False)
                 one.passed += [(mine, callee, its) for mine, its in pairs]
 
-    def _look_at(self, form: Any, seen: Substitution, one: _Found) -> None:
+    def _look_at(self, form: object, seen: Substitution, one: _Found) -> None:
         f = self.f
         if isinstance(form, checked.AddressOf):
             one.by_address |= set(_root(f, form.place, seen))
@@ -165,7 +165,9 @@ class _Search:
             for each in getattr(resolved.declaration, "accessors", ()):
                 self._pass_parameters(one, DeclRef(each, resolved.substitution), [form.base], seen)
 
-    def _pass_parameters(self, one: _Found, callee: DeclRef, places: list[Any], seen: Substitution) -> None:
+    def _pass_parameters(
+        self, one: _Found, callee: DeclRef, places: list[object], seen: Substitution
+    ) -> None:
         """What a function passes on of its own parameters."""
         f = self.f
         if not _can_act(f, callee):
@@ -208,7 +210,7 @@ def _root(f: Frame, place: Any, seen: Substitution) -> Iterator[Key]:
         yield key
 
 
-def _leads_elsewhere(f: Frame, place: Any, seen: Substitution) -> bool:
+def _leads_elsewhere(f: Frame, place: object, seen: Substitution) -> bool:
     """Whether the memory is behind something that the variable holds, as an element of a buffer is."""
     while isinstance(place, ast.Expression):
         form = place.ref
