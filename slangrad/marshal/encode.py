@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar
 
@@ -373,20 +373,30 @@ def encode(t: ir.Type, value: object, label: str) -> Values:
 # --- Reading ------------------------------------------------------------------------------------------
 
 
+Reader = Callable[[Sequence[Any], int], Any]  # of scalars, and where those of the value begin
+
+
 def decode(t: ir.Type, memory: Any, offset: int = 0) -> Any:
     """The value at an offset: a number, host vector or matrix, an address; structs are dicts, arrays lists."""
+    return _reader_of(t)(memory_format(t).unpack_from(memory, offset), 0)
+
+
+@cache
+def _reader_of(t: ir.Type) -> Reader:
     form, value = without_room(t), ir.value_of(t)
     if isinstance(value, ir.Struct):
         assert isinstance(form, ir.Struct)
-        parts = zip(form.fields, layout_of(form).offsets)
-        return {name: decode(part, memory, offset + at) for (name, part), at in parts}
-    if isinstance(form, ir.Array) and not isinstance(form.element, (ir.Scalar, ir.Pointer)):
-        return [decode(form.element, memory, offset + at) for at in layout_of(form).offsets]
-    scalars = memory_format(form).unpack_from(memory, offset)
+        counts = [ir.scalar_count(part) for _, part in form.fields]
+        parts = [(name, _reader_of(part), sum(counts[:i])) for i, (name, part) in enumerate(form.fields)]
+        return lambda scalars, start: {name: read(scalars, start + at) for name, read, at in parts}
     if isinstance(form, ir.Array):
-        return list(scalars)
+        element, step = _reader_of(form.element), ir.scalar_count(form.element)
+        places = [i * step for i in range(form.length or 0)]
+        return lambda scalars, start: [element(scalars, start + at) for at in places]
     if isinstance(value, (ir.Vector, ir.Matrix)):
         dtype, shape = numpy_layout(value)
-        data = np.array([scalars[place] for place in order_in_memory(form)], dtype).reshape(shape)
-        return class_of_array(value.element, data)
-    return bool(scalars[0]) if value is ir.BOOL else scalars[0]
+        made, order = type(class_of_array(value.element, np.zeros(shape, dtype))), order_in_memory(form)
+        return lambda scalars, start: made.of(
+            np.array([scalars[start + place] for place in order], dtype).reshape(shape)
+        )
+    return lambda scalars, start: bool(scalars[start]) if value is ir.BOOL else scalars[start]
