@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from slangrad.base.late import Late
-from slangrad.ir.layout import layout_of
+from slangrad.ir.layout import layout_of, scalars_of
 from slangrad.ir.types import Struct, Type
+from slangrad.marshal.encode import format_of, memory_format
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.plain import format_of, memory_format, scalars_of
 from slangrad.runtime.device import Kernel
 from slangrad.tensors.element_types import slang_name
 

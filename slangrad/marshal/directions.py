@@ -15,7 +15,7 @@ import numpy as np
 
 from slangrad.ir.types import Type
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.plain import TYPE_KEY
+from slangrad.marshal.records import TYPE_KEY
 from slangrad.marshal.vectors import HostArray
 from slangrad.tensors.element_types import holds_structs, slang_name, structured_dtype
 from slangrad.tensors.tensor import Tensor

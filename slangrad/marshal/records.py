@@ -17,11 +17,11 @@ from functools import cache
 from typing import Any, get_type_hints
 
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.plain import TYPE_KEY
 from slangrad.tensors.element_types import holds_structs
 from slangrad.tensors.tensor import Tensor
 
 Reader = Callable[[Any], dict[str, Any]]
+TYPE_KEY = "_type"
 
 
 @cache

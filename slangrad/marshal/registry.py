@@ -28,8 +28,7 @@ from slangrad.marshal.enums import EnumValue
 from slangrad.marshal.errors import CallError, ending
 from slangrad.marshal.marshal import Marshal
 from slangrad.marshal.memory import TorchCurve
-from slangrad.marshal.plain import TYPE_KEY
-from slangrad.marshal.records import as_fields, reader_of
+from slangrad.marshal.records import TYPE_KEY, as_fields, reader_of
 from slangrad.marshal.scalars import EnumMarshal, HostArrayMarshal, NumberMarshal, UnsupportedMarshal
 from slangrad.marshal.structs import DictMarshal, Held, ListMarshal
 from slangrad.marshal.values import DiffPair, DiffPairMarshal, ValueRef, ValueRefMarshal

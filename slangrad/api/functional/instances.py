@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from slangrad.api.functional.function import Function
 from slangrad.api.functional.struct import Struct
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.plain import TYPE_KEY
+from slangrad.marshal.records import TYPE_KEY
 from slangrad.marshal.registry import key_of, marshal_of, register, unwrap
 from slangrad.tensors.shape import Shape
 from slangrad.tensors.tensor import Tensor
