@@ -336,7 +336,7 @@ class _Run:
             value = self._stage(stage, value)
         return value
 
-    def _stage(self, stage: Stage, value: object) -> Any:
+    def _stage(self, stage: Stage, value: object) -> object:
         number = len(self.milliseconds) + 1
         self.progress.detail = f"stage {number} of {self.count}, {stage.name}"
         start = perf_counter()

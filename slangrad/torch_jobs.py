@@ -15,7 +15,8 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-Tensors = Sequence[Any]
+Tensors = Sequence[Any]  # torch tensors; None where there is no derivative
+Outputs = tuple[torch.Tensor | None, ...]
 transforms_are_active: Callable[[], bool] = torch._C._are_functorch_transforms_active
 
 
@@ -25,7 +26,7 @@ class Job(ABC):
     kept: tuple[int, ...]
 
     @abstractmethod
-    def run(self, tensors: Tensors) -> tuple[Any, ...]:
+    def run(self, tensors: Tensors) -> Outputs:
         """The outputs."""
 
     @abstractmethod
@@ -40,12 +41,12 @@ class Job(ABC):
         """Of the cotangents of all outputs those that mean something."""
         return given
 
-    def gradients(self, wanted: tuple[int, ...], kept: Tensors, cotangents: Tensors) -> tuple[Any, ...]:
+    def gradients(self, wanted: tuple[int, ...], kept: Tensors, cotangents: Tensors) -> Outputs:
         """Those of the inputs `wanted`."""
         return apply(self.reverse(wanted, kept), (*kept, *cotangents))
 
     @abstractmethod
-    def tangents(self, kept: Tensors, directions: dict[int, object]) -> tuple[Any, ...]:
+    def tangents(self, kept: Tensors, directions: dict[int, object]) -> Outputs:
         """Those of the outputs, where the inputs have these; None where there are none."""
 
 
@@ -53,16 +54,16 @@ class Operation(torch.autograd.Function):  # type: ignore[misc]
     """A job as autograd sees it."""
 
     @staticmethod
-    def forward(ctx: object, job: Job, *tensors: object) -> tuple[Any, ...]:
+    def forward(ctx: object, job: Job, *tensors: object) -> Outputs:
         outputs = _run(job, tensors)
         _remember(ctx, job, tensors, outputs)
         return outputs
 
     @staticmethod
-    def backward(ctx: Any, *given: Any) -> tuple[Any, ...]:
+    def backward(ctx: Any, *given: Any) -> Outputs:
         job, needs = ctx.job, ctx.needs_input_grad[1:]
         wanted = tuple([i for i in job.kept if needs[i] and job.carries(i)])
-        gradients: list[Any] = [None] * len(needs)
+        gradients: list[object] = [None] * len(needs)
         if wanted:
             found = job.gradients(wanted, ctx.saved_tensors, job.cotangents(given))
             for i, gradient in zip(wanted, found):
@@ -82,7 +83,7 @@ class Transformable(torch.autograd.Function):  # type: ignore[misc]
     """The same in the form that the transforms of torch.func ask for; it takes longer."""
 
     @staticmethod
-    def forward(job: Job, *tensors: object) -> tuple[Any, ...]:
+    def forward(job: Job, *tensors: object) -> Outputs:
         return _run(job, tensors)
 
     @staticmethod
@@ -105,7 +106,7 @@ class Transformable(torch.autograd.Function):  # type: ignore[misc]
     jvp = Operation.jvp
 
 
-def _run(job: Job, tensors: Tensors) -> tuple[Any, ...]:
+def _run(job: Job, tensors: Tensors) -> Outputs:
     """Zeros that PyTorch makes for forward mode have no memory."""
     return job.run([zeros(each) if each._is_zerotensor() else each for each in tensors])
 
@@ -128,9 +129,9 @@ def is_seen(tensors: Tensors) -> bool:
     return forward_ad._current_level >= 0 or transforms_are_active()
 
 
-def apply(job: Job, tensors: Tensors) -> tuple[Any, ...]:
+def apply(job: Job, tensors: Tensors) -> Outputs:
     """The outputs of a job, followed by autograd if one of its inputs is."""
-    found: tuple[Any, ...]
+    found: Outputs
     if transforms_are_active():
         found = Transformable.apply(job, *tensors)
     else:
@@ -149,7 +150,7 @@ class Sum(Job):
     def kept(self) -> tuple[int, ...]:  # type: ignore[override]
         return tuple(range(2 * self.count))
 
-    def run(self, tensors: Tensors) -> tuple[Any, ...]:
+    def run(self, tensors: Tensors) -> Outputs:
         return tuple(a + b for a, b in zip(tensors[: self.count], tensors[self.count :]))
 
     def carries(self, i: int) -> bool:
@@ -158,14 +159,14 @@ class Sum(Job):
     def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
         raise AssertionError("gradients are the cotangents themselves")
 
-    def gradients(self, wanted: tuple[int, ...], kept: Tensors, cotangents: Tensors) -> tuple[Any, ...]:
+    def gradients(self, wanted: tuple[int, ...], kept: Tensors, cotangents: Tensors) -> Outputs:
         return tuple(cotangents[i % self.count] for i in wanted)
 
-    def tangents(self, kept: Tensors, directions: dict[int, object]) -> tuple[Any, ...]:
+    def tangents(self, kept: Tensors, directions: dict[int, object]) -> Outputs:
         given = [directions.get(i, torch.zeros_like(each)) for i, each in enumerate(kept)]
         return apply(self, given)
 
 
-def zeros(tensor: Any) -> Any:
+def zeros(tensor: torch.Tensor) -> torch.Tensor:
     """Dense zeros of the tensor's shape."""
     return torch.zeros(tensor.shape, dtype=tensor.dtype)

@@ -6,7 +6,8 @@ import pytest
 
 import slangrad as spy
 from slangrad.ir import types as ir
-from slangrad.marshal.plain import format_of, scalars_of
+from slangrad.ir.layout import scalars_of
+from slangrad.marshal.encode import format_of
 
 SCALARS = [
     "bool",
@@ -90,7 +91,7 @@ def test_forms_of_random_types_are_those_of_kernels(seed):
     pipeline = device.create_compute_kernel(program).pipeline
     packer = pipeline.compiled.packer
     for slot in pipeline.slots():
-        t = pipeline.program.types.lower(slot.uniform.type)
+        t = slot.uniform.form
         place = packer.places[slot.name]
         start = packer.offsets[place][0]
         kernel = [

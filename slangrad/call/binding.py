@@ -8,7 +8,6 @@ This needs the checker, and is loaded when a call is met that no plan is kept fo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from slangrad.call import mapping
 from slangrad.call.bind import BoundCall, bind_call, set_group
@@ -98,7 +97,7 @@ class Binder:
         }
         return Arguments(by_position, named)
 
-    def _map_at(self, position: int, maps: list[object], settings: Settings) -> Any:
+    def _map_at(self, position: int, maps: list[object], settings: Settings) -> object:
         """The map of a positional argument, which may have been given by name."""
         if maps[position] is not None:
             return maps[position]

@@ -61,7 +61,7 @@ class Caller:
     ) -> None:
         self.name = name
         self._make_binder = make_binder
-        self._binder: Any = None
+        self._binder: object = None
         self.generation = generation
         self._session = session = generation.session
         self._store = store
@@ -172,7 +172,7 @@ class Caller:
 
     def _find(
         self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[_Entry, list[Any], int, int | None]:
+    ) -> tuple[_Entry, list[object], int, int | None]:
         """The plan of a call, its values, and how many of these are arguments."""
         threads = kwargs.pop(THREADS, None) if kwargs else None
         if threads is not None:
@@ -206,7 +206,7 @@ class Caller:
 
     def _call_specially(
         self, entry: _Entry, settings: Settings, values: list[object], threads: int | None
-    ) -> Any:
+    ) -> object:
         """The same with torch tensors, and with objects that stand for other values, which are told what became of
         these."""
         if entry.torch is None or not any(getattr(each, "requires_grad", False) for each in values):

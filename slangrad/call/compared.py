@@ -48,7 +48,7 @@ class Along:
         self,
         label: str,
         value: Any,
-        direction: Any,
+        direction: object,
         gradient: Any,
         epsilon: float,
         tolerances: tuple[float | None, float],
@@ -214,7 +214,7 @@ class BackwardCheck:
                 return source.given
         return self.result_at if self.result_at >= 0 else None
 
-    def _outputs(self, values: list[object]) -> np.ndarray[Any, Any]:
+    def _outputs(self, values: list[object]) -> np.ndarray:
         """All outputs times their cotangents, in a run on copies."""
         copied = [fresh(value) for value in values]
         made = self._run(PRIMAL, copied)
@@ -233,7 +233,7 @@ class BackwardCheck:
                 )
         return np.concatenate(terms) if terms else np.zeros(0)
 
-    def _terms(self, value: object, cotangent: object, given: bool) -> Iterator[Any]:
+    def _terms(self, value: object, cotangent: object, given: bool) -> Iterator[object]:
         """Ones stand for a cotangent that is not given; one of a pair is that of every call."""
         numbers = [np.asarray(each) for each in floats_of(value)]
         if not given:
@@ -262,19 +262,19 @@ def fresh(value: object) -> Any:
     return mapped(fresh, value)
 
 
-def _primal(value: object) -> Any:
+def _primal(value: object) -> object:
     return value.primal if isinstance(value, DiffPair) else value
 
 
-def _gradient(value: object) -> Any:
+def _gradient(value: object) -> object:
     return value.grad_out if isinstance(value, Tensor) else getattr(value, "grad", None)
 
 
-def _cotangent(value: object) -> Any:
+def _cotangent(value: object) -> object:
     return value.grad_in if isinstance(value, Tensor) else getattr(value, "grad", None)
 
 
-def _with_moved(value: Any, path: Sequence[Any], direction: Any, step: float) -> Any:
+def _with_moved(value: Any, path: Sequence[Any], direction: Any, step: float) -> object:
     """The argument with the value at a path moved; all else as it is."""
     if path:
         copied = list(value) if isinstance(value, list) else dict(value)

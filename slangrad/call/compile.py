@@ -70,7 +70,7 @@ class KernelCompiler:
         self._answers: dict[Hashable, bytes] = {}
         self._compiled: dict[Hashable, Compiled] = {}
         self._numbers: dict[Hashable, int] = {}
-        self._newest: tuple[KernelText, Any] | None = None
+        self._newest: tuple[KernelText, object] | None = None
         self._entries: dict[Hashable, CompiledEntry] = {}
 
     def _disk_key(self, *parts: object) -> str:
@@ -137,13 +137,13 @@ class KernelCompiler:
         number = self._numbers.setdefault(key, len(self._numbers) + 1)
         return f"{kind} {number} of {call.function.name}"
 
-    def _stages(self, call: BoundCall, name: str, written: KernelText) -> Any:
+    def _stages(self, call: BoundCall, name: str, written: KernelText) -> object:
         """What the pipeline makes on the way. All IR of a kernel is in it, so only the newest is kept."""
         if self._newest is None or self._newest[0] is not written:
             self._newest = written, self._make(call, name, written)
         return self._newest[1]
 
-    def _make(self, call: BoundCall, name: str, written: KernelText) -> Any:
+    def _make(self, call: BoundCall, name: str, written: KernelText) -> object:
         if "kernel" in self.options.dump:
             print(f"// {name}\n{written.text}")
         made = self._run_pipeline(SourceFile(name, written.text, is_page=True), written, call.conformances)
@@ -186,7 +186,7 @@ class KernelCompiler:
 
     def _run_pipeline(
         self, source: SourceFile, written: KernelText, conformances: tuple[Conformance, ...]
-    ) -> Any:
+    ) -> object:
         try:
             return PIPELINE.compile_kernel(
                 self.program, source, ENTRY, self.options, self.target, conformances

@@ -57,10 +57,10 @@ class RepeatedCall:
         self._calls = calls
         result = {RESULT: kwargs.pop(RESULT)} if RESULT in kwargs else {}
         self._given = settings, copied(args), copied({**kwargs, **result})  # in the order of a plan's values
-        self._kept: dict[int, list[Any]] = {}
+        self._kept: dict[int, list[object]] = {}
         self._launch: FixedLaunch | None = None
         self._names: dict[str, int] = {}
-        self._result: Any = None
+        self._result: object = None
         self._run: Callable[[], Any] = self._call
         self._bind()
 
@@ -121,7 +121,7 @@ class RepeatedCall:
         self._prepare(launch)
         return True
 
-    def _call(self) -> Any:
+    def _call(self) -> object:
         settings, args, kwargs = self._given
         return self._calls.current().call(settings, args, dict(kwargs))
 
@@ -132,7 +132,7 @@ class RepeatedCall:
         return self._result if made is None else made
 
 
-def _memory_of(value: object) -> list[Any]:
+def _memory_of(value: object) -> list[object]:
     """A value, and what lies behind it now: a tensor may be pointed elsewhere."""
     parts = (getattr(value, name, None) for name in ("storage", "grad_in", "grad_out"))
     return [value, *(getattr(part, "storage", part) for part in parts if part is not None)]

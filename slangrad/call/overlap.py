@@ -120,7 +120,7 @@ def refuse_overwritten(pairs: Sequence[Overwritten], values: Sequence[Any]) -> N
             raise CallError("E1008", message, (), f"give '{second}' memory of its own")
 
 
-def share(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> bool:
+def share(x: np.ndarray, y: np.ndarray) -> bool:
     """Whether an element of one is one of the other; yes where that is hard to say."""
     try:
         most: Any = MOST_WORK
@@ -142,7 +142,7 @@ def refuse_shared_outputs(leaves: Sequence[Any], values: Sequence[Any], copied: 
                 raise both_changed(leaves[i].label, leaves[j].label)
 
 
-def _array_of(value: object) -> np.ndarray[Any, Any] | None:
+def _array_of(value: object) -> np.ndarray | None:
     if isinstance(value, Tensor):
         return value.host_view()
     return value if isinstance(value, np.ndarray) else None

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from slangrad.base.late import Late
-from slangrad.ir.layout import layout_of
+from slangrad.ir.layout import layout_of, scalars_of
 from slangrad.ir.types import Struct, Type
+from slangrad.marshal.encode import format_of, memory_format
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.plain import format_of, memory_format, scalars_of
 from slangrad.runtime.device import Kernel
 from slangrad.tensors.element_types import slang_name
 
@@ -92,7 +92,7 @@ class Compiled:
     packer: Packer
     used: frozenset[str]
     key: str  # of the kernel on disk
-    make_stages: Callable[[], Any]
+    make_stages: Callable[[], object]
     make_text: Callable[[], str]
 
     def __repr__(self) -> str:

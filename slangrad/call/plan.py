@@ -65,7 +65,7 @@ class Geometry:
     compiled: Compiled
     pairs: list[tuple[Region, Region]]
     regions: list[Region]
-    make_result: Callable[[], Any]
+    make_result: Callable[[], object]
     atomic: Geometry | None = None
 
 
@@ -208,14 +208,14 @@ class Plan:
             self._refuse_overlaps(geometry, values, scalars)
         return True
 
-    def _prepared(self, given: list[object]) -> list[Any]:
+    def _prepared(self, given: list[object]) -> list[object]:
         """The values of the leaves."""
         values = given if self._paths is None else self._collect(given)
         for i, prepare in self._prepares:
             values[i] = prepare(values[i])
         return values
 
-    def _collect(self, given: list[Any]) -> list[Any]:
+    def _collect(self, given: list[Any]) -> list[object]:
         """The values of the leaves, from inside of dicts and lists."""
         values = []
         assert self._paths is not None
@@ -228,7 +228,7 @@ class Plan:
             values.append(value)
         return values
 
-    def _launch(self, geometry: Geometry, values: list[object], threads: int | None) -> Any:
+    def _launch(self, geometry: Geometry, values: list[object], threads: int | None) -> object:
         """Fill the argument block and launch; what the call returns."""
         created, made = self._created, None
         if created is not None:
@@ -297,7 +297,7 @@ class Plan:
             geometry.atomic = made
         return geometry.atomic
 
-    def _run_on_copies(self, values: list[object], threads: int | None) -> Any:
+    def _run_on_copies(self, values: list[object], threads: int | None) -> object:
         """Run on copies, and bring back what was written."""
         copied = list(values)
         rows = zip(self._leaves, values)

@@ -109,8 +109,8 @@ class Kernels:
     def __init__(self, key: str, session: Any, bind: Callable[[], Any]) -> None:
         self._key = key
         self._session = session
-        self._bind: Callable[[], Any] | None = bind
-        self._bound: Any = None
+        self._bind: Callable[[], object] | None = bind
+        self._bound: object = None
 
     @property
     def bound(self) -> Any:

@@ -29,9 +29,9 @@ from slangrad.check.model.types import (
 )
 from slangrad.check.reflect import FunctionView, ParameterView, Reflection, Resolution
 from slangrad.ir import types as ir
+from slangrad.marshal.encode import COMPONENTS
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.patterns import matches
-from slangrad.marshal.plain import COMPONENTS
 from slangrad.marshal.spelling import namespaces_of, spell, spell_argument, spell_on_page
 from slangrad.marshal.type_map import TypeMap
 from slangrad.syntax import ast

@@ -27,7 +27,7 @@ Places = tuple[Sequence[str | Path], bool, Sequence[CacheFolder]]  # the argumen
 
 
 # fmt: off
-_PERFORM: dict[str, Callable[..., Any]] = {
+_PERFORM: dict[str, Callable[..., object]] = {
     "file":        lambda p, of, name: p.load_module(name),
     "source":      lambda p, of, name, text, path: p.add_source(name, text, Path(path) if path else None),
     "precompiled": lambda p, of, name, path, data: p.add_precompiled(name, Path(path), data.encode("latin-1")),

@@ -31,8 +31,8 @@ class Settings:
     """
 
     mode: str = PRIMAL
-    map_positional: tuple[Any, ...] = ()
-    map_named: Mapping[str, Any] = field(default_factory=dict)
+    map_positional: tuple[object, ...] = ()
+    map_named: Mapping[str, object] = field(default_factory=dict)
     result: Any = None
     order: int = 1  # in `hvp`: of the derivatives
     given: tuple[Source, ...] = ()

@@ -72,7 +72,7 @@ class TorchEntry:
             increment_version(tensor)
         return made
 
-    def _record(self, values: list[object], threads: int | None) -> Any:
+    def _record(self, values: list[object], threads: int | None) -> object:
         """The call as an operation of PyTorch."""
         tensors = [find(values) for find in self._finders]
         site = self._site
@@ -88,14 +88,14 @@ class TorchEntry:
                 increment_version(tensor)
         return outputs[0] if site.created else None
 
-    def _seen(self, i: int, tensor: Any) -> Any:
+    def _seen(self, i: int, tensor: torch.Tensor) -> object:
         """What autograd sees of a tensor: of one that will be overwritten a copy; what an output held has no part in
         what it becomes."""
         if self._site.slots[i].is_output:
             return tensor.detach()
         return tensor.clone() if i in self._site.overwritten else tensor
 
-    def _check(self, tensors: Sequence[Any]) -> None:
+    def _check(self, tensors: Sequence[torch.Tensor]) -> None:
         if self._mode == TANGENT:
             message = "fwds is no operation that autograd records"
             raise CallError("E1007", message, (), "use torch.func.jvp(f, ...), or call under torch.no_grad()")
@@ -114,7 +114,9 @@ class TorchEntry:
                 )
                 warn(f"{message}: pass {slot.label}.detach() if it is constant")
 
-    def _check_output(self, i: int, slot: Slot, tensor: Any, tensors: Sequence[Any]) -> None:
+    def _check_output(
+        self, i: int, slot: Slot, tensor: torch.Tensor, tensors: Sequence[torch.Tensor]
+    ) -> None:
         before = self._site.befores[i]
         partly = before is None and (slot.is_paired or slot.is_plain)
         if partly and tensor.requires_grad and not tensor.is_leaf:
@@ -140,7 +142,7 @@ class TorchEntry:
                 raise both_changed(self._site.slots[k].label, slot.label)
 
 
-def _check_leaf(slot: Slot, tensor: Any) -> None:
+def _check_leaf(slot: Slot, tensor: torch.Tensor) -> None:
     """PyTorch's own rule for operations in place, before anything is changed."""
     base = tensor._base if tensor._is_view() else tensor
     if base.requires_grad and base.is_leaf:
@@ -163,16 +165,16 @@ def _in_place(slot: Slot, note: str) -> CallError:
     return CallError("E1008", message, (), note)
 
 
-def _share_storage(first: Any, second: Any) -> bool:
+def _share_storage(first: torch.Tensor, second: torch.Tensor) -> bool:
     memory, other = (each.untyped_storage().data_ptr() for each in (first, second))
     return bool(memory == other != 0)
 
 
-def _array_of(tensor: Any) -> Any:
+def _array_of(tensor: torch.Tensor) -> Any:
     return tensor.detach().numpy(force=True)
 
 
-def _assign(tensor: Any, output: Any, goes_in: bool) -> None:
+def _assign(tensor: torch.Tensor, output: Any, goes_in: bool) -> None:
     """What the call made goes where it was to be; autograd follows."""
     if not goes_in and tensor.requires_grad and tensor.is_leaf:
         tensor.requires_grad_(False)  # what it held is overwritten; what it becomes has a history

@@ -52,7 +52,7 @@ class Made:
     text: str
     given: int = -1
     slots: Slots = field(default_factory=list)
-    tree: Any = None
+    tree: object = None
     map: Any = None
 
 
@@ -239,7 +239,7 @@ def _without_derivative(leaf: Leaf) -> CallError:
     return CallError("E1007", message, (), note)
 
 
-def _map_of(site: Site, given: int, name: str) -> Any:
+def _map_of(site: Site, given: int, name: str) -> object:
     """What `map` said about an argument."""
     settings = site.settings
     if name in settings.map_named:
@@ -248,14 +248,14 @@ def _map_of(site: Site, given: int, name: str) -> Any:
     return positional[given] if 0 <= given < min(site.positional, len(positional)) else None
 
 
-def _only_dimensions(map: object) -> Any:
+def _only_dimensions(map: object) -> object:
     """A map without the types in it: those of derivatives are known."""
     if isinstance(map, dict):
         return {name: each for name, each in map.items() if isinstance(each, (tuple, dict))}
     return map if isinstance(map, tuple) else None
 
 
-def _placed(node: Node | None, slots: list[Slot], types: ProgramTypes) -> tuple[Slots, Any]:
+def _placed(node: Node | None, slots: list[Slot], types: ProgramTypes) -> tuple[Slots, object]:
     """Slots with the paths of their derivatives, and the dicts and lists around these."""
     if node is None:
         return [((), slot) for slot in slots], None
@@ -263,7 +263,7 @@ def _placed(node: Node | None, slots: list[Slot], types: ProgramTypes) -> tuple[
     return [(_tangent_path(node, slot.path, types), slot) for slot in slots], tree
 
 
-def _tangent_path(node: Node, path: tuple[object, ...], types: ProgramTypes) -> tuple[Any, ...]:
+def _tangent_path(node: Node, path: tuple[object, ...], types: ProgramTypes) -> tuple[object, ...]:
     made: list[Any] = []
     for step in path:
         assert isinstance(node, Composite), node
@@ -272,7 +272,7 @@ def _tangent_path(node: Node, path: tuple[object, ...], types: ProgramTypes) -> 
     return tuple(made)
 
 
-def _tangent_key(node: Composite, key: object, types: ProgramTypes) -> Any:
+def _tangent_key(node: Composite, key: object, types: ProgramTypes) -> object:
     return types.tangent_field(node.type, key) if isinstance(key, str) else key
 
 
@@ -338,7 +338,7 @@ def _arrangement(page: Page) -> Arrange:
     return arrange
 
 
-def _tree(node: Node, paths: list[tuple[object, ...]], types: ProgramTypes) -> Any:
+def _tree(node: Node, paths: list[tuple[object, ...]], types: ProgramTypes) -> object:
     """Dicts and lists as in the argument, for its derivative. What a list holds besides is a zero that nobody sees."""
     if not isinstance(node, Composite):
         return None if paths else 0.0

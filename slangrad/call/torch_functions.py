@@ -22,9 +22,9 @@ from slangrad.call.torch_sites import Site, copied, put
 from slangrad.marshal.marshal import BACKWARD, TANGENT
 from slangrad.marshal.memory import TorchCurve
 from slangrad.marshal.values import DiffPair
-from slangrad.torch_jobs import Job, Sum, Tensors, apply, zeros
+from slangrad.torch_jobs import Job, Outputs, Sum, Tensors, apply, zeros
 
-Form = tuple[Any, Any]  # shape and dtype
+Form = tuple[torch.Size, torch.dtype]
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class Forward(Job):
     `forms`: shapes and types of the outputs that carry derivatives."""
 
     site: Site
-    constants: list[Any]
+    constants: list[object]
     threads: int | None
     plan: Plan
     values: list[Any]
@@ -44,7 +44,7 @@ class Forward(Job):
     def kept(self) -> tuple[int, ...]:  # type: ignore[override]
         return self.site.kept
 
-    def run(self, tensors: Tensors) -> tuple[Any, ...]:
+    def run(self, tensors: Tensors) -> Outputs:
         values = self.site.opened(self.values)
         for slot, tensor in zip(self.site.slots, tensors):
             put(values, slot, tensor)
@@ -56,7 +56,7 @@ class Forward(Job):
         self.forms = tuple([(each.shape, each.dtype) for each in self.cotangents(outputs)])
         return outputs
 
-    def _to_fill(self, i: int, tensors: Tensors) -> Any:
+    def _to_fill(self, i: int, tensors: Tensors) -> object:
         """Memory for an output: with what is there before, unless all of it is overwritten."""
         slot, before = self.site.slots[i], self.site.befores[i]
         if before is None and not (slot.is_paired or slot.is_plain):
@@ -69,7 +69,7 @@ class Forward(Job):
     def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
         return Reverse(self.site, self.constants, self.threads, wanted)
 
-    def tangents(self, kept: Tensors, directions: dict[int, object]) -> tuple[Any, ...]:
+    def tangents(self, kept: Tensors, directions: dict[int, object]) -> Outputs:
         job = Tangent(self.site, self.constants, self.threads, tuple(directions), self.forms)
         found = iter(apply(job, (*kept, *directions.values())) if self.forms else ())
         return tuple([next(found) if carries else None for carries in self._flags()])
@@ -88,7 +88,7 @@ class Reverse(Job):
     """Gradients of the slots `wanted`, at the kept inputs of a call and cotangents of its outputs."""
 
     site: Site
-    constants: list[Any]
+    constants: list[object]
     threads: int | None
     wanted: tuple[int, ...]
 
@@ -96,16 +96,18 @@ class Reverse(Job):
     def kept(self) -> tuple[int, ...]:  # type: ignore[override]
         return tuple(range(len(self.site.kept) + self.site.cotangent_count))
 
-    def run(self, tensors: Tensors) -> tuple[Any, ...]:
+    def run(self, tensors: Tensors) -> Outputs:
         values, result, gradients = self._values(tensors)
         self.site.run(BACKWARD, self.wanted, values, result, self.threads)
         return gradients
 
-    def _values(self, tensors: Tensors, paired: Sequence[int] = ()) -> tuple[list[Any], Any, tuple[Any, ...]]:
+    def _values(
+        self, tensors: Tensors, paired: Sequence[int] = ()
+    ) -> tuple[list[object], object, tuple[object, ...]]:
         """The values of the backward call, a result if it needs one, and where gradients will be. `paired`: slots that
         get such a place in any case."""
         site = self.site
-        gradients: dict[int, Any] = dict.fromkeys(self.wanted)
+        gradients: dict[int, object] = dict.fromkeys(self.wanted)
         count = len(site.kept)
         paired = [
             *paired,
@@ -116,7 +118,7 @@ class Reverse(Job):
         values, result = with_cotangents(site, self.constants, inputs, tensors[count:])
         return values, result, tuple(gradients.values())
 
-    def _input(self, i: int, tensor: object, gradients: dict[int, object], paired: bool) -> Any:
+    def _input(self, i: int, tensor: object, gradients: dict[int, object], paired: bool) -> object:
         """An input, with zeros to add its gradient to if it is wanted or its type has a place for it."""
         if i not in gradients and not paired:
             return tensor
@@ -138,7 +140,7 @@ class Reverse(Job):
         site, arrange = reverse_site(self.site, self.wanted, bound)
         return Reverse(site, arrange(self.constants), self.threads, wanted)
 
-    def tangents(self, kept: Tensors, directions: dict[int, object]) -> tuple[Any, ...]:
+    def tangents(self, kept: Tensors, directions: dict[int, object]) -> Outputs:
         """What the gradient's derivative by the inputs and the tangents of cotangents give. Second derivatives are
         symmetric: the tangent of gradients in some directions is the gradient of those in these directions."""
         count = len(self.site.kept)
@@ -163,7 +165,7 @@ class Tangent(Job):
     """The tangent of the result of a call, at its inputs, in the directions of the slots `given`."""
 
     site: Site
-    constants: list[Any]
+    constants: list[object]
     threads: int | None
     given: tuple[int, ...]
     forms: tuple[Form, ...]
@@ -172,7 +174,7 @@ class Tangent(Job):
     def kept(self) -> tuple[int, ...]:  # type: ignore[override]
         return tuple(range(len(self.site.kept) + len(self.given)))
 
-    def run(self, tensors: Tensors) -> tuple[Any, ...]:
+    def run(self, tensors: Tensors) -> Outputs:
         count = len(self.site.kept)
         directions = dict(zip(self.given, tensors[count:]))
         return tuple(
@@ -185,7 +187,7 @@ class Tangent(Job):
     def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
         raise AssertionError("gradients are those of Reverse")
 
-    def gradients(self, wanted: tuple[int, ...], kept: Tensors, cotangents: Tensors) -> tuple[Any, ...]:
+    def gradients(self, wanted: tuple[int, ...], kept: Tensors, cotangents: Tensors) -> Outputs:
         """With u for the cotangents, v for the directions, g = Reverse(x, u): those of <u, J(x) v> = <g, v>."""
         count = len(self.site.kept)
         inputs, directions = kept[:count], kept[count:]
@@ -198,7 +200,7 @@ class Tangent(Job):
             found |= zip(own, job.gradients(own, points, directions))
         return tuple(found[i] for i in wanted)
 
-    def tangents(self, kept: Tensors, directions: dict[int, object]) -> tuple[Any, ...]:
+    def tangents(self, kept: Tensors, directions: dict[int, object]) -> Outputs:
         """The tangent of J(x) v is J(x) dv and a second derivative of the outputs: what gradients by x of <u, J(x) v>
         depend on u, in which they are linear."""
         count = len(self.site.kept)
@@ -239,7 +241,7 @@ def tangents_of(
     return [each.grad for each in ([made, *filled] if site.result_carries else filled)]
 
 
-def _as_tangent(held: Any, shape: Any, dtype: Any) -> DiffPair:
+def _as_tangent(held: Any, shape: torch.Size, dtype: torch.dtype) -> DiffPair:
     """An output in forward mode, with what it holds before, a tensor or a pair with its tangent."""
     if held is None:
         return DiffPair(torch.zeros(shape, dtype=dtype), torch.zeros(shape, dtype=dtype))
@@ -277,7 +279,7 @@ def with_cotangents(
     return values, result
 
 
-def _as_cotangent(tensor: Any, needs_memory: bool) -> DiffPair:
+def _as_cotangent(tensor: torch.Tensor, needs_memory: bool) -> DiffPair:
     """An output in a backward call; what takes its place itself is not touched, if its type does not say so."""
     return DiffPair(torch.empty(tensor.shape, dtype=tensor.dtype) if needs_memory else tensor, tensor)
 

@@ -86,7 +86,7 @@ class Site:
         self.befores = {i: inputs.get((slots[i].given, slots[i].path)) for i in self.outputs}
         self.overwritten = tuple(i for i in self.befores.values() if i is not None)
         self.followers: dict[Any, Any] = {}  # sites of derivatives, by what they are asked for
-        self._plans: dict[Any, Plan] = {}
+        self._plans: dict[object, Plan] = {}
         self.nested = tuple({slot.given for slot in slots if slot.path})
 
     @property
@@ -150,7 +150,7 @@ def put(values: list[Any], place: Place, value: Any) -> None:
     inside[place.path[-1]] = value
 
 
-def _reopened(value: object) -> Any:
+def _reopened(value: object) -> object:
     """Dicts and lists as new ones, with the same things in them."""
     return mapped(_reopened, value)
 
@@ -176,7 +176,7 @@ def changing_places(plan: Plan, site: Site) -> tuple[Source, ...]:
     )
 
 
-def _standing(slot: Slot, tensor: Any) -> Any:
+def _standing(slot: Slot, tensor: Any) -> object:
     """What is kept in a slot: of what is read and written, as it was; of what only takes numbers without derivatives,
     something of that shape."""
     if slot.is_output and slot.carries:

@@ -46,7 +46,7 @@ def best_of(
         try:
             found[name] = graph.simulate(step, *(with_rows(each, stages) for each in batch), cluster)
         except GraphError as error:  # too few layers, or too little memory
-            refused = error
+            refused = refused or error
             continue
     if not found:
         raise refused or ValueError(f"error: --workers {workers}")

@@ -91,7 +91,7 @@ def _draw_maps(figure: Any, result: Result) -> None:
         axes.set_ylabel(f"{row}\n$y$", fontsize=10)
 
 
-def _draw_map(axes: Any, values: Array, low: float, high: float, colors: str) -> Any:
+def _draw_map(axes: Any, values: Array, low: float, high: float, colors: str) -> object:
     """In so few colors that they are not seen and the file is small."""
     shades = matplotlib.colormaps[colors].resampled(SHADES)
     ticks = {"xticks": (0, 0.5, 1), "yticks": (0, 0.5, 1)}

@@ -61,15 +61,22 @@ def rules_from(text: str) -> Rules:
     return Rules(layout, "columns" in words)
 
 
+def without_room(t: Type) -> Type:
+    """What lies in a form that only adds room to the next element."""
+    while isinstance(t, Form) and t.fields and value_of(t.fields[0][1]) is t.value:
+        t = t.fields[0][1]
+    return t
+
+
 def part_of(t: Type) -> str:
     """What the one field of a form holds, "" for structs and other types."""
-    return t.fields[0][0] if isinstance(t, Form) and not isinstance(t.value, Struct) else ""
+    has_one = isinstance(t, Form) and (not isinstance(t.value, Struct) or without_room(t) is not t)
+    return t.fields[0][0] if isinstance(t, Form) and has_one else ""
 
 
 def lies_by_columns(t: Type) -> bool:
     """Whether the form of a matrix has columns."""
-    if part_of(t) == VALUE and isinstance(t, Form):
-        return lies_by_columns(t.fields[0][1])
+    t = without_room(t)
     return part_of(t) == COLUMNS or (isinstance(t, Matrix) and t.transposed)
 
 

@@ -9,7 +9,7 @@ but for some forms (forms.py).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -89,6 +89,16 @@ def composite(parts: Sequence[Layout]) -> Layout:
         offsets.append(round_up(end, one.alignment))
         end, alignment = offsets[-1] + one.size, max(alignment, one.alignment)
     return Layout(round_up(end, alignment), alignment, tuple(offsets))
+
+
+def scalars_of(t: Type, offset: int = 0) -> Iterator[tuple[int, Type]]:
+    """Scalars and pointers of a value with their offsets in bytes."""
+    if isinstance(t, (Scalar, Pointer)):
+        yield offset, t
+        return
+    assert not isinstance(t, Array) or t.length is not None, t
+    for part, start in zip(components(t), layout_of(t).offsets):
+        yield from scalars_of(part, offset + start)
 
 
 def element_size(address: Type) -> int:

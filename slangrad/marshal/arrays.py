@@ -10,7 +10,7 @@ is copied.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,7 +40,7 @@ from slangrad.marshal.values import DiffPair
 from slangrad.tensors.conversion import convert_exactly
 from slangrad.tensors.element_types import from_numpy_type, numpy_layout, slang_name, structured_dtype
 from slangrad.tensors.tensor import Tensor
-from slangrad.tensors.torch_types import element_of
+from slangrad.tensors.torch_types import TorchTensor, element_of
 
 
 class ArrayMarshal(ContainerMarshal):
@@ -48,7 +48,7 @@ class ArrayMarshal(ContainerMarshal):
 
     access = ARRAY_ACCESS
 
-    def __init__(self, dtype: np.dtype[Any], shape: Shape, writable: bool) -> None:
+    def __init__(self, dtype: np.dtype, shape: Shape, writable: bool) -> None:
         self.dtype = dtype
         rank = len(shape)
         element = from_numpy_type(dtype) if dtype.isnative else None
@@ -101,7 +101,7 @@ class ArrayMarshal(ContainerMarshal):
 class Converter:
     """Makes arrays of another dtype, if every value survives."""
 
-    dtype: np.dtype[Any]
+    dtype: np.dtype
     label: str
 
     def __call__(self, array: Any) -> Any:
@@ -111,7 +111,7 @@ class Converter:
             raise CallError("E1010", str(error)) from None
 
 
-def converted_to(leaf: Leaf | None) -> np.dtype[Any] | None:
+def converted_to(leaf: Leaf | None) -> np.dtype | None:
     """The dtype of arrays that a leaf makes of arrays, if it does."""
     prepare = None if leaf is None else leaf.prepare
     return prepare.dtype if isinstance(prepare, Converter) else None
@@ -159,16 +159,12 @@ SHOWN_SIZES = (2, 3, 4)
 Sizes = tuple[int, int]
 
 
-class TorchTensor:
-    """Stands for torch tensors in the keys of calls."""
-
-
-def key_of_torch(tensor: Any) -> Hashable:
+def key_of_torch(tensor: TorchTensor) -> Hashable:
     shape = tensor.shape
     return TorchTensor, element_of(tensor.dtype), len(shape), _sizes(shape), tensor.is_cpu
 
 
-def _sizes(shape: Any) -> Sizes:
+def _sizes(shape: Sequence[int]) -> Sizes:
     """The sizes of the last two dimensions as far as vectors can have them; zero for others."""
     rank = len(shape)
     last = shape[-1] if rank else 0
@@ -179,7 +175,7 @@ def _sizes(shape: Any) -> Sizes:
 class TorchMarshal(ContainerMarshal):
     """A torch tensor by itself, or with a gradient: then `access` is that of pairs."""
 
-    def __init__(self, tensor: Any, access: Access = TORCH_ACCESS) -> None:
+    def __init__(self, tensor: TorchTensor, access: Access = TORCH_ACCESS) -> None:
         rank, paired, shared = len(tensor.shape), access is not TORCH_ACCESS, access is TORCH_PAIR_ACCESS
         self.access = access
         self.contents = Contents(
@@ -227,7 +223,7 @@ def _scalar_of(t: ir.Type | None) -> ir.Scalar | None:
     return t if isinstance(t, ir.Scalar) else None
 
 
-def _refusal(tensor: Any) -> tuple[str, str] | None:
+def _refusal(tensor: TorchTensor) -> tuple[str, str] | None:
     """Why a tensor cannot be an argument at all, and what to do."""
     if not tensor.is_cpu:
         message = f"a torch tensor on the device '{tensor.device}' cannot be used: calls run on the CPU"

@@ -9,32 +9,35 @@ BufferCursor(layout, buffer)         BufferCursor(device_type, layout, 100)     
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from slangrad.base.suggestions import suggestion
 from slangrad.ir import types as ir
-from slangrad.ir.forms import lies_by_columns, part_of
-from slangrad.ir.layout import layout_of
-from slangrad.marshal.components import converted, fits, gathered
-from slangrad.marshal.errors import CallError
-from slangrad.marshal.plain import (
-    TYPE_KEY,
+from slangrad.ir.forms import lies_by_columns, part_of, without_room
+from slangrad.ir.layout import layout_of, scalars_of
+from slangrad.marshal.components import converted, gathered
+from slangrad.marshal.encode import (
+    INTEGERS,
+    Encoder,
+    Manner,
+    NumberEncoder,
+    RowsEncoder,
+    Values,
+    decode,
+    encoder_of,
     field_names,
-    holds_forms,
-    in_memory,
-    is_form_of_numbers,
     memory_format,
-    rebuild,
+    numbers_of,
 )
-from slangrad.marshal.records import as_fields
+from slangrad.marshal.errors import CallError, ending
 from slangrad.marshal.slang_type import ElementLayout
 from slangrad.marshal.vectors import HostArray
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.conversion import convert_exactly
-from slangrad.tensors.element_types import element_type, holds_structs, numpy_layout, slang_name
+from slangrad.tensors.element_types import NUMPY_TYPES, element_type, numpy_layout, slang_name
 from slangrad.tensors.strided import StridedView
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -90,7 +93,7 @@ class _Elements:
 class BufferCursor:
     """Elements of one type in memory, which is copied when it is first looked at and goes back with `apply`."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
+    def __init__(self, *given: object, **named: object) -> None:
         """(element_layout, buffer, load_before_write=True), (element_layout, buffer, size, offset,
         load_before_write=True) with bytes, or (device_type, element_layout, size) with elements."""
         values = _arguments(given, named)
@@ -343,7 +346,7 @@ class BufferElementCursor:
     def __getitem__(self, key: str | int) -> BufferElementCursor:
         if isinstance(key, str):
             if not self.has_field(key):
-                raise self._unknown(key)
+                raise FREELY.unknown(encoder_of(self._type), key, self._label)
             return self.find_field(key)
         index = key + len(self) if key < 0 else key
         if not self.has_element(index):
@@ -359,7 +362,7 @@ class BufferElementCursor:
         return (self.find_element(i) for i in range(len(self)))
 
     def _part(self, index: int, ending: str) -> BufferElementCursor:
-        t = self._type
+        t = without_room(self._type)
         if lies_by_columns(t):
             raise _error(f"'{self._label}' lies by columns: its rows are in several places", "take all of it")
         while part_of(t):
@@ -371,11 +374,6 @@ class BufferElementCursor:
     def _nothing(self, ending: str) -> BufferElementCursor:
         return BufferElementCursor(self._cursor, self._type, self._offset, self._label + ending, False)
 
-    def _unknown(self, name: str) -> CursorError:
-        names = field_names(self._type)
-        message = f"'{self._label}' of type {slang_name(self._type)} has no field '{name}'"
-        return CursorError("E1017", message, (), suggestion(name, names))
-
     def _check(self) -> None:
         if not self._valid:
             raise CursorError("E1017", f"there is no '{self._label}'")
@@ -385,14 +383,32 @@ class BufferElementCursor:
     def read(self) -> Any:
         """A number, host vector or matrix; structs are dicts, arrays lists, pointers addresses."""
         self._check()
-        size = layout_of(self._type).size
-        data = self._cursor.bytes_to_read()[self._offset : self._offset + size].tobytes()
-        return rebuild(self._type, iter(memory_format(self._type).unpack(data)))
+        return decode(self._type, self._cursor.bytes_to_read(), self._offset)
 
+    @ending
     def write(self, value: object) -> None:
         """Give the place a value. Fields that a dict leaves out stay as they are."""
         self._check()
-        _write(self._cursor, self._type, self._offset, value, self._label)
+        encoder, label = encoder_of(self._type, FREELY), self._label
+        try:
+            if isinstance(encoder, RowsEncoder) and encoder.numbers and isinstance(value, np.ndarray):
+                self._store(self._offset, np.ascontiguousarray(encoder.exact(value, encoder.numbers, label)))
+                return
+            values: Values = [None] * encoder.count
+            encoder.put(values, 0, value, label)
+            if None not in values:
+                self._store(self._offset, _packed(self._type, values, label))
+                return
+            for (at, scalar), each in zip(scalars_of(self._type, self._offset), values):
+                if each is not None:
+                    self._store(at, _packed(scalar, [each], label))
+        except CallError:
+            raise
+        except (ValueError, OverflowError) as error:
+            raise _error(str(error)) from None
+
+    def _store(self, offset: int, data: np.ndarray) -> None:
+        self._cursor.bytes_to_write(offset, data.nbytes)[:] = data.reshape(-1).view(np.uint8)
 
     def set_data(self, data: object) -> None:
         """Overwrite the bytes of the place from the front on."""
@@ -402,7 +418,7 @@ class BufferElementCursor:
             raise _error(f"'{self._label}': data is not contiguous")
         if raw.nbytes > layout_of(self._type).size:
             raise _error(f"'{self._label}' takes {layout_of(self._type).size} bytes, not {raw.nbytes}")
-        self._cursor.bytes_to_write(self._offset, raw.nbytes)[:] = raw.reshape(-1).view(np.uint8)
+        self._store(self._offset, raw)
 
     def __setitem__(self, key: str | int, value: object) -> None:
         self[key].write(value)
@@ -414,121 +430,50 @@ class BufferElementCursor:
 # --- Writing values -----------------------------------------------------------------------------------
 
 
-def _write(cursor: BufferCursor, t: ir.Type, offset: int, value: object, label: str) -> None:
-    if is_form_of_numbers(t):
-        _write_form(cursor, t, offset, value, label)
-    elif isinstance(t, ir.Struct):
-        _write_struct(cursor, t, offset, value, label)
-    elif isinstance(t, ir.Array) and (
-        holds_structs(t) or holds_forms(t) or _holds_pointers(t) or not isinstance(value, np.ndarray)
-    ):
-        _write_array(cursor, t, offset, value, label)
-    else:
-        data = _address_of(value, label) if isinstance(t, ir.Pointer) else _numbers(t, value, label)
-        cursor.bytes_to_write(offset, data.nbytes)[:] = data.reshape(-1).view(np.uint8)
+class _Freely(Manner):
+    """What places take: numbers of vectors in any nesting, arrays of one number, a part of the fields."""
+
+    error = CursorError
+    unfit, uneven, unnamed = "E1019", "E1019", "E1017"
+
+    def instead(self, encoder: Encoder, value: object, label: str) -> Any:
+        found = super().instead(encoder, value, label)
+        if found is not value:
+            return found
+        if isinstance(encoder, RowsEncoder) and isinstance(value, (list, tuple)):
+            return value if isinstance(encoder.form, ir.Array) else _flat(encoder, value, label)
+        if isinstance(encoder, NumberEncoder):
+            if isinstance(value, (np.ndarray, HostArray)) and np.size(value) == 1:
+                return convert_exactly(np.asarray(value), NUMPY_TYPES[encoder.scalar], label).item()
+            if encoder.scalar is ir.BOOL and isinstance(value, INTEGERS) and value in (0, 1):
+                return bool(value)
+        return value
+
+    def check_missing(self, encoder: Encoder, keys: Sequence[Any], label: str) -> None:
+        """They stay as they are."""
 
 
-def _write_form(cursor: BufferCursor, t: ir.Type, offset: int, value: object, label: str) -> None:
-    """Numbers that lie in another order, or with gaps."""
-    inner = ir.value_of(t)
-    if isinstance(inner, (ir.Scalar, ir.Vector, ir.Matrix)):
-        numbers = np.asarray(_numbers(inner, value, label)).ravel().tolist()
-        data = np.frombuffer(memory_format(t).pack(*in_memory(t, numbers)), np.uint8)
-        cursor.bytes_to_write(offset, data.nbytes)[:] = data
-    else:
-        _write(cursor, ir.component(t, 0), offset, value, label)
-
-
-def _unwrapped(value: Any, wanted: tuple[type, ...]) -> Any:
-    """What an object stands for, if it is nothing that can be written itself."""
-    seen = 0
-    while not isinstance(value, wanted) and hasattr(type(value), "get_this") and seen < 100:
-        inner = value.get_this()
-        if inner is value:
-            break
-        value, seen = inner, seen + 1
-    return value
-
-
-def _write_struct(cursor: BufferCursor, t: ir.Struct, offset: int, value: object, label: str) -> None:
-    value = as_fields(_unwrapped(value, (Mapping, np.void)))
-    if isinstance(value, np.void) and value.dtype.names:
-        value = {name: value[name] for name in value.dtype.names}
-    if not isinstance(value, Mapping):
-        raise _error(f"'{label}': Expected dict with the fields of {t.name}, not {type(value).__name__}")
-    names = field_names(t)
-    for name, each in value.items():
-        if name == TYPE_KEY:
-            continue
-        if name not in names:
-            raise BufferElementCursor(cursor, t, offset, label)._unknown(str(name))
-        at = names.index(name)
-        _write(cursor, t.fields[at][1], offset + layout_of(t).offsets[at], each, f"{label}.{name}")
-
-
-def _write_array(cursor: BufferCursor, t: ir.Array, offset: int, value: object, label: str) -> None:
-    value = _unwrapped(value, (Sequence, np.ndarray))
-    if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)):
-        raise _error(f"'{label}': Expected list with {t.length} elements, not {type(value).__name__}")
-    if len(value) != t.length:
-        raise _error(f"'{label}': sequence is the wrong length: {len(value)} elements for {slang_name(t)}")
-    for i, each in enumerate(value):
-        _write(cursor, t.element, offset + layout_of(t).offsets[i], each, f"{label}[{i}]")
-
-
-def _holds_pointers(t: ir.Type) -> bool:
-    return isinstance(t, ir.Pointer) or (isinstance(t, ir.Array) and _holds_pointers(t.element))
-
-
-def _address_of(value: object, label: str) -> Any:
-    value = _unwrapped(value, (int, Buffer, StridedView))
-    if isinstance(value, (Buffer, StridedView)):
-        value = value.address
-    if value is not None and (not isinstance(value, (int, np.integer)) or isinstance(value, bool)):
-        note = "pass an address, a Buffer or a Tensor"
-        raise _error(f"'{label}': {type(value).__name__} is no address", note)
-    return _checked(np.dtype(np.uint64), 0 if value is None else int(value), label)
-
-
-def _numbers(t: ir.Type, value: object, label: str) -> Any:
-    """The components of a number, vector or matrix, or an array of these from a NumPy array."""
-    dtype, shape = numpy_layout(t)
-    value = _unwrapped(value, (int, float, np.generic, np.ndarray, HostArray, Sequence))
-    array = value.data if isinstance(value, HostArray) else value
-    if isinstance(array, np.ndarray):
-        return _from_array(t, array, label)
-    if isinstance(array, (int, float, np.generic)):
-        return np.full(shape, _checked(dtype, array, label), dtype)
-    if isinstance(array, (str, bytes)) or not isinstance(array, Sequence) or not shape:
-        raise _error(f"'{label}': {type(value).__name__} is no value of {slang_name(t)}")
+def _flat(encoder: RowsEncoder, value: Sequence[Any], label: str) -> Any:
+    """The numbers of nested lists; the lists where there are too few or too many."""
     try:
-        flat = gathered([array], dtype, f"'{label}'")
+        flat = gathered([value], numpy_layout(encoder.form)[0], f"'{label}'")
     except (TypeError, OverflowError) as error:
         raise _error(str(error)) from None
-    if flat.size != int(np.prod(shape)):
-        raise _error(f"'{label}': {flat.size} numbers are no value of {slang_name(t)}")
-    return flat
+    return flat if flat.size == encoder.count else value
 
 
-def _checked(dtype: np.dtype[Any], value: object, label: str) -> Any:
-    if not fits(value, dtype):
-        note = "use int(x) if cutting off is meant" if isinstance(value, (float, np.floating)) else None
-        raise _error(f"'{label}': {value!r} is no {dtype}", note)
+FREELY = _Freely()
+
+
+def _packed(t: ir.Type, values: Values, label: str) -> Bytes:
+    """OverflowError for whole numbers out of range; floats are rounded."""
+    pack = memory_format(t).pack
     try:
-        return converted(value, dtype, f"'{label}'")
-    except OverflowError as error:
-        raise _error(str(error)) from None
-
-
-def _from_array(t: ir.Type, array: Any, label: str) -> Any:
-    """Numbers of an array, in the shape of the type or flat."""
-    dtype, shape = numpy_layout(t)
-    if array.size != int(np.prod(shape)) or (array.shape != shape and array.ndim > 1 and shape):
-        raise _error(f"'{label}': an array of shape {array.shape} is no value of {slang_name(t)}")
-    try:
-        return np.ascontiguousarray(convert_exactly(array, dtype, f"'{label}'"))
-    except ValueError as error:
-        raise _error(str(error)) from None
+        data = pack(*values)
+    except (struct.error, OverflowError):
+        dtypes = [numpy_layout(scalar)[0] for _, scalar in scalars_of(t)]
+        data = pack(*[converted(each, dtype, f"'{label}'").item() for each, dtype in zip(values, dtypes)])
+    return np.frombuffer(data, np.uint8)
 
 
 # --- Writing columns ----------------------------------------------------------------------------------
@@ -538,46 +483,46 @@ def _write_arrays(
     cursor: BufferCursor, t: ir.Type, offset: int, data: object, label: str, shorter: bool
 ) -> None:
     """A value of type t at `offset` of each element, from an array of all of them."""
-    if is_form_of_numbers(t) and not _is_bytes(t, data):
-        _write_forms(cursor, t, offset, data, label)
-        return
-    if isinstance(t, ir.Struct) and not _is_bytes(t, data):
+    t = t if _is_bytes(t, data) else without_room(t)
+    if _is_bytes(t, data) or numbers_of(t):
+        _write_column(cursor, t, offset, data, label, shorter)
+    elif not isinstance(t, ir.Struct) or part_of(t):
+        _write_each(cursor, t, offset, data, label)
+    else:
         if isinstance(data, np.ndarray) and data.dtype.names:
             data = {name: data[name] for name in data.dtype.names}
         if not isinstance(data, Mapping):
             raise _error(f"'{label}': Expected dict of arrays for the fields of {t.name}")
-        names = field_names(t)
+        parts = {name: (at, part) for (name, part), at in zip(t.fields, layout_of(t).offsets)}
         for name, each in data.items():
-            if name not in names:
-                raise BufferElementCursor(cursor, t, offset, label)._unknown(str(name))
-            at = names.index(name)
-            place = offset + layout_of(t).offsets[at]
-            _write_arrays(cursor, t.fields[at][1], place, each, f"{label}.{name}", shorter)
-        return
-    if not isinstance(data, np.ndarray):
-        raise _error(f"'{label}': expected a NumPy array, not {type(data).__name__}")
-    _write_column(cursor, t, offset, data, label, shorter)
+            if name not in parts:
+                raise FREELY.unknown(encoder_of(t), name, label)
+            at, part = parts[name]
+            _write_arrays(cursor, part, offset + at, each, f"{label}.{name}", shorter)
 
 
-def _write_forms(cursor: BufferCursor, t: ir.Type, offset: int, data: object, label: str) -> None:
+def _write_each(cursor: BufferCursor, t: ir.Type, offset: int, data: object, label: str) -> None:
     if not isinstance(data, np.ndarray) or data.ndim == 0 or len(data) != cursor.element_count:
         raise _error(
             f"'{label}': expected a NumPy array with an entry for each of {cursor.element_count} elements"
         )
     for i, each in enumerate(data):
-        _write_form(cursor, t, offset + i * cursor.element_stride, each, f"{label}[{i}]")
+        BufferElementCursor(cursor, t, offset + i * cursor.element_stride, f"{label}[{i}]").write(each)
 
 
 def _is_bytes(t: ir.Type, data: object) -> bool:
     """Whether an array has the bytes of values that are none themselves."""
     size = layout_of(t).size
     raw = isinstance(data, np.ndarray) and data.dtype == np.uint8 and data.shape[1:] == (size,)
-    return raw and (holds_structs(t) or holds_forms(t) or numpy_layout(t)[0] != np.uint8)
+    numbers = numbers_of(t)
+    return raw and (numbers is None or numbers[0] != np.uint8)
 
 
 def _write_column(
-    cursor: BufferCursor, t: ir.Type, offset: int, data: Any, label: str, shorter: bool
+    cursor: BufferCursor, t: ir.Type, offset: int, data: object, label: str, shorter: bool
 ) -> None:
+    if not isinstance(data, np.ndarray):
+        raise _error(f"'{label}': expected a NumPy array, not {type(data).__name__}")
     count = cursor.element_count
     if data.ndim == 0 or data.shape[0] != count:
         raise _error(

@@ -22,6 +22,7 @@ from slangrad.marshal.patterns import consumed, from_elements, pointers_to
 from slangrad.marshal.spelling import spell_on_page
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.tensor import Tensor
+from slangrad.tensors.torch_types import TorchTensor
 
 BUFFER = "buffer"
 MOST = (1 << 32) - 1
@@ -162,13 +163,13 @@ def _of_tensor(tensor: Tensor) -> Range:
     return tensor.address, tensor.element_count * tensor.element_size
 
 
-def _of_torch(tensor: Any) -> Range:
+def _of_torch(tensor: TorchTensor) -> Range:
     if not tensor.is_contiguous() or tensor.is_neg():
         return None
     return address_of_torch(tensor), tensor.numel() * tensor.element_size()
 
 
-def _of_array(array: Any) -> Range:
+def _of_array(array: np.ndarray) -> Range:
     if not array.flags.c_contiguous or not array.flags.aligned:
         return None
     return address_of_array(array), array.nbytes

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-Data = np.ndarray[Any, Any]
+Data = np.ndarray[Any, Any]  # small, of any shape and dtype
 SIGNED, UNSIGNED, FLOAT, BOOL = "i", "u", "f", "b"
 WHOLE = SIGNED + UNSIGNED
 
 
-def fits(value: object, dtype: np.dtype[Any]) -> bool:
+def fits(value: object, dtype: np.dtype) -> bool:
     """Whether a number may be a component at all: floats are no whole numbers, whole numbers no truth values."""
     if isinstance(value, (bool, np.bool_)):
         return True
@@ -27,7 +27,7 @@ def fits(value: object, dtype: np.dtype[Any]) -> bool:
     return isinstance(value, (float, np.floating)) and dtype.kind == FLOAT
 
 
-def gathered(parts: Sequence[object], dtype: np.dtype[Any], name: str) -> Data:
+def gathered(parts: Sequence[object], dtype: np.dtype, name: str) -> Data:
     """Numbers, sequences and arrays one after the other. TypeError and OverflowError name the value."""
     made: list[Any] = []
     for part in parts:
@@ -35,7 +35,7 @@ def gathered(parts: Sequence[object], dtype: np.dtype[Any], name: str) -> Data:
     return converted(made, dtype, name)
 
 
-def _gather(part: object, dtype: np.dtype[Any], name: str, made: list[object]) -> None:
+def _gather(part: object, dtype: np.dtype, name: str, made: list[object]) -> None:
     if isinstance(part, (int, float, np.generic)):
         _check(part, dtype, name)
         made.append(part)
@@ -54,7 +54,7 @@ def _gather(part: object, dtype: np.dtype[Any], name: str, made: list[object]) -
         raise TypeError(f"{name}: {type(part).__name__} is no number")
 
 
-def _check(value: object, dtype: np.dtype[Any], name: str) -> None:
+def _check(value: object, dtype: np.dtype, name: str) -> None:
     if fits(value, dtype):
         return
     takes = {BOOL: "truth values", FLOAT: "numbers"}.get(dtype.kind, "whole numbers")
@@ -62,7 +62,7 @@ def _check(value: object, dtype: np.dtype[Any], name: str) -> None:
     raise TypeError(f"{name} takes {takes}, not {value!r}{note}")
 
 
-def converted(values: Any, dtype: np.dtype[Any], name: str) -> Data:
+def converted(values: Any, dtype: np.dtype, name: str) -> Data:
     """Checked numbers as an array; OverflowError for whole numbers out of range. Floats are rounded."""
     if dtype.kind not in WHOLE:
         with np.errstate(over="ignore"):

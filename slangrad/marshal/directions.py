@@ -12,16 +12,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from slangrad.ir.types import Type
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.plain import TYPE_KEY
+from slangrad.marshal.records import TYPE_KEY
 from slangrad.marshal.vectors import HostArray
 from slangrad.tensors.element_types import holds_structs, slang_name, structured_dtype
 from slangrad.tensors.tensor import Tensor
 
-Array = npt.NDArray[Any]
+Array = np.ndarray
 
 
 def has_derivative(value: object) -> bool:

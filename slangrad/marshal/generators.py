@@ -193,7 +193,7 @@ def wang_hash_numpy(
     return np.stack(columns, axis=1)
 
 
-def calc_wang_hash_numpy(seed: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint32]]:
+def calc_wang_hash_numpy(seed: np.ndarray) -> np.ndarray[Any, np.dtype[np.uint32]]:
     """Wang's hash of each element."""
     words: np.ndarray[Any, np.dtype[np.uint32]] = seed.astype(np.uint32)
     words = (words ^ np.uint32(61)) ^ (words >> np.uint32(16))

@@ -322,7 +322,7 @@ def _for_hash(wanted: Type, floats: bool, dim: int) -> list[Type]:
     return [wanted] if right and dim in (-1, count) and isinstance(count, int) else []
 
 
-def _taken_apart(t: Type) -> tuple[Type, Any]:
+def _taken_apart(t: Type) -> tuple[Type, object]:
     return (t.element, t.count) if isinstance(t, Vector) else (t, 1)
 
 

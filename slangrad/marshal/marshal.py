@@ -287,7 +287,7 @@ class Leaf(Node):
     declared: bool = True
     carries: bool = False
     rank: int = 1
-    prepare: Callable[[Any], Any] | None = None
+    prepare: Callable[[Any], object] | None = None
     scratch: int = 0
     scratch_at: int = 0
 

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -22,11 +22,15 @@ from slangrad.marshal.footprint import Memory, Shape
 from slangrad.marshal.marshal import Role
 from slangrad.runtime.device import Device
 from slangrad.tensors.buffer import Buffer
+from slangrad.tensors.conversion import AnyArray
 from slangrad.tensors.tensor import Tensor
+from slangrad.tensors.torch_types import TorchTensor
 
 PRIMAL_PART, TAKEN, GIVEN = "", "_in", "_grad"
 Parts = tuple[str, ...]
-Find = Callable[[Any], Hashable]
+Find = Callable[[Any], Hashable]  # of values that the leaf was bound to
+Address = Callable[[Any], int]
+Held = TypeVar("Held")
 
 
 def parts_of(role: Role) -> Parts:
@@ -64,7 +68,7 @@ def doing(role: Role, part: str, stores: bool = False) -> Doing:
     }
 
 
-class Access(ABC):
+class AccessTo(ABC, Generic[Held]):
     """How a kind of container tells about its memory."""
 
     @abstractmethod
@@ -72,73 +76,76 @@ class Access(ABC):
         """What finds all that shapes and strides depend on."""
 
     @abstractmethod
-    def memories(self, value: object, parts: Parts) -> list[Memory] | None:
+    def memories(self, value: Held, parts: Parts) -> list[Memory] | None:
         """The memory of each part; None where the kernel cannot work on it, only on a copy."""
 
     @abstractmethod
-    def address_of(self, part: str) -> Callable[[Any], int]:
+    def address_of(self, part: str) -> Address:
         """What finds the address of a part."""
 
     @abstractmethod
-    def copy(self, value: object, role: Role) -> Any:
+    def copy(self, value: Held, role: Role) -> Held:
         """The value, and the derivatives that its role touches, in fresh memory without gaps."""
 
     @abstractmethod
-    def copy_back(self, copied: object, value: object, role: Role) -> None:
+    def copy_back(self, copied: Held, value: Held, role: Role) -> None:
         """What the call wrote into a copy goes to the value."""
 
 
-class ArrayAccess(Access):
+Access = AccessTo[Any]  # to the values that a leaf is bound to
+
+
+class ArrayAccess(AccessTo[AnyArray]):
     """NumPy arrays, which have no derivatives."""
 
     def layout_finder(self, parts: Parts) -> Find:
         return _layout_of_array
 
-    def memories(self, value: Any, parts: Parts) -> list[Memory] | None:
+    def memories(self, value: AnyArray, parts: Parts) -> list[Memory] | None:
         if not value.flags.aligned:
             return None
         return [Memory(address_of_array(value), value.shape, value.strides, value.dtype.itemsize)]
 
-    def address_of(self, part: str) -> Callable[[Any], int]:
+    def address_of(self, part: str) -> Address:
         return address_of_array
 
-    def copy(self, value: object, role: Role) -> Any:
+    def copy(self, value: AnyArray, role: Role) -> AnyArray:
         return np.array(value, order="C")
 
-    def copy_back(self, copied: Any, value: Any, role: Role) -> None:
+    def copy_back(self, copied: AnyArray, value: AnyArray, role: Role) -> None:
         if role.writes:
             value[...] = copied
 
 
-def home_of(value: object) -> Device | None:
+def home_of(value: AnyArray) -> Device | None:
     """The device whose memory a value lies in; None for what is no device's."""
     if isinstance(value, Tensor):
         value = value.storage
     return value.runtime if isinstance(value, Buffer) else None
 
 
-def _layout_of_array(array: Any) -> Hashable:
+def _layout_of_array(array: AnyArray) -> Hashable:
     return array.shape, array.strides, array.flags.aligned
 
 
-def address_of_array(array: Any) -> int:
+def address_of_array(array: AnyArray) -> int:
     found: int = array.__array_interface__["data"][0]
     return found
 
 
-_PARTS: dict[str, Callable[[Any], Any]] = {
+_PARTS: dict[str, Callable[[Tensor], Tensor]] = {
     PRIMAL_PART: lambda tensor: tensor,
     TAKEN: attrgetter("_grad_in"),
     GIVEN: attrgetter("_grad_out"),
 }
-_ADDRESSES: dict[str, Callable[[Any], int]] = {
+_ADDRESSES: dict[str, Address] = {
     PRIMAL_PART: attrgetter("address"),
     TAKEN: attrgetter("_grad_in.address"),
     GIVEN: attrgetter("_grad_out.address"),
 }
 
 
-class TensorAccess(Access):
+class TensorAccess(AccessTo[Tensor]):
     """Tensors with their gradients."""
 
     def layout_finder(self, parts: Parts) -> Find:
@@ -147,7 +154,7 @@ class TensorAccess(Access):
         finders = [_PARTS[part] for part in parts]
         return lambda value: tuple([find(value).layout for find in finders])
 
-    def memories(self, value: object, parts: Parts) -> list[Memory]:
+    def memories(self, value: Tensor, parts: Parts) -> list[Memory]:
         made = []
         for part in parts:
             tensor = _PARTS[part](value)
@@ -156,22 +163,22 @@ class TensorAccess(Access):
             made.append(Memory(tensor.address, tuple(tensor.shape), steps, size, tensor.storage.runtime))
         return made
 
-    def address_of(self, part: str) -> Callable[[Any], int]:
+    def address_of(self, part: str) -> Address:
         return _ADDRESSES[part]
 
-    def copy(self, value: Any, role: Role) -> Any:
+    def copy(self, value: Tensor, role: Role) -> Tensor:
         copied = without_gaps(value)
         if role.differentiates:
-            taken = without_gaps(value.grad_in) if role.takes else None
-            given = without_gaps(value.grad_out) if role.gives else None
+            taken = without_gaps(_PARTS[TAKEN](value)) if role.takes else None
+            given = without_gaps(_PARTS[GIVEN](value)) if role.gives else None
             copied = copied.with_grads(grad_in=taken, grad_out=given, zero=False)
         return copied
 
-    def copy_back(self, copied: Any, value: Any, role: Role) -> None:
+    def copy_back(self, copied: Tensor, value: Tensor, role: Role) -> None:
         if role.writes:
             value.memory()[...] = copied.memory()
         if role.gives:
-            value.grad_out.memory()[...] = copied.grad_out.memory()
+            _PARTS[GIVEN](value).memory()[...] = _PARTS[GIVEN](copied).memory()
 
 
 def without_gaps(tensor: Tensor) -> Tensor:
@@ -185,26 +192,26 @@ ARRAY_ACCESS = ArrayAccess()
 TENSOR_ACCESS = TensorAccess()
 
 
-class TorchAccess(Access):
+class TorchAccess(AccessTo[TorchTensor]):
     """Torch tensors by themselves. Derivatives that a type has a place for are empty."""
 
     def layout_finder(self, parts: Parts) -> Find:
         return _layout_of_torch
 
-    def memories(self, value: Any, parts: Parts) -> list[Memory] | None:
+    def memories(self, value: TorchTensor, parts: Parts) -> list[Memory] | None:
         if value.is_neg():
             return None
         own = memory_of_torch(value)
         nothing = Memory(0, (0,) * len(own.shape), own.strides, own.item_size)
         return [own if part == PRIMAL_PART else nothing for part in parts]
 
-    def address_of(self, part: str) -> Callable[[Any], int]:
+    def address_of(self, part: str) -> Address:
         return address_of_torch if part == PRIMAL_PART else no_address
 
-    def copy(self, value: object, role: Role) -> Any:
+    def copy(self, value: TorchTensor, role: Role) -> TorchTensor:
         return _copied(value)
 
-    def copy_back(self, copied: Any, value: Any, role: Role) -> None:
+    def copy_back(self, copied: TorchTensor, value: TorchTensor, role: Role) -> None:
         if role.writes:
             value.detach().copy_(copied)
 
@@ -214,13 +221,13 @@ class TorchCurve:
 
     __slots__ = ("grad", "primal", "tangent")
 
-    def __init__(self, primal: Any, tangent: Any, grad: Any) -> None:
+    def __init__(self, primal: TorchTensor, tangent: TorchTensor, grad: TorchTensor) -> None:
         self.primal = primal
         self.tangent = tangent
         self.grad = grad
 
 
-class TorchPartsAccess(Access):
+class TorchPartsAccess(AccessTo[Any]):
     """Objects that hold torch tensors: `names` tells which of them each part is."""
 
     def __init__(self, names: dict[str, str]) -> None:
@@ -235,7 +242,7 @@ class TorchPartsAccess(Access):
             return None
         return [memory_of_torch(getattr(value, self._names[part])) for part in parts]
 
-    def address_of(self, part: str) -> Callable[[Any], int]:
+    def address_of(self, part: str) -> Address:
         name = self._names[part]
         return lambda value: address_of_torch(getattr(value, name))
 
@@ -249,19 +256,19 @@ class TorchPartsAccess(Access):
             value.grad.detach().copy_(copied.grad)
 
 
-def _layout_of_torch(tensor: Any) -> Hashable:
+def _layout_of_torch(tensor: TorchTensor) -> Hashable:
     return tensor.shape, tensor.stride(), tensor.is_neg()
 
 
-def memory_of_torch(tensor: Any) -> Memory:
+def memory_of_torch(tensor: TorchTensor) -> Memory:
     size = tensor.element_size()
     steps = tuple([step * size for step in tensor.stride()])
     return Memory(address_of_torch(tensor), tuple(tensor.shape), steps, size)
 
 
-def address_of_torch(tensor: Any) -> int:
+def address_of_torch(tensor: TorchTensor) -> int:
     try:
-        address: int = tensor.data_ptr()
+        address = tensor.data_ptr()
     except RuntimeError:  # parts of batches, tensors without values
         address = 0
     if not address and tensor.numel():
@@ -275,7 +282,7 @@ def no_address(tensor: object) -> int:
     return 0
 
 
-def _copied(tensor: Any) -> Any:
+def _copied(tensor: TorchTensor) -> TorchTensor:
     """The same values without gaps; autograd does not see it."""
     return tensor.detach().resolve_neg().contiguous()
 

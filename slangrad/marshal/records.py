@@ -17,11 +17,11 @@ from functools import cache
 from typing import Any, get_type_hints
 
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.plain import TYPE_KEY
 from slangrad.tensors.element_types import holds_structs
 from slangrad.tensors.tensor import Tensor
 
 Reader = Callable[[Any], dict[str, Any]]
+TYPE_KEY = "_type"
 
 
 @cache
@@ -90,7 +90,7 @@ def _filled(kind: type, found: Mapping[str, Any]) -> Any:
     return kind(**{name: _part(kinds.get(name), value) for name, value in found.items()})
 
 
-def _part(kind: Any, value: Any) -> Any:
+def _part(kind: Any, value: Any) -> object:
     """A field; one whose class is such a class, too, becomes an object of it."""
     nested = isinstance(kind, type) and is_record(kind) and isinstance(value, Mapping)
     return _filled(kind, value) if nested else value
@@ -107,7 +107,7 @@ def _wanted(kind: type) -> tuple[set[str], set[str]]:
 
 
 @cache
-def _kinds(kind: type) -> dict[str, Any]:
+def _kinds(kind: type) -> dict[str, object]:
     """The annotations of the fields; nothing where they name what is not there."""
     try:
         return get_type_hints(kind)

@@ -28,8 +28,7 @@ from slangrad.marshal.enums import EnumValue
 from slangrad.marshal.errors import CallError, ending
 from slangrad.marshal.marshal import Marshal
 from slangrad.marshal.memory import TorchCurve
-from slangrad.marshal.plain import TYPE_KEY
-from slangrad.marshal.records import as_fields, reader_of
+from slangrad.marshal.records import TYPE_KEY, as_fields, reader_of
 from slangrad.marshal.scalars import EnumMarshal, HostArrayMarshal, NumberMarshal, UnsupportedMarshal
 from slangrad.marshal.structs import DictMarshal, Held, ListMarshal
 from slangrad.marshal.values import DiffPair, DiffPairMarshal, ValueRef, ValueRefMarshal
@@ -237,7 +236,7 @@ _PLAIN = frozenset(
 
 
 # For classes that were met: what a value of them stands for, None if for itself.
-_READERS: dict[type, Callable[[Any], Any] | None] = {}
+_READERS: dict[type, Callable[[Any], object] | None] = {}
 _WRITERS: dict[type, Callable[[Any, Any], object]] = {}
 
 
@@ -263,7 +262,7 @@ def register_type(
         _WRITERS[kind] = update
 
 
-def _reader_of(kind: type) -> Callable[[Any], Any] | None:
+def _reader_of(kind: type) -> Callable[[Any], object] | None:
     if kind not in _READERS:
         known = next((each for each in kind.__mro__ if _READERS.get(each) is not None), None)
         if hasattr(kind, "get_this"):

@@ -23,6 +23,7 @@ from slangrad.ir import types as ir
 from slangrad.ir.layout import layout_of
 from slangrad.marshal.buffers import BufferLeaf
 from slangrad.marshal.elements import Elements, make_elements
+from slangrad.marshal.encode import field_names, memory_format, missing_field
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.footprint import Footprint, Shape, Use, span_of
 from slangrad.marshal.marshal import (
@@ -37,14 +38,7 @@ from slangrad.marshal.marshal import (
     Way,
 )
 from slangrad.marshal.memory import ARRAY_ACCESS
-from slangrad.marshal.plain import (
-    Uniform,
-    field_names,
-    memory_format,
-    missing_field,
-    refuse_writes,
-    scalars_of,
-)
+from slangrad.marshal.plain import Uniform, refuse_writes
 from slangrad.marshal.spelling import spell_on_page
 from slangrad.marshal.whole import WholeTensor
 
@@ -61,7 +55,7 @@ class Touched:
     writes: bool
 
 
-class Rows(np.ndarray[Any, Any]):
+class Rows(np.ndarray):
     """The rows of a call, and the memory that they lead to."""
 
     touched: tuple[Touched, ...] = ()
@@ -122,13 +116,9 @@ def cells_of(node: Node, t: ir.Type, at: int = 0) -> Iterator[Cell]:
     parts = list(ir.components(t))
     for part in node.parts:
         index = field_names(t).index(part.key) if isinstance(part.key, str) else part.key
-        before = sum(scalar_count(each) for each in parts[:index])
+        before = sum(ir.scalar_count(each) for each in parts[:index])
         for cell in cells_of(part.node, parts[index], at + before):
             yield Cell((part.key, *cell.path), cell.leaf, cell.at)
-
-
-def scalar_count(t: ir.Type) -> int:
-    return sum(1 for _ in scalars_of(t))
 
 
 @dataclass(slots=True, frozen=True)
@@ -143,7 +133,7 @@ class RowPacker:
         packed: list[bytes] = []
         touched: list[Touched] = []
         for cells, value in zip(self.rows, values):
-            scalars: list[Any] = [0] * scalar_count(self.element)
+            scalars: list[Any] = [0] * ir.scalar_count(self.element)
             uses, _ = _put_fixed(cells, value, scalars, "E1005", "argument")
             _put_own(cells, value, scalars, 0, None)
             packed.append(pack.pack(*scalars))
@@ -163,7 +153,7 @@ def makes_rows(leaf: Leaf) -> bool:
 
 def _put_fixed(
     cells: tuple[Cell, ...], value: object, scalars: list[object], code: str, what: str
-) -> tuple[list[Use], list[tuple[str, Any]]]:
+) -> tuple[list[Use], list[tuple[str, object]]]:
     """The scalars that stay while the layout does; the memory that they lead to, and where it lies."""
     uses: list[Use] = []
     homes: list[tuple[str, Any]] = []
@@ -227,7 +217,7 @@ class GlobalValue(Leaf):
             values[place + cell.at : place + cell.at + len(numbers)] = numbers
 
 
-def _numbers(leaf: Leaf, value: Any) -> list[Any]:
+def _numbers(leaf: Leaf, value: Any) -> list[object]:
     """All numbers of an array or tensor whose sizes are those of the value's type."""
     if leaf.prepare is not None:
         value = leaf.prepare(value)
@@ -258,5 +248,5 @@ def global_leaf(node: Node, types: ProgramTypes) -> Leaf:
         described=node.described,
         cells=tuple(cell for cell in cells if not isinstance(cell.leaf, Elements)),
         arrays=tuple(cell for cell in cells if isinstance(cell.leaf, Elements)),
-        count=scalar_count(lowered),
+        count=ir.scalar_count(lowered),
     )

@@ -163,7 +163,7 @@ def restored_type(data: Data) -> checked.Type:
 
 
 # fmt: off
-_READERS: dict[str, Callable[[Any], Any]] = {
+_READERS: dict[str, Callable[[Any], object]] = {
     "named":  lambda name: _NAMED[name],
     "memory": type_from,
     "type":   restored_type,

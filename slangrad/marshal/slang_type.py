@@ -20,10 +20,10 @@ from typing import Any, ClassVar
 from slangrad.base.late import Late
 from slangrad.check.model.types import Array, Matrix, Nominal, Type, Vector, is_abstract
 from slangrad.ir import types as ir
+from slangrad.ir.forms import part_of, without_room
 from slangrad.ir.layout import Layout, layout_of
 from slangrad.marshal.marshal import ProgramTypes
 from slangrad.marshal.patterns import row_of
-from slangrad.marshal.plain import is_form_of_numbers
 from slangrad.marshal.spelling import full_name, spell
 from slangrad.tensors.element_types import slang_name
 from slangrad.tensors.shape import Shape
@@ -271,7 +271,7 @@ class SlangVariable:
         return hash(self._parts)
 
     @property
-    def _parts(self) -> tuple[Any, ...]:
+    def _parts(self) -> tuple[object, ...]:
         return self.__class__, self.name, self.type, self.direction, self.no_diff
 
     @property
@@ -399,8 +399,8 @@ class ElementLayout:
     @property
     def fields(self) -> dict[str, ElementLayout]:
         """The fields of a struct."""
-        t = self.ir_type
-        if not isinstance(t, ir.Struct) or is_form_of_numbers(t):
+        t = without_room(self.ir_type)
+        if not isinstance(t, ir.Struct) or part_of(t):
             return {}
         rows = zip(t.fields, layout_of(t).offsets)
         return {name: ElementLayout(part, name, offset) for (name, part), offset in rows}

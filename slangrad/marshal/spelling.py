@@ -79,7 +79,7 @@ def full_name(t: object) -> str:
     return str(t)
 
 
-def _full_argument(argument: object) -> Any:
+def _full_argument(argument: object) -> object:
     return tuple(map(_full_argument, argument)) if isinstance(argument, tuple) else full_name(argument)
 
 

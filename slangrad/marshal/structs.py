@@ -32,12 +32,14 @@ from slangrad.ir.layout import layout_of
 from slangrad.marshal import values
 from slangrad.marshal.containers import CONVERTED, ELEMENTS
 from slangrad.marshal.elements import make_elements
+from slangrad.marshal.encode import encode, memory_format, missing_field
 from slangrad.marshal.enums import names_in
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Composite, Leaf, Marshal, Node, Part, ProgramTypes, Role, Spot, Way
 from slangrad.marshal.memory import ARRAY_ACCESS, PRIMAL_PART
 from slangrad.marshal.patterns import matches
-from slangrad.marshal.plain import TYPE_KEY, bind_plain, flatten, memory_format, missing_field, refuse_writes
+from slangrad.marshal.plain import bind_plain, refuse_writes
+from slangrad.marshal.records import TYPE_KEY
 from slangrad.marshal.rows import bind_rows
 from slangrad.marshal.scalars import NumberMarshal
 
@@ -302,7 +304,7 @@ class Packer:
     def __call__(self, values: Any) -> Any:
         pack, record = memory_format(self.element), np.dtype((np.void, layout_of(self.element).size))
         shape, items = _shape_of(values, self.dims), _items(values, self.dims)
-        data = b"".join(pack.pack(*flatten(self.element, item, self.label)) for item in items)
+        data = b"".join(pack.pack(*encode(self.element, item, self.label)) for item in items)
         return np.frombuffer(data or b"\0", record, count=len(items)).reshape(shape)
 
 
@@ -320,7 +322,7 @@ def _shape_of(values: Any, dims: int) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _items(values: Any, dims: int) -> list[Any]:
+def _items(values: Any, dims: int) -> list[object]:
     if dims == 1:
         return list(values)
     return [item for each in values for item in _items(each, dims - 1)]

@@ -22,6 +22,7 @@ from slangrad.check.model.types import Type
 from slangrad.ir import types as ir
 from slangrad.ir.layout import layout_of
 from slangrad.marshal.elements import ELEMENT_TYPES
+from slangrad.marshal.encode import decode, encode, memory_format
 from slangrad.marshal.enums import Names, named, names_in
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.footprint import Shape
@@ -41,7 +42,7 @@ from slangrad.marshal.marshal import (
     Way,
 )
 from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN
-from slangrad.marshal.plain import flatten, memory_format, plain_setter, rebuild
+from slangrad.marshal.plain import plain_setter
 from slangrad.marshal.spelling import spell_on_page
 from slangrad.tensors.torch_types import is_torch_type
 
@@ -205,8 +206,7 @@ class Cell(ElementLeaf):
         for part, offset in zip(self.parts, self._offsets()):
             if part.put is None:
                 continue
-            scalars = memory_format(part.lowered).unpack_from(scratch.memory, offset)
-            made = rebuild(part.lowered, iter(scalars))
+            made = decode(part.lowered, scratch.memory, offset)
             part.put(value, named(part.names, made) if part.names else made)
         return value
 
@@ -224,7 +224,7 @@ def _cell_setter(part: Part, offset: int, label: str) -> Setter:
         if part.get is None:
             scratch.memory[offset : offset + pack.size] = nothing
         else:
-            pack.pack_into(scratch.memory, offset, *flatten(part.lowered, part.get(value), label))
+            pack.pack_into(scratch.memory, offset, *encode(part.lowered, part.get(value), label))
 
     return put
 

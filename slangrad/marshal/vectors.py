@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 
 from slangrad.ir import types as ir
-from slangrad.marshal.components import BINARY, UNARY, converted, fits, gathered
+from slangrad.marshal.components import BINARY, UNARY, Data, Operation, converted, fits, gathered
 from slangrad.tensors.element_types import NUMPY_TYPES, SCALAR_NAMES
 
 _PYTHON_KINDS: dict[str, type] = {"bool": bool, "signed": int, "unsigned": int, "float": float}
@@ -32,13 +32,13 @@ class HostArray:
     __array_priority__ = 1000  # NumPy's numbers leave operators to us
 
     ir_type: ClassVar[ir.Type]
-    dtype: ClassVar[np.dtype[Any]]
+    dtype: ClassVar[np.dtype]
     shape: ClassVar[tuple[int, ...]]
     element_type: ClassVar[type]
 
-    data: np.ndarray[Any, Any]
+    data: np.ndarray
 
-    def __init__(self, *parts: Any, **named: Any) -> None:
+    def __init__(self, *parts: object, **named: object) -> None:
         """Numbers, vectors and arrays that make up all components; one number for all; nothing for the default.
         By name: `scalar` or `a`, or components in order: x=1, yz=v."""
         if named:
@@ -57,14 +57,14 @@ class HostArray:
         return cls.__name__
 
     @classmethod
-    def _default(cls) -> np.ndarray[Any, Any]:
+    def _default(cls) -> np.ndarray:
         return np.zeros(cls.shape, cls.dtype)
 
     @classmethod
     def zeros(cls) -> Self:
         return cls.of(np.zeros(cls.shape, cls.dtype))
 
-    def _ordered(self, named: Mapping[str, object], given: tuple[object, ...]) -> list[Any]:
+    def _ordered(self, named: Mapping[str, object], given: tuple[object, ...]) -> list[object]:
         if not given and len(named) == 1 and next(iter(named)) in ("scalar", "a"):
             return list(named.values())
         names = sorted(named, key=LETTERS.find)
@@ -73,7 +73,7 @@ class HostArray:
             raise TypeError(f"{self._name()} takes {wanted} by name, not {', '.join(named)}")
         return [named[name] for name in names]
 
-    def _joined(self, parts: list[object]) -> np.ndarray[Any, Any]:
+    def _joined(self, parts: list[object]) -> np.ndarray:
         flat = gathered(parts, self.dtype, self._name())
         count = int(np.prod(self.shape))
         if flat.size != count:
@@ -81,16 +81,16 @@ class HostArray:
         return flat.reshape(self.shape)
 
     @classmethod
-    def of(cls, data: np.ndarray[Any, Any]) -> Self:
+    def of(cls, data: np.ndarray) -> Self:
         """Wrap an array without a copy."""
         made = cls.__new__(cls)
         made.data = data
         return made
 
-    def to_numpy(self) -> np.ndarray[Any, Any]:
+    def to_numpy(self) -> np.ndarray:
         return self.data.copy()
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """The memory itself, unless a copy or another type is asked for."""
         if dtype is not None and np.dtype(dtype) != self.dtype:
             if copy is False:
@@ -101,7 +101,7 @@ class HostArray:
     def __buffer__(self, flags: int) -> memoryview:
         return memoryview(self.data)  # type: ignore[arg-type]
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(self, **options: Any) -> object:
         return self.data.__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -110,7 +110,7 @@ class HostArray:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Any, value: object) -> None:
         """Components or rows; numbers are checked as those that a value is made from."""
         target = self.data[index]
         flat = gathered([_plain(value)], self.dtype, self._name())
@@ -142,21 +142,21 @@ class HostArray:
     def __hash__(self) -> int:
         return hash((self.shape, *self.data.ravel().tolist()))
 
-    def _compared(self, other: object, compare: Callable[[Any, Any], bool]) -> Any:
+    def _compared(self, other: object, compare: Callable[[list[float], list[float]], bool]) -> object:
         if not isinstance(other, HostArray) or other.shape != self.shape:
             return NotImplemented
         return compare(self.data.ravel().tolist(), other.data.ravel().tolist())
 
-    def __lt__(self, other: object) -> Any:
+    def __lt__(self, other: object) -> object:
         return self._compared(other, operator.lt)
 
-    def __le__(self, other: object) -> Any:
+    def __le__(self, other: object) -> object:
         return self._compared(other, operator.le)
 
-    def __gt__(self, other: object) -> Any:
+    def __gt__(self, other: object) -> object:
         return self._compared(other, operator.gt)
 
-    def __ge__(self, other: object) -> Any:
+    def __ge__(self, other: object) -> object:
         return self._compared(other, operator.ge)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -175,7 +175,7 @@ class HostRow(HostArray):
         found = self.data[index]
         return found.item() if np.ndim(found) == 0 else found.tolist()
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[float]:
         return iter(self.data.tolist())
 
     def __str__(self) -> str:
@@ -200,7 +200,7 @@ class HostMatrix(HostArray):
 
     __slots__ = ()
 
-    def __init__(self, *parts: Any, **named: Any) -> None:
+    def __init__(self, *parts: object, **named: object) -> None:
         """As vectors; a matrix of another size gives what it has, the rest is that of the identity."""
         if len(parts) == 1 and isinstance(parts[0], HostMatrix) and parts[0].shape != self.shape:
             self.data = self._default()
@@ -211,11 +211,11 @@ class HostMatrix(HostArray):
         super().__init__(*parts, **named)
 
     @classmethod
-    def _default(cls) -> np.ndarray[Any, Any]:
+    def _default(cls) -> np.ndarray:
         return np.eye(*cls.shape, dtype=cls.dtype)
 
     @classmethod
-    def identity(cls) -> Any:
+    def identity(cls) -> Self:
         return cls()
 
     def __getitem__(self, index: Any) -> Any:
@@ -225,27 +225,27 @@ class HostMatrix(HostArray):
             return found.item()
         return vector_class(_scalar_of(self.ir_type), found.size).of(found) if np.ndim(found) == 1 else found
 
-    def get_row(self, row: int) -> Any:
+    def get_row(self, row: int) -> HostVector:
         return self.of_row(self.data[row].copy())
 
     def set_row(self, row: int, value: object) -> None:
         self[row] = value
 
-    def get_col(self, col: int) -> Any:
+    def get_col(self, col: int) -> HostVector:
         return self.of_row(self.data[:, col].copy())
 
     def set_col(self, col: int, value: object) -> None:
         self[:, col] = value
 
     @classmethod
-    def of_row(cls, data: np.ndarray[Any, Any]) -> Any:
+    def of_row(cls, data: np.ndarray) -> HostVector:
         """A vector of the matrix' element type."""
         return vector_class(_scalar_of(cls.ir_type), data.size).of(data)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[HostVector]:
         return (self[row] for row in range(self.shape[0]))
 
-    def __matmul__(self, other: object) -> Any:
+    def __matmul__(self, other: object) -> HostArray | np.ndarray:
         if isinstance(other, HostArray) and other.dtype != self.dtype:
             return NotImplemented
         if not isinstance(other, (HostMatrix, HostVector, np.ndarray)):
@@ -262,7 +262,7 @@ class HostQuaternion(HostRow):
 
     __slots__ = ()
 
-    def __init__(self, *parts: Any, **named: Any) -> None:
+    def __init__(self, *parts: object, **named: object) -> None:
         if (len(parts), len(named)) in ((1, 0), (0, 1)) and np.ndim(
             _plain([*parts, *named.values()][0])
         ) == 0:
@@ -270,15 +270,15 @@ class HostQuaternion(HostRow):
         super().__init__(*parts, **named)
 
     @classmethod
-    def _default(cls) -> np.ndarray[Any, Any]:
+    def _default(cls) -> np.ndarray:
         return np.array([0, 0, 0, 1], cls.dtype)
 
     @classmethod
-    def identity(cls) -> Any:
+    def identity(cls) -> Self:
         return cls()
 
 
-def class_of_array(element: ir.Scalar, data: np.ndarray[Any, Any]) -> HostVector | HostMatrix:
+def class_of_array(element: ir.Scalar, data: np.ndarray) -> HostVector | HostMatrix:
     """A one- or two-dimensional array as a host vector or matrix."""
     made = vector_class(element, len(data)) if data.ndim == 1 else matrix_class(element, *data.shape)
     return made.of(data)
@@ -296,12 +296,13 @@ def _text(component: object) -> str:
 
 
 # --- Arithmetic ---------------------------------------------------------------------------------------
+Binary = Callable[[HostArray, object], object]
 
 
-def _binary(name: str, reflected: bool) -> Callable[[Any, Any], Any]:
+def _binary(name: str, reflected: bool) -> Binary:
     kinds, operation = BINARY[name]
 
-    def apply(self: HostArray, other: object) -> Any:
+    def apply(self: HostArray, other: object) -> object:
         if isinstance(other, np.ndarray) and other.ndim:
             return _with_array(operation, self, other, reflected)
         right = _operand(self, other, kinds)
@@ -313,15 +314,15 @@ def _binary(name: str, reflected: bool) -> Callable[[Any, Any], Any]:
     return apply
 
 
-def _with_array(operation: Any, value: HostArray, other: Any, reflected: bool) -> Any:
+def _with_array(operation: Operation, value: HostArray, other: Data, reflected: bool) -> Data:
     """With a NumPy array, as NumPy does it."""
     return operation(other, value.data) if reflected else operation(value.data, other)
 
 
-def _in_place(name: str) -> Callable[[Any, Any], Any]:
+def _in_place(name: str) -> Binary:
     kinds, operation = BINARY[name]
 
-    def apply(self: HostArray, other: object) -> Any:
+    def apply(self: HostArray, other: object) -> object:
         right = _operand(self, other, kinds)
         if right is None:
             return NotImplemented
@@ -331,7 +332,7 @@ def _in_place(name: str) -> Callable[[Any, Any], Any]:
     return apply
 
 
-def _operand(value: HostArray, other: object, kinds: str) -> Any:
+def _operand(value: HostArray, other: object, kinds: str) -> Data | None:
     """The other operand as an array of the same element type; None where there is no such operator."""
     if value.dtype.kind not in kinds:
         return None
@@ -343,10 +344,10 @@ def _operand(value: HostArray, other: object, kinds: str) -> Any:
     return converted(other, value.dtype, value._name())
 
 
-def _unary(name: str) -> Callable[[Any], Any]:
+def _unary(name: str) -> Callable[[HostArray], object]:
     kinds, operation = UNARY[name]
 
-    def apply(self: HostArray) -> Any:
+    def apply(self: HostArray) -> object:
         if self.dtype.kind not in kinds:
             raise TypeError(f"{self._name()} has no such operator")
         return self.of(operation(self.data))
@@ -354,8 +355,8 @@ def _unary(name: str) -> Callable[[Any], Any]:
     return apply
 
 
-def _with_numbers_only(method: Callable[[Any, Any], object]) -> Callable[[Any, Any], Any]:
-    def apply(self: HostArray, other: object) -> Any:
+def _with_numbers_only(method: Binary) -> Binary:
+    def apply(self: HostArray, other: object) -> object:
         return NotImplemented if isinstance(other, HostArray) else method(self, other)
 
     return apply
@@ -422,7 +423,7 @@ def quaternion_class(element: ir.Scalar) -> type[HostQuaternion]:
 
 def _make_class(base: type[_Host], name: str, t: ir.Type, shape: tuple[int, ...]) -> type[_Host]:
     element = _scalar_of(t)
-    body: dict[str, Any] = {
+    body: dict[str, object] = {
         "__slots__": (),
         "__module__": "slangrad",
         "ir_type": t,
@@ -437,7 +438,7 @@ def _make_class(base: type[_Host], name: str, t: ir.Type, shape: tuple[int, ...]
 
 
 def _component(index: int) -> property:
-    def get(self: HostArray) -> Any:
+    def get(self: HostArray) -> object:
         return self.data[index].item()
 
     def put(self: HostArray, value: object) -> None:

@@ -64,7 +64,7 @@ class Optimizer(ABC):
 
     settings: ClassVar[tuple[str, ...]]
 
-    def __init__(self, parameters: Any) -> None:
+    def __init__(self, parameters: object) -> None:
         self.tree = parameters
         self._parameters = parameters_of(parameters)
         self.names = [each.label.removeprefix("parameter ") for each in self._parameters]
@@ -225,7 +225,7 @@ class SGD(Optimizer):
 
     def __init__(
         self,
-        parameters: Any,
+        parameters: object,
         lr: float = 0.001,
         momentum: float = 0.0,
         weight_decay: float = 0.0,
@@ -257,7 +257,7 @@ class Adam(Optimizer):
 
     def __init__(
         self,
-        parameters: Any,
+        parameters: object,
         lr: float = 0.001,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -294,7 +294,7 @@ class AdamW(Adam):
 
     def __init__(
         self,
-        parameters: Any,
+        parameters: object,
         lr: float = 0.001,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,

@@ -18,8 +18,6 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.records import as_fields
 from slangrad.tensors.element_types import (
     element_type,
-    holds_structs,
-    numpy_layout,
     slang_name,
     structured_dtype,
 )
@@ -97,7 +95,7 @@ def _parameter(label: str, tensor: object) -> Parameter:
     return Parameter(label, tensor, parts)
 
 
-def _over_memory(label: str, array: np.ndarray[Any, Any]) -> Tensor:
+def _over_memory(label: str, array: np.ndarray) -> Tensor:
     """A tensor over a NumPy array, which steps change in place."""
     try:
         return Tensor.from_dlpack(default_device(), array, copy=False)
@@ -113,8 +111,7 @@ def _part(numbers: Tensor) -> Part:
 def numbers_of(tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
     """The floating-point numbers of each field over the same memory; dimensions of an element are further ones."""
     t = tensor.element_type
-    form = structured_dtype(t) if holds_structs(t) else np.dtype(numpy_layout(t))
-    for path, number, start, dims, steps in _fields(form, 0, (), ()):
+    for path, number, start, dims, steps in _fields(structured_dtype(t), 0, (), ()):
         size = number.itemsize
         strides = [step * tensor.element_size // size for step in tensor.strides]
         offset = (tensor.offset * tensor.element_size + start) // size

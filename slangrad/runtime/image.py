@@ -12,7 +12,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from struct import Struct
-from typing import Any
 
 from slangrad.runtime.cpu import DEFAULT_GRANULARITY, NativeKernel
 from slangrad.runtime.object_code import Loaded
@@ -41,7 +40,7 @@ class KernelImage:
     granularity: int = DEFAULT_GRANULARITY
     group: tuple[int, int, int] = (1, 1, 1)
     follows_memory: bool = False
-    about: Any = None
+    about: object = None
 
     def __repr__(self) -> str:
         return f"KernelImage({self.name}, {len(self.code)} bytes)"

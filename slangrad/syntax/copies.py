@@ -74,11 +74,11 @@ class _Copiers(dict[type[Any], Copier]):
         return made
 
 
-def _itself(value: object, twins: Twins) -> Any:
+def _itself(value: object, twins: Twins) -> object:
     return value
 
 
-def _list(values: list[object], twins: Twins) -> list[Any]:
+def _list(values: list[object], twins: Twins) -> list[object]:
     return [_COPIERS[each.__class__](each, twins) for each in values]
 
 

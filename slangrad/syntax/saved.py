@@ -120,7 +120,7 @@ class _Saved:
 # --- Nodes --------------------------------------------------------------------------------------------
 
 
-def _pack(value: Any, parent: Any, around: Surroundings) -> Any:
+def _pack(value: Any, parent: Any, around: Surroundings) -> object:
     """What is no number and no text is a list, or a tuple that begins with the name of its class."""
     kind = value.__class__
     if kind in _PLAIN:
@@ -152,7 +152,7 @@ def _pack_fields(node: Any, names: Sequence[str], parent: object, around: Surrou
     )
 
 
-def _unpack(value: Any, parent: Any, around: Surroundings) -> Any:
+def _unpack(value: Any, parent: Any, around: Surroundings) -> object:
     kind = value.__class__
     if kind in _PLAIN:
         return value

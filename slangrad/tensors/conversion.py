@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-AnyArray = npt.NDArray[Any]
+AnyArray = npt.NDArray[Any]  # of any dtype
 Flags = npt.NDArray[np.bool_]
 
 
-def convert_exactly(given: AnyArray, dtype: np.dtype[Any], argument: str) -> AnyArray:
+def convert_exactly(given: AnyArray, dtype: np.dtype, argument: str) -> AnyArray:
     """`given` as `dtype`; ValueError when a value would change."""
     if given.dtype == dtype:
         return given
@@ -37,7 +37,7 @@ def convert_exactly(given: AnyArray, dtype: np.dtype[Any], argument: str) -> Any
     return converted
 
 
-def _is_safe(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
+def _is_safe(source: np.dtype, target: np.dtype) -> bool:
     """Whether all values survive. NumPy counts 64-bit integers to float64 as safe; they are not."""
     if source.kind in "iu" and target.kind == "f" and source.itemsize == 8:
         return False
@@ -71,6 +71,6 @@ def _outside(given: AnyArray, smallest: int, largest: int) -> Flags:
     return outside
 
 
-def _range(dtype: np.dtype[Any]) -> tuple[int, int]:
+def _range(dtype: np.dtype) -> tuple[int, int]:
     limits = np.iinfo(dtype)
     return int(limits.min), int(limits.max)

@@ -63,12 +63,12 @@ def iterated(view: Tensor) -> Iterator[Any]:
     return _elements(view)
 
 
-def _elements(view: Tensor) -> Iterator[Any]:
+def _elements(view: Tensor) -> Iterator[object]:
     for start in range(0, view.shape[0], CHUNK):
         yield from _chunk(view[start : start + CHUNK])
 
 
-def _chunk(view: Tensor) -> list[Any]:
+def _chunk(view: Tensor) -> list[object]:
     """The elements of a view of one dimension."""
     t = view.element_type
     if isinstance(t, Vector):
@@ -115,7 +115,7 @@ def _assign_tensor(view: StridedView, source: StridedView) -> None:
     elements[...] = _fitting(source.elements(), elements.shape, view)
 
 
-def _numbers(value: object, dtype: np.dtype[Any]) -> AnyArray:
+def _numbers(value: object, dtype: np.dtype) -> AnyArray:
     """Arrays are converted exactly; Python's own floats, and lists of them, are rounded."""
     found = np.asarray(value)
     literal = not isinstance(value, np.ndarray)
@@ -124,7 +124,7 @@ def _numbers(value: object, dtype: np.dtype[Any]) -> AnyArray:
     return convert_exactly(found, dtype, "value")
 
 
-def _rounded(given: AnyArray, dtype: np.dtype[Any]) -> AnyArray:
+def _rounded(given: AnyArray, dtype: np.dtype) -> AnyArray:
     with np.errstate(over="ignore"):
         found = given.astype(dtype)
     lost = np.isfinite(given) & ~np.isfinite(found)

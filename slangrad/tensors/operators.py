@@ -48,7 +48,7 @@ class Operators:
         """Which components are not equal, as `==`."""
         return self._compared(other, np.not_equal, "!=")
 
-    def _compared(self: Any, other: Any, compare: Callable[[Any, Any], Any], sign: str) -> Any:
+    def _compared(self: Any, other: Any, compare: Callable[[Any, Any], Any], sign: str) -> object:
         is_tensor = isinstance(other, Operators)
         if not is_tensor and not isinstance(other, (np.ndarray, np.generic, bool, int, float, list)):
             return NotImplemented
@@ -64,7 +64,7 @@ class Operators:
                 raise TypeError(f"{message}: compare fields of t.to_numpy(structured=True)")
 
 
-def _refusal(sign: str) -> Callable[..., Any]:
+def _refusal(sign: str) -> Callable[..., object]:
     def refused(self: Operators, *other: object) -> Any:
         if other and hasattr(other[0], PROTOCOL):
             return NotImplemented

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol, Self
 
 from slangrad.base.forks import BRIEF, kept_at_fork
 from slangrad.base.late import Late
@@ -22,8 +22,30 @@ from slangrad.tensors.element_types import SCALARS_BY_NAME, numpy_layout
 TORCH = Late("torch")
 PREFIX = "torch."
 
-_elements: dict[Any, Scalar | None] = {}
-_dtypes: dict[Scalar, Any] = {}
+_elements: dict[object, Scalar | None] = {}
+_dtypes: dict[Scalar, object] = {}
+
+
+class TorchTensor(Protocol):
+    """What is asked of a torch tensor, whose class is not at hand where PyTorch has not been loaded."""
+
+    dtype: object
+    device: object
+    layout: object
+    is_cpu: bool
+    shape: tuple[int, ...]
+
+    def data_ptr(self) -> int: ...
+    def stride(self) -> tuple[int, ...]: ...
+    def numel(self) -> int: ...
+    def element_size(self) -> int: ...
+    def is_neg(self) -> bool: ...
+    def is_contiguous(self) -> bool: ...
+    def detach(self) -> Self: ...
+    def resolve_neg(self) -> Self: ...
+    def contiguous(self) -> Self: ...
+    def copy_(self, source: Self) -> Self: ...
+    def numpy(self) -> AnyArray: ...
 
 
 def is_torch_type(kind: type) -> bool:

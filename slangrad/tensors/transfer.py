@@ -10,13 +10,12 @@ other byte orders, unaligned) has to be copied.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from slangrad.ir.layout import layout_of
-from slangrad.ir.types import Type, components
+from slangrad.ir.layout import layout_of, scalars_of
+from slangrad.ir.types import Type
 from slangrad.runtime.device import Region
 from slangrad.tensors.conversion import AnyArray, convert_exactly
 from slangrad.tensors.element_types import (
@@ -129,7 +128,7 @@ def _type_of(given: AnyArray) -> Type:
 
 def _check_numbers(given: AnyArray, t: Type, argument: str) -> None:
     """Bytes fit all structs, numbers those that have no others."""
-    parts = set(_leaves(t))
+    parts = {scalar for _, scalar in scalars_of(t)}
     if given.dtype.itemsize != 1 and {numpy_layout(each)[0] for each in parts} != {given.dtype}:
         found = ", ".join(sorted(map(slang_name, parts)))
         raise ValueError(
@@ -151,20 +150,12 @@ def _bytes_of_structs(given: AnyArray, t: Type) -> AnyArray:
     return np.ascontiguousarray(given).view(np.uint8)
 
 
-def _leaves(t: Type) -> Iterator[Type]:
-    parts = list(components(t))
-    if not parts:
-        yield t
-    for part in parts:
-        yield from _leaves(part)
-
-
 def structs_of(given: AnyArray, t: Type) -> AnyArray:
     """A structured array with the places of the Slang struct, without gaps between elements."""
     wanted = structured_dtype(t)
     if given.dtype == wanted:
         return np.ascontiguousarray(given)
-    if given.dtype.names != wanted.names or not _same_fields(given.dtype, wanted):
+    if not _same_fields(given.dtype, wanted):
         raise ValueError(
             f"ndarray: structured dtype {given.dtype} ({given.dtype.itemsize} bytes) does not match type "
             f"{slang_name(t)} ({wanted.itemsize} bytes), whose dtype is {wanted}"
@@ -176,11 +167,12 @@ def structs_of(given: AnyArray, t: Type) -> AnyArray:
 
 def _same_fields(a: np.dtype[np.generic], b: np.dtype[np.generic]) -> bool:
     """Whether two dtypes differ at most in where their fields lie."""
-    if a.names is None or b.names is None:
-        return a.names is b.names and a.base == b.base and a.shape == b.shape
-    if a.names != b.names or a.fields is None or b.fields is None:
+    if a.shape != b.shape or a.base.names != b.base.names:
         return False
-    return all(_same_fields(a.fields[name][0], b.fields[name][0]) for name in a.names)
+    ours, theirs = a.base.fields, b.base.fields
+    if ours is None or theirs is None:
+        return a.base == b.base
+    return all(_same_fields(ours[name][0], theirs[name][0]) for name in ours)
 
 
 def _memory_order(data: AnyArray) -> tuple[int, ...] | None:

@@ -27,7 +27,8 @@ from slangrad.marshal.arrays import converted_to
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, TANGENT, Leaf
 from slangrad.marshal.memory import without_gaps
-from slangrad.marshal.plain import TYPE_KEY, mapped
+from slangrad.marshal.plain import mapped
+from slangrad.marshal.records import TYPE_KEY
 from slangrad.marshal.structs import packed_element
 from slangrad.marshal.values import DiffPair, ValueRef
 from slangrad.marshal.vectors import HostArray

@@ -69,6 +69,7 @@ LINKS = (
         (("training.py:step", "--workers", "3", "--mesh", "data=2"), "these are not 3 workers"),
         (("training.py:step", "--workers", "2"), "the mesh has no axis 'model'"),
         (("training.py:step", "--workers", "2", "--mesh", "auto"), "the mesh has no axis 'model'"),
+        (("training.py:step", "--workers", "64", "--mesh", "auto"), "the mesh has no axis 'model'"),
         (("training.py:step", "--workers", "2", "--links", "training.py"), "not a file of links"),
     ],
 )

@@ -156,7 +156,7 @@ class SlangCompilerOptions:
     enable_experimental_features: bool = False
     use_up_to_date_binary_module: bool = True  # of a source and a precompiled module, the source
 
-    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, given: Mapping[str, object] | None = None) -> None:
         known = {each.name: each for each in fields(self)}
         for name, one in known.items():
             setattr(self, name, one.default_factory() if callable(one.default_factory) else one.default)
@@ -183,7 +183,7 @@ class SlangCompilerOptions:
         return replace(options, disable_warnings=quiet, warnings_as_errors=errors)
 
 
-def _converted(name: str, value: object) -> Any:
+def _converted(name: str, value: object) -> object:
     kind = _ENUMS.get(name)
     if kind is None:
         return value

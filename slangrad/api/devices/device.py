@@ -71,9 +71,9 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         include_paths: Iterable[str | Path] = (),
         defines: dict[str, str] | None = None,
         options: Options | None = None,
-        compiler_options: SlangCompilerOptions | Mapping[str, Any] | None = None,
+        compiler_options: SlangCompilerOptions | Mapping[str, object] | None = None,
         desc: DeviceDesc | None = None,
-        **described: Any,
+        **described: object,
     ) -> None:
         """See `create_device`. `defines` are macros of Slang, `options` settings of ours (the environment gives the
         defaults), `compiler_options` those in SlangPy's words, `described` fields of a DeviceDesc. TypeError for

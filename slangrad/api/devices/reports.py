@@ -70,7 +70,7 @@ def program_report(label: str, entry_points: list[str], pipelines: list[ComputeP
     }
 
 
-def _of_pipeline(pipeline: ComputePipeline) -> dict[str, Any]:
+def _of_pipeline(pipeline: ComputePipeline) -> dict[str, object]:
     own = [pipeline]
     return {"type": "compute", "create_time": pipeline.seconds, **_between(own), **_cached(own)}
 
@@ -81,7 +81,7 @@ def _between(pipelines: list[ComputePipeline]) -> dict[str, float]:
     return {"start_time": start, "end_time": end}
 
 
-def _cached(pipelines: list[ComputePipeline]) -> dict[str, Any]:
+def _cached(pipelines: list[ComputePipeline]) -> dict[str, object]:
     return {
         "is_cached": bool(pipelines) and all(each.compiled.is_cached for each in pipelines),
         "cache_size": 0,

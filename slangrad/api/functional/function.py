@@ -335,7 +335,7 @@ class Function(Unique):
             raise AttributeError(f"a function has no attribute '{name}': {meant}")
         raise missing("a function", name, (each for each in dir(Function) if not each.startswith("_")))
 
-    def _dispatched(self, value: object) -> Any:
+    def _dispatched(self, value: object) -> object:
         """What a kernel gets for a value, which may be an object that stands for another one."""
         return RAW.dispatched(lambda: self.module.layout, unwrap(value, held=False))
 
@@ -406,7 +406,7 @@ class BoundFunction(Function):
 
     __slots__ = ("this",)
 
-    def __init__(self, function: Function, this: Any) -> None:
+    def __init__(self, function: Function, this: object) -> None:
         super().__init__(function.module, function.name, function._calls, function.struct, function._settings)
         self._group = function._group
         self.this = this

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from slangrad.api.functional.function import Function
 from slangrad.api.functional.struct import Struct
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.plain import TYPE_KEY
+from slangrad.marshal.records import TYPE_KEY
 from slangrad.marshal.registry import key_of, marshal_of, register, unwrap
 from slangrad.tensors.shape import Shape
 from slangrad.tensors.tensor import Tensor
@@ -32,7 +32,7 @@ class InstanceList:
     """Values of a struct, with methods: `particles.step(0.1)` calls `Particle.step` for all of them. `data` is a
     container of structs, or a dict with a value or container for each field; fields are attributes then."""
 
-    def __init__(self, struct: Struct, data: Any = None) -> None:
+    def __init__(self, struct: Struct, data: object = None) -> None:
         self._struct = struct
         self._data: Any = {} if data is None else data
 

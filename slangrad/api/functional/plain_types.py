@@ -11,9 +11,9 @@ from typing import Any
 
 from slangrad.check.model.types import Array, EnumType, Matrix, Scalar, Type, Vector
 from slangrad.ir import types as ir
+from slangrad.marshal.encode import COMPONENTS
 from slangrad.marshal.marshal import ProgramTypes
 from slangrad.marshal.patterns import matches
-from slangrad.marshal.plain import COMPONENTS
 from slangrad.marshal.slang_kinds import slang_type_of
 from slangrad.marshal.type_map import Fields, TypeMap
 from slangrad.tensors.element_types import TypeView

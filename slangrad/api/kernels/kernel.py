@@ -15,11 +15,13 @@ from time import perf_counter
 from typing import Any
 
 from slangrad.api.kernels.shader import GlobalParameter, ShaderProgram, ShaderStage
-from slangrad.api.kernels.uniforms import INTEGERS, StructUniform, Uniform, Uniforms, missing, unknown
+from slangrad.api.kernels.uniforms import STRICTLY, Uniforms, missing, unknown
 from slangrad.api.reflection.program_layout import ReflectionCursor
 from slangrad.base.late import Late, late_property
 from slangrad.check.model.types import Type, stored
 from slangrad.ir.types import Pointer as Address
+from slangrad.ir.types import struct
+from slangrad.marshal.encode import INTEGERS, Encoder, StructEncoder
 from slangrad.marshal.errors import CallError
 from slangrad.runtime.device import Grid
 
@@ -35,7 +37,7 @@ class Slot:
 
     __slots__ = ("at", "name", "uniform")
 
-    def __init__(self, name: str, uniform: Uniform, at: int) -> None:
+    def __init__(self, name: str, uniform: Encoder, at: int) -> None:
         self.name = name
         self.uniform = uniform
         self.at = at
@@ -146,7 +148,7 @@ class ComputePipeline:
         return BlockSlot(parameter.name, members)
 
     def _slot(self, label: str, declared: object, t: Type) -> Slot:
-        uniform = self._uniforms.of(t) or StructUniform(t, [])
+        uniform = self._uniforms.of(t) or StructEncoder(STRICTLY, struct(str(t), ()), [])
         argument = self.compiled.argument_of(declared)
         if argument is None or argument not in self.compiled.used:
             return Slot(label, uniform, -1)

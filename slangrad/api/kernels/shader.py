@@ -392,7 +392,7 @@ class SlangEntryPoint:
             return self
         return SlangEntryPoint(module, self.function, self.name, self.arguments, self.type_conformances)
 
-    def _argument(self, given: SpecializationArg) -> Any:
+    def _argument(self, given: SpecializationArg) -> object:
         if not isinstance(given, SpecializationArg):
             note = "pass SpecializationArg.from_type(name)"
             raise CallError("E1020", f"specialize: {type(given).__name__} is no SpecializationArg", (), note)

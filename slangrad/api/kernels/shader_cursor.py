@@ -20,13 +20,12 @@ import numpy as np
 
 from slangrad.api.kernels.kernel import BlockSlot, ComputePipeline, Slot
 from slangrad.api.kernels.shader_block import ShaderBlock
-from slangrad.api.kernels.uniforms import Uniform, unknown
+from slangrad.api.kernels.uniforms import unknown
 from slangrad.call.request import Tree, put
 from slangrad.check.model.types import Array, Type
+from slangrad.ir.layout import scalars_of
+from slangrad.marshal.encode import Encoder, Values, memory_format
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.plain import memory_format, scalars_of
-
-Values = list[Any]
 
 
 class ShaderObject:
@@ -74,7 +73,7 @@ class _Place:
     label: str = ""
     children: Mapping[str, Slot | BlockSlot] | None = None
     slot: Slot | BlockSlot | None = None
-    uniform: Uniform | None = None
+    uniform: Encoder | None = None
     values: Values | None = None
     at: int = 0
 
@@ -91,9 +90,8 @@ class _Place:
         start = pipeline.offsets[self.slot]
         if isinstance(self.slot, BlockSlot):
             return start
-        lowered = pipeline.program.types.lower(self.slot.uniform.type)
-        within = [] if lowered is None else [offset for offset, _ in scalars_of(lowered)]
-        return start + dict(enumerate(within)).get(self.at - max(self.slot.at, 0), 0)
+        within = [offset for offset, _ in scalars_of(self.slot.uniform.form)]
+        return start + (within[self.at - max(self.slot.at, 0)] if within else 0)
 
     @property
     def names(self) -> Mapping[str, Any]:
@@ -119,7 +117,7 @@ class _Place:
         values = self.object.values if slot.at >= 0 else [0] * slot.uniform.count
         return _Place(self.object, slot.name, None, slot, slot.uniform, values, max(slot.at, 0))
 
-    def _part(self, offset: int, uniform: Uniform, ending: str) -> _Place:
+    def _part(self, offset: int, uniform: Encoder, ending: str) -> _Place:
         return replace(self, label=self.label + ending, uniform=uniform, at=self.at + offset)
 
     def write(self, value: Any) -> None:
@@ -136,7 +134,7 @@ class _Place:
         if self.uniform is None:
             raise CallError("E1019", f"{self.title}: raw data is for one parameter")
         raw = np.ascontiguousarray(data).view(np.uint8).tobytes()
-        form = memory_format(self.object.pipeline.program.types.lower(self.uniform.type))
+        form = memory_format(self.uniform.form)
         if len(raw) > form.size:
             raise CallError("E1019", f"parameter '{self.label}' takes {form.size} bytes, not {len(raw)}")
         self._scalars[self.at : self.at + self.uniform.count] = form.unpack(raw.ljust(form.size, b"\0"))

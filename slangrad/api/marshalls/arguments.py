@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from slangrad.api.functional.call_data import MODES, BoundVariable
-from slangrad.api.kernels.uniforms import Uniform, Uniforms
+from slangrad.api.kernels.uniforms import Uniforms
 from slangrad.api.marshalls.marshall import BindContext, CallContext, CodeGen, CodeGenBlock, NativeMarshall
 from slangrad.call.module_index import reachable
 from slangrad.check.model.types import Type
 from slangrad.ir import types as ir
 from slangrad.marshal import results
 from slangrad.marshal.buffer_cursor import BufferCursor
+from slangrad.marshal.encode import Encoder, memory_format
 from slangrad.marshal.errors import BoundVariableException, CallError
 from slangrad.marshal.footprint import Footprint
 from slangrad.marshal.footprint import Shape as Sizes
@@ -37,7 +38,7 @@ from slangrad.marshal.marshal import (
     Values,
     Way,
 )
-from slangrad.marshal.plain import memory_format, refuse_writes
+from slangrad.marshal.plain import refuse_writes
 from slangrad.marshal.spelling import spell_on_page
 from slangrad.tensors.shape import Shape
 
@@ -290,7 +291,7 @@ class TaughtLeaf(Leaf):
             )
         return {self.name: self._setter(context, uniform)}
 
-    def _setter(self, context: CallContext, uniform: Uniform) -> Setter:
+    def _setter(self, context: CallContext, uniform: Encoder) -> Setter:
         marshall, label = self.marshall, self.label
         binding = self.text.binding
         t = self.types.program().type_of(self.text.type)
@@ -315,7 +316,7 @@ def _stem(name: str) -> str:
     return name.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".slang")
 
 
-def put_data(uniform: Uniform, values: Values, place: int, data: Any, label: str, t: Any) -> None:
+def put_data(uniform: Encoder, values: Values, place: int, data: Any, label: str, t: Any) -> None:
     """Write what a Marshall gave for the kernel, a dict or an object, from a place on."""
     if hasattr(data, "write_to_cursor"):
         cursor = BufferCursor("cpu", t.buffer_layout, 1)

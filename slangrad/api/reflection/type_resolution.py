@@ -180,7 +180,7 @@ def innermost_type(slang_type: SlangType) -> SlangType:
     return slang_type if inner is slang_type else innermost_type(inner)
 
 
-def slang_to_numpy(slang_dtype: SlangType) -> np.dtype[Any] | None:
+def slang_to_numpy(slang_dtype: SlangType) -> np.dtype | None:
     """The NumPy type of the numbers in a type; None for what is not made of numbers."""
     inner = innermost_type(slang_dtype)
     lowered = inner.ir_type if isinstance(inner.checked, checked.Scalar) else None
@@ -188,7 +188,7 @@ def slang_to_numpy(slang_dtype: SlangType) -> np.dtype[Any] | None:
 
 
 def numpy_to_slang(
-    np_dtype: np.dtype[Any], device: Device, program_layout: SlangProgramLayout | None
+    np_dtype: np.dtype, device: Device, program_layout: SlangProgramLayout | None
 ) -> SlangType | None:
     """The type of the elements of NumPy arrays, sub-arrays as arrays; None where there is none."""
     layout = builtin_layout(device) if program_layout is None else program_layout

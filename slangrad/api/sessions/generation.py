@@ -120,7 +120,7 @@ class Generation:
         self._defines = dict(defines)
         self._index = ModuleIndex(self.files, self._defines, self.settings, self.target)
         self._program: Program | None = None
-        self._compiler: Any = None
+        self._compiler: object = None
         self._waiting: list[tuple[LoadedModule, KnownModule]] = []
         self._known: WeakKeyDictionary[LoadedModule, KnownModule] = WeakKeyDictionary()
         self._first: dict[CheckedModule, LoadedModule] = {}
@@ -157,7 +157,7 @@ class Generation:
                 self._compiler = self._compiler or self._compiler_for(self.settings)
         return self._compiler
 
-    def _compiler_for(self, settings: object) -> Any:
+    def _compiler_for(self, settings: object) -> object:
         return FRONT.KernelCompiler(self.program, settings, self.target, self.lock, self.recipe)
 
     @property
@@ -278,7 +278,7 @@ class CheckedSession:
     def __init__(self, session: Any, make_compiler: Callable[[Options], Any]) -> None:
         self.lock, self.target = session.lock, session.target
         self._make_compiler = make_compiler
-        self._made: Any = None
+        self._made: object = None
         self.kernels: dict[str, Any] = {}
         self.settings: Options = replace(session.settings, check=True)
 

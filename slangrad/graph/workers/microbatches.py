@@ -79,8 +79,8 @@ def _usual(stages: int, rows: Sequence[int]) -> int:
 
 def microbatched(mesh: Mesh, microbatches: int) -> Microbatched:
     """The mesh of a stage. Micro-batches are parts of the rows of a worker, so they are its fastest axis."""
-    sizes = {name: n for name, n in mesh.sizes.items() if name != STAGES}
-    rank = mesh.place(tuple(sizes)) * microbatches
+    sizes = {name: 1 if name == STAGES else n for name, n in mesh.sizes.items()}
+    rank = mesh.place(tuple(name for name in sizes if name != STAGES)) * microbatches
     index = new_input((), np.dtype(np.int64), MICRO)
     return Microbatched(
         {**sizes, MICRO: microbatches}, rank, (*mesh.batch, MICRO), mesh.links, mesh.watch, index=index

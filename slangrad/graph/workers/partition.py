@@ -170,7 +170,7 @@ def _combined(x: Node, move: Move, mesh: Mesh) -> Node:
     if is_added(move.how, x.dtype):
         return all_reduce(x, mesh.collective("all_reduce", name, move.how))
     flat = Array(x).reshape(-1).node
-    every = Array(all_gather(flat, mesh.collective("all_gather", name)))
+    every = Array(all_gather(flat, mesh.collective("all_gather", name, move.how)))
     return reduced(move.how, every, (0,), x.dtype).reshape(x.shape).node
 
 

@@ -93,7 +93,7 @@ class Pieces:
     ) -> None:
         self.stages = layers.stages
         order = topological_order(*outputs)
-        _check(order)
+        _check(order, origins, layers)
         self._stage: dict[Node, int] = dict(stored)
         self._backward: set[Node] = set()
         self._attribute_updates(outputs[1:], places, origins, layers)
@@ -270,18 +270,54 @@ def is_sum(node: Node) -> bool:
     return "collective" in node.attributes and node.attributes["collective"].over == MICRO
 
 
-def _check(order: Sequence[Node]) -> None:
+def _check(order: Sequence[Node], origins: Mapping[Node, Node], layers: Layers) -> None:
     """GraphError (E1048) where micro-batches need more of each other than sums at the end."""
     first: dict[Node, Node] = {}  # for nodes behind a sum the sum
     for node in order:
         behind = next((first[x] for x in node.inputs if x in first), None)
         if is_sum(node):
+            if node.op != "all_reduce" and node.attributes["collective"].how == "sum":
+                raise _refused(
+                    node,
+                    _reader(node, order, origins, layers),
+                    "rows of other micro-batches, which are read",
+                    OTHER_ROWS,
+                )
             if behind is not None or node.op != "all_reduce":
-                culprit = base_of((behind or node).inputs[0])
-                count = node.attributes["collective"].count
-                said = f"microbatches={count}: a value of all rows, which is needed within each micro-batch"
-                note = "statistics of a batch and largest values over rows need microbatches=1"
-                raise GraphError("E1048", said, note, culprit.place)
+                made = _forward((behind or node).inputs[0], origins, layers)
+                raise _refused(node, made, "a value of all rows, which is needed", NO_SUM)
             first[node] = node
         elif behind is not None:
             first[node] = behind
+
+
+NO_SUM = "microbatches=1, or a sum or a mean over rows as the loss; pass what divides it, such as w.sum(), as a number"
+OTHER_ROWS = "microbatches=1, or rows that are picked before the step, as in step(x[:n], y[:n])"
+
+
+def _refused(node: Node, culprit: Node | None, what: str, note: str) -> GraphError:
+    said = f"microbatches={node.attributes['collective'].count}: {what} within each micro-batch"
+    return GraphError("E1048", said, note, culprit.place if culprit else None)
+
+
+def _forward(node: Node, origins: Mapping[Node, Node], layers: Layers) -> Node | None:
+    """The node of the loss function that a value follows from: itself, or the nearest that its gradient reads."""
+    near = [node]
+    for each in near:
+        made = origins.get(each)
+        if made is not None and made.inputs and made not in layers.backward:
+            return made
+        near += [x for x in each.inputs if x not in near]
+    return None
+
+
+def _reader(gather: Node, order: Sequence[Node], origins: Mapping[Node, Node], layers: Layers) -> Node | None:
+    """The first node of the loss function that reads what is gathered."""
+    behind, gathered = {gather}, origins.get(base_of(gather.inputs[0]))
+    for node in order:
+        if not behind.isdisjoint(node.inputs):
+            behind.add(node)
+            made = origins.get(node)
+            if made is not None and made is not gathered and made not in layers.backward:
+                return made
+    return _forward(gather.inputs[0], origins, layers)

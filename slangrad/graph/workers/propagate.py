@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from slangrad.graph.errors import GraphError
 from slangrad.graph.node import Node, type_text
 from slangrad.graph.ops import base_of, is_view
 from slangrad.graph.workers.rules import Axes, Rule, rule_of
@@ -85,7 +86,7 @@ def propagate(order: Sequence[Node], fixed: Mapping[Node, Spec], sizes: Mapping[
     for node in order:
         choices[node] = {}
         if node in fixed:
-            specs[node] = of_one_part(fixed[node], [specs[x] for x in node.inputs])
+            specs[node] = of_one_part(node, fixed[node], [specs[x] for x in node.inputs], sizes)
         elif not node.inputs:
             specs[node] = whole(len(node.shape))
         else:
@@ -95,10 +96,18 @@ def propagate(order: Sequence[Node], fixed: Mapping[Node, Spec], sizes: Mapping[
     return Sharding(specs, choices)
 
 
-def of_one_part(spec: Spec, inputs: Sequence[Spec]) -> Spec:
-    """A program says how workers cut an array; that of a micro-batch is the part that it was."""
+def of_one_part(node: Node, spec: Spec, inputs: Sequence[Spec], sizes: Mapping[str, int]) -> Spec:
+    """A program says how workers cut an array; that of a micro-batch is the part that it was. GraphError (E1048) where
+    this is no multiple of the workers."""
     axis = next((each.cut[MICRO] for each in inputs if MICRO in each.cut), None)
-    return spec if axis is None else spec.with_axis(axis, (*spec.axes[axis], MICRO))
+    if axis is None:
+        return spec
+    made = spec.with_axis(axis, (*spec.axes[axis], MICRO))
+    if node.shape[axis] % parts(made.axes[axis], sizes):
+        workers, count = parts(spec.axes[axis], sizes), sizes[MICRO]
+        said = f"shard {spec} of shape {node.shape}: {node.shape[axis]} is no multiple of {workers} workers"
+        raise GraphError("E1048", f"{said} with {count} micro-batches", "microbatches=1", node.place)
+    return made
 
 
 def chosen(

@@ -463,7 +463,7 @@ def _of_microbatches(order: Sequence[Node], fixed: dict[Node, Spec], sizes: Mapp
     own = {node: reduce(Spec.without, names, spec) for node, spec in fixed.items()}
     found = propagate(order, own, {MICRO: sizes[MICRO]})
     for node, spec in fixed.items():
-        fixed[node] = of_one_part(spec, [found.specs[x] for x in node.inputs])
+        fixed[node] = of_one_part(node, spec, [found.specs[x] for x in node.inputs], sizes)
     return found
 
 

@@ -106,17 +106,18 @@ def spec_of(node: Node, sizes: Mapping[str, int]) -> Spec:
     given: Spec = node.attributes["spec"]
     names = [name for each in given.axes for name in each]
     said = f"shard {given} of shape {node.shape}"
-    able = [each for each in sizes if each not in (STAGES, MICRO)]
+    known = [each for each in sizes if each != MICRO]  # which no program gives
+    able = [each for each in known if each != STAGES]
     for name in names:
-        if sizes and name not in able:
-            message = "nothing is cut along" if name in sizes else "the mesh has no axis"
+        if known and name not in able:
+            message = "nothing is cut along" if name in known else "the mesh has no axis"
             note = f"one of {', '.join(able)}" if able else "an axis of the mesh, such as 'model'"
             raise GraphError("E1048", f"{said}: {message} '{name}'", note, node.place)
         if names.count(name) > 1:
             raise GraphError(
                 "E1048", f"{said}: '{name}' cuts two axes", "an axis of the mesh cuts one", node.place
             )
-    cut = tuple(tuple(name for name in each if sizes.get(name, 1) > 1) for each in given.axes)
+    cut = tuple(tuple(name for name in each if name in able and sizes[name] > 1) for each in given.axes)
     for n, each in zip(node.shape, cut, strict=True):
         if n % parts(each, sizes):
             message = f"{said}: {n} is no multiple of {parts(each, sizes)} workers"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
-from typing import Any
 
 from slangrad.check.model.declref import DeclRef
 from slangrad.ir.core import Function, Parameter, Region, Value
@@ -124,7 +123,7 @@ def _object(f: Frame, this: Place | None, values: Iterator[Value]) -> Place:
     return this
 
 
-def _part(f: Frame, part: object) -> tuple[list[Value], Callable[..., Any]]:
+def _part(f: Frame, part: object) -> tuple[list[Value], Callable[..., object]]:
     """The same of a field of a place."""
     if isinstance(part, Value):
         return [part], lambda f, this, values: next(values)

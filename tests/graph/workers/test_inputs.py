@@ -52,6 +52,32 @@ def test_errors_name_the_line(function: Any, said: str) -> None:
     assert found.value.place.file == __file__
 
 
+@pytest.mark.parametrize("mesh", [MESH, Mesh({"stages": 2}, 0)])
+def test_micro_batches_are_no_axis_of_a_program(mesh: Mesh) -> None:
+    def cut(p: Any, x: Any, y: Any) -> Any:
+        return loss(p, graph.shard(x * 1.5, "micro-batches"), y)
+
+    step = graph.train(cut, spy.optim.SGD(parameters(), lr=0.1), mesh=mesh, microbatches=2)
+    with pytest.raises(GraphError, match=r"test_inputs.py:\d+.*the mesh has no axis 'micro-batches'"):
+        step.explain(X[:4], Y[:4])
+
+
+def test_axes_do_nothing_with_one_worker_and_micro_batches() -> None:
+    step = graph.train(with_shard("w", "model"), spy.optim.SGD(parameters(), lr=0.1), microbatches=2)
+    whole = graph.train(with_shard("w"), spy.optim.SGD(parameters(), lr=0.1), microbatches=2)
+    assert step(X[:4], Y[:4]) == whole(X[:4], Y[:4])
+
+
+def test_rows_that_are_cut_twice_are_enough() -> None:
+    def cut(p: Any, x: Any, y: Any) -> Any:
+        return loss(p, graph.shard(x * 1.5, "data"), y)
+
+    mesh = Mesh({"data": 2}, 0, ())
+    step = graph.train(cut, spy.optim.SGD(parameters(), lr=0.1), mesh=mesh, microbatches=4)
+    with pytest.raises(GraphError, match="4 is no multiple of 2 workers with 4 micro-batches"):
+        step.explain(X[:4], Y[:4])
+
+
 @pytest.mark.parametrize("mesh", [Mesh({"stages": 2}, 0), Mesh({"data": 2, "stages": 2}, 0, ("data",))])
 def test_nothing_is_cut_along_stages(mesh: Mesh) -> None:
     step = graph.train(with_shard("w", "stages"), spy.optim.SGD(parameters(), lr=0.1), mesh=mesh)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import permutations
+from linecache import getline
 from typing import Any
 
 import numpy as np
@@ -229,6 +230,69 @@ def test_statistics_of_all_rows_are_refused(partition: str | None) -> None:
         graph.GraphError, match=r"E1048.*test_pipeline.py:\d+: microbatches=4: a value of all rows"
     ):
         step.explain(X, Y)
+
+
+def errors(p: Any, x: Any, y: Any) -> Any:
+    return ((np.tanh(x @ p["w"][0]) @ p["o"] - y[:, None]) ** 2).mean(1)
+
+
+def masked(p: Any, x: Any, y: Any) -> Any:
+    total = (errors(p, x, y) * y).sum()
+    return total / y.sum()  # refused
+
+
+def root(p: Any, x: Any, y: Any) -> Any:
+    e = errors(p, x, y)
+    return np.sqrt(e.mean())  # refused
+
+
+def of_two(p: Any, x: Any, y: Any) -> Any:
+    return errors(p, x, y).mean() * (x @ p["w"][0]).mean()  # refused
+
+
+def largest(p: Any, x: Any, y: Any) -> Any:
+    e = errors(p, x, y)
+    return e.max()  # refused
+
+
+def first_rows(p: Any, x: Any, y: Any) -> Any:
+    few = x[:4]  # refused
+    return errors(p, few, y[:4]).mean()
+
+
+def neighbors(p: Any, x: Any, y: Any) -> Any:
+    e = errors(p, x, y)
+    return ((e[1:] - e[:-1]) ** 2).mean()  # refused
+
+
+def picked(p: Any, x: Any, y: Any) -> Any:
+    x = np.take(x, np.arange(16)[::-1], axis=0)  # refused
+    return errors(p, x, y).mean()
+
+
+@pytest.mark.parametrize("loss", [masked, root, of_two, largest, first_rows, neighbors, picked])
+def test_what_needs_other_rows_is_refused_with_its_line(loss: Any) -> None:
+    step = graph.train(loss, spy.optim.SGD(layers(), lr=0.1), microbatches=4)
+    with pytest.raises(graph.GraphError, match="E1048") as found:
+        step.explain(X, Y.astype(float))
+    place = found.value.place
+    assert place is not None
+    assert getline(place.file, place.line).rstrip().endswith("# refused")
+    is_rows = loss in (first_rows, neighbors, picked)
+    assert ("picked before the step" if is_rows else "w.sum(), as a number") in str(found.value.note)
+
+
+def test_a_masked_mean_by_a_number() -> None:
+    """As the note of the error says."""
+
+    def loss(p: Any, x: Any, y: Any, total: Any) -> Any:
+        return (errors(p, x, y) * y).sum() / total
+
+    y = Y.astype(float)
+    alone = graph.train(masked, spy.optim.SGD(layers(), lr=0.1))
+    parts = graph.train(loss, spy.optim.SGD(layers(), lr=0.1), microbatches=4)
+    for _ in range(STEPS):
+        np.testing.assert_allclose(parts(X, y, y.sum()), alone(X, y), rtol=1e-12)
 
 
 @pytest.mark.parametrize(
