@@ -212,4 +212,5 @@ def test_every_lock_is_kept_or_made_anew() -> None:
         "base/forks.py",
         "base/progress.py",
         "graph/workers/heartbeat.py",
+        "graph/workers/transfers.py",
     }
