@@ -42,9 +42,9 @@ def record(kind: type[Kind]) -> type[Kind]:
     return made
 
 
-def fields_of(kind: type[Any]) -> Mapping[str, Any]:
+def fields_of(kind: type[object]) -> Mapping[str, Any]:
     """The fields of a record, those of its base first, with their defaults or what `field` says of them."""
-    found: Mapping[str, Any] = getattr(kind, "_fields", {})
+    found: Mapping[str, object] = getattr(kind, "_fields", {})
     return found
 
 

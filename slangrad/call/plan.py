@@ -235,7 +235,7 @@ class Plan:
             made = geometry.make_result()
             values.append(made)
         scratch = self._take_scratch() if self._scratch_size else None
-        kept: list[Any] = []
+        kept: list[object] = []
         while True:
             scalars = geometry.values.copy()
             for find, i, place in geometry.finders:

@@ -449,11 +449,11 @@ class _Freely(Manner):
                 return bool(value)
         return value
 
-    def check_missing(self, encoder: Encoder, keys: Sequence[Any], label: str) -> None:
+    def check_missing(self, encoder: Encoder, keys: Sequence[object], label: str) -> None:
         """They stay as they are."""
 
 
-def _flat(encoder: RowsEncoder, value: Sequence[Any], label: str) -> Any:
+def _flat(encoder: RowsEncoder, value: Sequence[object], label: str) -> Any:
     """The numbers of nested lists; the lists where there are too few or too many."""
     try:
         flat = gathered([value], numpy_layout(encoder.form)[0], f"'{label}'")

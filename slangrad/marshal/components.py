@@ -29,7 +29,7 @@ def fits(value: object, dtype: np.dtype) -> bool:
 
 def gathered(parts: Sequence[object], dtype: np.dtype, name: str) -> Data:
     """Numbers, sequences and arrays one after the other. TypeError and OverflowError name the value."""
-    made: list[Any] = []
+    made: list[object] = []
     for part in parts:
         _gather(part, dtype, name, made)
     return converted(made, dtype, name)

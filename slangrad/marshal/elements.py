@@ -83,7 +83,7 @@ class Elements(ElementLeaf):
         given = label if self.described.startswith("Tensor") else f"Tensor.from_numpy(device, {label})"
         return f"pass {given}.with_grads({'tangent' if mode == TANGENT else ''})"
 
-    def footprint(self, value: Any) -> Footprint | None:
+    def footprint(self, value: object) -> Footprint | None:
         found = self.access.memories(value, self._seen)
         if found is None:
             return None

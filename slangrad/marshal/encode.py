@@ -243,7 +243,7 @@ class RowsEncoder(Encoder):
         else:
             self.put_other(values, at, value, label)
 
-    def _put_all(self, values: Values, at: int, value: Sequence[Any], label: str) -> None:
+    def _put_all(self, values: Values, at: int, value: Sequence[object], label: str) -> None:
         if len(value) != self.length:
             self.put_other(values, at, value, label, f"{self.length} elements are needed")
             return
@@ -251,7 +251,7 @@ class RowsEncoder(Encoder):
         for i, each in enumerate(value):
             put(values, at + i * step, each, f"{label}[{i}]")
 
-    def _put_some(self, values: Values, at: int, value: Mapping[Any, Any], label: str) -> None:
+    def _put_some(self, values: Values, at: int, value: Mapping[object, object], label: str) -> None:
         """Elements by their numbers, components of vectors by their names, too."""
         letters = field_names(self.form)
         given = {letters.index(key) if key in letters else key: each for key, each in value.items()}

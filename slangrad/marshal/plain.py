@@ -17,7 +17,7 @@ from slangrad.marshal.marshal import Finder, Leaf, Parameter, Setter, Spot, Way
 from slangrad.marshal.spelling import spell_on_page
 
 
-def mapped(change: Callable[[Any], object], value: object) -> Any:
+def mapped(change: Callable[[object], object], value: object) -> Any:
     """Lists and dicts with `change` applied to what is in them; every other value as it is."""
     if isinstance(value, list):
         return [change(each) for each in value]
@@ -50,7 +50,7 @@ class Uniform(Leaf):
         return {} if self._is_scalar else {self.name: plain_setter(self.lowered, self.read, self.label)}
 
 
-def plain_setter(t: ir.Type, read: Callable[[Any], object] | None, label: str) -> Setter:
+def plain_setter(t: ir.Type, read: Callable[[object], object] | None, label: str) -> Setter:
     """What puts the scalars of a plain value at their place."""
 
     def put(values: list[object], place: int, value: object, scratch: object) -> None:
@@ -60,7 +60,9 @@ def plain_setter(t: ir.Type, read: Callable[[Any], object] | None, label: str) -
     return put
 
 
-def bind_plain(way: Way, spot: Spot, described: str, read: Callable[[Any], object] | None = None) -> Uniform:
+def bind_plain(
+    way: Way, spot: Spot, described: str, read: Callable[[object], object] | None = None
+) -> Uniform:
     """A plain value as a uniform parameter; it cannot be written, and carries no derivative."""
     refuse_writes(spot, described)
     lowered = spot.types.lower(way.type)

@@ -81,7 +81,7 @@ def _columns(records: Any) -> Any:
     return {name: _columns(records[name]) for name in records.dtype.names}
 
 
-def _filled(kind: type, found: Mapping[str, Any]) -> Any:
+def _filled(kind: type, found: Mapping[str, object]) -> Any:
     known, needed = _wanted(kind)
     if not needed <= set(found) <= known:
         message = f"a result with the fields {', '.join(found) or 'none'} makes no {kind.__name__}"

@@ -242,8 +242,8 @@ _WRITERS: dict[type, Callable[[Any, Any], object]] = {}
 
 def register_type(
     kind: type,
-    value_of: Callable[[Any], object],
-    update: Callable[[Any, Any], object] | None = None,
+    value_of: Callable[[object], object],
+    update: Callable[[object, object], object] | None = None,
 ) -> None:
     """Teach calls a class: an object of it, or of a class that inherits from it, stands for `value_of(object)`. After
     calls `update(object, value)` is called.

@@ -210,7 +210,7 @@ class TensorMaker:
     shown: SlangType
     differentiates: bool
 
-    def __call__(self, device: Any, shape: Shape) -> Callable[[], Any]:
+    def __call__(self, device: object, shape: Shape) -> Callable[[], Any]:
         sizes = as_shape(shape or (1,))
         view = View(sizes, sizes.calc_contiguous_strides(), 0)
         lowered, shown = self.lowered, self.shown
@@ -233,7 +233,7 @@ class ArrayMaker:
 
     lowered: ir.Type
 
-    def __call__(self, device: Any, shape: Shape) -> Callable[[], Any]:
+    def __call__(self, device: object, shape: Shape) -> Callable[[], Any]:
         record = structured_dtype(self.lowered)
         make = np.empty if record.base.names is None else np.zeros  # nothing of old memory shows in gaps
         return lambda: make(shape, record)
@@ -264,7 +264,7 @@ class TorchMaker:
     lowered: ir.Type
     differentiates: bool
 
-    def __call__(self, device: Any, shape: Shape) -> Callable[[], Any]:
+    def __call__(self, device: object, shape: Shape) -> Callable[[], Any]:
         scalar, inner = scalar_and_sizes(self.lowered)
         dtype, sizes, empty = dtype_of(scalar), (*shape, *inner), PYTORCH.empty
         if self.differentiates:

@@ -156,7 +156,7 @@ def _put_fixed(
 ) -> tuple[list[Use], list[tuple[str, object]]]:
     """The scalars that stay while the layout does; the memory that they lead to, and where it lies."""
     uses: list[Use] = []
-    homes: list[tuple[str, Any]] = []
+    homes: list[tuple[str, object]] = []
     for cell in cells:
         found = cell.leaf.footprint(cell.of(value))
         if found is None:
@@ -201,8 +201,8 @@ class GlobalValue(Leaf):
     def hides(self, holds_addresses: Callable[[Type], bool]) -> bool:
         return True
 
-    def footprint(self, value: Any) -> Footprint:
-        scalars: list[Any] = [0] * self.count
+    def footprint(self, value: object) -> Footprint:
+        scalars: list[object] = [0] * self.count
         uses, homes = _put_fixed(self.cells, value, scalars, "E1013", "set:")
         named = [replace(each, name=self.name) for each in uses]
         return Footprint(fixed={self.name: scalars}, uses=named, homes=homes)

@@ -301,7 +301,7 @@ class Packer:
     dims: int
     label: str
 
-    def __call__(self, values: Any) -> Any:
+    def __call__(self, values: object) -> Any:
         pack, record = memory_format(self.element), np.dtype((np.void, layout_of(self.element).size))
         shape, items = _shape_of(values, self.dims), _items(values, self.dims)
         data = b"".join(pack.pack(*encode(self.element, item, self.label)) for item in items)

@@ -238,7 +238,7 @@ class WholeTensor(Leaf):
     def layout_finder(self) -> Callable[[Any], Hashable]:
         return self.access.layout_finder(self.family.parts)
 
-    def footprint(self, value: Any) -> Footprint | None:
+    def footprint(self, value: object) -> Footprint | None:
         found = self.seen(value)
         if found is None:
             return None

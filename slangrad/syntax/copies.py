@@ -32,14 +32,14 @@ _NOT_CHILDREN = {
 }
 
 
-def child_fields(kind: type[Any]) -> tuple[str, ...]:
+def child_fields(kind: type[object]) -> tuple[str, ...]:
     """The fields of a node class that may hold nodes; attributes and generics come first."""
     if kind not in _FIELDS:
         _FIELDS[kind] = tuple(name for name in fields_of(kind) if name not in _NOT_CHILDREN)
     return _FIELDS[kind]
 
 
-def copy_by_fields(kind: type[Any]) -> None:
+def copy_by_fields(kind: type[object]) -> None:
     """Nodes of a class are copied; values of all others are shared."""
     _NODES.add(kind)
 
@@ -54,7 +54,7 @@ class _Copiers(dict[type[Any], Copier]):
     """How values of each class are copied. Those of nodes are written out field by field, as `__init__`
     is."""
 
-    def __missing__(self, kind: type[Any]) -> Copier:
+    def __missing__(self, kind: type[object]) -> Copier:
         made = self[kind] = self._copier(kind) if kind in _NODES else _itself
         return made
 

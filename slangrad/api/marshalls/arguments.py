@@ -53,7 +53,7 @@ Factory = Callable[["SlangProgramLayout", Any], NativeMarshall]
 class TaughtMarshal(Marshal):
     """A value of a class that has a Marshall, which is made for the module that is called."""
 
-    def __init__(self, factory: Factory, value: Any, described: str = "") -> None:
+    def __init__(self, factory: Factory, value: object, described: str = "") -> None:
         self._factory = factory
         self._value = value
         self._made: tuple[ProgramTypes, NativeMarshall] | None = None
@@ -148,7 +148,7 @@ class Carried:
 
     __slots__ = ("calldata", "context", "value")
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self.value = value
         self.calldata: Any = None
         self.context: CallContext | None = None

@@ -292,7 +292,7 @@ def _array(world: World, kind: Array, substitution: Substitution) -> Type:
 def _rebuilt(make: Callable[..., Type], *names: str) -> Rule:
     """Of a type that is made of its parts."""
 
-    def rule(world: World, kind: Any, substitution: Substitution) -> Type:
+    def rule(world: World, kind: object, substitution: Substitution) -> Type:
         return make(*[substitute_argument(world, getattr(kind, name), substitution) for name in names])
 
     return rule
