@@ -9,8 +9,8 @@ a program needs, when it needs them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from slangrad.base.records import OfClass
 from slangrad.check.bodies.statements import check_statement
 from slangrad.check.derivatives.activity import check_activity
 from slangrad.check.derivatives.given import check_derivative_attributes
@@ -274,7 +274,7 @@ def _block(world: World, node: ast.BufferBlock) -> None:
         check_declaration(world, member)
 
 
-Rule = Callable[[World, Any], object]
+Rule = Callable[[World, OfClass], object]
 
 RULES: dict[type[ast.Declaration], Rule] = {
     ast.Function: _function,
@@ -347,7 +347,7 @@ def _do_while(node: ast.DoWhile) -> bool:
     return not _endless(node.condition) and (_falls_through(node.body) or continues)
 
 
-_FALLING: dict[type[ast.Statement], Callable[[Any], bool]] = {
+_FALLING: dict[type[ast.Statement], Callable[[OfClass], bool]] = {
     ast.Return: lambda node: False,
     ast.Discard: lambda node: False,
     ast.Throw: lambda node: False,

@@ -9,8 +9,8 @@ is ERROR, which whatever uses it accepts without a word.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from slangrad.base.records import OfClass
 from slangrad.check.bodies import expansions, lambdas
 from slangrad.check.calls import pack_parts
 from slangrad.check.calls.calls import (
@@ -216,7 +216,7 @@ def _bare_list(scope: Scope, node: ast.InitializerList) -> Type:
     return scope.world.error("E0312", "an initializer list needs a type here", node.span, "write T{...}")
 
 
-def _refuse(code: str, what: str) -> Callable[[Scope, Any], Type]:
+def _refuse(code: str, what: str) -> Callable[[Scope, ast.Expression], Type]:
     def rule(scope: Scope, node: ast.Expression) -> Type:
         return scope.world.error(code, f"{what} is not supported", node.span)
 
@@ -315,7 +315,7 @@ def _call_or_part(scope: Scope, node: ast.Call) -> Meaning:
     return ValueMeaning(check_value(scope, node))
 
 
-Rule = Callable[[Scope, Any], Type]
+Rule = Callable[[Scope, OfClass], Type]
 
 EXPRESSIONS: dict[type[ast.Expression], Rule] = {
     ast.Missing: lambda scope, node: ERROR,

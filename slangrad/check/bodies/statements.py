@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from typing import Any
 
+from slangrad.base.records import OfClass
 from slangrad.base.traits import Traits
 from slangrad.check.bodies.finite import require_finite
 from slangrad.check.calls.calls import check_condition
@@ -412,7 +412,7 @@ def _check_counts(scope: Scope, node: ast.Statement) -> None:
                 scope.world.constant(scope, argument)
 
 
-Rule = Callable[[Scope, Any], object]
+Rule = Callable[[Scope, OfClass], object]
 
 _ASSEMBLY = "assembly for another target is not supported"
 

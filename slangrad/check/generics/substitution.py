@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, overload
 
+from slangrad.base.records import OfClass
 from slangrad.check.model.declref import Bindings, DeclRef, GenericKey, Substitution, visible_parameters
 from slangrad.check.model.packs import (
     SINGLE,
@@ -158,7 +159,7 @@ def self_type(declaration: ast.Declaration) -> Nominal:
 
 # --- Types --------------------------------------------------------------------------------------------
 
-Rule = Callable[[World, Any, Substitution], Any]
+Rule = Callable[[World, OfClass, Substitution], OfClass]
 
 
 def _nominal(world: World, kind: Nominal, substitution: Substitution) -> Nominal:
@@ -201,7 +202,7 @@ def passed_parameters(
     world: World, parameter: FunctionParameter, substitution: Substitution
 ) -> list[FunctionParameter]:
     """A parameter with its type filled in; one for each element of a pack that becomes known."""
-    filled: Any = substitute(world, parameter.type, substitution)
+    filled: Any = substitute(world, parameter.type, substitution)  # of a pack a tuple
     if not isinstance(filled, tuple):
         return [FunctionParameter(filled, parameter.direction, parameter.no_diff, parameter.name)]
     return [FunctionParameter(each, parameter.direction, parameter.no_diff) for each in filled]

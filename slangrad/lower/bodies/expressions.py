@@ -9,8 +9,8 @@ what an operator does in `values/operators.py`, what runs one of two sides in `c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
+from slangrad.base.records import OfClass
 from slangrad.check.model import checked
 from slangrad.check.model.types import VOID, is_dynamic
 from slangrad.check.model.values import RequiredValue
@@ -295,7 +295,7 @@ FORMS: dict[type, Callable[[Frame, ast.Expression], Value]] = {
     checked.Downcast: _downcast,
 }
 
-NODES: dict[type[ast.Expression], Callable[[Frame, Any], Value]] = {
+NODES: dict[type[ast.Expression], Callable[[Frame, OfClass], Value]] = {
     ast.IntLiteral: _literal,
     ast.FloatLiteral: _literal,
     ast.BoolLiteral: _literal,
