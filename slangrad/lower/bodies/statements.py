@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from slangrad.base.options import limit_note
+from slangrad.base.records import kinds_of
 from slangrad.base.source import Span
 from slangrad.check.bodies.statements import assertion_text
 from slangrad.check.model import checked
@@ -391,3 +392,4 @@ STATEMENTS: dict[type[ast.Statement], Callable[[Frame, Any], None]] = {
     ast.StaticAssert: _lower_static_assert,
     ast.TargetAssembly: _refuse,
 }
+assert STATEMENTS.keys() == kinds_of(ast.Statement)
