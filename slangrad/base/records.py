@@ -49,6 +49,15 @@ def fields_of(kind: type[object]) -> Mapping[str, object]:
     return found
 
 
+def kinds_of(base: type[Kind]) -> set[type[Kind]]:
+    """The records at the ends of a tree of classes. A table by class asserts that it has a row for each."""
+    found: set[type[Kind]] = set()
+    for kind in base.__subclasses__():
+        if "_fields" in vars(kind):  # not the class that `record` took, which may still be in memory
+            found |= kinds_of(kind) or {kind}
+    return found
+
+
 def default_of(value: object) -> object:
     """The value of a field that the caller leaves out."""
     if not isinstance(value, Field):

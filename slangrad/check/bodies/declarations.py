@@ -511,3 +511,4 @@ RULES: dict[type[ast.Declaration], Rule] = {
     ast.EnumCase: _enum_case,
     ast.TypeAlias: lambda world, node: TypeInfo(resolve_stored(world.scope_of(node), node.target)),
 }
+assert RULES.keys() == _FALLBACKS.keys()

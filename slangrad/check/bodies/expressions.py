@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slangrad.base.records import OfClass
+from slangrad.base.records import OfClass, kinds_of
 from slangrad.check.bodies import expansions, lambdas
 from slangrad.check.calls import pack_parts
 from slangrad.check.calls.calls import (
@@ -22,6 +22,7 @@ from slangrad.check.calls.calls import (
 from slangrad.check.calls.coerce import coerce
 from slangrad.check.calls.convert import is_builtin_parameter
 from slangrad.check.calls.operators import (
+    Current,
     check_assign,
     check_binary,
     check_conditional,
@@ -84,10 +85,6 @@ def check_value(scope: Scope, node: ast.Expression) -> Type:
         kind = rule(scope, node)
         node.type = kind
         return kind
-    if type(node) not in RULES:
-        scope.world.error("E9005", "this form of expression is not supported here", node.span)
-        node.type = ERROR
-        return ERROR
     return _value_of(scope, node, refer(scope, node))
 
 
@@ -353,3 +350,4 @@ RULES[ast.Call] = _call_or_part
 RULES[ast.Index] = _index
 RULES[ast.Expand] = expansions.expand
 RULES[ast.Each] = expansions.each
+assert EXPRESSIONS.keys() | RULES.keys() | {Current} == kinds_of(ast.Expression)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, overload
 
-from slangrad.base.records import OfClass
+from slangrad.base.records import OfClass, kinds_of
 from slangrad.check.model.declref import Bindings, DeclRef, GenericKey, Substitution, visible_parameters
 from slangrad.check.model.packs import (
     SINGLE,
@@ -42,7 +42,9 @@ from slangrad.check.model.types import (
     Matrix,
     Nominal,
     ParameterType,
+    Plain,
     Pointer,
+    Scalar,
     Stored,
     StructType,
     Tuple,
@@ -318,6 +320,7 @@ _TYPES: dict[type, Rule] = {
     InterfaceType: _nominal,
     LambdaType: _nominal,
 }
+assert _TYPES.keys() | {Plain, Scalar} == kinds_of(Type)  # these two have no parts
 
 # --- Values -------------------------------------------------------------------------------------------
 
@@ -361,3 +364,4 @@ _VALUES: dict[type[Symbol], Rule] = {
     Polynomial: _polynomial,
     ExpandedValue: _expanded,
 }
+assert _VALUES.keys() == kinds_of(Symbol)

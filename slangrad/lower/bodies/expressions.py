@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from slangrad.base.records import OfClass
+from slangrad.base.records import OfClass, kinds_of
 from slangrad.check.model import checked
 from slangrad.check.model.types import VOID, is_dynamic
 from slangrad.check.model.values import RequiredValue
@@ -294,6 +294,9 @@ FORMS: dict[type, Callable[[Frame, ast.Expression], Value]] = {
     checked.TypeTest: _type_test,
     checked.Downcast: _downcast,
 }
+# Forms that are no values: the nodes around them know them.
+_PARTS = {checked.TypeName, checked.FunctionValue, checked.Derivative, checked.Expansion, checked.Pieces}
+assert FORMS.keys() | _PARTS == kinds_of(checked.Form)
 
 NODES: dict[type[ast.Expression], Callable[[Frame, OfClass], Value]] = {
     ast.IntLiteral: _literal,

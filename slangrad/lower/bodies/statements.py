@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from slangrad.base.options import limit_note
-from slangrad.base.records import OfClass
+from slangrad.base.records import OfClass, kinds_of
 from slangrad.base.source import Span
 from slangrad.check.bodies.statements import assertion_text
 from slangrad.check.model import checked
@@ -391,3 +391,4 @@ STATEMENTS: dict[type[ast.Statement], Callable[[Frame, OfClass], None]] = {
     ast.StaticAssert: _lower_static_assert,
     ast.TargetAssembly: _refuse,
 }
+assert STATEMENTS.keys() == kinds_of(ast.Statement)
