@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -150,7 +149,9 @@ class _Local:
         axis = node.attributes["axis"]
         names = spec.axes[axis]
         own = make("count", [], shape, node.dtype, axis=axis, over=names)
-        start: Any = self.mesh.place(names) * shape[axis]  # an array, where names are those of micro-batches
+        start: object = (
+            self.mesh.place(names) * shape[axis]
+        )  # an array, where names are those of micro-batches
         start = start.astype(node.dtype) if isinstance(start, Array) else constant(start, node.dtype)
         return (Array(own) + start).node if names else own
 
