@@ -18,6 +18,7 @@ import numpy as np
 from slangrad.graph.array import Array, constant, reduced
 from slangrad.graph.indexing import take
 from slangrad.graph.node import Node, Shape, make, new_input, topological_order, with_inputs
+from slangrad.graph.values import Operand
 from slangrad.graph.workers.buckets import in_buckets
 from slangrad.graph.workers.collectives import all_gather, all_reduce, all_to_all, own_part
 from slangrad.graph.workers.mesh import Mesh
@@ -149,7 +150,7 @@ class _Local:
         axis = node.attributes["axis"]
         names = spec.axes[axis]
         own = make("count", [], shape, node.dtype, axis=axis, over=names)
-        start: object = (
+        start: Operand = (
             self.mesh.place(names) * shape[axis]
         )  # an array, where names are those of micro-batches
         start = start.astype(node.dtype) if isinstance(start, Array) else constant(start, node.dtype)
