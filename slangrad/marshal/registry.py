@@ -166,7 +166,7 @@ _MAKERS: dict[type, Maker] = {
     **indices.MAKERS,
 }
 # fmt: on
-assert KEYS.keys() == _MAKERS.keys()
+assert KEYS.keys() == _MAKERS.keys(), KEYS.keys() ^ _MAKERS.keys()
 
 
 def key_of(value: object) -> Hashable:
