@@ -208,7 +208,7 @@ COMMON: tuple[Stage, ...] = (
 # fmt: on
 
 TARGETS = {each.name: each for each in (cpu.TARGET, interpreter.TARGET, c_text.TARGET)}
-assert TARGETS.keys() >= BACKENDS.keys()
+assert TARGETS.keys() >= BACKENDS.keys(), BACKENDS.keys() - TARGETS.keys()
 
 
 # --- Compiling ----------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from slangrad.marshal import results
 from slangrad.marshal.buffer_cursor import BufferCursor
 from slangrad.marshal.encode import Encoder, memory_format
 from slangrad.marshal.errors import BoundVariableException, CallError
-from slangrad.marshal.footprint import Footprint
+from slangrad.marshal.footprint import Footprint, Values
 from slangrad.marshal.footprint import Shape as Sizes
 from slangrad.marshal.marshal import (
     PRIMAL,
@@ -35,7 +35,6 @@ from slangrad.marshal.marshal import (
     Scratch,
     Setter,
     Spot,
-    Values,
     Way,
 )
 from slangrad.marshal.plain import refuse_writes
