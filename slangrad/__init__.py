@@ -95,7 +95,7 @@ class _Paths:
     """Finds modules that have no file (paths.py): it is asked last, and for this package's only."""
 
     @staticmethod
-    def find_spec(fullname: str, path: Any = None, target: Any = None) -> Any:
+    def find_spec(fullname: str, path: object = None, target: object = None) -> Any:
         own = fullname.startswith("slangrad.")
         return import_module("slangrad.paths").find_spec(fullname) if own else None
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from slangrad import listings
 from slangrad.autodiff.report import Report
+from slangrad.backends import BACKENDS
 from slangrad.base.compiling import compiling
 from slangrad.base.options import Options
 from slangrad.base.progress import Progress, shown
@@ -207,6 +208,7 @@ COMMON: tuple[Stage, ...] = (
 # fmt: on
 
 TARGETS = {each.name: each for each in (cpu.TARGET, interpreter.TARGET, c_text.TARGET)}
+assert TARGETS.keys() >= BACKENDS.keys(), BACKENDS.keys() - TARGETS.keys()
 
 
 # --- Compiling ----------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from slangrad.autodiff.cotangents import Cotangents
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Op, Value, without
+from slangrad.ir.primitives import LINEAR, PRIMITIVES
 from slangrad.ir.types import Scalar, Struct, component_count, components
 from slangrad.ir.vectorspace import VectorSpace
 
@@ -111,6 +112,7 @@ TRANSPOSES: dict[str, Callable[[Op, Fetch, Value, Cotangents], None]] = {
     "set_index": _set_index,
     "add_index": _add_index,
 }
+assert TRANSPOSES.keys() == {name for name, row in PRIMITIVES.items() if row.partials == LINEAR}
 
 
 # --- tangents: (builder, space, op, operands' primals, operands' tangents) to the result's tangent

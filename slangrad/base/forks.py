@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from types import MethodType
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 from weakref import ref
 
 FORKING, WORK, LOADING, BRIEF, LIBRARY = range(5)
@@ -37,7 +37,7 @@ class ForkableLock(Protocol):
     def _at_fork_reinit(self) -> None: ...
 
 
-AnyLock = TypeVar("AnyLock", bound=Any)
+AnyLock = TypeVar("AnyLock")
 Broken = Callable[[], None]
 
 
@@ -135,7 +135,7 @@ def kept_at_fork(lock: AnyLock, rank: int, broken: Broken | None = None) -> AnyL
     """The lock, which is free in every child. The child calls the method `broken` if another thread of the parent held
     the lock during the fork."""
     number = next(_numbers)
-    known: ref[ForkableLock] = ref(lock, lambda _: _kept.pop(number, None))
+    known: ref[ForkableLock] = ref(cast("ForkableLock", lock), lambda _: _kept.pop(number, None))
     _kept[number] = _Kept(known, rank, None if broken is None else _WeakMethod(broken))
     return lock
 

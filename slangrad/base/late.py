@@ -24,7 +24,7 @@ class Late:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Any:  # as the module has it
         with loading():
             found = getattr(import_module(self._name), name)
         setattr(self, name, found)
@@ -35,7 +35,7 @@ class late_property(Generic[Value]):
     """A property that is computed once. That of `functools` has a lock for all objects of a class in Python 3.11: two
     threads that hold sessions' locks could wait for each other. Here both compute, and one of the values stays."""
 
-    def __init__(self, compute: Callable[[Any], Value]) -> None:
+    def __init__(self, compute: Callable[[Any], Value]) -> None:  # of an object of the owner
         self._compute = compute
         self.__doc__ = compute.__doc__
 

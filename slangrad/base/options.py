@@ -109,7 +109,7 @@ class Options:
     def from_environment(environment: Mapping[str, str] | None = None) -> Options:
         """The defaults, changed by `SLANGRAD_<NAME>`; an unreadable value is a ValueError that names it."""
         environment = os.environ if environment is None else environment
-        given: dict[str, Any] = {"verify": False, "calls": AUTO}
+        given: dict[str, Any] = {"verify": False, "calls": AUTO}  # as each field has it
         for each in fields(Options):
             name, read = f"SLANGRAD_{each.name.upper()}", _READERS.get(str(each.type))
             text = environment.get(name, "").strip()

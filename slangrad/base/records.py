@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, field
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, TypeVar, cast, dataclass_transform
 
 Kind = TypeVar("Kind")
+OfClass = Any  # what a function in a table by class takes, and what it makes of it: its class is in the key
 
 
 class WeaklyReferenced:
@@ -28,7 +29,7 @@ class WeaklyReferenced:
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
 def record(kind: type[Kind]) -> type[Kind]:
     """The same class with its fields in slots, and an `__init__`."""
-    own: dict[str, Any] = {name: kind.__dict__.get(name, MISSING) for name in kind.__annotations__}
+    own: dict[str, object] = {name: kind.__dict__.get(name, MISSING) for name in kind.__annotations__}
     inherited = fields_of(kind.__bases__[0])
     fields = {**inherited, **own}
     kept = {name: value for name, value in kind.__dict__.items() if name not in own}
@@ -36,19 +37,28 @@ def record(kind: type[Kind]) -> type[Kind]:
     kept |= {"_fields": fields, "__init__": _initializer(fields)}
     for name in ("__dict__", "__weakref__"):  # slots take their place
         kept.pop(name, None)
-    make: Any = type(kind)
-    made: type[Kind] = make(kind.__name__, kind.__bases__, kept)
+    make = cast("Callable[..., type[Kind]]", type(kind))
+    made = make(kind.__name__, kind.__bases__, kept)
     made.__qualname__ = kind.__qualname__
     return made
 
 
-def fields_of(kind: type[Any]) -> Mapping[str, Any]:
+def fields_of(kind: type[object]) -> Mapping[str, object]:
     """The fields of a record, those of its base first, with their defaults or what `field` says of them."""
-    found: Mapping[str, Any] = getattr(kind, "_fields", {})
+    found: Mapping[str, object] = getattr(kind, "_fields", {})
     return found
 
 
-def default_of(value: object) -> Any:
+def kinds_of(base: type[Kind]) -> set[type[Kind]]:
+    """The records at the ends of a tree of classes. A table by class asserts that it has a row for each."""
+    found: set[type[Kind]] = set()
+    for kind in base.__subclasses__():
+        if "_fields" in vars(kind):  # not the class that `record` took, which may still be in memory
+            found |= kinds_of(kind) or {kind}
+    return found
+
+
+def default_of(value: object) -> object:
     """The value of a field that the caller leaves out."""
     if not isinstance(value, Field):
         return value
@@ -58,7 +68,7 @@ def default_of(value: object) -> Any:
 def _initializer(fields: Mapping[str, object]) -> Callable[..., None]:
     """A parameter for each field that has one; defaults, and what makes them, are names in the text."""
     parameters, lines = ["self"], [" pass"]
-    names: dict[str, Any] = {"MISSING": MISSING}
+    names: dict[str, object] = {"MISSING": MISSING}
     for name, value in fields.items():
         default, given, made = f"default_{name}", True, name
         if isinstance(value, Field):
@@ -71,5 +81,4 @@ def _initializer(fields: Mapping[str, object]) -> Callable[..., None]:
             parameters.append(f"{name}={default}" if default in names else name)
         lines.append(f" self.{name} = {made}")
     exec("\n".join((f"def __init__({', '.join(parameters)}):", *lines)), names)
-    written: Callable[..., None] = names["__init__"]
-    return written
+    return cast("Callable[..., None]", names["__init__"])

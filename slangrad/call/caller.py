@@ -90,7 +90,7 @@ class Caller:
 
     @property
     def candidates(self) -> tuple[Any, ...]:
-        found: tuple[Any, ...] = self.binder.candidates
+        found: tuple[object, ...] = self.binder.candidates
         return found
 
     # --- every call ---
@@ -229,10 +229,10 @@ class Caller:
         self,
         key: tuple[Hashable, ...],
         settings: Settings,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        values: list[Any],
-        kind: Any,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        values: list[object],
+        kind: object,
         count: int,
         threads: int | None,
     ) -> _Entry:

@@ -47,9 +47,9 @@ class Along:
     def __init__(
         self,
         label: str,
-        value: Any,
+        value: object,
         direction: object,
-        gradient: Any,
+        gradient: object,
         epsilon: float,
         tolerances: tuple[float | None, float],
         forward: float | None = None,
@@ -154,7 +154,7 @@ class BackwardCheck:
                 )
                 warn(message)
 
-    def __call__(self, settings: Settings, values: list[Any], rtol: float | None, atol: float) -> None:
+    def __call__(self, settings: Settings, values: list[object], rtol: float | None, atol: float) -> None:
         if not self.comparable:
             return
         self.settings = settings

@@ -52,7 +52,7 @@ class RepeatedCall:
     __slots__ = ("_calls", "_generation", "_given", "_kept", "_launch", "_names", "_result", "_run")
 
     def __init__(
-        self, calls: LastingCaller, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, calls: LastingCaller, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> None:
         self._calls = calls
         result = {RESULT: kwargs.pop(RESULT)} if RESULT in kwargs else {}

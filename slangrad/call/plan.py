@@ -34,8 +34,8 @@ from slangrad.call.overlap import (
 from slangrad.call.packing import Compiled
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.footprint import Footprint, Shape
-from slangrad.marshal.marshal import Leaf, Setter, Values
+from slangrad.marshal.footprint import Footprint, Shape, Values
+from slangrad.marshal.marshal import Leaf, Setter
 from slangrad.marshal.registry import key_of
 from slangrad.marshal.rows import makes_rows
 from slangrad.runtime.device import Device, Grid, Kernel
@@ -235,7 +235,7 @@ class Plan:
             made = geometry.make_result()
             values.append(made)
         scratch = self._take_scratch() if self._scratch_size else None
-        kept: list[Any] = []
+        kept: list[object] = []
         while True:
             scalars = geometry.values.copy()
             for find, i, place in geometry.finders:

@@ -38,7 +38,7 @@ class TorchEntry:
     """The calls of one signature that has torch tensors."""
 
     def __init__(
-        self, caller: Any, settings: Settings, request: Request, plan: Plan, values: list[Any]
+        self, caller: object, settings: Settings, request: Request, plan: Plan, values: list[object]
     ) -> None:
         leave_out_of_graphs()
         self._plan = plan
@@ -174,7 +174,7 @@ def _array_of(tensor: torch.Tensor) -> Any:
     return tensor.detach().numpy(force=True)
 
 
-def _assign(tensor: torch.Tensor, output: Any, goes_in: bool) -> None:
+def _assign(tensor: torch.Tensor, output: object, goes_in: bool) -> None:
     """What the call made goes where it was to be; autograd follows."""
     if not goes_in and tensor.requires_grad and tensor.is_leaf:
         tensor.requires_grad_(False)  # what it held is overwritten; what it becomes has a history

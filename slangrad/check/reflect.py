@@ -86,7 +86,7 @@ class FunctionView:
     candidate: Candidate
 
     @property
-    def declaration(self) -> Any:
+    def declaration(self) -> Any:  # as in a DeclRef
         return self.candidate.declaration
 
     @property

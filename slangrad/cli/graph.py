@@ -85,7 +85,7 @@ def step_of(target: str) -> tuple[Step, tuple[Any, ...]]:
     module = _loaded(path.absolute())
     found = getattr(module, name, None)
     if isinstance(found, Step):
-        made: Any = found, getattr(module, "batch", None)
+        made: object = found, getattr(module, "batch", None)
     else:
         made = found() if callable(found) else None
     match made:

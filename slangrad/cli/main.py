@@ -126,7 +126,7 @@ def check(
 def described(diagnostic: Diagnostic) -> dict[str, Any]:
     """A diagnostic for editors; lines and columns count from one, ends are exclusive."""
     span = diagnostic.span
-    place: dict[str, Any] = {}
+    place: dict[str, object] = {}
     if span is not None:
         line, column = span.source.line_column(span.start)
         end_line, end_column = span.source.line_column(span.end)

@@ -97,7 +97,7 @@ def example_arguments(function: Function, mode: str, uniform: list[str]) -> dict
     if unknown:
         raise ValueError(f"error: '{function.name}' has no parameter '{min(unknown)}'")
     indexed = any(tensor_rank(each.type) is not None for each in parameters)
-    made: dict[str, Any] = {}
+    made: dict[str, object] = {}
     for each in parameters:
         if each.name in uniform:
             made[each.name] = one_value(each.type)

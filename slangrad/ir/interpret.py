@@ -28,6 +28,7 @@ from slangrad.ir.interpret_memory import (
     zero_of,
 )
 from slangrad.ir.interpret_tapes import TAPES
+from slangrad.ir.interpret_values import RULES as RULES_OF_VALUES
 from slangrad.ir.interpret_values import (
     Effect,
     Frame,
@@ -40,7 +41,8 @@ from slangrad.ir.interpret_values import (
 from slangrad.ir.interpret_waves import RunWave, Waves
 from slangrad.ir.layout import element_size, layout_of
 from slangrad.ir.numbers import Number, wrapper
-from slangrad.ir.primitives import PRIMITIVES
+from slangrad.ir.primitives import PRIMITIVES, WAVES
+from slangrad.ir.target_ops import CPU, LANES, SUMS
 from slangrad.ir.type_rules import scalar_type
 
 Point = tuple[int, int, int]
@@ -356,3 +358,6 @@ RULES: dict[str, Callable[[Machine, Op], Meaning | Effect]] = {
     "print": _print,
 }
 assert RULES.keys() <= PRIMITIVES.keys()
+_OF_TARGETS = SUMS | LANES | CPU  # the oracle runs code before these are made
+_COVERED = RULES.keys() | RULES_OF_VALUES.keys() | WAVES | _OF_TARGETS
+assert {name for name, row in PRIMITIVES.items() if row.primal is None} <= _COVERED

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from slangrad.ir.core import Op, Region, Value
-from slangrad.ir.primitives import COMPARE, PRIMITIVES
+from slangrad.ir.primitives import COMPARE, INEXACT, PRIMITIVES
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import F16, F32, Lanes, Pointer, Scalar, Struct, Type, scalar_of
 from slangrad.llvm.conversions import convert, extend_half, like, round_to_half
@@ -420,3 +420,10 @@ RULES: dict[str, Rule] = {
     "for": _for,
     "while": _while,
 }
+_NO_CODE = INEXACT | {"scale"}  # flatten/math_functions.py and opt/products.py leave none of these
+assert {
+    (name, kind)
+    for name, row in PRIMITIVES.items()
+    if row.primal and name not in _NO_CODE
+    for kind in row.kinds
+} <= CPU.keys() | EXACT.keys()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from slangrad.check.model.types import Scalar, StructType, Type
 from slangrad.marshal.buffers import standard_name
@@ -93,7 +92,7 @@ class ViewTensor(WholeTensor):
     def _moving(self, memories: list[Memory]) -> Footprint:
         return Footprint()
 
-    def footprint(self, value: Any) -> Footprint | None:
+    def footprint(self, value: object) -> Footprint | None:
         made = super(ViewTensor, self).footprint(value)
         if made is not None and self.empty:
             made.fixed[self.name] += [0] * ROOM

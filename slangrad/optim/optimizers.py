@@ -98,7 +98,7 @@ class Optimizer(ABC):
             if each.tensor.grad_out is not None:
                 each.tensor.grad_out.clear()
 
-    def step(self, gradients: Sequence[object] | Mapping[Any, object] | None = None) -> None:
+    def step(self, gradients: Sequence[object] | Mapping[object, object] | None = None) -> None:
         """Move all parameters along their attached gradients, or along those given, in the order of the parameters."""
         found = self._gradients(gradients)
         numbers = (each for gradient in found for each in gradient.values())
@@ -182,7 +182,7 @@ class Optimizer(ABC):
             raise
         self._steps, self._state = int(state["steps"]), made
 
-    def _set(self, settings: Mapping[str, Any]) -> None:
+    def _set(self, settings: Mapping[str, object]) -> None:
         for name in self.settings:
             setattr(self, name, settings[name])
         self._check_settings()

@@ -66,7 +66,7 @@ def leaves_of(tree: object, path: str = "") -> Iterator[tuple[str, Any]]:
     """What is in lists, dicts and dataclasses, each with its keys."""
     tree = as_fields(tree)
     if isinstance(tree, Mapping):
-        named: Iterable[tuple[Any, Any]] = tree.items()
+        named: Iterable[tuple[object, object]] = tree.items()
     elif isinstance(tree, Iterable) and not isinstance(tree, (Tensor, np.ndarray, str)):
         named = enumerate(tree)
     else:

@@ -6,13 +6,13 @@ duplicate(node)       the node and everything below it once more; spans are shar
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
-from slangrad.base.records import fields_of
+from slangrad.base.records import OfClass, fields_of
 
 AnyNode = TypeVar("AnyNode")
-Twins = dict[Any, Any]  # what encloses a node, whose children get its twin as parent
-Copier = Callable[[Any, Twins], Any]
+Twins = dict[object, object]  # what encloses a node, whose children get its twin as parent
+Copier = Callable[[OfClass, Twins], object]
 
 _NOT_CHILDREN = {
     "span",
@@ -32,33 +32,32 @@ _NOT_CHILDREN = {
 }
 
 
-def child_fields(kind: type[Any]) -> tuple[str, ...]:
+def child_fields(kind: type[object]) -> tuple[str, ...]:
     """The fields of a node class that may hold nodes; attributes and generics come first."""
     if kind not in _FIELDS:
         _FIELDS[kind] = tuple(name for name in fields_of(kind) if name not in _NOT_CHILDREN)
     return _FIELDS[kind]
 
 
-def copy_by_fields(kind: type[Any]) -> None:
+def copy_by_fields(kind: type[object]) -> None:
     """Nodes of a class are copied; values of all others are shared."""
     _NODES.add(kind)
 
 
 def duplicate(node: AnyNode) -> AnyNode:
     """The node and everything below it once more."""
-    twin: AnyNode = _COPIERS[type(node)](node, {})
-    return twin
+    return cast("AnyNode", _COPIERS[type(node)](node, {}))
 
 
-class _Copiers(dict[type[Any], Copier]):
+class _Copiers(dict[type[object], Copier]):
     """How values of each class are copied. Those of nodes are written out field by field, as `__init__`
     is."""
 
-    def __missing__(self, kind: type[Any]) -> Copier:
+    def __missing__(self, kind: type[object]) -> Copier:
         made = self[kind] = self._copier(kind) if kind in _NODES else _itself
         return made
 
-    def _copier(self, kind: type[Any]) -> Copier:
+    def _copier(self, kind: type[object]) -> Copier:
         fields, inner = fields_of(kind), child_fields(kind)
         lines = ["def copier(node, twins):", " twin = new(kind)"]
         lines += [f" twin.{name} = node.{name}" for name in fields if name not in inner]
@@ -68,10 +67,9 @@ class _Copiers(dict[type[Any], Copier]):
         for name in inner:
             copied = "copiers[value.__class__](value, twins)"
             lines += [f" value = node.{name}", f" twin.{name} = None if value is None else {copied}"]
-        names: dict[str, Any] = {"new": kind.__new__, "kind": kind, "copiers": self}
+        names: dict[str, object] = {"new": kind.__new__, "kind": kind, "copiers": self}
         exec("\n".join([*lines, " return twin"]), names)
-        made: Copier = names["copier"]
-        return made
+        return cast("Copier", names["copier"])
 
 
 def _itself(value: object, twins: Twins) -> object:
@@ -82,6 +80,6 @@ def _list(values: list[object], twins: Twins) -> list[object]:
     return [_COPIERS[each.__class__](each, twins) for each in values]
 
 
-_FIELDS: dict[type[Any], tuple[str, ...]] = {}
-_NODES: set[type[Any]] = set()
+_FIELDS: dict[type[object], tuple[str, ...]] = {}
+_NODES: set[type[object]] = set()
 _COPIERS = _Copiers({list: _list})

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, dataclass_transform
 
 from slangrad.base.forks import BRIEF, kept_at_fork
 from slangrad.base.records import fields_of, record
@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from slangrad.syntax.declarations import Constraint, GenericParameter
 
 AnyNode = TypeVar("AnyNode")
+Checked = Any  # `check` writes it, and knows its class where it reads it
+
+
+class Fills(Protocol):
+    """What the fields of a late declaration are made of (saved.py)."""
+
+    def fill(self, declaration: Declaration) -> None: ...
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
@@ -29,7 +36,7 @@ def node(kind: type[AnyNode]) -> type[AnyNode]:
     return made
 
 
-def late_field(declaration: Any, name: str) -> Any:
+def late_field(declaration: Declaration, name: str) -> object:
     """A field that a late declaration does not have yet. AttributeError where it has no such field."""
     if name in fields_of(type(declaration)):
         with _LOCK:
@@ -51,9 +58,9 @@ class Node:  # Anything with a place in the text. Compares by identity.
 
 @node
 class Expression(Node):  # A value, a type, or a name of either; `check` fills the three slots.
-    type: Any = field(default=None, init=False)  # checked type of the value, or that this names a type
-    ref: Any = field(default=None, init=False)  # what it resolves to: a declaration reference, an overload
-    conversion: Any = field(default=None, init=False)  # implicit conversion that its place asks for
+    type: Checked = field(default=None, init=False)  # checked type of the value, or that this names a type
+    ref: Checked = field(default=None, init=False)  # what it resolves to: a declaration reference, an overload
+    conversion: Checked = field(default=None, init=False)  # implicit conversion that its place asks for
 
 @node
 class Statement(Node):  # Something that runs.
@@ -66,8 +73,8 @@ class Declaration(Node):  # Something with a name; `span` is all of it, `name_sp
     modifiers: tuple[str, ...] = field(default=(), init=False)  # static, public, const, no_diff, uniform
     attributes: Sequence[Attribute] = field(default=(), init=False)  # [Differentiable], [numthreads(64)]
     parent: Declaration | None = field(default=None, init=False)  # enclosing declaration, None for the module
-    checked: Any = field(default=None, init=False)  # what check found out: type, signature, conformances
-    saved: Any = field(default=None, init=False)  # of a late declaration (saved.py): what its fields are made of
+    checked: Checked = field(default=None, init=False)  # what check found out: type, signature, conformances
+    saved: Fills | None = field(default=None, init=False)  # of a late declaration
 
     if not TYPE_CHECKING:  # a type checker would believe in any name
         __getattr__ = late_field

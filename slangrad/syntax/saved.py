@@ -19,7 +19,8 @@ from slangrad.base.source import SourceFile, Span
 from slangrad.syntax import ast
 from slangrad.syntax.tokens import Token
 
-Packed = tuple[Any, ...]
+Part = Any  # a node, or what a field of one holds: its class is looked at first
+Packed = tuple[Part, ...]
 
 # Fields that the text says nothing of: `check` writes them, or they follow from where a node is.
 _NOT_IN_TEXT = ("type", "ref", "conversion", "checked", "parent", "saved", "pack_element", "parts", "part_of")
@@ -42,7 +43,7 @@ class _Form:
 
     __slots__ = ("before", "in_text", "is_declaration", "kind", "waiting")
 
-    def __init__(self, kind: type[Any]) -> None:
+    def __init__(self, kind: type[ast.Node]) -> None:
         known = fields_of(kind)
         self.kind = kind
         self.is_declaration = "parent" in known
@@ -50,8 +51,8 @@ class _Form:
         self.in_text = tuple(name for name in known if name not in _NOT_IN_TEXT)
         self.waiting = tuple(name for name in self.in_text if name not in _AT_HAND)
 
-    def begin(self, parent: object) -> Any:
-        made = object.__new__(self.kind)
+    def begin(self, parent: object) -> Part:
+        made: Part = object.__new__(self.kind)
         for name, default in self.before:
             setattr(made, name, default_of(default))
         if self.is_declaration:
@@ -90,14 +91,14 @@ def late_module(data: Packed, source: SourceFile) -> ast.Module:
     return module
 
 
-def _pack_late(declaration: Any, parent: Any, around: Surroundings) -> Packed:
+def _pack_late(declaration: Part, parent: object, around: Surroundings) -> Packed:
     assert declaration.parent is parent
     name = type(declaration).__name__
     data = marshal.dumps(_pack_fields(declaration, _FORMS[name].waiting, declaration, around))
     return name, declaration.name, declaration.modifiers, data
 
 
-def _late(data: Packed, parent: object, around: Surroundings) -> Any:
+def _late(data: Packed, parent: object, around: Surroundings) -> Part:
     kind, name, modifiers, rest = data
     made = _FORMS[kind].begin(parent)
     made.name, made.modifiers, made.saved = name, modifiers, _Saved(rest, around)
@@ -120,7 +121,7 @@ class _Saved:
 # --- Nodes --------------------------------------------------------------------------------------------
 
 
-def _pack(value: Any, parent: Any, around: Surroundings) -> object:
+def _pack(value: Part, parent: object, around: Surroundings) -> object:
     """What is no number and no text is a list, or a tuple that begins with the name of its class."""
     kind = value.__class__
     if kind in _PLAIN:
@@ -141,7 +142,7 @@ def _pack(value: Any, parent: Any, around: Surroundings) -> object:
     return name, *_pack_fields(value, form.in_text, value if form.is_declaration else parent, around)
 
 
-def _pack_fields(node: Any, names: Sequence[str], parent: object, around: Surroundings) -> Packed:
+def _pack_fields(node: Part, names: Sequence[str], parent: object, around: Surroundings) -> Packed:
     return tuple(
         [
             [_pack_late(each, node, around) for each in node.members]
@@ -152,7 +153,7 @@ def _pack_fields(node: Any, names: Sequence[str], parent: object, around: Surrou
     )
 
 
-def _unpack(value: Any, parent: Any, around: Surroundings) -> object:
+def _unpack(value: Part, parent: object, around: Surroundings) -> object:
     kind = value.__class__
     if kind in _PLAIN:
         return value
@@ -172,7 +173,7 @@ def _unpack(value: Any, parent: Any, around: Surroundings) -> object:
 
 
 def _unpack_fields(
-    node: Any, names: Sequence[str], values: Packed, parent: object, around: Surroundings
+    node: Part, names: Sequence[str], values: Packed, parent: object, around: Surroundings
 ) -> None:
     for name, value in zip(names, values):
         if name == "members":

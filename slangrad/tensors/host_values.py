@@ -50,7 +50,7 @@ def _plain(array: AnyArray) -> Any:
     names = array.dtype.names
     columns = [_plain(array[name].reshape(array.size, *array[name].shape[array.ndim :])) for name in names]
     rows = zip(*columns) if names else [()] * array.size
-    made: list[Any] = [dict(zip(names, row)) for row in rows]
+    made: list[object] = [dict(zip(names, row)) for row in rows]
     for size in reversed(array.shape[1:]):
         made = [made[i : i + size] for i in range(0, len(made), size)] if size else []
     return made if array.shape else made[0]
@@ -76,7 +76,7 @@ def _chunk(view: Tensor) -> list[object]:
     elif isinstance(t, Matrix) and not t.transposed:
         made = VECTORS.matrix_class(t.element, t.rows, t.columns)
     elif _is_number(view):
-        found: list[Any] = view.to_numpy().tolist()
+        found: list[object] = view.to_numpy().tolist()
         return found
     else:
         return [each.read() for each in view.cursor()]

@@ -33,7 +33,7 @@ class Saved(NamedTuple):
     shared: bool
 
 
-def restored(make: Callable[[Any, Saved], object], saved: Saved) -> Any:
+def restored(make: Callable[[object, Saved], object], saved: Saved) -> Any:
     """A tensor on the device that is current; CallError if none is."""
     return make(CURRENT.current_device(), saved)
 

@@ -60,7 +60,7 @@ class Tensor(StridedView):
 
     def __init__(
         self,
-        storage: Any,
+        storage: object,
         dtype: object = None,
         shape: object = None,
         strides: object = (),

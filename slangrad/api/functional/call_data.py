@@ -126,7 +126,7 @@ class BoundCall:
     One that is made of values knows these only: `resolve_function` says what they are to a function.
     """
 
-    def __init__(self, context: Any, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, context: object, *args: object, **kwargs: object) -> None:
         self.context = context
         self.values = args
         self.named_values = kwargs

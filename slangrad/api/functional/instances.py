@@ -131,7 +131,7 @@ class PackedArg:
 
     __slots__ = ("_key", "_packed", "module", "python_object")
 
-    def __init__(self, module: Module, value: Any) -> None:
+    def __init__(self, module: Module, value: object) -> None:
         self.module = module
         self.python_object = value
         self._packed = unwrap(value, held=False)

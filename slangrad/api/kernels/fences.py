@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from time import perf_counter_ns
-from typing import Any
 
 from slangrad.base.forks import BRIEF, kept_at_fork
 from slangrad.marshal.errors import CallError
@@ -54,7 +53,7 @@ class Fence:
     AUTO = AUTO
     TIMEOUT_INFINITE = TIMEOUT_INFINITE
 
-    def __init__(self, device: Any, desc: FenceDesc) -> None:
+    def __init__(self, device: object, desc: FenceDesc) -> None:
         self.device = device
         self.desc = desc
         self._value = desc.initial_value
@@ -128,7 +127,7 @@ class QueryPoolDesc:
 class QueryPool:
     """Times that commands write."""
 
-    def __init__(self, device: Any, desc: QueryPoolDesc) -> None:
+    def __init__(self, device: object, desc: QueryPoolDesc) -> None:
         if desc.type is not QueryType.timestamp:
             raise FenceError(
                 "E1021", f"type: {desc.type!r} cannot be asked for", (), "QueryType.timestamp can"

@@ -24,8 +24,9 @@ from slangrad.api.kernels.uniforms import unknown
 from slangrad.call.request import Tree, put
 from slangrad.check.model.types import Array, Type
 from slangrad.ir.layout import scalars_of
-from slangrad.marshal.encode import Encoder, Values, memory_format
+from slangrad.marshal.encode import Encoder, memory_format
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.footprint import Values
 
 
 class ShaderObject:

@@ -42,11 +42,11 @@ from slangrad.marshal.encode import (
     PointerEncoder,
     RowsEncoder,
     StructEncoder,
-    Values,
     encoder_of,
 )
 from slangrad.marshal.enums import EnumValue
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.footprint import Values
 from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN
 from slangrad.marshal.spelling import spell
 from slangrad.marshal.tensor_views import MOST_DIMENSIONS, VIEWS

@@ -24,7 +24,7 @@ from slangrad.marshal import results
 from slangrad.marshal.buffer_cursor import BufferCursor
 from slangrad.marshal.encode import Encoder, memory_format
 from slangrad.marshal.errors import BoundVariableException, CallError
-from slangrad.marshal.footprint import Footprint
+from slangrad.marshal.footprint import Footprint, Values
 from slangrad.marshal.footprint import Shape as Sizes
 from slangrad.marshal.marshal import (
     PRIMAL,
@@ -35,7 +35,6 @@ from slangrad.marshal.marshal import (
     Scratch,
     Setter,
     Spot,
-    Values,
     Way,
 )
 from slangrad.marshal.plain import refuse_writes
@@ -53,7 +52,7 @@ Factory = Callable[["SlangProgramLayout", Any], NativeMarshall]
 class TaughtMarshal(Marshal):
     """A value of a class that has a Marshall, which is made for the module that is called."""
 
-    def __init__(self, factory: Factory, value: Any, described: str = "") -> None:
+    def __init__(self, factory: Factory, value: object, described: str = "") -> None:
         self._factory = factory
         self._value = value
         self._made: tuple[ProgramTypes, NativeMarshall] | None = None
@@ -148,7 +147,7 @@ class Carried:
 
     __slots__ = ("calldata", "context", "value")
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self.value = value
         self.calldata: Any = None
         self.context: CallContext | None = None

@@ -149,7 +149,7 @@ class VariableLayoutReflection(BaseReflectionObject):
 
     __slots__ = ("_form", "declaration", "offset")
 
-    def __init__(self, context: Context, declaration: Any, form: Form, offset: int) -> None:
+    def __init__(self, context: Context, declaration: object, form: Form, offset: int) -> None:
         super().__init__(context)
         self._form = form
         self.declaration = declaration

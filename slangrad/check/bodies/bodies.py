@@ -9,8 +9,8 @@ a program needs, when it needs them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from slangrad.base.records import OfClass, kinds_of
 from slangrad.check.bodies.statements import check_statement
 from slangrad.check.derivatives.activity import check_activity
 from slangrad.check.derivatives.given import check_derivative_attributes
@@ -113,9 +113,7 @@ def check_declaration(world: World, declaration: ast.Declaration) -> None:
     """Check a declaration with all that is in it."""
     check_attributes(world, declaration)
     check_modifiers(world, declaration)
-    rule = RULES.get(type(declaration))
-    if rule is not None:
-        rule(world, declaration)
+    RULES[type(declaration)](world, declaration)
 
 
 def _function(world: World, node: ast.Function) -> None:
@@ -274,7 +272,13 @@ def _block(world: World, node: ast.BufferBlock) -> None:
         check_declaration(world, member)
 
 
-Rule = Callable[[World, Any], object]
+Rule = Callable[[World, OfClass], object]
+
+# The declaration around one of these checks it, or the search for names does.
+_CHECKED_ELSEWHERE = (
+    ast.Accessor, ast.AssociatedType, ast.ConstraintRequirement, ast.EnumCase, ast.Import, ast.IncludeModule,
+    ast.Module, ast.Parameter, ast.TypeParameter, ast.Using, ast.ValueParameter,
+)  # fmt: skip
 
 RULES: dict[type[ast.Declaration], Rule] = {
     ast.Function: _function,
@@ -289,7 +293,9 @@ RULES: dict[type[ast.Declaration], Rule] = {
     ast.TypeAlias: _alias,
     ast.BufferBlock: _block,
     ast.Namespace: check_members,
+    **dict.fromkeys(_CHECKED_ELSEWHERE, lambda world, node: None),
 }
+assert RULES.keys() == kinds_of(ast.Declaration), RULES.keys() ^ kinds_of(ast.Declaration)
 
 
 # --- Can the end be reached? --------------------------------------------------------------------------
@@ -347,7 +353,7 @@ def _do_while(node: ast.DoWhile) -> bool:
     return not _endless(node.condition) and (_falls_through(node.body) or continues)
 
 
-_FALLING: dict[type[ast.Statement], Callable[[Any], bool]] = {
+_FALLING: dict[type[ast.Statement], Callable[[OfClass], bool]] = {
     ast.Return: lambda node: False,
     ast.Discard: lambda node: False,
     ast.Throw: lambda node: False,

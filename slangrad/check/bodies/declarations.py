@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from slangrad.base.options import limit_note
+from slangrad.base.records import OfClass
 from slangrad.base.source import Span
 from slangrad.check.calls.coerce import coerce
 from slangrad.check.calls.initializers import initial_value
@@ -70,7 +71,7 @@ WithParameters = ast.Function | ast.Constructor | ast.Subscript
 
 
 def info(world: World, declaration: ast.Declaration) -> Any:
-    """The info of a declaration."""
+    """The info of a declaration, of the class that `World.info` tells."""
     if declaration.checked is not None:
         return declaration.checked
     rule = RULES[type(declaration)]
@@ -496,7 +497,7 @@ def _is_flags(enum: ast.Enum) -> bool:
     return enum.attribute("Flags") is not None
 
 
-Rule = Callable[[World, Any], Info]
+Rule = Callable[[World, OfClass], Info]
 
 RULES: dict[type[ast.Declaration], Rule] = {
     ast.Variable: _variable,
@@ -510,3 +511,4 @@ RULES: dict[type[ast.Declaration], Rule] = {
     ast.EnumCase: _enum_case,
     ast.TypeAlias: lambda world, node: TypeInfo(resolve_stored(world.scope_of(node), node.target)),
 }
+assert RULES.keys() == _FALLBACKS.keys()

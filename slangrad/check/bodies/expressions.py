@@ -9,8 +9,8 @@ is ERROR, which whatever uses it accepts without a word.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from slangrad.base.records import OfClass, kinds_of
 from slangrad.check.bodies import expansions, lambdas
 from slangrad.check.calls import pack_parts
 from slangrad.check.calls.calls import (
@@ -22,6 +22,7 @@ from slangrad.check.calls.calls import (
 from slangrad.check.calls.coerce import coerce
 from slangrad.check.calls.convert import is_builtin_parameter
 from slangrad.check.calls.operators import (
+    Current,
     check_assign,
     check_binary,
     check_conditional,
@@ -84,10 +85,6 @@ def check_value(scope: Scope, node: ast.Expression) -> Type:
         kind = rule(scope, node)
         node.type = kind
         return kind
-    if type(node) not in RULES:
-        scope.world.error("E9005", "this form of expression is not supported here", node.span)
-        node.type = ERROR
-        return ERROR
     return _value_of(scope, node, refer(scope, node))
 
 
@@ -216,7 +213,7 @@ def _bare_list(scope: Scope, node: ast.InitializerList) -> Type:
     return scope.world.error("E0312", "an initializer list needs a type here", node.span, "write T{...}")
 
 
-def _refuse(code: str, what: str) -> Callable[[Scope, Any], Type]:
+def _refuse(code: str, what: str) -> Callable[[Scope, ast.Expression], Type]:
     def rule(scope: Scope, node: ast.Expression) -> Type:
         return scope.world.error(code, f"{what} is not supported", node.span)
 
@@ -315,7 +312,7 @@ def _call_or_part(scope: Scope, node: ast.Call) -> Meaning:
     return ValueMeaning(check_value(scope, node))
 
 
-Rule = Callable[[Scope, Any], Type]
+Rule = Callable[[Scope, OfClass], Type]
 
 EXPRESSIONS: dict[type[ast.Expression], Rule] = {
     ast.Missing: lambda scope, node: ERROR,
@@ -353,3 +350,5 @@ RULES[ast.Call] = _call_or_part
 RULES[ast.Index] = _index
 RULES[ast.Expand] = expansions.expand
 RULES[ast.Each] = expansions.each
+_KNOWN = EXPRESSIONS.keys() | RULES.keys() | {Current}
+assert kinds_of(ast.Expression) == _KNOWN, kinds_of(ast.Expression) ^ _KNOWN

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from typing import Any
 
+from slangrad.base.records import OfClass, kinds_of
 from slangrad.base.traits import Traits
 from slangrad.check.bodies.finite import require_finite
 from slangrad.check.calls.calls import check_condition
@@ -43,11 +43,7 @@ from slangrad.syntax import ast
 def check_statement(scope: Scope, node: ast.Statement) -> None:
     check_attributes(scope.world, node)
     _check_counts(scope, node)
-    rule = STATEMENTS.get(type(node))
-    if rule is None:
-        scope.world.error("E9005", "this statement is not supported", node.span)
-        return
-    rule(scope, node)
+    STATEMENTS[type(node)](scope, node)
 
 
 def check_block(scope: Scope, node: ast.Block) -> None:
@@ -412,7 +408,7 @@ def _check_counts(scope: Scope, node: ast.Statement) -> None:
                 scope.world.constant(scope, argument)
 
 
-Rule = Callable[[Scope, Any], object]
+Rule = Callable[[Scope, OfClass], object]
 
 _ASSEMBLY = "assembly for another target is not supported"
 
@@ -440,3 +436,4 @@ STATEMENTS: dict[type[ast.Statement], Rule] = {
     ast.DoCatch: _do_catch,
     ast.TargetAssembly: lambda scope, node: scope.world.error("E9003", _ASSEMBLY, node.span),
 }
+assert STATEMENTS.keys() == kinds_of(ast.Statement), STATEMENTS.keys() ^ kinds_of(ast.Statement)

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
-from typing import Any
 
+from slangrad.base.records import OfClass
 from slangrad.check.calls.candidates import Match
 from slangrad.check.calls.coerce import commit, mismatch, plan, stripped
 from slangrad.check.calls.convert import CONSTRUCTOR, common_type, convert
@@ -380,7 +380,7 @@ def _take_all(scope: Scope, reader: Reader, kinds: Iterable[Type]) -> list[Piece
     return pieces
 
 
-_FILLS: dict[type[Type], Callable[[Scope, Reader, Any], Piece | None]] = {
+_FILLS: dict[type[Type], Callable[[Scope, Reader, OfClass], Piece | None]] = {
     StructType: _fill_struct,
     Vector: _fill_vector,
     Matrix: _fill_matrix,

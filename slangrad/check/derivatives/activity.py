@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
-from typing import Any
 
+from slangrad.base.records import OfClass
 from slangrad.check.derivatives.flow import (
     MEMORY,
     NOTHING,
@@ -490,7 +490,7 @@ def _stored_in_field(
     return True
 
 
-Rule = Callable[[Flow, ast.Expression, Any], Sources]
+Rule = Callable[[Flow, ast.Expression, OfClass], Sources]
 
 _FORMS: dict[type, Rule] = {
     checked.ThisValue: lambda flow, node, form: {THIS},

@@ -10,8 +10,6 @@ Only the standard library and modules whose bodies are checked are looked into; 
 
 from __future__ import annotations
 
-from typing import Any
-
 from slangrad.check.derivatives.given import derivatives
 from slangrad.check.generics.substitution import substitute
 from slangrad.check.interfaces.differentiable import (
@@ -156,7 +154,7 @@ def reads_gradients(world: World, function: DeclRef | checked.Derivative) -> boo
         return False
 
     def carries(kind: Type | None) -> bool:
-        seen: Any = None if kind is None else substitute(world, kind, function.substitution)
+        seen: object = None if kind is None else substitute(world, kind, function.substitution)
         kinds = seen if isinstance(seen, tuple) else (seen,)  # several of a pack
         return any(each is not None and tangent(world, each) is not None for each in kinds)
 

@@ -12,8 +12,8 @@ Whether what is stored has a derivative at all is in activity.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from slangrad.base.records import OfClass
 from slangrad.check.derivatives.given import derivatives
 from slangrad.check.generics.signatures import function_name
 from slangrad.check.interfaces.differentiable import differential, field_type, has_no_diff, tangent
@@ -128,7 +128,7 @@ def _referred(world: World, reference: DeclRef, setter: ast.Accessor) -> str | N
     return next((each for each in reasons if each is not None), None)
 
 
-_RULES: dict[type[checked.Form], Callable[[World, checked.FunctionInfo, Any], str | None]] = {
+_RULES: dict[type[checked.Form], Callable[[World, checked.FunctionInfo, OfClass], str | None]] = {
     checked.ThisValue: lambda world, info, form: _this(world, info),
     checked.Local: _local,
     checked.Global: _global,

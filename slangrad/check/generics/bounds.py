@@ -138,7 +138,7 @@ def interfaces_in(bound: Type) -> tuple[InterfaceType, ...]:
 @contextmanager
 def supposing(world: World, bounds: dict[Type, list[InterfaceType]]) -> Iterator[None]:
     """Inside, types conform to what was asked before: `if (T is IFoo)`."""
-    supposition: Any = object()
+    supposition: Any = object()  # in place of a declaration with bounds
     world.generics[supposition] = GenericInfo(bounds)
     world.assumptions.append(supposition)
     try:

@@ -10,8 +10,8 @@ decided in overload.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
+from slangrad.base.records import OfClass
 from slangrad.check.generics.substitution import substitute, substitute_argument
 from slangrad.check.model.declref import Bindings, GenericKey
 from slangrad.check.model.packs import (
@@ -220,7 +220,7 @@ def _unify_array(solver: Solver, pattern: Array, actual: Array) -> bool:
     return actual.count is not None and solver.unify_value(pattern.count, actual.count)
 
 
-Rule = Callable[[Solver, Any, Any], bool]
+Rule = Callable[[Solver, OfClass, OfClass], bool]
 
 
 def _parts(*names: str) -> Rule:

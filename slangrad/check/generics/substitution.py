@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, overload
 
+from slangrad.base.records import OfClass, kinds_of
 from slangrad.check.model.declref import Bindings, DeclRef, GenericKey, Substitution, visible_parameters
 from slangrad.check.model.packs import (
     SINGLE,
@@ -41,7 +42,9 @@ from slangrad.check.model.types import (
     Matrix,
     Nominal,
     ParameterType,
+    Plain,
     Pointer,
+    Scalar,
     Stored,
     StructType,
     Tuple,
@@ -158,7 +161,7 @@ def self_type(declaration: ast.Declaration) -> Nominal:
 
 # --- Types --------------------------------------------------------------------------------------------
 
-Rule = Callable[[World, Any, Substitution], Any]
+Rule = Callable[[World, OfClass, Substitution], OfClass]
 
 
 def _nominal(world: World, kind: Nominal, substitution: Substitution) -> Nominal:
@@ -201,7 +204,7 @@ def passed_parameters(
     world: World, parameter: FunctionParameter, substitution: Substitution
 ) -> list[FunctionParameter]:
     """A parameter with its type filled in; one for each element of a pack that becomes known."""
-    filled: Any = substitute(world, parameter.type, substitution)
+    filled: Any = substitute(world, parameter.type, substitution)  # of a pack a tuple
     if not isinstance(filled, tuple):
         return [FunctionParameter(filled, parameter.direction, parameter.no_diff, parameter.name)]
     return [FunctionParameter(each, parameter.direction, parameter.no_diff) for each in filled]
@@ -292,7 +295,7 @@ def _array(world: World, kind: Array, substitution: Substitution) -> Type:
 def _rebuilt(make: Callable[..., Type], *names: str) -> Rule:
     """Of a type that is made of its parts."""
 
-    def rule(world: World, kind: Any, substitution: Substitution) -> Type:
+    def rule(world: World, kind: object, substitution: Substitution) -> Type:
         return make(*[substitute_argument(world, getattr(kind, name), substitution) for name in names])
 
     return rule
@@ -317,6 +320,7 @@ _TYPES: dict[type, Rule] = {
     InterfaceType: _nominal,
     LambdaType: _nominal,
 }
+assert _TYPES.keys() | {Plain, Scalar} == kinds_of(Type)  # these two have no parts
 
 # --- Values -------------------------------------------------------------------------------------------
 
@@ -360,3 +364,4 @@ _VALUES: dict[type[Symbol], Rule] = {
     Polynomial: _polynomial,
     ExpandedValue: _expanded,
 }
+assert _VALUES.keys() == kinds_of(Symbol)

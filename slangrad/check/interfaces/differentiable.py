@@ -11,8 +11,8 @@ in activity.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from slangrad.base.records import OfClass
 from slangrad.check.generics.bounds import element_type
 from slangrad.check.generics.infer import match
 from slangrad.check.generics.substitution import own_substitution, self_type, substitute
@@ -261,7 +261,7 @@ def _declare_differential(world: World, owner: ast.Struct, tangents: dict[str, T
     return struct
 
 
-Rule = Callable[[World, Any], DifferentialInfo | None]
+Rule = Callable[[World, OfClass], DifferentialInfo | None]
 
 _RULES: dict[type[Type], Rule] = {
     Scalar: _scalar,

@@ -60,7 +60,7 @@ class Member:
     "interface".
     """
 
-    declaration: Any
+    declaration: Any  # as in a DeclRef
     substitution: Bindings
     origin: str
     path: tuple[DeclRef, ...] = ()  # of a base: the fields that lead to it
@@ -143,7 +143,7 @@ def has_body(declaration: ast.Declaration) -> bool:
     )
 
 
-def declared(world: World, declaration: ast.Container, name: str) -> list[Any]:
+def declared(world: World, declaration: ast.Container, name: str) -> list[Any]:  # as in a DeclRef
     """The members of that name which a struct, enum, interface or extension writes down."""
     table = world.member_tables.get(declaration)
     if table is None:
@@ -494,7 +494,7 @@ def _seen_entries(
     world: World, subject: Type, substitution: Substitution
 ) -> Iterator[tuple[Type, Substitution]]:
     """A type with its parameters filled in; of a pack each element, and how the pack's element is seen then."""
-    found: Any = substitute(world, subject, substitution)
+    found: Any = substitute(world, subject, substitution)  # of a pack a tuple
     pack = subject.declaration if isinstance(subject, ParameterType) else None
     if not isinstance(pack, ast.TypeParameter) or not pack.is_pack:
         yield found, substitution

@@ -10,8 +10,8 @@ the type, which is a primitive. Differential types are made in differentiable.py
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from slangrad.base.records import OfClass
 from slangrad.base.source import Span
 from slangrad.check.generics.bounds import generic_info, requirement_substitution, root_owner
 from slangrad.check.generics.infer import Solver
@@ -409,7 +409,7 @@ def _compare_variables(
     return member.reference if wanted is offered else None
 
 
-Comparison = Callable[[World, Any, Bindings, Member], DeclRef | None]
+Comparison = Callable[[World, OfClass, Bindings, Member], DeclRef | None]
 
 _COMPARISONS: dict[type[ast.Declaration], Comparison] = {
     ast.Function: _compare_functions,

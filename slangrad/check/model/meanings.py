@@ -60,14 +60,14 @@ class GenericMeaning(Meaning):
 class NamespaceMeaning(Meaning):
     """All parts of a namespace; `declarations` are Namespace nodes or enclosing module scopes."""
 
-    declarations: list[Any]
+    declarations: list[ast.Namespace]
 
 
 @record
 class Candidate:
     """A function that a call may mean."""
 
-    declaration: Any
+    declaration: Any  # as in a DeclRef
     substitution: Bindings  # of the generics around it
     this: Base | None = None  # the object that a method is called on
     through_type: bool = False  # named as `Type.method`

@@ -309,7 +309,7 @@ class ConjunctionType(Type):
 
 # --- Making types -------------------------------------------------------------------------------------
 
-_TABLE: WeakValueDictionary[tuple[object, ...], Any] = WeakValueDictionary()
+_TABLE: WeakValueDictionary[tuple[object, ...], Type] = WeakValueDictionary()
 
 
 def vector(element: Type, count: Value) -> Vector:
@@ -470,7 +470,7 @@ AnyType = TypeVar("AnyType", bound=Type)
 
 def _intern(kind: type[AnyType], *parts: object) -> AnyType:
     key = (kind, identity_key(parts))
-    found: AnyType | None = _TABLE.get(key)
+    found = cast("AnyType | None", _TABLE.get(key))
     if found is None:
         found = kind(*parts)
         found.abstract = is_abstract(parts)
@@ -494,7 +494,7 @@ SCALAR_NAMES = {each.name: each for each in SCALARS}
 def nominal_name(declaration: ast.Declaration, arguments: tuple[object, ...]) -> str:
     """`Outer<float>.Inner<4>`."""
     parts: list[str] = []
-    scope: Any = declaration
+    scope: Any = declaration  # `ast` stands above this file at run time
     left = list(arguments)
     while _node(scope) in _SCOPES:
         has_this = _node(scope) in _WITH_THIS and scope is not declaration

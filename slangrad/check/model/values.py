@@ -108,7 +108,7 @@ class ExpandedValue(Symbol):
 Value = int | Symbol
 Pack = Union["ast.TypeParameter", "ast.ValueParameter"]  # that stands for several types or values
 
-_TABLE: WeakValueDictionary[tuple[object, ...], Any] = WeakValueDictionary()
+_TABLE: WeakValueDictionary[tuple[object, ...], Symbol] = WeakValueDictionary()
 
 
 def parameter_value(declaration: ast.ValueParameter) -> ParameterValue:
@@ -174,7 +174,7 @@ AnySymbol = TypeVar("AnySymbol", bound=Symbol)
 
 def _intern(kind: type[AnySymbol], *parts: object) -> AnySymbol:
     key = (kind, identity_key(parts))
-    found: AnySymbol | None = _TABLE.get(key)
+    found = cast("AnySymbol | None", _TABLE.get(key))
     if found is None:
         found = _TABLE[key] = kind(*parts)
     return found

@@ -74,7 +74,7 @@ class World:
         # Where the inside of a declaration looks up names; the names that it declares.
         self.scopes: dict[ast.Declaration, AnyScope] = {}
         self.scopes_of_locals: dict[ast.Declaration, AnyScope] = {}
-        self.member_tables: dict[ast.Declaration, dict[str, list[Any]]] = {}
+        self.member_tables: dict[ast.Declaration, dict[str, list[Any]]] = {}  # declarations, as in a DeclRef
         # Extensions by what they extend (see lookup.extension_key), their targets, where they apply.
         self.extensions: dict[object, list[ast.Extension]] = {}
         self.extension_targets: dict[ast.Extension, Type] = {}
@@ -108,7 +108,7 @@ class World:
         self.rests_on: set[object] = set()
 
     def standard(self, name: str) -> Any:
-        """A declaration of the standard library by its name; None where there is none."""
+        """A declaration of the standard library by its name, as in a DeclRef; None where there is none."""
         found = self.library.get(name)
         return found[0] if found else None
 

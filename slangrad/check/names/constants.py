@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
-from typing import Any
 
+from slangrad.base.records import OfClass
 from slangrad.check.interfaces.differentiable import field_references, field_type
 from slangrad.check.interfaces.lookup import tag_type
 from slangrad.check.model import checked
@@ -174,7 +174,7 @@ def _computed(world: World, operator: str, nodes: Iterable[ast.Expression]) -> V
     return operate(operator, *known) if len(known) == len(values) else None
 
 
-_RULES: dict[type[ast.Expression], Callable[[World, Any], Value | None]] = {
+_RULES: dict[type[ast.Expression], Callable[[World, OfClass], Value | None]] = {
     ast.IntLiteral: lambda world, node: node.value,
     ast.BoolLiteral: lambda world, node: int(node.value),
     ast.CharLiteral: lambda world, node: node.value,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
+from slangrad.base.records import OfClass
 from slangrad.base.source import Span
 from slangrad.base.suggestions import near
 from slangrad.check.generics.substitution import substitute, substitute_value
@@ -389,7 +389,7 @@ def _tuple_member(name: str, kind: Tuple, base: Base) -> BuiltinForm | None:
     return tuple_of(chosen), checked.Swizzle(base, tuple((each,) for each in picks))
 
 
-_BUILTIN_MEMBERS: dict[type[Type], Callable[[str, Any, Base], BuiltinForm | None]] = {
+_BUILTIN_MEMBERS: dict[type[Type], Callable[[str, OfClass, Base], BuiltinForm | None]] = {
     Vector: _vector_member,
     Scalar: _vector_member,
     Matrix: _matrix_member,

@@ -10,8 +10,8 @@ lasts: a part of `this`, but not of a variable of its own (`Body.refers`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
+from slangrad.base.records import OfClass
 from slangrad.base.source import Span
 from slangrad.check.model import checked
 from slangrad.check.model.types import Pointer, Type
@@ -161,7 +161,7 @@ def referred(world: World, declaration: ast.Subscript | ast.Property) -> list[as
     return found
 
 
-_RULES: dict[type[checked.Form], Callable[[Scope, Any], str | None]] = {
+_RULES: dict[type[checked.Form], Callable[[Scope, OfClass], str | None]] = {
     checked.ThisValue: lambda scope, form: _this(scope),
     checked.Local: _local,
     checked.Global: _global,

@@ -12,9 +12,9 @@ Everything else is a value, which `World.check_value` checks.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from slangrad.base.page_words import is_page_word
+from slangrad.base.records import OfClass
 from slangrad.check.generics.bounds import interfaces_in
 from slangrad.check.interfaces.lookup import Member, declared, library_type, members
 from slangrad.check.model import checked
@@ -75,7 +75,7 @@ from slangrad.check.names.scopes import (
 from slangrad.check.names.unsupported import refused_name
 from slangrad.syntax import ast
 
-Rule = Callable[[Scope, Any], Meaning]
+Rule = Callable[[Scope, OfClass], Meaning]
 
 ACCESSORS = ("get", "set", "ref")
 

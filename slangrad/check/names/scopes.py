@@ -30,7 +30,7 @@ class Found:
     `this`).
     """
 
-    declaration: Any
+    declaration: Any  # as in a DeclRef
     substitution: Bindings
     is_member: bool = False
     path: tuple[DeclRef, ...] = ()  # as of a Member
@@ -56,7 +56,7 @@ class Scope:
 
     def __init__(self, world: World, parent: Scope | None, owner: ast.Declaration | None = None) -> None:
         self.world, self.parent, self.owner = world, parent, owner
-        self.names: dict[str, list[Any]] = {}
+        self.names: dict[str, list[Any]] = {}  # declarations, as in a DeclRef
         self.usings: list[list[ast.Namespace]] = []
         self.body: Body | None = parent.body if parent is not None else None
         self.breakable: frozenset[str] = parent.breakable if parent is not None else frozenset()

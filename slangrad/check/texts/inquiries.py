@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from slangrad.base.module_file import FILE, INCLUDED, Macros, ModuleFileError, Origin, Request
 from slangrad.base.source import IncludeError, SourceFile, Span
@@ -25,7 +25,7 @@ class Texts(Protocol):
 
     files: Files
 
-    def error(self, code: str, message: str, span: Span | None, note: str | None = None) -> Any: ...
+    def error(self, code: str, message: str, span: Span | None, note: str | None = None) -> object: ...
 
 
 class Inquiries:

@@ -15,7 +15,6 @@ import sys
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.identity import compiler_identity
@@ -24,7 +23,7 @@ from slangrad.base.store import Store, content_key
 from slangrad.check.texts.files import STD
 from slangrad.syntax import ast
 from slangrad.syntax.parser import parse_module
-from slangrad.syntax.saved import Surroundings, late_module, pack_module
+from slangrad.syntax.saved import Packed, Surroundings, late_module, pack_module
 
 TEXTURES = "std/texture.slang"  # names without bodies, so that programs with them can be loaded
 MATHS = (  # functions that machines have no instruction for; a program reads them up to the last one it uses
@@ -76,21 +75,22 @@ def _source(stem: str) -> SourceFile:
     return SourceFile(f"std/{stem}.slang", (STD / f"{stem}.slang").read_text(encoding="utf-8-sig"))
 
 
-def _parsed(sources: list[SourceFile], store: Store) -> Any:
+def _parsed(sources: list[SourceFile], store: Store) -> list[Packed]:
     texts = tuple((each.name, each.text) for each in sources)
     key = content_key("standard library", compiler_identity(), sys.version, texts)
     data = store.get(key)
     if data is None:
         data = marshal.dumps([_parse(each) for each in sources])
         store.put(key, data)
-    return marshal.loads(data)
+    found: list[Packed] = marshal.loads(data)
+    return found
 
 
-def _parse(source: SourceFile) -> Any:
+def _parse(source: SourceFile) -> Packed:
     reporter, around = Reporter(), Surroundings(source)
     module = parse_module(source, reporter, around=around)
     reporter.raise_if_errors()
     return pack_module(module, around)
 
 
-_PARSED: dict[tuple[str, ...], Any] = {}
+_PARSED: dict[tuple[str, ...], list[Packed]] = {}

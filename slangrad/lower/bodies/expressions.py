@@ -9,8 +9,8 @@ what an operator does in `values/operators.py`, what runs one of two sides in `c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
+from slangrad.base.records import OfClass, kinds_of
 from slangrad.check.model import checked
 from slangrad.check.model.types import VOID, is_dynamic
 from slangrad.check.model.values import RequiredValue
@@ -294,8 +294,11 @@ FORMS: dict[type, Callable[[Frame, ast.Expression], Value]] = {
     checked.TypeTest: _type_test,
     checked.Downcast: _downcast,
 }
+# Forms that are no values: the nodes around them know them.
+_PARTS = {checked.TypeName, checked.FunctionValue, checked.Derivative, checked.Expansion, checked.Pieces}
+assert FORMS.keys() | _PARTS == kinds_of(checked.Form), (FORMS.keys() | _PARTS) ^ kinds_of(checked.Form)
 
-NODES: dict[type[ast.Expression], Callable[[Frame, Any], Value]] = {
+NODES: dict[type[ast.Expression], Callable[[Frame, OfClass], Value]] = {
     ast.IntLiteral: _literal,
     ast.FloatLiteral: _literal,
     ast.BoolLiteral: _literal,

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from slangrad.base.options import limit_note
+from slangrad.base.records import OfClass
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Attributes, Value
 from slangrad.ir.primitives import PRIMITIVES, PURE
@@ -236,7 +236,7 @@ def _known(f: Frame, node: ast.Expression) -> int | None:
     return known
 
 
-LOOPS: dict[type[ast.Statement], Callable[[Frame, Any, str | None], None]] = {
+LOOPS: dict[type[ast.Statement], Callable[[Frame, OfClass, str | None], None]] = {
     ast.For: lower_for,
     ast.While: lower_while,
     ast.DoWhile: lower_while,

@@ -6,8 +6,8 @@ a.b[i]    ->    the variable a, its component b, the element at %i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from slangrad.base.records import OfClass
 from slangrad.check.model import checked
 from slangrad.ir.types import BOOL, Pointer
 from slangrad.lower.calls.accessors import accessed
@@ -77,7 +77,7 @@ def _global(f: Frame, form: checked.Global, node: ast.Expression) -> Place:
     return place_of_global(f, form.reference, node.span)
 
 
-PLACES: dict[type, Callable[[Frame, Any, ast.Expression], Place]] = {
+PLACES: dict[type, Callable[[Frame, OfClass, ast.Expression], Place]] = {
     checked.Local: _local,
     checked.ThisValue: _this,
     checked.Field: _field,

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
 from slangrad.base.options import limit_note
+from slangrad.base.records import OfClass, kinds_of
 from slangrad.base.source import Span
 from slangrad.check.bodies.statements import assertion_text
 from slangrad.check.model import checked
@@ -367,7 +367,7 @@ def _lower_deferred_alone(f: Frame, node: ast.Defer) -> None:
     _lower_deferred(f, node, tuple)
 
 
-STATEMENTS: dict[type[ast.Statement], Callable[[Frame, Any], None]] = {
+STATEMENTS: dict[type[ast.Statement], Callable[[Frame, OfClass], None]] = {
     ast.Block: _lower_block,
     ast.Defer: _lower_deferred_alone,
     ast.Empty: _lower_nothing,
@@ -391,3 +391,4 @@ STATEMENTS: dict[type[ast.Statement], Callable[[Frame, Any], None]] = {
     ast.StaticAssert: _lower_static_assert,
     ast.TargetAssembly: _refuse,
 }
+assert STATEMENTS.keys() == kinds_of(ast.Statement), STATEMENTS.keys() ^ kinds_of(ast.Statement)

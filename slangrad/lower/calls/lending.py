@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from slangrad.check.generics.signatures import declared_parameters
 from slangrad.check.model import checked
@@ -23,7 +22,7 @@ from slangrad.ir.core import Value
 from slangrad.ir.types import BOOL, Struct, Type, struct
 from slangrad.lower.model.addresses import Address
 from slangrad.lower.model.flow import THIS, Key, declaration_of
-from slangrad.lower.model.frame import Frame, Place
+from slangrad.lower.model.frame import Acted, Frame, Place
 from slangrad.lower.model.signatures import Signature, SignatureParameter
 from slangrad.lower.places.places import Memory, NoPlace, in_memory, no_place
 from slangrad.lower.places.variables import root_of_place
@@ -34,14 +33,6 @@ from slangrad.syntax.walk import walk
 WRITTEN = ("inout", "ref")
 
 # --- Which parameters ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Acted:
-    """The parameters of a function, `this` among them, that it does atomic operations on, or takes the address of."""
-
-    atomically: frozenset[Key] = frozenset()
-    by_address: frozenset[Key] = frozenset()
 
 
 NONE = Acted()
@@ -203,9 +194,9 @@ def _keys(f: Frame, reference: DeclRef) -> list[Key]:
     return [*([] if info.this_type is None else [THIS]), *info.parameters]
 
 
-def _root(f: Frame, place: Any, seen: Substitution) -> Iterator[Key]:
+def _root(f: Frame, place: object, seen: Substitution) -> Iterator[Key]:
     """The variable that a place is a part of, unless an accessor leads out of it."""
-    key = None if isinstance(place, checked.Default) else root_of_place(place)
+    key = root_of_place(place) if isinstance(place, (ast.Expression, checked.ThisValue)) else None
     if key is not None and not _leads_elsewhere(f, place, seen):
         yield key
 

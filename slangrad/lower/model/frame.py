@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.options import Options
@@ -24,6 +23,7 @@ from slangrad.check.model.declref import Bindings, DeclRef, Substitution
 from slangrad.check.model.packs import Entry, element_parameter, spliced
 from slangrad.check.model.values import Pack
 from slangrad.check.modules import Program as CheckedProgram
+from slangrad.check.names.scopes import Scope
 from slangrad.ir import core
 from slangrad.ir.core import Attributes, Value
 from slangrad.ir.types import U32, Struct, Type
@@ -118,6 +118,14 @@ class Referring:
         return (*which, *(t for form in self.forms for t in form.types))
 
 
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """The parameters of a function, `this` among them, that it does atomic operations on, or takes the address of."""
+
+    atomically: frozenset[Key] = frozenset()
+    by_address: frozenset[Key] = frozenset()
+
+
 class Lowering(ABC):
     """One program being lowered: what its functions share."""
 
@@ -133,7 +141,7 @@ class Lowering(ABC):
         self.parameters = LaunchParameters()
         self.statics = Statics(program, self.unique)
         self.memory_free: dict[tuple[object, ...], bool] = {}  # functions, see bodies/purity.py
-        self.acting: dict[tuple[object, ...], Any] = {}  # functions, see calls/lending.py
+        self.acting: dict[tuple[object, ...], Acted] = {}  # functions, see calls/lending.py
         self.asked_by: dict[str, tuple[DeclRef, str | None]] = {}  # an instance, and who asked for it
         self.asked_at: dict[str, Span | None] = {}  # and where
         self.rounds = 0  # of all $for
@@ -194,7 +202,7 @@ class Frame(Flow, ABC):
     # --- types, references, errors
 
     @property
-    def scope(self) -> Any:
+    def scope(self) -> Scope:
         """Where names in attributes are looked up."""
         return self.program.scope_of(self.declared)
 
