@@ -90,7 +90,7 @@ class Streamed:
     scale: float
 
     def __repr__(self) -> str:
-        return f"<{self.name}{' causal' if self.causal else ''}>"
+        return f"<{self.name}{' causal' if self.causal else ''} scale={self.scale:g}>"
 
     def shapes(self, q: Any, k: Any, v: Any) -> list[Shape]:
         """Of the results."""

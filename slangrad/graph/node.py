@@ -125,8 +125,8 @@ def type_text(node: Node) -> str:
     return f"{_NAMES[kind]}{bits}[{','.join(map(str, node.shape))}]"
 
 
-def text(*outputs: Node) -> str:
-    """The graph, a line for each node."""
+def text(*outputs: Node, places: bool = True) -> str:
+    """The graph, a line for each node. `places`: with the user's lines."""
     numbers: dict[Node, int] = {}
     lines = []
     for node in topological_order(*outputs):
@@ -134,6 +134,13 @@ def text(*outputs: Node) -> str:
         parts = [node.op, ", ".join(f"%{numbers[each]}" for each in node.inputs)]
         parts += [f"{name}={value}" for name, value in node.attributes.items() if value != ""]
         line = f"%{numbers[node]}: {type_text(node)} = {' '.join(filter(None, parts))}"
-        lines.append(f"{line:<60}  # {node.place}" if node.place else line)
+        lines.append(f"{line:<60}  # {node.place}" if places and node.place else line)
     lines.append("return " + ", ".join(f"%{numbers[each]}" for each in outputs))
     return "\n".join(lines) + "\n"
+
+
+def content(*outputs: Node) -> str:
+    """What a graph computes, with the bodies of its loops. Lines are no part of it: a number that another function had
+    before has that one's line."""
+    loops = (node.attributes["loop"] for node in topological_order(*outputs) if node.op == "scan")
+    return "\n".join([text(*outputs, places=False), *(content(*each.outputs) for each in loops)])
