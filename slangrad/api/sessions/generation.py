@@ -196,7 +196,7 @@ class Generation:
         if not loaded.made_of:
             self._index.keep(parsed)
         if loaded.is_whole:
-            self._compile(each.origin for each in reachable(parsed))
+            self._compile(each.origin for each in reachable(parsed) if each.origin is not None)
         return KnownModule(self, parsed.key, parsed)
 
     def _compile(self, origins: Iterable[Origin]) -> None:
