@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from slangrad.base.late import Late
 from slangrad.base.warn import warn
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from slangrad.call.binding import Binder
     from slangrad.call.compared import BackwardCheck
     from slangrad.call.program import Candidate
-    from slangrad.call.torch_calls import TorchEntry
 
 TORCH_CALLS = Late("slangrad.call.torch_calls")
 COMPARED = Late("slangrad.call.compared")
@@ -375,6 +374,12 @@ class InspectedCall:
     threads: int | None
 
 
+class _Runs(Protocol):
+    """A TorchEntry, without PyTorch."""
+
+    def run(self, values: list[object], threads: int | None) -> HostValue: ...
+
+
 @dataclass(slots=True)
 class _Entry:
     """A plan, and what the caller must do around it."""
@@ -382,7 +387,7 @@ class _Entry:
     plan: Plan
     holds_objects: bool
     result_at: int
-    torch: TorchEntry | None = None  # the calls of this signature, where torch tensors are among the values
+    torch: _Runs | None = None  # the calls of this signature, where torch tensors are among the values
     check: BackwardCheck | None = None  # what compares its gradients, in check mode
     wrap: results.Wrap | None = None
     is_special: bool = False

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from slangrad.call.program import ModuleTypes
 
 PRINTING = ("printf", "print")
-Types = Callable[[], ModuleTypes]  # the types of the module, which need the checker
+Types = Callable[[], "ModuleTypes"]  # the types of the module, which need the checker
 
 
 def is_idle(mode: str, leaves: Sequence[Leaf], types: Types) -> bool:
