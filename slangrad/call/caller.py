@@ -22,7 +22,6 @@ from slangrad.call.packing import Compiled
 from slangrad.call.plan import FixedLaunch, Plan
 from slangrad.call.plan_store import Kernels, PlanStore
 from slangrad.call.request import RESULT, THREADS, Request, Settings, gathered
-from slangrad.call.sessions import Generation, Session
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallCompileError, CallError, ending, endless
 from slangrad.marshal.marshal import BACKWARD, REVERSE
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from slangrad.call.binding import Binder
     from slangrad.call.compared import BackwardCheck
     from slangrad.call.program import Candidate
+    from slangrad.call.sessions import Generation, Session
 
 TORCH_CALLS = Late("slangrad.call.torch_calls")
 COMPARED = Late("slangrad.call.compared")

@@ -21,7 +21,6 @@ from slangrad.call.bind import BoundCall
 from slangrad.call.kernel_source import ENTRY, KernelText, write_kernel
 from slangrad.call.packing import PIPELINE, Compiled, Packer, packer_of
 from slangrad.call.recipe import Recipe, said_of
-from slangrad.call.sessions import Lock
 from slangrad.call.together import Job, Missing, is_gathering
 from slangrad.check.conforming import Conformance
 from slangrad.check.model import checked
@@ -33,6 +32,7 @@ from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
 
 if TYPE_CHECKING:
+    from slangrad.call.sessions import Lock
     from slangrad.check.modules import Module, Program
     from slangrad.pipeline import CompiledKernel
 

@@ -16,14 +16,16 @@ something back, copies, tells objects), every run is an ordinary call. After a r
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slangrad.call.caller import Caller, copied
 from slangrad.call.plan import FixedLaunch
 from slangrad.call.request import RESULT, Settings
-from slangrad.call.sessions import Session
 from slangrad.marshal.errors import CallError
 from slangrad.tensors.conversion import HostValue
+
+if TYPE_CHECKING:
+    from slangrad.call.sessions import Session
 
 
 class LastingCaller:

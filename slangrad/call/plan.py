@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,7 +32,6 @@ from slangrad.call.overlap import (
     regions_of,
 )
 from slangrad.call.packing import Compiled
-from slangrad.call.sessions import HostDevice
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.footprint import Footprint, Shape, Values
@@ -42,6 +42,9 @@ from slangrad.runtime.device import Device, Grid, Kernel
 from slangrad.runtime.device import Region as Bytes
 from slangrad.runtime.reports import NotFiniteError
 from slangrad.tensors.conversion import HostValue
+
+if TYPE_CHECKING:
+    from slangrad.call.sessions import HostDevice
 
 MOST_GEOMETRIES = 256
 

@@ -22,7 +22,6 @@ from slangrad.cache import find_kernel, kernel_key
 from slangrad.call.launchable import Launchable, Source
 from slangrad.call.packing import Compiled, packer_of
 from slangrad.call.request import Settings
-from slangrad.call.sessions import Kept
 from slangrad.ir import types as ir
 from slangrad.ir.type_data import type_data
 from slangrad.marshal.marshal import ProgramTypes
@@ -30,6 +29,7 @@ from slangrad.marshal.saved import Unsaved, restored, saved
 
 if TYPE_CHECKING:
     from slangrad.call.bind import BoundCall
+    from slangrad.call.sessions import Kept
 
 KNOWN_PACKAGES = ("builtins", "numpy", "slangrad")
 

@@ -27,7 +27,6 @@ from slangrad.call.caller import Caller
 from slangrad.call.gradient_text import GradientCall, differentiable_function
 from slangrad.call.plan_store import PlanStore
 from slangrad.call.request import Request, Settings, settings_key
-from slangrad.call.sessions import Generation
 from slangrad.call.torch_sites import Arrange, Site, Slot
 from slangrad.check.model.types import StructType, Type
 from slangrad.marshal.buffers import standard_name
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from slangrad.call.bind import BoundArgument, BoundCall
     from slangrad.call.binding import Binder
     from slangrad.call.program import FoundFunction
+    from slangrad.call.sessions import Generation
     from slangrad.check.reflect import ParameterView
 
 FRONT = Late("slangrad.call.front")
