@@ -32,6 +32,9 @@ from slangrad.runtime.relocations import Unloadable
 NATIVE = Late("slangrad.llvm.native")
 
 
+About = Any  # what was kept with code, as JSON has it
+
+
 @dataclass(frozen=True, slots=True)
 class Backend:
     """`identity`: what machine code depends on besides its source and the settings; without one no code is kept."""
@@ -39,7 +42,7 @@ class Backend:
     traits: Traits
     device: Callable[[Options], Device]
     identity: Callable[[], str] | None = None
-    load: Callable[[bytes], tuple[Kernel, Any]] | None = None
+    load: Callable[[bytes], tuple[Kernel, About]] | None = None
 
 
 @cache
@@ -60,7 +63,7 @@ def _stamps(package: Path) -> Iterator[tuple[str, int, int]]:
                     yield each.name, known.st_size, known.st_mtime_ns
 
 
-def load_image(data: bytes) -> tuple[Kernel, Any]:
+def load_image(data: bytes) -> tuple[Kernel, About]:
     image = KernelImage.from_bytes(data)
     return image.kernel(load_object_code), image.about
 

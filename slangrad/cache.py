@@ -17,9 +17,8 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
-from slangrad.backends import BACKENDS
+from slangrad.backends import BACKENDS, About
 from slangrad.base.identity import compiler_identity
 from slangrad.base.options import Options, store_of
 from slangrad.base.store import content_key
@@ -38,7 +37,7 @@ class StoredKernel:
     kernel: Kernel
     arguments: Struct
     used: frozenset[str]
-    extra: Any
+    extra: About
 
 
 def kernel_key(options: Options, target: str, *parts: object) -> str:

@@ -93,12 +93,14 @@ def test_only_some_modules_are_loaded_late() -> None:
     assert late == LATE_MODULES
 
 
+def modules_of(name: str) -> list[str]:
+    """The modules of the contract whose name begins so."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    modules: list[str] = next(each["modules"] for each in contracts if each["name"].startswith(name))
+    return modules
+
+
 def test_all_passes_are_in_the_contract_that_none_asks_another() -> None:
-    contract = next(
-        each
-        for each in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-        if each["name"].startswith("No pass asks another")
-    )
     tables = [PACKAGE / "pipeline.py", PACKAGE / "stages.py", *(PACKAGE / "targets").glob("*.py")]
     passes = {
         node.module
@@ -107,7 +109,14 @@ def test_all_passes_are_in_the_contract_that_none_asks_another() -> None:
         if isinstance(node, ast.ImportFrom)
         and str(node.module).startswith(("slangrad.opt.", "slangrad.flatten."))
     }
-    assert passes - {"slangrad.opt.kernel_facts"} == set(contract["modules"])
+    assert passes - {"slangrad.opt.kernel_facts"} == set(modules_of("No pass asks another"))
+
+
+def test_all_targets_are_in_the_contract_that_none_knows_another() -> None:
+    targets = {f"slangrad.targets.{file.stem}" for file in (PACKAGE / "targets").glob("*.py")}
+    assert targets - {"slangrad.targets.__init__", "slangrad.targets.target"} == set(
+        modules_of("A target does not know")
+    )
 
 
 def test_every_folder_says_what_it_is() -> None:

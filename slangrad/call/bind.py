@@ -155,8 +155,7 @@ def _mark(node: Node, carries: bool, types: ProgramTypes) -> None:
         return
     assert isinstance(node, Composite)
     for part in node.parts:
-        is_field = isinstance(part.key, str)
-        own = carries and (not is_field or types.tangent_field(node.type, part.key) is not None)
+        own = carries and not (isinstance(part.key, str) and types.tangent_field(node.type, part.key) is None)
         _mark(part.node, own, types)
 
 

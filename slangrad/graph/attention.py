@@ -96,7 +96,7 @@ class Streamed:
     scale: float
 
     def __repr__(self) -> str:
-        return f"<{self.name}{' causal' if self.causal else ''}>"
+        return f"<{self.name}{' causal' if self.causal else ''} scale={self.scale:g}>"
 
     def shapes(self, q: Array | Node, k: Array | Node, v: Array | Node) -> list[Shape]:
         """Of the results."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from slangrad.graph.array import Array, lifted
 from slangrad.graph.contractions import laid_out
-from slangrad.graph.node import Node, content_of, topological_order
+from slangrad.graph.node import Node, key_of, topological_order
 from slangrad.graph.ops import letters_in
 from slangrad.graph.rules import first_along
 from slangrad.graph.values import Operand
@@ -131,7 +131,7 @@ def merged_products(node: Node, graph: Graph) -> Iterator[Replacements]:
         for axis, letter in enumerate(ins[1 - k]):
             if letter not in ins[k] if product.op == "einsum" else (k, letter) == (0, "o"):
                 rest = shape[:axis] + shape[axis + 1 :]
-                key = k, axis, (product.op, content_of(product.attributes), rest)
+                key = k, axis, (product.op, key_of(product.attributes), rest)
                 alike.setdefault(key, []).append(product)
     for (k, axis, _), products in alike.items():
         others = [each.inputs[1 - k] for each in products]

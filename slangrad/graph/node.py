@@ -102,14 +102,14 @@ def make(
     """The node of this content."""
     parts = tuple(inputs)
     # An input lives as long as the node, so its identity names it.
-    key = (op, tuple(map(id, parts)), content_of(attributes), shape, dtype)
+    key = (op, tuple(map(id, parts)), key_of(attributes), shape, dtype)
     found = _known.get(key)
     if found is None:
         found = _known[key] = Node(op, parts, attributes, shape, dtype)
     return found
 
 
-def content_of(attributes: Attributes) -> tuple[tuple[str, object], ...]:
+def key_of(attributes: Attributes) -> tuple[tuple[str, object], ...]:
     """Equal for equal attributes."""
     return tuple(sorted(attributes.items(), key=itemgetter(0)))
 
@@ -169,8 +169,8 @@ def type_text(node: Node) -> str:
     return f"{_NAMES[kind]}{bits}[{','.join(map(str, node.shape))}]"
 
 
-def text(*outputs: Node) -> str:
-    """The graph, a line for each node."""
+def text(*outputs: Node, places: bool = True) -> str:
+    """The graph, a line for each node. `places`: with the user's lines."""
     numbers: dict[Node, int] = {}
     lines = []
     for node in topological_order(*outputs):
@@ -178,6 +178,13 @@ def text(*outputs: Node) -> str:
         parts = [node.op, ", ".join(f"%{numbers[each]}" for each in node.inputs)]
         parts += [f"{name}={value}" for name, value in node.attributes.items() if value != ""]
         line = f"%{numbers[node]}: {type_text(node)} = {' '.join(filter(None, parts))}"
-        lines.append(f"{line:<60}  # {node.place}" if node.place else line)
+        lines.append(f"{line:<60}  # {node.place}" if places and node.place else line)
     lines.append("return " + ", ".join(f"%{numbers[each]}" for each in outputs))
     return "\n".join(lines) + "\n"
+
+
+def content(*outputs: Node) -> str:
+    """What a graph computes, with the bodies of its loops. Lines are no part of it: a number that another function had
+    before has that one's line."""
+    loops = (node.attributes["loop"] for node in topological_order(*outputs) if node.op == "scan")
+    return "\n".join([text(*outputs, places=False), *(content(*each.outputs) for each in loops)])

@@ -21,7 +21,7 @@ from slangrad.graph.errors import GraphError
 from slangrad.graph.explain import Explanation
 from slangrad.graph.gradient import compute_gradient
 from slangrad.graph.layout import Layout
-from slangrad.graph.node import Node, new_input, text, topological_order
+from slangrad.graph.node import Node, content, new_input, topological_order
 from slangrad.graph.plan import Plan
 from slangrad.graph.trace import (
     Call,
@@ -174,11 +174,10 @@ class _Planned:
         states = [state for each in variables for state in each.states]
         kept = {new: given for each in variables for given, new in each.updates.items()}
         outputs, inputs = [output, *aux, *kept], [*parameters, *given, *states, settings]
-        self.global_text = text(*outputs)
         self._device = device_of(held.tensors[0])
         captured = [n.attributes["captured"].value for n in topological_order(*outputs) if n.op == "captured"]
         numbers = [digest_of(as_tensor(self._device, each)) for each in captured] if mesh.watch else []
-        said = self.global_text, mesh, sorted(step.settings.items()), *map(str, (*held.specs, *held.cuts))
+        said = content(*outputs), mesh, sorted(step.settings.items()), *map(str, (*held.specs, *held.cuts))
         said += *held.first, *numbers, *layers.said
         self.digest = sha1("\n".join(map(str, said)).encode()).hexdigest()  # what all workers must have alike
         self.sharding: Sharding | None = None

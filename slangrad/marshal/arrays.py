@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -37,7 +36,7 @@ from slangrad.marshal.memory import (
 )
 from slangrad.marshal.patterns import consumed, from_elements, scalar_inside
 from slangrad.marshal.values import DiffPair
-from slangrad.tensors.conversion import convert_exactly
+from slangrad.tensors.conversion import AnyArray, convert_exactly
 from slangrad.tensors.element_types import from_numpy_type, numpy_layout, slang_name, structured_dtype
 from slangrad.tensors.tensor import Tensor
 from slangrad.tensors.torch_types import TorchTensor, element_of
@@ -104,7 +103,7 @@ class Converter:
     dtype: np.dtype
     label: str
 
-    def __call__(self, array: Any) -> Any:
+    def __call__(self, array: AnyArray) -> AnyArray:
         try:
             return convert_exactly(array, self.dtype, f"argument '{self.label}'")
         except ValueError as error:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from slangrad.ir import types as ir
 from slangrad.ir.forms import lies_by_columns, part_of, without_room
@@ -25,7 +25,6 @@ from slangrad.marshal.encode import (
     Manner,
     NumberEncoder,
     RowsEncoder,
-    Values,
     decode,
     encoder_of,
     field_names,
@@ -33,14 +32,16 @@ from slangrad.marshal.encode import (
     numbers_of,
 )
 from slangrad.marshal.errors import CallError, ending
+from slangrad.marshal.footprint import Values
+from slangrad.marshal.marshal import Reflected
 from slangrad.marshal.slang_type import ElementLayout
 from slangrad.marshal.vectors import HostArray
 from slangrad.tensors.buffer import Buffer
-from slangrad.tensors.conversion import convert_exactly
+from slangrad.tensors.conversion import HostValue, convert_exactly
 from slangrad.tensors.element_types import NUMPY_TYPES, element_type, numpy_layout, slang_name
 from slangrad.tensors.strided import StridedView
 
-Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+Bytes = npt.NDArray[np.uint8]
 
 
 class CursorError(CallError, RuntimeError):
@@ -104,7 +105,7 @@ class BufferCursor:
         self._load_before_write = bool(values.get("load_before_write", True))
         self._source: _Range | _Elements | None = None
         self._data: Bytes | None = None
-        self._written: np.ndarray[Any, np.dtype[np.bool_]] | None = None
+        self._written: npt.NDArray[np.bool_] | None = None
         size = values.get("size")
         if "buffer_resource" in values:
             buffer = values["buffer_resource"]
@@ -142,7 +143,7 @@ class BufferCursor:
     # --- What there is ---
 
     @property
-    def element_type(self) -> Any:
+    def element_type(self) -> Reflected:
         """The type of an element, reflected."""
         return self.element_type_layout.type
 
@@ -261,7 +262,7 @@ class BufferCursor:
         _write_arrays(self, self._type, 0, data, "data", unchecked_copy)
 
 
-def _arguments(given: tuple[object, ...], named: dict[str, object]) -> dict[str, Any]:
+def _arguments(given: tuple[object, ...], named: dict[str, object]) -> dict[str, HostValue]:
     """The arguments by name, in one of the three forms."""
     by_name = set(named)
     names: tuple[str, ...]
@@ -380,7 +381,7 @@ class BufferElementCursor:
 
     # --- Reading and writing ---
 
-    def read(self) -> Any:
+    def read(self) -> HostValue:
         """A number, host vector or matrix; structs are dicts, arrays lists, pointers addresses."""
         self._check()
         return decode(self._type, self._cursor.bytes_to_read(), self._offset)
@@ -436,7 +437,7 @@ class _Freely(Manner):
     error = CursorError
     unfit, uneven, unnamed = "E1019", "E1019", "E1017"
 
-    def instead(self, encoder: Encoder, value: object, label: str) -> Any:
+    def instead(self, encoder: Encoder, value: object, label: str) -> HostValue:
         found = super().instead(encoder, value, label)
         if found is not value:
             return found
@@ -453,7 +454,7 @@ class _Freely(Manner):
         """They stay as they are."""
 
 
-def _flat(encoder: RowsEncoder, value: Sequence[object], label: str) -> Any:
+def _flat(encoder: RowsEncoder, value: Sequence[object], label: str) -> HostValue:
     """The numbers of nested lists; the lists where there are too few or too many."""
     try:
         flat = gathered([value], numpy_layout(encoder.form)[0], f"'{label}'")

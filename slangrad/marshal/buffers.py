@@ -6,9 +6,9 @@ Buffer or Tensor to float*                   ->  { address }
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,11 +16,12 @@ from slangrad.check.model.types import VOID, Pointer, StructType, Type, is_abstr
 from slangrad.ir.layout import layout_of
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.footprint import Footprint, Memory, Shape, Use
-from slangrad.marshal.marshal import Leaf, Marshal, Node, Parameter, ProgramTypes, Setter, Spot, Way
+from slangrad.marshal.marshal import Find, Leaf, Marshal, Node, Parameter, ProgramTypes, Setter, Spot, Way
 from slangrad.marshal.memory import address_of_array, address_of_torch, home_of
 from slangrad.marshal.patterns import consumed, from_elements, pointers_to
 from slangrad.marshal.spelling import spell_on_page
 from slangrad.tensors.buffer import Buffer
+from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.tensor import Tensor
 from slangrad.tensors.torch_types import TorchTensor
 
@@ -109,10 +110,10 @@ class BufferLeaf(Leaf):
     def guard(self) -> None:
         self.bounded = not self.counted
 
-    def layout_finder(self) -> Callable[[Any], Hashable]:
+    def layout_finder(self) -> Find:
         return (lambda value: (home_of(value), self._find(value)[1])) if self.counted else home_of
 
-    def footprint(self, value: Any) -> Footprint:
+    def footprint(self, value: HostValue) -> Footprint:
         """What a pointer leads to is the function's own business."""
         homes = [(type(value).__name__, home_of(value))]
         if not self.counted:
@@ -136,7 +137,7 @@ class BufferLeaf(Leaf):
         if self.counted:
             values[place + 1] = min(size // self.size if self.size else 0, MOST)
 
-    def _find(self, value: Any) -> tuple[int, int]:
+    def _find(self, value: HostValue) -> tuple[int, int]:
         """Address and bytes."""
         end = tuple(value.shape)[-len(self.trailing) :] if self.trailing else ()
         if end != self.trailing:
@@ -218,4 +219,8 @@ class BufferMarshal(Marshal):
         return bind(way, spot, self.described)
 
 
-_MEMORY: dict[type, Callable[[Any], Range]] = {Buffer: _of_buffer, Tensor: _of_tensor, np.ndarray: _of_array}
+_MEMORY: dict[type, Callable[[HostValue], Range]] = {
+    Buffer: _of_buffer,
+    Tensor: _of_tensor,
+    np.ndarray: _of_array,
+}

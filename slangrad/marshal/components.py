@@ -9,11 +9,12 @@ In and out: small NumPy arrays of the element type; nothing wraps around on the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
-Data = np.ndarray[Any, Any]  # small, of any shape and dtype
+from slangrad.tensors.conversion import AnyArray, HostValue
+
+Data = AnyArray  # small
 SIGNED, UNSIGNED, FLOAT, BOOL = "i", "u", "f", "b"
 WHOLE = SIGNED + UNSIGNED
 
@@ -62,7 +63,7 @@ def _check(value: object, dtype: np.dtype, name: str) -> None:
     raise TypeError(f"{name} takes {takes}, not {value!r}{note}")
 
 
-def converted(values: Any, dtype: np.dtype, name: str) -> Data:
+def converted(values: HostValue, dtype: np.dtype, name: str) -> Data:
     """Checked numbers as an array; OverflowError for whole numbers out of range. Floats are rounded."""
     if dtype.kind not in WHOLE:
         with np.errstate(over="ignore"):

@@ -9,7 +9,6 @@ Integers, and fields without a derivative, stay as they are.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from slangrad.ir.types import Type
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.records import TYPE_KEY
 from slangrad.marshal.vectors import HostArray
+from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.element_types import holds_structs, slang_name, structured_dtype
 from slangrad.tensors.tensor import Tensor
 
@@ -64,7 +64,7 @@ def inner(a: object, b: object) -> Array:
     return np.concatenate(terms) if terms else np.zeros(0)
 
 
-def random_like(value: object, random: np.random.Generator) -> Any:
+def random_like(value: object, random: np.random.Generator) -> HostValue:
     """A random tangent; None for what has none."""
     if isinstance(value, Tensor):
         return _random_tensor(value, random)
@@ -82,7 +82,7 @@ def random_like(value: object, random: np.random.Generator) -> Any:
     return None
 
 
-def restricted(direction: object, gradient: object) -> Any:
+def restricted(direction: object, gradient: object) -> HostValue:
     """The direction without the parts that have no gradient."""
     if isinstance(direction, dict) and isinstance(gradient, dict):
         made = {name: restricted(each, gradient.get(name)) for name, each in direction.items()}
@@ -114,7 +114,7 @@ def _random_tensor(value: Tensor, random: np.random.Generator) -> Tensor | None:
     return Tensor.from_numpy(value.device, made, dtype=element)
 
 
-def moved(value: Any, direction: Any, step: float) -> Any:
+def moved(value: HostValue, direction: HostValue, step: float) -> HostValue:
     """A copy of the value, `step` times the direction further on."""
     if direction is None:
         return value

@@ -8,9 +8,7 @@ In: where memory lies and how it moves.   Out: kernel text around the element ty
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
 
 from slangrad.check.model.types import Type
 from slangrad.ir import types as ir
@@ -20,6 +18,7 @@ from slangrad.marshal.footprint import Footprint, Memory, Shape, Use
 from slangrad.marshal.marshal import (
     TANGENT,
     ElementLeaf,
+    Find,
     Finder,
     Parameter,
     Role,
@@ -75,7 +74,7 @@ class Elements(ElementLeaf):
     def _seen(self) -> Parts:
         return self.parts or (PRIMAL_PART,)  # what is not touched has sizes, too
 
-    def layout_finder(self) -> Callable[[Any], Hashable]:
+    def layout_finder(self) -> Find:
         return self.access.layout_finder(self._seen)
 
     def instead(self, mode: str) -> str:
@@ -114,7 +113,7 @@ class Elements(ElementLeaf):
     def finders(self) -> list[Finder]:
         return [(self.name + part, 0, self.access.address_of(part)) for part in self.parts]
 
-    def copy(self, value: object) -> Any:
+    def copy(self, value: object) -> object:
         return self.access.copy(value, self.role)
 
     def copy_back(self, copied: object, value: object) -> None:

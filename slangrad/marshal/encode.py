@@ -13,7 +13,7 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,14 +22,13 @@ from slangrad.ir import types as ir
 from slangrad.ir.forms import lies_by_columns, without_room
 from slangrad.ir.layout import layout_of, scalars_of
 from slangrad.marshal.errors import BoundVariableException, CallError
+from slangrad.marshal.footprint import Values
 from slangrad.marshal.records import TYPE_KEY, as_fields
 from slangrad.marshal.vectors import HostArray, class_of_array
 from slangrad.tensors.buffer import Buffer
-from slangrad.tensors.conversion import AnyArray, convert_exactly
+from slangrad.tensors.conversion import AnyArray, HostValue, convert_exactly
 from slangrad.tensors.element_types import numpy_layout, slang_name
 from slangrad.tensors.strided import StridedView
-
-Values = list[Any]
 
 COMPONENTS = "xyzw"
 INTEGERS = (int, np.integer)
@@ -96,7 +95,7 @@ class Manner:
     spreads = True  # a number may stand for all components of a vector or matrix
     flags: ClassVar[tuple[type, ...]] = FLAGS  # what may be a truth value
 
-    def instead(self, encoder: Encoder, value: Any, label: str) -> Any:
+    def instead(self, encoder: Encoder, value: HostValue, label: str) -> HostValue:
         """What to write in place of a value of another kind; the value itself where there is nothing."""
         return value.get_this() if hasattr(type(value), "get_this") else value
 
@@ -128,7 +127,7 @@ class Manner:
         message = f"'{label}' of type '{encoder.type}' has no field '{name}'"
         return self.error(self.unnamed, message, (), suggestion(str(name), encoder.fields()))
 
-    def check_missing(self, encoder: Encoder, keys: Sequence[Any], label: str) -> None:
+    def check_missing(self, encoder: Encoder, keys: Sequence[HostValue], label: str) -> None:
         """CallError where these parts cannot be left out."""
         names = [key if isinstance(key, str) else COMPONENTS[key : key + 1] or str(key) for key in keys]
         raise missing_field(label, encoder.type, names)
@@ -186,7 +185,9 @@ class NumberEncoder(Encoder):
 
     def __init__(self, manner: Manner, form: ir.Type, shown: object = None) -> None:
         super().__init__(manner, form, shown)
-        self.scalar: Any = ir.value_of(form)
+        scalar = ir.value_of(form)
+        assert isinstance(scalar, ir.Scalar)
+        self.scalar = scalar
         whole = manner.flags if self.scalar is ir.BOOL else (*INTEGERS, *FLAGS)
         self.kinds: tuple[type, ...] = NUMBERS if ir.is_float(self.scalar) else whole
 
@@ -334,7 +335,7 @@ class StructEncoder(Encoder):
             self.manner.check_missing(self, [name for name in fields if name not in given], label)
 
 
-def _by_name(value: object) -> Mapping[str, Any] | None:
+def _by_name(value: object) -> Mapping[str, object] | None:
     if isinstance(value, np.void) and value.dtype.names:
         return {name: value[name] for name in value.dtype.names}
     given = value if isinstance(value, Mapping) else as_fields(value)
@@ -373,10 +374,10 @@ def encode(t: ir.Type, value: object, label: str) -> Values:
 # --- Reading ------------------------------------------------------------------------------------------
 
 
-Reader = Callable[[Sequence[Any], int], Any]  # of scalars, and where those of the value begin
+Reader = Callable[[tuple[HostValue, ...], int], HostValue]  # of scalars, and where those of the value begin
 
 
-def decode(t: ir.Type, memory: Any, offset: int = 0) -> Any:
+def decode(t: ir.Type, memory: HostValue, offset: int = 0) -> HostValue:
     """The value at an offset: a number, host vector or matrix, an address; structs are dicts, arrays lists."""
     return _reader_of(t)(memory_format(t).unpack_from(memory, offset), 0)
 

@@ -7,15 +7,17 @@ As arguments they fit parameters of their enum, and of numbers. Python's whole n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from slangrad.check.model.types import Array, EnumType, Pointer, StructType, Type
 from slangrad.ir import types as ir
 from slangrad.marshal.marshal import ProgramTypes
 from slangrad.marshal.spelling import spell
+from slangrad.tensors.conversion import HostValue
 
-Names = tuple[Any, ...]  # where enums are in a value: plain data, which is kept with a call
+Part = Any  # a text, a number or Names
+Names = tuple[Part, ...]  # where enums are in a value: plain data, which is kept with a call
 
 
 class EnumValue(int):
@@ -71,7 +73,7 @@ def names_in(t: Type, types: ProgramTypes) -> Names:
     return ("fields", *named) if named else ()
 
 
-def named(names: Names, value: Any) -> Any:
+def named(names: Names, value: HostValue) -> HostValue:
     """The value with enums that know their names."""
     kind, *rest = names
     if kind == "enum":
@@ -83,7 +85,7 @@ def named(names: Names, value: Any) -> Any:
     return {name: named(inner[name], each) if name in inner else each for name, each in value.items()}
 
 
-def _pairs(listed: list[object]) -> Iterator[tuple[Any, Any]]:
+def _pairs(listed: Sequence[Part]) -> Iterator[tuple[str, Part]]:
     return zip(listed[::2], listed[1::2])
 
 

@@ -14,6 +14,7 @@ from math import gcd
 from typing import Any, NamedTuple
 
 Shape = tuple[int, ...]
+Values = list[Any]  # scalars of an argument block: numbers and addresses
 
 # Where a region's bytes are: how far from the address the first run starts, the bytes of a run, and what the distances
 # between runs are multiples of (0: there is one run).
@@ -27,7 +28,7 @@ class Memory(NamedTuple):
     shape: Shape
     strides: Shape
     item_size: int
-    home: Any = None
+    home: object = None
 
 
 @dataclass(slots=True, frozen=True)
@@ -61,9 +62,9 @@ class Footprint:
     strides: Sequence[Shape] = ()
     starts: Sequence[int] = ()
     forms: str = ""
-    fixed: dict[str, list[Any]] = field(default_factory=dict)
+    fixed: dict[str, list[int]] = field(default_factory=dict)
     uses: Sequence[Use] = ()
-    homes: Sequence[tuple[str, Any]] = ()
+    homes: Sequence[tuple[str, object]] = ()
 
 
 def span_of(item: int, shape: Shape, strides: Shape) -> tuple[int, int]:

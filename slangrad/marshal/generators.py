@@ -9,11 +9,12 @@ The numbers are those of `wang_hash_numpy`, whatever the device and the order of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from slangrad.marshal.errors import CallError
+from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.shape import as_integers
 
 DEFAULT_SEED = 2640457667
@@ -35,7 +36,7 @@ class GridArg:
         return f"grid({self.shape}, offset={self.offset}, stride={self.stride})"
 
 
-def grid(shape: object, offset: Any = 0, stride: Any = 1) -> GridArg:
+def grid(shape: object, offset: HostValue = 0, stride: HostValue = 1) -> GridArg:
     """The index of each call, as a number or vector of whole numbers; the call has this shape. A vector has x along
     the last dimension, an array is in the order of the dimensions. A size of -1 is left to other arguments; a number
     in place of the shape means so many sizes of -1. `offset` and `stride`, a number or one for each dimension: index
@@ -180,7 +181,7 @@ def calc_wang_hash(word: int) -> int:
 
 def wang_hash_numpy(
     threads: int, dim: int = 1, seed: int = DEFAULT_SEED, warmup: int = 0, hash_seed: bool = True
-) -> np.ndarray[Any, np.dtype[np.uint32]]:
+) -> npt.NDArray[np.uint32]:
     """What `wang_hash` gives to each of `threads` threads, one column a component."""
     words = np.arange(threads, dtype=np.uint32) * np.uint32(dim)
     for _ in range(warmup):
@@ -193,9 +194,9 @@ def wang_hash_numpy(
     return np.stack(columns, axis=1)
 
 
-def calc_wang_hash_numpy(seed: np.ndarray) -> np.ndarray[Any, np.dtype[np.uint32]]:
+def calc_wang_hash_numpy(seed: np.ndarray) -> npt.NDArray[np.uint32]:
     """Wang's hash of each element."""
-    words: np.ndarray[Any, np.dtype[np.uint32]] = seed.astype(np.uint32)
+    words: npt.NDArray[np.uint32] = seed.astype(np.uint32)
     words = (words ^ np.uint32(61)) ^ (words >> np.uint32(16))
     words = words * np.uint32(9)
     words = words ^ (words >> np.uint32(4))

@@ -13,7 +13,6 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 from operator import attrgetter
-from typing import Any
 
 from slangrad.check.model.types import (
     FLOAT,
@@ -31,6 +30,7 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.footprint import Footprint, Shape
 from slangrad.marshal.generators import CallIdArg, GridArg, RandFloatArg, ThreadIdArg, WangHashArg
 from slangrad.marshal.marshal import (
+    Find,
     Finder,
     Leaf,
     Marshal,
@@ -43,6 +43,7 @@ from slangrad.marshal.marshal import (
 )
 from slangrad.marshal.plain import refuse_writes
 from slangrad.marshal.spelling import spell_on_page
+from slangrad.tensors.conversion import HostValue
 
 INDEX_TYPES = {"c": "ContiguousIndex", "s": "StridedIndex", "r": "RepeatedIndex"}
 MOST_CALLS = 1 << 31
@@ -270,7 +271,7 @@ class IndexMarshal(Marshal):
         seen: Callable[[Type], Iterable[Type]],
         dims: int = 0,
         count: int = 1,
-        **own: Any,
+        **own: HostValue,
     ) -> None:
         self.described = described
         self._leaf, self._seen, self._dims, self._count, self._own = leaf, seen, dims, count, own
@@ -332,7 +333,7 @@ def _hashed(value: WangHashArg) -> Marshal:
     return IndexMarshal(described, HashIndex, lambda t: _for_hash(t, floats, dim), floats=floats)
 
 
-MAKERS: dict[type, Callable[[Any], Marshal]] = {
+MAKERS: dict[type, Callable[[HostValue], Marshal]] = {
     GridArg: lambda value: _for_grid(len(value.shape)),
     CallIdArg: lambda value: IndexMarshal("call_id()", CallIndex, _for_call_id, count=0),
     ThreadIdArg: lambda value: IndexMarshal(
@@ -342,7 +343,7 @@ MAKERS: dict[type, Callable[[Any], Marshal]] = {
     WangHashArg: _hashed,
     RandFloatArg: _hashed,
 }
-KEYS: dict[type, Callable[[Any], Hashable]] = {
+KEYS: dict[type, Find] = {
     GridArg: lambda value: (GridArg, len(value.shape)),
     CallIdArg: lambda value: CallIdArg,
     ThreadIdArg: lambda value: (ThreadIdArg, value.dim),

@@ -14,11 +14,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypedDict
 
-from slangrad.check.model.types import Type
+from slangrad.check.model.types import GenericArgument, Type
 from slangrad.ir import types as ir
-from slangrad.marshal.footprint import Footprint, Shape, injective
+from slangrad.marshal.footprint import Footprint, Shape, Values, injective
+from slangrad.tensors.conversion import HostValue
 
 PRIMAL, BACKWARD, TANGENT = "primal", "bwds", "fwds"
 HIGHER = "hvp"  # derivatives of `bwds` in a direction
@@ -63,6 +64,7 @@ ROLES: dict[tuple[str, str], Role] = {
 }
 # fmt: on
 
+Reflected = Any  # of `api/reflection`, which stands above, or of type_kinds.py, which is loaded late
 _DIRECTIONS = {"in": "in", "constref": "in", "out": "out", "inout": "inout", "ref": "inout"}
 
 
@@ -99,7 +101,7 @@ class ProgramTypes(Protocol):
         """The fields that carry no derivative, whatever their types are."""
         return set()
 
-    def program(self) -> Any:
+    def program(self) -> Reflected:
         """The layout that users ask about these types; None where there is no module."""
         return None
 
@@ -117,7 +119,7 @@ class ProgramTypes(Protocol):
         """The interfaces that a parameter of this type asks for."""
         return ()
 
-    def standard(self, name: str, arguments: tuple[Any, ...]) -> Type:
+    def standard(self, name: str, arguments: tuple[GenericArgument, ...]) -> Type:
         """A generic type of the standard library."""
 
     def matches(self, pattern: Type, t: Type) -> bool:
@@ -141,6 +143,17 @@ class Way:
     parts: tuple[Way, ...] = ()
 
 
+class NodeFields(TypedDict):
+    """What each bound value is made with."""
+
+    name: str
+    label: str
+    type: Type
+    role: Role
+    dims: int
+    described: str
+
+
 @dataclass(slots=True, frozen=True)
 class Spot:
     """Where a value is bound: its name in the kernel, what messages call it, what happens to it there.
@@ -155,7 +168,7 @@ class Spot:
     types: ProgramTypes
     fresh: Callable[[str], str]
 
-    def node(self, t: Type, role: Role, described: str, dims: int = 0) -> dict[str, Any]:
+    def node(self, t: Type, role: Role, described: str, dims: int = 0) -> NodeFields:
         """What each bound value here is made with."""
         return {
             "name": self.name, "label": self.label, "type": t, "role": role, "dims": dims, "described": described
@@ -226,13 +239,13 @@ class Scratch(Protocol):
     """Memory of one call, for values that the kernel writes and Python reads."""
 
     address: int
-    memory: Any
+    memory: memoryview
 
 
-Values = list[Any]
-Setter = Callable[[Values, int, Any, Scratch], None]
+Find = Callable[[HostValue], Hashable]  # of values that a leaf was bound to
+Setter = Callable[[Values, int, HostValue, Scratch], None]
 Finder = tuple[
-    str, int, Callable[[Any], Any] | None
+    str, int, Callable[[HostValue], object] | None
 ]  # scalar number so much of a parameter; None: the value itself
 
 
@@ -265,7 +278,7 @@ class Node:
         return False
 
     @abstractmethod
-    def leaves(self) -> Iterator[tuple[tuple[Any, ...], Leaf]]:
+    def leaves(self) -> Iterator[tuple[tuple[str | int, ...], Leaf]]:
         """All leaves below with the path of keys to their values."""
 
 
@@ -287,13 +300,13 @@ class Leaf(Node):
     declared: bool = True
     carries: bool = False
     rank: int = 1
-    prepare: Callable[[Any], object] | None = None
+    prepare: Callable[[HostValue], object] | None = None
     scratch: int = 0
     scratch_at: int = 0
 
     streams: tuple[StreamSpec, ...] = ()
 
-    def leaves(self) -> Iterator[tuple[tuple[Any, ...], Leaf]]:
+    def leaves(self) -> Iterator[tuple[tuple[str | int, ...], Leaf]]:
         yield (), self
 
     @property
@@ -364,11 +377,11 @@ class Leaf(Node):
 
     # --- what happens in a call
 
-    def layout_finder(self) -> Callable[[Any], Hashable] | None:
+    def layout_finder(self) -> Find | None:
         """What finds in a value all that its footprint depends on, besides the key; None: on nothing."""
         return None
 
-    def footprint(self, value: Any) -> Footprint | None:
+    def footprint(self, value: HostValue) -> Footprint | None:
         """None when the value must be copied first; CallError when it is not of the bound type."""
         return Footprint(strides=[() for _ in self.streams])
 
@@ -398,14 +411,14 @@ class Leaf(Node):
         """For parameters, what puts all other scalars of this call at their places."""
         return {}
 
-    def copy(self, value: object) -> Any:
+    def copy(self, value: object) -> object:
         """The value in memory that the kernel can use, for one that it cannot."""
         return value
 
     def copy_back(self, copied: object, value: object) -> None:
         """What the call wrote into a copy goes to the value."""
 
-    def finish(self, value: object, scratch: Scratch) -> Any:
+    def finish(self, value: object, scratch: Scratch) -> object:
         """After the launch: read what was written into scratch memory."""
         return value
 
@@ -431,7 +444,7 @@ class Composite(Node):
     complete: bool = True
     tangent: Type | None = None
 
-    def leaves(self) -> Iterator[tuple[tuple[Any, ...], Leaf]]:
+    def leaves(self) -> Iterator[tuple[tuple[str | int, ...], Leaf]]:
         for part in self.parts:
             for path, leaf in part.node.leaves():
                 yield (part.key, *path), leaf
@@ -441,7 +454,7 @@ class Composite(Node):
 class Part:
     """One child: its key in the dict or list, how Slang reaches it, and in the Differential."""
 
-    key: Any
+    key: str | int
     access: str
     node: Node
     tangent_access: str | None

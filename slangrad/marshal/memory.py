@@ -12,24 +12,23 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from slangrad.ir import types as ir
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.footprint import Memory, Shape
-from slangrad.marshal.marshal import Role
+from slangrad.marshal.marshal import Find, Role
 from slangrad.runtime.device import Device
 from slangrad.tensors.buffer import Buffer
-from slangrad.tensors.conversion import AnyArray
+from slangrad.tensors.conversion import AnyArray, HostValue
 from slangrad.tensors.tensor import Tensor
 from slangrad.tensors.torch_types import TorchTensor
 
 PRIMAL_PART, TAKEN, GIVEN = "", "_in", "_grad"
 Parts = tuple[str, ...]
-Find = Callable[[Any], Hashable]  # of values that the leaf was bound to
-Address = Callable[[Any], int]
+Address = Callable[[HostValue], int]
 Held = TypeVar("Held")
 
 
@@ -92,7 +91,7 @@ class AccessTo(ABC, Generic[Held]):
         """What the call wrote into a copy goes to the value."""
 
 
-Access = AccessTo[Any]  # to the values that a leaf is bound to
+Access = AccessTo[HostValue]  # to the values that a leaf is bound to
 
 
 class ArrayAccess(AccessTo[AnyArray]):
@@ -227,7 +226,7 @@ class TorchCurve:
         self.grad = grad
 
 
-class TorchPartsAccess(AccessTo[Any]):
+class TorchPartsAccess(AccessTo[HostValue]):
     """Objects that hold torch tensors: `names` tells which of them each part is."""
 
     def __init__(self, names: dict[str, str]) -> None:
@@ -246,10 +245,10 @@ class TorchPartsAccess(AccessTo[Any]):
         name = self._names[part]
         return lambda value: address_of_torch(getattr(value, name))
 
-    def copy(self, value: object, role: Role) -> Any:
+    def copy(self, value: object, role: Role) -> object:
         return type(value)(**{name: _copied(getattr(value, name)) for name in {*self._names.values()}})
 
-    def copy_back(self, copied: Any, value: Any, role: Role) -> None:
+    def copy_back(self, copied: HostValue, value: HostValue, role: Role) -> None:
         if role.writes:
             value.primal.detach().copy_(copied.primal)
         if role.gives:

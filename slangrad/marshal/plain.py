@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from slangrad.ir import types as ir
 from slangrad.marshal.encode import encode
@@ -15,9 +15,10 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.footprint import Shape
 from slangrad.marshal.marshal import Finder, Leaf, Parameter, Setter, Spot, Way
 from slangrad.marshal.spelling import spell_on_page
+from slangrad.tensors.conversion import HostValue
 
 
-def mapped(change: Callable[[object], object], value: object) -> Any:
+def mapped(change: Callable[[object], object], value: object) -> HostValue:
     """Lists and dicts with `change` applied to what is in them; every other value as it is."""
     if isinstance(value, list):
         return [change(each) for each in value]
@@ -31,7 +32,7 @@ class Uniform(Leaf):
     is_packed: ClassVar[bool] = True
 
     lowered: ir.Type
-    read: Callable[[Any], object] | None = None
+    read: Callable[[HostValue], object] | None = None
 
     def parameters(self, classes: str) -> list[Parameter]:
         return [Parameter(spell_on_page(self.type), self.name)]

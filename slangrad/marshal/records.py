@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 from slangrad.marshal.errors import CallError
+from slangrad.tensors.conversion import AnyArray, HostValue
 from slangrad.tensors.element_types import holds_structs
 from slangrad.tensors.tensor import Tensor
 
-Reader = Callable[[Any], dict[str, Any]]
+Reader = Callable[[object], dict[str, object]]
 TYPE_KEY = "_type"
 
 
@@ -45,7 +46,7 @@ def reader_of(kind: type) -> Reader | None:
     return lambda value: known | {name: getattr(value, name) for name in names}
 
 
-def as_fields(value: object) -> Any:
+def as_fields(value: object) -> HostValue:
     """An object of such a class as a dict; every other value as it is."""
     kind: type = type(value)
     read = reader_of(kind)
@@ -59,7 +60,7 @@ def is_record(kind: type) -> bool:
     return names_of(kind) is not None
 
 
-def made_of(kind: type, result: object) -> Any:
+def made_of(kind: type, result: object) -> object:
     """An object of the class from what a call would return: a dict; of a tensor of structs arrays of its fields. What
     is no struct is the argument of the class."""
     if isinstance(result, Tensor) and holds_structs(result.element_type):
@@ -75,13 +76,13 @@ def _wraps(kind: type, found: Mapping[str, object]) -> bool:
     return len(needed) == 1 and not known & set(found)
 
 
-def _columns(records: Any) -> Any:
+def _columns(records: AnyArray) -> HostValue:
     if records.dtype.names is None:
         return records
     return {name: _columns(records[name]) for name in records.dtype.names}
 
 
-def _filled(kind: type, found: Mapping[str, object]) -> Any:
+def _filled(kind: type, found: Mapping[str, object]) -> object:
     known, needed = _wanted(kind)
     if not needed <= set(found) <= known:
         message = f"a result with the fields {', '.join(found) or 'none'} makes no {kind.__name__}"
@@ -90,10 +91,11 @@ def _filled(kind: type, found: Mapping[str, object]) -> Any:
     return kind(**{name: _part(kinds.get(name), value) for name, value in found.items()})
 
 
-def _part(kind: Any, value: Any) -> object:
+def _part(kind: object, value: object) -> object:
     """A field; one whose class is such a class, too, becomes an object of it."""
-    nested = isinstance(kind, type) and is_record(kind) and isinstance(value, Mapping)
-    return _filled(kind, value) if nested else value
+    if isinstance(kind, type) and is_record(kind) and isinstance(value, Mapping):
+        return _filled(kind, value)
+    return value
 
 
 def _wanted(kind: type) -> tuple[set[str], set[str]]:

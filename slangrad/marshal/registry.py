@@ -10,7 +10,6 @@ Objects with `get_this()` stand for what it returns; `unwrap` looks inside of li
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any
 
 import numpy as np
 
@@ -34,12 +33,13 @@ from slangrad.marshal.structs import DictMarshal, Held, ListMarshal
 from slangrad.marshal.values import DiffPair, DiffPairMarshal, ValueRef, ValueRefMarshal
 from slangrad.marshal.vectors import HostArray
 from slangrad.tensors.buffer import Buffer
+from slangrad.tensors.conversion import AnyArray, HostValue
 from slangrad.tensors.tensor import Tensor
 from slangrad.tensors.torch_types import is_torch_type
 
 RECORD = "record"
-Key = Callable[[Any], Hashable]
-Maker = Callable[[Any], Marshal]
+Key = Callable[[HostValue], Hashable]
+Maker = Callable[[HostValue], Marshal]
 
 
 def _key_of_tensor(tensor: Tensor) -> Hashable:
@@ -50,7 +50,7 @@ def _key_of_tensor(tensor: Tensor) -> Hashable:
     return Tensor, tensor.element_type, len(tensor.shape), tensor.storage.usage, grads
 
 
-def _key_of_array(array: Any) -> Hashable:
+def _key_of_array(array: AnyArray) -> Hashable:
     return np.ndarray, array.dtype, array.ndim, array.flags.writeable
 
 
@@ -104,7 +104,7 @@ def is_struct(value: object) -> bool:
     return read is not None and read is reader_of(kind)
 
 
-def _key_of_number(value: Any) -> Hashable:
+def _key_of_number(value: np.generic) -> Hashable:
     return (_python_kind(value),)
 
 
@@ -166,7 +166,7 @@ _MAKERS: dict[type, Maker] = {
     **indices.MAKERS,
 }
 # fmt: on
-assert KEYS.keys() == _MAKERS.keys()
+assert KEYS.keys() == _MAKERS.keys(), KEYS.keys() ^ _MAKERS.keys()
 
 
 def key_of(value: object) -> Hashable:
@@ -237,8 +237,8 @@ _PLAIN = frozenset(
 
 
 # For classes that were met: what a value of them stands for, None if for itself.
-_READERS: dict[type, Callable[[Any], object] | None] = {}
-_WRITERS: dict[type, Callable[[Any, Any], object]] = {}
+_READERS: dict[type, Callable[[HostValue], object] | None] = {}
+_WRITERS: dict[type, Callable[[HostValue, object], object]] = {}
 
 
 def register_type(
@@ -263,7 +263,7 @@ def register_type(
         _WRITERS[kind] = update
 
 
-def _reader_of(kind: type) -> Callable[[Any], object] | None:
+def _reader_of(kind: type) -> Callable[[HostValue], object] | None:
     if kind not in _READERS:
         known = next((each for each in kind.__mro__ if _READERS.get(each) is not None), None)
         if hasattr(kind, "get_this"):
@@ -279,12 +279,12 @@ def _reader_of(kind: type) -> Callable[[Any], object] | None:
     return _READERS[kind]
 
 
-def _ask(value: Any) -> Any:
+def _ask(value: HostValue) -> object:
     return value.get_this()
 
 
 @ending
-def holds_objects(value: Any) -> bool:
+def holds_objects(value: HostValue) -> bool:
     """Whether a value, or something in it, stands for something else."""
     kind = type(value)
     if kind in _PLAIN:
@@ -296,11 +296,11 @@ def holds_objects(value: Any) -> bool:
     return _reader_of(kind) is not None
 
 
-Told = list[tuple[Any, Any]]
+Told = list[tuple[HostValue, HostValue]]
 
 
 @ending
-def unwrap(value: Any, told: Told | None = None, held: bool = True) -> Any:
+def unwrap(value: HostValue, told: Told | None = None, held: bool = True) -> HostValue:
     """The value with objects replaced by what they stand for, throughout. `told` notes each object with that, inner
     ones first. `held`: fields of objects that are told of them may be written.
     """

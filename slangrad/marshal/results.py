@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
 
 import numpy as np
 
@@ -36,6 +35,7 @@ from slangrad.marshal.slang_kinds import slang_type_of
 from slangrad.marshal.slang_type import SlangType
 from slangrad.marshal.spelling import spell_on_page
 from slangrad.marshal.values import DiffPair, Part, get_primal, make_cell, set_grad, set_primal
+from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.element_types import holds_structs, scalar_and_sizes, structured_dtype
 from slangrad.tensors.shape import as_shape
 from slangrad.tensors.tensor import Tensor
@@ -90,7 +90,7 @@ def teach(kind: type, binder: Binder | None) -> None:
         _BINDERS[name] = binder
 
 
-Wrap = Callable[[Any, Any], Any]
+Wrap = Callable[[object, object], object]
 
 
 def wrap_of(kind: object) -> Wrap | None:
@@ -146,7 +146,7 @@ def ones(t: Type, types: ProgramTypes) -> str:
     raise CallError("E1007", message, (), "pass _result with gradients")
 
 
-Maker = Callable[[Any, Shape], Callable[[], Any]]
+Maker = Callable[[object, Shape], Callable[[], object]]
 
 
 @dataclass(slots=True, frozen=True)
@@ -154,7 +154,7 @@ class Result:
     """`maker` gives, for a device and a shape, what makes that which is filled; `give` what the caller gets of it."""
 
     maker: Maker
-    give: Callable[[Any], Any]
+    give: Callable[[HostValue], HostValue]
 
 
 @dataclass(slots=True)
@@ -194,11 +194,11 @@ def _bind_value(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     return make_cell(spot, created.type, spot.role, "result", parts)
 
 
-def make_pair(device: object, shape: Shape) -> Callable[[], Any]:
+def make_pair(device: object, shape: Shape) -> Callable[[], object]:
     return DiffPair
 
 
-def give_itself(made: object) -> Any:
+def give_itself(made: object) -> object:
     return made
 
 
@@ -210,7 +210,7 @@ class TensorMaker:
     shown: SlangType
     differentiates: bool
 
-    def __call__(self, device: object, shape: Shape) -> Callable[[], Any]:
+    def __call__(self, device: object, shape: Shape) -> Callable[[], object]:
         sizes = as_shape(shape or (1,))
         view = View(sizes, sizes.calc_contiguous_strides(), 0)
         lowered, shown = self.lowered, self.shown
@@ -233,7 +233,7 @@ class ArrayMaker:
 
     lowered: ir.Type
 
-    def __call__(self, device: object, shape: Shape) -> Callable[[], Any]:
+    def __call__(self, device: object, shape: Shape) -> Callable[[], object]:
         record = structured_dtype(self.lowered)
         make = np.empty if record.base.names is None else np.zeros  # nothing of old memory shows in gaps
         return lambda: make(shape, record)
@@ -264,7 +264,7 @@ class TorchMaker:
     lowered: ir.Type
     differentiates: bool
 
-    def __call__(self, device: object, shape: Shape) -> Callable[[], Any]:
+    def __call__(self, device: object, shape: Shape) -> Callable[[], object]:
         scalar, inner = scalar_and_sizes(self.lowered)
         dtype, sizes, empty = dtype_of(scalar), (*shape, *inner), PYTORCH.empty
         if self.differentiates:

@@ -12,9 +12,8 @@ functions is read as it lies in the argument block, so all of it is put there, p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -25,14 +24,16 @@ from slangrad.marshal.buffers import BufferLeaf
 from slangrad.marshal.elements import Elements, make_elements
 from slangrad.marshal.encode import field_names, memory_format, missing_field
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.footprint import Footprint, Shape, Use, span_of
+from slangrad.marshal.footprint import Footprint, Shape, Use, Values, span_of
 from slangrad.marshal.marshal import (
     Composite,
+    Find,
     Leaf,
     Marshal,
     Node,
     Parameter,
     ProgramTypes,
+    Scratch,
     Setter,
     Spot,
     Way,
@@ -41,6 +42,7 @@ from slangrad.marshal.memory import ARRAY_ACCESS
 from slangrad.marshal.plain import Uniform, refuse_writes
 from slangrad.marshal.spelling import spell_on_page
 from slangrad.marshal.whole import WholeTensor
+from slangrad.tensors.conversion import HostValue
 
 IN_ROWS = (Uniform, WholeTensor, BufferLeaf)  # what is a few numbers that the host knows before the call
 
@@ -65,11 +67,11 @@ class Rows(np.ndarray):
 class Cell:
     """A leaf of an element, the keys to its value, and the place of its first scalar."""
 
-    path: tuple[Any, ...]
+    path: tuple[str | int, ...]
     leaf: Leaf
     at: int
 
-    def of(self, value: Any) -> Any:
+    def of(self, value: HostValue) -> HostValue:
         """Its value in that of the whole."""
         for step in self.path:
             value = value[step]
@@ -128,14 +130,14 @@ class RowPacker:
     element: ir.Type
     rows: tuple[tuple[Cell, ...], ...]
 
-    def __call__(self, values: Any) -> Any:
+    def __call__(self, values: HostValue) -> HostValue:
         pack, size = memory_format(self.element), layout_of(self.element).size
         packed: list[bytes] = []
         touched: list[Touched] = []
         for cells, value in zip(self.rows, values):
-            scalars: list[Any] = [0] * ir.scalar_count(self.element)
+            scalars: list[object] = [0] * ir.scalar_count(self.element)
             uses, _ = _put_fixed(cells, value, scalars, "E1005", "argument")
-            _put_own(cells, value, scalars, 0, None)
+            _put_own(cells, value, scalars, 0, None)  # type: ignore[arg-type]  # no cell of a row needs it
             packed.append(pack.pack(*scalars))
             for each in uses:
                 address, shape, strides, item, _ = each.memory
@@ -169,7 +171,7 @@ def _put_fixed(
     return uses, homes
 
 
-def _put_own(cells: tuple[Cell, ...], value: object, scalars: list[Any], place: int, scratch: Any) -> None:
+def _put_own(cells: tuple[Cell, ...], value: object, scalars: Values, place: int, scratch: Scratch) -> None:
     """Those of this value."""
     for cell in cells:
         own = cell.of(value)
@@ -193,7 +195,7 @@ class GlobalValue(Leaf):
     def load(self) -> str:
         return self.name
 
-    def layout_finder(self) -> Callable[[Any], Hashable]:
+    def layout_finder(self) -> Find:
         finders = [(cell, cell.leaf.layout_finder()) for cell in self.cells]
         known = [(cell, find) for cell, find in finders if find is not None]
         return lambda value: tuple([find(cell.of(value)) for cell, find in known])
@@ -202,7 +204,7 @@ class GlobalValue(Leaf):
         return True
 
     def footprint(self, value: object) -> Footprint:
-        scalars: list[object] = [0] * self.count
+        scalars: Values = [0] * self.count
         uses, homes = _put_fixed(self.cells, value, scalars, "E1013", "set:")
         named = [replace(each, name=self.name) for each in uses]
         return Footprint(fixed={self.name: scalars}, uses=named, homes=homes)
@@ -210,20 +212,20 @@ class GlobalValue(Leaf):
     def setters(self, call_shape: Shape) -> dict[str, Setter]:
         return {self.name: self._put}
 
-    def _put(self, values: list[object], place: int, value: object, scratch: object) -> None:
+    def _put(self, values: list[object], place: int, value: object, scratch: Scratch) -> None:
         _put_own(self.cells, value, values, place, scratch)
         for cell in self.arrays:
             numbers = _numbers(cell.leaf, cell.of(value))
             values[place + cell.at : place + cell.at + len(numbers)] = numbers
 
 
-def _numbers(leaf: Leaf, value: Any) -> list[object]:
+def _numbers(leaf: Leaf, value: HostValue) -> list[object]:
     """All numbers of an array or tensor whose sizes are those of the value's type."""
     if leaf.prepare is not None:
         value = leaf.prepare(value)
     leaf.footprint(value)
     array = value if isinstance(value, np.ndarray) else np.asarray(value.detach())
-    found: list[Any] = array.ravel().tolist()
+    found: list[object] = array.ravel().tolist()
     return found
 
 

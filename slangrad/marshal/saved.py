@@ -36,7 +36,7 @@ from slangrad.marshal.spelling import spell
 from slangrad.marshal.tensor_views import ViewTensor
 from slangrad.marshal.whole import Family, WholeTensor
 
-Data = Any
+Data = Any  # what JSON has
 SAME = "same"
 MOST_DERIVATIVES = 3
 
@@ -142,7 +142,7 @@ def _number(value: object) -> int:
 # --- From data ----------------------------------------------------------------------------------------
 
 
-def restored(data: Data, types: ProgramTypes) -> Any:
+def restored(data: Data, types: ProgramTypes) -> Data:
     """What `saved` was given. `types` answers about types that are shown to the user."""
     if not isinstance(data, list):
         return data
@@ -163,7 +163,7 @@ def restored_type(data: Data) -> checked.Type:
 
 
 # fmt: off
-_READERS: dict[str, Callable[[Any], object]] = {
+_READERS: dict[str, Callable[[Data], object]] = {
     "named":  lambda name: _NAMED[name],
     "memory": type_from,
     "type":   restored_type,

@@ -6,7 +6,6 @@ f(2, x) with float a  ->  uniform float a, packed as 2.0      float3(1, 2, 3) to
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from slangrad.check.model.types import (
     BOOL,
@@ -28,6 +27,7 @@ from slangrad.marshal.patterns import from_value
 from slangrad.marshal.plain import bind_plain, refuse_writes
 from slangrad.marshal.spelling import spell
 from slangrad.marshal.vectors import HostArray
+from slangrad.tensors.conversion import HostValue
 
 # fmt: off
 _GOES_TO: dict[type, tuple[str, ...]] = {
@@ -117,7 +117,7 @@ class HostArrayMarshal(Marshal):
         return node
 
 
-def data_of(value: HostArray) -> Any:
+def data_of(value: HostArray) -> HostValue:
     return value.data
 
 

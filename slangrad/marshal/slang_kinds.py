@@ -9,14 +9,13 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
 
 from slangrad.base.late import Late
 from slangrad.check.model import types as checked
 from slangrad.check.model.types import Type
 from slangrad.ir import types as ir
 from slangrad.marshal.buffers import BYTES, STRUCTURED
-from slangrad.marshal.marshal import ProgramTypes
+from slangrad.marshal.marshal import ProgramTypes, Reflected
 from slangrad.marshal.slang_type import ElementLayout, SavedType, SlangType, number
 from slangrad.tensors.shape import Shape
 
@@ -58,7 +57,7 @@ class _Numbers(SlangType):
     __slots__ = ()
 
     @property
-    def slang_scalar_type(self) -> Any:
+    def slang_scalar_type(self) -> Reflected:
         """The kind of its numbers, of an enum that of its tag: a TypeReflection.ScalarType."""
         lowered = self.ir_type
         return KINDS.ScalarKind.none if lowered is None else ElementLayout(lowered).scalar_type
@@ -164,7 +163,7 @@ class PointerType(SlangType):
     element_type = target_type
 
     @property
-    def slang_scalar_type(self) -> Any:
+    def slang_scalar_type(self) -> Reflected:
         """An address is a number of this kind."""
         return KINDS.ScalarKind.uint64
 
@@ -220,12 +219,12 @@ class ResourceType(SlangType):
     _kind = "resource"
 
     @property
-    def resource_shape(self) -> Any:
+    def resource_shape(self) -> Reflected:
         """A TypeReflection.ResourceShape."""
         return self.type_reflection.resource_shape
 
     @property
-    def resource_access(self) -> Any:
+    def resource_access(self) -> Reflected:
         """A TypeReflection.ResourceAccess."""
         return KINDS.AccessKind.read_write if self.writable else KINDS.AccessKind.read
 
@@ -265,7 +264,7 @@ class TextureType(_Holder, ResourceType):
         return TEXTURES[self.base_name]
 
     @property
-    def usage(self) -> Any:
+    def usage(self) -> Reflected:
         """The TextureUsage that a texture for it has."""
         usage = KINDS.TextureUsage
         return usage.unordered_access if self.writable else usage.shader_resource

@@ -13,6 +13,7 @@ of their own stands in `slang_kinds.py`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
@@ -22,7 +23,7 @@ from slangrad.check.model.types import Array, Matrix, Nominal, Type, Vector, is_
 from slangrad.ir import types as ir
 from slangrad.ir.forms import part_of, without_room
 from slangrad.ir.layout import Layout, layout_of
-from slangrad.marshal.marshal import ProgramTypes
+from slangrad.marshal.marshal import ProgramTypes, Reflected
 from slangrad.marshal.patterns import row_of
 from slangrad.marshal.spelling import full_name, spell
 from slangrad.tensors.element_types import slang_name
@@ -51,9 +52,10 @@ class SlangType:
     __slots__ = ("_given", "_program", "_types")
 
     _kind: ClassVar[str] = "none"
-    maker: ClassVar[Any] = None  # slang_kinds.py: from type, types and program to a SlangType of its kind
+    # From type, types and program to a SlangType of its kind; slang_kinds.py has it.
+    maker: ClassVar[Callable[..., SlangType]]
 
-    def __init__(self, checked: Type, types: ProgramTypes, program: Any = None) -> None:
+    def __init__(self, checked: Type, types: ProgramTypes, program: Reflected = None) -> None:
         self._given = checked
         self._types = types
         self._program = program
@@ -96,7 +98,7 @@ class SlangType:
         return self._kind
 
     @property
-    def program(self) -> Any:
+    def program(self) -> Reflected:
         """The SlangProgramLayout that knows the type; None for types that need no module."""
         return self._types.program() if self._program is None else self._program
 
@@ -105,7 +107,7 @@ class SlangType:
         return self
 
     @property
-    def type_reflection(self) -> Any:
+    def type_reflection(self) -> Reflected:
         """The type as kernels reflect it."""
         return self.program.reflection_of(self.checked)
 
@@ -222,7 +224,7 @@ def number(count: object) -> int:
     return count if isinstance(count, int) else 0
 
 
-def generic_arguments(t: Type) -> tuple[Any, ...]:
+def generic_arguments(t: Type) -> tuple[Any, ...]:  # types, numbers, packs
     """Types and values between the angle brackets of a type's name."""
     if isinstance(t, Vector):
         return (t.element, t.count)
@@ -275,12 +277,12 @@ class SlangVariable:
         return self.__class__, self.name, self.type, self.direction, self.no_diff
 
     @property
-    def program(self) -> Any:
+    def program(self) -> Reflected:
         """The SlangProgramLayout that it is from."""
         return self.type.program
 
     @property
-    def modifiers(self) -> set[Any]:
+    def modifiers(self) -> set[Reflected]:
         """The ModifierIDs of the words before it; `inout` is `out` as well."""
         words = (*_MODIFIERS.get(self.direction, ()), *(("nodiff",) if self.no_diff else ()))
         return {KINDS.ModifierID[each] for each in words}
@@ -380,7 +382,7 @@ class ElementLayout:
         return slang_name(self.ir_type)
 
     @property
-    def kind(self) -> Any:
+    def kind(self) -> Reflected:
         return KINDS.TypeKind[_KINDS[ir.value_of(self.ir_type).__class__]]
 
     @property
@@ -420,7 +422,7 @@ class ElementLayout:
         return (t.length or 0) if isinstance(t, (ir.Array, ir.Vector)) else 0
 
     @property
-    def scalar_type(self) -> Any:
+    def scalar_type(self) -> Reflected:
         """The type of the numbers that a scalar, vector or matrix is made of."""
         found = ir.scalar_of(ir.value_of(self.ir_type))
         return KINDS.ScalarKind["none" if found is None else _SCALARS[found]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from slangrad.check.model.types import (
 )
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.vectors import HostArray
+
+if TYPE_CHECKING:
+    from slangrad.syntax.ast import Declaration
 
 
 def spell(t: Type) -> str:
@@ -88,10 +91,10 @@ def spell_argument(argument: object) -> str:
     return spell_on_page(argument) if isinstance(argument, Type) else str(argument)
 
 
-def namespaces_of(declaration: Any) -> str:
+def namespaces_of(declaration: Declaration) -> str:
     """`outer::inner::` for what is declared in namespaces."""
     names: list[str] = []
-    scope: Any = declaration.parent
+    scope: Declaration | None = declaration.parent
     while scope is not None:
         if type(scope).__name__ == "Namespace":
             names.insert(0, f"{scope.name}::")

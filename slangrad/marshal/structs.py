@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -42,12 +41,13 @@ from slangrad.marshal.plain import bind_plain, refuse_writes
 from slangrad.marshal.records import TYPE_KEY
 from slangrad.marshal.rows import bind_rows
 from slangrad.marshal.scalars import NumberMarshal
+from slangrad.tensors.conversion import HostValue
 
 PLAIN, PARTS, EACH = "plain", "parts", "each"
 MOST_DIMENSIONS = 64  # of NumPy's arrays, which lists become
 
 
-class Held(dict[str, Any]):
+class Held(dict[str, HostValue]):
     """The fields of an object that is told what became of them: where all are plain values, calls write into it."""
 
 
@@ -301,7 +301,7 @@ class Packer:
     dims: int
     label: str
 
-    def __call__(self, values: object) -> Any:
+    def __call__(self, values: object) -> HostValue:
         pack, record = memory_format(self.element), np.dtype((np.void, layout_of(self.element).size))
         shape, items = _shape_of(values, self.dims), _items(values, self.dims)
         data = b"".join(pack.pack(*encode(self.element, item, self.label)) for item in items)
@@ -314,7 +314,7 @@ def packed_element(leaf: Leaf | None) -> ir.Type | None:
     return prepare.element if isinstance(prepare, Packer) else None
 
 
-def _shape_of(values: Any, dims: int) -> tuple[int, ...]:
+def _shape_of(values: HostValue, dims: int) -> tuple[int, ...]:
     shape = []
     for _ in range(dims):
         shape.append(len(values))
@@ -322,7 +322,7 @@ def _shape_of(values: Any, dims: int) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _items(values: Any, dims: int) -> list[object]:
+def _items(values: HostValue, dims: int) -> list[object]:
     if dims == 1:
         return list(values)
     return [item for each in values for item in _items(each, dims - 1)]

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from slangrad.check.model.types import Type
 from slangrad.ir import types as ir
@@ -44,6 +44,7 @@ from slangrad.marshal.marshal import (
 from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN
 from slangrad.marshal.plain import plain_setter
 from slangrad.marshal.spelling import spell_on_page
+from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.torch_types import is_torch_type
 
 
@@ -52,7 +53,7 @@ class ValueRef:
 
     __slots__ = ("value",)
 
-    def __init__(self, value: Any = None) -> None:
+    def __init__(self, value: HostValue = None) -> None:
         self.value = value
 
     def __repr__(self) -> str:
@@ -83,13 +84,13 @@ class DiffPair:
 
     __slots__ = ("grad", "needs_grad", "primal")
 
-    def __init__(self, primal: Any = None, grad: Any = None, needs_grad: bool = True) -> None:
+    def __init__(self, primal: HostValue = None, grad: HostValue = None, needs_grad: bool = True) -> None:
         self.primal = _beside(grad, float) if primal is None else primal
         self.grad = _beside(self.primal, type(self.primal)) if grad is None else grad
         self.needs_grad = needs_grad
 
     @property
-    def value(self) -> Any:
+    def value(self) -> HostValue:
         """The same as `primal`."""
         return self.primal
 
@@ -97,7 +98,7 @@ class DiffPair:
     def value(self, value: object) -> None:
         self.primal = value
 
-    def get(self, half: PrimType) -> Any:
+    def get(self, half: PrimType) -> HostValue:
         """`primal` or `grad`."""
         return self.primal if half is PrimType.primal else self.grad
 
@@ -114,7 +115,7 @@ class DiffPair:
         return f"diffPair({self.primal!r}, {self.grad!r})"
 
 
-def _beside(other: Any, kind: Any) -> Any:
+def _beside(other: HostValue, kind: HostValue) -> HostValue:
     """What a pair holds beside `other` if it was not given: a zero, for a torch tensor zeros of its shape."""
     if is_torch_type(type(other)):
         return other.detach().new_zeros(other.shape)
@@ -147,8 +148,8 @@ class Part:
     checked: Type
     lowered: ir.Type
     in_memory: bool
-    get: Callable[[Any], Any] | None = None
-    put: Callable[[Any, Any], None] | None = None
+    get: Callable[[HostValue], HostValue] | None = None
+    put: Callable[[HostValue, HostValue], None] | None = None
     names: Names = ()  # of enums in it
 
 
@@ -202,7 +203,7 @@ class Cell(ElementLeaf):
             at += _room(part.lowered) if part.in_memory else 0
         return offsets
 
-    def finish(self, value: object, scratch: Scratch) -> Any:
+    def finish(self, value: object, scratch: Scratch) -> HostValue:
         for part, offset in zip(self.parts, self._offsets()):
             if part.put is None:
                 continue
@@ -269,7 +270,7 @@ class ValueRefMarshal(Marshal):
         return make_cell(spot, way.type, role, self.described, parts if role.reads or role.writes else [])
 
 
-def get_value(ref: ValueRef) -> Any:
+def get_value(ref: ValueRef) -> HostValue:
     return ref.value
 
 
@@ -308,7 +309,7 @@ class DiffPairMarshal(Marshal):
         return make_cell(spot, way.type, role, self.described, parts)
 
 
-def get_primal(pair: DiffPair) -> Any:
+def get_primal(pair: DiffPair) -> HostValue:
     return pair.primal
 
 
@@ -316,7 +317,7 @@ def set_primal(pair: DiffPair, value: object) -> None:
     pair.primal = value
 
 
-def get_grad(pair: DiffPair) -> Any:
+def get_grad(pair: DiffPair) -> HostValue:
     """The derivative; None, which is zero, for a dict's that was not given."""
     grad = pair.grad
     return None if type(grad) is dict and not grad else grad

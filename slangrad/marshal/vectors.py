@@ -13,12 +13,15 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Self, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
+from slangrad.base.records import OfClass
 from slangrad.ir import types as ir
 from slangrad.marshal.components import BINARY, UNARY, Data, Operation, converted, fits, gathered
+from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.element_types import NUMPY_TYPES, SCALAR_NAMES
 
 _PYTHON_KINDS: dict[str, type] = {"bool": bool, "signed": int, "unsigned": int, "float": float}
@@ -90,7 +93,7 @@ class HostArray:
     def to_numpy(self) -> np.ndarray:
         return self.data.copy()
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         """The memory itself, unless a copy or another type is asked for."""
         if dtype is not None and np.dtype(dtype) != self.dtype:
             if copy is False:
@@ -101,7 +104,7 @@ class HostArray:
     def __buffer__(self, flags: int) -> memoryview:
         return memoryview(self.data)  # type: ignore[arg-type]
 
-    def __dlpack__(self, **options: Any) -> object:
+    def __dlpack__(self, **options: HostValue) -> object:
         return self.data.__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -110,7 +113,7 @@ class HostArray:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __setitem__(self, index: Any, value: object) -> None:
+    def __setitem__(self, index: HostValue, value: object) -> None:
         """Components or rows; numbers are checked as those that a value is made from."""
         target = self.data[index]
         flat = gathered([_plain(value)], self.dtype, self._name())
@@ -159,7 +162,7 @@ class HostArray:
     def __ge__(self, other: object) -> object:
         return self._compared(other, operator.ge)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.data.ravel().tolist(),)
 
     def __repr__(self) -> str:
@@ -171,7 +174,7 @@ class HostRow(HostArray):
 
     __slots__ = ()
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: HostValue) -> HostValue:
         found = self.data[index]
         return found.item() if np.ndim(found) == 0 else found.tolist()
 
@@ -187,7 +190,7 @@ class HostVector(HostRow):
 
     __slots__ = ()
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> HostValue:
         """Swizzles: v.zyx is another vector."""
         places = [LETTERS.find(letter) for letter in name] if len(name) <= 4 else []
         if not places or not all(0 <= place < self.shape[0] for place in places):
@@ -218,7 +221,7 @@ class HostMatrix(HostArray):
     def identity(cls) -> Self:
         return cls()
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: HostValue) -> HostValue:
         """A component, or a row that shares the matrix' memory."""
         found = self.data[index]
         if np.ndim(found) == 0:
@@ -382,7 +385,7 @@ for _name in UNARY:
     setattr(HostArray, f"__{_name}__", _unary(_name))
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> HostValue:
     return value.data if isinstance(value, HostArray) else value
 
 
@@ -397,7 +400,7 @@ def _scalar_of(t: ir.Type) -> ir.Scalar:
 SCALAR_WORDS = {**SCALAR_NAMES, ir.F16: "float16_t"}
 
 _Host = TypeVar("_Host", bound=HostArray)
-_classes: dict[tuple[type, ir.Type], Any] = {}  # classes of the base that stands in the key
+_classes: dict[tuple[type, ir.Type], OfClass] = {}  # classes of the base that stands in the key
 
 
 def vector_class(element: ir.Scalar, length: int) -> type[HostVector]:

@@ -10,7 +10,7 @@ where elements follow each other in the last dimension         t_here._strides[0
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeGuard
 
@@ -25,6 +25,7 @@ from slangrad.marshal.marshal import (
     HIGHER,
     PRIMAL,
     TANGENT,
+    Find,
     Finder,
     Leaf,
     Node,
@@ -235,7 +236,7 @@ class WholeTensor(Leaf):
     def load(self) -> str:
         return f"{self.name}_here"
 
-    def layout_finder(self) -> Callable[[Any], Hashable]:
+    def layout_finder(self) -> Find:
         return self.access.layout_finder(self.family.parts)
 
     def footprint(self, value: object) -> Footprint | None:
@@ -311,7 +312,7 @@ class WholeTensor(Leaf):
         found = map(self.access.address_of, self.family.parts)
         return [(self.name, i * self.room, find) for i, find in enumerate(found)]
 
-    def copy(self, value: object) -> Any:
+    def copy(self, value: object) -> object:
         return self.access.copy(value, self.role)
 
     def copy_back(self, copied: object, value: object) -> None:

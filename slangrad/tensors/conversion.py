@@ -14,6 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 AnyArray = npt.NDArray[Any]  # of any dtype
+# A value as users have it: a number, list, dict, array, tensor, an object of their own. Code looks at its class, or the
+# signature of a call has fixed that.
+HostValue = Any
 Flags = npt.NDArray[np.bool_]
 
 

@@ -9,12 +9,11 @@ One to four channels: gray, gray and alpha, colors, colors and alpha. Pillow is 
 from __future__ import annotations
 
 from os import PathLike
-from typing import Any
 
 import numpy as np
 
 from slangrad.base.late import Late
-from slangrad.tensors.conversion import AnyArray
+from slangrad.tensors.conversion import AnyArray, HostValue
 
 PILLOW = Late("PIL.Image")
 
@@ -102,7 +101,7 @@ def _opened(path: str | PathLike[str]) -> tuple[AnyArray, bool]:
     return (found / np.float32(largest)).astype(np.float32), True
 
 
-def _target_of(image: Any, path: object) -> str:
+def _target_of(image: HostValue, path: object) -> str:
     mode = _OTHERS.get(image.mode)
     if mode is None:
         raise ValueError(f"path: {path} has pixels of Pillow's mode '{image.mode}', which are not read")
@@ -110,7 +109,7 @@ def _target_of(image: Any, path: object) -> str:
     return "RGBA" if transparent else mode
 
 
-def _check_depth(image: Any, path: object) -> None:
+def _check_depth(image: HostValue, path: object) -> None:
     """Pillow reads 16 bits of one channel only, and cuts off those of several."""
     layout = [part for tile in getattr(image, "tile", ()) for part in np.ravel([str(each) for each in tile])]
     if image.mode in ("LA", "RGB", "RGBA") and any(";16" in part for part in layout):

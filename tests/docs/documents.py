@@ -7,6 +7,8 @@
     ```text             what the Slang block (its main, or its errors) or Python block before it prints
     ```console          lines after `$ slangrad ...`, `$ python ...`, `$ torchrun ...` are what the command prints
     ```bash             not run here
+    ```diff             a change of the package; test_extending.py applies it
+    ```python changed   runs there, with the changes of its section
 
 In an output `...` stands for any text, on a line of its own for any lines.
 """
@@ -32,7 +34,7 @@ from slangrad.cli.main import app
 FENCE = re.compile(r"^```(\w*) ?(\w*)$")
 FILE_NAME = re.compile(r"(?://|#) (\w+\.(?:slang|py))")
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]  # at a port that is free
-LANGUAGES = {"slang", "python", "text", "console", "bash", "json"}
+LANGUAGES = {"slang", "python", "text", "console", "bash", "diff", "json"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class Session:
     def run(self, blocks: list[Block]) -> None:
         for block, following in zip(blocks, [*blocks[1:], None]):
             expected = following.text if following is not None and following.language == "text" else None
-            run = Session.excerpt if block.note == "excerpt" else RUN[block.language]
+            run = NOTES.get(block.note, RUN[block.language])
             run(self, block, expected)
 
     def excerpt(self, block: Block, _: str | None) -> None:
@@ -112,8 +114,10 @@ RUN = {
     "console": Session.console,
     "text": Session.nothing,
     "bash": Session.nothing,
+    "diff": Session.nothing,
     "json": Session.nothing,
 }
+NOTES = {"excerpt": Session.excerpt, "changed": Session.nothing}
 
 
 def errors_of(path: Path, block: Block) -> str:

@@ -11,7 +11,7 @@ module; it makes each object once, and what holds an object holds the program.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import RLock
@@ -32,6 +32,7 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.spelling import full_name
 from slangrad.marshal.type_kinds import AccessKind, ModifierID, ScalarKind, ShapeKind, TypeKind
 from slangrad.syntax import ast
+from slangrad.tensors.conversion import HostValue
 
 Made = TypeVar("Made")
 NOTHING = Layout(0, 1)
@@ -90,6 +91,8 @@ _SAMPLERS = ("SamplerState", "SamplerComparisonState")
 
 Members = tuple[tuple[ast.Declaration, Type], ...]
 
+Declared = Any  # a declaration of a class that its kind says
+
 
 @dataclass(frozen=True, slots=True)
 class Form:
@@ -113,7 +116,7 @@ class Context:
         self.view = view
         self.types = ModuleTypes(view)  # its own: those of the module may know the device
         self.lock = lock
-        self._made: WeakValueDictionary[Any, Any] = WeakValueDictionary()
+        self._made: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()  # by what makes them
 
     @property
     def program(self) -> Program:
@@ -240,7 +243,7 @@ class Attribute(BaseReflectionObject):
             raise IndexError(f"[{self.name}] has no argument {index}: there are {len(given)}")
         return given[index]
 
-    def _value(self, index: int, kinds: tuple[type, ...], what: str) -> Any:
+    def _value(self, index: int, kinds: tuple[type, ...], what: str) -> HostValue:
         node = self._argument(index)
         with self._context.asking() as program:
             found = value_of(program, self._attribute.owner, node)
@@ -280,7 +283,7 @@ class VariableReflection(Attributed):
 
     __slots__ = ("_form", "declaration")
 
-    def __init__(self, context: Context, declaration: Any, form: Form) -> None:
+    def __init__(self, context: Context, declaration: Declared, form: Form) -> None:
         super().__init__(context)
         self.declaration = declaration
         self._form = form
@@ -486,7 +489,7 @@ def element_of(t: Type) -> Type | None:
     rules, t = checked.rules_of(t), checked.unstored(t)
     name = standard_name(t)
     if name in _RESOURCES and name not in BYTES and isinstance(t, checked.StructType):
-        found: Any = t.arguments[0]
+        found = t.arguments[0]
         return found if isinstance(found, Type) else None
     if isinstance(t, checked.Matrix):
         return checked.vector(t.element, t.columns)

@@ -295,7 +295,7 @@ RULES: dict[type[ast.Declaration], Rule] = {
     ast.Namespace: check_members,
     **dict.fromkeys(_CHECKED_ELSEWHERE, lambda world, node: None),
 }
-assert RULES.keys() == kinds_of(ast.Declaration)
+assert RULES.keys() == kinds_of(ast.Declaration), RULES.keys() ^ kinds_of(ast.Declaration)
 
 
 # --- Can the end be reached? --------------------------------------------------------------------------

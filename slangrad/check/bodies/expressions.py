@@ -350,4 +350,5 @@ RULES[ast.Call] = _call_or_part
 RULES[ast.Index] = _index
 RULES[ast.Expand] = expansions.expand
 RULES[ast.Each] = expansions.each
-assert EXPRESSIONS.keys() | RULES.keys() | {Current} == kinds_of(ast.Expression)
+_KNOWN = EXPRESSIONS.keys() | RULES.keys() | {Current}
+assert kinds_of(ast.Expression) == _KNOWN, kinds_of(ast.Expression) ^ _KNOWN

@@ -436,4 +436,4 @@ STATEMENTS: dict[type[ast.Statement], Rule] = {
     ast.DoCatch: _do_catch,
     ast.TargetAssembly: lambda scope, node: scope.world.error("E9003", _ASSEMBLY, node.span),
 }
-assert STATEMENTS.keys() == kinds_of(ast.Statement)
+assert STATEMENTS.keys() == kinds_of(ast.Statement), STATEMENTS.keys() ^ kinds_of(ast.Statement)

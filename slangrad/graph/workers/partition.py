@@ -150,9 +150,8 @@ class _Local:
         axis = node.attributes["axis"]
         names = spec.axes[axis]
         own = make("count", [], shape, node.dtype, axis=axis, over=names)
-        start: Operand = (
-            self.mesh.place(names) * shape[axis]
-        )  # an array, where names are those of micro-batches
+        # An array, where names are those of micro-batches.
+        start: Operand = self.mesh.place(names) * shape[axis]
         start = start.astype(node.dtype) if isinstance(start, Array) else constant(start, node.dtype)
         return (Array(own) + start).node if names else own
 

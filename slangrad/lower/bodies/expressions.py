@@ -296,7 +296,7 @@ FORMS: dict[type, Callable[[Frame, ast.Expression], Value]] = {
 }
 # Forms that are no values: the nodes around them know them.
 _PARTS = {checked.TypeName, checked.FunctionValue, checked.Derivative, checked.Expansion, checked.Pieces}
-assert FORMS.keys() | _PARTS == kinds_of(checked.Form)
+assert FORMS.keys() | _PARTS == kinds_of(checked.Form), (FORMS.keys() | _PARTS) ^ kinds_of(checked.Form)
 
 NODES: dict[type[ast.Expression], Callable[[Frame, OfClass], Value]] = {
     ast.IntLiteral: _literal,

@@ -391,4 +391,4 @@ STATEMENTS: dict[type[ast.Statement], Callable[[Frame, OfClass], None]] = {
     ast.StaticAssert: _lower_static_assert,
     ast.TargetAssembly: _refuse,
 }
-assert STATEMENTS.keys() == kinds_of(ast.Statement)
+assert STATEMENTS.keys() == kinds_of(ast.Statement), STATEMENTS.keys() ^ kinds_of(ast.Statement)

@@ -1,0 +1,1 @@
+"""The network that `slangrad train-mlp` trains; `examples/mlp` is a link to this folder."""
