@@ -13,12 +13,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slangrad.base.module_file import FILE, MODULE, Macros, Origin, Request
 from slangrad.base.options import Options, store_of
 from slangrad.base.source import SourceFile
-from slangrad.base.store import Store, digest_of
+from slangrad.base.store import Json, Store, digest_of
 from slangrad.cache import kernel_key
 from slangrad.check.texts.files import UNREADABLE, Files
 
@@ -148,7 +148,7 @@ class Facts:
     def _store(self) -> Store:
         return store_of(self._said[0])
 
-    def get(self, kind: str, name: str) -> Any:  # what JSON has
+    def get(self, kind: str, name: str) -> Json:
         """UNKNOWN where nothing is known."""
         data = self._store.get(self._key(kind, name)) if self._module else None
         return UNKNOWN if data is None else json.loads(data)

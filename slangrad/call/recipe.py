@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from slangrad.base.options import Limits, Options
 from slangrad.base.source import SourceFile
-from slangrad.base.store import Store
+from slangrad.base.store import Json, Store
 from slangrad.cache import environment_key
 from slangrad.call.module_index import reachable
 from slangrad.check.texts.files import CacheFolder, Files
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from slangrad.check.modules import Module, Program
 
 Step = tuple[str, ...]
-Recipe = dict[str, Any]  # as JSON has it
+Recipe = dict[str, Json]
 Places = tuple[Sequence[str | Path], bool, Sequence[CacheFolder]]  # the arguments of Files
 
 

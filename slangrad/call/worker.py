@@ -112,5 +112,6 @@ def _conformances(view: Reflection, spelled: Iterable[tuple[str, str, int]]) -> 
 def _function(view: Reflection, place: Sequence[object], generics: Sequence[str]) -> DeclRef:
     nodes = (node for part in view.module.files for node in walk(part) if isinstance(node, ast.Function))
     found = next(each for each in nodes if place_of(each) == tuple(place))
+    # The process that asks has found these types.
     arguments: Any = (int(each) if each.isdecimal() else view.find_type(each) for each in generics)
     return DeclRef(found, dict(zip(visible_parameters(found), arguments, strict=True)))

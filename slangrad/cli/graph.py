@@ -23,7 +23,7 @@ def simulated(
 ) -> tuple[list[str], Simulation]:
     """The simulation of "FILE:step", and lines that stand before it. ValueError for a target or a mesh that cannot be
     read."""
-    sizes: Any = {} if mesh == AUTO else sizes_of(mesh)
+    sizes: Any = {} if mesh == AUTO else sizes_of(mesh)  # by names that no keyword has
     if workers is None and not sizes:
         raise ValueError("error: --workers or --mesh says how many workers there are")
     if mesh == AUTO:

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -206,7 +206,7 @@ def _restored(parameter: Parameter, given: Mapping[str, object]) -> dict[str, Te
 
 def _function(name: str, part: Part) -> Function:
     """The Slang function of a step, for the type of the numbers."""
-    device: HostValue = part.numbers.device
+    device: Any = part.numbers.device  # a Device, which tensors do not know
     module = _MODULES.get(device)
     if module is None:
         module = _MODULES[device] = Module.load_from_source(device, "slangrad.optim", STEPS.read_text())

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, IntFlag
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -104,7 +105,7 @@ class Buffer:
 
     def __init__(
         self,
-        device: HostValue,
+        device: Any,  # has a Device as `runtime`; its class stands above
         block: Block,
         size: int,
         element_type: Type | None = None,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from math import prod
 from os import PathLike
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -216,7 +217,7 @@ class StridedView(Operators):
             "_offset": self.offset,
         }
 
-    def cursor(self, start: int | None = None, count: int | None = None) -> HostValue:
+    def cursor(self, start: int | None = None, count: int | None = None) -> Any:  # a BufferCursor
         """Elements by index and fields by name, of all elements in row-major order or `count` from `start` on."""
         return CURSOR.BufferCursor.of_tensor(self, start, count)
 

@@ -13,7 +13,7 @@ import operator
 from collections.abc import Callable, Iterator
 from math import prod
 from os import PathLike
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -560,8 +560,8 @@ def _shared(device: object, array: AnyArray, element: Type | None) -> Shared | N
     return None if runtime_of(device).host_view(whole, None) is None else found
 
 
-def _named(dtype: object, program_layout: HostValue) -> object:
-    """A dtype; the type of that name, if there is a layout of a module that knows it."""
+def _named(dtype: object, program_layout: Any) -> object:
+    """A dtype; the type of that name, if there is a SlangProgramLayout that knows it."""
     if program_layout is None or not isinstance(dtype, str):
         return dtype
     found: object = program_layout.find_type_by_name(dtype)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from math import prod
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from slangrad.absent import missing
 from slangrad.base.late import Late
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from slangrad.api.kernels.shader import TypeConformance
     from slangrad.api.reflection import slang_layout as LAYOUT
     from slangrad.marshal.slang_type import SlangParameter
+    from slangrad.pipeline import CompiledKernel
 else:
     RAW, CURSOR = Late("slangrad.api.kernels.raw_dispatch"), Late("slangrad.api.kernels.shader_cursor")
     COMMANDS, LAYOUT = Late("slangrad.api.kernels.commands"), Late("slangrad.api.reflection.slang_layout")
@@ -58,14 +59,15 @@ _MEANT = {  # what other libraries call it
     "hvp":      "slangrad.hvp(f, primals, tangents)",
 }
 # fmt: on
+Ask = Callable[[Any], str]  # of an object of the class
 
 
 class OwnText(str):
     """An attribute that is one text for a class and another for each of its objects, which `ask` gives: `__doc__`."""
 
-    ask: Callable[[HostValue], str]
+    ask: Ask
 
-    def __new__(cls, text: str | None, ask: Callable[[HostValue], str]) -> Self:
+    def __new__(cls, text: str | None, ask: Ask) -> Self:
         made = super().__new__(cls, text or "")
         made.ask = ask
         return made
@@ -141,7 +143,7 @@ class Function(Unique):
         COMMANDS.check_encoder(command_encoder, caller.session.device, f"function '{self.name}'")
         command_encoder.record(caller.later(self._settings, args, kwargs))
 
-    def compile(self, /, *args: object, **kwargs: object) -> HostValue:
+    def compile(self, /, *args: object, **kwargs: object) -> CompiledKernel:
         """What the pipeline makes of the kernel of a call, which is not run: stages, times, reports."""
         return self.kernel_of(*args, **kwargs).stages
 
@@ -326,7 +328,7 @@ class Function(Unique):
             )
         return self._kernel
 
-    def __getattr__(self, name: str) -> HostValue:
+    def __getattr__(self, name: str) -> Any:  # as functions of Python have it
         if name in ("__name__", "__qualname__"):
             owner = "" if self.struct is None or name == "__name__" else f"{self.struct.name}."
             return f"{owner}{self.name}"

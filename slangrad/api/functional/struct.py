@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from operator import index
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from slangrad.api.functional.function import DESCRIBE, Function, OwnText
 from slangrad.base.suggestions import near
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from slangrad.api.kernels.shader import SlangModule
     from slangrad.api.reflection.slang_layout import SlangProgramLayout
     from slangrad.api.sessions.session import SlangSession
+Member = Any  # a Function, a Struct or an EnumValue: users know which, and call it
 
 
 class Names(ABC):
@@ -64,14 +65,14 @@ class Names(ABC):
             raise self._missing(name, "struct")
         return found
 
-    def __getitem__(self, name: str) -> HostValue:
+    def __getitem__(self, name: str) -> Member:
         """A function or, if there is none of that name, a type."""
         found = self.find_function(name) or self.find_struct(name)
         if found is None:
             raise self._missing(name, "")
         return found
 
-    def __getattr__(self, name: str) -> HostValue:
+    def __getattr__(self, name: str) -> Member:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
         return self[name]
@@ -224,7 +225,7 @@ class Enum(Struct):
             self._known = t, {name: EnumValue(value, enum, name) for name, value in listed}
         return self._known[1]
 
-    def __getitem__(self, name: str) -> HostValue:
+    def __getitem__(self, name: str) -> Member:
         if isinstance(name, str) and name in self.values:
             return self.values[name]
         return super().__getitem__(name)

@@ -29,7 +29,7 @@ from slangrad.tensors.conversion import HostValue
 
 if TYPE_CHECKING:
     from slangrad.api.kernels.commands import CommandEncoder
-    from slangrad.api.reflection.types import Declared
+    from slangrad.check.model.declref import Declared
 
 COMMANDS = Late("slangrad.api.kernels.commands")
 MOST_THREADS = 1 << 32

@@ -25,7 +25,7 @@ from slangrad.tensors.conversion import HostValue
 WITH_ELEMENTS = (TypeKind.array, TypeKind.vector, TypeKind.matrix)
 
 
-class _Parts(dict[HostValue, HostValue]):
+class _Parts(dict[str | int, HostValue]):
     """What was written to parts of a value, by their names or numbers; uniforms take it as a dict."""
 
 
@@ -80,7 +80,7 @@ class BlockPlace:
         raise CallError("E1019", f"{self.title} has no place in memory yet")
 
     @property
-    def names(self) -> Mapping[str, HostValue]:
+    def names(self) -> Mapping[str, TypeLayoutReflection]:
         return {each.name: each.type_layout for each in self.layout.fields}
 
     def field(self, name: str) -> BlockPlace:

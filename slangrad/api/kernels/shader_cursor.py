@@ -12,9 +12,9 @@ calls `fn` with a cursor that has no memory: the call takes its values, as it ta
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -99,7 +99,7 @@ class _Place:
         return start + (within[self.at - max(self.slot.at, 0)] if within else 0)
 
     @property
-    def names(self) -> Mapping[str, HostValue]:
+    def names(self) -> Collection[str]:
         if self.children is not None:
             return self.children
         return {} if self.uniform is None else self.uniform.fields()
@@ -161,7 +161,7 @@ class ShaderCursor:
 
     __slots__ = ("_place",)
 
-    _place: HostValue  # a _Place, BlockPlace or GlobalsPlace
+    _place: Any  # a _Place, BlockPlace or GlobalsPlace
 
     def __init__(self, shader_object: ShaderObject | ShaderBlock) -> None:
         """All parameters outside of functions, or the fields of a block."""
@@ -274,7 +274,7 @@ class GlobalsPlace:
         return t
 
     @property
-    def names(self) -> Mapping[str, HostValue]:
+    def names(self) -> Collection[str]:
         t = self._type()
         if not self.path:
             return dict.fromkeys(self.types.global_names())

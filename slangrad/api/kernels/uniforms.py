@@ -11,7 +11,7 @@ Nothing is converted silently: what does not fit is an error that names the para
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -319,7 +319,7 @@ def described(value: object) -> str:
     return type(value).__name__
 
 
-def unknown(message: str, name: str, known: Mapping[str, object]) -> CallError:
+def unknown(message: str, name: str, known: Collection[str]) -> CallError:
     return CallError(UNKNOWN, message, (), suggestion(name, known))
 
 

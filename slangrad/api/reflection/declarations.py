@@ -21,7 +21,6 @@ from slangrad.api.reflection.functions import (
 from slangrad.api.reflection.types import (
     BaseReflectionObject,
     Context,
-    Declared,
     TypeReflection,
     VariableReflection,
     form_of,
@@ -29,6 +28,7 @@ from slangrad.api.reflection.types import (
 from slangrad.check.generics.substitution import self_type
 from slangrad.check.interfaces.lookup import BASE
 from slangrad.check.model import types as checked
+from slangrad.check.model.declref import Declared
 from slangrad.check.model.meanings import Candidate
 from slangrad.check.model.types import Type, parameter_type
 from slangrad.check.modules import Module

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from slangrad.api.reflection.types import (
     Attributed,
     Context,
-    Declared,
     Form,
     TypeReflection,
     VariableReflection,
@@ -23,7 +22,7 @@ from slangrad.api.reflection.types import (
 )
 from slangrad.check.generics.signatures import declared_parameters, signature_of
 from slangrad.check.interfaces.lookup import BASE
-from slangrad.check.model.declref import Bindings, DeclRef, GenericKey, visible_parameters
+from slangrad.check.model.declref import Bindings, Declared, DeclRef, GenericKey, visible_parameters
 from slangrad.check.model.meanings import Candidate
 from slangrad.check.model.types import (
     Array,

@@ -23,9 +23,9 @@ from slangrad.check.reflect import FunctionView, ParameterView
 from slangrad.marshal.slang_kinds import UNKNOWN, TensorAccess, TensorType, slang_type_of, tensor_name
 from slangrad.marshal.slang_type import SlangParameter, SlangType, generic_arguments
 from slangrad.marshal.type_kinds import ModifierID, ScalarKind
-from slangrad.tensors.conversion import HostValue
 
 if TYPE_CHECKING:
+    from slangrad.api.kernels.shader import SlangModule
     from slangrad.call.program import ModuleTypes
 
 _SCALARS = {ScalarKind.none: UNKNOWN, **{kind: t for t, kind in NUMBERS.items()}}
@@ -41,7 +41,7 @@ class SlangProgramLayout:
         self.types: ModuleTypes = program_layout.types
         self._generation = 0
         self.newest: Callable[[], object] | None = None  # looks whether the program was reloaded
-        self.device_module: HostValue = None  # the module whose layout it is
+        self.device_module: SlangModule | None = None  # the module whose layout it is
         self._types: dict[Type, SlangType] = {}
         self._names: dict[str, Type] = {}
         self._functions: dict[tuple[SlangType | None, str], SlangFunction] = {}

@@ -15,12 +15,13 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import RLock
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 from weakref import WeakValueDictionary
 
 from slangrad.call.program import ModuleTypes
 from slangrad.check.interfaces.differentiable import has_no_diff
 from slangrad.check.model import types as checked
+from slangrad.check.model.declref import Declared
 from slangrad.check.model.types import Type
 from slangrad.check.modules import Program
 from slangrad.check.names.user_attributes import UserAttribute, user_attributes, value_of
@@ -91,8 +92,6 @@ _SAMPLERS = ("SamplerState", "SamplerComparisonState")
 
 Members = tuple[tuple[ast.Declaration, Type], ...]
 
-Declared = Any  # a declaration of a class that its kind says
-
 
 @dataclass(frozen=True, slots=True)
 class Form:
@@ -116,7 +115,7 @@ class Context:
         self.view = view
         self.types = ModuleTypes(view)  # its own: those of the module may know the device
         self.lock = lock
-        self._made: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()  # by what makes them
+        self._made: WeakValueDictionary[Hashable, object] = WeakValueDictionary()
 
     @property
     def program(self) -> Program:
@@ -125,7 +124,7 @@ class Context:
     def make(self, kind: Callable[..., Made], *parts: object) -> Made:
         """`kind(self, *parts)`, the same object for the same parts as long as somebody holds it."""
         with self.lock:
-            found: Made | None = self._made.get((kind, parts))
+            found = cast("Made | None", self._made.get((kind, parts)))
             if found is None:
                 found = self._made[kind, parts] = kind(self, *parts)
             return found

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from slangrad.api.functional.plain_types import PLAIN, is_plain
@@ -30,7 +30,6 @@ from slangrad.check.model.types import Type
 from slangrad.check.texts.files import Files
 from slangrad.ir import types as ir
 from slangrad.marshal.marshal import Reflected
-from slangrad.tensors.conversion import HostValue
 
 if TYPE_CHECKING:
     from slangrad.api.sessions.session import LoadedModule, SlangSession
@@ -50,7 +49,7 @@ class KnownModule:
         self.generation = generation
         self.key = key  # the digest of its texts
         self.parsed = parsed
-        self.types: Any = LateTypes(self)  # all that ModuleTypes have
+        self.types = cast("ModuleTypes", LateTypes(self))
         self.layout: Callable[[], Reflected] | None = None  # its types and functions by name
 
     @property
@@ -252,14 +251,14 @@ Found = TypeVar("Found")
 class of_generation(Generic[Found]):
     """A property that is found once in each generation of `self.session`."""
 
-    def __init__(self, find: Callable[[HostValue], Found]) -> None:
+    def __init__(self, find: Callable[[Any], Found]) -> None:  # of an object of the owner
         self._find = find
         self.__doc__ = find.__doc__
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = f"_found_{name}"
 
-    def __get__(self, instance: HostValue, owner: type) -> Found:
+    def __get__(self, instance: Any, owner: type) -> Found:
         generation = instance.session.generation
         kept: tuple[Generation, Found] | None = instance.__dict__.get(self._name)
         if kept is None or kept[0] is not generation:
