@@ -259,6 +259,21 @@ def test_meshes_of_a_program_watch_together(start: Starter, before: str) -> None
     assert meshes(start, before) == [f"graph.mesh(data=2) {rank} True 300.0\n" for rank in range(2)]
 
 
+TWO_MESHES = """
+import time
+import numpy as np
+from slangrad import graph
+for size, mesh in enumerate((graph.mesh(data=2, stages=2), graph.mesh(stages=2, data=2))):
+    mesh.collective("all_reduce", "data").start(None, np.ones(1 + size)).wait()
+time.sleep(2.5)
+mesh.watch.begin("a plan")
+"""
+
+
+def test_stages_of_two_meshes_are_others(start: Starter) -> None:
+    assert [(end.code, end.output) for end in start(TWO_MESHES, 4)] == [(0, "")] * 4
+
+
 @pytest.mark.parametrize(
     ("before", "environment", "words"),
     [
