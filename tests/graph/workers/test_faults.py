@@ -265,8 +265,9 @@ import numpy as np
 from slangrad import graph
 for size, mesh in enumerate((graph.mesh(data=2, stages=2), graph.mesh(stages=2, data=2))):
     mesh.collective("all_reduce", "data").start(None, np.ones(1 + size)).wait()
-time.sleep(2.5)
-mesh.watch.begin("a plan")
+for _ in range(2):
+    time.sleep(1.5)
+    mesh.watch.begin("a plan")
 """
 
 
