@@ -119,6 +119,18 @@ FAULTS = {
         seconds=4.0,
         before='step("b")',
     ),
+    "another number": Fault(
+        'now("began"); mesh.watch.begin("a plan", "lr=0.1"); sums.start(None, np.ones(1000)).wait()',
+        "run different programs: step",
+        goes_on=True,
+        seconds=4.0,
+    ),
+    "a checkpoint of one": Fault(
+        'now("began"); mesh.watch.meet("checkpoint")',
+        "run different programs: step",
+        goes_on=True,
+        seconds=4.0,
+    ),
     "the first plan, 3": Fault(
         "pass",
         "worker 2 made another plan of the step than workers 0, 1",
