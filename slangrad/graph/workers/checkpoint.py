@@ -317,8 +317,8 @@ class Checkpoints:
         return GraphError("E1049", message)
 
     def _lost(self, error: Exception) -> Exception:
-        lost: Exception = self._mesh.watch.lost("checkpoint", error)
-        return lost
+        assert self._mesh.watch is not None  # only other workers are lost
+        return self._mesh.watch.lost("checkpoint", error)
 
 
 def _has_ended(thread: Thread, seconds: float) -> bool:
