@@ -231,7 +231,7 @@ class Text:
 
     def _called(self, node: Node, inputs: list[str]) -> str:
         function = node.attributes["function"]
-        key: Any = (function.key, tuple(inputs))
+        key: Any = (function.called, tuple(inputs))
         if key not in self.names:
             self.names[key] = f"t{len(self.lines)}"
             self.lines += function.lines(self.names[key], tuple(inputs))

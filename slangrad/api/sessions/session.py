@@ -326,6 +326,11 @@ class SlangSession(LoadsModules):
             return known
         return self._enter(self._given, LoadedModule(self, name, step))
 
+    def imported(self, name: str) -> LoadedModule | None:
+        """The newest module of this name."""
+        found = [each for each in (self._given.get(name), self._named.get(name)) if each is not None]
+        return max(found, key=lambda each: each.number, default=None)
+
     def page(self, name: str, text: str) -> SlangModule:
         """A text that was written around modules: it says nothing about whether they can be loaded."""
         return self.module_of(self._make(name, ("source", name, text, "")))
