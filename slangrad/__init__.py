@@ -10,7 +10,6 @@ result = module.polynomial(a=2, b=8, c=-1, x=x, _result="tensor")
 
 import sys
 from importlib import import_module
-from typing import Any
 
 __version__ = "0.1.0"
 
@@ -95,7 +94,7 @@ class _Paths:
     """Finds modules that have no file (paths.py): it is asked last, and for this package's only."""
 
     @staticmethod
-    def find_spec(fullname: str, path: object = None, target: object = None) -> Any:
+    def find_spec(fullname: str, path: object = None, target: object = None) -> object:
         own = fullname.startswith("slangrad.")
         return import_module("slangrad.paths").find_spec(fullname) if own else None
 
@@ -103,13 +102,13 @@ class _Paths:
 sys.meta_path.append(_Paths)  # type: ignore[arg-type]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     with import_module("slangrad.base.forks").loading():
         made = globals()[name] = _find(name)
     return made
 
 
-def _find(name: str) -> Any:
+def _find(name: str) -> object:
     home = _HOME_OF.get(_ALIASES.get(name, name))
     if home is not None:
         if home == "slangrad":  # a module of ours

@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from slangrad.base.late import Late
 from slangrad.base.options import Options
-from slangrad.base.store import content_key
+from slangrad.base.store import Json, content_key
 from slangrad.base.traits import CPU, INTERPRETER, Traits
 from slangrad.runtime.cpu import CpuDevice
 from slangrad.runtime.device import Device, Kernel
@@ -39,7 +38,7 @@ class Backend:
     traits: Traits
     device: Callable[[Options], Device]
     identity: Callable[[], str] | None = None
-    load: Callable[[bytes], tuple[Kernel, Any]] | None = None
+    load: Callable[[bytes], tuple[Kernel, Json]] | None = None
 
 
 @cache
@@ -60,7 +59,7 @@ def _stamps(package: Path) -> Iterator[tuple[str, int, int]]:
                     yield each.name, known.st_size, known.st_mtime_ns
 
 
-def load_image(data: bytes) -> tuple[Kernel, Any]:
+def load_image(data: bytes) -> tuple[Kernel, Json]:
     image = KernelImage.from_bytes(data)
     return image.kernel(load_object_code), image.about
 

@@ -17,12 +17,11 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 from slangrad.backends import BACKENDS
 from slangrad.base.identity import compiler_identity
 from slangrad.base.options import Options, store_of
-from slangrad.base.store import content_key
+from slangrad.base.store import Json, content_key
 from slangrad.ir.type_data import type_data, type_from
 from slangrad.ir.types import Struct
 from slangrad.runtime.device import Kernel
@@ -38,7 +37,7 @@ class StoredKernel:
     kernel: Kernel
     arguments: Struct
     used: frozenset[str]
-    extra: Any
+    extra: Json
 
 
 def kernel_key(options: Options, target: str, *parts: object) -> str:

@@ -14,7 +14,6 @@ from importlib import import_module
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
 
 PACKAGE = "slangrad"
 
@@ -102,7 +101,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 
-def find_name(name: str) -> Any:
+def find_name(name: str) -> object:
     return getattr(import_module(_HOME_OF.get(name, PACKAGE)), name)
 
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from typing import Any
 
 from slangrad import listings
 from slangrad.autodiff.report import Report
@@ -56,7 +55,7 @@ from slangrad.runtime.device import Kernel
 from slangrad.runtime.image import KernelImage
 from slangrad.sites import number_sites
 from slangrad.spmd.group_values import check_barriers, runs_in_groups
-from slangrad.stages import Context, Pass, Passes, Stage, check, differentiate, lower
+from slangrad.stages import Context, Pass, Passes, Stage, StageValue, check, differentiate, lower
 from slangrad.syntax import ast
 from slangrad.targets import c_text, cpu, interpreter
 from slangrad.unit import FlatKernel, InIR, Request, Unit
@@ -333,7 +332,7 @@ class _Run:
         self.functions: dict[str, Sequence[Function]] = {}
         self.listings: dict[str, Listing] = {"kernel": lambda: source_lines(request.source)}
 
-    def through(self, stages: Sequence[Stage], value: object) -> Any:
+    def through(self, stages: Sequence[Stage], value: object) -> StageValue:
         for stage in stages:
             value = self._stage(stage, value)
         return value

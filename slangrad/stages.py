@@ -103,15 +103,18 @@ class Passes:
         return unit.changed(over)
 
 
+StageValue = Any  # of the class that the stage before gives: the order of stages is a table
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """`legal` is what the IR may consist of afterwards, None where there is no IR to check; `lines` shows the value,
     None where there is nothing to show."""
 
     name: str
-    run: Callable[[Any], Any]
+    run: Callable[[StageValue], StageValue]
     legal: verify.Stage | None
-    lines: Callable[[Any], list[Line]] | None
+    lines: Callable[[StageValue], list[Line]] | None
 
 
 # --- From a text to IR --------------------------------------------------------------------------------

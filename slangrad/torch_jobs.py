@@ -10,14 +10,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch.autograd import forward_ad
+from torch.autograd.function import FunctionCtx as Context
 
-Tensors = Sequence[Any]  # torch tensors; None where there is no derivative
+Tensors = Sequence[torch.Tensor]  # torch tensors; None where there is no derivative
 Outputs = tuple[torch.Tensor | None, ...]
+Dims = tuple[int | None, ...]
 transforms_are_active: Callable[[], bool] = torch._C._are_functorch_transforms_active
+
+
+class Batch(Protocol):
+    """What torch.func.vmap says of a batch."""
+
+    batch_size: int
 
 
 class Job(ABC):
@@ -60,7 +68,7 @@ class Operation(torch.autograd.Function):  # type: ignore[misc]
         return outputs
 
     @staticmethod
-    def backward(ctx: Any, *given: Any) -> Outputs:
+    def backward(ctx: Context, *given: torch.Tensor) -> Outputs:
         job, needs = ctx.job, ctx.needs_input_grad[1:]
         wanted = tuple([i for i in job.kept if needs[i] and job.carries(i)])
         gradients: list[object] = [None] * len(needs)
@@ -71,12 +79,13 @@ class Operation(torch.autograd.Function):  # type: ignore[misc]
         return (None, *gradients)
 
     @staticmethod
-    def jvp(ctx: Any, _: None, *given: Any) -> Any:
+    def jvp(ctx: Context, _: None, *given: torch.Tensor | None) -> Outputs:
         job = ctx.job
         directions = {
             i: each for i, each in enumerate(given) if each is not None and i in job.kept and job.carries(i)
         }
-        return job.tangents(ctx.saved_tensors, directions)
+        found: Outputs = job.tangents(ctx.saved_tensors, directions)
+        return found
 
 
 class Transformable(torch.autograd.Function):  # type: ignore[misc]
@@ -87,12 +96,12 @@ class Transformable(torch.autograd.Function):  # type: ignore[misc]
         return _run(job, tensors)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+    def setup_context(ctx: Context, inputs: tuple[torch.Tensor, ...], output: Tensors) -> None:
         job, *tensors = inputs
         _remember(ctx, job, tensors, output)
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[object, ...], job: Job, *tensors: Any) -> tuple[Any, Any]:
+    def vmap(info: Batch, in_dims: Dims, job: Job, *tensors: torch.Tensor) -> tuple[Tensors, Dims]:
         """One call for each part of the batch."""
         rows = []
         for at in range(info.batch_size):
@@ -111,7 +120,7 @@ def _run(job: Job, tensors: Tensors) -> Outputs:
     return job.run([zeros(each) if each._is_zerotensor() else each for each in tensors])
 
 
-def _remember(ctx: Any, job: Job, tensors: Tensors, outputs: Tensors) -> None:
+def _remember(ctx: Context, job: Job, tensors: Tensors, outputs: Tensors) -> None:
     kept = [tensors[i] for i in job.kept]
     ctx.job = job
     ctx.save_for_backward(*kept)

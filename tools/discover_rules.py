@@ -83,7 +83,7 @@ FIELD: dict[str, Callable[..., Any]] = {
     "sum": lambda node, x: x.sum(axis=node.attributes["axes"]),
     "einsum": lambda node, a, b: np.einsum(node.attributes["letters"], a, b),
     "take_along": lambda node, x, i: np.take_along_axis(x, i.astype(int), node.attributes["axis"]),
-    "captured": lambda node: np.asarray(node.attributes["value"].value).astype(object),
+    "captured": lambda node: np.asarray(node.attributes["captured"].value).astype(object),
 }
 
 

@@ -21,11 +21,14 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 from slangrad.base.forks import BRIEF, kept_at_fork
 from slangrad.base.source import SourceFile
 from slangrad.base.warn import warn
 from slangrad.base.whole_files import OWN, open_file, write_whole
+
+Json = Any  # what JSON has
 
 MAGIC = b"slangrad entry 1"
 DIGEST = 32

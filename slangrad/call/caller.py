@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from slangrad.base.late import Late
 from slangrad.base.warn import warn
@@ -28,6 +28,14 @@ from slangrad.marshal.marshal import BACKWARD, REVERSE
 from slangrad.marshal.patterns import open_dimensions
 from slangrad.marshal.records import as_fields
 from slangrad.marshal.registry import KEYS, Told, holds_objects, is_struct, marshal_of, unwrap, update
+from slangrad.tensors.conversion import HostValue
+
+if TYPE_CHECKING:
+    from slangrad.call.bind import BoundCall
+    from slangrad.call.binding import Binder
+    from slangrad.call.compared import BackwardCheck
+    from slangrad.call.program import Candidate
+    from slangrad.call.sessions import Generation, Session
 
 TORCH_CALLS = Late("slangrad.call.torch_calls")
 COMPARED = Late("slangrad.call.compared")
@@ -37,7 +45,7 @@ PROTOCOL = "__slangrad_call__"
 class AnswersCalls(Exception):
     """An argument that answers calls itself: `value.__slangrad_call__(function, args, kwargs)`."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: HostValue) -> None:
         self.value = value
 
 
@@ -53,15 +61,15 @@ class Caller:
     def __init__(
         self,
         name: str,
-        make_binder: Callable[[], Any],
-        generation: Any,
+        make_binder: Callable[[], Binder],
+        generation: Generation,
         store: PlanStore,
         strict: bool = False,
-        module: Any = None,
+        module: object = None,
     ) -> None:
         self.name = name
         self._make_binder = make_binder
-        self._binder: object = None
+        self._binder: Binder | None = None
         self.generation = generation
         self._session = session = generation.session
         self._store = store
@@ -77,7 +85,7 @@ class Caller:
         self._plans, self._other_plans = self._other_plans, self._plans
 
     @property
-    def binder(self) -> Any:
+    def binder(self) -> Binder:
         """What knows the functions; it needs the checker."""
         if self._binder is None:
             with self._session.lock:
@@ -85,17 +93,16 @@ class Caller:
         return self._binder
 
     @property
-    def session(self) -> Any:
+    def session(self) -> Session:
         return self._session
 
     @property
-    def candidates(self) -> tuple[Any, ...]:
-        found: tuple[object, ...] = self.binder.candidates
-        return found
+    def candidates(self) -> tuple[Candidate, ...]:
+        return self.binder.candidates
 
     # --- every call ---
 
-    def call(self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+    def call(self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]) -> HostValue:
         """Run the function over the arguments."""
         try:
             entry, values, count, threads = self._find(settings, args, kwargs)
@@ -113,7 +120,9 @@ class Caller:
             error.about("call", f"function '{self.name}'")
         return error
 
-    def call_unchecked(self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+    def call_unchecked(
+        self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> HostValue:
         """The same without a comparison of gradients."""
         entry, values, count, threads = self._find(settings, args, kwargs)
         made = entry.plan.run(list(values), threads)
@@ -133,7 +142,7 @@ class Caller:
 
     def fixed(
         self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]
-    ) -> tuple[FixedLaunch | None, Any]:
+    ) -> tuple[FixedLaunch | None, object]:
         """A call that is checked and compiled now: its launch, None where it has more to do, and its result."""
         launch = None
         try:
@@ -171,7 +180,7 @@ class Caller:
         return self._find(settings, args, kwargs)[0].plan
 
     def _find(
-        self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, settings: Settings, args: tuple[HostValue, ...], kwargs: dict[str, HostValue]
     ) -> tuple[_Entry, list[object], int, int | None]:
         """The plan of a call, its values, and how many of these are arguments."""
         threads = kwargs.pop(THREADS, None) if kwargs else None
@@ -180,8 +189,8 @@ class Caller:
         result = kwargs.pop(RESULT, settings.result) if kwargs else settings.result
         values = [*args, *kwargs.values()] if kwargs else list(args)
         count = len(values)
-        kind: Any = result
-        said: Any = result
+        kind: object = result
+        said: Hashable = result
         if isinstance(result, type):
             said = result, results.kind_of(result)
         elif result is not None and not isinstance(result, str):
@@ -286,7 +295,7 @@ class Caller:
 
     def bind(
         self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object], result: object
-    ) -> Any:
+    ) -> BoundCall:
         """The bound call of such arguments, for who wants to write another function around it."""
         given = [] if result is None else [result]
         outside = gathered(settings.given)
@@ -301,8 +310,7 @@ class Caller:
         self, settings: Settings, given: int, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> str:
         """How the parameter of one of the values has to be declared to carry a derivative."""
-        found: str = self.binder.instead_of(self.bind(settings, args, kwargs, None), given)
-        return found
+        return self.binder.instead_of(self.bind(settings, args, kwargs, None), given)
 
     def inspected(
         self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]
@@ -359,11 +367,17 @@ class InspectedCall:
     """A call of which nothing is run: its plan, how its values are bound, the names of those given by name."""
 
     plan: Plan
-    bound: Any
+    bound: BoundCall
     positional: int
     names: tuple[str, ...]
-    values: list[Any]
+    values: list[object]
     threads: int | None
+
+
+class _Runs(Protocol):
+    """A TorchEntry, without PyTorch."""
+
+    def run(self, values: list[object], threads: int | None) -> HostValue: ...
 
 
 @dataclass(slots=True)
@@ -373,8 +387,8 @@ class _Entry:
     plan: Plan
     holds_objects: bool
     result_at: int
-    torch: Any = None  # the calls of this signature, where torch tensors are among the values
-    check: Any = None  # what compares its gradients, in check mode
+    torch: _Runs | None = None  # the calls of this signature, where torch tensors are among the values
+    check: BackwardCheck | None = None  # what compares its gradients, in check mode
     wrap: results.Wrap | None = None
     is_special: bool = False
     idle: Callable[[], CallError] | None = None  # the error of a derivative that leaves nothing behind
@@ -403,7 +417,7 @@ class _Entry:
 
 
 @ending
-def copied(value: Any) -> Any:
+def copied(value: HostValue) -> HostValue:
     """Lists, tuples, dicts and dataclasses copied, with what is in them; the last become dicts."""
     if is_struct(value):
         value = as_fields(value)
@@ -412,7 +426,7 @@ def copied(value: Any) -> Any:
     return {name: copied(each) for name, each in value.items()} if type(value) is dict else value
 
 
-def _shown(result: object) -> Any:
+def _shown(result: object) -> object:
     """What a call with a given result returns: of a ValueRef or pair its value."""
     return result.value if hasattr(result, "value") else result
 
@@ -432,7 +446,7 @@ def _check_threads(threads: int | None, call: Launchable) -> None:
         raise CallError("E1014", message, (), "pass all arguments whole, or leave _thread_count out")
 
 
-def counted_dimensions(candidates: Iterable[Any]) -> int:
+def counted_dimensions(candidates: Iterable[Candidate]) -> int:
     """The most dimensions of a parameter that leaves a size open."""
     parameters = (each.type for candidate in candidates for each in candidate.parameters)
     return max(map(open_dimensions, parameters), default=0)

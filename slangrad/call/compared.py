@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,7 +28,11 @@ from slangrad.marshal.plain import mapped
 from slangrad.marshal.values import DiffPair, ValueRef
 from slangrad.marshal.vectors import HostArray
 from slangrad.runtime.reports import NotFiniteError
+from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.tensor import Tensor
+
+if TYPE_CHECKING:
+    from slangrad.call.caller import Caller
 
 STEPS = (64.0, 1.0, 8.0, 0.125, 1.0 / 64)
 
@@ -60,7 +64,7 @@ class Along:
         self._rtol, self._atol = tolerances
         self._differences: list[tuple[float, float]] = []  # with what rounding may have done to them
 
-    def check(self, outputs: Callable[[float], Any]) -> None:
+    def check(self, outputs: Callable[[float], np.ndarray]) -> None:
         """Find differences of the terms of the function's value, `outputs` so far along, until one agrees.
         GradientError where something does not. Values that are not finite so far away tell nothing."""
         reach = max([1.0, *(float(np.max(np.abs(each), initial=0.0)) for each in floats_of(self._value))])
@@ -136,7 +140,7 @@ class BackwardCheck:
     """Compares the calls of one signature. `values` of a call are its arguments, its result if one is given, and values
     outside of functions, as `Caller` has them."""
 
-    caller: Any
+    caller: Caller
     positional: int
     names: tuple[str, ...]
     result_at: int
@@ -179,7 +183,7 @@ class BackwardCheck:
         known: tuple[object, object, object],
         tolerances: tuple[float | None, float],
     ) -> None:
-        def outputs(step: float) -> Any:
+        def outputs(step: float) -> np.ndarray:
             changed = list(values)
             changed[source.given] = _with_moved(values[source.given], source.path, known[1], step)
             return self._outputs(changed)
@@ -190,7 +194,7 @@ class BackwardCheck:
 
     # --- runs on copies
 
-    def _run(self, mode: str, values: list[object]) -> Any:
+    def _run(self, mode: str, values: list[object]) -> HostValue:
         count = self.positional + len(self.names)
         args, kwargs = values[: self.positional], dict(zip(self.names, values[self.positional : count]))
         result = self._given_result()
@@ -218,7 +222,7 @@ class BackwardCheck:
         """All outputs times their cotangents, in a run on copies."""
         copied = [fresh(value) for value in values]
         made = self._run(PRIMAL, copied)
-        terms: list[Any] = []
+        terms: list[HostValue] = []
         result = self._given_result()
         if made is not None:
             terms += self._terms(
@@ -244,7 +248,7 @@ class BackwardCheck:
         return iter([np.ravel(each.astype(np.float64) * weights) for each in numbers])
 
 
-def fresh(value: object) -> Any:
+def fresh(value: object) -> HostValue:
     """A copy with memory of its own; what gradients are added to is zero."""
     if isinstance(value, Tensor):
         made = without_gaps(value.detach())
@@ -274,10 +278,10 @@ def _cotangent(value: object) -> object:
     return value.grad_in if isinstance(value, Tensor) else getattr(value, "grad", None)
 
 
-def _with_moved(value: Any, path: Sequence[Any], direction: Any, step: float) -> object:
+def _with_moved(value: HostValue, path: Sequence[object], direction: object, step: float) -> object:
     """The argument with the value at a path moved; all else as it is."""
     if path:
-        copied = list(value) if isinstance(value, list) else dict(value)
+        copied: HostValue = list(value) if isinstance(value, list) else dict(value)
         copied[path[0]] = _with_moved(value[path[0]], path[1:], direction, step)
         return copied
     if isinstance(value, DiffPair):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Options
@@ -31,7 +31,13 @@ from slangrad.runtime.device import Kernel
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
 
+if TYPE_CHECKING:
+    from slangrad.call.sessions import Lock
+    from slangrad.check.modules import Module, Program
+    from slangrad.pipeline import CompiledKernel
+
 Place = tuple[str, int, str]
+FindRecipe = Callable[["Iterable[Module]"], Recipe | None]
 
 
 @dataclass(slots=True)
@@ -60,7 +66,12 @@ class KernelCompiler:
     # fmt: on
 
     def __init__(
-        self, program: Any, options: Options, target: str, lock: Any, recipe: Callable[[Any], Recipe | None]
+        self,
+        program: Program,
+        options: Options,
+        target: str,
+        lock: Lock,
+        recipe: FindRecipe,
     ) -> None:
         self.program = program
         self.options = options
@@ -70,7 +81,7 @@ class KernelCompiler:
         self._answers: dict[Hashable, bytes] = {}
         self._compiled: dict[Hashable, Compiled] = {}
         self._numbers: dict[Hashable, int] = {}
-        self._newest: tuple[KernelText, object] | None = None
+        self._newest: tuple[KernelText, CompiledKernel] | None = None
         self._entries: dict[Hashable, CompiledEntry] = {}
 
     def _disk_key(self, *parts: object) -> str:
@@ -90,7 +101,7 @@ class KernelCompiler:
         return stored_kernel(self.target, answer)
 
     def _refer(
-        self, key: Hashable, modules: Sequence[object], seen_from: Any, said: Mapping[str, object]
+        self, key: Hashable, modules: Sequence[Module], seen_from: Module, said: Mapping[str, object]
     ) -> None:
         """Before a kernel is compiled: who gathers missing kernels has it compiled later, perhaps by a worker."""
         if is_gathering():
@@ -113,13 +124,13 @@ class KernelCompiler:
             return self._compiled[key]
 
     def _make_call(
-        self, key: Hashable, modules: Sequence[Any], call: BoundCall, written: KernelText
+        self, key: Hashable, modules: Sequence[Module], call: BoundCall, written: KernelText
     ) -> Compiled:
         on_disk = self._disk_key("call", written.text, [each.key for each in modules])
         name = self._name_of(key, call)
         found = self._found(key, on_disk)
 
-        def stages() -> Any:
+        def stages() -> CompiledKernel:
             return self._stages(call, name, written)
 
         if found is None:
@@ -128,7 +139,8 @@ class KernelCompiler:
             self._refer(key, modules, modules[0], said)
             made = stages()
             keep_kernel(self.options, on_disk, kernel_entry(made.image, made.arguments, made.used))
-            found = StoredKernel(made.kernel, made.arguments, made.used, None)
+            # The kernel is None where no device launches the target's code.
+            found = StoredKernel(made.kernel, made.arguments, made.used, None)  # type: ignore[arg-type]
         packer = packer_of(found.arguments)
         return Compiled(found.kernel, packer, found.used, on_disk, stages, lambda: written.text)
 
@@ -137,13 +149,13 @@ class KernelCompiler:
         number = self._numbers.setdefault(key, len(self._numbers) + 1)
         return f"{kind} {number} of {call.function.name}"
 
-    def _stages(self, call: BoundCall, name: str, written: KernelText) -> object:
+    def _stages(self, call: BoundCall, name: str, written: KernelText) -> CompiledKernel:
         """What the pipeline makes on the way. All IR of a kernel is in it, so only the newest is kept."""
         if self._newest is None or self._newest[0] is not written:
             self._newest = written, self._make(call, name, written)
         return self._newest[1]
 
-    def _make(self, call: BoundCall, name: str, written: KernelText) -> object:
+    def _make(self, call: BoundCall, name: str, written: KernelText) -> CompiledKernel:
         if "kernel" in self.options.dump:
             print(f"// {name}\n{written.text}")
         made = self._run_pipeline(SourceFile(name, written.text, is_page=True), written, call.conformances)
@@ -166,7 +178,7 @@ class KernelCompiler:
             return self._entries[known]
 
     def _make_entry(
-        self, known: Hashable, module: Any, entry: DeclRef, conformances: tuple[Conformance, ...]
+        self, known: Hashable, module: Module, entry: DeclRef, conformances: tuple[Conformance, ...]
     ) -> CompiledEntry:
         """What is linked with types is not kept on disk."""
         place, generics = place_of(entry.declaration), [spell_argument(each) for each in entry.arguments]
@@ -186,16 +198,17 @@ class KernelCompiler:
 
     def _run_pipeline(
         self, source: SourceFile, written: KernelText, conformances: tuple[Conformance, ...]
-    ) -> object:
+    ) -> CompiledKernel:
         try:
-            return PIPELINE.compile_kernel(
+            made: CompiledKernel = PIPELINE.compile_kernel(
                 self.program, source, ENTRY, self.options, self.target, conformances
             )
+            return made
         except CompileError as error:
             raise _explained(error, source.name, written) from error
 
 
-def told_of(made: Any) -> list[Any]:
+def told_of(made: CompiledKernel) -> list[object]:
     """What a CompiledEntry knows besides the kernel, as JSON has it."""
     arguments = [[*place_of(declared), argument] for declared, argument in made.parameters.items()]
     return [arguments, dict(sorted(made.read.items()))]
@@ -205,22 +218,22 @@ def spelled(conformances: Iterable[Conformance]) -> list[tuple[str, str, int]]:
     return [(spell(each.interface), spell(each.type), each.id) for each in conformances]
 
 
-def refuse_other_callee(page: ast.Module, wanted: Sequence[Any], shown: str = "") -> None:
+def refuse_other_callee(page: ast.Module, wanted: Sequence[object], shown: str = "") -> None:
     """The kernel must call the function that was resolved from the Python arguments."""
     name = wanted[-1]
     found = [each for each in _called(page) if each.name == name]
-    if found and tuple(wanted) not in map(place_of, found):
+    if found and not any(place_of(each) == tuple(wanted) for each in found):
         message = f"the call of '{name}' means another overload in Slang than for the Python arguments"
         details = [shown, f"{found[0].span.location}: {found[0].name}"]
         raise CallCompileError("E1016", message, details, "give the overloads different names")
 
 
-def place_of(declared: Any) -> Place:
+def place_of(declared: ast.Declaration) -> Place:
     """What names a declaration of a program in another process."""
     return declared.span.source.name, declared.span.start, getattr(declared, "name", "")
 
 
-def _called(page: ast.Module) -> Iterator[Any]:
+def _called(page: ast.Module) -> Iterator[ast.Declaration]:
     """The declarations of all functions that a checked text calls."""
     for node in walk(page):
         form = node.ref if isinstance(node, ast.Call) else None

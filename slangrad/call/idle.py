@@ -11,7 +11,7 @@ written, values of users' own types) and what it prints are reasons to make a ca
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from slangrad.check.model.types import UINT64, Array, Matrix, Pointer, Scalar, Type, Vector
 from slangrad.ir import types as ir
@@ -19,8 +19,11 @@ from slangrad.marshal.marshal import BACKWARD, TANGENT, Leaf, Marshal
 from slangrad.marshal.scalars import NumberMarshal
 from slangrad.marshal.slang_type import SavedType
 
+if TYPE_CHECKING:
+    from slangrad.call.program import ModuleTypes
+
 PRINTING = ("printf", "print")
-Types = Callable[[], Any]  # the types of the module, which need the checker
+Types = Callable[[], "ModuleTypes"]  # the types of the module, which need the checker
 
 
 def is_idle(mode: str, leaves: Sequence[Leaf], types: Types) -> bool:

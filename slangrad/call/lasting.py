@@ -16,12 +16,16 @@ something back, copies, tells objects), every run is an ordinary call. After a r
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slangrad.call.caller import Caller, copied
 from slangrad.call.plan import FixedLaunch
 from slangrad.call.request import RESULT, Settings
 from slangrad.marshal.errors import CallError
+from slangrad.tensors.conversion import HostValue
+
+if TYPE_CHECKING:
+    from slangrad.call.sessions import Session
 
 
 class LastingCaller:
@@ -29,7 +33,8 @@ class LastingCaller:
 
     __slots__ = ("_make", "_session", "now")
 
-    def __init__(self, session: Any, make: Callable[[Any], Caller]) -> None:
+    # `make` takes what the session has as its generation.
+    def __init__(self, session: Session, make: Callable[[Any], Caller]) -> None:
         self._session = session
         self._make = make
         self.now = make(session.generation)
@@ -61,7 +66,7 @@ class RepeatedCall:
         self._launch: FixedLaunch | None = None
         self._names: dict[str, int] = {}
         self._result: object = None
-        self._run: Callable[[], Any] = self._call
+        self._run: Callable[[], object] = self._call
         self._bind()
 
     def __repr__(self) -> str:
@@ -125,7 +130,7 @@ class RepeatedCall:
         settings, args, kwargs = self._given
         return self._calls.current().call(settings, args, dict(kwargs))
 
-    def __call__(self) -> Any:
+    def __call__(self) -> HostValue:
         if self._generation.expired:
             self._bind()
         made = self._run()

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from slangrad.marshal.marshal import Leaf
 from slangrad.marshal.results import Result
+from slangrad.tensors.conversion import HostValue
 
 SHAPE = "shape"  # the kernel's parameter with the sizes of its loops
 PARTIAL = "p"  # its letter among those of streams where groups at the border are not full
@@ -22,7 +23,7 @@ class Source(NamedTuple):
     """Where a leaf finds its value: in which of the given values, and by which keys inside of it."""
 
     given: int
-    path: tuple[Any, ...]
+    path: tuple[object, ...]
 
 
 class Place(Protocol):
@@ -31,10 +32,10 @@ class Place(Protocol):
     @property
     def given(self) -> int: ...
     @property
-    def path(self) -> tuple[Any, ...]: ...
+    def path(self) -> tuple[object, ...]: ...
 
 
-def found_at(values: Sequence[Any], place: Place) -> Any:
+def found_at(values: Sequence[HostValue], place: Place) -> HostValue:
     """What stands there among the values of a call."""
     found = values[place.given]
     for step in place.path:

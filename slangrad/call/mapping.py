@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from slangrad.check.model.types import Type
 from slangrad.marshal.errors import BoundVariableException, CallError
@@ -19,9 +18,10 @@ from slangrad.marshal.marshal import Leaf, Marshal, Node, ProgramTypes, Spot, Wa
 from slangrad.marshal.patterns import converts
 from slangrad.marshal.scalars import UnsupportedMarshal
 from slangrad.marshal.structs import DictMarshal
+from slangrad.tensors.conversion import HostValue
 
 TYPE_ENTRY = "$type"
-FindType = Callable[[Any], Type | None]
+FindType = Callable[[HostValue], Type | None]
 
 
 MAPPED = "mapped"
@@ -110,7 +110,7 @@ def apply_map(marshal: Marshal, entry: object, label: str, find: FindType) -> Ma
     return MappedMarshal(marshal, None, seen)
 
 
-def _checked_dims(entry: tuple[Any, ...], label: str) -> tuple[int, ...]:
+def _checked_dims(entry: tuple[HostValue, ...], label: str) -> tuple[int, ...]:
     if not all(isinstance(each, int) and each >= 0 for each in entry):
         message = f"Explicit vectorization raised exception: '{label}': {entry} are no call dimensions"
         raise BoundVariableException("E1009", message, (), "call dimensions are counted from 0")

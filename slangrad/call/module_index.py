@@ -13,14 +13,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from slangrad.base.module_file import FILE, MODULE, Macros, Origin, Request
 from slangrad.base.options import Options, store_of
 from slangrad.base.source import SourceFile
-from slangrad.base.store import Store, digest_of
+from slangrad.base.store import Json, Store, digest_of
 from slangrad.cache import kernel_key
 from slangrad.check.texts.files import UNREADABLE, Files
+
+if TYPE_CHECKING:
+    from slangrad.check.modules import Module
 
 UNKNOWN = object()
 
@@ -121,12 +124,14 @@ class ModuleIndex:
         said = (source.name, source.text, folders, here, macros)
         return kernel_key(self._options, self._target, "module", *said)
 
-    def keep(self, module: Any) -> None:
+    def keep(self, module: Module) -> None:
         """For later processes: a checked module, and those that it imports."""
         for each in (module, *module.imports):
-            key = self._key(each.origin.source, each.origin.macros)
+            origin = each.origin
+            assert origin is not None, "a module of the standard library"
+            key = self._key(origin.source, origin.macros)
             if key:
-                entry = [each.key, each.declaration.module_name or "", each.origin.requests]
+                entry = [each.key, each.declaration.module_name or "", origin.requests]
                 store_of(self._options).put(key, json.dumps(entry).encode())
             if each is not module:
                 self.keep(each)
@@ -143,7 +148,7 @@ class Facts:
     def _store(self) -> Store:
         return store_of(self._said[0])
 
-    def get(self, kind: str, name: str) -> Any:
+    def get(self, kind: str, name: str) -> Json:
         """UNKNOWN where nothing is known."""
         data = self._store.get(self._key(kind, name)) if self._module else None
         return UNKNOWN if data is None else json.loads(data)
@@ -158,9 +163,9 @@ class Facts:
         return kernel_key(options, target, *said, kind, name)
 
 
-def reachable(module: Any) -> list[Any]:
+def reachable(module: Module) -> list[Module]:
     """A module and all that it imports, directly or not."""
-    seen: list[Any] = []
+    seen: list[Module] = []
     pending = [module]
     while pending:
         each = pending.pop(0)

@@ -20,15 +20,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
-from typing import Any
 
 import numpy as np
 
 from slangrad.call.geometry import Loops
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.footprint import Footprint, Lattice, Shape, injective, lattice_of, span_of
+from slangrad.marshal.footprint import Footprint, Lattice, Shape, Values, injective, lattice_of, span_of
 from slangrad.marshal.marshal import Leaf
 from slangrad.marshal.rows import Touched
+from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.tensor import Tensor
 
 MOST_WORK = 100_000
@@ -105,7 +105,7 @@ def overwritten_of(leaves: Sequence[Leaf]) -> list[Overwritten]:
     ]
 
 
-def refuse_overwritten(pairs: Sequence[Overwritten], values: Sequence[Any]) -> None:
+def refuse_overwritten(pairs: Sequence[Overwritten], values: Sequence[HostValue]) -> None:
     """CallError where the memory of an input is that of an output."""
     for each in pairs:
         x, y = values[each.read], values[each.written]
@@ -123,13 +123,12 @@ def refuse_overwritten(pairs: Sequence[Overwritten], values: Sequence[Any]) -> N
 def share(x: np.ndarray, y: np.ndarray) -> bool:
     """Whether an element of one is one of the other; yes where that is hard to say."""
     try:
-        most: Any = MOST_WORK
-        return np.shares_memory(x, y, most)
+        return np.shares_memory(x, y, MOST_WORK)  # type: ignore[arg-type]  # its annotation knows no bound
     except np.exceptions.TooHardError:
         return True
 
 
-def refuse_shared_outputs(leaves: Sequence[Any], values: Sequence[Any], copied: Sequence[int]) -> None:
+def refuse_shared_outputs(leaves: Sequence[Leaf], values: Sequence[object], copied: Sequence[int]) -> None:
     """CallError where copies of two outputs would be brought back to the same memory, or one over another output."""
     written = [i for i, leaf in enumerate(leaves) if leaf.role.writes]
     arrays = {i: _array_of(values[i]) for i in written}
@@ -153,7 +152,7 @@ def both_changed(first: str, second: str) -> CallError:
     return CallError("E1008", message, (), "give each its own memory, for example a copy")
 
 
-def find_conflicts(pairs: Sequence[tuple[Region, Region]], values: list[Any]) -> Conflicts | None:
+def find_conflicts(pairs: Sequence[tuple[Region, Region]], values: Values) -> Conflicts | None:
     """None, nearly always: nothing overlaps, or each element is read and written by one thread alone."""
     found = Conflicts([], False)
     for first, second in pairs:
@@ -166,7 +165,7 @@ def find_conflicts(pairs: Sequence[tuple[Region, Region]], values: list[Any]) ->
     return found if found.copies or found.shared else None
 
 
-def refuse_touched(touched: Sequence[Touched], regions: Sequence[Region], values: Sequence[Any]) -> None:
+def refuse_touched(touched: Sequence[Touched], regions: Sequence[Region], values: Values) -> None:
     """CallError where elements of a list lead to memory that the call changes."""
     for i, each in enumerate(touched):
         for region in regions:

@@ -14,15 +14,19 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from slangrad.base.late import Late
 from slangrad.ir.layout import layout_of, scalars_of
 from slangrad.ir.types import Struct, Type
 from slangrad.marshal.encode import format_of, memory_format
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.footprint import Values
 from slangrad.runtime.device import Kernel
 from slangrad.tensors.element_types import slang_name
+
+if TYPE_CHECKING:
+    from slangrad.pipeline import CompiledKernel
 
 MOST_SHOWN = 10**40  # larger integers are not written out
 
@@ -37,7 +41,7 @@ class Packer:
     offsets: tuple[int, ...]  # where each of them lies
 
     @property
-    def empty(self) -> list[Any]:
+    def empty(self) -> Values:
         """A list of zeros to be filled."""
         return [0] * len(self.scalars)
 
@@ -92,14 +96,14 @@ class Compiled:
     packer: Packer
     used: frozenset[str]
     key: str  # of the kernel on disk
-    make_stages: Callable[[], object]
+    make_stages: Callable[[], CompiledKernel]
     make_text: Callable[[], str]
 
     def __repr__(self) -> str:
         return f"Compiled({self.kernel.name}, arguments {', '.join(sorted(self.used)) or 'none'})"
 
     @property
-    def stages(self) -> Any:
+    def stages(self) -> CompiledKernel:
         return self.make_stages()
 
     @property

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -41,6 +41,10 @@ from slangrad.marshal.rows import makes_rows
 from slangrad.runtime.device import Device, Grid, Kernel
 from slangrad.runtime.device import Region as Bytes
 from slangrad.runtime.reports import NotFiniteError
+from slangrad.tensors.conversion import HostValue
+
+if TYPE_CHECKING:
+    from slangrad.call.sessions import HostDevice
 
 MOST_GEOMETRIES = 256
 
@@ -49,7 +53,7 @@ MOST_GEOMETRIES = 256
 CompileFor = Callable[[dict[str, str], frozenset[str]], Compiled]
 BYTE = np.dtype(np.uint8)
 # What gives a scalar or writes some, the number of its leaf, and the place of the first one.
-Placed = tuple[Callable[[Any], Any] | None, int, int]
+Placed = tuple[Callable[[HostValue], object] | None, int, int]
 PlacedSetter = tuple[Setter, int, int]
 
 
@@ -79,7 +83,7 @@ class Scratch:
         self.address = self.block.address
         view = runtime.host_view(Bytes(self.address, (size,), (1,), BYTE), self.block)
         assert view is not None, "scratch memory must be reachable from the host"
-        self.memory: Any = memoryview(view)  # type: ignore[arg-type]
+        self.memory = memoryview(view)  # type: ignore[arg-type]
 
 
 @dataclass(slots=True)
@@ -89,7 +93,7 @@ class FixedLaunch:
     plan: Plan
     geometry: Geometry
     grid: Grid
-    values: list[Any]
+    values: list[HostValue]
     scalars: Values = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -145,7 +149,12 @@ class Plan:
     # fmt: on
 
     def __init__(
-        self, call: Launchable, compile_for: CompileFor, device: Any, strict: bool, in_order: bool = False
+        self,
+        call: Launchable,
+        compile_for: CompileFor,
+        device: HostDevice,
+        strict: bool,
+        in_order: bool = False,
     ) -> None:
         self.call = call
         self.compile_for = compile_for
@@ -176,7 +185,7 @@ class Plan:
 
     # --- every call ---
 
-    def run(self, given: list[object], threads: int | None = None) -> Any:
+    def run(self, given: list[object], threads: int | None = None) -> HostValue:
         """Launch; what the call returns."""
         values = given if self._is_direct else self._prepared(given)
         key = (threads, *[find(values[i]) for i, find in self.layouts.items()])
@@ -215,7 +224,7 @@ class Plan:
             values[i] = prepare(values[i])
         return values
 
-    def _collect(self, given: list[Any]) -> list[object]:
+    def _collect(self, given: list[HostValue]) -> list[object]:
         """The values of the leaves, from inside of dicts and lists."""
         values = []
         assert self._paths is not None
@@ -263,7 +272,7 @@ class Plan:
             self._scratches.append(scratch)
         return None if created is None else created.give(made)
 
-    def _refuse_overlaps(self, geometry: Geometry, values: list[Any], scalars: Values) -> None:
+    def _refuse_overlaps(self, geometry: Geometry, values: list[HostValue], scalars: Values) -> None:
         """Where no copy helps."""
         refuse_overwritten(self._overwritten, values)
         touched = [each for i in self._rows for each in values[i].touched]
@@ -277,9 +286,9 @@ class Plan:
 
     # --- memory that overlaps or cannot be used as it lies ---
 
-    def _copy_first(self, conflicts: Conflicts, scalars: Values) -> list[Any]:
+    def _copy_first(self, conflicts: Conflicts, scalars: Values) -> list[object]:
         """Copies of what must be read before it is overwritten; they live until the launch is over."""
-        kept = []
+        kept: list[object] = []
         for region in conflicts.copies:
             size = region.high - region.low
             block = self._runtime.allocate(size)
@@ -378,7 +387,7 @@ class Plan:
         compiled = self._compiled(loops.classes, forms, frozenset() if atomic else alone, partial)
         places = compiled.packer.places
         regions = regions_of(self._leaves, footprints, loops, places)
-        fixed: dict[str, list[Any]] = {SHAPE: list(loops.extents)}
+        fixed: dict[str, list[int]] = {SHAPE: list(loops.extents)}
         at = iter(loops.strides)
         for leaf, each in rows:
             fixed |= each.fixed

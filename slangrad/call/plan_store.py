@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,6 +26,10 @@ from slangrad.ir import types as ir
 from slangrad.ir.type_data import type_data
 from slangrad.marshal.marshal import ProgramTypes
 from slangrad.marshal.saved import Unsaved, restored, saved
+
+if TYPE_CHECKING:
+    from slangrad.call.bind import BoundCall
+    from slangrad.call.sessions import Kept
 
 KNOWN_PACKAGES = ("builtins", "numpy", "slangrad")
 
@@ -82,7 +86,7 @@ class PlanStore:
         store_of(self._options).put(key, data.encode())
 
 
-def stable(part: object) -> Any:
+def stable(part: object) -> object:
     """A part of a key as it is in every process; `Unsaved` where there is no telling."""
     if part is None or isinstance(part, (str, bool, int, float)):
         return part
@@ -106,18 +110,19 @@ class Kernels:
 
     __slots__ = ("_bind", "_bound", "_key", "_session")
 
-    def __init__(self, key: str, session: Any, bind: Callable[[], Any]) -> None:
+    def __init__(self, key: str, session: Kept, bind: Callable[[], BoundCall]) -> None:
         self._key = key
         self._session = session
-        self._bind: Callable[[], object] | None = bind
-        self._bound: object = None
+        self._bind: Callable[[], BoundCall] | None = bind
+        self._bound: BoundCall | None = None
 
     @property
-    def bound(self) -> Any:
+    def bound(self) -> BoundCall:
         if self._bind is not None:
             with self._session.lock:
                 self._bound = self._bound or self._bind()
                 self._bind = None
+        assert self._bound is not None
         return self._bound
 
     def compile(self, letters: dict[str, str], alone: frozenset[str]) -> Compiled:
@@ -128,7 +133,7 @@ class Kernels:
     def _compile(self, letters: dict[str, str], alone: frozenset[str]) -> Compiled:
         with self._session.lock:
             bound = self.bound
-            made: Compiled = self._session.compiler.compile(bound, letters, alone)
+            made = self._session.compiler.compile(bound, letters, alone)
         if self._key and made.key:
             store_of(self._session.settings).put(self._link(letters, alone), made.key.encode())
         return made
@@ -145,7 +150,7 @@ class Kernels:
         options = self._session.settings
         key = (store_of(options).get(self._link(letters, alone)) or b"").decode()
         with self._session.lock:
-            loaded: dict[str, Compiled] = self._session.kernels
+            loaded = self._session.kernels
             if key not in loaded:
                 found = find_kernel(options, self._session.target, key)
                 if found is None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from slangrad.base.page_words import rooted
 from slangrad.call.module_index import reachable
@@ -31,6 +30,7 @@ from slangrad.check.reflect import FunctionView, ParameterView, Reflection, Reso
 from slangrad.ir import types as ir
 from slangrad.marshal.encode import COMPONENTS
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.marshal import Reflected
 from slangrad.marshal.patterns import matches
 from slangrad.marshal.spelling import namespaces_of, spell, spell_argument, spell_on_page
 from slangrad.marshal.type_map import TypeMap
@@ -54,9 +54,9 @@ class ModuleTypes:
         self._lifted: dict[ir.Type, Type | None] = {}
         self._tangents: dict[Type, Type | None] = {}
         self._mentioned: dict[str, bool] = {}
-        self.layout: Callable[[], Any] | None = None  # how to get at what `program` gives
+        self.layout: Callable[[], Reflected] | None = None  # how to get at what `program` gives
 
-    def program(self) -> Any:
+    def program(self) -> Reflected:
         return None if self.layout is None else self.layout()
 
     def lift(self, t: ir.Type) -> Type | None:

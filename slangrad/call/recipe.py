@@ -12,22 +12,25 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slangrad.base.options import Limits, Options
 from slangrad.base.source import SourceFile
-from slangrad.base.store import Store
+from slangrad.base.store import Json, Store
 from slangrad.cache import environment_key
 from slangrad.call.module_index import reachable
 from slangrad.check.texts.files import CacheFolder, Files
 
+if TYPE_CHECKING:
+    from slangrad.check.modules import Module, Program
+
 Step = tuple[str, ...]
-Recipe = dict[str, Any]
+Recipe = dict[str, Json]
 Places = tuple[Sequence[str | Path], bool, Sequence[CacheFolder]]  # the arguments of Files
 
 
 # fmt: off
-_PERFORM: dict[str, Callable[..., object]] = {
+_PERFORM: dict[str, Callable[..., Module]] = {
     "file":        lambda p, of, name: p.load_module(name),
     "source":      lambda p, of, name, text, path: p.add_source(name, text, Path(path) if path else None),
     "precompiled": lambda p, of, name, path, data: p.add_precompiled(name, Path(path), data.encode("latin-1")),
@@ -37,20 +40,20 @@ _PERFORM: dict[str, Callable[..., object]] = {
 # fmt: on
 
 
-def perform(program: object, step: Sequence[str], made_of: Sequence[object]) -> Any:
+def perform(program: Program, step: Sequence[str], made_of: Sequence[object]) -> Module:
     """Make a module in a program, of modules that are there."""
     kind, *said = step
     return _PERFORM[kind](program, made_of, *said)
 
 
-def steps_of(made: Mapping[Any, object], needed: Iterable[object]) -> list[Any] | None:
+def steps_of(made: Mapping[Any, Module], needed: Iterable[Module]) -> list[object] | None:
     """The steps that lead to all modules that are needed, each with the numbers of those it is made of; None where
     there are none. `made`: what became of each module that the user asked for."""
     wanted = {each for module in needed for each in reachable(module)}
     known = {each for module in made.values() for each in reachable(module)}
     if not wanted <= known:
         return None
-    chosen: list[Any] = []
+    chosen: list[Any] = []  # of `made`, whose keys `api` knows
     for each in sorted(made, key=lambda each: -each.number):
         if made[each] in wanted:
             chosen.insert(0, each)
@@ -84,7 +87,7 @@ def files_of(recipe: Recipe) -> Files:
     return Files(paths, sources_first, [CacheFolder(Path(a), Path(b)) for a, b in kept])
 
 
-def said_of(options: Options) -> dict[str, Any]:
+def said_of(options: Options) -> Recipe:
     """Settings as JSON has them. Those of the folder for kernels are its place and size."""
     store = options.store
     said = asdict(replace(options, store=None, dump=(), progress=False))
@@ -92,7 +95,7 @@ def said_of(options: Options) -> dict[str, Any]:
     return {**said, "store": None if store is None else [os.path.dirname(store.folder), store.limit]}
 
 
-def options_of(said: Mapping[str, Any]) -> Options:
+def options_of(said: Recipe) -> Options:
     store, limits = said["store"], Limits(**said["limits"])
     warnings = {name: frozenset(said[name]) for name in ("disable_warnings", "warnings_as_errors")}
     kept = None if store is None else Store(*store)

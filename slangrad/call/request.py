@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import PRIMAL, Marshal
+from slangrad.tensors.conversion import HostValue
 
 RESULT, THREADS, APPEND = CALL_WORDS = (
     "_result",
@@ -33,7 +33,7 @@ class Settings:
     mode: str = PRIMAL
     map_positional: tuple[object, ...] = ()
     map_named: Mapping[str, object] = field(default_factory=dict)
-    result: Any = None
+    result: HostValue = None
     order: int = 1  # in `hvp`: of the derivatives
     given: tuple[Source, ...] = ()
     globals: tuple[str, ...] = ()
@@ -69,9 +69,9 @@ class Request:
     globals_at: int
 
 
-Values = Mapping[str, Any]
+Values = Mapping[str, HostValue]
 Source = Values | Callable[[], Values]
-Tree = dict[str, Any]
+Tree = dict[str, HostValue]
 
 
 def gathered(sources: tuple[Source, ...]) -> Tree:
@@ -99,7 +99,7 @@ def merge(into: Tree, values: Values) -> None:
             into[name] = value
 
 
-def put(tree: Tree, path: tuple[str, ...], value: Any) -> None:
+def put(tree: Tree, path: tuple[str, ...], value: HostValue) -> None:
     """Set the value at a path of names."""
     for name in reversed(path):
         value = {name: value}

@@ -13,15 +13,20 @@ from __future__ import annotations
 import json
 import threading
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from slangrad.base.late import Late
 from slangrad.base.options import Options
 from slangrad.base.progress import shown
 from slangrad.runtime.processors import idle_processors
+
+if TYPE_CHECKING:
+    from slangrad.call.compile import KernelCompiler
+    from slangrad.call.recipe import Recipe
+    from slangrad.check.modules import Module
 
 WORKERS = Late("slangrad.call.workers")
 Prepare = Callable[[], object]
@@ -35,10 +40,10 @@ class Job:
     `modules`; `message` tells all, and is empty where only this process can compile it. `answer`: the kernel, empty
     where the worker has failed."""
 
-    compiler: Any
+    compiler: KernelCompiler
     key: Hashable
-    modules: Sequence[Any]
-    request: dict[str, Any]
+    modules: Sequence[Module]
+    request: dict[str, object]
     message: bytes = b""
     answer: bytes = b""
     calls: list[tuple[int, Prepare]] = field(default_factory=list)
@@ -64,7 +69,7 @@ def is_gathering() -> bool:
 
 def compile_together(calls: Sequence[Prepare], options: Options) -> None:
     """The kernels of all calls. Raises as these do; of several errors in compiling that of the first call."""
-    jobs: dict[tuple[Any, Hashable], Job] = {}
+    jobs: dict[tuple[KernelCompiler, Hashable], Job] = {}
     for number, prepare in enumerate(calls):
         job = _missing(prepare)
         if job is not None:
@@ -92,8 +97,8 @@ def _run(jobs: list[Job], options: Options, errors: dict[int, Exception]) -> Non
     if count > 0:
         _write_messages(jobs)
     own, shared = deque[Job](), deque[Job]()
-    for job in jobs:
-        (shared if job.message else own).append(job)
+    for each in jobs:
+        (shared if each.message else own).append(each)
     given, count = dict.fromkeys(shared), min(count, len(shared))
     team = WORKERS.Team(shared, count) if count > 0 else nullcontext()
     with shown(f"{len(jobs)} kernels", options.progress and several) as progress, team:
@@ -108,7 +113,7 @@ def _run(jobs: list[Job], options: Options, errors: dict[int, Exception]) -> Non
             _finish(job, errors)
 
 
-def next_job(jobs: deque[Any]) -> Any:
+def next_job(jobs: deque[Job]) -> Job | None:
     """None where there is none; all processes take from the same end."""
     try:
         return jobs.popleft()
@@ -130,7 +135,7 @@ def _finish(job: Job, errors: dict[int, Exception]) -> None:
 def _write_messages(jobs: list[Job]) -> None:
     """Write messages for jobs that a worker can compile. Each message lists the modules that all kernels of the program
     need, so a worker makes the program once."""
-    modules: dict[Any, list[Any]] = {}
+    modules: dict[Callable[[Iterable[Module]], Recipe | None], list[Module]] = {}
     for job in jobs:
         modules.setdefault(job.compiler.recipe, []).extend(job.modules)
     recipes = {recipe: recipe(needed) for recipe, needed in modules.items()}

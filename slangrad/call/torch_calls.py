@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch.autograd.graph import increment_version
@@ -28,17 +28,23 @@ from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import REVERSE, TANGENT, Leaf
 from slangrad.marshal.values import DiffPair
+from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.torch_types import leave_out_of_graphs
 from slangrad.torch_jobs import apply, is_seen, transforms_are_active
 
-Find = Callable[[list[Any]], Any]
+if TYPE_CHECKING:
+    import numpy as np
+
+    from slangrad.call.caller import Caller
+
+Find = Callable[[list[object]], HostValue]
 
 
 class TorchEntry:
     """The calls of one signature that has torch tensors."""
 
     def __init__(
-        self, caller: object, settings: Settings, request: Request, plan: Plan, values: list[object]
+        self, caller: Caller, settings: Settings, request: Request, plan: Plan, values: list[object]
     ) -> None:
         leave_out_of_graphs()
         self._plan = plan
@@ -62,7 +68,7 @@ class TorchEntry:
         gives = site.created or self._loses or any(slot.writes for slot in slots)
         self._records = settings.mode not in REVERSE and bool(self._watched) and gives
 
-    def run(self, values: list[object], threads: int | None = None) -> Any:
+    def run(self, values: list[object], threads: int | None = None) -> HostValue:
         """What `Plan.run` does, seen by autograd if it needs to be."""
         if self._records and is_seen([find(values) for find in self._watched]):
             return self._record(values, threads)
@@ -170,8 +176,9 @@ def _share_storage(first: torch.Tensor, second: torch.Tensor) -> bool:
     return bool(memory == other != 0)
 
 
-def _array_of(tensor: torch.Tensor) -> Any:
-    return tensor.detach().numpy(force=True)
+def _array_of(tensor: torch.Tensor) -> np.ndarray:
+    array: np.ndarray = tensor.detach().numpy(force=True)
+    return array
 
 
 def _assign(tensor: torch.Tensor, output: object, goes_in: bool) -> None:

@@ -20,14 +20,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import count
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from slangrad.base.late import Late
 from slangrad.call.caller import Caller
 from slangrad.call.gradient_text import GradientCall, differentiable_function
 from slangrad.call.plan_store import PlanStore
 from slangrad.call.request import Request, Settings, settings_key
-from slangrad.call.torch_sites import Site, Slot
+from slangrad.call.torch_sites import Arrange, Site, Slot
 from slangrad.check.model.types import StructType, Type
 from slangrad.marshal.buffers import standard_name
 from slangrad.marshal.errors import CallError
@@ -35,12 +35,15 @@ from slangrad.marshal.marshal import Composite, Leaf, Node, ProgramTypes
 from slangrad.marshal.spelling import spell_on_page
 
 if TYPE_CHECKING:
+    from slangrad.call.bind import BoundArgument, BoundCall
+    from slangrad.call.binding import Binder
     from slangrad.call.program import FoundFunction
+    from slangrad.call.sessions import Generation
+    from slangrad.check.reflect import ParameterView
 
 FRONT = Late("slangrad.call.front")
 NAME = "gradients"
-Arrange = Callable[[list[Any]], list[Any]]
-Slots = list[tuple[tuple[Any, ...], Slot]]  # each with the path of its derivative
+Slots = list[tuple[tuple[object, ...], Slot]]  # each with the path of its derivative
 
 
 @dataclass(slots=True)
@@ -53,7 +56,7 @@ class Made:
     given: int = -1
     slots: Slots = field(default_factory=list)
     tree: object = None
-    map: Any = None
+    map: object = None
 
 
 class Composed(NamedTuple):
@@ -106,10 +109,13 @@ class Page:
         self.parameters.append(made)
         return made.name
 
-    def add_argument(self, k: int, argument: Any, parameter: Any, declared: Type, given: int) -> None:
+    def add_argument(
+        self, k: int, argument: BoundArgument, parameter: ParameterView, declared: Type, given: int
+    ) -> None:
         own_map = _map_of(self.site, given, parameter.name)
         if argument.node.has_place:
-            self.add_whole(k, argument.node, declared, given, _only_dimensions(own_map))
+            ((_, leaf),) = argument.node.leaves()
+            self.add_whole(k, leaf, declared, given, _only_dimensions(own_map))
             return
         if argument.direction == "out":
             if argument.differentiable:
@@ -168,7 +174,9 @@ class Page:
         self.generics.append(f"{kind} : {interface}<{element}>")
         return kind, self.add(replace(made, text=f"{kind} {made.name}"))
 
-    def cotangent_of(self, k: int, argument: Any, parameter: Any, given: int, own_map: Any) -> str:
+    def cotangent_of(
+        self, k: int, argument: BoundArgument, parameter: ParameterView, given: int, own_map: object
+    ) -> str:
         """What comes back at what goes in and out, as a further argument of `diffPair`."""
         slots = [slot for _, slot in self.slots_of(given) if slot.is_output and slot.carries]
         if argument.direction == "in" or not slots:
@@ -200,14 +208,14 @@ class Page:
             self.after.append(f"gradient{k} = pair{k}.d;")
 
 
-def reverse_site(site: Site, wanted: tuple[int, ...], bound: Callable[[], object]) -> tuple[Site, Arrange]:
+def reverse_site(site: Site, wanted: tuple[int, ...], bound: Callable[[], BoundCall]) -> tuple[Site, Arrange]:
     """The site of the gradients of these slots, made once. `bound`: how `bwds` of the site is called."""
     found: tuple[Site, Arrange] = site.followers.get(wanted) or _make(site, wanted, bound())
     site.followers[wanted] = found
     return found
 
 
-def _make(site: Site, wanted: tuple[int, ...], bound: Any) -> tuple[Site, Arrange]:
+def _make(site: Site, wanted: tuple[int, ...], bound: BoundCall) -> tuple[Site, Arrange]:
     page = Page(site, wanted, site.caller.binder.types)
     sources, function = iter(bound.sources), bound.function
     for k, (argument, parameter) in enumerate(zip(bound.arguments, function.parameters)):
@@ -217,6 +225,7 @@ def _make(site: Site, wanted: tuple[int, ...], bound: Any) -> tuple[Site, Arrang
     if function.result_differentiable:
         made = [Slot(-1, (), "_result", False, True, True)] if site.result_carries else []
         filled = [slot for _, slot in page.slots_of(site.result_at) if slot.carries]
+        assert function.result is not None
         page.add_cotangent("cotangent", function.result, bound.result, made or filled, None)
     text = page.text(function)
     caller = _caller_of(site.caller.generation, f"{NAME} {next(_numbers)} of {function.name}", text)
@@ -226,7 +235,7 @@ def _make(site: Site, wanted: tuple[int, ...], bound: Any) -> tuple[Site, Arrang
 _numbers = count()  # modules made here differ by name
 
 
-def _check(argument: Any) -> None:
+def _check(argument: BoundArgument) -> None:
     """CallError for an input whose gradient has no derivative."""
     for _, leaf in argument.node.leaves():
         if leaf.has_place:
@@ -264,7 +273,7 @@ def _placed(node: Node | None, slots: list[Slot], types: ProgramTypes) -> tuple[
 
 
 def _tangent_path(node: Node, path: tuple[object, ...], types: ProgramTypes) -> tuple[object, ...]:
-    made: list[Any] = []
+    made: list[object] = []
     for step in path:
         assert isinstance(node, Composite), node
         made.append(_tangent_key(node, step, types))
@@ -276,14 +285,15 @@ def _tangent_key(node: Composite, key: object, types: ProgramTypes) -> object:
     return types.tangent_field(node.type, key) if isinstance(key, str) else key
 
 
-def _caller_of(generation: Any, name: str, text: str) -> Caller:
+def _caller_of(generation: Generation, name: str, text: str) -> Caller:
     """The calls of the function, in a module of its own."""
     module = generation.page(name, text)
-    types: Any = module.all_types
+    types = module.all_types
 
-    def binder() -> Any:
+    def binder() -> Binder:
         candidates = [FRONT.candidate_of(view, types) for view in module.view.find_functions(NAME)]
-        return FRONT.Binder(NAME, candidates, types, module.imports)
+        made: Binder = FRONT.Binder(NAME, candidates, types, module.imports)
+        return made
 
     store = PlanStore(module.key, NAME, generation.settings, generation.target, types)
     return Caller(NAME, binder, generation, store)
@@ -331,7 +341,7 @@ def _moved(slot: Slot, given: int) -> Slot:
 def _arrangement(page: Page) -> Arrange:
     """How the constants of the new site are found from those of the old one."""
 
-    def arrange(constants: list[object]) -> list[Any]:
+    def arrange(constants: list[object]) -> list[object]:
         values = [constants[each.given] if each.given >= 0 else each.tree for each in page.parameters]
         return [*values, *constants[page.site.globals_at :]]
 

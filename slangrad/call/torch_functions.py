@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -22,7 +22,11 @@ from slangrad.call.torch_sites import Site, copied, put
 from slangrad.marshal.marshal import BACKWARD, TANGENT
 from slangrad.marshal.memory import TorchCurve
 from slangrad.marshal.values import DiffPair
+from slangrad.tensors.conversion import HostValue
 from slangrad.torch_jobs import Job, Outputs, Sum, Tensors, apply, zeros
+
+if TYPE_CHECKING:
+    from slangrad.call.bind import BoundCall
 
 Form = tuple[torch.Size, torch.dtype]
 
@@ -37,7 +41,7 @@ class Forward(Job):
     constants: list[object]
     threads: int | None
     plan: Plan
-    values: list[Any]
+    values: list[HostValue]
     forms: tuple[Form, ...] = ()
 
     @property
@@ -132,7 +136,7 @@ class Reverse(Job):
         return self.site.slots[kept[i]].carries if i < len(kept) else True
 
     def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
-        def bound() -> Any:
+        def bound() -> BoundCall:
             whole = [i for i, slot in enumerate(self.site.slots) if slot.is_plain and slot.carries]
             values, result, _ = self._values(kept, whole)
             return self.site.bind(BACKWARD, values, result)
@@ -191,7 +195,7 @@ class Tangent(Job):
         """With u for the cotangents, v for the directions, g = Reverse(x, u): those of <u, J(x) v> = <g, v>."""
         count = len(self.site.kept)
         inputs, directions = kept[:count], kept[count:]
-        found: dict[int, Any] = {}
+        found: dict[int, HostValue] = {}
         job, points = self._reverse(), (*inputs, *cotangents)
         if any(i >= count for i in wanted):
             found |= enumerate(apply(job, points), count)
@@ -228,7 +232,7 @@ def tangents_of(
     kept: Tensors,
     directions: dict[int, object],
     forms: Sequence[Form],
-) -> list[Any]:
+) -> list[HostValue]:
     """Tangents of the outputs of a call, which have these forms: of the result that it makes, then of those given."""
     inputs = [DiffPair(each, directions[i]) if i in directions else each for i, each in zip(site.kept, kept)]
     values, filled = with_inputs(site, constants, inputs), []
@@ -241,7 +245,7 @@ def tangents_of(
     return [each.grad for each in ([made, *filled] if site.result_carries else filled)]
 
 
-def _as_tangent(held: Any, shape: torch.Size, dtype: torch.dtype) -> DiffPair:
+def _as_tangent(held: HostValue, shape: torch.Size, dtype: torch.dtype) -> DiffPair:
     """An output in forward mode, with what it holds before, a tensor or a pair with its tangent."""
     if held is None:
         return DiffPair(torch.zeros(shape, dtype=dtype), torch.zeros(shape, dtype=dtype))
@@ -251,7 +255,7 @@ def _as_tangent(held: Any, shape: torch.Size, dtype: torch.dtype) -> DiffPair:
     return DiffPair(*(each.clone(memory_format=torch.contiguous_format) for each in (primal, tangent)))
 
 
-def with_inputs(site: Site, constants: list[object], inputs: Tensors) -> list[Any]:
+def with_inputs(site: Site, constants: list[object], inputs: Tensors) -> list[HostValue]:
     """The values of a call of a derivative with these inputs that were kept, and places for what it writes besides."""
     values = site.opened(constants)
     for i, each in zip(site.kept, inputs):
@@ -263,7 +267,7 @@ def with_inputs(site: Site, constants: list[object], inputs: Tensors) -> list[An
 
 def with_cotangents(
     site: Site, constants: list[object], inputs: Tensors, cotangents: Tensors
-) -> tuple[list[Any], Any]:
+) -> tuple[list[HostValue], HostValue]:
     """The same with the derivatives of outputs; apart from them that of a result that the call makes."""
     values, given = with_inputs(site, constants, inputs), iter(cotangents)
     result = _as_cotangent(next(given), False) if site.result_carries else None
@@ -284,6 +288,6 @@ def _as_cotangent(tensor: torch.Tensor, needs_memory: bool) -> DiffPair:
     return DiffPair(torch.empty(tensor.shape, dtype=tensor.dtype) if needs_memory else tensor, tensor)
 
 
-def _without_cotangent(cell: Any) -> DiffPair:
+def _without_cotangent(cell: HostValue) -> DiffPair:
     """A single value that the call wrote for Python: no derivative comes back from there."""
     return DiffPair(cell.value)

@@ -8,10 +8,10 @@ the slots with other things: tensors, pairs of a tensor and its gradient.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import NoneType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,9 +20,15 @@ from slangrad.call.plan import Plan
 from slangrad.call.request import RESULT, THREADS, Request, Settings, settings_key
 from slangrad.marshal.plain import mapped
 from slangrad.marshal.values import DiffPair, ValueRef
+from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.tensor import Tensor
 from slangrad.tensors.torch_types import is_torch_type
 
+if TYPE_CHECKING:
+    from slangrad.call.bind import BoundCall
+    from slangrad.call.caller import Caller
+
+Arrange = Callable[[list[HostValue]], list[HostValue]]  # the constants of another site
 ATOMS = (bool, int, float, NoneType)
 
 
@@ -34,7 +40,7 @@ class Slot(NamedTuple):
     """
 
     given: int
-    path: tuple[Any, ...]
+    path: tuple[object, ...]
     label: str
     reads: bool
     writes: bool
@@ -61,7 +67,7 @@ class Site:
 
     def __init__(
         self,
-        caller: Any,
+        caller: Caller,
         settings: Settings,
         request: Request,
         slots: tuple[Slot, ...],
@@ -85,7 +91,9 @@ class Site:
         inputs = {(slots[i].given, slots[i].path): i for i in self.kept}
         self.befores = {i: inputs.get((slots[i].given, slots[i].path)) for i in self.outputs}
         self.overwritten = tuple(i for i in self.befores.values() if i is not None)
-        self.followers: dict[Any, Any] = {}  # sites of derivatives, by what they are asked for
+        self.followers: dict[
+            object, tuple[Site, Arrange]
+        ] = {}  # sites of derivatives, by what they are asked for
         self._plans: dict[object, Plan] = {}
         self.nested = tuple({slot.given for slot in slots if slot.path})
 
@@ -97,7 +105,9 @@ class Site:
         """Values inside of these, too, will be replaced."""
         self.nested = tuple({*self.nested, *(each.given for each in places if each.path)})
 
-    def run(self, mode: str, key: object, values: list[object], result: object, threads: int | None) -> Any:
+    def run(
+        self, mode: str, key: object, values: list[object], result: object, threads: int | None
+    ) -> HostValue:
         """Call the function in another mode with these values; `result` stands for one that the call makes. What is
         asked for, `key`, says which plan serves."""
         kind = mode, key, threads is None, self.caller.session.checking is None
@@ -112,20 +122,22 @@ class Site:
             values.insert(self.globals_at, result)
         return plan.run(values, threads)
 
-    def opened(self, constants: list[object]) -> list[Any]:
+    def opened(self, constants: list[object]) -> list[HostValue]:
         """Constants as values whose slots can be filled."""
         values = list(constants)
         for given in self.nested:
             values[given] = _reopened(values[given])
         return values
 
-    def bind(self, mode: str, values: list[object], result: object) -> Any:
+    def bind(self, mode: str, values: list[object], result: object) -> BoundCall:
         """How the function would be called so."""
         settings, args, kwargs = self.arguments(mode, values)
         result = values[self.result_at] if self.result_at >= 0 else result
         return self.caller.bind(settings, args, kwargs, result)
 
-    def arguments(self, mode: str, values: list[object]) -> tuple[Settings, tuple[Any, ...], dict[str, Any]]:
+    def arguments(
+        self, mode: str, values: list[object]
+    ) -> tuple[Settings, tuple[HostValue, ...], dict[str, HostValue]]:
         """Values as the arguments of a call; those of globals are as they were when the values were taken."""
         count = self.positional + len(self.names)
         held = dict(zip(self.settings.globals, values[self.globals_at :]))
@@ -139,7 +151,7 @@ class Site:
         )
 
 
-def put(values: list[Any], place: Place, value: Any) -> None:
+def put(values: list[HostValue], place: Place, value: HostValue) -> None:
     """Fill a place; dicts and lists around it are those of `values`."""
     if not place.path:
         values[place.given] = value
@@ -155,7 +167,7 @@ def _reopened(value: object) -> object:
     return mapped(_reopened, value)
 
 
-def constants_of(site: Site, values: list[object], places: Iterable[Source]) -> list[Any]:
+def constants_of(site: Site, values: list[object], places: Iterable[Source]) -> list[HostValue]:
     """The values of a call without its torch tensors. What somebody may overwrite before the derivative is asked for
     is copied, at `places`: PyTorch knows when its own tensors change, and nobody when others do."""
     made = [value if type(value) in ATOMS else _reopened(value) for value in values]
@@ -176,7 +188,7 @@ def changing_places(plan: Plan, site: Site) -> tuple[Source, ...]:
     )
 
 
-def _standing(slot: Slot, tensor: Any) -> object:
+def _standing(slot: Slot, tensor: HostValue) -> object:
     """What is kept in a slot: of what is read and written, as it was; of what only takes numbers without derivatives,
     something of that shape."""
     if slot.is_output and slot.carries:
@@ -185,7 +197,7 @@ def _standing(slot: Slot, tensor: Any) -> object:
     return own.clone() if slot.reads else own.new_empty(()).expand(own.shape)
 
 
-def copied(value: Any) -> Any:
+def copied(value: HostValue) -> HostValue:
     if is_torch_type(type(value)):
         return value.contiguous() if 0 in value.stride() else value.clone()
     if isinstance(value, np.ndarray):

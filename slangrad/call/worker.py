@@ -72,7 +72,7 @@ class Worker:
         except Exception:
             return b""
 
-    def _compiled(self, message: dict[str, Any]) -> bytes:
+    def _compiled(self, message: Recipe) -> bytes:
         program, modules = self._program(message["program"])
         for name, key in message["imports"]:
             program.modules[name] = modules[key]
@@ -104,13 +104,14 @@ class Worker:
         return self._made
 
 
-def _conformances(view: Reflection, spelled: Iterable[Sequence[Any]]) -> tuple[Conformance, ...]:
-    find: Any = view.find_type
+def _conformances(view: Reflection, spelled: Iterable[tuple[str, str, int]]) -> tuple[Conformance, ...]:
+    find: Any = view.find_type  # they have been found by the process that asks
     return tuple(Conformance(find(interface), find(kind), number) for interface, kind, number in spelled)
 
 
-def _function(view: Reflection, place: Sequence[Any], generics: Sequence[str]) -> DeclRef:
+def _function(view: Reflection, place: Sequence[object], generics: Sequence[str]) -> DeclRef:
     nodes = (node for part in view.module.files for node in walk(part) if isinstance(node, ast.Function))
     found = next(each for each in nodes if place_of(each) == tuple(place))
+    # The process that asks has found these types.
     arguments: Any = (int(each) if each.isdecimal() else view.find_type(each) for each in generics)
     return DeclRef(found, dict(zip(visible_parameters(found), arguments, strict=True)))

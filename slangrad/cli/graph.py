@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,17 @@ import numpy as np
 from slangrad import graph
 from slangrad.graph import GraphError
 from slangrad.graph.train import Step
-from slangrad.graph.workers.timeline import bytes_text, table, time_text
+from slangrad.graph.workers.timeline import Simulation, bytes_text, table, time_text
 
 AUTO = "auto"  # a mesh that is searched for
 
 
 def simulated(
     target: str, workers: int | None, links: Path | None, mesh: str, workers_per_host: int | None
-) -> tuple[list[str], Any]:
+) -> tuple[list[str], Simulation]:
     """The simulation of "FILE:step", and lines that stand before it. ValueError for a target or a mesh that cannot be
     read."""
-    sizes: Any = {} if mesh == AUTO else sizes_of(mesh)
+    sizes: Any = {} if mesh == AUTO else sizes_of(mesh)  # by names that no keyword has
     if workers is None and not sizes:
         raise ValueError("error: --workers or --mesh says how many workers there are")
     if mesh == AUTO:
@@ -34,10 +35,10 @@ def simulated(
 
 def best_of(
     step: Step, batch: tuple[object, ...], workers: int, links: Path | None, workers_per_host: int | None
-) -> tuple[list[str], Any]:
+) -> tuple[list[str], Simulation]:
     """A line for each way to put workers on the axes "data" and "stages", with the same rows of all together, and the
     simulation of the one that takes the least time."""
-    found: dict[str, Any] = {}
+    found: dict[str, Simulation] = {}
     refused: GraphError | None = None
     for stages in (n for n in range(1, workers + 1) if workers % n == 0):
         sizes: Any = {"data": workers // stages, **({"stages": stages} if stages > 1 else {})}
@@ -55,7 +56,7 @@ def best_of(
     return [*table([("mesh", "a step", "memory of a worker"), *rows]), ""], best
 
 
-def with_rows(array: object, count: int) -> Any:
+def with_rows(array: object, count: int) -> object:
     """An array of so many times the rows, for plans alone: it takes no memory."""
     given = np.asarray(array)
     if not given.ndim:
@@ -76,7 +77,7 @@ def sizes_of(mesh: str) -> dict[str, int]:
         raise ValueError(f"error: --mesh {mesh}: expected data=128,model=8") from None
 
 
-def step_of(target: str) -> tuple[Step, tuple[Any, ...]]:
+def step_of(target: str) -> tuple[Step, tuple[object, ...]]:
     """The step, and the batch of one worker."""
     file, _, name = target.rpartition(":")
     path = Path(file)
@@ -95,7 +96,7 @@ def step_of(target: str) -> tuple[Step, tuple[Any, ...]]:
     raise ValueError(f"error: {target}: '{name}' must be {said}")
 
 
-def _loaded(path: Path) -> Any:
+def _loaded(path: Path) -> ModuleType:
     """The module of a file, which may import its neighbors."""
     sys.path.insert(0, str(path.parent))
     spec = spec_from_file_location(path.stem, path)

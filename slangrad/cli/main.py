@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -123,7 +123,7 @@ def check(
     raise typer.Exit(1 if errors else 0)
 
 
-def described(diagnostic: Diagnostic) -> dict[str, Any]:
+def described(diagnostic: Diagnostic) -> dict[str, object]:
     """A diagnostic for editors; lines and columns count from one, ends are exclusive."""
     span = diagnostic.span
     place: dict[str, object] = {}

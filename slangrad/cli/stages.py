@@ -11,7 +11,6 @@ called four times; integers beside whole tensors are taken for indices. Values d
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.syntax import Syntax
@@ -89,7 +88,7 @@ SIZE = 4
 INDICES = ("int", "uint", "vector<int", "vector<uint")
 
 
-def example_arguments(function: Function, mode: str, uniform: list[str]) -> dict[str, Any]:
+def example_arguments(function: Function, mode: str, uniform: list[str]) -> dict[str, object]:
     """Arguments by name; parameters named in `uniform` get one value for all calls."""
     device = function.module.device
     parameters = function.parameters
@@ -110,7 +109,7 @@ def example_arguments(function: Function, mode: str, uniform: list[str]) -> dict
     return made
 
 
-def one_value(kind: SlangType) -> Any:
+def one_value(kind: SlangType) -> object:
     """A number, or numbers in lists; fields by name."""
     if kind.shape:
         return [one_value(kind.element_type)] * kind.shape[0]
@@ -119,7 +118,7 @@ def one_value(kind: SlangType) -> Any:
     return 1
 
 
-def many_values(device: object, kind: SlangType, mode: str, separate: bool) -> Any:
+def many_values(device: object, kind: SlangType, mode: str, separate: bool) -> object:
     """A tensor of elements of this type, or a whole tensor or buffer for a parameter that takes one."""
     rank = tensor_rank(kind)
     if rank is not None:
@@ -152,7 +151,7 @@ def tensor_rank(kind: SlangType) -> int | None:
     return rank if isinstance(rank, int) else 1
 
 
-def element_of(kind: SlangType) -> Any:
+def element_of(kind: SlangType) -> object:
     """The element type of a tensor or buffer; float where it is generic, bytes where there is none."""
     element = kind.arguments[0] if kind.arguments else "uint8_t"
     return "float" if isinstance(element, SlangType) and element.ir_type is None else element

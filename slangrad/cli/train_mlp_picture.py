@@ -16,8 +16,9 @@ from matplotlib.ticker import MaxNLocator
 from slangrad.cli.mlp.train import Array
 from slangrad.cli.train_mlp import Result
 
+Drawn = Any  # figures, axes and images of matplotlib, which need not be installed
 # fmt: off
-STYLE: Any = {
+STYLE: Drawn = {
     "font.family": "DejaVu Sans", "font.size": 9, "mathtext.fontset": "cm",
     "axes.edgecolor": "#8a8f98", "axes.linewidth": 0.6, "text.color": "#23262b", "axes.labelcolor": "#4a4f57",
     "xtick.color": "#6a6f78", "ytick.color": "#6a6f78", "xtick.major.size": 2.5, "ytick.major.size": 2.5,
@@ -33,7 +34,7 @@ DARK, LIGHT = "#2b4c9b", "#b9c8ea"
 
 def draw(result: Result, path: Path) -> None:
     with matplotlib.rc_context(STYLE):
-        figure: Any = Figure(figsize=(10, 8.6), dpi=100)
+        figure: Drawn = Figure(figsize=(10, 8.6), dpi=100)
         upper, lower = figure.subfigures(2, 1, height_ratios=(2.4, 6.2))
         _draw_loss(upper, result)
         _draw_maps(lower, result)
@@ -44,7 +45,7 @@ def draw(result: Result, path: Path) -> None:
 # --- The loss
 
 
-def _draw_loss(figure: Any, result: Result) -> None:
+def _draw_loss(figure: Drawn, result: Result) -> None:
     progress, settings = result.progress, result.progress.settings
     axes = figure.subplots()
     figure.subplots_adjust(left=0.075, right=0.955, top=0.84, bottom=0.2)
@@ -71,7 +72,7 @@ def _draw_loss(figure: Any, result: Result) -> None:
 # --- The maps
 
 
-def _draw_maps(figure: Any, result: Result) -> None:
+def _draw_maps(figure: Drawn, result: Result) -> None:
     grid = figure.subplots(3, 4, sharex=True, sharey=True)
     figure.subplots_adjust(left=0.075, right=0.915, top=0.95, bottom=0.075, wspace=0.16, hspace=0.12)
     errors = result.learned - result.targets
@@ -91,7 +92,7 @@ def _draw_maps(figure: Any, result: Result) -> None:
         axes.set_ylabel(f"{row}\n$y$", fontsize=10)
 
 
-def _draw_map(axes: Any, values: Array, low: float, high: float, colors: str) -> object:
+def _draw_map(axes: Drawn, values: Array, low: float, high: float, colors: str) -> object:
     """In so few colors that they are not seen and the file is small."""
     shades = matplotlib.colormaps[colors].resampled(SHADES)
     ticks = {"xticks": (0, 0.5, 1), "yticks": (0, 0.5, 1)}
@@ -101,12 +102,12 @@ def _draw_map(axes: Any, values: Array, low: float, high: float, colors: str) ->
     )
 
 
-def _draw_lines(axes: Any, values: Array, low: float, high: float) -> None:
+def _draw_lines(axes: Drawn, values: Array, low: float, high: float) -> None:
     line, levels = np.linspace(0, 1, len(values)), np.linspace(low, high, LINES + 2)[1:-1]
     axes.contour(line, line, values, levels=levels, colors="white", linewidths=0.6, alpha=0.75)
 
 
-def _add_scale(top: Any, bottom: Any, image: Any) -> None:
+def _add_scale(top: Drawn, bottom: Drawn, image: Drawn) -> None:
     """A color bar to the right of maps that stand one above the other."""
     first, last = top.get_position(), bottom.get_position()
     place = (first.x1 + 0.006, last.y0, 0.008, first.y1 - last.y0)

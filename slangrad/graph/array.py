@@ -9,21 +9,22 @@ is not in the tables below is an error; nothing is computed behind the user's ba
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
 from math import prod
 from operator import index
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, ParamSpec, TypeVar, Unpack
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
+from numpy.typing import DTypeLike
 
 from slangrad.graph.errors import GraphError, TracedValueError, UnknownAttributeError, explained
-from slangrad.graph.node import DType, Node, Shape, make
+from slangrad.graph.node import Attributes, DType, Node, Shape, make
 from slangrad.graph.ops import OPS
-from slangrad.graph.values import numpy_type, resolved
+from slangrad.graph.values import Operand, numpy_type, resolved
 
 INT = np.dtype(np.int64)
 BOOL = np.dtype(bool)
@@ -34,19 +35,22 @@ ALIASES = {
 REDUCTIONS = {
     "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "prod", "logical_or": "sum",
 }  # fmt: skip
-FUNCTIONS: dict[Any, Callable[..., Any]] = {}
-METHODS: dict[str, Callable[..., Any]] = {}
-F = TypeVar("F", bound=Callable[..., Any])
+FUNCTIONS: dict[Callable[..., object], Callable[..., Operand]] = {}
+Casting = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
+ToDType = DTypeLike | None
+METHODS: dict[str, Callable[..., Operand]] = {}
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 # Values of keywords that change nothing: NumPy's defaults, and memory layouts, which results do not show.
-NEUTRAL: dict[str, tuple[Any, ...]] = {
+NEUTRAL: dict[str, tuple[object, ...]] = {
     "where": (True,), "subok": (True, False), "order": ("K", "A", "C", "F"), "casting": ("same_kind",),
     "mode": ("raise",), "copy": (True, False), "device": ("cpu",), "keepdims": (False,),
 }  # fmt: skip
 
 
-def refuse(name: str, **given: Any) -> None:
+def refuse(name: str, **given: object) -> None:
     """GraphError (E1040) for keywords that would change the result."""
     for key, value in given.items():
         if value is None or value is np._NoValue:
@@ -56,24 +60,24 @@ def refuse(name: str, **given: Any) -> None:
             raise GraphError("E1040", f"np.{name}: {key}= cannot be traced", note)
 
 
-def implements(*functions: Any, method: str = "") -> Callable[[F], F]:
+def implements(
+    *functions: Callable[..., object], method: str = ""
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Enter what functions of NumPy's, and a method of arrays, are for traced arrays; `**_` takes what is refused."""
 
-    def enter(own: Any) -> Any:
+    def enter(own: Callable[P, R]) -> Callable[P, R]:
         name, known = method or called(functions[0]).removeprefix("np."), signature(own).parameters
-        if "_" in known:
-            inner = own
 
-            @wraps(inner)
-            def own(*args: Any, **kwargs: Any) -> Any:
-                refuse(name, **{key: value for key, value in kwargs.items() if key not in known})
-                return inner(*args, **kwargs)
+        @wraps(own)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            refuse(name, **{key: value for key, value in kwargs.items() if key not in known})
+            return own(*args, **kwargs)
 
-        own = explained(name)(own)
-        FUNCTIONS.update(dict.fromkeys(functions, own))
+        entered = explained(name)(checked if "_" in known else own)
+        FUNCTIONS.update(dict.fromkeys(functions, entered))
         if method:
-            METHODS[method] = own
-        return own
+            METHODS[method] = entered
+        return entered
 
     return enter
 
@@ -92,7 +96,7 @@ INSTEAD = {
 OUTSIDE = "compute it outside of the function, and give it the result"
 
 
-def called(function: Any) -> str:
+def called(function: Callable[..., object]) -> str:
     """The name by which programs call a function of NumPy's or SciPy's."""
     name, module = function.__name__, getattr(function, "__module__", None) or "numpy"
     if isinstance(function, np.ufunc):
@@ -103,7 +107,7 @@ def called(function: Any) -> str:
     return ".".join([*(["np" if part == "numpy" else part for part in module.split(".") if part]), name])
 
 
-def unknown(function: Any) -> GraphError:
+def unknown(function: Callable[..., object]) -> GraphError:
     """Of a function that has no operator."""
     name = called(function)
     known = [*map(called, FUNCTIONS), *(f"np.{n}" for n in OPS if isinstance(getattr(np, n, None), np.ufunc))]
@@ -119,7 +123,7 @@ class Captured:
 
     __slots__ = ("_held",)
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self._held = value
 
     @property
@@ -188,7 +192,7 @@ class Array(NDArrayOperatorsMixin):
             raise TracedValueError("E1042", "len() of an array without dimensions")
         return self.shape[0]
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Array]:
         return (self[i] for i in range(len(self)))
 
     # --- requests for elements, which are refused
@@ -208,7 +212,7 @@ class Array(NDArrayOperatorsMixin):
             "a Python integer", "x[i + np.arange(n)] are n elements from i on; sizes stay numbers"
         )
 
-    def item(self, *args: Any) -> NoReturn:
+    def item(self, *args: object) -> NoReturn:
         self.__float__()
 
     tolist = __round__ = item
@@ -216,13 +220,13 @@ class Array(NDArrayOperatorsMixin):
     def __format__(self, form: str) -> str:
         return self.item() if form else repr(self)
 
-    def __deepcopy__(self, memo: Any) -> Array:
+    def __deepcopy__(self, memo: object) -> Array:
         return self
 
-    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def __array__(self, *args: object, **kwargs: object) -> NoReturn:
         raise self._unknown("a NumPy array", "np.stack makes one of several, np.take(a, x, 0) is a[x]")
 
-    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+    def __setitem__(self, index: object, value: object) -> NoReturn:
         raise self._unknown(
             "assignment", "arrays in graphs do not change: np.where and np.concatenate make new ones"
         )
@@ -232,17 +236,26 @@ class Array(NDArrayOperatorsMixin):
 
     # --- NumPy's protocols
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> Operand:
         return explained(ufunc.__name__)(of_ufunc)(ufunc, method, *inputs, **kwargs)
 
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(
+        self,
+        function: Callable[..., object],
+        types: object,
+        args: Sequence[Operand],
+        kwargs: Mapping[str, Operand],
+    ) -> Operand:
         if function not in FUNCTIONS:
             raise unknown(function)
         return FUNCTIONS[function](*args, **kwargs)
 
-    def __slangrad_call__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def __slangrad_call__(
+        self, function: object, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> Array:
         """A call of a Slang function with a traced array is a node."""
-        return METHODS["__slangrad_call__"](self, function, args, kwargs)
+        made: Array = METHODS["__slangrad_call__"](self, function, args, kwargs)
+        return made
 
     def __getattr__(self, name: str) -> Any:
         if name in METHODS:
@@ -254,14 +267,10 @@ class Array(NDArrayOperatorsMixin):
 
     # --- attributes and nodes, for derivatives and rules
 
-    def attribute(self, name: str) -> Any:
-        return self.node.attributes[name]
-
     @property
     def node_axes(self) -> tuple[int, ...]:
         """The axes of a reduction."""
-        found: tuple[int, ...] = self.node.attributes["axes"]
-        return found
+        return self.node.attributes["axes"]
 
     def sliced(self, shape: Shape, starts: Shape, steps: Shape) -> Array:
         """`shape[i]` elements of each axis, from a start by a step, which may be negative."""
@@ -286,7 +295,7 @@ class Array(NDArrayOperatorsMixin):
     # --- views
 
     @explained("reshape")
-    def reshape(self, *shape: Any, order: str = "C") -> Array:
+    def reshape(self, *shape: Operand, order: str = "C") -> Array:
         sizes = list(shape[0] if len(shape) == 1 and not isinstance(shape[0], int | np.integer) else shape)
         if order != "C":
             raise GraphError("E1040", f"reshape: order={order!r} cannot be traced", "transpose first")
@@ -299,7 +308,7 @@ class Array(NDArrayOperatorsMixin):
         return self if found == self.shape else Array(make("reshape", [self.node], found, self.dtype))
 
     @explained("transpose")
-    def transpose(self, *axes: Any) -> Array:
+    def transpose(self, *axes: Operand) -> Array:
         given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int | np.integer) else axes
         order = range(self.ndim)[::-1] if given is None or len(given) == 0 else given
         found = tuple(axis_of(each, self.ndim) for each in order)
@@ -331,7 +340,7 @@ class Array(NDArrayOperatorsMixin):
         return Array(make("broadcast", [self.node], target, self.dtype))
 
     @explained("astype")
-    def astype(self, dtype: Any, casting: Any = "unsafe", **rest: Any) -> Array:
+    def astype(self, dtype: ToDType, casting: Casting = "unsafe", **rest: object) -> Array:
         """The values in another type. A conversion to bool asks whether they are not zero."""
         refuse("astype", **rest)
         found = checked_type(np.dtype(dtype))
@@ -344,11 +353,11 @@ class Array(NDArrayOperatorsMixin):
             return made
         return Array(make("convert", [self.node], self.shape, found))
 
-    def __pow__(self, other: Any) -> Any:
+    def __pow__(self, other: Operand) -> Operand:
         # As NumPy has it: the operator is a square here, of booleans in int8.
         return np.square(self) if type(other) is int and other == 2 else np.power(self, other)
 
-    def __getitem__(self, index: Any) -> Array:
+    def __getitem__(self, index: object) -> Array:
         parts = index if isinstance(index, tuple) else (index,)
         # An empty list has no integers, so NumPy would take it for floats.
         parts = tuple(np.zeros(0, int) if isinstance(each, list) and not each else each for each in parts)
@@ -356,7 +365,7 @@ class Array(NDArrayOperatorsMixin):
         return found
 
 
-def axis_of(axis: Any, ndim: int) -> int:
+def axis_of(axis: object, ndim: int) -> int:
     """An axis counted from the front."""
     if not isinstance(axis, int | np.integer):
         raise GraphError("E1042", f"an axis is an integer, not {type(axis).__name__}")
@@ -365,12 +374,12 @@ def axis_of(axis: Any, ndim: int) -> int:
     return int(axis) % ndim
 
 
-def along(x: Array, axis: Any) -> tuple[Array, int]:
+def along(x: Array, axis: object) -> tuple[Array, int]:
     """An array and one of its axes, counted from the front; None is the only axis of the flat array."""
     return (x.reshape(-1), 0) if axis is None else (x, axis_of(axis, x.ndim))
 
 
-def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+def axes_of(axis: object, ndim: int) -> tuple[int, ...]:
     """The axes of a reduction: None is all."""
     given = range(ndim) if axis is None else axis if isinstance(axis, tuple | list) else (axis,)
     found = tuple(sorted(axis_of(each, ndim) for each in given))
@@ -386,15 +395,15 @@ def checked_type(dtype: DType) -> DType:
     return dtype
 
 
-def constant(value: Any, dtype: DType | None = None) -> Array:
+def constant(value: object, dtype: DType | None = None) -> Array:
     """A number."""
     number = np.asarray(value, dtype)
     checked_type(number.dtype)
     return Array(make("constant", [], (), number.dtype, value=number.tobytes()))
 
 
-def lifted(value: Any) -> Array:
-    """Any operand as a traced array. One that was not traced is captured: each call reads its elements anew."""
+def lifted(value: object) -> Array:
+    """object operand as a traced array. One that was not traced is captured: each call reads its elements anew."""
     if isinstance(value, Array):
         return value
     if isinstance(value, bool | int | float | np.generic):
@@ -408,13 +417,13 @@ def lifted(value: Any) -> Array:
         message = "a torch tensor that requires gradients is no argument of the function"
         raise GraphError("E1043", message, "make it one, or x.detach()")
     captured = Captured(value)
-    return Array(make("captured", [], tuple(shape), checked_type(numpy_type(value)), value=captured))
+    return Array(make("captured", [], tuple(shape), checked_type(numpy_type(value)), captured=captured))
 
 
 # --- functions of one element
 
 
-def of_ufunc(ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+def of_ufunc(ufunc: np.ufunc, method: str, *inputs: Operand, **kwargs: Operand) -> Operand:
     """What a ufunc of NumPy's, or its `reduce`, is of traced arrays."""
     name, dtype = ufunc.__name__, kwargs.pop("dtype", None)
     if method == "reduce" and name in REDUCTIONS:
@@ -432,7 +441,7 @@ def of_ufunc(ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
     return elementwise(ufunc, inputs, dtype)
 
 
-def elementwise(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any = None) -> Array:
+def elementwise(ufunc: np.ufunc, inputs: Sequence[Operand], dtype: ToDType = None) -> Array:
     """A map, in the types that NumPy would compute in, or such that it gives `dtype`."""
     name = ALIASES.get(ufunc.__name__, ufunc.__name__)
     if name not in OPS or OPS[name].kind != "map":
@@ -474,18 +483,18 @@ _OF_BOOLS = {
 _BITWISE = frozenset({"logical_and", "logical_or", "logical_xor", "logical_not"})
 
 
-def is_beyond(value: Any, dtype: DType) -> bool:
+def is_beyond(value: object, dtype: DType) -> bool:
     """Whether a Python integer is none of an integer type."""
     if type(value) is not int or dtype.kind not in "iu":
         return False
     return not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max
 
 
-def _may_be_negative(p: Any) -> bool:
+def _may_be_negative(p: Operand) -> bool:
     if not isinstance(p, Array):
         return bool(p < 0)
     if p.node.op == "constant":
-        return bool(np.frombuffer(p.attribute("value"), p.dtype)[0] < 0)
+        return bool(np.frombuffer(p.node.attributes["value"], p.dtype)[0] < 0)
     return p.dtype.kind == "i"
 
 
@@ -496,11 +505,11 @@ def _of_signs(ufunc: np.ufunc, a: Array, b: Array) -> Array:
     return mapped("where", [below, constant(outcome), alike], BOOL)
 
 
-def _operand(value: Any, dtype: DType) -> Array:
+def _operand(value: object, dtype: DType) -> Array:
     return value.astype(dtype) if isinstance(value, Array) else constant(value, dtype)
 
 
-def mapped(name: str, inputs: Sequence[Array], dtype: DType, **attributes: Any) -> Array:
+def mapped(op: str, inputs: Sequence[Array], dtype: DType, **attributes: Unpack[Attributes]) -> Array:
     """A map over inputs that are broadcast against each other."""
     shapes = [each.shape for each in inputs]
     try:
@@ -508,9 +517,9 @@ def mapped(name: str, inputs: Sequence[Array], dtype: DType, **attributes: Any) 
     except ValueError:
         said = " and ".join(str(each) for each in shapes)
         note = "sizes are equal or 1, counted from the last axis"
-        raise GraphError("E1042", f"{name}: shapes {said} do not fit", note) from None
+        raise GraphError("E1042", f"{op}: shapes {said} do not fit", note) from None
     nodes = [each.broadcast_to(shape).node for each in inputs]
-    return Array(make(name, nodes, shape, checked_type(dtype), **attributes))
+    return Array(make(op, nodes, shape, checked_type(dtype), **attributes))
 
 
 # --- reductions and products
@@ -518,12 +527,12 @@ def mapped(name: str, inputs: Sequence[Array], dtype: DType, **attributes: Any) 
 
 def reduced(
     name: str,
-    x: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
+    x: object,
+    axis: object = None,
+    dtype: ToDType = None,
+    out: object = None,
     keepdims: bool = False,
-    **rest: Any,
+    **rest: object,
 ) -> Array:
     """`sum`, `prod`, `max` or `min` over axes, in the type that NumPy takes."""
     refuse(name, out=out, **rest)
@@ -549,7 +558,7 @@ def reduced(
     return made.reshape(tuple(1 if i in axes else n for i, n in enumerate(x.shape)))
 
 
-def matmul(a: Any, b: Any) -> Array:
+def matmul(a: object, b: object) -> Array:
     """`a @ b` as NumPy has it: stacks of matrices, vectors on either side."""
     a, b = lifted(a), lifted(b)
     if not a.ndim or not b.ndim or a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -22,14 +21,21 @@ from slangrad.graph.gradient import zeros
 from slangrad.graph.node import Node, Shape, make
 from slangrad.graph.ops import Bundle
 from slangrad.graph.trace import pullback
+from slangrad.graph.values import Operand
 
 CACHED = 16 << 20  # bytes of scores that are cheaper to keep than to compute again
 WIDEST = 256  # numbers of a query that a thread keeps
 
 
 def attention(
-    q: Any, k: Any, v: Any, *, mask: Any = None, causal: bool = False, scale: float | None = None
-) -> Any:
+    q: Operand,
+    k: Operand,
+    v: Operand,
+    *,
+    mask: Operand = None,
+    causal: bool = False,
+    scale: float | None = None,
+) -> Operand:
     """softmax(q @ k.T * scale) @ v for stacks of matrices.
 
     q: (..., n, d), k: (..., m, d), v: (..., m, e); the result is (..., n, e). `scale` is 1 / sqrt(d) by default.
@@ -72,7 +78,7 @@ def _check_shapes(q: Shape, k: Shape, v: Shape, mask: Shape | None) -> None:
         raise GraphError("E1042", f"{said}{last}: the axes in front do not fit") from None
 
 
-def _alike(*given: Any) -> list[Array]:
+def _alike(*given: object) -> list[Array]:
     """Of one dtype, with the same axes in front."""
     xs = [lifted(each) for each in given]
     dtype, batch = np.result_type(*(x.dtype for x in xs)), np.broadcast_shapes(*(x.shape[:-2] for x in xs))
@@ -90,9 +96,9 @@ class Streamed:
     scale: float
 
     def __repr__(self) -> str:
-        return f"<{self.name}{' causal' if self.causal else ''}>"
+        return f"<{self.name}{' causal' if self.causal else ''} scale={self.scale:g}>"
 
-    def shapes(self, q: Any, k: Any, v: Any) -> list[Shape]:
+    def shapes(self, q: Array | Node, k: Array | Node, v: Array | Node) -> list[Shape]:
         """Of the results."""
         if self.name == "attend":
             return [(*q.shape[:-1], v.shape[-1]), q.shape[:-1]]
@@ -105,7 +111,7 @@ class Streamed:
         return 2 * prod(q.shape[:-1]) * k.shape[-2] * each // (2 if self.causal else 1)
 
     def of(self, *xs: Array) -> list[Array]:
-        node = make("attend", [x.node for x in xs], (0,), xs[0].dtype, loop=self)
+        node = make("attend", [x.node for x in xs], (0,), xs[0].dtype, streamed=self)
         shapes = enumerate(self.shapes(*xs[:3]))
         return [Array(make("result", [node], shape, xs[0].dtype, index=i)) for i, shape in shapes]
 
@@ -125,7 +131,9 @@ class Streamed:
         )
         return (*by_query.of(*given), *by_key.of(*given))
 
-    def _composed(self, q: Any, k: Any, v: Any, logs: Any, g: Any, mean: Any) -> list[Any]:
+    def _composed(
+        self, q: Operand, k: Operand, v: Operand, logs: Operand, g: Operand, mean: Operand
+    ) -> list[Operand]:
         """The derivatives, written with products."""
         weights = np.exp((q @ k.swapaxes(-1, -2)) * self.scale - logs[..., None])
         if self.causal:

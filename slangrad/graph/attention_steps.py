@@ -14,7 +14,7 @@ KEYS = 4  # of a step
 
 def _attend(fusion: Fusion, group: Group) -> list[Step]:
     node = group.roots[0].inputs[0]
-    form, (q, _, v) = node.attributes["loop"], node.inputs[:3]
+    form, (q, _, v) = node.attributes["streamed"], node.inputs[:3]
     read = {root.attributes["index"]: root for root in group.roots}
     shapes = form.shapes(*node.inputs[:3])
     if not shapes[0][-2]:

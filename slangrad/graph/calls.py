@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha1
 from re import sub
-from typing import Any
 
+import slangrad as spy
 from slangrad.graph.array import Array, constant, implements, lifted, mapped
 from slangrad.graph.errors import GraphError
 from slangrad.graph.node import DType
@@ -78,7 +78,7 @@ class SlangCall:
 
     # --- derivatives
 
-    def cotangents(self, g: Any, xs: Sequence[Any]) -> tuple[Any, ...]:
+    def cotangents(self, g: Array, xs: Sequence[Array]) -> tuple[Array | None, ...]:
         """The cotangents of all inputs, from the cotangent of the result."""
         if self.result >= 0 or any(each.direction != "in" for each in self.parameters):
             message = f"'{self.name}' writes to its parameters, and graphs have no derivative of that"
@@ -89,7 +89,7 @@ class SlangCall:
         found = []
         for i, each in enumerate(self.parameters):
             function = self._by(i) if each.differentiable else None
-            found.append(function and mapped("slang", [*xs, g], xs[i].dtype, function=function))
+            found.append(mapped("slang", [*xs, g], xs[i].dtype, function=function) if function else None)
         return tuple(found)
 
     def _by(self, i: int) -> SlangCall:
@@ -109,7 +109,7 @@ class SlangCall:
         return SlangCall(name, called, self.page, parameters, kind, -1, (*self.text, text))
 
 
-def slang_call(function: Any) -> SlangCall:
+def slang_call(function: spy.Function) -> SlangCall:
     """A function of a module. GraphError (E1043) where it takes or gives something else than numbers."""
     said, module = f"Slang function '{function.name}'", function.module
     if not module.is_imported:
@@ -153,7 +153,7 @@ def _page(module: str, name: str, called: str, parameters: Sequence[Parameter], 
     return f'import "{module}";\n{head} {{ {call} }}\n'
 
 
-def results_of(function: Any, inputs: Sequence[Any]) -> dict[int, Array]:
+def results_of(function: spy.Function, inputs: Sequence[object]) -> dict[int, Array]:
     """The results of a call of traced arrays: its own (-1), and those in parameters, by their numbers."""
     call = slang_call(function)
     taken = [each for each in call.parameters if each.direction != "out"]
@@ -167,7 +167,7 @@ def results_of(function: Any, inputs: Sequence[Any]) -> dict[int, Array]:
     return {each.result: mapped("slang", xs, each.dtype, function=each) for each in made}
 
 
-def _argument(x: Any, dtype: DType, name: str) -> Array:
+def _argument(x: object, dtype: DType, name: str) -> Array:
     if type(x) in (bool, int, float):
         return constant(x, dtype)
     found = lifted(x)
@@ -178,7 +178,7 @@ def _argument(x: Any, dtype: DType, name: str) -> Array:
 
 
 @implements(method="__slangrad_call__")
-def called(_: Array, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Array:
+def called(_: Array, function: spy.Function, args: tuple[object, ...], kwargs: dict[str, object]) -> Array:
     """`function(*args)` where one of the arguments is traced."""
     names = [each.name for each in function.parameters]
     unknown = kwargs.keys() - set(names[len(args) :])

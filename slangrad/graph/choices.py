@@ -9,15 +9,15 @@ Each is a function of a node and of the graph around it. It gives replacements: 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
 from slangrad.graph.array import Array, lifted
 from slangrad.graph.contractions import laid_out
-from slangrad.graph.node import Node, topological_order
+from slangrad.graph.node import Node, key_of, topological_order
 from slangrad.graph.ops import letters_in
 from slangrad.graph.rules import first_along
+from slangrad.graph.values import Operand
 
 Replacements = dict[Node, Array]
 Choice = Callable[[Node, "Graph"], Iterator[Replacements]]
@@ -124,23 +124,23 @@ def transposed_product(node: Node, graph: Graph) -> Iterator[Replacements]:
 
 def merged_products(node: Node, graph: Graph) -> Iterator[Replacements]:
     """Products that share an operand are one product with the others joined, and parts of it: q, k and v."""
-    alike: dict[Any, list[Node]] = {}
+    alike: dict[tuple[int, int, object], list[Node]] = {}
     for product in dict.fromkeys(filter(is_product, graph.readers[node])):
         k = product.inputs.index(node)
         (ins, _), shape = letters_of(product), product.inputs[1 - k].shape
         for axis, letter in enumerate(ins[1 - k]):
             if letter not in ins[k] if product.op == "einsum" else (k, letter) == (0, "o"):
                 rest = shape[:axis] + shape[axis + 1 :]
-                key = product.op, tuple(sorted(product.attributes.items())), k, axis, rest
+                key = k, axis, (product.op, key_of(product.attributes), rest)
                 alike.setdefault(key, []).append(product)
-    for (_, _, k, axis, _), products in alike.items():
+    for (k, axis, _), products in alike.items():
         others = [each.inputs[1 - k] for each in products]
         if len(products) > 1 and not graph.depend(others, products):
             joined = lifted(np.concatenate(list(map(Array, others)), axis))
             whole = multiplied(products[0], *((Array(node), joined) if k == 0 else (joined, Array(node))))
             ins, out = letters_of(products[0])
             ends = np.cumsum([each.shape[axis] for each in others])[:-1].tolist()
-            parts: Any = np.split(whole, ends, out.index(ins[1 - k][axis]))
+            parts: Sequence[Operand] = np.split(whole, ends, out.index(ins[1 - k][axis]))
             yield dict(zip(products, parts, strict=True))
 
 

@@ -17,10 +17,11 @@ from functools import cache
 from math import inf
 from pathlib import Path
 from time import perf_counter, process_time
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+import slangrad as spy
 from slangrad.base.options import store_of
 from slangrad.base.store import content_key
 from slangrad.graph.cost import Machine
@@ -31,6 +32,9 @@ from slangrad.graph.library import libraries
 from slangrad.graph.node import Node, make, new_input
 from slangrad.graph.ops import letters_in
 from slangrad.graph.workers.mesh import Mesh
+
+if TYPE_CHECKING:
+    from slangrad.graph.plan import Plan
 
 SLANG = "slang"
 SMALL = 1 << 21  # operations of products that are not timed
@@ -46,7 +50,7 @@ def by_slang(node: Node, parts: Sequence[Part], moved: int) -> str:
     return SLANG
 
 
-def chooser(device: Any, consistent: str | None, make_plan: Callable[..., Any]) -> Choose:
+def chooser(device: spy.Device, consistent: str | None, make_plan: type[Plan]) -> Choose:
     """`make_plan`: the class of plans, as candidates are timed in plans of their own."""
     if consistent == "bits" or os.environ.get("SLANGRAD_TUNE", "").strip() == "0":
         return by_slang
@@ -70,7 +74,7 @@ def chooser(device: Any, consistent: str | None, make_plan: Callable[..., Any]) 
 
 def of_first(choose: Choose, mesh: Mesh) -> Choose:
     """The choices of the first of many workers, for all: their plans compute the same values again."""
-    known: dict[Any, str] = {}
+    known: dict[object, str] = {}
 
     def choice(node: Node, parts: Sequence[Part], moved: int) -> str:
         names, key = [SLANG, *libraries()], (node, *(each.layout for each in parts), moved)
@@ -94,7 +98,7 @@ def _fastest(times: dict[str, Times], after: float) -> str:
     return min(less, key=lambda name: less[name], default=SLANG)
 
 
-def _key(device: Any, node: Node, parts: Sequence[Part], moved: int) -> str:
+def _key(device: spy.Device, node: Node, parts: Sequence[Part], moved: int) -> str:
     shapes = [(*each.layout.shape, *each.layout.strides) for each in parts]
     names, versions = libraries(), [getattr(sys.modules[each], "__version__", "") for each in libraries()]
     said = (node.attributes["letters"], str(node.dtype), *shapes)
@@ -115,7 +119,7 @@ def _machine() -> tuple[str, ...]:
 
 
 def _times(
-    device: Any, node: Node, parts: Sequence[Part], names: Sequence[str], make_plan: Callable[..., Any]
+    device: spy.Device, node: Node, parts: Sequence[Part], names: Sequence[str], make_plan: type[Plan]
 ) -> dict[str, Times]:
     """The least times of each, in turns. A kernel follows each of them, and its delay counts: threads of torch's wait
     busily for some milliseconds, and take the processors from it."""

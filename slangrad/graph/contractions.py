@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from string import ascii_letters
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from slangrad.graph.node import make
 
 
 @implements(np.einsum)
-def einsum(letters: str, *given: Any, optimize: Any = False, **_: Any) -> Array:
+def einsum(letters: str, *given: object, optimize: object = False, **_: object) -> Array:
     """np.einsum; each letter stands at most once in an operand. GraphError: E1040 for diagonals, E1042 where shapes do
     not fit."""
     operands = [lifted(each) for each in given]

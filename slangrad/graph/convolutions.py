@@ -9,13 +9,12 @@ convolutions, too.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from slangrad.graph.array import BOOL, Array, axis_of, checked_type, implements, lifted
 from slangrad.graph.errors import GraphError
-from slangrad.graph.node import Shape, make
+from slangrad.graph.node import Attributes, Shape, make
+from slangrad.graph.values import Operand
 
 Pair = tuple[int, int]
 Padding = tuple[Pair, Pair]
@@ -30,11 +29,11 @@ def windows(x: Array, axis: int, size: int, dilation: int = 1) -> Array:
     """A view with one more axis at the end: the `size` elements from each one on, `dilation` apart."""
     count = x.shape[axis] - (size - 1) * dilation
     shape = (*x.shape[:axis], count, *x.shape[axis + 1 :], size)
-    return Array(make("windows", [x.node], shape, x.dtype, axis=axis, size=size, dilation=dilation))
+    return Array(make("windows", [x.node], shape, x.dtype, axis=axis, size=size, every=dilation))
 
 
 @implements(sliding_window_view)
-def sliding_windows(x: Any, window_shape: Any, axis: Any = None, **_: Any) -> Array:
+def sliding_windows(x: Operand, window_shape: Operand, axis: Operand = None, **_: Operand) -> Array:
     """np.lib.stride_tricks.sliding_window_view."""
     found, sizes = lifted(x), np.atleast_1d(window_shape).tolist()
     axes = (
@@ -61,7 +60,7 @@ def convolved(
         pads.append((low + starts[i] * step, high + cut * step))
     around = pads[0], pads[1]
     x = x[:, :, starts[0] : stops[0], starts[1] : stops[1]]
-    rest = {
+    rest: Attributes = {
         "stride": stride,
         "padding": around,
         "dilation": dilation,
@@ -87,15 +86,15 @@ def padded_sizes(shape: Shape, padding: Padding, spread: Pair) -> Pair:
 
 
 def conv2d(
-    x: Any,
-    w: Any,
-    bias: Any = None,
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
     *,
     stride: int | Pair = 1,
     padding: int | Pair | str = 0,
     dilation: int | Pair = 1,
     groups: int = 1,
-) -> Any:
+) -> Operand:
     """Each output channel is the sum over the channels of its group of x, correlated with its kernel, plus its bias.
 
     x: (batch, channels, height, width). w: (outputs, channels / groups, kernel height, kernel width). bias: (outputs,).
@@ -116,13 +115,13 @@ def conv2d(
         dtype = checked_type(np.result_type(a.dtype, b.dtype))
         if dtype == BOOL:
             raise GraphError("E1042", "conv2d: x and w are truth values", "x.astype(np.int32) counts")
-        made: Any = convolved(a.astype(dtype), b.astype(dtype), steps, pads, spacing, groups=groups)
+        made: Operand = convolved(a.astype(dtype), b.astype(dtype), steps, pads, spacing, groups=groups)
     else:
         made = _in_numpy(np.asarray(x), np.asarray(w), steps, pads, spacing, groups)
     return made if bias is None else made + np.reshape(bias, (1, -1, 1, 1))
 
 
-def _in_numpy(x: Any, w: Any, stride: Pair, padding: Padding, dilation: Pair, groups: int) -> Any:
+def _in_numpy(x: Operand, w: Operand, stride: Pair, padding: Padding, dilation: Pair, groups: int) -> Operand:
     """A product of matrices for each image and group."""
     outputs, channels, *kernel = w.shape
     spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
@@ -136,7 +135,7 @@ def _in_numpy(x: Any, w: Any, stride: Pair, padding: Padding, dilation: Pair, gr
     return np.matmul(w.reshape(groups, outputs // groups, -1), columns).reshape(batch, outputs, *out)
 
 
-def _pair(name: str, given: Any, least: int = 1) -> Pair:
+def _pair(name: str, given: Operand, least: int = 1) -> Pair:
     found = tuple(given) if isinstance(given, tuple | list) else (given, given)
     if len(found) != 2 or not all(isinstance(n, int | np.integer) and n >= least for n in found):
         message = f"{name}={given!r} is neither an integer from {least} on nor a pair of them"
@@ -144,7 +143,7 @@ def _pair(name: str, given: Any, least: int = 1) -> Pair:
     return int(found[0]), int(found[1])
 
 
-def _padding(given: Any, kernel: Shape, stride: Pair, dilation: Pair) -> Padding:
+def _padding(given: Operand, kernel: Shape, stride: Pair, dilation: Pair) -> Padding:
     if given == "same" and stride != (1, 1):
         raise GraphError("E1042", f"conv2d: padding='same' with stride {stride}", "give numbers: padding=1")
     if isinstance(given, str) and given not in ("same", "valid"):
@@ -178,7 +177,9 @@ def _check_shapes(x: Shape, w: Shape, bias: Shape | None, groups: int) -> None:
 # --- pooling
 
 
-def max_pool2d(x: Any, size: int | Pair, stride: int | Pair | None = None, padding: int | Pair = 0) -> Any:
+def max_pool2d(
+    x: Operand, size: int | Pair, stride: int | Pair | None = None, padding: int | Pair = 0
+) -> Operand:
     """The largest element of each window of (..., height, width). `stride`: from window to window, by default `size`.
     Windows that would reach over the edge of the padded image are left out. The result has the dtype of x. GraphError
     (E1042) where there is no window."""
@@ -187,13 +188,17 @@ def max_pool2d(x: Any, size: int | Pair, stride: int | Pair | None = None, paddi
     return np.max(_pooled("max_pool2d", x, size, stride, padding, least), (-2, -1))
 
 
-def avg_pool2d(x: Any, size: int | Pair, stride: int | Pair | None = None, padding: int | Pair = 0) -> Any:
+def avg_pool2d(
+    x: Operand, size: int | Pair, stride: int | Pair | None = None, padding: int | Pair = 0
+) -> Operand:
     """The mean of each window of (..., height, width), zeros of the padding included; integers give float64. See
     `max_pool2d`."""
     return np.mean(_pooled("avg_pool2d", x, size, stride, padding, 0), (-2, -1))
 
 
-def _pooled(name: str, x: Any, size: Any, stride: Any, padding: Any, filler: Any) -> Any:
+def _pooled(
+    name: str, x: Operand, size: Operand, stride: Operand, padding: Operand, filler: Operand
+) -> Operand:
     """(..., height, width, window height, window width)."""
     (p, q), pads = _pair("size", size), _pair("padding", padding, 0)
     s, t = (p, q) if stride is None else _pair("stride", stride)

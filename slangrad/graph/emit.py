@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha1
 from math import prod
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,10 @@ from slangrad.graph.layout import Layout, dense, joined, normal, sliced
 from slangrad.graph.node import DType, Node, Shape
 from slangrad.graph.ops import OPS, behind_views, is_view, kind_of
 from slangrad.graph.types import type_of, wide_of
+
+if TYPE_CHECKING:
+    from slangrad.graph.scan import Loop
+    from slangrad.graph.workers.collectives import Collective
 
 SUFFIXES = {"float16": "h", "float32": "f", "float64": "lf", "int64": "ll", "uint32": "u", "uint64": "ull"}
 LANES = 64  # threads that share one row of a reduction
@@ -45,11 +49,14 @@ class Temporary:
     of: object
 
 
+Holder = Node | Temporary  # of memory
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """Memory that a kernel reads or writes: all or a part of the memory of a node."""
 
-    holder: Node | Temporary
+    holder: Holder
     layout: Layout
 
 
@@ -60,17 +67,17 @@ V = TypeVar("V")
 class Step:
     """One call of a plan: the memory that it reads and writes, by names."""
 
-    reads: dict[Any, Part] = field(default_factory=dict)
-    writes: dict[Any, Part] = field(default_factory=dict)
+    reads: dict[str, Part] = field(default_factory=dict)
+    writes: dict[str, Part] = field(default_factory=dict)
 
     @property
     def parts(self) -> list[Part]:
         return [*self.reads.values(), *self.writes.values()]
 
-    def on(self, names: Mapping[Any, Any]) -> Self:
+    def on(self, names: Mapping[Holder, Holder]) -> Self:
         """The same on other memory."""
 
-        def moved(parts: Mapping[Any, Part]) -> dict[Any, Part]:
+        def moved(parts: Mapping[str, Part]) -> dict[str, Part]:
             return {key: Part(names.get(x.holder, x.holder), x.layout) for key, x in parts.items()}
 
         return replace(self, reads=moved(self.reads), writes=moved(self.writes))
@@ -85,7 +92,7 @@ class Kernel(Step):
 
     name: str
     text: str
-    values: dict[str, Any]
+    values: dict[str, object]
     group: Shape | None = None
     lanes: int = 0
     copies: bool = False
@@ -111,16 +118,20 @@ class Clear(Step):
 
 @dataclass(slots=True)
 class Repeat(Step):
-    """A loop of `scan.py`, whose results have numbers."""
+    """A loop of `scan.py`. Its results are written by their numbers."""
 
-    loop: Any
+    loop: Loop
+
+    @property
+    def results(self) -> list[int]:
+        return list(map(int, self.writes))
 
 
 @dataclass(slots=True)
 class Exchange(Step):
     """The beginning of a collective. It reads nothing where the result lies in its place."""
 
-    collective: Any
+    collective: Collective
 
 
 @dataclass(slots=True)
@@ -159,6 +170,7 @@ class Text:
     leaves: dict[Leaf, str] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     names: dict[tuple[Node, Views], str] = field(default_factory=dict)
+    calls: dict[tuple[object, ...], str] = field(default_factory=dict)
 
     def of(self, node: Node, views: Views = ()) -> str:
         """The variable of a value as views show it. What it reads comes first, as chains may be long."""
@@ -211,7 +223,7 @@ class Text:
         self.lines.append(f"{kind} {name} = {text};")
         return name
 
-    def arrays(self, layouts: Sequence[Layout]) -> dict[str, Any]:
+    def arrays(self, layouts: Sequence[Layout]) -> dict[str, Part]:
         """Parameters for all arrays, each as `name`s of some layout, of which `loads` reads one element."""
         pairs = zip(self.leaves.items(), layouts, strict=True)
         return {
@@ -231,11 +243,11 @@ class Text:
 
     def _called(self, node: Node, inputs: list[str]) -> str:
         function = node.attributes["function"]
-        key: Any = (function.called, tuple(inputs))
-        if key not in self.names:
-            self.names[key] = f"t{len(self.lines)}"
-            self.lines += function.lines(self.names[key], tuple(inputs))
-        return f"{self.names[key]}{function.member}"
+        key = function.called, tuple(inputs)
+        if key not in self.calls:
+            self.calls[key] = f"t{len(self.lines)}"
+            self.lines += function.lines(self.calls[key], tuple(inputs))
+        return f"{self.calls[key]}{function.member}"
 
 
 def _from_zero(at: str, index: Node, count: int) -> str:
@@ -279,9 +291,9 @@ def function_of(text: Text, results: Sequence[tuple[str, Part]], shape: Shape) -
     return kernel_of("map", arguments, lines, outputs)
 
 
-def parameters_of(leaves: Mapping[Leaf, str]) -> dict[str, Any]:
+def parameters_of(leaves: Mapping[Leaf, str]) -> dict[str, object]:
     """Parameters for numbers of arrays, and for arrays that are read at any place."""
-    made: dict[str, Any] = {}
+    made: dict[str, object] = {}
     for leaf, name in leaves.items():
         kind = tensor_of(leaf.node, leaf.layout.shape) if leaf.whole else type_of(leaf.node.dtype)
         made[f"{kind} {name}"] = Part(leaf.node, leaf.layout)
@@ -296,14 +308,14 @@ def tensor_of(node: Node, shape: Shape, access: str = "I") -> str:
     return f"{access}Tensor<{type_of(node.dtype)}, {len(shape)}>"
 
 
-def index_of(grid: Shape) -> dict[str, Any]:
+def index_of(grid: Shape) -> dict[str, object]:
     """The parameter for the index of a thread."""
     return {f"int at[{len(grid)}]": spy.grid(grid)}
 
 
 def kernel_of(
     kind: str,
-    arguments: Mapping[str, Any],
+    arguments: Mapping[str, object],
     lines: Sequence[str],
     outputs: Mapping[str, Part],
     returns: str = "void",
@@ -372,8 +384,8 @@ def _all_reduce(fusion: Fusion, group: Group) -> list[Step]:
 
 def _exchange(fusion: Fusion, group: Group) -> list[Step]:
     (root,) = group.roots
-    memory: Any = {"reads": {"given": seen(fusion, root.inputs[0])}, "writes": {RESULT: stored(root)}}
-    return [Exchange(root.attributes["collective"], **memory)]
+    reads, writes = {"given": seen(fusion, root.inputs[0])}, {RESULT: stored(root)}
+    return [Exchange(root.attributes["collective"], reads=reads, writes=writes)]
 
 
 def _scatter(fusion: Fusion, group: Group) -> list[Step]:
@@ -431,8 +443,8 @@ def block(head: str, body: Sequence[str]) -> list[str]:
 
 def _repeat(fusion: Fusion, group: Group) -> list[Step]:
     node = group.roots[0].inputs[0]
-    outputs = {root.attributes["index"]: stored(root) for root in group.roots}
-    inputs = dict(enumerate(seen(fusion, each) for each in node.inputs))
+    outputs = {str(root.attributes["index"]): stored(root) for root in group.roots}
+    inputs = {str(i): seen(fusion, each) for i, each in enumerate(node.inputs)}
     return [Repeat(node.attributes["loop"], reads=inputs, writes=outputs)]
 
 

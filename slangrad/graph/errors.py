@@ -7,12 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import ParamSpec, TypeVar
 
 from slangrad import CallError
 
 _OWN = frozenset({"slangrad", "numpy", "torch", "importlib"})
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +53,12 @@ class UnknownAttributeError(GraphError, AttributeError):
     """An attribute of arrays that traced ones have not."""
 
 
-def explained(name: str) -> Callable[[F], F]:
+def explained(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """What Python and NumPy say inside of a function about its arguments becomes a GraphError (E1042) with shapes."""
 
-    def enter(own: Any) -> Any:
+    def enter(own: Callable[P, R]) -> Callable[P, R]:
         @wraps(own)
-        def checked(*args: Any, **kwargs: Any) -> Any:
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
                 return own(*args, **kwargs)
             except CallError:

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from operator import index
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from slangrad.graph.array import (
     METHODS,
     Array,
+    Casting,
+    ToDType,
     along,
     axes_of,
     axis_of,
@@ -31,23 +33,33 @@ from slangrad.graph.array import (
 from slangrad.graph.contractions import einsum
 from slangrad.graph.errors import GraphError
 from slangrad.graph.indexing import take
-from slangrad.graph.node import make
+from slangrad.graph.node import DType, make
+from slangrad.graph.values import Operand
 
 
 def _reduction(name: str) -> Callable[..., Array]:
     def total(
-        a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **rest: Any
+        a: object,
+        axis: object = None,
+        dtype: ToDType = None,
+        out: object = None,
+        keepdims: bool = False,
+        **rest: object,
     ) -> Array:
         return reduced(name, a, axis, dtype, out, keepdims, **rest)
 
-    def extremum(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, **rest: Any) -> Array:
+    def extremum(
+        a: object, axis: object = None, out: object = None, keepdims: bool = False, **rest: object
+    ) -> Array:
         return reduced(name, a, axis, None, out, keepdims, **rest)
 
     return total if name in ("sum", "prod") else extremum
 
 
 def _truth(name: str) -> Callable[..., Array]:
-    def truth(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, **rest: Any) -> Array:
+    def truth(
+        a: object, axis: object = None, out: object = None, keepdims: bool = False, **rest: object
+    ) -> Array:
         return reduced(name, lifted(a).astype(bool), axis, bool, out, keepdims, **rest)
 
     return truth
@@ -63,7 +75,7 @@ implements(np.all, method="all")(_truth("prod"))
 # --- sums
 
 
-def _floats(x: Array, dtype: Any) -> tuple[Any, Any]:
+def _floats(x: Array, dtype: ToDType) -> tuple[DType, DType]:
     """The type of a mean, and the one that sums are computed in."""
     to = np.dtype(dtype) if dtype is not None else x.dtype if x.dtype.kind == "f" else np.dtype(float)
     return to, np.dtype(np.float32) if to == np.float16 else to
@@ -71,7 +83,12 @@ def _floats(x: Array, dtype: Any) -> tuple[Any, Any]:
 
 @implements(np.mean, method="mean")
 def mean(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **rest: Any
+    a: object,
+    axis: object = None,
+    dtype: ToDType = None,
+    out: object = None,
+    keepdims: bool = False,
+    **rest: object,
 ) -> Array:
     refuse("mean", out=out, **rest)
     x = lifted(a)
@@ -82,14 +99,14 @@ def mean(
 
 @implements(np.var, method="var")
 def var(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: Any = 0,
-    keepdims: Any = False,
-    correction: Any = np._NoValue,
-    **rest: Any,
+    a: object,
+    axis: object = None,
+    dtype: ToDType = None,
+    out: object = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    correction: Operand = np._NoValue,
+    **rest: object,
 ) -> Array:
     refuse("var", out=out, **rest)
     x = lifted(a)
@@ -104,12 +121,12 @@ def var(
 
 
 @implements(np.std, method="std")
-def std(*args: Any, **kwargs: Any) -> Array:
+def std(*args: Operand, **kwargs: Operand) -> Array:
     return lifted(np.sqrt(var(*args, **kwargs)))
 
 
 @implements(np.cumsum, method="cumsum")
-def cumsum(a: Any, axis: Any = None, dtype: Any = None, **_: Any) -> Array:
+def cumsum(a: object, axis: object = None, dtype: ToDType = None, **_: object) -> Array:
     x, axis = along(lifted(a), axis)
     x = x.astype(np.cumsum(np.zeros(1, x.dtype), dtype=dtype).dtype)
     if x.dtype == bool:
@@ -118,7 +135,7 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, **_: Any) -> Array:
 
 
 def _place_of(name: str) -> Callable[..., Array]:
-    def place(a: Any, axis: Any = None, *, keepdims: Any = False, **_: Any) -> Array:
+    def place(a: object, axis: object = None, *, keepdims: bool = False, **_: object) -> Array:
         rank = lifted(a).ndim
         x, at = along(lifted(a), axis)
         if not x.shape[at]:
@@ -136,7 +153,7 @@ for _each in (np.argmax, np.argmin):
     implements(_each, method=_each.__name__)(_place_of(_each.__name__))
 
 
-def _different(axes: Any, ndim: int) -> list[int]:
+def _different(axes: ArrayLike, ndim: int) -> list[int]:
     """Axes counted from the front, in the order that is given."""
     found = [axis_of(i, ndim) for i in np.atleast_1d(axes)]
     axes_of(found, ndim)  # refuses one that is there twice
@@ -144,7 +161,7 @@ def _different(axes: Any, ndim: int) -> list[int]:
 
 
 @implements(np.dot, method="dot")
-def dot(a: Any, b: Any, **_: Any) -> Array:
+def dot(a: object, b: object, **_: object) -> Array:
     a, b = lifted(a), lifted(b)
     if not a.ndim or not b.ndim:
         return lifted(a * b)
@@ -152,7 +169,7 @@ def dot(a: Any, b: Any, **_: Any) -> Array:
 
 
 @implements(np.tensordot)
-def tensordot(a: Any, b: Any, axes: Any = 2) -> Array:
+def tensordot(a: object, b: object, axes: Operand = 2) -> Array:
     a, b = lifted(a), lifted(b)
     if np.ndim(axes) == 0:
         axes = list(range(a.ndim - index(axes), a.ndim)), list(range(axes))
@@ -168,7 +185,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Array:
 
 
 @implements(np.linalg.norm)
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
+def norm(x: object, ord: object = None, axis: Operand = None, keepdims: bool = False) -> Array:
     a = lifted(x)
     a, count = (a if a.dtype.kind == "f" else a.astype(float)), len(axes_of(axis, a.ndim))
     if axis is not None and count not in (1, 2):
@@ -184,7 +201,9 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
 
 @implements(np.isclose)
-def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Array:
+def isclose(
+    a: object, b: object, rtol: Operand = 1e-5, atol: Operand = 1e-8, equal_nan: bool = False
+) -> Array:
     a, b = lifted(a), lifted(b)
     b = b if b.dtype.kind == "f" else b.astype(float)
     made = ((np.abs(a - b) <= atol + rtol * np.abs(b)) & np.isfinite(b)) | (a == b)
@@ -192,12 +211,12 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool 
 
 
 @implements(np.allclose)
-def allclose(*args: Any, **kwargs: Any) -> Array:
+def allclose(*args: Operand, **kwargs: Operand) -> Array:
     return reduced("prod", isclose(*args, **kwargs), dtype=bool)
 
 
 @implements(np.outer)
-def outer(a: Any, b: Any, **_: Any) -> Array:
+def outer(a: object, b: object, **_: object) -> Array:
     return lifted(lifted(a).reshape(-1, 1) * lifted(b).reshape(1, -1))
 
 
@@ -205,14 +224,14 @@ def outer(a: Any, b: Any, **_: Any) -> Array:
 
 
 @implements(np.reshape)
-def reshape(a: Any, /, shape: Any = None, order: str = "C", **rest: Any) -> Array:
+def reshape(a: object, /, shape: object = None, order: str = "C", **rest: object) -> Array:
     shape = rest.pop("newshape", None) if shape is None else shape
     refuse("reshape", **rest)
     return lifted(a).reshape(shape, order=order)
 
 
 @implements(np.ravel, method="ravel")
-def ravel(a: Any, order: str = "C") -> Array:
+def ravel(a: object, order: str = "C") -> Array:
     return lifted(a).reshape(-1, order=order)
 
 
@@ -229,7 +248,7 @@ implements(np.broadcast_to)(
 
 
 @implements(np.moveaxis)
-def moveaxis(a: Any, source: Any, destination: Any) -> Array:
+def moveaxis(a: object, source: ArrayLike, destination: ArrayLike) -> Array:
     x = lifted(a)
     old, new = (_different(each, x.ndim) for each in (source, destination))
     order = [i for i in range(x.ndim) if i not in old]
@@ -239,7 +258,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Array:
 
 
 @implements(np.expand_dims)
-def expand_dims(a: Any, axis: Any) -> Array:
+def expand_dims(a: object, axis: ArrayLike) -> Array:
     x = lifted(a)
     places = axes_of(axis, x.ndim + np.size(axis))
     sizes = iter(x.shape)
@@ -247,7 +266,7 @@ def expand_dims(a: Any, axis: Any) -> Array:
 
 
 @implements(np.squeeze, method="squeeze")
-def squeeze(a: Any, axis: Any = None) -> Array:
+def squeeze(a: object, axis: object = None) -> Array:
     x = lifted(a)
     gone = [i for i, n in enumerate(x.shape) if n == 1] if axis is None else axes_of(axis, x.ndim)
     if any(x.shape[i] != 1 for i in gone):
@@ -256,14 +275,14 @@ def squeeze(a: Any, axis: Any = None) -> Array:
 
 
 @implements(np.flip)
-def flip(m: Any, axis: Any = None) -> Array:
+def flip(m: object, axis: object = None) -> Array:
     x = lifted(m)
     turned = axes_of(axis, x.ndim)
     return x[tuple(slice(None, None, -1) if i in turned else slice(None) for i in range(x.ndim))]
 
 
 @implements(np.roll)
-def roll(a: Any, shift: Any, axis: Any = None) -> Array:
+def roll(a: object, shift: ArrayLike, axis: ArrayLike | None = None) -> Array:
     x = lifted(a)
     if axis is None:
         return roll(x.reshape(-1), shift, 0).reshape(x.shape)
@@ -276,7 +295,11 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Array:
 
 @implements(np.concatenate)
 def concatenate(
-    arrays: Sequence[Any], axis: Any = 0, out: Any = None, dtype: Any = None, casting: Any = "same_kind"
+    arrays: Sequence[object],
+    axis: object = 0,
+    out: object = None,
+    dtype: ToDType = None,
+    casting: Casting = "same_kind",
 ) -> Array:
     refuse("concatenate", out=out)
     xs = [lifted(each) for each in arrays]
@@ -296,24 +319,24 @@ def concatenate(
 
 
 @implements(np.stack)
-def stack(arrays: Sequence[Any], axis: int = 0, out: Any = None, **types: Any) -> Array:
+def stack(arrays: Sequence[object], axis: int = 0, out: object = None, **types: Operand) -> Array:
     return concatenate([expand_dims(each, axis) for each in arrays], axis, out, **types)
 
 
 @implements(np.vstack)
-def vstack(tup: Sequence[Any], *, dtype: Any = None, casting: Any = "same_kind") -> Array:
+def vstack(tup: Sequence[object], *, dtype: ToDType = None, casting: Casting = "same_kind") -> Array:
     rows = [x if x.ndim > 1 else x.reshape(1, -1) for x in map(lifted, tup)]
     return concatenate(rows, 0, None, dtype, casting)
 
 
 @implements(np.hstack)
-def hstack(tup: Sequence[Any], *, dtype: Any = None, casting: Any = "same_kind") -> Array:
+def hstack(tup: Sequence[object], *, dtype: ToDType = None, casting: Casting = "same_kind") -> Array:
     xs = [x if x.ndim else x.reshape(1) for x in map(lifted, tup)]
     return concatenate(xs, int(xs[0].ndim > 1), None, dtype, casting)
 
 
 @implements(np.diff)
-def diff(a: Any, n: int = 1, axis: int = -1, **_: Any) -> Array:
+def diff(a: object, n: int = 1, axis: int = -1, **_: object) -> Array:
     x = lifted(a)
     before = (slice(None),) * axis_of(axis, x.ndim)
     if index(n) < 0:
@@ -325,7 +348,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, **_: Any) -> Array:
 
 
 @implements(np.diagonal, method="diagonal")
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+def diagonal(a: object, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     x = moveaxis(lifted(a), (axis1, axis2), (-2, -1))
     x = x[..., max(0, -index(offset)) :, max(0, index(offset)) :]
     n = min(x.shape[-2:])
@@ -333,12 +356,14 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
 
 
 @implements(np.trace, method="trace")
-def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, **_: Any) -> Array:
+def trace(
+    a: object, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: ToDType = None, **_: object
+) -> Array:
     return reduced("sum", diagonal(a, offset, axis1, axis2), -1, dtype)
 
 
 @implements(np.split)
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+def split(ary: object, indices_or_sections: Operand, axis: int = 0) -> list[Array]:
     x = lifted(ary)
     axis, n = axis_of(axis, x.ndim), x.shape[axis]
     if np.ndim(indices_or_sections) == 0:
@@ -351,7 +376,7 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
 
 
 @implements(np.pad)
-def pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Array:
+def pad(array: object, pad_width: Operand, mode: str = "constant", constant_values: Operand = 0) -> Array:
     x = lifted(array)
     if mode != "constant" or np.ndim(constant_values):
         raise GraphError("E1040", f"np.pad: mode {mode!r} cannot be traced")
@@ -369,7 +394,7 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any
 
 
 @implements(np.repeat, method="repeat")
-def repeat(a: Any, repeats: Any, axis: Any = None) -> Array:
+def repeat(a: object, repeats: ArrayLike, axis: object = None) -> Array:
     (x, axis), counts = along(lifted(a), axis), np.asarray(repeats)
     if counts.size != 1:
         return take(x, np.repeat(np.arange(x.shape[axis]), counts), axis)
@@ -382,7 +407,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Array:
 
 
 @implements(np.where)
-def where(condition: Any, x: Any = None, y: Any = None) -> Array:
+def where(condition: object, x: Operand = None, y: Operand = None) -> Array:
     if x is None or y is None:
         message = "np.where(condition) gives a shape that is not known yet"
         raise GraphError("E1041", message, "give it two values")
@@ -394,38 +419,44 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Array:
 
 @implements(np.clip, method="clip")
 def clip(
-    a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None, **_: Any
+    a: object,
+    a_min: Operand = None,
+    a_max: Operand = None,
+    *,
+    min: Operand = None,
+    max: Operand = None,
+    **_: object,
 ) -> Array:
     made = lifted(a)
     low, high = a_min if min is None else min, a_max if max is None else max
     # Integers that no element can reach, as NumPy has it.
     low, high = (None if is_beyond(x, made.dtype) and (x < 0) == (x is low) else x for x in (low, high))
-    made = made if low is None else np.maximum(made, low)
-    return made if high is None else np.minimum(made, high)
+    made = made if low is None else lifted(np.maximum(made, low))
+    return made if high is None else lifted(np.minimum(made, high))
 
 
 @implements(np.tril)
-def tril(m: Any, k: int = 0) -> Array:
+def tril(m: object, k: int = 0) -> Array:
     x = lifted(m)
     return where(np.tri(x.shape[-2], x.shape[-1], k, bool), x, x.dtype.type(0))
 
 
 @implements(np.triu)
-def triu(m: Any, k: int = 0) -> Array:
+def triu(m: object, k: int = 0) -> Array:
     x = lifted(m)
     return where(np.tri(x.shape[-2], x.shape[-1], k - 1, bool), x.dtype.type(0), x)
 
 
 @implements(np.full_like)
 def full_like(
-    a: Any,
-    fill_value: Any,
-    dtype: Any = None,
+    a: object,
+    fill_value: Operand,
+    dtype: ToDType = None,
     order: str = "K",
     subok: bool = True,
-    shape: Any = None,
+    shape: Operand = None,
     *,
-    device: Any = None,
+    device: object = None,
 ) -> Array:
     refuse("full_like", order=order, subok=subok, device=device)
     x = lifted(a)
@@ -444,7 +475,7 @@ implements(np.result_type)(lambda *xs: np.result_type(*[x.dtype if isinstance(x,
 
 
 @implements(np.round, np.around, method="round")
-def rounded(a: Any, decimals: int = 0, **_: Any) -> Array:
+def rounded(a: object, decimals: int = 0, **_: object) -> Array:
     x, decimals = lifted(a), index(decimals)
     if decimals == 0 or (x.dtype.kind in "iu" and decimals > 0):
         return x if x.dtype.kind in "iu" else lifted(np.rint(x))
@@ -456,24 +487,26 @@ def rounded(a: Any, decimals: int = 0, **_: Any) -> Array:
 # --- functions that NumPy lacks
 
 
-def stop_gradient(x: Any) -> Any:
+def stop_gradient(x: Operand) -> Operand:
     """The same values; derivatives do not go through them."""
     return Array(make("stop_gradient", [x.node], x.shape, x.dtype)) if isinstance(x, Array) else x
 
 
-def softmax(x: Any, axis: int = -1) -> Any:
+def softmax(x: Operand, axis: int = -1) -> Operand:
     """exp(x) / sum(exp(x)) along an axis, which does not overflow. The result has x's shape and dtype."""
     e = np.exp(x - stop_gradient(np.max(x, axis, keepdims=True)))
     return e / np.sum(e, axis, keepdims=True)
 
 
-def log_softmax(x: Any, axis: int = -1) -> Any:
+def log_softmax(x: Operand, axis: int = -1) -> Operand:
     """The logarithm of `softmax`, of x's shape and dtype."""
     x = x - stop_gradient(np.max(x, axis, keepdims=True))
     return x - np.log(np.sum(np.exp(x), axis, keepdims=True))
 
 
-def layer_norm(x: Any, gamma: Any = None, beta: Any = None, axis: Any = -1, epsilon: float = 1e-5) -> Any:
+def layer_norm(
+    x: Operand, gamma: Operand = None, beta: Operand = None, axis: Operand = -1, epsilon: float = 1e-5
+) -> Operand:
     """(x - mean) / sqrt(variance + epsilon) over axes, times `gamma`, plus `beta`: arrays that are broadcast to x. The
     result has x's shape."""
     off = x - np.mean(x, axis, keepdims=True)
@@ -483,16 +516,16 @@ def layer_norm(x: Any, gamma: Any = None, beta: Any = None, axis: Any = -1, epsi
 
 
 def batch_norm(
-    x: Any,
-    mean: Any,
-    variance: Any,
-    gamma: Any = None,
-    beta: Any = None,
+    x: Operand,
+    mean: Operand,
+    variance: Operand,
+    gamma: Operand = None,
+    beta: Operand = None,
     epsilon: float = 1e-5,
     *,
     training: bool = False,
     momentum: float = 0.1,
-) -> Any:
+) -> Operand:
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta, where axis 1 of x are channels.
 
     With `training` mean and variance are those of x over all other axes. The result is then a tuple: y, and the running

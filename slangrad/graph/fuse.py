@@ -375,7 +375,7 @@ def flops_of(node: Node) -> int:
         loop = node.attributes["loop"]
         return sum(map(flops_of, topological_order(*loop.outputs))) * int(loop.length)
     if node.op == "attend":
-        return int(node.attributes["loop"].flops(*node.inputs[:3]))
+        return node.attributes["streamed"].flops(*node.inputs[:3])
     if node.op == "conv":
         return 2 * node.size * prod(node.inputs[1].shape[1:])
     if node.op != "einsum":

@@ -7,12 +7,11 @@ nodes of the same table, so the gradient of a gradient is the same function call
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from slangrad.graph.array import Array, constant
 from slangrad.graph.errors import GraphError
 from slangrad.graph.node import Node, in_order, new_input, substituted, topological_order
-from slangrad.graph.ops import OPS
+from slangrad.graph.ops import OPS, Bundle
 
 
 def compute_gradient(
@@ -40,7 +39,9 @@ def compute_gradient(
     return [each.node for each in made]
 
 
-def enter_origins(origin: dict[Node, Node], node: Node, made: Iterable[Any], known: set[Node]) -> None:
+def enter_origins(
+    origin: dict[Node, Node], node: Node, made: Iterable[Array | Bundle | None], known: set[Node]
+) -> None:
     """Nodes that are new belong to the gradient of `node`. The cotangent of a loop is one for each of its results."""
     arrays = [x for each in made for x in (each.values() if isinstance(each, dict) else [each])]
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from slangrad.graph.array import Array, along, constant, implements, lifted, mapped
 from slangrad.graph.errors import GraphError
 from slangrad.graph.node import make
+from slangrad.graph.values import Operand
 
 
 @implements(method="__getitem__")
-def indexed(x: Array, index: Any) -> Array:
+def indexed(x: Array, index: object) -> Array:
     """NumPy's meaning of `x[index]`; at most one array of integers. GraphError (E1042) where it does not fit."""
     parts = list(index) if isinstance(index, tuple) else [index]
     used = sum(1 for part in parts if part is not None and part is not Ellipsis)
@@ -33,14 +33,14 @@ def indexed(x: Array, index: Any) -> Array:
     return made.transpose([*range(first, first + count), *range(first), *range(first + count, made.ndim)])
 
 
-def _are_apart(parts: list[Any]) -> bool:
+def _are_apart(parts: list[object]) -> bool:
     """Whether something stands between indices that are integers and arrays."""
     between = (type(None), type(Ellipsis), slice)
     advanced = [i for i, part in enumerate(parts) if not isinstance(part, between)]
     return bool(advanced) and advanced[-1] - advanced[0] >= len(advanced)
 
 
-def _view(x: Array, parts: list[Any]) -> tuple[Array, list[tuple[int, Array]]]:
+def _view(x: Array, parts: list[object]) -> tuple[Array, list[tuple[int, Array]]]:
     """Slices and integers taken, and which axes of that are indexed by arrays."""
     shape, starts, steps, kept = [], [], [], []
     gathers: list[tuple[int, Array]] = []
@@ -72,7 +72,7 @@ def _view(x: Array, parts: list[Any]) -> tuple[Array, list[tuple[int, Array]]]:
     return made.reshape(tuple(kept)), gathers
 
 
-def _integers(part: Any) -> Array:
+def _integers(part: object) -> Array:
     found = lifted(part)
     if found.dtype == bool:
         message = "an index of truth values gives a shape that is not known yet"
@@ -100,7 +100,7 @@ def _gathered(x: Array, gathers: list[tuple[int, Array]]) -> Array:
         raise GraphError("E1040", message, "transpose first")
     # Neighboring axes are one axis, whose index is computed.
     sizes = [x.shape[axis] for axis in axes]
-    flat: Any = 0
+    flat: Operand = 0
     for (_, index), n in zip(gathers, sizes, strict=True):
         flat = flat * n + index.index_in(n)
     merged = x.reshape((*x.shape[: axes[0]], prod(sizes), *x.shape[axes[-1] + 1 :]))
@@ -108,7 +108,7 @@ def _gathered(x: Array, gathers: list[tuple[int, Array]]) -> Array:
 
 
 @implements(np.take, method="take")
-def take(a: Any, indices: Any, axis: Any = None, **_: Any) -> Array:
+def take(a: object, indices: object, axis: object = None, **_: object) -> Array:
     """np.take: elements along an axis, or of the flat array."""
     (x, axis), found = along(lifted(a), axis), _integers(indices)
     before, after = x.shape[:axis], x.shape[axis + 1 :]
@@ -119,7 +119,7 @@ def take(a: Any, indices: Any, axis: Any = None, **_: Any) -> Array:
 
 
 @implements(np.take_along_axis)
-def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Array:
+def take_along_axis(arr: object, indices: object, axis: object = -1) -> Array:
     """np.take_along_axis."""
     (x, axis), found = along(lifted(arr), axis), _integers(indices)
     if found.ndim != x.ndim:

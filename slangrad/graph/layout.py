@@ -94,7 +94,7 @@ def joined(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list
 
 
 def _windows(at: Layout, view: Node) -> Layout:
-    step = at.strides[view.attributes["axis"]] * view.attributes["dilation"]
+    step = at.strides[view.attributes["axis"]] * view.attributes["every"]
     return normal(Layout(view.shape, (*at.strides, step), at.offset))
 
 

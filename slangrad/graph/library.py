@@ -16,14 +16,15 @@ from functools import cache, partial
 from itertools import pairwise
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from slangrad.graph.ops import letters_in
 
 NUMPY, TORCH = "numpy", "torch"
-MATMUL: Any = np.matmul
+MATMUL: Callable[..., None] = np.matmul
+Run = Callable[[], None]
+Setter = tuple[Callable[[int], object], Callable[[], int]]
 LEAST_FOR_THREADS = 1 << 21  # operations
 SETTERS = ("scipy_openblas_set_num_threads64_", "openblas_set_num_threads64_", "openblas_set_num_threads")
 
@@ -32,7 +33,7 @@ def libraries() -> list[str]:
     return [NUMPY, TORCH] if "torch" in sys.modules else [NUMPY]
 
 
-def product(letters: str, library: str, threads: int) -> Callable[[Any, Any, Any], Callable[[], None]]:
+def product(letters: str, library: str, threads: int) -> Callable[[np.ndarray, np.ndarray, np.ndarray], Run]:
     """A product by a library. It takes operands and a result with axes of these letters, and gives the call that
     computes it."""
     (left, right), out = letters_in(letters)
@@ -42,14 +43,14 @@ def product(letters: str, library: str, threads: int) -> Callable[[Any, Any, Any
     summed = [c for c in left if c in right and c not in out]
     matmul = _by_torch if library == TORCH else _by_numpy
 
-    def ordered(x: Any, names: str, *order: list[str]) -> tuple[Any, Any]:
+    def ordered(x: np.ndarray, names: str, *order: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """Axes in the order batch and `order`, and the same as matrices: a copy where axes do not lie one behind the
         other."""
         x = x.transpose([names.index(c) for c in (*batch, *order[0], *order[1])])
         n, m = len(batch), len(batch) + len(order[0])
         return x, x.reshape((*x.shape[:n], prod(x.shape[n:m]), prod(x.shape[m:])))
 
-    def bound(a: Any, b: Any, result: Any) -> Callable[[], None]:
+    def bound(a: np.ndarray, b: np.ndarray, result: np.ndarray) -> Run:
         views = (
             ordered(a, left, rows, summed),
             ordered(b, right, summed, columns),
@@ -77,12 +78,12 @@ def product(letters: str, library: str, threads: int) -> Callable[[Any, Any, Any
     return bound
 
 
-def _by_torch(x: Any, y: Any, out: Any, threads: int) -> Callable[[], None]:
+def _by_torch(x: np.ndarray, y: np.ndarray, out: np.ndarray, threads: int) -> Run:
     torch = sys.modules["torch"]
     return partial(torch.matmul, torch.from_numpy(x), torch.from_numpy(y), out=torch.from_numpy(out))
 
 
-def _by_numpy(x: Any, y: Any, out: Any, threads: int) -> Callable[[], None]:
+def _by_numpy(x: np.ndarray, y: np.ndarray, out: np.ndarray, threads: int) -> Run:
     """Blocks of the first axis, or of rows where there are no other ones."""
     setter = _setter()
     parts = 1 if threads < 2 or setter is None or out.size * x.shape[-1] < LEAST_FOR_THREADS else threads
@@ -107,7 +108,7 @@ def _helpers(process: int, threads: int) -> ThreadPoolExecutor:
 
 
 @contextmanager
-def _one_thread(setter: Any) -> Iterator[None]:
+def _one_thread(setter: Setter | None) -> Iterator[None]:
     if setter is None:
         yield
         return
@@ -121,7 +122,7 @@ def _one_thread(setter: Any) -> Iterator[None]:
 
 
 @cache
-def _setter() -> Any:
+def _setter() -> Setter | None:
     """How OpenBLAS is told how many threads it has; None where NumPy has another library."""
     with suppress(OSError):
         maps = Path("/proc/self/maps").read_text()

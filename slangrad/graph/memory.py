@@ -7,19 +7,19 @@ copied into a part of a larger array is written there at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, product
 from math import prod
 from random import Random
-from typing import Any
 
-from slangrad.graph.emit import RESULT, Kernel, Part, Step
+from slangrad.graph.emit import RESULT, Holder, Kernel, Part, Step
 from slangrad.graph.layout import joined
+from slangrad.graph.node import Node
 
 ALIGNMENT = 64
 MOST_TRIES, MOST_WORK = 400, 1_500_000  # orders that are tried, and pairs that are compared in all of them
-Spans = dict[Any, tuple[int, int]]  # the first and the last step
+Spans = dict[Holder, tuple[int, int]]  # the first and the last step
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Arena:
     """Offsets and the size are bytes. `steps`: those without needless copies; `alive`: the bytes at each step, with
     these. `live`: the most of them, which no order of places can undercut."""
 
-    offsets: dict[Any, int]
+    offsets: dict[Holder, int]
     size: int
     steps: list[Step]
     alive: list[int]
@@ -37,13 +37,13 @@ class Arena:
         return max(self.alive, default=0)
 
 
-def bytes_of(holder: Any) -> int:
+def bytes_of(holder: Holder) -> int:
     """Bytes in the arena."""
-    size: int = max(1, prod(holder.shape)) * holder.dtype.itemsize
+    size = max(1, prod(holder.shape)) * holder.dtype.itemsize
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def spans_of(steps: Sequence[Step], outside: set[Any]) -> Spans:
+def spans_of(steps: Sequence[Step], outside: set[Holder]) -> Spans:
     """Lifetimes of holders without memory of their own."""
     spans: Spans = {}
     for i, step in enumerate(steps):
@@ -53,7 +53,7 @@ def spans_of(steps: Sequence[Step], outside: set[Any]) -> Spans:
     return spans
 
 
-def alive(spans: Spans, count: int) -> list[int]:
+def alive(spans: Mapping[Node, tuple[int, int]] | Spans, count: int) -> list[int]:
     """The bytes that are alive at each step."""
     changes = [0] * (count + 1)
     for holder, (start, stop) in spans.items():
@@ -62,7 +62,7 @@ def alive(spans: Spans, count: int) -> list[int]:
     return list(accumulate(changes))[:-1]
 
 
-def arena(steps: Sequence[Step], outside: set[Any]) -> Arena:
+def arena(steps: Sequence[Step], outside: set[Holder]) -> Arena:
     """`outside`: holders with memory of their own."""
     spans = spans_of(steps, outside)
     needless, within = _merged(steps, spans)
@@ -78,16 +78,16 @@ def arena(steps: Sequence[Step], outside: set[Any]) -> Arena:
     return Arena(offsets, size, [step for i, step in enumerate(steps) if i not in needless], living)
 
 
-def _merged(steps: Sequence[Step], spans: Spans) -> tuple[set[int], dict[Any, tuple[Any, int]]]:
+def _merged(steps: Sequence[Step], spans: Spans) -> tuple[set[int], dict[Holder, tuple[Holder, int]]]:
     """Copies that are needless where their source lies in the part of the target that they write: their numbers, and
     for each such source the target, and the bytes before that part. Lifetimes of targets begin with those of their
     sources; these have none of their own."""
-    uses: dict[Any, list[int]] = {}
+    uses: dict[Holder, list[int]] = {}
     for i, step in enumerate(steps):
         for holder in dict.fromkeys(part.holder for part in step.parts):
             uses.setdefault(holder, []).append(i)
     needless: set[int] = set()
-    within: dict[Any, tuple[Any, int]] = {}
+    within: dict[Holder, tuple[Holder, int]] = {}
     for i, step in enumerate(steps):
         if not isinstance(step, Kernel) or not step.copies:
             continue
@@ -113,7 +113,7 @@ def _is_run(source: Part, target: Part) -> bool:
     return is_run and source.layout.offset == 0 and prod(source.layout.shape) == prod(source.holder.shape)
 
 
-def _is_other(step: Step, whole: Any) -> bool:
+def _is_other(step: Step, whole: Holder) -> bool:
     """Whether a step does more with an array than to write another part of it."""
     return not isinstance(step, Kernel) or any(part.holder is whole for part in step.reads.values())
 
@@ -166,9 +166,9 @@ def _neighbors(spans: Sequence[tuple[int, int]]) -> list[list[int]]:
 
 
 # By size, by size times lifetime, by lifetime, by start.
-_ORDERS: tuple[Callable[[tuple[int, int], int], Any], ...] = (
-    lambda span, size: -size,
-    lambda span, size: -size * (1 + span[1] - span[0]),
+_ORDERS: tuple[Callable[[tuple[int, int], int], tuple[int, ...]], ...] = (
+    lambda span, size: (-size,),
+    lambda span, size: (-size * (1 + span[1] - span[0]),),
     lambda span, size: (span[0] - span[1], -size),
     lambda span, size: (span[0], -size),
 )

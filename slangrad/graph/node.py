@@ -11,20 +11,57 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from math import prod
-from operator import attrgetter
-from typing import Any, TypeVar
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, TypedDict, TypeVar, Unpack
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from slangrad.graph.errors import Place, here
 
+if TYPE_CHECKING:
+    from slangrad.graph.array import Captured
+    from slangrad.graph.attention import Streamed
+    from slangrad.graph.calls import SlangCall
+    from slangrad.graph.scan import Loop
+    from slangrad.graph.workers.collectives import Collective
+    from slangrad.graph.workers.specs import Spec
+
 Shape = tuple[int, ...]
-DType = np.dtype[Any]
+Pair = tuple[int, int]
+DType = np.dtype
 T = TypeVar("T")
 
 _NAMES = {"bool": "bool", "float": "f", "int": "i", "uint": "u"}
 _numbers = count(1)
+
+
+class Attributes(TypedDict, total=False):
+    """What operators need beside their inputs."""
+
+    axes: Shape  # those that a reduction removes
+    axis: int
+    captured: Captured
+    collective: Collective
+    dilation: Pair
+    every: int  # of windows: the steps between two of their elements
+    function: SlangCall
+    groups: int
+    index: int  # of a result of a loop
+    letters: str
+    loop: Loop
+    name: str
+    order: Shape
+    over: tuple[str, ...]  # axes of the mesh
+    padding: tuple[Pair, Pair]
+    spec: Spec
+    size: int
+    spread: Pair
+    starts: Shape
+    steps: Shape
+    streamed: Streamed
+    stride: Pair
+    value: bytes
 
 
 class Node:
@@ -33,7 +70,7 @@ class Node:
     __slots__ = ("__weakref__", "attributes", "dtype", "inputs", "number", "op", "place", "shape")
 
     def __init__(
-        self, op: str, inputs: tuple[Node, ...], attributes: Mapping[str, Any], shape: Shape, dtype: DType
+        self, op: str, inputs: tuple[Node, ...], attributes: Attributes, shape: Shape, dtype: DType
     ) -> None:
         self.op = op
         self.inputs = inputs
@@ -56,18 +93,25 @@ class Node:
         return self.size * self.dtype.itemsize
 
 
-_known: WeakValueDictionary[Any, Node] = WeakValueDictionary()
+_known: WeakValueDictionary[object, Node] = WeakValueDictionary()
 
 
-def make(op: str, inputs: Iterable[Node], shape: Shape, dtype: DType, **attributes: Any) -> Node:
+def make(
+    op: str, inputs: Iterable[Node], shape: Shape, dtype: DType, **attributes: Unpack[Attributes]
+) -> Node:
     """The node of this content."""
     parts = tuple(inputs)
     # An input lives as long as the node, so its identity names it.
-    key = (op, tuple(map(id, parts)), tuple(sorted(attributes.items())), shape, dtype)
+    key = (op, tuple(map(id, parts)), key_of(attributes), shape, dtype)
     found = _known.get(key)
     if found is None:
         found = _known[key] = Node(op, parts, attributes, shape, dtype)
     return found
+
+
+def key_of(attributes: Attributes) -> tuple[tuple[str, object], ...]:
+    """Equal for equal attributes."""
+    return tuple(sorted(attributes.items(), key=itemgetter(0)))
 
 
 def new_input(shape: Shape, dtype: DType, name: str = "") -> Node:
@@ -125,8 +169,8 @@ def type_text(node: Node) -> str:
     return f"{_NAMES[kind]}{bits}[{','.join(map(str, node.shape))}]"
 
 
-def text(*outputs: Node) -> str:
-    """The graph, a line for each node."""
+def text(*outputs: Node, places: bool = True) -> str:
+    """The graph, a line for each node. `places`: with the user's lines."""
     numbers: dict[Node, int] = {}
     lines = []
     for node in topological_order(*outputs):
@@ -134,6 +178,13 @@ def text(*outputs: Node) -> str:
         parts = [node.op, ", ".join(f"%{numbers[each]}" for each in node.inputs)]
         parts += [f"{name}={value}" for name, value in node.attributes.items() if value != ""]
         line = f"%{numbers[node]}: {type_text(node)} = {' '.join(filter(None, parts))}"
-        lines.append(f"{line:<60}  # {node.place}" if node.place else line)
+        lines.append(f"{line:<60}  # {node.place}" if places and node.place else line)
     lines.append("return " + ", ".join(f"%{numbers[each]}" for each in outputs))
     return "\n".join(lines) + "\n"
+
+
+def content(*outputs: Node) -> str:
+    """What a graph computes, with the bodies of its loops. Lines are no part of it: a number that another function had
+    before has that one's line."""
+    loops = (node.attributes["loop"] for node in topological_order(*outputs) if node.op == "scan")
+    return "\n".join([text(*outputs, places=False), *(content(*each.outputs) for each in loops)])

@@ -29,13 +29,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import log, pi
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slangrad.graph.node import Node
+from slangrad.graph.values import Operand
 
-Vjp = Callable[..., tuple[Any, ...]]
+if TYPE_CHECKING:
+    from slangrad.graph.array import Array
+
+Vjp = Callable[..., tuple[Operand, ...]]  # of the cotangent, the result and the inputs
 LN2, LN10 = log(2), log(10)
 
 
@@ -53,12 +57,12 @@ class Op:
     start: str = ""
 
 
-def none(g: Any, y: Any, *xs: Any) -> tuple[None, ...]:
+def none(g: object, y: object, *xs: object) -> tuple[None, ...]:
     """Of a function whose derivative is zero wherever it has one."""
     return (None,) * len(xs)
 
 
-def picked(where: Any, g: Any) -> Any:
+def picked(where: Operand, g: Operand) -> Operand:
     """The cotangent where a condition holds. It is selected: an infinite one elsewhere is not multiplied by zero."""
     return np.where(where, g, 0)
 
@@ -66,31 +70,31 @@ def picked(where: Any, g: Any) -> Any:
 # --- derivatives of more than a line
 
 
-def _extreme(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
+def _extreme(g: Array, y: Array, a: Array, b: Array) -> tuple[Operand, Operand]:
     """Of a maximum or minimum of two: half to each where they are equal."""
     half = np.where(a == b, 0.5 * g, g)
     return picked(a == y, half), picked(b == y, half)
 
 
-def _power(g: Any, y: Any, x: Any, p: Any) -> tuple[Any, Any]:
+def _power(g: Array, y: Array, x: Array, p: Array) -> tuple[Operand, Operand]:
     slope = p * np.power(x, np.where(p == 0, 1, p - 1))
     positive = x > 0
     return g * slope, picked(positive, g * y * np.log(np.where(positive, x, 1)))
 
 
-def _arctan2(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
+def _arctan2(g: Array, y: Array, a: Array, b: Array) -> tuple[Operand, Operand]:
     r = np.hypot(a, b)
     return g * (b / r) / r, -g * (a / r) / r
 
 
-def _largest(g: Any, y: Any, x: Any) -> tuple[Any]:
+def _largest(g: Array, y: Array, x: Array) -> tuple[Operand]:
     """Of the largest or smallest of many: equal shares to all that are."""
     is_it = x == _spread(y, y, x)
     share = g / is_it.sum(y.node_axes, dtype=g.dtype)
     return (picked(is_it, _spread(share, y, x)),)
 
 
-def _prod(g: Any, y: Any, x: Any) -> tuple[Any]:
+def _prod(g: Array, y: Array, x: Array) -> tuple[Operand]:
     """The product of the others, also where elements are zero."""
     axes, is_zero = y.node_axes, x == 0
     others = np.prod(np.where(is_zero, 1, x), axes)
@@ -100,36 +104,37 @@ def _prod(g: Any, y: Any, x: Any) -> tuple[Any]:
     return (np.where(is_zero, _spread(of_zero, y, x), of_others),)
 
 
-def _spread(g: Any, y: Any, x: Any) -> Any:
+def _spread(g: Array, y: Array, x: Array) -> Operand:
     """A value for each result of a reduction, to all elements that went into it."""
     return np.broadcast_to(np.expand_dims(g, y.node_axes), x.shape)
 
 
-def _cumsum(g: Any, y: Any, x: Any) -> tuple[Any]:
+def _cumsum(g: Array, y: Array, x: Array) -> tuple[Operand]:
     (axis,) = y.node_axes
     return (np.flip(np.cumsum(np.flip(g, axis), axis), axis),)
 
 
-def _broadcast(g: Any, y: Any, x: Any) -> tuple[Any]:
+def _broadcast(g: Array, y: Array, x: Array) -> tuple[Operand]:
     new = y.ndim - x.ndim
     axes = [i for i in range(y.ndim) if i < new or (x.shape[i - new] == 1 and y.shape[i] != 1)]
     return (g.sum(tuple(axes)).reshape(x.shape) if axes else g,)
 
 
-def _concatenate(g: Any, y: Any, *xs: Any) -> tuple[Any, ...]:
-    axis = y.attribute("axis")
+def _concatenate(g: Array, y: Array, *xs: Array) -> tuple[Operand, ...]:
+    axis = y.node.attributes["axis"]
     return tuple(np.split(g, np.cumsum([x.shape[axis] for x in xs])[:-1].tolist(), axis))
 
 
-def _einsum(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
+def _einsum(g: Array, y: Array, a: Array, b: Array) -> tuple[Operand, Operand]:
     """The letters change places: every letter of an input stands in the other one or in the result."""
-    (left, right), out = letters_in(y.attribute("letters"))
+    (left, right), out = letters_in(y.node.attributes["letters"])
     return np.einsum(f"{out},{right}->{left}", g, b), np.einsum(f"{left},{out}->{right}", a, g)
 
 
-def _windows(g: Any, y: Any, x: Any) -> tuple[Any]:
+def _windows(g: Operand, y: Array, x: Array) -> tuple[Operand]:
     """Each element is in up to `size` windows, at other places: a sum over windows of zeros that the cotangent lies in."""
-    axis, size, dilation = (y.attribute(name) for name in ("axis", "size", "dilation"))
+    given = y.node.attributes
+    axis, size, dilation = given["axis"], given["size"], given["every"]
     n, edge = x.shape[axis], dilation * (size - 1)
     g = np.moveaxis(g, -1, axis)
     shape = (*x.shape[:axis], size, n + edge, *x.shape[axis + 1 :])
@@ -140,12 +145,12 @@ def _windows(g: Any, y: Any, x: Any) -> tuple[Any]:
     return (seen[(*before, slice(n))].sum(-1),)
 
 
-def _conv(g: Any, y: Any, x: Any, w: Any) -> tuple[Any, Any]:
+def _conv(g: Array, y: Array, x: Array, w: Array) -> tuple[Operand, Operand]:
     """By the image: the cotangent with zeros between its pixels, and the kernel turned around. By the kernel: the image with
     the cotangent as kernel, stride and dilation exchanged, images in place of channels."""
-    stride, padding, dilation, spread, groups = (
-        y.attribute(name) for name in ("stride", "padding", "dilation", "spread", "groups")
-    )
+    given = y.node.attributes
+    stride, padding, dilation = given["stride"], given["padding"], given["dilation"]
+    spread, groups = given["spread"], given["groups"]
     outputs, channels, *kernel = w.shape
     around, whole = [], []
     for i in range(2):
@@ -164,15 +169,15 @@ def _conv(g: Any, y: Any, x: Any, w: Any) -> tuple[Any, Any]:
     return by_image, by_kernel.swapaxes(0, 1)
 
 
-class Bundle(dict[int, Any]):
+class Bundle(dict[int, "Array"]):
     """The cotangent of a loop: those of its results, by their numbers."""
 
     def __add__(self, other: Bundle) -> Bundle:
         return Bundle({**self, **other, **{k: self[k] + other[k] for k in self.keys() & other.keys()}})
 
 
-def _take_along(g: Any, y: Any, x: Any, index: Any) -> tuple[Any, None]:
-    axis = y.attribute("axis")
+def _take_along(g: Array, y: Array, x: Array, index: Array) -> tuple[Operand, None]:
+    axis = y.node.attributes["axis"]
     if index.shape[axis] != 1:
         return g.added_along(index, x.shape, axis), None
     # One element of each row: a comparison, which is fused with the nodes around it.
@@ -198,14 +203,14 @@ _TABLE = (
     Op("captured",       "source"),
     Op("constant",       "source"),
     Op("broadcast",      "view", vjp=_broadcast),
-    Op("transpose",      "view", vjp=lambda g, y, x: (g.transpose(np.argsort(y.attribute("order"))),)),
+    Op("transpose",      "view", vjp=lambda g, y, x: (g.transpose(np.argsort(y.node.attributes["order"])),)),
     Op("reshape",        "view", vjp=lambda g, y, x: (g.reshape(x.shape),)),
-    Op("slice",          "view", vjp=lambda g, y, x: (g.placed(x.shape, y.attribute("starts"), y.attribute("steps")),)),
+    Op("slice",          "view", vjp=lambda g, y, x: (g.placed(x.shape, y.node.attributes["starts"], y.node.attributes["steps"]),)),
     Op("windows",        "view", vjp=_windows),
     Op("stop_gradient",  "view", vjp=none),
     Op("shard",          "view", vjp=lambda g, y, x: (g,)),  # how many workers hold it; one worker sees nothing of it
     Op("own_part",       "view"),  # a slice that differs between workers (workers/collectives.py)
-    Op("place",          "part", vjp=lambda g, y, x: (g.sliced(x.shape, y.attribute("starts"), y.attribute("steps")),)),
+    Op("place",          "part", vjp=lambda g, y, x: (g.sliced(x.shape, y.node.attributes["starts"], y.node.attributes["steps"]),)),
     Op("concatenate",    "part", vjp=_concatenate),
     Op("all_reduce",     "part", flops=0),
     Op("all_gather",     "exchange", flops=0),
@@ -282,10 +287,10 @@ _TABLE = (
     _map("threefry",     "threefry({0}, {1})",             flops=100),  # random bits of a key and a count
     _map("gaussian",     "gaussian({0})",                  flops=80),
     _map("product",      "rounded({0}, {1})",              lambda g, y, a, b: (g * b, g * a)),
-    Op("scan",           "loop", vjp=lambda g, y, *xs: y.attribute("loop").cotangents(g, y, xs)),
-    Op("attend",         "loop", vjp=lambda g, y, *xs: y.attribute("loop").cotangents(g, y, xs)),
-    Op("result",         "result", vjp=lambda g, y, x: (Bundle({y.attribute("index"): g}),)),
-    _map("slang",        "",                               lambda g, y, *xs: y.attribute("function").cotangents(g, xs), 20),
+    Op("scan",           "loop", vjp=lambda g, y, *xs: y.node.attributes["loop"].cotangents(g, y, xs)),
+    Op("attend",         "loop", vjp=lambda g, y, *xs: y.node.attributes["streamed"].cotangents(g, y, xs)),
+    Op("result",         "result", vjp=lambda g, y, x: (Bundle({y.node.attributes["index"]: g}),)),
+    _map("slang",        "",                               lambda g, y, *xs: y.node.attributes["function"].cotangents(g, xs), 20),
     #       name         Slang                    start
     _reduce("sum",       "{0} + {1}",             "{T}(0)",          lambda g, y, x: (_spread(g, y, x),)),
     _reduce("prod",      "{0} * {1}",             "{T}(1)",          _prod),
@@ -297,7 +302,7 @@ _TABLE = (
     Op("einsum",         "contract", vjp=_einsum),
     Op("conv",           "contract", vjp=_conv),
     Op("take_along",     "gather", vjp=_take_along),
-    Op("add_along",      "scatter", vjp=lambda g, y, x, index: (np.take_along_axis(g, index, y.attribute("axis")), None)),
+    Op("add_along",      "scatter", vjp=lambda g, y, x, index: (np.take_along_axis(g, index, y.node.attributes["axis"]), None)),
 )
 # fmt: on
 OPS = {op.name: op for op in _TABLE}

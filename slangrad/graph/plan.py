@@ -16,7 +16,7 @@ from math import prod
 from operator import itemgetter
 from threading import Lock
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 import numpy as np
 
@@ -31,12 +31,12 @@ from slangrad.graph.emit import (
     Await,
     Clear,
     Exchange,
+    Holder,
     Kernel,
     Part,
     Product,
     Repeat,
     Step,
-    Temporary,
     steps_of,
 )
 from slangrad.graph.errors import GraphError
@@ -48,14 +48,27 @@ from slangrad.graph.recompute import Task, fitted
 from slangrad.graph.rewrite import rewritten
 from slangrad.graph.schedule import Schedule
 from slangrad.graph.types import type_of
-from slangrad.graph.values import as_tensor, layout_of, lent
+from slangrad.graph.values import ArrayValue, as_tensor, layout_of, lent
 
-Holder = Node | Temporary
+if TYPE_CHECKING:
+    from slangrad.graph.scan import Loop
+    from slangrad.graph.workers.links import Pending
+
+Memory: TypeAlias = "dict[Holder, spy.Tensor]"
+Run: TypeAlias = "Callable[[Memory], None]"
 # Bytes from outside, from which on bound calls do not keep them alive, which takes 1 % of their time.
 LENT = 16 << 20
 COLLECTIVE = (
     10  # times as long as a kernel that moves as many bytes, where it is chosen what to compute again
 )
+
+
+class Settings(TypedDict, total=False):
+    """What `jit` and `train` say about plans."""
+
+    memory: int | None
+    consistent: str | None
+    fast_math: bool
 
 
 class Plan:
@@ -69,7 +82,7 @@ class Plan:
         self,
         outputs: Sequence[Node],
         inputs: Sequence[Node],
-        device: Any,
+        device: spy.Device,
         layouts: dict[Node, Layout] | None = None,
         fused: bool = True,
         in_place: Mapping[Node, Node] | None = None,
@@ -84,11 +97,11 @@ class Plan:
         self._lock = kept_at_fork(Lock(), WORK)
         self._copied: dict[Node, Node] = {}
         self._apart: list[int] = []  # addresses that were compared
-        self._begun: dict[int, Any] = {}  # collectives, by their steps
+        self._begun: dict[int, Pending] = {}  # collectives, by their steps
         self.limit, self.peak, self._beside = memory, 0, held
         self.inputs = list(inputs)
         order = topological_order(*outputs)
-        captured = {n: layout_of(n.attributes["value"].value) for n in order if n.op == "captured"}
+        captured = {n: layout_of(n.attributes["captured"].value) for n in order if n.op == "captured"}
         self.layouts = captured | (layouts or {})
         foreign = {n for n in order if n.op == "input"}.difference(self.inputs)
         if foreign:
@@ -100,15 +113,15 @@ class Plan:
         self._taken = self._in_place(dict(zip(outputs, self.outputs, strict=True)), in_place or {})
         self.by_group = [steps_of(self.fusion, group) for group in self.fusion.groups]
         kept = {*self.inputs, *self.outputs} if is_body else ()
-        self._holders: dict[Holder, Any] = {node: self._new(node) for node in kept}
+        self._holders: Memory = {node: self._new(node) for node in kept}
         self._constants()
         self._captured = [n for n in self.fusion.order if n.op == "captured"]
         repeats = [each for steps in self.by_group for each in steps if isinstance(each, Repeat)]
-        self.bodies: dict[Any, Plan] = {
-            each.loop: each.loop.body(device, each.writes, choose) for each in repeats
+        self.bodies: dict[Loop, Plan] = {
+            each.loop: each.loop.body(device, each.results, choose) for each in repeats
         }
         self._arena()
-        self._runs: list[Callable[[dict[Holder, Any]], None]] = []
+        self._runs: list[Run] = []
 
     # --- text
 
@@ -123,7 +136,7 @@ class Plan:
         return "\n".join([head, *more, *texts])
 
     @cached_property
-    def module(self) -> Any:
+    def module(self) -> spy.Module:
         functions = [n.attributes["function"] for n in self.fusion.order if n.op == "slang"]
         pages = {f.module: f.page for f in functions}
         for name, kernels in (KERNELS | pages).items():
@@ -199,7 +212,7 @@ class Plan:
         self._near = [n for n in self.fusion.order if n.op in ("input", "captured")] if wanted else []
         return taken
 
-    def _refuse_overlap(self, given: Mapping[Holder, Any]) -> None:
+    def _refuse_overlap(self, given: Mapping[Holder, spy.Tensor]) -> None:
         """GraphError (E1043) where memory that is overwritten is that of another array, too."""
         where = [given[node].address for node in self._near]
         if where == self._apart:
@@ -220,7 +233,7 @@ class Plan:
 
     # --- steps
 
-    def _prepared(self, step: Step) -> Callable[[dict[Holder, Any]], None]:
+    def _prepared(self, step: Step) -> Run:
         if isinstance(step, Kernel):
             return self._kernel(step)
         if isinstance(step, Clear):
@@ -234,25 +247,25 @@ class Plan:
         assert isinstance(step, Await)
         return lambda given: self._begun.pop(id(step.exchange)).wait()
 
-    def _seen(self, part: Part, given: dict[Holder, Any]) -> Any:
+    def _seen(self, part: Part, given: Memory) -> spy.Tensor:
         """The tensor of a part."""
         at = part.layout
         return self._holder(part.holder, given).view(at.shape or (1,), at.strides or (1,), at.offset)
 
-    def _holder(self, holder: Holder, given: dict[Holder, Any]) -> Any:
+    def _holder(self, holder: Holder, given: Memory) -> spy.Tensor:
         """The memory of a holder, of this plan or from outside."""
         held = self._holders.get(holder)
         return given[holder] if held is None else held
 
-    def _function(self, step: Kernel) -> Any:
+    def _function(self, step: Kernel) -> spy.Function:
         function = self.module.require_function(step.name).map(**dict.fromkeys(step.whole, ()))
         function = function if step.group is None else function.call_group_shape(step.group)
         return function.lanes(step.lanes) if step.lanes else function
 
-    def _compiled(self, given: dict[Holder, Any]) -> list[Callable[[dict[Holder, Any]], None]]:
+    def _compiled(self, given: Memory) -> list[Run]:
         """The steps, their kernels compiled together."""
         self._allocate()
-        calls: dict[Any, partial[Any]] = {}
+        calls: dict[object, partial[object]] = {}
         for step in self.steps:
             if isinstance(step, Kernel):
                 key = step.name, *(each.layout for each in step.parts)
@@ -260,13 +273,13 @@ class Plan:
         self.module.compile_all(calls.values())
         return [self._prepared(step) for step in self.steps]
 
-    def _kernel(self, step: Kernel) -> Callable[[dict[Holder, Any]], None]:
+    def _kernel(self, step: Kernel) -> Run:
         function = self._function(step)
         outer = {name: each for name, each in step.named.items() if each.holder not in self._holders}
-        bound: list[Any] = []
+        bound: list[Any] = []  # the call, once it is bound: no public class
         where = dict.fromkeys(outer, 0)
 
-        def call(given: dict[Holder, Any]) -> None:
+        def call(given: Memory) -> None:
             if not bound:
                 bound.append(function.bind_call(**self._bound(step, self._lent(step.parts, given))))
                 where.update((name, given[part.holder].address) for name, part in outer.items())
@@ -285,7 +298,7 @@ class Plan:
     def _lends(self) -> bool:
         return self.memory - self.peak >= LENT
 
-    def _lent(self, parts: Iterable[Part], given: dict[Holder, Any]) -> dict[Holder, Any]:
+    def _lent(self, parts: Iterable[Part], given: Memory) -> Memory:
         """The memory from outside of parts, for bound calls, which last longer. Where it is much, they do not keep it
         alive: a plan compares addresses before each call."""
         if not self._lends:
@@ -293,16 +306,16 @@ class Plan:
         outer = {part.holder for part in parts if part.holder not in self._holders}
         return {holder: lent(self.device, given[holder]) for holder in outer}
 
-    def _bound(self, step: Kernel, given: dict[Holder, Any]) -> dict[str, Any]:
+    def _bound(self, step: Kernel, given: Memory) -> dict[str, object]:
         return {name: self._seen(each, given) for name, each in step.named.items()} | step.values
 
-    def _product(self, step: Product) -> Callable[[dict[Holder, Any]], None]:
+    def _product(self, step: Product) -> Run:
         threads = self.device.options.threads or os.cpu_count() or 1
         multiply, parts = product(step.letters, step.library, threads), step.parts
         where: list[int] = []
         bound: list[Callable[[], None]] = []
 
-        def run(given: dict[Holder, Any]) -> None:
+        def run(given: Memory) -> None:
             now = [self._holder(part.holder, given).address for part in parts]
             if now != where:
                 where[:], outer = now, self._lent(parts, given)
@@ -311,23 +324,23 @@ class Plan:
 
         return run
 
-    def _repeat(self, step: Repeat) -> Callable[[dict[Holder, Any]], None]:
+    def _repeat(self, step: Repeat) -> Run:
         loop, body = step.loop, self.bodies[step.loop]
 
-        def run(given: dict[Holder, Any]) -> None:
+        def run(given: Memory) -> None:
             arrays = [_array(self._seen(each, given), each.layout) for each in step.parts]
-            loop.run(body, arrays, dict(zip(step.writes, arrays[len(step.reads) :], strict=True)))
+            loop.run(body, arrays, dict(zip(step.results, arrays[len(step.reads) :], strict=True)))
 
         return run
 
-    def _exchange(self, step: Exchange) -> Callable[[dict[Holder, Any]], None]:
-        def run(given: dict[Holder, Any]) -> None:
+    def _exchange(self, step: Exchange) -> Run:
+        def run(given: Memory) -> None:
             parts = [self._seen(each, given).host_view() for each in step.parts]
             self._begun[id(step)] = step.collective.start(*(parts if step.reads else (None, *parts)))
 
         return run
 
-    def array(self, node: Node) -> Any:
+    def array(self, node: Node) -> np.ndarray:
         """The memory of an input or output of a body."""
         found = self._holders[node].host_view()
         return found[: node.size].reshape(node.shape)
@@ -338,19 +351,19 @@ class Plan:
         for run in self._runs:
             run({})
 
-    def tensors(self, arrays: Sequence[Any]) -> list[Any]:
+    def tensors(self, arrays: Sequence[ArrayValue]) -> list[spy.Tensor]:
         return [as_tensor(self.device, each) for each in arrays]
 
-    def _given(self, arguments: Sequence[Any]) -> dict[Holder, Any]:
+    def _given(self, arguments: Sequence[spy.Tensor]) -> Memory:
         """The memory from outside: of arguments, of arrays that the function found, and new memory of outputs."""
-        given: dict[Holder, Any] = dict(zip(self.inputs, arguments, strict=True))
-        given |= {node: as_tensor(self.device, node.attributes["value"].value) for node in self._captured}
+        given: Memory = dict(zip(self.inputs, arguments, strict=True))
+        given |= {node: as_tensor(self.device, node.attributes["captured"].value) for node in self._captured}
         return given | {
             node: given[self._taken[node]] if node in self._taken else self._new(node)
             for node in self.outputs
         }
 
-    def timed(self, arguments: Sequence[Any], turns: int = 1) -> list[float]:
+    def timed(self, arguments: Sequence[spy.Tensor], turns: int = 1) -> list[float]:
         """The seconds of each step in its place, the least of some turns after a first one that touches memory; 0 of
         collectives, which are left out, so that results are wrong."""
         given = self._given(arguments)
@@ -359,7 +372,7 @@ class Plan:
             found = [self._timed(given) for _ in range(1 + turns)]
         return [min(each) for each in zip(*found[1:], strict=True)]
 
-    def _timed(self, given: dict[Holder, Any]) -> list[float]:
+    def _timed(self, given: Memory) -> list[float]:
         found = []
         for step, run in zip(self.steps, self._runs, strict=True):
             start = perf_counter()
@@ -368,7 +381,7 @@ class Plan:
             found.append(0.0 if isinstance(step, Exchange | Await) else perf_counter() - start)
         return found
 
-    def run(self, arguments: Sequence[Any], count: int | None = None) -> list[Any]:
+    def run(self, arguments: Sequence[spy.Tensor], count: int | None = None) -> list[spy.Tensor]:
         """The results, or the first `count` of them, for arguments in the order of `inputs`: Tensors of their shapes,
         () as (1,)."""
         given = self._given(arguments)
@@ -380,28 +393,30 @@ class Plan:
                 run(given)
             for node, to in self._copied.items():
                 given[to].host_view()[...] = given[node].host_view().reshape(to.shape or (1,))
-        made: dict[Node, Any] = {}  # a result that is there twice has memory of its own, as NumPy's would
+        made: dict[
+            Node, spy.Tensor
+        ] = {}  # a result that is there twice has memory of its own, as NumPy's would
         return [
             made[node].copy() if node in made else made.setdefault(node, self._shaped(given[node], node))
             for node in self.outputs[:count]
         ]
 
-    def _new(self, node: Node) -> Any:
+    def _new(self, node: Node) -> spy.Tensor:
         return spy.Tensor.empty(self.device, (max(1, node.size),), type_of(node.dtype))
 
-    def _shaped(self, tensor: Any, node: Node) -> Any:
+    def _shaped(self, tensor: spy.Tensor, node: Node) -> spy.Tensor:
         """Its tensor in its own shape; that of a number stays (1,)."""
         if not node.size:
             return spy.Tensor.empty(self.device, node.shape, type_of(node.dtype))
         return tensor.view(node.shape) if node.shape else tensor
 
 
-def _span(array: Any) -> tuple[int, int]:
+def _span(array: np.ndarray) -> tuple[int, int]:
     """The addresses of the first byte and behind the last."""
     at, ways = array.ctypes.data, [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
     return at + sum(min(0, each) for each in ways), at + sum(max(0, each) for each in ways) + array.itemsize
 
 
-def _array(tensor: Any, layout: Layout) -> Any:
+def _array(tensor: spy.Tensor, layout: Layout) -> np.ndarray:
     found = tensor.host_view()
     return found if layout.shape else found.reshape(())

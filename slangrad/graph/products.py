@@ -43,7 +43,7 @@ from slangrad.graph.ops import letters_in
 from slangrad.graph.types import type_of, wide_of
 
 WIDTH = 64  # columns of a block
-FOUND: Any = np.show_config(mode="dicts")  # also of the processor's instructions
+FOUND: Any = np.show_config(mode="dicts")  # a tree of texts, also of the processor's instructions
 HAS_512 = any("512" in each or each == "X86_V4" for each in FOUND["SIMD Extensions"]["found"])
 MOST_ROWS, MOST_BYTES = (8, 128) if HAS_512 else (6, 64)  # of a tile: its sums fill most of the registers
 LEAST = 16  # threads along a row: with fewer, a call has other rows on its lanes

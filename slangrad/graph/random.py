@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import pi, prod
 from operator import index
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from slangrad.graph.array import Array, lifted, mapped
 from slangrad.graph.errors import GraphError, explained
 from slangrad.graph.node import make
+from slangrad.graph.values import Operand
 
 U32, U64, F64 = np.dtype(np.uint32), np.dtype(np.uint64), np.dtype(np.float64)
 TURNS = (13, 15, 26, 6, 17, 29, 16, 24)
@@ -27,7 +28,7 @@ Sizes = int | Sequence[int]
 
 
 @explained("random.key")
-def key(seed: Any) -> Any:
+def key(seed: Operand) -> Operand:
     """A key, one uint64: of an integer of any type, traced or not, modulo 2^64. GraphError (E1042) for other values."""
     if not isinstance(seed, Array):
         return np.uint64(index(seed) % (1 << 64))
@@ -36,13 +37,15 @@ def key(seed: Any) -> Any:
     return seed.astype(U64)
 
 
-def split(key: Any, count: int = 2) -> Any:
+def split(key: Operand, count: int = 2) -> Operand:
     """`count` new keys, uint64 of shape (count,). A key that was split is not used again. GraphError (E1043) for a key
     that is not one uint64, here and in all functions below."""
     return _bits(key, (count,), OF_KEYS)
 
 
-def uniform(key: Any, shape: Sizes = (), dtype: Any = np.float32, low: Any = 0.0, high: Any = 1.0) -> Any:
+def uniform(
+    key: Operand, shape: Sizes = (), dtype: DTypeLike = np.float32, low: Operand = 0.0, high: Operand = 1.0
+) -> Operand:
     """Numbers from `low` to `high`, which is reached by rounding only: steps of 2^-24, 2^-53 of doubles, 2^-11 of
     halves. GraphError (E1043) where `dtype` is no float of up to 64 bits."""
     to = _float(dtype)
@@ -54,20 +57,20 @@ def uniform(key: Any, shape: Sizes = (), dtype: Any = np.float32, low: Any = 0.0
     return (low + _product(made, high - low)).astype(to)
 
 
-def normal(key: Any, shape: Sizes = (), dtype: Any = np.float32) -> Any:
+def normal(key: Operand, shape: Sizes = (), dtype: DTypeLike = np.float32) -> Operand:
     """Numbers of mean 0 and variance 1, by Box and Muller's method in doubles: at most 6.8 in size."""
     bits = _bits(key, shape)
     made = mapped("gaussian", [bits], F64) if isinstance(bits, Array) else _gaussian(bits)
     return made.astype(_float(dtype))
 
 
-def bernoulli(key: Any, p: Any = 0.5, shape: Sizes | None = None) -> Any:
+def bernoulli(key: Operand, p: Operand = 0.5, shape: Sizes | None = None) -> Operand:
     """Booleans, true with probability `p`; a shape that is not given is that of `p`."""
     return uniform(key, np.shape(p) if shape is None else shape) < p
 
 
 @explained("random.randint")
-def randint(key: Any, shape: Sizes, low: int, high: int, dtype: Any = np.int64) -> Any:
+def randint(key: Operand, shape: Sizes, low: int, high: int, dtype: DTypeLike = np.int64) -> Operand:
     """Integers from `low` to `high` - 1, which are equally likely up to (high - low) / 2^64. GraphError (E1042) where
     there are none."""
     if not np.iinfo(dtype).min <= low < high <= np.iinfo(dtype).max + 1:
@@ -75,7 +78,7 @@ def randint(key: Any, shape: Sizes, low: int, high: int, dtype: Any = np.int64) 
     return (_bits(key, shape) % (high - low)).astype(dtype) + np.dtype(dtype).type(low)
 
 
-def dropout(key: Any, x: Any, rate: float) -> Any:
+def dropout(key: Operand, x: Operand, rate: float) -> Operand:
     """Zero with probability `rate`, x / (1 - rate) otherwise, of the shape of x. GraphError (E1042) where the rate is
     not from 0 to less than 1."""
     if not 0 <= rate < 1:
@@ -87,7 +90,7 @@ def dropout(key: Any, x: Any, rate: float) -> Any:
 
 
 @explained("random: shape")
-def _bits(key: Any, shape: Any, start: int = 0) -> Any:
+def _bits(key: Operand, shape: Operand, start: int = 0) -> Operand:
     """64 bits for each element."""
     if np.shape(key) != () or getattr(key, "dtype", None) != U64:
         raise GraphError("E1043", "a key is one uint64", "graph.random.key(seed)")
@@ -100,7 +103,7 @@ def _bits(key: Any, shape: Any, start: int = 0) -> Any:
     return mapped("threefry", [key, count], U64).reshape(sizes)
 
 
-def _threefry(key: int, counter: Any) -> Any:
+def _threefry(key: int, counter: Operand) -> Operand:
     """`threefry` of graph_prelude.slang."""
     words = [key >> 32, key & 0xFFFFFFFF]
     keys = [np.full(1, word, U32) for word in (*words, words[0] ^ words[1] ^ 0x1BD11BDA)]
@@ -115,7 +118,7 @@ def _threefry(key: int, counter: Any) -> Any:
     return a.astype(U64) << 32 | b
 
 
-def _gaussian(bits: Any) -> Any:
+def _gaussian(bits: Operand) -> Operand:
     """`gaussian` of graph_prelude.slang: a radius of the upper 32 bits, a sign, an angle of the others."""
     part, exponent = np.frexp(((bits >> 32).astype(F64) + 0.5) * 2.0**-32)
     s = (part - 1) / (part + 1)
@@ -130,7 +133,7 @@ def _gaussian(bits: Any) -> Any:
     return np.where(bits & 0x80000000 != 0, -1.0, 1.0) * (radius * (sine * angle))
 
 
-def _product(a: Any, b: Any) -> Any:
+def _product(a: Operand, b: Operand) -> Operand:
     """A product that is rounded before it is added to something."""
     if not isinstance(a, Array) and not isinstance(b, Array):
         return a * b
@@ -138,7 +141,7 @@ def _product(a: Any, b: Any) -> Any:
     return mapped("product", [a, b.astype(a.dtype)], a.dtype)
 
 
-def _float(dtype: Any) -> Any:
+def _float(dtype: DTypeLike) -> Operand:
     found = np.dtype(dtype)
     if found.kind != "f" or found.itemsize > 8:
         raise GraphError("E1043", f"random numbers are floats, not {found}", "graph.random.randint")

@@ -14,15 +14,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
-from typing import Any
 
 import numpy as np
 
 from slangrad.base.late import Late
-from slangrad.graph.emit import Await, Exchange, Step, Temporary
+from slangrad.graph.emit import Await, Exchange, Holder, Step, Temporary
 from slangrad.graph.errors import GraphError
 from slangrad.graph.memory import Arena, arena, bytes_of
-from slangrad.graph.node import in_order
+from slangrad.graph.node import Node, in_order
 from slangrad.graph.schedule import with_waits
 
 SCIPY = Late("scipy.optimize")
@@ -50,24 +49,24 @@ class Task:
     again: bool = False
 
     @property
-    def reads(self) -> list[Any]:
+    def reads(self) -> list[Holder]:
         """The holders that other tasks fill, in an order that does not change from run to run, as that of sets does."""
         own, found = self.writes, (part.holder for step in self.steps for part in step.reads.values())
         return [each for each in dict.fromkeys(found) if each not in own]
 
     @property
-    def writes(self) -> dict[Any, None]:
+    def writes(self) -> dict[Holder, None]:
         return dict.fromkeys(part.holder for step in self.steps for part in step.writes.values())
 
-    def on(self, names: Mapping[Any, Any], again: bool = False) -> Task:
+    def on(self, names: Mapping[Holder, Holder], again: bool = False) -> Task:
         """The same on other memory."""
         return Task(self.number, [step.on(names) for step in self.steps], self.seconds, again)
 
 
 def fitted(
     orders: Sequence[list[Task]],
-    outside: set[Any],
-    overwritten: Mapping[Any, Any],
+    outside: set[Holder],
+    overwritten: Mapping[Node, Node],
     most: int | None,
     held: int = 0,
 ) -> tuple[list[Task], Arena]:
@@ -105,8 +104,8 @@ class Drops:
     def __init__(
         self,
         tasks: Sequence[Task],
-        outside: set[Any],
-        overwritten: Mapping[Any, Any],
+        outside: set[Holder],
+        overwritten: Mapping[Node, Node],
         living: Sequence[int],
     ) -> None:
         self._tasks = tasks
@@ -122,9 +121,11 @@ class Drops:
                 if each in uses:
                     uses[each].append(i)
         self._last = {each: sent.get((each, places[-1]), places[-1]) for each, places in uses.items()}
-        ends = {given: writers[out] for out, given in overwritten.items() if out in writers}
-        self._gaps: dict[Any, tuple[int, int]] = {}
-        self._seconds: dict[Any, float] = {}
+        ends: dict[Holder, int] = {
+            given: writers[out] for out, given in overwritten.items() if out in writers
+        }
+        self._gaps: dict[Holder, tuple[int, int]] = {}
+        self._seconds: dict[Holder, float] = {}
         for each, places in uses.items():
             # A collective ends where its result is read first.
             pairs = list(pairwise(places))[each in received :]
@@ -138,11 +139,11 @@ class Drops:
                     self._gaps[each] = start, stop
                     self._seconds[each] = sum(self._tasks[i].seconds for i in needed)
 
-    def _outlive(self, stop: int) -> Callable[[Any], bool]:
+    def _outlive(self, stop: int) -> Callable[[Holder], bool]:
         return lambda each: bool(self._last.get(each, stop) >= stop)
 
     def _needed(
-        self, holders: Iterable[Any], is_there: Callable[[Any], bool], first: Any = None
+        self, holders: Iterable[Holder], is_there: Callable[[Holder], bool], first: Holder | None = None
     ) -> list[int]:
         """The tasks that make holders again, each behind those that make its inputs."""
 
@@ -153,7 +154,7 @@ class Drops:
             [self._makers[each] for each in holders if each is first or not is_there(each)], needs
         )
 
-    def chosen(self, bound: int) -> set[Any]:
+    def chosen(self, bound: int) -> set[Holder]:
         """The cheapest to drop so that no more bytes wait at any task, or as few as can."""
         held = list(self._gaps)
         sizes = np.array([bytes_of(each) for each in held], float)
@@ -168,17 +169,17 @@ class Drops:
         found = _knapsack(costs, waits[rows] * sizes, need[rows])
         return {each for each, is_dropped in zip(held, found, strict=True) if is_dropped}
 
-    def without(self, dropped: set[Any]) -> list[Task]:
+    def without(self, dropped: set[Holder]) -> list[Task]:
         """The tasks, and before the first reader behind a gap those that make the dropped holders again."""
         until = {each: self._gaps[each][0] if each in dropped else last for each, last in self._last.items()}
         made: list[Task] = []
-        again: dict[Any, Any] = {}
+        again: dict[Holder, Holder] = {}
         for place, task in enumerate(self._tasks):
 
-            def lives(each: Any, place: int = place) -> bool:
+            def lives(each: Holder, place: int = place) -> bool:
                 return until.get(each, place) >= place
 
-            def found(each: Any) -> Any:
+            def found(each: Holder) -> Holder:
                 return each if lives(each) else again[each]
 
             missing = [each for each in self._reads[place] if not lives(each) and each not in again]
@@ -191,11 +192,11 @@ class Drops:
         return made
 
 
-def _by_task(tasks: Sequence[Task], living: Sequence[int]) -> tuple[list[int], dict[tuple[Any, int], int]]:
+def _by_task(tasks: Sequence[Task], living: Sequence[int]) -> tuple[list[int], dict[tuple[Holder, int], int]]:
     """The most bytes that are alive at each task; and for what a collective sends, with the task of its beginning, the
     task at which it ends."""
     place = {id(step): i for i, task in enumerate(tasks) for step in task.steps}
-    live, sent, i = [0] * len(tasks), dict[tuple[Any, int], int](), len(tasks) - 1
+    live, sent, i = [0] * len(tasks), dict[tuple[Holder, int], int](), len(tasks) - 1
     for step, count in zip(reversed(steps_in(tasks)), reversed(living), strict=True):
         if not isinstance(step, Await):
             i = place[id(step)]
@@ -206,7 +207,7 @@ def _by_task(tasks: Sequence[Task], living: Sequence[int]) -> tuple[list[int], d
     return live, sent
 
 
-def _knapsack(costs: Any, sizes: Any, need: Any) -> Any:
+def _knapsack(costs: np.ndarray, sizes: np.ndarray, need: np.ndarray) -> np.ndarray:
     """Which are taken: the cheapest with sizes of at least `need` in each row. By scipy's solver where it is installed,
     else the cheapest for their size, one after another."""
     try:
@@ -221,7 +222,7 @@ def _knapsack(costs: Any, sizes: Any, need: Any) -> Any:
     return _greedy(costs, sizes, need) if made.x is None else made.x > 0.5
 
 
-def _greedy(costs: Any, sizes: Any, need: Any) -> Any:
+def _greedy(costs: np.ndarray, sizes: np.ndarray, need: np.ndarray) -> np.ndarray:
     taken, left = np.zeros(len(costs), bool), need.copy()
     while left.max() > 0:
         row = sizes[left.argmax()] * ~taken

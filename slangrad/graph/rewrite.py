@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any
 
 import numpy as np
 
@@ -35,7 +34,7 @@ class Rewriter:
     def __init__(self, machine: Machine | None = None, fast_math: bool = False) -> None:
         self._machine = machine or Machine()
         self._new: dict[Node, Node] = {}
-        self._stand_ins: dict[Any, Node] = {}
+        self._stand_ins: dict[object, Node] = {}
         self._seconds: dict[tuple[Node, ...], float] = {}
         self._rules: dict[str, list[Rule]] = {}
         self._fast_math = fast_math

@@ -63,9 +63,7 @@ class _Row:
             if stage.shape == self.group.shape:
                 text = self._text(stage)
                 found.update(
-                    key
-                    for key in text.names
-                    if isinstance(key[0], Node) and OPS[key[0].op].flops >= COSTLY and key[0].op != "slang"
+                    key for key in text.names if OPS[key[0].op].flops >= COSTLY and key[0].op != "slang"
                 )
         return {key for key, count in found.items() if count > 1}
 

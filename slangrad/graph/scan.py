@@ -12,10 +12,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+import slangrad as spy
 from slangrad.graph.array import Array, constant, lifted
 from slangrad.graph.choose import Choose
 from slangrad.graph.errors import GraphError, explained
@@ -24,12 +24,12 @@ from slangrad.graph.node import Node, make, new_input, substituted, topological_
 from slangrad.graph.ops import Bundle, base_of
 from slangrad.graph.plan import Plan
 from slangrad.graph.trace import is_traced, is_value, pullback
-from slangrad.graph.trees import filled, leaves, tree_map
+from slangrad.graph.trees import PyTree, all_leaves, filled, leaves, tree_map
 
-Step = Callable[[Any, Any], Any]
+Step = Callable[[PyTree, PyTree], PyTree]
 
 
-def scan(function: Step, init: Any, xs: Any = None, length: int | None = None) -> tuple[Any, Any]:
+def scan(function: Step, init: object, xs: object = None, length: int | None = None) -> tuple[PyTree, PyTree]:
     """`carry, y = function(carry, x)` for each x along the leading axis of `xs`, from the carry `init` on.
 
     Gives the last carry, and the y's stacked along a new leading axis. Carries, elements and results are arrays,
@@ -38,7 +38,7 @@ def scan(function: Step, init: Any, xs: Any = None, length: int | None = None) -
     GraphError (E1042) where the shape or dtype of a carry changes, or leading axes differ.
     """
     length = _length(xs, length)
-    if any(map(is_traced, leaves((init, xs)))):
+    if any(map(is_traced, all_leaves((init, xs)))):
         return repeated(function, init, xs, length)
     if not length:
         empty = repeated(function, init, xs, length)[1]
@@ -46,7 +46,7 @@ def scan(function: Step, init: Any, xs: Any = None, length: int | None = None) -
     carry, made, arrays = init, [], leaves(xs, is_value)
     for t in range(length):
         new, y = _pair(function(carry, filled(xs, (x[t] for x in arrays), is_value)))
-        if any(map(is_traced, leaves((new, y)))):
+        if any(map(is_traced, all_leaves((new, y)))):
             return repeated(function, init, xs, length)
         _check(carry, new)
         carry = new
@@ -55,7 +55,9 @@ def scan(function: Step, init: Any, xs: Any = None, length: int | None = None) -
     return carry, filled(y, stacked, is_value)
 
 
-def repeated(function: Step, init: Any, xs: Any, length: int, reverse: bool = False) -> tuple[Any, Any]:
+def repeated(
+    function: Step, init: object, xs: object, length: int, reverse: bool = False
+) -> tuple[PyTree, PyTree]:
     """The same of traced arrays; `reverse`: from the last element to the first."""
     firsts, elements = ([lifted(each) for each in leaves(tree, is_value)] for tree in (init, xs))
     own = [new_input(x.shape, x.dtype, f"carry{i}") for i, x in enumerate(firsts)]
@@ -112,12 +114,12 @@ class Loop:
                 return sorted(found)
             found |= more
 
-    def body(self, device: Any, results: Iterable[int], choose: Choose) -> Plan:
+    def body(self, device: spy.Device, results: Iterable[int], choose: Choose) -> Plan:
         """The plan of one step."""
         outputs = [self.outputs[k] for k in self.needed(results)]
         return Plan(outputs, self.inputs, device, is_body=True, choose=choose)
 
-    def run(self, body: Plan, inputs: Sequence[Any], results: dict[int, Any]) -> None:
+    def run(self, body: Plan, inputs: Sequence[np.ndarray], results: dict[int, np.ndarray]) -> None:
         """Run a plan of the needed outputs. `inputs` and `results`: NumPy's views of memory."""
         held = [body.array(each) for each in self.inputs]
         made = dict(zip(self.needed(results), map(body.array, body.outputs), strict=True))
@@ -153,7 +155,7 @@ class Loop:
         def given(k: int) -> Array:
             return g[k] if k in g else zeros(self.result(y, k).node)
 
-        def step(state: Any, at: Any) -> Any:
+        def step(state: PyTree, at: PyTree) -> PyTree:
             (later, sums), (point, elements, of_results, of_carries) = state, at
             point = [*point, *elements, *xs[last:]]
             found = dict(zip(floats, pullback(self.apply, point, floats, [*later, *of_results]), strict=True))
@@ -183,7 +185,7 @@ def _outer(outputs: Sequence[Node], own: Sequence[Node]) -> list[Node]:
 
 
 @explained("scan: length")
-def _length(xs: Any, length: int | None) -> int:
+def _length(xs: object, length: int | None) -> int:
     found = {np.shape(each)[:1] for each in leaves(xs, is_value)}
     found |= set() if length is None else {(length,)}
     if len(found) != 1 or () in found or (length is not None and operator.index(length) < 0):
@@ -193,13 +195,13 @@ def _length(xs: Any, length: int | None) -> int:
     return int(next(iter(found))[0])
 
 
-def _pair(made: Any) -> tuple[Any, Any]:
+def _pair(made: object) -> tuple[PyTree, PyTree]:
     if not isinstance(made, tuple) or len(made) != 2:
         raise GraphError("E1043", f"scan: the function gives a {type(made).__name__}", "a pair: (carry, y)")
     return made
 
 
-def _check(old: Any, new: Any) -> None:
+def _check(old: object, new: object) -> None:
     """GraphError (E1042) where the form, the shape or the dtype of a carry changes."""
     forms = [tree_map(lambda leaf: "*" if is_value(leaf) else leaf, each) for each in (old, new)]
     if forms[0] != forms[1]:

@@ -152,4 +152,4 @@ def with_waits(steps: Iterable[Step]) -> list[Step]:
 
 
 def end_of(exchange: Exchange) -> Await:
-    return Await(exchange, reads=dict(enumerate(exchange.parts)))
+    return Await(exchange, reads={str(i): part for i, part in enumerate(exchange.parts)})

@@ -7,29 +7,27 @@ A job is a function of arrays. Its derivatives are functions of arrays, so there
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 
 import slangrad as spy
 from slangrad.graph.array import Array
-from slangrad.graph.trace import Call, Jitted, is_result, pullback, pushforward, results_in
-from slangrad.graph.trees import filled, tree_map
-from slangrad.graph.values import is_array
-from slangrad.torch_jobs import Job, Tensors, apply, is_seen
+from slangrad.graph.trace import Call, Function, Jitted, is_result, pullback, pushforward, results_in
+from slangrad.graph.trees import PyTree, filled, tree_map
+from slangrad.graph.values import ArrayValue, Operand, is_array
+from slangrad.torch_jobs import Job, Outputs, Tensors, apply, is_seen
 
 
 class GraphJob(Job):
     """A function of arrays that gives a list of arrays. `floats`: which of these have derivatives."""
 
-    def __init__(self, function: Any, count: int, like: Jitted) -> None:
+    def __init__(self, function: Function, count: int, like: Jitted) -> None:
         self.function = Jitted(function, like.device, **like.settings)
         self.kept = tuple(range(count))
         self.floats: list[bool] = []
-        self._derived: dict[Any, GraphJob] = {}
+        self._derived: dict[object, GraphJob] = {}
 
-    def run(self, tensors: Tensors) -> tuple[Any, ...]:
+    def run(self, tensors: Tensors) -> Outputs:
         made = tuple(self.function.run(Call(tuple(tensors), {})))
         self.floats = [each.is_floating_point() for each in made]
         return made
@@ -48,7 +46,7 @@ class GraphJob(Job):
 
         return self._derivative(("reverse", wanted), gradients, count + sum(self.floats))
 
-    def tangents(self, kept: Tensors, directions: dict[int, Any]) -> tuple[Any, ...]:
+    def tangents(self, kept: Tensors, directions: dict[int, torch.Tensor]) -> Outputs:
         count, along, function = len(kept), tuple(directions), self.function.function
 
         def tangents(*xs: Array) -> list[Array]:
@@ -58,7 +56,7 @@ class GraphJob(Job):
         found = iter(apply(job, (*kept, *directions.values())))
         return tuple(next(found) if is_float else None for is_float in self.floats)
 
-    def _derivative(self, key: Any, function: Any, count: int) -> GraphJob:
+    def _derivative(self, key: object, function: Function, count: int) -> GraphJob:
         if key not in self._derived:
             self._derived[key] = GraphJob(function, count, self.function)
         return self._derived[key]
@@ -70,7 +68,7 @@ class _Entry:
     def __init__(self, jitted: Jitted, call: Call) -> None:
         form = tree_map(lambda leaf: ... if is_array(leaf) else leaf, call.tree)
 
-        def flat(*xs: Array) -> list[Any]:
+        def flat(*xs: Array) -> list[Operand]:
             args, kwargs = filled(form, iter(xs), lambda leaf: leaf is ...)
             self.result = jitted.function(*args, **kwargs)
             return results_in(self.result)
@@ -78,7 +76,7 @@ class _Entry:
         self.job = GraphJob(flat, len(call.arrays), jitted)
 
 
-def called(jitted: Jitted, call: Call) -> Any:
+def called(jitted: Jitted, call: Call) -> PyTree:
     """A call with tensors of torch among its arguments, followed by autograd if one of these is."""
     tensors = [_as_torch(each) for each in call.arrays]
     if not is_seen(tensors):
@@ -88,7 +86,7 @@ def called(jitted: Jitted, call: Call) -> Any:
     return filled(entry.result, outputs, is_result)
 
 
-def _as_torch(value: Any) -> Any:
+def _as_torch(value: ArrayValue) -> torch.Tensor:
     """Arrays beside the tensors are copied: autograd would not see that they are changed."""
     if isinstance(value, spy.Tensor):
         return value.to_torch().clone()

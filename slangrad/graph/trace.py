@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set, ValuesV
 from contextlib import contextmanager
 from functools import update_wrapper
 from threading import local
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, SupportsIndex, TypeGuard, TypeVar, Unpack
 
 import numpy as np
 
@@ -25,11 +25,14 @@ from slangrad.graph.explain import Explanation
 from slangrad.graph.gradient import add_all, compute_gradient, compute_tangent
 from slangrad.graph.layout import Layout
 from slangrad.graph.node import Node, new_input, substituted
-from slangrad.graph.plan import LENT, Plan
+from slangrad.graph.plan import LENT, Plan, Settings
 from slangrad.graph.recompute import bytes_in
-from slangrad.graph.trees import filled, leaves, structure, tree_map
+from slangrad.graph.trees import PyTree, all_leaves, filled, leaves, structure, tree_map
 from slangrad.graph.values import (
+    ArrayValue,
+    Operand,
     as_tensor,
+    device_of,
     is_array,
     is_torch,
     layout_of,
@@ -43,31 +46,32 @@ TORCH = Late("slangrad.graph.torch_bridge")
 
 MOST_PLANS = 64
 P = TypeVar("P")
+Function = Callable[..., PyTree]  # the user's
 
 
-def is_traced(value: Any) -> bool:
+def is_traced(value: object) -> TypeGuard[Array]:
     return isinstance(value, Array)
 
 
-def is_result(leaf: Any) -> bool:
+def is_result(leaf: object) -> TypeGuard[Operand]:
     """Whether a leaf of a function's result is an array, traced or not."""
     return is_traced(leaf) or is_array(leaf)
 
 
-def is_value(leaf: Any) -> bool:
+def is_value(leaf: object) -> TypeGuard[Operand]:
     """Whether a leaf is an array or a number."""
     return is_result(leaf) or type(leaf) in (bool, int, float)
 
 
-def results_in(tree: Any) -> list[Any]:
+def results_in(tree: object) -> list[Operand]:
     """The arrays of a function's result, in order. GraphError (E1043) for those in a set, an iterator or an object."""
     found = []
-    for leaf in leaves(tree):
+    for leaf in all_leaves(tree):
         if is_result(leaf):
             found.append(leaf)
             continue
         held = leaf if isinstance(leaf, Set | ValuesView | deque) else getattr(leaf, "__dict__", {}).values()
-        if isinstance(leaf, Iterator) or any(map(is_traced, leaves([*held]))):
+        if isinstance(leaf, Iterator) or any(map(is_traced, all_leaves([*held]))):
             message = f"traced arrays cannot be returned in a {type(leaf).__name__}"
             raise GraphError("E1043", message, "return dicts, lists, tuples and dataclasses of them")
     return found
@@ -97,9 +101,9 @@ class Plans(Generic[P]):
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._plans: dict[Any, P] = {}
+        self._plans: dict[object, P] = {}
 
-    def of(self, key: Any, make: Callable[[], P]) -> P:
+    def of(self, key: object, make: Callable[[], P]) -> P:
         """GraphError (E1043) for keys that cannot be hashed."""
         try:
             found = self._plans.get(key)
@@ -120,14 +124,14 @@ class Call:
 
     __slots__ = ("arrays", "key", "tree")
 
-    def __init__(self, *tree: Any) -> None:
+    def __init__(self, *tree: PyTree) -> None:
         self.tree = tree
-        found: list[Any] = []
+        found: list[ArrayValue] = []
         form = structure(tree, found)
         self.arrays = list(map(resolved, found))
         self.key = form, *map(seen_as, self.arrays)
 
-    def of(self, nodes: Iterable[Node]) -> Any:
+    def of(self, nodes: Iterable[Node]) -> tuple[PyTree, ...]:
         """The arguments with traced arrays in place of those."""
         return filled(self.tree, map(Array, nodes), is_array)
 
@@ -135,19 +139,21 @@ class Call:
 class Jitted:
     """A function whose calls run plans. `f.explain(*args)` shows the plan of such arguments."""
 
-    def __init__(self, function: Callable[..., Any], device: Any = None, **settings: Any) -> None:
+    def __init__(
+        self, function: Function, device: spy.Device | None = None, **settings: Unpack[Settings]
+    ) -> None:
         self.function = function
         self.settings = settings  # of plans
         self.device = device
         self._plans = Plans[_Traced](name_of(function))
-        self.jobs = Plans[Any](name_of(function))  # of calls that autograd follows
-        self._object: tuple[Any, ...] = ()  # whose method it is
+        self.jobs = Plans[PyTree](name_of(function))  # of calls that autograd follows
+        self._object: tuple[object, ...] = ()  # whose method it is
         update_wrapper(self, function, updated=())
 
     def __repr__(self) -> str:
         return f"graph.jit({getattr(self.function, '__name__', self.function)})"
 
-    def __get__(self, instance: Any, owner: Any = None) -> Jitted:
+    def __get__(self, instance: object, owner: object = None) -> Jitted:
         """As a method. Arrays of its object are read anew if it is a dataclass, as other arguments; else captured."""
         if instance is None:
             return self
@@ -159,7 +165,7 @@ class Jitted:
         """Copies are the same object, as those of functions are."""
         return getattr(self.function, "__qualname__", name_of(self.function))
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> PyTree:
         args = (*self._object, *args)
         if TRACES.depth:
             args, kwargs = tree_map(lambda leaf: lifted(leaf) if is_array(leaf) else leaf, (args, kwargs))
@@ -167,11 +173,11 @@ class Jitted:
         call = Call(args, kwargs)
         return TORCH.called(self, call) if any(map(is_torch, call.arrays)) else self.run(call)
 
-    def run(self, call: Call) -> Any:
+    def run(self, call: Call) -> PyTree:
         """A call that autograd does not see."""
         return self._traced(call)(call.arrays)
 
-    def explain(self, *args: Any, dot: bool = False, **kwargs: Any) -> Any:
+    def explain(self, *args: object, dot: bool = False, **kwargs: object) -> Any:  # with `dot` a text
         """The plan for such arguments: kernels, bytes, operations for each byte, Slang text. `dot`: as text for
         Graphviz."""
         made = Explanation(self._traced(Call((*self._object, *args), kwargs)).plan)
@@ -186,7 +192,7 @@ class _Traced:
 
     def __init__(self, jitted: Jitted, call: Call) -> None:
         self._device = jitted.device or _device_of(call.arrays)
-        self._seen: dict[int, tuple[Any, Any]] = {}
+        self._seen: dict[int, tuple[np.ndarray, spy.Tensor]] = {}
         self._wrap = wrap_of(call.arrays)
         inputs = inputs_of(call.arrays)
         args, kwargs = call.of(inputs)
@@ -195,41 +201,39 @@ class _Traced:
         outputs = nodes_in(self.result)
         self.plan = Plan(outputs, inputs, self._device, layouts_of(inputs, call.arrays), **jitted.settings)
 
-    def __call__(self, arrays: Sequence[Any]) -> Any:
+    def __call__(self, arrays: Sequence[ArrayValue]) -> PyTree:
         made = self.plan.run([self._tensor(i, each) for i, each in enumerate(arrays)])
         results = [self._wrap(tensor, node) for tensor, node in zip(made, self.plan.outputs, strict=True)]
         return filled(self.result, iter(results), is_result)
 
-    def _tensor(self, i: int, value: Any) -> Any:
+    def _tensor(self, i: int, value: ArrayValue) -> spy.Tensor:
         """An argument as a tensor; the one of the last call, if that had the same array. Large ones are not kept."""
         if type(value) is not np.ndarray or value.nbytes >= LENT:
             return as_tensor(self._device, value)
-        last, tensor = self._seen.get(i, (None, None))
-        if value is not last:
-            tensor = as_tensor(self._device, value)
-            self._seen[i] = value, tensor
-        return tensor
+        if i not in self._seen or self._seen[i][0] is not value:
+            self._seen[i] = value, as_tensor(self._device, value)
+        return self._seen[i][1]
 
 
-def inputs_of(arrays: Sequence[Any], name: str = "") -> list[Node]:
+def inputs_of(arrays: Sequence[ArrayValue], name: str = "") -> list[Node]:
     """An input for each array."""
     types = [checked_type(numpy_type(each)) for each in arrays]
     return [new_input(shape_of(x), dtype, f"{name}{i}") for i, (x, dtype) in enumerate(zip(arrays, types))]
 
 
-def layouts_of(inputs: Sequence[Node], arrays: Sequence[Any]) -> dict[Node, Layout]:
+def layouts_of(inputs: Sequence[Node], arrays: Sequence[ArrayValue]) -> dict[Node, Layout]:
     """How the arrays of inputs lie in memory."""
     return dict(zip(inputs, map(layout_of, arrays), strict=True))
 
 
-def _device_of(arrays: Sequence[Any]) -> Any:
+def _device_of(arrays: Sequence[ArrayValue]) -> spy.Device:
     for each in arrays:
         if isinstance(each, spy.Tensor):
-            return each.device
+            return device_of(each)
     return spy.default_device()
 
 
-def wrap_of(arrays: Sequence[Any]) -> Callable[[Any, Node], Any]:
+def wrap_of(arrays: Sequence[ArrayValue]) -> Callable[[spy.Tensor, Node], ArrayValue]:
     """Results have the form of the arguments: tensors for tensors, torch's for torch's, else NumPy's."""
     if any(isinstance(each, spy.Tensor) for each in arrays):
         return lambda tensor, node: tensor
@@ -238,7 +242,7 @@ def wrap_of(arrays: Sequence[Any]) -> Callable[[Any, Node], Any]:
     return lambda tensor, node: tensor.host_view().reshape(node.shape)[() if not node.shape else ...]
 
 
-def settings_of(memory: str | int | None, consistent: str | None) -> dict[str, Any]:
+def settings_of(memory: str | int | None, consistent: str | None) -> Settings:
     """Those of plans."""
     if consistent not in (None, "bits"):
         raise ValueError(f"consistent must be None or 'bits', not {consistent!r}")
@@ -246,13 +250,13 @@ def settings_of(memory: str | int | None, consistent: str | None) -> dict[str, A
 
 
 def jit(
-    function: Callable[..., Any] | None = None,
+    function: Function | None = None,
     *,
-    device: Any = None,
+    device: spy.Device | None = None,
     memory: str | int | None = None,
     fast_math: bool = False,
     consistent: str | None = None,
-) -> Any:
+) -> Any:  # a Jitted, or what makes one of a function
     """The function as a graph: traced with arrays that are not known yet, once for each set of shapes, types and values
     beside arrays; differentiated, fused and compiled; run by kernels.
 
@@ -268,7 +272,7 @@ def jit(
     libraries out: then results depend neither on the number of threads nor, for each row, on the number of other rows.
     ValueError for another text.
     """
-    settings = {**settings_of(memory, consistent), "fast_math": fast_math}
+    settings: Settings = {**settings_of(memory, consistent), "fast_math": fast_math}
     if function is None:
         return lambda f: Jitted(f, device, **settings)
     return Jitted(function, device, **settings)
@@ -277,9 +281,7 @@ def jit(
 # --- derivatives
 
 
-def value_and_grad(
-    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
-) -> Any:
+def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Jitted:
     """A function that returns the value and the gradient with respect to arguments, in the form of these; one plan.
 
     The function gives one number. The gradient has zeros for arrays of integers; values that are no arrays are as they
@@ -289,7 +291,7 @@ def value_and_grad(
     ((value, aux), gradient).
     """
 
-    def both(*args: Any, **kwargs: Any) -> Any:
+    def both(*args: object, **kwargs: object) -> object:
         chosen = _positions(argnums, len(args), function)
         given = [args[i] for i in chosen]
         wrt = leaves(given, _is_active)
@@ -297,7 +299,7 @@ def value_and_grad(
             message = f"{name_of(function)}: there are no arrays of floats to differentiate with respect to"
             raise GraphError("E1045", message, "a number of Python's is an array as np.float32(x)")
 
-        aux: Any = None
+        aux: object = None
 
         def derived(fresh: list[Node]) -> list[Node]:
             nonlocal aux
@@ -315,18 +317,18 @@ def value_and_grad(
     return Jitted(_named(both, function))
 
 
-def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Any:
+def grad(function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Jitted:
     """A function that returns the gradient alone, with `has_aux` (gradient, aux); see `value_and_grad`."""
     both = value_and_grad(function, argnums, has_aux)
 
-    def gradient(*args: Any, **kwargs: Any) -> Any:
+    def gradient(*args: object, **kwargs: object) -> object:
         value, found = both.function(*args, **kwargs)
         return (found, value[1]) if has_aux else found
 
     return Jitted(_named(gradient, function))
 
 
-def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+def jvp(function: Function, primals: Sequence[object], tangents: Sequence[object]) -> PyTree:
     """The value of the function and its derivative along tangents, which have the form of the primals: forward mode.
     Each call traces the function; a jitted function that calls `jvp` does so once.
 
@@ -339,13 +341,13 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
     return along(*map(tuple, given))
 
 
-def _jvp(function: Callable[..., Any], primals: Any, tangents: Any) -> Any:
+def _jvp(function: Function, primals: Sequence[object], tangents: Sequence[object]) -> object:
     old, along = (leaves(tree, is_traced) for tree in (primals, tangents))
     if [(x.shape, x.dtype) for x in old] != [(x.shape, x.dtype) for x in along]:
         raise GraphError("E1042", f"{name_of(function)}: primals and tangents have other shapes or dtypes")
     if not old or not all(map(_is_active, old)):
         raise GraphError("E1045", f"{name_of(function)}: primals are floats", "x.astype(float)")
-    form: Any = None
+    form: object = None
 
     def derived(fresh: list[Node]) -> list[Node]:
         nonlocal form
@@ -358,7 +360,7 @@ def _jvp(function: Callable[..., Any], primals: Any, tangents: Any) -> Any:
 
 
 def pullback(
-    function: Callable[..., Any], xs: Sequence[Array], wanted: Sequence[int], cotangents: Sequence[Array]
+    function: Function, xs: Sequence[Array], wanted: Sequence[int], cotangents: Sequence[Array]
 ) -> list[Array]:
     """Gradients of inputs of a function that gives a list of arrays, for cotangents of those of floats."""
 
@@ -371,7 +373,7 @@ def pullback(
 
 
 def pushforward(
-    function: Callable[..., Any], xs: Sequence[Array], along: Sequence[int], tangents: Sequence[Array]
+    function: Function, xs: Sequence[Array], along: Sequence[int], tangents: Sequence[Array]
 ) -> list[Array]:
     """Tangents of the results of floats, for those of some inputs."""
 
@@ -390,26 +392,26 @@ def _at(xs: Sequence[Array], derived: Callable[[list[Node]], list[Node]]) -> lis
 
 
 def _floats_of(
-    function: Callable[..., Any], xs: Sequence[Array], at: Sequence[int], fresh: Sequence[Node]
+    function: Function, xs: Sequence[Array], at: Sequence[int], fresh: Sequence[Node]
 ) -> list[Array]:
     """The results of floats, where some of the xs are others."""
     given = dict(enumerate(xs)) | dict(zip(at, map(Array, fresh), strict=True))
     return [y for y in map(lifted, function(*given.values())) if y.dtype.kind == "f"]
 
 
-def _without_slope(leaf: Any) -> Any:
+def _without_slope(leaf: object) -> object:
     """In a gradient: zeros in place of integers, other values as they are."""
     return np.zeros_like(leaf) if is_traced(leaf) else leaf
 
 
-def _is_active(leaf: Any) -> bool:
+def _is_active(leaf: object) -> TypeGuard[Array]:
     return is_traced(leaf) and leaf.dtype.kind == "f"
 
 
 @explained("argnums")
-def _positions(argnums: int | Sequence[int], count: int, function: Callable[..., Any]) -> list[int]:
+def _positions(argnums: int | Sequence[int], count: int, function: Function) -> list[int]:
     """Which of `count` arguments are meant; negative numbers count from the last."""
-    given: Any = [argnums] if hasattr(argnums, "__index__") else argnums
+    given = [argnums] if isinstance(argnums, SupportsIndex) else argnums
     found = [operator.index(i) + (count if i < 0 else 0) for i in given]
     if len(set(found)) < len(found) or not all(0 <= i < count for i in found):
         message = f"{name_of(function)}: argnums={argnums!r} of {count} positional arguments"
@@ -417,7 +419,7 @@ def _positions(argnums: int | Sequence[int], count: int, function: Callable[...,
     return found
 
 
-def loss_of(made: Any, function: Callable[..., Any], has_aux: bool) -> tuple[Node, Any]:
+def loss_of(made: object, function: Function, has_aux: bool) -> tuple[Node, object]:
     """What a function gives: the number to differentiate, and with `has_aux` the tree beside it."""
     value, aux = made, None
     if has_aux:
@@ -432,22 +434,21 @@ def loss_of(made: Any, function: Callable[..., Any], has_aux: bool) -> tuple[Nod
         is_pair = isinstance(value, tuple | list) and not has_aux
         advice = "has_aux=True for a function that gives (loss, aux)" if is_pair else "sum or mean the result"
         raise GraphError("E1045", message, advice)
-    node: Node = value.reshape(()).node
-    return node, aux
+    return value.reshape(()).node, aux
 
 
-def _said(value: Any) -> str:
+def _said(value: object) -> str:
     return repr(value) if is_traced(value) else type(value).__name__
 
 
-def nodes_in(tree: Any) -> list[Node]:
+def nodes_in(tree: object) -> list[Node]:
     """The arrays of a function's result, in order, as `results_in`."""
     return [lifted(each).node for each in results_in(tree)]
 
 
-def name_of(function: Any) -> str:
+def name_of(function: object) -> str:
     return getattr(function, "__name__", repr(function))
 
 
-def _named(made: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+def _named(made: Function, function: Function) -> Function:
     return update_wrapper(made, function, updated=())

@@ -7,7 +7,7 @@ step = graph.train(loss, optimizer, mesh=graph.mesh("data"))        many workers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +21,11 @@ from slangrad.graph.errors import GraphError
 from slangrad.graph.explain import Explanation
 from slangrad.graph.gradient import compute_gradient
 from slangrad.graph.layout import Layout
-from slangrad.graph.node import Node, new_input, text, topological_order
+from slangrad.graph.node import Node, content, new_input, topological_order
 from slangrad.graph.plan import Plan
 from slangrad.graph.trace import (
     Call,
+    Function,
     Plans,
     inputs_of,
     is_result,
@@ -36,14 +37,14 @@ from slangrad.graph.trace import (
     tracing,
     wrap_of,
 )
-from slangrad.graph.trees import filled, tree_map
-from slangrad.graph.values import as_tensor
+from slangrad.graph.trees import PyTree, filled, tree_map
+from slangrad.graph.values import ArrayValue, as_tensor, device_of
 from slangrad.graph.workers.bits import ConsistentPlan
 from slangrad.graph.workers.buckets import chained
 from slangrad.graph.workers.costs import Links
 from slangrad.graph.workers.mesh import ONE, Mesh
 from slangrad.graph.workers.microbatches import checked_microbatches, microbatched, sizes_of
-from slangrad.graph.workers.parameters import Parameters, digest_of, rows_of, rows_specs
+from slangrad.graph.workers.parameters import Parameters, Updates, digest_of, rows_of, rows_specs
 from slangrad.graph.workers.partition import Partition, partitioned
 from slangrad.graph.workers.pipeline import StagePlan, StepGraph
 from slangrad.graph.workers.propagate import Sharding
@@ -56,6 +57,7 @@ from slangrad.graph.workers.timeline import Simulation
 
 if TYPE_CHECKING:
     from slangrad.graph.workers.checkpoint import Checkpoints
+    from slangrad.optim.optimizers import Update
 
 
 class Step:
@@ -64,7 +66,7 @@ class Step:
 
     def __init__(
         self,
-        loss: Callable[..., Any],
+        loss: Function,
         optimizer: spy.optim.Optimizer,
         memory: str | int | None = None,
         consistent: str | None = None,
@@ -91,7 +93,7 @@ class Step:
     def __repr__(self) -> str:
         return f"graph.train({name_of(self.loss)}, {self.optimizer!r})"
 
-    def __call__(self, *batch: Any) -> Any:
+    def __call__(self, *batch: object) -> PyTree:
         if self.checkpoints is not None:
             self.checkpoints.raise_failure()
         call = Call(*batch)
@@ -110,7 +112,9 @@ class Step:
         if self.checkpoints is not None:
             self.checkpoints.wait()
 
-    def explain(self, *batch: Any, dot: bool = False, links: Links | None = None) -> Any:
+    def explain(
+        self, *batch: object, dot: bool = False, links: Links | None = None
+    ) -> Any:  # with `dot` a text
         """The plan of such a batch, as of `jit`; nothing is run. With many workers there are, too, the seconds of all
         exchanges and the critical path, by the cost model, and how each tensor is cut. `links`: the costs of exchanges,
         by default those of the cluster, of `train`, or of a common host. Where a partition is to be found, or memory is
@@ -122,12 +126,12 @@ class Step:
         return made.dot if dot else made
 
     @property
-    def parameters(self) -> Any:
+    def parameters(self) -> PyTree:
         """In the form in which the optimizer got them, gathered from all workers where they are cut: each worker asks
         for them."""
         return self._held.gathered()
 
-    def planned_for(self, mesh: Mesh, *batch: Any, by_cost: bool = True) -> _Planned:
+    def planned_for(self, mesh: Mesh, *batch: object, by_cost: bool = True) -> _Planned:
         """The plan of one worker of another mesh, whose workers each pass such a batch. `by_cost`: libraries for
         products are not tried on this machine. ValueError for consistent="bits": there the shards run one after
         another, and each has a plan of its own."""
@@ -170,11 +174,10 @@ class _Planned:
         states = [state for each in variables for state in each.states]
         kept = {new: given for each in variables for given, new in each.updates.items()}
         outputs, inputs = [output, *aux, *kept], [*parameters, *given, *states, settings]
-        self.global_text = text(*outputs)
-        self._device = held.tensors[0].device
-        captured = [n.attributes["value"].value for n in topological_order(*outputs) if n.op == "captured"]
+        self._device = device_of(held.tensors[0])
+        captured = [n.attributes["captured"].value for n in topological_order(*outputs) if n.op == "captured"]
         numbers = [digest_of(as_tensor(self._device, each)) for each in captured] if mesh.watch else []
-        said = self.global_text, mesh, sorted(step.settings.items()), *map(str, (*held.specs, *held.cuts))
+        said = content(*outputs), mesh, sorted(step.settings.items()), *map(str, (*held.specs, *held.cuts))
         said += *held.first, *numbers, *layers.said
         self.digest = sha1("\n".join(map(str, said)).encode()).hexdigest()  # what all workers must have alike
         self.sharding: Sharding | None = None
@@ -222,8 +225,16 @@ class _Planned:
         layouts = self._layouts(step, call, held, graph)
         inputs = [local.inputs.get(node, node) for node in graph.inputs]
         layouts = {local.inputs.get(node, node): at for node, at in layouts.items()}
-        known: Any = {"choose": choose, "held": held.counted, **step.settings}
-        self.plan = Plan(made, inputs, self._device, layouts, in_place=place, **known)
+        self.plan = Plan(
+            made,
+            inputs,
+            self._device,
+            layouts,
+            in_place=place,
+            choose=choose,
+            held=held.counted,
+            **step.settings,
+        )
         self._run = self.plan.run
 
     def _agree(self) -> None:
@@ -240,7 +251,15 @@ class _Planned:
         rows = rows_specs(graph.batch, mesh)
         return held.found(graph.outputs, graph.variables, rows, links, step.settings["memory"], layers)
 
-    def _local(self, step: Step, held: Parameters, graph: StepGraph, mesh: Mesh, **known: Any) -> Partition:
+    def _local(
+        self,
+        step: Step,
+        held: Parameters,
+        graph: StepGraph,
+        mesh: Mesh,
+        sharding: Sharding | None,
+        buckets: bool = True,
+    ) -> Partition:
         """The graph of one worker of a mesh."""
         parameters = [each.parameter for each in graph.variables]
         states = [state for each in graph.variables for state in each.states]
@@ -252,7 +271,7 @@ class _Planned:
             *(whole(len(node.shape)) for node in returned),
             *map(specs.__getitem__, graph.kept.values()),
         ]
-        local = partitioned(graph.outputs, specs, wanted, mesh, **known)
+        local = partitioned(graph.outputs, specs, wanted, mesh, sharding=sharding, buckets=buckets)
         self.sharding = local.sharding
         return local
 
@@ -272,7 +291,7 @@ class _Planned:
             return simulated_stages(self._staged, self._mesh, links, measured, slowest)
         return simulated(self.plan, self._mesh, links, measured, slowest)
 
-    def run(self, call: Call, updates: Sequence[Any]) -> Any:
+    def run(self, call: Call, updates: Updates) -> PyTree:
         self._settings[...] = updates[0][1].settings  # memory that stays, so no call is bound anew
         arrays = (
             as_tensor(self._device, each) for each in (*call.arrays, *_state_of(updates), self._settings)
@@ -285,17 +304,17 @@ class _Planned:
         return loss, filled(self._aux, made, is_result)
 
 
-def _tensors(step: Step, call: Call, held: Parameters) -> list[Any]:
+def _tensors(step: Step, call: Call, held: Parameters) -> list[ArrayValue]:
     """The arguments but the settings, as this worker holds them now."""
     return [*held.tensors, *call.arrays, *_state_of(step.optimizer.advance())]
 
 
-def _state_of(updates: Sequence[Any]) -> list[Any]:
+def _state_of(updates: Updates) -> list[spy.Tensor]:
     return [tensor for _, update in updates for tensor in update.state]
 
 
 def _variables(
-    updates: Sequence[Any], parameters: Sequence[Node], gradients: Sequence[Node], settings: Node
+    updates: Updates, parameters: Sequence[Node], gradients: Sequence[Node], settings: Node
 ) -> list[Variable]:
     """The parameters, inputs for their state, and the updates."""
     count, made = 0, []
@@ -311,7 +330,7 @@ def _variables(
 
 
 def _updated(
-    update: Any, parameter: Node, gradient: Node, state: Sequence[Node], settings: Array
+    update: Update, parameter: Node, gradient: Node, state: Sequence[Node], settings: Array
 ) -> dict[Node, Node]:
     """New values of the parameter and its state, in the memory of which they go: the optimizer's own function, as an
     operator."""
@@ -327,7 +346,7 @@ def _updated(
 
 
 def train(
-    loss: Callable[..., Any],
+    loss: Function,
     optimizer: spy.optim.Optimizer,
     memory: str | int | None = None,
     *,

@@ -8,13 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard, TypeVar, cast
 
-from slangrad.graph.values import is_array
+from slangrad.graph.values import ArrayValue, is_array
+
+PyTree = Any  # the user decides on its form
+L = TypeVar("L")
+T = TypeVar("T")
 
 
-def parts_of(tree: Any) -> Iterable[tuple[Any, Any]] | None:
-    """The parts of a tree in order, with their keys; None of a leaf."""
+def parts_of(tree: object) -> Iterable[tuple[PyTree, object]] | None:
+    """The parts of a tree in order, with their keys, of any type; None of a leaf."""
     if isinstance(tree, dict):
         return tree.items()
     if isinstance(tree, list | tuple):
@@ -24,35 +28,42 @@ def parts_of(tree: Any) -> Iterable[tuple[Any, Any]] | None:
     return None
 
 
-def tree_map(change: Callable[[Any], Any], tree: Any) -> Any:
+def tree_map(change: Callable[[object], object], tree: T) -> T:
     """The tree with each leaf changed."""
+    return cast(T, _mapped(change, tree))
+
+
+def _mapped(change: Callable[[object], object], tree: object) -> object:
     parts = parts_of(tree)
     if parts is None:
         return change(tree)
-    changed = {key: tree_map(change, part) for key, part in parts}
+    changed = {key: _mapped(change, part) for key, part in parts}
     if isinstance(tree, dict):
         made = copy(tree)
         dict.update(made, changed)
         return made
     if isinstance(tree, list | tuple):
         return type(tree)(**changed) if hasattr(tree, "_fields") else type(tree)(changed.values())
+    assert is_dataclass(tree) and not isinstance(tree, type)
     return replace(tree, **changed)
 
 
-def leaves(tree: Any, wanted: Callable[[Any], bool] = lambda leaf: True) -> list[Any]:
-    """The leaves in order, all or some of them."""
+def leaves(tree: object, wanted: Callable[[object], TypeGuard[L]]) -> list[L]:
+    """Some of the leaves, in order."""
+    return [leaf for leaf in all_leaves(tree) if wanted(leaf)]
+
+
+def all_leaves(tree: object) -> list[object]:
     parts = parts_of(tree)
-    if parts is None:
-        return [tree] if wanted(tree) else []
-    return [leaf for _, part in parts for leaf in leaves(part, wanted)]
+    return [tree] if parts is None else [leaf for _, part in parts for leaf in all_leaves(part)]
 
 
-def filled(tree: Any, values: Iterator[Any], replaced: Callable[[Any], bool]) -> Any:
+def filled(tree: T, values: Iterator[object], replaced: Callable[[object], bool]) -> T:
     """The tree with new values in place of some leaves, in order."""
     return tree_map(lambda leaf: next(values) if replaced(leaf) else leaf, tree)
 
 
-def structure(tree: Any, arrays: list[Any]) -> Any:
+def structure(tree: object, arrays: list[ArrayValue]) -> object:
     """A value that is equal for trees of the same form and the same values beside arrays; these are appended to
     `arrays`."""
     if is_array(tree):
@@ -64,8 +75,8 @@ def structure(tree: Any, arrays: list[Any]) -> Any:
     return type(tree), tuple([(_exact(key), structure(part, arrays)) for key, part in parts])
 
 
-def _exact(value: Any) -> Any:
+def _exact(value: object) -> object:
     """A value that is equal for equal values of one type. 0.0 == -0.0 and 1 == True, and NaN is not NaN."""
-    if type(value) in (tuple, frozenset):
+    if type(value) is tuple or type(value) is frozenset:
         return type(value), type(value)(map(_exact, value))
     return type(value), value.hex() if type(value) is float else value

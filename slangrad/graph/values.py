@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
 
 import numpy as np
 
@@ -12,19 +12,26 @@ from slangrad.graph.errors import GraphError
 from slangrad.graph.layout import Layout, normal
 from slangrad.graph.node import DType, Shape
 
+if TYPE_CHECKING:
+    import torch
 
-def is_array(value: Any) -> bool:
+ArrayValue: TypeAlias = "np.ndarray | np.generic | spy.Tensor | torch.Tensor"
+# Traced or NumPy's own. NumPy's functions take and give both, and its annotations know the latter only.
+Operand = Any
+
+
+def is_array(value: object) -> TypeGuard[ArrayValue]:
     """Whether a value is traced: a Tensor, a torch tensor, an array or a number of NumPy's."""
     return isinstance(value, (np.ndarray, np.generic, spy.Tensor)) or is_torch(value)
 
 
-def is_torch(value: Any) -> bool:
+def is_torch(value: object) -> TypeGuard[torch.Tensor]:
     """Whether a value is a tensor of torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, getattr(torch, "Tensor", ()))
 
 
-def resolved(value: Any) -> Any:
+def resolved(value: ArrayValue) -> ArrayValue:
     """The array; a copy of one whose memory is no tensor: of torch with signs that are still to be changed, of NumPy in
     another order of bytes, or at places between elements."""
     if isinstance(value, np.ndarray):
@@ -34,31 +41,31 @@ def resolved(value: Any) -> Any:
     return value.resolve_neg() if is_torch(value) else value
 
 
-def shape_of(value: Any) -> Shape:
+def shape_of(value: ArrayValue) -> Shape:
     return tuple(int(n) for n in value.shape)
 
 
-def strides_of(value: Any) -> Shape:
+def strides_of(value: ArrayValue) -> Shape:
     """Counted in elements."""
     if isinstance(value, np.ndarray | np.generic):
         return tuple(step // value.itemsize for step in value.strides)
     return tuple(value.strides) if isinstance(value, spy.Tensor) else tuple(value.stride())
 
 
-def layout_of(value: Any) -> Layout:
+def layout_of(value: ArrayValue) -> Layout:
     return normal(Layout(shape_of(value), strides_of(value)))
 
 
-def seen_as(value: Any) -> Any:
+def seen_as(value: ArrayValue) -> tuple[object, ...]:
     """The type, shape, strides and dtype of an array: the properties that a plan depends on."""
     if type(value) is np.ndarray:
         return np.ndarray, value.shape, value.strides, value.dtype
     return type(value), shape_of(value), strides_of(value), str(value.dtype)
 
 
-def numpy_type(value: Any) -> DType:
+def numpy_type(value: Operand) -> DType:
     """The dtype of the elements of a NumPy array, a Tensor or a torch tensor."""
-    dtype: Any = value.dtype
+    dtype = value.dtype
     if isinstance(value, np.ma.MaskedArray | np.matrix):
         raise GraphError("E1043", f"a {type(value).__name__} cannot be traced", "np.asarray(x) is an array")
     if isinstance(dtype, np.dtype):
@@ -78,7 +85,7 @@ def numpy_type(value: Any) -> DType:
     return made
 
 
-def as_tensor(device: Any, value: Any) -> Any:
+def as_tensor(device: spy.Device, value: ArrayValue) -> spy.Tensor:
     """The memory of an array as a tensor, without a copy."""
     if isinstance(value, spy.Tensor):
         return value
@@ -87,13 +94,17 @@ def as_tensor(device: Any, value: Any) -> Any:
     return spy.Tensor.from_dlpack(device, value.detach() if is_torch(value) else value)
 
 
+def device_of(tensor: spy.Tensor) -> spy.Device:
+    return cast("spy.Device", tensor.device)
+
+
 class _Lent:
     """The memory of an array for NumPy, without its owner."""
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: np.ndarray) -> None:
         self.__array_interface__ = array.__array_interface__
 
 
-def lent(device: Any, tensor: Any) -> Any:
+def lent(device: spy.Device, tensor: spy.Tensor) -> spy.Tensor:
     """The memory of a tensor, which this one does not keep alive."""
     return spy.Tensor.from_dlpack(device, np.asarray(_Lent(tensor.host_view())))

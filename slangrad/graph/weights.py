@@ -16,13 +16,13 @@ import slangrad as spy
 from slangrad.base.late import Late
 from slangrad.base.whole_files import open_file, write_output
 from slangrad.graph.errors import GraphError
-from slangrad.graph.trees import filled, leaves, parts_of
-from slangrad.graph.values import is_array, is_torch
+from slangrad.graph.trees import PyTree, filled, leaves, parts_of
+from slangrad.graph.values import ArrayValue, is_array, is_torch
 
 SAFETENSORS, SAFETENSORS_OF_NUMPY = Late("safetensors"), Late("safetensors.numpy")
 
 
-def save(path: str | Path, tree: Any) -> None:
+def save(path: str | Path, tree: object) -> None:
     """Write the arrays of a tree (dicts, lists, tuples, dataclasses) to a file, as a whole or not at all.
 
     A name is the way to its array, joined by points. Values beside arrays are left out. GraphError (E1046) without the
@@ -39,7 +39,7 @@ def save(path: str | Path, tree: Any) -> None:
     write_output(Path(path), data)
 
 
-def load(path: str | Path, like: Any = None) -> Any:
+def load(path: str | Path, like: PyTree = None) -> PyTree:
     """The arrays of a file, in the form of `like`: its arrays replaced by those of the file, in NumPy's, Tensor's or
     torch's form as they are there. Without `like`: NumPy's arrays in dicts; names 0, 1, 2, ... make a list.
 
@@ -67,14 +67,14 @@ def load(path: str | Path, like: Any = None) -> Any:
     return filled(like, (_in_form_of(leaf, found[name]) for leaf, name in pairs), is_array)
 
 
-def _library(name: str) -> Any:
+def _library(name: str) -> Any:  # a function of safetensors
     try:
         return getattr(SAFETENSORS_OF_NUMPY, name)
     except ImportError:
         raise GraphError("E1046", "weights need safetensors", "pip install 'slangrad[safetensors]'") from None
 
 
-def _named(tree: Any, way: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+def _named(tree: object, way: tuple[str, ...] = ()) -> Iterator[tuple[str, ArrayValue]]:
     """Arrays in the order of `leaves`, with their names."""
     parts = parts_of(tree)
     if parts is None:
@@ -88,21 +88,22 @@ def _named(tree: Any, way: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
         yield from _named(value, (*way, str(key)))
 
 
-def _nested(found: dict[str, Any]) -> Any:
+def _nested(found: dict[str, np.ndarray]) -> object:
     """Dicts by the parts of names."""
-    tree: dict[str, Any] = {}
+    tree: dict[str, object] = {}
     for name, value in found.items():
         *way, last = name.split(".")
         at = tree
         for part in way:
-            at = at.setdefault(part, {})
-            if not isinstance(at, dict):
+            inner = at.setdefault(part, {})
+            if not isinstance(inner, dict):
                 raise GraphError("E1046", f"'{name}' is within another array", "give load a tree with `like`")
+            at = inner
         at[last] = value
     return _listed(tree)
 
 
-def _listed(tree: Any) -> Any:
+def _listed(tree: object) -> object:
     if not isinstance(tree, dict):
         return tree
     made = {key: _listed(value) for key, value in tree.items()}
@@ -110,13 +111,13 @@ def _listed(tree: Any) -> Any:
     return [made[i] for i in numbers] if made and made.keys() == set(numbers) else made
 
 
-def _host(leaf: Any) -> Any:
+def _host(leaf: ArrayValue) -> np.ndarray | np.generic:
     if isinstance(leaf, spy.Tensor):
         return leaf.to_numpy()
     return leaf.detach().cpu().numpy() if is_torch(leaf) else leaf
 
 
-def _in_form_of(leaf: Any, value: Any) -> Any:
+def _in_form_of(leaf: ArrayValue, value: np.ndarray) -> ArrayValue:
     if isinstance(leaf, spy.Tensor):
         return spy.Tensor.from_numpy(leaf.device, value)
     if is_torch(leaf):

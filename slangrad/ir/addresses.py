@@ -169,9 +169,13 @@ def leads_to_variables(region: Region, given: Iterable[Value] = ()) -> dict[Valu
     _follow(list(found), flows, found)
     if not is_stored and any(_stores(op, found) for op in walk(region)):
         loads = [op for op in walk(region) if op.name == "load" and holds_pointers(op.results[0].type)]
+        stores = [op for op in walk(region) if op.name == "store" and set(op.operands) <= found.keys()]
+        held = {found[op.operands[0]]: found[op.operands[1]] for op in stores}
+        loaded = {op.results[0]: found[op.operands[0]] for op in loads if op.operands[0] in found}
+        found |= {value: held.get(variable, variable) for value, variable in loaded.items()}
         for op in loads:
             flows[op.operands[0]] += op.results
-        _follow([op.operands[0] for op in loads if op.operands[0] in found], flows, found)
+        _follow(list(loaded), flows, found)
     return found
 
 

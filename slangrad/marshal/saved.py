@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from typing import Any
 
 import numpy as np
 
+from slangrad.base.store import Json
 from slangrad.check.model import types as checked
 from slangrad.ir import types as ir
 from slangrad.ir.type_data import type_data, type_from
@@ -36,7 +36,7 @@ from slangrad.marshal.spelling import spell
 from slangrad.marshal.tensor_views import ViewTensor
 from slangrad.marshal.whole import Family, WholeTensor
 
-Data = Any  # what JSON has
+Data = Json
 SAME = "same"
 MOST_DERIVATIVES = 3
 

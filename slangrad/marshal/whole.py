@@ -167,7 +167,7 @@ _ATTACHED: dict[str, tuple[Test, Test]] = {
 def _of_family(
     name: str, contents: Contents, element: Type, arguments: tuple[Any, ...], types: ProgramTypes
 ) -> list[Way]:
-    pattern, rank = arguments
+    pattern, rank = arguments  # a type and a number
     if FAMILIES[name].role.writes and not contents.writable:
         return []
     if FAMILIES[name].fields[0] == _P and types.tangent(element) is None:

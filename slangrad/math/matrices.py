@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from enum import Enum
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,7 @@ from slangrad.ir import types as ir
 from slangrad.marshal.components import Data
 from slangrad.marshal.vectors import HostArray, HostMatrix, HostQuaternion, HostVector, matrix_class
 from slangrad.math.geometry import floats, mul, rounded, wide
+from slangrad.tensors.conversion import HostValue
 
 
 class Handedness(Enum):
@@ -217,7 +217,7 @@ def matrix_from_rotation_z(angle: float) -> HostMatrix:
 
 
 def matrix_from_rotation_xyz(
-    angle_x: Any = None,  # an angle, or a vector of three
+    angle_x: HostValue = None,  # an angle, or a vector of three
     angle_y: float | None = None,
     angle_z: float | None = None,
     *,

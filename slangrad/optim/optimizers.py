@@ -23,6 +23,7 @@ from slangrad.api.functional.function import Function
 from slangrad.api.functional.module import Module
 from slangrad.marshal.errors import CallError
 from slangrad.optim.parameters import CODE, Parameter, Part, gradient_of, leaves_of, parameters_of
+from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.tensor import Tensor
 
 STEPS = Path(__file__).parent / "steps.slang"
@@ -153,7 +154,7 @@ class Optimizer(ABC):
 
     # --- state
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, HostValue]:
         """All but the parameters, as plain data that can be pickled: settings, the number of steps, state."""
         return {
             "kind": type(self).__name__,
@@ -162,7 +163,7 @@ class Optimizer(ABC):
             "state": [{name: each.to_numpy() for name, each in state.items()} for state in self._state],
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, HostValue]) -> None:
         """Go on from what `state_dict` gave. Nothing is changed if it does not fit."""
         if state.get("kind") != type(self).__name__:
             raise CallError(
@@ -205,7 +206,7 @@ def _restored(parameter: Parameter, given: Mapping[str, object]) -> dict[str, Te
 
 def _function(name: str, part: Part) -> Function:
     """The Slang function of a step, for the type of the numbers."""
-    device: Any = part.numbers.device
+    device: Any = part.numbers.device  # a Device, which tensors do not know
     module = _MODULES.get(device)
     if module is None:
         module = _MODULES[device] = Module.load_from_source(device, "slangrad.optim", STEPS.read_text())

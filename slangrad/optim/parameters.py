@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from slangrad.api.devices.device import default_device
 from slangrad.ir.types import Type
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.records import as_fields
+from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.element_types import (
     element_type,
     slang_name,
@@ -62,7 +62,7 @@ def parameters_of(given: object) -> list[Parameter]:
     return found
 
 
-def leaves_of(tree: object, path: str = "") -> Iterator[tuple[str, Any]]:
+def leaves_of(tree: object, path: str = "") -> Iterator[tuple[str, HostValue]]:
     """What is in lists, dicts and dataclasses, each with its keys."""
     tree = as_fields(tree)
     if isinstance(tree, Mapping):
@@ -119,20 +119,20 @@ def numbers_of(tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
         yield path, Tensor(tensor.storage, number, (*tensor.shape, *dims), (*strides, *inner), offset)
 
 
-Field = tuple[str, Any, int, tuple[int, ...], tuple[int, ...]]
+Field = tuple[str, np.dtype, int, tuple[int, ...], tuple[int, ...]]
 
 
-def _fields(form: Any, start: int, dims: tuple[int, ...], steps: tuple[int, ...]) -> Iterator[Field]:
+def _fields(form: np.dtype, start: int, dims: tuple[int, ...], steps: tuple[int, ...]) -> Iterator[Field]:
     """Path, dtype, place in bytes, and the sizes and strides in bytes of each floating-point field."""
     if form.subdtype is not None:
         base, sizes = form.subdtype
         inner = tuple(step * base.itemsize for step in contiguous_strides(sizes))
         yield from _fields(base, start, (*dims, *sizes), (*steps, *inner))
-    elif form.names is not None:
+    elif form.names is not None and form.fields is not None:
         for name in form.names:
             field, offset = form.fields[name][:2]
-            for path, *rest in _fields(field, start + offset, dims, steps):
-                yield f".{name}{path}", *rest
+            for path, number, at, *shape in _fields(field, start + offset, dims, steps):
+                yield f".{name}{path}", number, at, shape[0], shape[1]
     elif form.kind == "f":
         yield "", form, start, dims, steps
 

@@ -9,12 +9,12 @@ be changed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from mmap import mmap
 from struct import Struct, pack_into, unpack_from
-from typing import Any
 
 X86_64, AARCH64 = 62, 183
 
-Rule = Callable[[Any, int, int, int], None]
+Rule = Callable[[mmap, int, int, int], None]
 
 
 class Unloadable(Exception):
@@ -27,31 +27,31 @@ def _fits(value: int, bits: int) -> int:
     return value
 
 
-def _absolute(memory: Any, at: int, target: int, place: int) -> None:
+def _absolute(memory: mmap, at: int, target: int, place: int) -> None:
     pack_into("<Q", memory, at, target & 0xFFFFFFFFFFFFFFFF)
 
 
 def _relative(bits: int) -> Rule:
     packed = Struct("<i" if bits == 32 else "<q")
 
-    def apply(memory: Any, at: int, target: int, place: int) -> None:
+    def apply(memory: mmap, at: int, target: int, place: int) -> None:
         packed.pack_into(memory, at, _fits(target - place, bits))
 
     return apply
 
 
-def _instruction(memory: Any, at: int, field: int, mask: int) -> None:
+def _instruction(memory: mmap, at: int, field: int, mask: int) -> None:
     """Put a field into an instruction of 32 bits."""
     (word,) = unpack_from("<I", memory, at)
     pack_into("<I", memory, at, word & ~mask & 0xFFFFFFFF | field & mask)
 
 
-def _branch(memory: object, at: int, target: int, place: int) -> None:
+def _branch(memory: mmap, at: int, target: int, place: int) -> None:
     """Words from here, 26 bits."""
     _instruction(memory, at, _fits(target - place, 28) >> 2, 0x03FFFFFF)
 
 
-def _page(memory: object, at: int, target: int, place: int) -> None:
+def _page(memory: mmap, at: int, target: int, place: int) -> None:
     """Pages of 4 KiB from here: two bits at 29, nineteen at 5."""
     pages = _fits((target >> 12) - (place >> 12), 21)
     _instruction(memory, at, (pages & 3) << 29 | (pages >> 2 & 0x7FFFF) << 5, 0x60FFFFE0)
@@ -60,7 +60,7 @@ def _page(memory: object, at: int, target: int, place: int) -> None:
 def _within_page(shift: int) -> Rule:
     """The place in the page in units of an access, twelve bits at 10."""
 
-    def apply(memory: object, at: int, target: int, place: int) -> None:
+    def apply(memory: mmap, at: int, target: int, place: int) -> None:
         _instruction(memory, at, (target & 0xFFF) >> shift << 10, 0x003FFC00)
 
     return apply

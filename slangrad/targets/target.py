@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from slangrad.backends import Backend
 from slangrad.runtime.device import Kernel
 from slangrad.runtime.image import KernelImage
-from slangrad.stages import Stage
+from slangrad.stages import Stage, StageValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,7 @@ class Product:
 class Target:
     backend: Backend
     tail: tuple[Stage, ...]
-    finish: Callable[[Any], Product]
+    finish: Callable[[StageValue], Product]
 
     @property
     def name(self) -> str:

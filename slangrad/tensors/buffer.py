@@ -22,7 +22,7 @@ from slangrad.ir.layout import layout_of
 from slangrad.ir.types import Type
 from slangrad.runtime.device import Device, Region
 from slangrad.runtime.memory import Block, foreign_block
-from slangrad.tensors.conversion import AnyArray, convert_exactly
+from slangrad.tensors.conversion import AnyArray, HostValue, convert_exactly
 from slangrad.tensors.element_types import element_type as find_element_type
 from slangrad.tensors.element_types import holds_structs, numpy_layout
 from slangrad.tensors.shape import check_count, contiguous_strides
@@ -105,7 +105,7 @@ class Buffer:
 
     def __init__(
         self,
-        device: Any,
+        device: Any,  # has a Device as `runtime`; its class stands above
         block: Block,
         size: int,
         element_type: Type | None = None,
@@ -192,7 +192,7 @@ class Buffer:
 
     def to_torch(
         self, type: object = None, shape: Sequence[int] = (), strides: Sequence[int] = (), offset: int = 0
-    ) -> Any:
+    ) -> HostValue:
         """The memory itself as a PyTorch tensor of a dtype (without one: bytes), from byte `offset` on. Strides count
         elements; without a shape there is one dimension."""
         element = FORMATS.scalar_of(type)

@@ -10,13 +10,13 @@ Values are converted where none changes; Python's floats are rounded to the elem
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slangrad.base.late import Late
 from slangrad.ir.types import Matrix, Pointer, Scalar, Vector
-from slangrad.tensors.conversion import AnyArray, convert_exactly
+from slangrad.tensors.conversion import AnyArray, HostValue, convert_exactly
 from slangrad.tensors.element_types import holds_structs, numpy_layout, slang_name
 from slangrad.tensors.torch_types import host_array_of, is_torch_type
 from slangrad.tensors.transfer import structs_of
@@ -29,7 +29,7 @@ VECTORS = Late("slangrad.marshal.vectors")
 CHUNK = 4096  # elements that are read at once; memory that changes meanwhile is seen from one to the next
 
 
-def item(view: StridedView) -> Any:
+def item(view: StridedView) -> HostValue:
     """The only element."""
     if view.element_count != 1:
         raise ValueError(
@@ -38,12 +38,12 @@ def item(view: StridedView) -> Any:
     return view.to_numpy().item() if _is_number(view) else view.cursor()[0].read()
 
 
-def listed(view: StridedView) -> Any:
+def listed(view: StridedView) -> HostValue:
     """All elements in lists, one inside of the other for each dimension."""
     return _plain(view.to_numpy(structured=holds_structs(view.element_type)))
 
 
-def _plain(array: AnyArray) -> Any:
+def _plain(array: AnyArray) -> HostValue:
     """An array as nested lists; records become dicts."""
     if array.dtype.names is None:
         return array.tolist()
@@ -56,7 +56,7 @@ def _plain(array: AnyArray) -> Any:
     return made if array.shape else made[0]
 
 
-def iterated(view: Tensor) -> Iterator[Any]:
+def iterated(view: Tensor) -> Iterator[HostValue]:
     """Views along the first dimension; the elements themselves where there is only one."""
     if len(view.shape) > 1:
         return (view[i] for i in range(view.shape[0]))
@@ -87,7 +87,7 @@ def _is_number(view: StridedView) -> bool:
     return isinstance(view.element_type, (Scalar, Pointer))
 
 
-def assign(view: StridedView, value: Any) -> None:
+def assign(view: StridedView, value: HostValue) -> None:
     """Overwrite all elements of a view."""
     view.storage.require_writes()
     if is_torch_type(type(value)):
@@ -155,7 +155,7 @@ def _assign_structs(view: StridedView, records: AnyArray) -> None:
     memory[...] = _fitting(convert_exactly(records, memory.dtype, "value"), memory.shape, view)
 
 
-def _assign_values(view: StridedView, value: Any) -> None:
+def _assign_values(view: StridedView, value: HostValue) -> None:
     """Fields by their names, for every element or for each one; what is left out stays as it is."""
     each = isinstance(value, (list, tuple)) and not hasattr(value, "_fields")
     if each and len(value) != view.element_count:

@@ -28,6 +28,7 @@ _OTHERS = {"1": "L", "P": "RGB", "PA": "RGBA", "CMYK": "RGB", "YCbCr": "RGB", "L
 _WITHOUT_ALPHA = (".jpg", ".jpeg", ".bmp", ".ppm", ".pgm")
 _PILLOW_MISSING = "needs Pillow: pip install pillow, or"
 _LUMINANCE = np.array([0.2126, 0.7152, 0.0722], np.float32)
+Picture = Any  # an image of Pillow, which need not be installed
 
 
 def read_image(
@@ -102,7 +103,7 @@ def _opened(path: str | PathLike[str]) -> tuple[AnyArray, bool]:
     return (found / np.float32(largest)).astype(np.float32), True
 
 
-def _target_of(image: Any, path: object) -> str:
+def _target_of(image: Picture, path: object) -> str:
     mode = _OTHERS.get(image.mode)
     if mode is None:
         raise ValueError(f"path: {path} has pixels of Pillow's mode '{image.mode}', which are not read")
@@ -110,7 +111,7 @@ def _target_of(image: Any, path: object) -> str:
     return "RGBA" if transparent else mode
 
 
-def _check_depth(image: Any, path: object) -> None:
+def _check_depth(image: Picture, path: object) -> None:
     """Pillow reads 16 bits of one channel only, and cuts off those of several."""
     layout = [part for tile in getattr(image, "tile", ()) for part in np.ravel([str(each) for each in tile])]
     if image.mode in ("LA", "RGB", "RGBA") and any(";16" in part for part in layout):

@@ -9,10 +9,10 @@ Tensors are found by identity in dicts and sets, as arrays of PyTorch are.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.element_types import holds_structs, slang_name
 
 _ARITHMETIC = {
@@ -32,7 +32,7 @@ class Operators:
 
     __hash__ = object.__hash__
 
-    def __bool__(self: Any) -> bool:
+    def __bool__(self: HostValue) -> bool:
         """The truth of the only component. ValueError for more or fewer than one."""
         found = self.to_numpy()
         if found.size != 1 or holds_structs(self.element_type):
@@ -40,15 +40,15 @@ class Operators:
             raise ValueError(f"{message}: say np.any(t.to_numpy()), np.all(t.to_numpy()) or 't is not None'")
         return bool(found.item())
 
-    def __eq__(self, other: object) -> Any:
+    def __eq__(self, other: object) -> HostValue:
         """Which components are equal to those of another tensor, an array or a number, after NumPy's broadcasting."""
         return self._compared(other, np.equal, "==")
 
-    def __ne__(self, other: object) -> Any:
+    def __ne__(self, other: object) -> HostValue:
         """Which components are not equal, as `==`."""
         return self._compared(other, np.not_equal, "!=")
 
-    def _compared(self: Any, other: Any, compare: Callable[[Any, Any], Any], sign: str) -> object:
+    def _compared(self: HostValue, other: HostValue, compare: np.ufunc, sign: str) -> object:
         is_tensor = isinstance(other, Operators)
         if not is_tensor and not isinstance(other, (np.ndarray, np.generic, bool, int, float, list)):
             return NotImplemented
@@ -56,7 +56,7 @@ class Operators:
         return compare(self.to_numpy(), other.to_numpy() if is_tensor else other)
 
     def _refuse_structs(self, other: Operators, sign: str) -> None:
-        each: Any
+        each: HostValue
         for each in (self, other):
             if holds_structs(each.element_type):
                 name = slang_name(each.element_type)
@@ -65,7 +65,7 @@ class Operators:
 
 
 def _refusal(sign: str) -> Callable[..., object]:
-    def refused(self: Operators, *other: object) -> Any:
+    def refused(self: Operators, *other: object) -> HostValue:
         if other and hasattr(other[0], PROTOCOL):
             return NotImplemented
         raise TypeError(

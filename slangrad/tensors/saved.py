@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from html import escape
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class Saved(NamedTuple):
     shared: bool
 
 
-def restored(make: Callable[[object, Saved], object], saved: Saved) -> Any:
+def restored(make: Callable[[object, Saved], object], saved: Saved) -> object:
     """A tensor on the device that is current; CallError if none is."""
     return make(CURRENT.current_device(), saved)
 

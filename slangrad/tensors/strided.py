@@ -13,13 +13,14 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from slangrad.base.late import Late
 from slangrad.ir.layout import layout_of
 from slangrad.ir.types import Type
 from slangrad.runtime.device import Region
 from slangrad.tensors.buffer import Buffer, BufferUsage, MemoryType, as_source
-from slangrad.tensors.conversion import AnyArray
+from slangrad.tensors.conversion import AnyArray, HostValue
 from slangrad.tensors.element_types import TypeView, holds_structs, structured_dtype
 from slangrad.tensors.host_values import assign, item, listed
 from slangrad.tensors.operators import Operators
@@ -154,12 +155,12 @@ class StridedView(Operators):
         """Set every element to a number, an array or host vector of an element's shape, or a dict of fields."""
         assign(self, value)
 
-    def item(self) -> Any:
+    def item(self) -> HostValue:
         """The only element as a call returns it: a number, a host vector or matrix, a dict of a struct. ValueError
         where there are none or several."""
         return item(self)
 
-    def tolist(self) -> Any:
+    def tolist(self) -> HostValue:
         """The elements in nested lists of Python numbers, those of vectors and matrices too; structs are dicts."""
         return listed(self)
 
@@ -172,7 +173,7 @@ class StridedView(Operators):
             raise ValueError("save: structs are no pixels; tensor.cursor() reads their fields")
         IMAGES.write_image(path, self.to_numpy(), flip_y, linear)
 
-    def to_torch(self) -> Any:
+    def to_torch(self) -> HostValue:
         """The memory itself as a torch tensor that keeps the storage alive, with dimensions as in `to_numpy`; a copy
         where PyTorch cannot use it: of a read-only tensor, and of one with negative strides."""
         return torch_tensor_of(self.host_view())
@@ -181,7 +182,7 @@ class StridedView(Operators):
         """Overwrite all elements, as `copy_from_numpy` does."""
         self.copy_from_numpy(np.ascontiguousarray(host_array_of(tensor)))
 
-    def clear(self, command_encoder: Any = None) -> None:
+    def clear(self, command_encoder: HostValue = None) -> None:
         """Set the elements of this view to zero, at once or as a command of an encoder."""
         if command_encoder is not None:
             command_encoder.clear_tensor(self)
@@ -206,7 +207,7 @@ class StridedView(Operators):
         region = whole_elements(self.element_type, self.address, self.shape, self.strides)
         return self._seen(region)
 
-    def uniforms(self) -> dict[str, Any]:
+    def uniforms(self) -> dict[str, object]:
         """What a kernel's tensor parameter consists of, as a dict that the parameter takes: the buffer, and shape,
         strides and offset in elements. Gradients are not in it."""
         return {
@@ -216,7 +217,7 @@ class StridedView(Operators):
             "_offset": self.offset,
         }
 
-    def cursor(self, start: int | None = None, count: int | None = None) -> Any:
+    def cursor(self, start: int | None = None, count: int | None = None) -> Any:  # a BufferCursor
         """Elements by index and fields by name, of all elements in row-major order or `count` from `start` on."""
         return CURSOR.BufferCursor.of_tensor(self, start, count)
 
@@ -226,13 +227,13 @@ class StridedView(Operators):
             raise BufferError("the host cannot reach this device's memory; use tensor.to_numpy()")
         return found
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> AnyArray:
         if copy is False:
             raise ValueError("copy: a tensor is copied to the host; np.from_dlpack(tensor) shares its memory")
         found = self.to_numpy()
         return found if dtype is None else found.astype(dtype)
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(self, **options: HostValue) -> HostValue:
         """The memory itself, for other libraries. Not with negative strides: with these PyTorch ends the process, and
         nobody tells who asks."""
         shown = self.host_view()

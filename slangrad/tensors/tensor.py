@@ -23,7 +23,7 @@ from slangrad.ir.type_data import type_data, type_from
 from slangrad.ir.types import Type
 from slangrad.runtime.device import Region
 from slangrad.tensors.buffer import BYTES, READ_WRITE, Buffer, BufferUsage, MemoryType, runtime_of
-from slangrad.tensors.conversion import AnyArray
+from slangrad.tensors.conversion import AnyArray, HostValue
 from slangrad.tensors.element_types import derivative_type, from_numpy_type, holds_structs, slang_name
 from slangrad.tensors.element_types import element_type as find_element_type
 from slangrad.tensors.host_values import assign, iterated
@@ -42,7 +42,7 @@ class _TwoNames:
     def __get__(self, tensor: None, owner: type[Tensor]) -> Callable[[object, AnyArray], Tensor]: ...
     @overload
     def __get__(self, tensor: Tensor, owner: type[Tensor]) -> Callable[..., AnyArray]: ...
-    def __get__(self, tensor: Tensor | None, owner: type[Tensor]) -> Any:
+    def __get__(self, tensor: Tensor | None, owner: type[Tensor]) -> object:
         return _from_numpy if tensor is None else tensor.to_numpy
 
 
@@ -266,7 +266,7 @@ class Tensor(StridedView):
     def __copy__(self) -> Tensor:
         return self._viewed(lambda t: View(t.shape, t.strides, 0))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickles hold the values; they become tensors of the device that is current where they are loaded."""
         return restored, (_restore, self._saved())
 
@@ -314,7 +314,7 @@ class Tensor(StridedView):
         fit."""
         assign(self.detach()[index], value)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[HostValue]:
         """Views along the first dimension. A tensor of one dimension gives its elements: Python numbers, host vectors
         and matrices, dicts of structs."""
         if not self.shape:
@@ -358,7 +358,7 @@ class Tensor(StridedView):
     def view(
         self, shape: object = None, strides: object = (), offset: int = 0, *, dtype: object = None
     ) -> Tensor:
-        """Any strided view of the storage; `offset` is relative to this tensor's. No strides: contiguous.
+        """HostValue strided view of the storage; `offset` is relative to this tensor's. No strides: contiguous.
 
         With `dtype` the memory is seen as elements of that type, which shape, strides and offset count; without
         a shape the last dimension grows or shrinks with the size of the elements.
@@ -561,7 +561,7 @@ def _shared(device: object, array: AnyArray, element: Type | None) -> Shared | N
 
 
 def _named(dtype: object, program_layout: Any) -> object:
-    """A dtype; the type of that name, if there is a layout of a module that knows it."""
+    """A dtype; the type of that name, if there is a SlangProgramLayout that knows it."""
     if program_layout is None or not isinstance(dtype, str):
         return dtype
     found: object = program_layout.find_type_by_name(dtype)

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import sys
 from threading import Lock
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 from slangrad.base.forks import BRIEF, kept_at_fork
 from slangrad.base.late import Late
 from slangrad.ir.types import Scalar
-from slangrad.tensors.conversion import AnyArray
+from slangrad.tensors.conversion import AnyArray, HostValue
 from slangrad.tensors.element_types import SCALARS_BY_NAME, numpy_layout
 
 TORCH = Late("torch")
@@ -64,7 +64,7 @@ def element_of(dtype: object) -> Scalar | None:
         return found
 
 
-def dtype_of(scalar: Scalar) -> Any:
+def dtype_of(scalar: Scalar) -> object:
     """The dtype of a scalar; AttributeError where this PyTorch has none (uint16 and wider came with 2.3)."""
     found = _dtypes.get(scalar)
     if found is None:
@@ -87,7 +87,7 @@ def leave_out_of_graphs() -> None:
             _told.append(True)
 
 
-def host_array_of(tensor: Any, argument: str = "tensor") -> AnyArray:
+def host_array_of(tensor: HostValue, argument: str = "tensor") -> AnyArray:
     """The memory of a torch tensor as an array; autograd does not see it."""
     if not is_torch_type(type(tensor)):
         raise TypeError(f"{argument}: expected a torch tensor, not {type(tensor).__name__}")
@@ -101,7 +101,7 @@ def host_array_of(tensor: Any, argument: str = "tensor") -> AnyArray:
     return found
 
 
-def torch_tensor_of(array: AnyArray) -> Any:
+def torch_tensor_of(array: AnyArray) -> HostValue:
     """A torch tensor over the array's memory; over a copy where PyTorch cannot use that as it lies."""
     if not array.flags.writeable or min(array.strides, default=0) < 0:
         array = array.copy()

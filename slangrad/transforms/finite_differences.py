@@ -72,7 +72,7 @@ def agree(
     with np.errstate(invalid="ignore"):
         along = float(np.sum(inner(cotangent, forward(given, {place: direction})[1])))
 
-    def outputs(step: float) -> object:
+    def outputs(step: float) -> np.ndarray:
         return inner(cotangent, given.with_values({place: moved(value, direction, step)}).run())
 
     epsilon = exactness(given.bound(), given.number(place))

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from slangrad.marshal.plain import mapped
 from slangrad.marshal.registry import holds_objects, unwrap
 from slangrad.marshal.values import DiffPair
 from slangrad.marshal.vectors import HostArray
+from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.tensor import Tensor
 from slangrad.transforms.arguments import (
     CODE,
@@ -42,7 +42,7 @@ from slangrad.transforms.arguments import (
 )
 
 REDUCTIONS = ("sum", "mean", "none")
-Derivative = Any  # in the form of its argument: a number, a Tensor, an array, a dict, a list
+Derivative = HostValue  # in the form of its argument: a number, a Tensor, an array, a dict, a list
 Names = str | Sequence[str] | None
 Numbers = int | Sequence[int] | None
 

@@ -5,12 +5,9 @@ import pytest
 
 import slangrad as spy
 from slangrad import BoundVariableException, CallError, ResolveException, Tensor
+from tests.calls.tensors import tensor
 
 F = np.float32
-
-
-def tensor(device, values, dtype=F):
-    return Tensor.from_numpy(device, np.asarray(values, dtype))
 
 
 def test_numbers_to_numbers(load):

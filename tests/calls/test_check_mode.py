@@ -7,6 +7,7 @@ import pytest
 
 import slangrad as spy
 from slangrad import BoundsError, GradientError, NotFiniteError, Tensor
+from tests.calls.tensors import tensor
 
 F, D = np.float32, np.float64
 
@@ -17,10 +18,6 @@ WRONG = """
     [Differentiable] {0} f({0} s, {0} x) {{ return s * square(x); }}
     [Differentiable] {0} good({0} s, {0} x) {{ return s * sin(x); }}
 """
-
-
-def tensor(device, values, dtype=F):
-    return Tensor.from_numpy(device, np.asarray(values, dtype))
 
 
 @pytest.mark.parametrize("dtype, name", [(np.float16, "half"), (F, "float"), (D, "double")])

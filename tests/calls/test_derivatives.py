@@ -5,6 +5,7 @@ import pytest
 
 import slangrad as spy
 from slangrad import CallError, ResolveException, Tensor
+from tests.calls.tensors import tensor
 
 F = np.float32
 
@@ -12,10 +13,6 @@ POLYNOMIAL = """
     [Differentiable]
     float polynomial(float a, float b, float c, float x) { return a * x * x + b * x + c; }
 """
-
-
-def tensor(device, values, dtype=F):
-    return Tensor.from_numpy(device, np.asarray(values, dtype))
 
 
 def grads(device, values, cotangent=None):

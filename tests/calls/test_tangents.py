@@ -7,12 +7,9 @@ import pytest
 
 import slangrad as spy
 from slangrad import CallError, Tensor
+from tests.calls.tensors import tensor
 
 F, D = np.float32, np.float64
-
-
-def tensor(device, values, dtype=F):
-    return Tensor.from_numpy(device, np.asarray(values, dtype))
 
 
 def tangents(device, values, direction, dtype=F):

@@ -7,12 +7,9 @@ import pytest
 
 import slangrad as spy
 from slangrad import CallError, Tensor
+from tests.calls.tensors import tensor
 
 F = np.float32
-
-
-def tensor(device, values, dtype=F):
-    return Tensor.from_numpy(device, np.asarray(values, dtype))
 
 
 SQUARE = "[Differentiable] float f(int i, ITensor<float, 1> x) { return x[i] * x[i]; }"

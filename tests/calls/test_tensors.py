@@ -5,12 +5,9 @@ import pytest
 
 import slangrad as spy
 from slangrad import CallError, ResolveException, Tensor
+from tests.calls.tensors import tensor
 
 F = np.float32
-
-
-def tensor(device, values, dtype=F):
-    return Tensor.from_numpy(device, np.asarray(values, dtype))
 
 
 def test_tensor_types(device, load):

@@ -13,8 +13,9 @@ from tests.docs.documents import Block, assert_output, blocks_of
 
 ROOT = Path(__file__).parent.parent.parent
 TEXT = (ROOT / "docs/extending.md").read_text()
+PARTS = re.split(r"^## ", TEXT, flags=re.MULTILINE)
 SECTIONS = {
-    part.partition("\n")[0]: blocks_of(part) for part in re.split(r"^## ", TEXT, flags=re.MULTILINE)[1:]
+    part.partition("\n")[0]: blocks_of(part) for part in PARTS if "```diff" in part.partition("\n")[2]
 }
 
 
@@ -36,7 +37,6 @@ def test_changes_fit(name: str, tmp_path: Path) -> None:
     changes = [block for block in SECTIONS[name] if block.language == "diff"]
     for change in changes:
         apply(change, tmp_path)
-    assert changes
 
 
 @pytest.mark.deep

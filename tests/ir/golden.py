@@ -1,20 +1,31 @@
-"""Compare IR with the text that is expected; the names of values do not count."""
+"""Compare IR with the text that is expected, and its numbers with those from before; the names of values do not count."""
 
-from slangrad.ir.core import Function, walk
-from slangrad.ir.text import print_function
+from collections.abc import Sequence
+
+from slangrad.ir.core import Function, Program, walk
+from slangrad.ir.text import print_program
+from tests.ir.outcomes import Input, assert_same, outcome
 from tests.ir.parse_text import parse_function
 
 
-def assert_becomes(change, before: str, after: str) -> None:
-    """A pass turns the function of one text into that of another."""
-    made, wanted = numbered(change(parse_function(before))), numbered(parse_function(after))
+def assert_becomes(change, before: str, after: str, inputs: Sequence[Sequence[Input]] = ()) -> None:
+    """A pass turns the function of one text into that of another; both give the same for each row of inputs."""
+    function = parse_function(before)
+    changed = change(function)
+    made, wanted = numbered(changed), numbered(parse_function(after))
     assert made == wanted, f"made:\n{made}\nwanted:\n{wanted}"
+    for row in inputs:
+        assert_same(*(outcome(Program({f.name: f}), f.name, row) for f in (function, changed)))
 
 
 def numbered(function: Function) -> str:
-    """The text of a function with numbers for names."""
-    copy = parse_function(print_function(function))
+    """The text of a function, and of its structs, with numbers for names."""
+    copy = parse_function(_text(function))
     for op in walk(copy.region):
         for value in (*op.results, *(p for region in op.regions for p in region.parameters)):
             value.hint = ""
-    return print_function(copy)
+    return _text(copy)
+
+
+def _text(function: Function) -> str:
+    return print_program(Program({function.name: function}))

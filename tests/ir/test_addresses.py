@@ -67,6 +67,9 @@ LEADING = {
     %m = member %h {index=0}  %q = load %m : ptr<f32, global>""": {"v", "h", "m"},
     """%v = variable : ptr<f32, global>  %h = variable : ptr<struct "Link", global>
     %m = member %h {index=0}  store %m, %v  %q = load %m : ptr<f32, global>""": {"v", "h", "m", "q"},
+    """%v = variable : ptr<f32, global>  %h = variable : ptr<ptr<f32, global>, global>  store %h, %v
+    %m = variable : ptr<ptr<ptr<f32, global>, global>, global>  store %m, %h
+    %o = load %m : ptr<ptr<f32, global>, global>  %q = load %o : ptr<f32, global>""": {"v", "h", "m", "o", "q"},
 }  # fmt: skip
 
 
@@ -75,7 +78,7 @@ def test_what_may_lead_to_a_variable(body):
     made, _ = region(body)
     found = leads_to_variables(made)
     assert {value.hint for value in found} == LEADING[body]
-    assert {found[value].hint for value in found} <= {"v", "h"}
+    assert {found[value].hint for value in found} <= {"v", "h", "m"}
 
 
 def test_steps_are_taken_once():

@@ -209,11 +209,6 @@ void kernel(uint t : SV_GroupIndex, uint3 g : SV_GroupID, uniform uint n, unifor
     assert "MemoryBarrierWithGroupSync()" in str(found) and f"the {DIVERGENT[body]} around it" in str(found)
 
 
-@pytest.fixture(scope="module", params=["cpu", "interpreter"])
-def device(request):
-    return spy.create_device(backend=request.param)
-
-
 def test_kernels_by_hand(device):
     """A reduction in groups of 256, and a count over all groups."""
     text = """

@@ -1,6 +1,7 @@
 """How lanes reach memory: the oracle's results, and the kind of access that was chosen."""
 
 from collections import Counter
+from functools import partial
 from threading import Thread
 
 import numpy as np
@@ -11,7 +12,6 @@ from slangrad.ir.core import Program, walk
 from slangrad.ir.types import Lanes
 from slangrad.runtime.cpu import CpuDevice
 from slangrad.spmd.widen import widen
-from tests.ir.parse_text import parse_program
 from tests.llvm.machine import (
     ALL_FEATURES,
     KERNEL,
@@ -22,6 +22,7 @@ from tests.llvm.machine import (
     oracle,
     run,
 )
+from tests.spmd import kernels
 
 HEAD = """
 struct "Float3" { x: f32, y: f32, z: f32 }
@@ -67,15 +68,10 @@ func @kernel() -> () {kernel=true} {
   %zero = const 0.0 : f32
   %positive = less %zero, %x
 """
-TAIL = """
-  yield
-}
-"""
 ROOM = 200
 
 
-def program_of(body: str) -> Program:
-    return parse_program(HEAD + body + TAIL)
+program_of = partial(kernels.program_of, head=HEAD)
 
 
 def arguments(count: int, **changed: object) -> dict[str, object]:

@@ -1,16 +1,17 @@
 """Structs in memory: which loads and stores are made together, and that it does not show."""
 
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
 
-from slangrad.ir.core import Program, walk
+from slangrad.ir.core import walk
 from slangrad.ir.types import F32, F64, I32, array, matrix, struct, vector
 from slangrad.spmd.records import components_of
 from slangrad.spmd.widen import widen
-from tests.ir.parse_text import parse_program
 from tests.llvm.machine import ALL_FEATURES, KERNEL, assert_like_oracle
+from tests.spmd import kernels
 
 HEAD = """
 struct "Mixed" { a: f32, b: i32, c: f32 }
@@ -35,10 +36,6 @@ func @kernel() -> () {kernel=true} {
   %wx = member %w {index=0}
   %wy = member %w {index=1}
   %wz = member %w {index=2}
-"""
-TAIL = """
-  yield
-}
 """
 LOADS = "  %x = load %vx : f32\n  %y = load %vy : f32\n  %z = load %vz : f32\n"
 STORES = "  store %wx, %y\n  store %wz, %x\n  store %wy, %z\n"
@@ -80,8 +77,7 @@ BODIES = {
 }
 
 
-def program_of(body: str) -> Program:
-    return parse_program(HEAD + body + TAIL)
+program_of = partial(kernels.program_of, head=HEAD)
 
 
 def arguments(count: int) -> dict[str, object]:

@@ -83,11 +83,6 @@ def test_random_bodies(seed):
         raise AssertionError(f"{body}\n{difference}") from None
 
 
-@pytest.fixture(scope="module", params=["cpu", "interpreter"])
-def device(request):
-    return spy.create_device(backend=request.param)
-
-
 def test_each_thread_of_each_call_begins_anew(device):
     text = "static int n = 10; int next(int by) { n += by; int m = n; n += by; return m + n; }"
     module = spy.Module.load_from_source(device, "anew", text)

@@ -4,40 +4,9 @@ import numpy as np
 import pytest
 
 from slangrad.base.options import Limits, Options
-from slangrad.ir.core import Program
 from slangrad.runtime.cpu import CpuDevice
-from tests.ir.parse_text import parse_program
 from tests.llvm.machine import ALL_FEATURES, argument_block, assert_like_oracle, compile_kernel, options_for
-
-HEAD = """
-struct "Arguments" { n: i32, x: ptr<f32, global>, k: ptr<i32, global>,
-  y: ptr<f32, global>, z: ptr<i32, global> }
-arguments struct "Arguments"
-func @kernel() -> () {kernel=true} {
-  %t = thread_id {axis=0} : u32
-  %n_at = parameter {name="n"} : ptr<i32, constant>
-  %n = load %n_at : i32
-  %x_in = parameter {name="x"} : ptr<ptr<f32, global>, constant>
-  %xs = load %x_in : ptr<f32, global>
-  %k_in = parameter {name="k"} : ptr<ptr<i32, global>, constant>
-  %ks = load %k_in : ptr<i32, global>
-  %y_in = parameter {name="y"} : ptr<ptr<f32, global>, constant>
-  %ys = load %y_in : ptr<f32, global>
-  %x_at = offset %xs, %t
-  %x = load %x_at : f32
-  %k_at = offset %ks, %t
-  %k = load %k_at : i32
-  %y_at = offset %ys, %t
-  %zero = const 0.0 : f32
-  %one = const 1.0 : f32
-  %0 = const 0 : i32
-  %1 = const 1 : i32
-  %3 = const 3 : i32
-"""
-TAIL = """
-  yield
-}
-"""
+from tests.spmd.kernels import program_of
 
 # fmt: off
 BODIES = {
@@ -263,10 +232,6 @@ BODIES = {
   store %y_at, %r""",
 }
 # fmt: on
-
-
-def program_of(body: str) -> Program:
-    return parse_program(HEAD + body + TAIL)
 
 
 def arguments(count: int, n: int = 5, most: int = 9) -> dict[str, object]:

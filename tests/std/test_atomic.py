@@ -3,13 +3,6 @@
 import numpy as np
 import pytest
 
-import slangrad as spy
-
-
-@pytest.fixture(scope="module", params=["cpu", "interpreter"])
-def device(request):
-    return spy.create_device(backend=request.param)
-
 
 def run(device, body, t, place, threads, parameter=None, dtype=None):
     """`place` after `body` was run by so many threads; `old[i]` is for what was there before."""

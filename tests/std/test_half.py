@@ -16,11 +16,6 @@ PAIRS = [each.ravel() for each in np.meshgrid(SPECIAL, SPECIAL)]
 ALL = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16).view(np.float16)
 
 
-@pytest.fixture(scope="module", params=["cpu", "interpreter"])
-def device(request):
-    return spy.create_device(backend=request.param)
-
-
 def run(device, body, arrays, types, result_type, dtype):
     """`body` for each element: `a`, `b`, ... are the arrays' elements."""
     names = "abc"[: len(arrays)]

@@ -9,11 +9,6 @@ from slangrad.base.diagnostics import CompileError
 COUNT, LIMIT = 150, 141  # the last waves are not full
 
 
-@pytest.fixture(scope="module", params=["cpu", "interpreter"])
-def device(request):
-    return spy.create_device(backend=request.param)
-
-
 def kernel_of(device, body, element, group="64, 1, 1", result=None):
     text = f"""
         [shader("compute")] [numthreads({group})]

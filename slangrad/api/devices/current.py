@@ -12,9 +12,10 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slangrad.marshal.errors import CallError
+from slangrad.tensors.conversion import HostValue
 
 if TYPE_CHECKING:
     from slangrad.api.devices.device import Device
@@ -67,8 +68,8 @@ def _top() -> Device | None:
     return None
 
 
-def _on_current(name: str) -> Callable[..., Any]:
-    def function(*args: object, **kwargs: object) -> Any:
+def _on_current(name: str) -> Callable[..., HostValue]:
+    def function(*args: object, **kwargs: object) -> HostValue:
         return getattr(current_device(), name)(*args, **kwargs)
 
     function.__name__ = function.__qualname__ = name

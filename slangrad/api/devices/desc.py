@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from slangrad.base.options import Options
 from slangrad.base.store import DEFAULT_LIMIT, Store
@@ -40,7 +39,7 @@ class DeviceDesc:
     """
 
     type: DeviceType = DeviceType.automatic
-    compiler_options: Any = None
+    compiler_options: SlangCompilerOptions | Mapping[str, object] | None = None
     label: str = ""
     enable_debug_layers: bool = False
     enable_rhi_validation: bool = False
@@ -139,7 +138,7 @@ class SlangCompilerOptions:
 
     include_paths: list[str | Path] = field(default_factory=list)
     defines: dict[str, str] = field(default_factory=dict)
-    shader_model: Any = None
+    shader_model: object = None
     matrix_layout: SlangMatrixLayout = SlangMatrixLayout.row_major
     enable_warnings: list[str] = field(default_factory=list)
     disable_warnings: list[str] = field(default_factory=list)

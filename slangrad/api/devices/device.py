@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NoReturn
 from weakref import WeakSet
 
 from slangrad.api.devices.current import current_device, is_current, pop_current_device, push_current_device
@@ -33,11 +33,12 @@ from slangrad.base.unique import Unique
 from slangrad.marshal.errors import CallError
 from slangrad.runtime.reports import write_text
 from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferDesc, BufferUsage, MemoryType
-from slangrad.tensors.conversion import AnyArray
+from slangrad.tensors.conversion import AnyArray, HostValue
 
 if TYPE_CHECKING:
     from slangrad.api.devices import features as ABILITIES
     from slangrad.api.devices import reports as REPORTS
+    from slangrad.api.functional.function import Function
     from slangrad.api.kernels import commands as COMMANDS
     from slangrad.api.kernels import fences as FENCES
     from slangrad.api.kernels import kernel as KERNEL
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from slangrad.api.kernels import shader_cursor as CURSOR
     from slangrad.api.kernels.shader import ShaderProgram
     from slangrad.api.reflection import program_layout as REFLECTION
+    from slangrad.api.reflection.program_layout import ReflectionCursor, TypeLayoutReflection
     from slangrad.check.modules import Program
     from slangrad.tensors import formats as FORMATS
 else:
@@ -121,7 +123,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         for session in list(self.sessions):
             session.check(mode)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         raise import_module("slangrad.absent").missing("'Device'", name)
 
     def __repr__(self) -> str:
@@ -182,7 +184,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
     def set_cuda_context_current(self) -> None:
         """Nothing: this device has no context of CUDA."""
 
-    def explain(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def explain(self, function: Function, /, *args: object, **kwargs: object) -> object:
         """What the reverse sweeps of a call keep and why: `device.explain(module.f.bwds, x, _result=y)`."""
         return function.compile(*args, **kwargs).explanation
 
@@ -192,7 +194,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         """The memory that tensors and buffers take."""
         return REPORTS.heap_reports()
 
-    def get_compilation_reports(self) -> list[dict[str, Any]]:
+    def get_compilation_reports(self) -> list[dict[str, object]]:
         """`get_compilation_report()` of all programs that have pipelines; none unless the device was made with
         `enable_compilation_reports=True`."""
         wanted = self.desc.enable_compilation_reports
@@ -271,14 +273,14 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         """The parameters of a program, to be written by cursors."""
         return CURSOR.ShaderObject(KERNEL.ComputePipeline(program))
 
-    def create_texture(self, *given: object, **named: object) -> Any:
+    def create_texture(self, *given: object, **named: object) -> NoReturn:
         """Refused: devices have buffers and tensors."""
         note = (
             "a Tensor of vectors holds an image: Tensor.load_from_image(device, path), t.sample(uv) in Slang"
         )
         raise CallError("E9001", "create_texture: there are no textures", (), note)
 
-    def create_shader_object(self, type_layout: Any) -> BLOCK.ShaderBlock:
+    def create_shader_object(self, type_layout: ReflectionCursor | TypeLayoutReflection) -> BLOCK.ShaderBlock:
         """Values for a struct, constant buffer or parameter block, to be written by a cursor and passed to launches:
         `type_layout` is the type's layout or a cursor to it, `kernel.reflection["spring"]`. CallError (E1015, E1019)
         for what has no fields."""
@@ -293,7 +295,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         struct_size: int | None = None,
         struct_type: object = None,
         resource_type_layout: object = None,
-        format: Any = None,
+        format: HostValue = None,
         usage: BufferUsage = READ_WRITE,
         memory_type: MemoryType = MemoryType.device_local,
         label: str = "",
@@ -438,7 +440,7 @@ def create_device(
     type: DeviceType | str | None = None,
     backend: str | None = None,
     include_paths: Iterable[str | Path] = (),
-    **described: Any,
+    **described: HostValue,
 ) -> Device:
     """A new device, which becomes the current one: the machine's processors, or the interpreter of the IR.
 

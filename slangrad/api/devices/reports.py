@@ -7,7 +7,7 @@ program.get_compilation_report()["compile_time"]          seconds
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slangrad.base.store import Store
 from slangrad.runtime.memory import HOST_MEMORY
@@ -49,7 +49,9 @@ def heap_reports() -> list[HeapReport]:
     return [HeapReport("host", blocks, used + cached, used, blocks)]
 
 
-def program_report(label: str, entry_points: list[str], pipelines: list[ComputePipeline]) -> dict[str, Any]:
+def program_report(
+    label: str, entry_points: list[str], pipelines: list[ComputePipeline]
+) -> dict[str, object]:
     """Times of the pipelines of a program, in seconds; nothing is compiled for one that the cache has."""
     compiling = sum(each.seconds for each in pipelines if not each.compiled.is_cached)
     times = {

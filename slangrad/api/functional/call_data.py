@@ -10,7 +10,7 @@ Nothing runs until `data.call(...)`.
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slangrad.call.bind import BoundArgument
 from slangrad.call.caller import InspectedCall
@@ -19,11 +19,15 @@ from slangrad.call.request import RESULT
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, Composite, Leaf, Node
 from slangrad.marshal.slang_type import SlangType
+from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.shape import Shape
 
 if TYPE_CHECKING:
     from slangrad.api.functional.function import Function
+    from slangrad.api.marshalls.marshall import NativeMarshall
     from slangrad.api.reflection.slang_layout import SlangProgramLayout
+    from slangrad.pipeline import CompiledKernel
+    from slangrad.runtime.device import Kernel
 
 
 class CallMode(Enum):
@@ -73,7 +77,7 @@ class BoundVariable:
         self.call_dimensionality = node.dims
         if self.explicitly_vectorized:
             self.call_dimensionality = max(self.vector_mapping, default=-1) + 1
-        self.python: Any = None  # the Marshall of a user's class
+        self.python: NativeMarshall | None = None  # the Marshall of a user's class
         self.direct_bind = False
         self.calldata_type_name = ""
         self.children: dict[str, BoundVariable] | None = None
@@ -88,7 +92,7 @@ class BoundVariable:
         return f"BoundVariable({self.path}: {self.described} as {self.vector_type.full_name}, {dims})"
 
     @staticmethod
-    def before(seen: SlangType, marshall: object) -> BoundVariable:
+    def before(seen: SlangType, marshall: NativeMarshall) -> BoundVariable:
         """What is known before the function is chosen."""
         made = BoundVariable.__new__(BoundVariable)
         made.name = made.variable_name = made.path = made.calldata_type_name = ""
@@ -167,7 +171,7 @@ class NativeCallRuntimeOptions:
     """Values outside of functions for `CallData.call`: each a dict by name."""
 
     def __init__(self) -> None:
-        self.uniforms: list[Any] = []
+        self.uniforms: list[object] = []
 
 
 class CallData:
@@ -207,16 +211,18 @@ class CallData:
         return self._compiled.text
 
     @property
-    def pipeline(self) -> Any:
+    def pipeline(self) -> Kernel:
         """What is launched; calls whose kernels have the same text share it."""
         return self._compiled.kernel
 
     @property
-    def stages(self) -> Any:
+    def stages(self) -> CompiledKernel:
         """What the compiler made of it, as `Function.compile` gives it."""
         return self._compiled.stages
 
-    def call(self, options: NativeCallRuntimeOptions | None = None, *args: object, **kwargs: object) -> Any:
+    def call(
+        self, options: NativeCallRuntimeOptions | None = None, *args: object, **kwargs: object
+    ) -> HostValue:
         """Run the function over arguments of the same kinds; what it returns."""
         function = self.function
         if not isinstance(options, (NativeCallRuntimeOptions, type(None))):

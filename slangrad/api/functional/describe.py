@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from inspect import Parameter, Signature, cleandoc
 from itertools import zip_longest
 from keyword import iskeyword
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slangrad.api.reflection.slang_layout import parameters_of, result_type, shown_type
 from slangrad.call.request import RESULT
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from slangrad.api.functional.module import Module
     from slangrad.api.functional.struct import Struct
     from slangrad.call.program import Candidate
+    from slangrad.syntax.ast import Declaration
 
 NAMED, ONLY_NAMED = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
 MOST_LISTED = 40
@@ -98,7 +99,7 @@ def documentation_of(function: Function) -> str:
     )
 
 
-def _documented(header: str, declaration: object) -> str:
+def _documented(header: str, declaration: Declaration) -> str:
     comment = comment_above(declaration)
     return f"{header}\n\n{comment}" if comment else header
 
@@ -115,7 +116,7 @@ def _header(candidate: Candidate) -> str:
     return " ".join(text.split()) if plain else str(candidate)
 
 
-def comment_above(declaration: Any) -> str:
+def comment_above(declaration: Declaration) -> str:
     """The text of the comment that ends on the line above a declaration, or on its line before it."""
     text = declaration.span.source.text[: declaration.span.start].rstrip(" \t").removesuffix("\n")
     above = text.rstrip()

@@ -26,6 +26,7 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, PRIMAL, TANGENT
 from slangrad.marshal.registry import unwrap
 from slangrad.marshal.slang_type import SlangType
+from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.shape import as_integers
 
 if TYPE_CHECKING:
@@ -35,10 +36,12 @@ if TYPE_CHECKING:
     from slangrad.api.kernels import commands as COMMANDS
     from slangrad.api.kernels import raw_dispatch as RAW
     from slangrad.api.kernels import shader_cursor as CURSOR
+    from slangrad.api.kernels.commands import CommandEncoder
     from slangrad.api.kernels.kernel import ComputeKernel
     from slangrad.api.kernels.shader import TypeConformance
     from slangrad.api.reflection import slang_layout as LAYOUT
     from slangrad.marshal.slang_type import SlangParameter
+    from slangrad.pipeline import CompiledKernel
 else:
     RAW, CURSOR = Late("slangrad.api.kernels.raw_dispatch"), Late("slangrad.api.kernels.shader_cursor")
     COMMANDS, LAYOUT = Late("slangrad.api.kernels.commands"), Late("slangrad.api.reflection.slang_layout")
@@ -56,14 +59,15 @@ _MEANT = {  # what other libraries call it
     "hvp":      "slangrad.hvp(f, primals, tangents)",
 }
 # fmt: on
+Ask = Callable[[Any], str]  # of an object of the class
 
 
 class OwnText(str):
     """An attribute that is one text for a class and another for each of its objects, which `ask` gives: `__doc__`."""
 
-    ask: Callable[[Any], str]
+    ask: Ask
 
-    def __new__(cls, text: str | None, ask: Callable[[Any], str]) -> Self:
+    def __new__(cls, text: str | None, ask: Ask) -> Self:
         made = super().__new__(cls, text or "")
         made.ask = ask
         return made
@@ -101,7 +105,7 @@ class Function(Unique):
         self._group: tuple[int, int, int] | None = None
         self._kernel: ComputeKernel | None = None
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: HostValue, **kwargs: HostValue) -> HostValue:
         """Call it: once for each element of the arguments, after broadcasting.
 
         Arguments are in the order of the parameters or by their names; methods take `this` first. `_result` is what
@@ -139,7 +143,7 @@ class Function(Unique):
         COMMANDS.check_encoder(command_encoder, caller.session.device, f"function '{self.name}'")
         command_encoder.record(caller.later(self._settings, args, kwargs))
 
-    def compile(self, /, *args: object, **kwargs: object) -> Any:
+    def compile(self, /, *args: object, **kwargs: object) -> CompiledKernel:
         """What the pipeline makes of the kernel of a call, which is not run: stages, times, reports."""
         return self.kernel_of(*args, **kwargs).stages
 
@@ -189,7 +193,7 @@ class Function(Unique):
     def __str__(self) -> str:
         return "\n".join(map(str, self._caller.candidates))
 
-    def _with(self, **changes: Any) -> Function:
+    def _with(self, **changes: HostValue) -> Function:
         return self._copy(self.module, self._calls, self.struct, replace(self._settings, **changes))
 
     def _copy(
@@ -199,7 +203,7 @@ class Function(Unique):
         made._group = self._group
         return made
 
-    def map(self, /, *args: Any, **kwargs: Any) -> Function:
+    def map(self, /, *args: HostValue, **kwargs: HostValue) -> Function:
         """Say to which call dimensions an argument's dimensions go, or as which type it is seen.
 
         For each parameter, by position or name: a tuple with the call dimension of each dimension of the argument,
@@ -265,7 +269,7 @@ class Function(Unique):
         given = RAW.named_conformances((*self._settings.conformances, *conformances))
         return self._with(conformances=given)
 
-    def thread_group_size(self, size: Any) -> Function:
+    def thread_group_size(self, size: HostValue) -> Function:
         """Threads of a group in x, y and z, for `dispatch`."""
         x, y, z = (int(each) for each in size)
         if min(x, y, z) < 1 or x * y * z > MOST_IN_GROUP:
@@ -301,7 +305,7 @@ class Function(Unique):
         /,
         thread_count: object,
         vars: Mapping[str, object] | None = None,
-        command_encoder: object = None,
+        command_encoder: CommandEncoder | None = None,
         **parameters: object,
     ) -> None:
         """Launch the function over `thread_count` threads in x, y and z, rounded up to whole groups; its first
@@ -324,7 +328,7 @@ class Function(Unique):
             )
         return self._kernel
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Any:  # as functions of Python have it
         if name in ("__name__", "__qualname__"):
             owner = "" if self.struct is None or name == "__name__" else f"{self.struct.name}."
             return f"{owner}{self.name}"
@@ -394,7 +398,7 @@ class Function(Unique):
         """How the arguments of a call are bound; nothing is run."""
         return self._caller.bound(self._settings, args, kwargs)
 
-    def bind_call(self, /, *args: object, **kwargs: object) -> Callable[[], Any]:
+    def bind_call(self, /, *args: object, **kwargs: object) -> Callable[[], HostValue]:
         """The call as a function without arguments, which costs a launch: its arguments are checked, and its kernel is
         compiled, now. Tensors and arrays may change what they hold, numbers stay what they are. Raises as a call does.
         """
@@ -416,7 +420,7 @@ class BoundFunction(Function):
     ) -> Function:
         return BoundFunction(super()._copy(module, calls, struct, settings), self.this)
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: HostValue, **kwargs: HostValue) -> HostValue:
         return super().__call__(self.this, *args, **kwargs)
 
     call = __call__
@@ -433,7 +437,7 @@ class BoundFunction(Function):
     def bound(self, /, *args: object, **kwargs: object) -> Launchable:
         return super().bound(self.this, *args, **kwargs)
 
-    def bind_call(self, /, *args: object, **kwargs: object) -> Callable[[], Any]:
+    def bind_call(self, /, *args: object, **kwargs: object) -> Callable[[], HostValue]:
         return super().bind_call(self.this, *args, **kwargs)
 
 

@@ -12,13 +12,14 @@ InstanceList(module.Particle, {"position": tensor, "velocity": float2(0, 1)})
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slangrad.api.functional.function import Function
 from slangrad.api.functional.struct import Struct
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.records import TYPE_KEY
 from slangrad.marshal.registry import key_of, marshal_of, register, unwrap
+from slangrad.tensors.conversion import AnyArray, HostValue
 from slangrad.tensors.shape import Shape
 from slangrad.tensors.tensor import Tensor
 
@@ -34,7 +35,7 @@ class InstanceList:
 
     def __init__(self, struct: Struct, data: object = None) -> None:
         self._struct = struct
-        self._data: Any = {} if data is None else data
+        self._data: HostValue = {} if data is None else data
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._struct.name})"
@@ -43,7 +44,7 @@ class InstanceList:
         """Other data from now on."""
         self._data = data
 
-    def get_this(self) -> Any:
+    def get_this(self) -> HostValue:
         """What stands for the instances in a call."""
         if isinstance(self._data, dict):
             return {TYPE_KEY: self._struct.spelled, **self._data}
@@ -52,7 +53,7 @@ class InstanceList:
     def update_this(self, value: object) -> None:
         """Calls write to the containers themselves."""
 
-    def construct(self, *args: object, **kwargs: object) -> Any:
+    def construct(self, *args: object, **kwargs: object) -> HostValue:
         """Call the constructor for all instances."""
         self._struct.constructor()(*args, **kwargs, _result=self)
 
@@ -63,7 +64,7 @@ class InstanceList:
     def _has_field(self, name: str) -> bool:
         return isinstance(self._data, dict) and name in self._struct.fields
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> HostValue:
         """A field's data, or a method of all instances."""
         if name.startswith("__") or name in _OWN:
             raise AttributeError(name)
@@ -82,7 +83,7 @@ class InstanceList:
 class InstanceTensor(InstanceList):
     """Instances in one tensor of a shape, which is made where none is given; it is not initialized then."""
 
-    def __init__(self, struct: Struct, shape: Any, data: Tensor | None = None) -> None:
+    def __init__(self, struct: Struct, shape: object, data: Tensor | None = None) -> None:
         super().__init__(struct, Tensor.empty(struct.module.device, shape, struct) if data is None else data)
 
     @classmethod
@@ -104,11 +105,11 @@ class InstanceTensor(InstanceList):
         """The tensor's shape."""
         return self.tensor.shape
 
-    def to_numpy(self) -> Any:
+    def to_numpy(self) -> AnyArray:
         """A copy: the shape, then the bytes of a struct."""
         return self.tensor.to_numpy()
 
-    def copy_from_numpy(self, data: Any) -> None:
+    def copy_from_numpy(self, data: AnyArray) -> None:
         """Overwrite all structs; see `Tensor.copy_from_numpy`."""
         self.tensor.copy_from_numpy(data)
 
@@ -116,7 +117,7 @@ class InstanceTensor(InstanceList):
 class InstanceDifferentiableBuffer(InstanceTensor):
     """Instances in one tensor with gradients, which is made where none is given: `bwds` of their methods adds to it."""
 
-    def __init__(self, struct: Struct, shape: Any, data: Tensor | None = None) -> None:
+    def __init__(self, struct: Struct, shape: object, data: Tensor | None = None) -> None:
         made = Tensor.empty(struct.module.device, shape, struct).with_grads() if data is None else data
         super().__init__(struct, shape, made)
 
@@ -142,7 +143,7 @@ class PackedArg:
     def key(self) -> Hashable:
         return self._key
 
-    def get_this(self) -> Any:
+    def get_this(self) -> HostValue:
         """What stands for the argument in a call."""
         return self._packed
 

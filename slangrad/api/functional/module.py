@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,11 +32,13 @@ from slangrad.marshal.errors import CallError, NameNotFound
 from slangrad.marshal.saved import Unsaved, restored_type, saved_type
 from slangrad.marshal.slang_type import SavedType
 from slangrad.marshal.spelling import spell, spell_value
+from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.torch_types import leave_out_of_graphs
 
 if TYPE_CHECKING:
     from slangrad.api.kernels.shader import ShaderProgram, SlangModule
     from slangrad.api.reflection.slang_layout import SlangProgramLayout
+    from slangrad.call.binding import Binder
     from slangrad.call.program import ModuleTypes
     from slangrad.check.reflect import FunctionView, Reflection
 
@@ -54,7 +56,7 @@ class Module(Unique, Names):
     def __init__(
         self,
         device_module: SlangModule | LoadedModule,
-        options: dict[str, Any] | None = None,
+        options: Mapping[str, object] | None = None,
         link: Sequence[Module | SlangModule] = (),
     ) -> None:
         leave_out_of_graphs()
@@ -191,7 +193,7 @@ class Module(Unique, Names):
             self._with_preludes[text] = made
         return self._with_preludes[text]
 
-    def compile_all(self, calls: Iterable[partial[Any] | ShaderProgram]) -> None:
+    def compile_all(self, calls: Iterable[partial[object] | ShaderProgram]) -> None:
         """Compile the kernels of several calls, which are not run; on several processors where these are idle.
 
         A call is given as `functools.partial(module.f, x, y, _result=r)`: a function, `f.bwds` or any other with its
@@ -272,12 +274,13 @@ class Module(Unique, Names):
         def caller(generation: Generation) -> Caller:
             known = generation.of(self._loaded)
 
-            def binder() -> Any:
+            def binder() -> Binder:
                 found = _own(views(known.view))
                 if not found:
                     raise self._missing(label, "function")
                 candidates = [FRONT.candidate_of(view, known.all_types) for view in found]
-                return FRONT.Binder(name, candidates, known.all_types, known.imports)
+                made: Binder = FRONT.Binder(name, candidates, known.all_types, known.imports)
+                return made
 
             store = PlanStore(known.key, label, generation.settings, generation.target, known.types)
             return Caller(name, binder, generation, store, strict, self)
@@ -329,7 +332,7 @@ def _own(views: Sequence[FunctionView]) -> Sequence[FunctionView]:
     return found or views
 
 
-def _checked_options(options: dict[str, object] | None) -> dict[str, Any]:
+def _checked_options(options: Mapping[str, object] | None) -> dict[str, HostValue]:
     for name, value in (options or {}).items():
         if name not in _OPTIONS or not isinstance(value, _OPTIONS[name]):
             raise CallError("E1015", f"options: {name}={value!r}", (), f"there are {', '.join(_OPTIONS)}")

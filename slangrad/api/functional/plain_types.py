@@ -7,9 +7,7 @@ Structs belong to modules; a tensor of structs shows the type that it was made w
 
 from __future__ import annotations
 
-from typing import Any
-
-from slangrad.check.model.types import Array, EnumType, Matrix, Scalar, Type, Vector
+from slangrad.check.model.types import Array, EnumType, GenericArgument, Matrix, Scalar, Type, Vector
 from slangrad.ir import types as ir
 from slangrad.marshal.encode import COMPONENTS
 from slangrad.marshal.marshal import ProgramTypes
@@ -46,7 +44,7 @@ class PlainTypes(ProgramTypes):
     def matches(self, pattern: Type, t: Type) -> bool:
         return matches(pattern, t)
 
-    def standard(self, name: str, arguments: tuple[Any, ...]) -> Type:
+    def standard(self, name: str, arguments: tuple[GenericArgument, ...]) -> Type:
         raise LookupError(f"{name} is a type of the standard library, which belongs to a device")
 
 

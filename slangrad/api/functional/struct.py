@@ -23,6 +23,7 @@ from slangrad.marshal.errors import CallError, NameNotFound
 from slangrad.marshal.marshal import ProgramTypes
 from slangrad.marshal.slang_type import SavedType, SlangType
 from slangrad.marshal.spelling import spell
+from slangrad.tensors.conversion import HostValue
 
 if TYPE_CHECKING:
     from slangrad.api.devices.device import Device
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from slangrad.api.kernels.shader import SlangModule
     from slangrad.api.reflection.slang_layout import SlangProgramLayout
     from slangrad.api.sessions.session import SlangSession
+Member = Any  # a Function, a Struct or an EnumValue: users know which, and call it
 
 
 class Names(ABC):
@@ -63,14 +65,14 @@ class Names(ABC):
             raise self._missing(name, "struct")
         return found
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> Member:
         """A function or, if there is none of that name, a type."""
         found = self.find_function(name) or self.find_struct(name)
         if found is None:
             raise self._missing(name, "")
         return found
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Member:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
         return self[name]
@@ -163,7 +165,7 @@ class Struct(Unique, Names, SlangType):
         found = {name: self.find_function(name) for name in self.module.view.member_names(self.checked)}
         return {name: function for name, function in found.items() if function is not None}
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: HostValue, **kwargs: HostValue) -> HostValue:
         """Call the constructor; where none is declared, with a value for each field, in order or by name."""
         return self.constructor()(*args, **kwargs)
 
@@ -223,12 +225,12 @@ class Enum(Struct):
             self._known = t, {name: EnumValue(value, enum, name) for name, value in listed}
         return self._known[1]
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> Member:
         if isinstance(name, str) and name in self.values:
             return self.values[name]
         return super().__getitem__(name)
 
-    def __call__(self, value: Any, /) -> EnumValue:
+    def __call__(self, value: HostValue, /) -> EnumValue:
         """The value of a whole number. CallError (E1010) where the enum's type cannot hold it."""
         if isinstance(value, str):
             raise CallError(

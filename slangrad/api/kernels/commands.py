@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import finalize
 
 import numpy as np
@@ -25,8 +25,11 @@ from slangrad.api.kernels.shader_cursor import ShaderObject
 from slangrad.marshal.errors import CallError
 from slangrad.runtime.device import Grid, Region
 from slangrad.tensors.buffer import BYTES, Buffer, as_source
-from slangrad.tensors.conversion import AnyArray
+from slangrad.tensors.conversion import AnyArray, HostValue
 from slangrad.tensors.strided import StridedView
+
+if TYPE_CHECKING:
+    from slangrad.api.devices.device import Device
 
 Command = Callable[[], object]
 
@@ -51,7 +54,7 @@ class BufferOffsetPair(NamedTuple):
 class CommandRecordingSubmittedEvent:
     """Recorded commands have run: `id` is the recording's number, `submit_id` that of the submission."""
 
-    device: Any
+    device: Device
     id: int
     command_buffer: CommandBuffer
     submit_id: int
@@ -61,18 +64,18 @@ class CommandRecordingSubmittedEvent:
 class CommandRecordingDiscardedEvent:
     """An encoder or a command buffer is gone, and its commands never ran: `id` is the recording's number."""
 
-    device: Any
+    device: Device
     id: int
 
 
-def _discarded(device: Any, recording_id: int) -> None:
+def _discarded(device: Device, recording_id: int) -> None:
     device.recordings_discarded.tell(CommandRecordingDiscardedEvent(device, recording_id))
 
 
 class _Recording:
     """Commands of a device, with the number of their recording; it hears if they are gone without having run."""
 
-    def __init__(self, device: Any, queue: CommandQueueType, recording_id: int) -> None:
+    def __init__(self, device: Device, queue: CommandQueueType, recording_id: int) -> None:
         self.device = device
         self.queue = queue
         self.recording_id = recording_id
@@ -84,7 +87,7 @@ class CommandBuffer(_Recording):
     """Finished commands. `recording_id` is the number of the encoder that recorded them."""
 
     def __init__(
-        self, device: Any, queue: CommandQueueType, recording_id: int, commands: tuple[Command, ...]
+        self, device: Device, queue: CommandQueueType, recording_id: int, commands: tuple[Command, ...]
     ) -> None:
         super().__init__(device, queue, recording_id)
         self._commands = commands
@@ -104,7 +107,7 @@ class CommandBuffer(_Recording):
 class CommandEncoder(_Recording):
     """Records commands until it is finished. `recording_id` is a number that no other encoder has."""
 
-    def __init__(self, device: Any, queue: CommandQueueType | None = None) -> None:
+    def __init__(self, device: Device, queue: CommandQueueType | None = None) -> None:
         super().__init__(device, queue or CommandQueueType.graphics, next(_RECORDINGS))
         self._commands: list[Command] | None = []
         self._pass: ComputePassEncoder | None = None
@@ -304,5 +307,5 @@ class ComputePassEncoder:
         return self._root
 
 
-def _threads(groups: Any, pipeline: ComputePipeline) -> list[int]:
+def _threads(groups: HostValue, pipeline: ComputePipeline) -> list[int]:
     return [int(count) * threads for count, threads in zip(groups, pipeline.thread_group_size)]

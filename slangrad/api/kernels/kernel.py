@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import index
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING
 
 from slangrad.api.kernels.shader import GlobalParameter, ShaderProgram, ShaderStage
 from slangrad.api.kernels.uniforms import STRICTLY, Uniforms, missing, unknown
@@ -23,13 +23,19 @@ from slangrad.ir.types import Pointer as Address
 from slangrad.ir.types import struct
 from slangrad.marshal.encode import INTEGERS, Encoder, StructEncoder
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.footprint import Values
 from slangrad.runtime.device import Grid
+from slangrad.tensors.conversion import HostValue
+
+if TYPE_CHECKING:
+    from slangrad.api.kernels.commands import CommandEncoder
+    from slangrad.check.model.declref import Declared
 
 COMMANDS = Late("slangrad.api.kernels.commands")
 MOST_THREADS = 1 << 32
 
 # Where the values of a parameter go: pairs of a uniform and its first scalar.
-Scalars = list[Any]
+Scalars = Values
 
 
 class Slot:
@@ -135,7 +141,7 @@ class ComputePipeline:
     def _global(self, parameter: GlobalParameter) -> Slot | BlockSlot:
         info = self.program.session.program.info
 
-        def stored_type(declared: object) -> Type:
+        def stored_type(declared: Declared) -> Type:
             found = info(declared)
             return stored(found.type, found.rules)
 
@@ -147,7 +153,7 @@ class ComputePipeline:
         }
         return BlockSlot(parameter.name, members)
 
-    def _slot(self, label: str, declared: object, t: Type) -> Slot:
+    def _slot(self, label: str, declared: Declared, t: Type) -> Slot:
         uniform = self._uniforms.of(t) or StructEncoder(STRICTLY, struct(str(t), ()), [])
         argument = self.compiled.argument_of(declared)
         if argument is None or argument not in self.compiled.used:
@@ -172,7 +178,7 @@ class ComputePipeline:
                     found[slot] = each.offset
         return found
 
-    def grid_of(self, thread_count: Any) -> Grid:
+    def grid_of(self, thread_count: HostValue) -> Grid:
         """Threads of whole groups."""
         x, y, z = thread_count if _is_three(thread_count) else _three(thread_count)
         if not (0 <= x <= MOST_THREADS and 0 <= y <= MOST_THREADS and 0 <= z <= MOST_THREADS):
@@ -259,10 +265,10 @@ class ComputeKernel:
     def dispatch(
         self,
         thread_count: object,
-        vars: Mapping[str, Any] | None = None,
-        command_encoder: Any = None,
+        vars: Mapping[str, object] | None = None,
+        command_encoder: CommandEncoder | None = None,
         queue: object = None,
-        **parameters: Any,
+        **parameters: object,
     ) -> None:
         """Launch whole groups of threads, at least `thread_count` in x, y and z; with an encoder, later."""
         if (self._session.checking is not None) != self.checking:
@@ -321,12 +327,12 @@ class ComputeKernel:
         return missing(first.name, first.uniform.type)
 
 
-def _is_three(thread_count: Any) -> bool:
+def _is_three(thread_count: HostValue) -> bool:
     kind = type(thread_count)
     return (kind is list or kind is tuple) and [*map(type, thread_count)] == [int, int, int]
 
 
-def _three(thread_count: Any) -> Sequence[int]:
+def _three(thread_count: HostValue) -> Sequence[int]:
     """Sizes that are left out are one."""
     given = [thread_count] if isinstance(thread_count, INTEGERS) else thread_count
     try:

@@ -9,12 +9,12 @@ Global parameters are the variables outside of functions of a program's modules 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from slangrad.api.devices.reports import program_report
@@ -27,15 +27,19 @@ from slangrad.base.suggestions import suggestion
 from slangrad.base.whole_files import write_output
 from slangrad.call.program import ModuleTypes, conformance_of
 from slangrad.check.conforming import Conformance
-from slangrad.check.model.declref import DeclRef
-from slangrad.check.model.types import Type, parameter_type, stored
+from slangrad.check.model.declref import Bindings, DeclRef
+from slangrad.check.model.types import GenericArgument, Type, parameter_type, stored
 from slangrad.check.modules import Module as CheckedModule
 from slangrad.check.reflect import Reflection, is_launch_parameter
 from slangrad.marshal.errors import CallError
 from slangrad.syntax import ast
+from slangrad.tensors.conversion import HostValue
 
 if TYPE_CHECKING:
-    from slangrad.api.sessions.session import LoadedModule
+    from slangrad.api.devices.device import Device
+    from slangrad.api.kernels.kernel import ComputePipeline
+    from slangrad.api.sessions.session import LoadedModule, SlangSession
+    from slangrad.check.modules import Program
 
 
 class ShaderStage(Enum):
@@ -81,7 +85,7 @@ class GlobalParameter:
 class SlangModule:
     """A checked module of a session."""
 
-    def __init__(self, session: Any, loaded: LoadedModule) -> None:
+    def __init__(self, session: SlangSession, loaded: LoadedModule) -> None:
         self.session = session
         self.loaded = loaded
         self.name = loaded.name
@@ -93,7 +97,7 @@ class SlangModule:
         return f"SlangModule({self.name})"
 
     @property
-    def device(self) -> Any:
+    def device(self) -> Device:
         """The device of its session."""
         return self.session.device
 
@@ -215,7 +219,7 @@ class ComposedModule(SlangModule):
         return (owners or self.source_modules)[0].entry_point(name, given)
 
 
-def members_of(scope: Any) -> Iterator[ast.Declaration]:
+def members_of(scope: ast.Container) -> Iterator[ast.Declaration]:
     """The declarations of a file, those in namespaces too."""
     for each in scope.members:
         if isinstance(each, ast.Namespace):
@@ -245,7 +249,7 @@ class TypeConformance:
         return self.interface_name, self.type_name, self.id
 
 
-def conformances_of(given: Sequence[TypeConformance | tuple[Any, ...]]) -> tuple[TypeConformance, ...]:
+def conformances_of(given: Sequence[TypeConformance | tuple[HostValue, ...]]) -> tuple[TypeConformance, ...]:
     """Also from tuples (interface, type[, id]). CallError for a pair or an id that is there twice."""
     found: list[TypeConformance] = []
     for each in given:
@@ -312,7 +316,7 @@ class SlangEntryPoint:
         return f"SlangEntryPoint({self.name}, {self.stage.name})"
 
     @property
-    def session(self) -> Any:
+    def session(self) -> SlangSession:
         """The session of its module."""
         return self.module.session
 
@@ -376,12 +380,12 @@ class SlangEntryPoint:
         made._substitution()
         return made
 
-    def _substitution(self) -> dict[Any, Any]:
+    def _substitution(self) -> Bindings:
         generics = self.declaration.generics
         if len(generics) != len(self.arguments):
             counted = f"{len(generics)} generic arguments, not {len(self.arguments)}"
             raise CallError("E1020", f"entry point '{self.name}' takes {counted}")
-        found: dict[Any, Any] = dict(zip(generics, map(self._argument, self.arguments)))
+        found: Bindings = dict(zip(generics, map(self._argument, self.arguments)))
         for parameter, argument in found.items():
             self._check_bounds(parameter, argument, found)
         return found
@@ -392,7 +396,7 @@ class SlangEntryPoint:
             return self
         return SlangEntryPoint(module, self.function, self.name, self.arguments, self.type_conformances)
 
-    def _argument(self, given: SpecializationArg) -> object:
+    def _argument(self, given: SpecializationArg) -> GenericArgument:
         if not isinstance(given, SpecializationArg):
             note = "pass SpecializationArg.from_type(name)"
             raise CallError("E1020", f"specialize: {type(given).__name__} is no SpecializationArg", (), note)
@@ -411,7 +415,7 @@ class SlangEntryPoint:
     def _conformance(self, given: TypeConformance) -> Conformance:
         return conformance_of(self.module.types, given.named)
 
-    def _check_bounds(self, parameter: object, argument: object, found: Mapping[Any, object]) -> None:
+    def _check_bounds(self, parameter: object, argument: object, found: Bindings) -> None:
         if not isinstance(parameter, ast.TypeParameter) or not isinstance(argument, Type):
             return
         view = self.module.view
@@ -432,15 +436,18 @@ class ShaderProgram:
     """Linked modules and entry points."""
 
     def __init__(
-        self, session: Any, modules: tuple[SlangModule, ...], entry_points: tuple[SlangEntryPoint, ...]
+        self,
+        session: SlangSession,
+        modules: tuple[SlangModule, ...],
+        entry_points: tuple[SlangEntryPoint, ...],
     ) -> None:
         self.session = session
         self.modules = modules
         self.entry_points = entry_points
-        self.pipelines: WeakSet[Any] = WeakSet()
+        self.pipelines: WeakSet[ComputePipeline] = WeakSet()
         session.device.programs.add(self)
 
-    def get_compilation_report(self) -> dict[str, Any]:
+    def get_compilation_report(self) -> dict[str, object]:
         """How long its pipelines took to make, in seconds, and whether the cache had them."""
         label = ", ".join(each.name for each in self.modules)
         pipelines = sorted(self.pipelines, key=lambda each: each.began)
@@ -450,7 +457,7 @@ class ShaderProgram:
         return f"ShaderProgram(entry_points={[each.name for each in self.entry_points]})"
 
     @property
-    def device(self) -> Any:
+    def device(self) -> Device:
         """The device of its session."""
         return self.session.device
 
@@ -493,7 +500,7 @@ class ShaderProgram:
         return list(dict.fromkeys(found))
 
 
-def _parameters_of(program: object, declared: ast.Declaration) -> Iterator[GlobalParameter]:
+def _parameters_of(program: Program, declared: ast.Declaration) -> Iterator[GlobalParameter]:
     if isinstance(declared, ast.BufferBlock):
         members = tuple(each for each in declared.members if isinstance(each, ast.Variable))
         yield GlobalParameter(declared.name, declared, members)
@@ -501,7 +508,7 @@ def _parameters_of(program: object, declared: ast.Declaration) -> Iterator[Globa
         yield GlobalParameter(declared.name, declared, (declared,))
 
 
-def _is_parameter(program: Any, declared: ast.Variable) -> bool:
+def _is_parameter(program: Program, declared: ast.Variable) -> bool:
     """Whether a variable comes from the launch: it is neither the kernel's own nor a constant."""
     if declared.has("static") or declared.has("groupshared"):
         return False

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -21,15 +20,16 @@ from slangrad.api.reflection.program_layout import ReflectionCursor, TypeLayoutR
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.type_kinds import TypeKind
 from slangrad.marshal.vectors import HostArray
+from slangrad.tensors.conversion import HostValue
 
 WITH_ELEMENTS = (TypeKind.array, TypeKind.vector, TypeKind.matrix)
 
 
-class _Parts(dict[Any, Any]):
+class _Parts(dict[str | int, HostValue]):
     """What was written to parts of a value, by their names or numbers; uniforms take it as a dict."""
 
 
-class ShaderBlock(Mapping[str, Any]):
+class ShaderBlock(Mapping[str, HostValue]):
     """The fields of a struct, constant buffer or parameter block and the values they have so far."""
 
     def __init__(self, of: ReflectionCursor | TypeLayoutReflection) -> None:
@@ -44,7 +44,7 @@ class ShaderBlock(Mapping[str, Any]):
         if not found.fields:
             raise CallError("E1019", f"values of type '{self.label}' have no fields")
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> HostValue:
         return self.values_so_far[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -80,7 +80,7 @@ class BlockPlace:
         raise CallError("E1019", f"{self.title} has no place in memory yet")
 
     @property
-    def names(self) -> Mapping[str, Any]:
+    def names(self) -> Mapping[str, TypeLayoutReflection]:
         return {each.name: each.type_layout for each in self.layout.fields}
 
     def field(self, name: str) -> BlockPlace:
@@ -121,7 +121,7 @@ class BlockPlace:
             whole = beside[self.key] = self._taken_apart(whole)
         return whole
 
-    def _taken_apart(self, whole: Any) -> _Parts:
+    def _taken_apart(self, whole: HostValue) -> _Parts:
         if whole is None or isinstance(whole, Mapping):
             return _Parts(whole or {})
         parts = whole.data if isinstance(whole, HostArray) else whole

@@ -12,9 +12,9 @@ calls `fn` with a cursor that has no memory: the call takes its values, as it ta
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,10 @@ from slangrad.ir.layout import scalars_of
 from slangrad.marshal.encode import Encoder, memory_format
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.footprint import Values
+from slangrad.tensors.conversion import HostValue
+
+if TYPE_CHECKING:
+    from slangrad.call.program import ModuleTypes
 
 
 class ShaderObject:
@@ -95,7 +99,7 @@ class _Place:
         return start + (within[self.at - max(self.slot.at, 0)] if within else 0)
 
     @property
-    def names(self) -> Mapping[str, Any]:
+    def names(self) -> Collection[str]:
         if self.children is not None:
             return self.children
         return {} if self.uniform is None else self.uniform.fields()
@@ -121,7 +125,7 @@ class _Place:
     def _part(self, offset: int, uniform: Encoder, ending: str) -> _Place:
         return replace(self, label=self.label + ending, uniform=uniform, at=self.at + offset)
 
-    def write(self, value: Any) -> None:
+    def write(self, value: HostValue) -> None:
         if self.uniform is not None:
             self.uniform.put(self._scalars, self.at, value, self.label)
             self._note(value)
@@ -131,7 +135,7 @@ class _Place:
         for name, each in value.items():
             self.field(name).write(each)
 
-    def set_data(self, data: Any) -> None:
+    def set_data(self, data: HostValue) -> None:
         if self.uniform is None:
             raise CallError("E1019", f"{self.title}: raw data is for one parameter")
         raw = np.ascontiguousarray(data).view(np.uint8).tobytes()
@@ -146,7 +150,7 @@ class _Place:
         assert self.values is not None, self
         return self.values
 
-    def _note(self, value: Any) -> None:
+    def _note(self, value: HostValue) -> None:
         assert isinstance(self.slot, Slot)
         self.object.written.add(self.slot)
         self.object.keep((self.slot, self.at), value)
@@ -251,7 +255,7 @@ class ShaderCursor:
 class GlobalsPlace:
     """A place among the values, by the names that lead to it. `types` are those of the module."""
 
-    types: Any
+    types: ModuleTypes
     tree: Tree
     path: tuple[str, ...] = ()
 
@@ -270,7 +274,7 @@ class GlobalsPlace:
         return t
 
     @property
-    def names(self) -> Mapping[str, Any]:
+    def names(self) -> Collection[str]:
         t = self._type()
         if not self.path:
             return dict.fromkeys(self.types.global_names())

@@ -11,8 +11,8 @@ Nothing is converted silently: what does not fit is an error that names the para
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -53,10 +53,14 @@ from slangrad.marshal.tensor_views import MOST_DIMENSIONS, VIEWS
 from slangrad.marshal.whole import FAMILIES, Family
 from slangrad.runtime.device import Device
 from slangrad.tensors.buffer import Buffer
+from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.element_types import slang_name
 from slangrad.tensors.shape import MOST_ELEMENTS
 from slangrad.tensors.tensor import Tensor
 from slangrad.tensors.views import reach
+
+if TYPE_CHECKING:
+    from slangrad.call.program import ModuleTypes
 
 UNKNOWN, MISSING, UNFIT = "E1017", "E1018", "E1019"
 
@@ -72,7 +76,7 @@ class Strictly(Manner):
         message = f"parameter '{label}' of type '{encoder.type}' cannot be {described(value)}"
         return CallError(UNFIT, message, (), note)
 
-    def check_missing(self, encoder: Encoder, keys: Sequence[Any], label: str) -> None:
+    def check_missing(self, encoder: Encoder, keys: Sequence[HostValue], label: str) -> None:
         for key in keys:
             found = encoder.fields().get(key) or encoder.element(key)
             if found is not None and found[1].needed:
@@ -108,7 +112,7 @@ class PointerUniform(PointerEncoder):
         self._device = device
         self._element = form.element
 
-    def address_of(self, value: Any, label: str) -> int:
+    def address_of(self, value: HostValue, label: str) -> int:
         return memory_of(self, value, self._element, self._device, label)[0]
 
 
@@ -255,7 +259,7 @@ def _unsigned(t: ir.Type) -> object:
 class Uniforms:
     """Makes the encoders of types. `types` knows the program, `device` is where its kernels run."""
 
-    def __init__(self, types: Any, device: Device) -> None:
+    def __init__(self, types: ModuleTypes, device: Device) -> None:
         self._types = types
         self._device = device
 
@@ -270,6 +274,7 @@ class Uniforms:
         if isinstance(of, (Scalar, Vector, Matrix)):
             return encoder_of(form, STRICTLY)
         if isinstance(of, Pointer):
+            assert isinstance(form, ir.Pointer)
             return PointerUniform(t, form, self._device)
         if isinstance(of, Array):
             part = self.of(stored(of.element, rules))
@@ -314,7 +319,7 @@ def described(value: object) -> str:
     return type(value).__name__
 
 
-def unknown(message: str, name: str, known: Mapping[str, object]) -> CallError:
+def unknown(message: str, name: str, known: Collection[str]) -> CallError:
     return CallError(UNKNOWN, message, (), suggestion(name, known))
 
 

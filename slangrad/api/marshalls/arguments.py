@@ -10,9 +10,9 @@ written, for data in every call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from slangrad.api.functional.call_data import MODES, BoundVariable
 from slangrad.api.kernels.uniforms import Uniforms
@@ -28,6 +28,7 @@ from slangrad.marshal.footprint import Footprint, Values
 from slangrad.marshal.footprint import Shape as Sizes
 from slangrad.marshal.marshal import (
     PRIMAL,
+    Find,
     Leaf,
     Marshal,
     Parameter,
@@ -39,6 +40,7 @@ from slangrad.marshal.marshal import (
 )
 from slangrad.marshal.plain import refuse_writes
 from slangrad.marshal.spelling import spell_on_page
+from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.shape import Shape
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from slangrad.marshal.slang_type import SlangType
 
 
-Factory = Callable[["SlangProgramLayout", Any], NativeMarshall]
+Factory = Callable[["SlangProgramLayout", HostValue], NativeMarshall]
 
 
 class TaughtMarshal(Marshal):
@@ -73,7 +75,7 @@ class TaughtMarshal(Marshal):
             raise BoundVariableException("E1001", message, (), "create_calldata says what the kernel gets")
         return made
 
-    def _ask(self, what: str, question: Callable[[], object]) -> Any:
+    def _ask(self, what: str, question: Callable[[], object]) -> HostValue:
         """What a hook answers; what it raises is about this argument."""
         try:
             return question()
@@ -149,7 +151,7 @@ class Carried:
 
     def __init__(self, value: object) -> None:
         self.value = value
-        self.calldata: Any = None
+        self.calldata: HostValue = None
         self.context: CallContext | None = None
 
 
@@ -270,10 +272,10 @@ class TaughtLeaf(Leaf):
             raise CallError("E1005", message, (), "get_shape has a size for each dimension")
         return tuple(shape[: self.dims])
 
-    def layout_finder(self) -> Callable[[Any], Hashable]:
+    def layout_finder(self) -> Find:
         return self._sizes
 
-    def footprint(self, value: Any) -> Footprint:
+    def footprint(self, value: HostValue) -> Footprint:
         return Footprint(self._sizes(value))
 
     def hides(self, holds_addresses: Callable[[Type], bool]) -> bool:
@@ -295,7 +297,7 @@ class TaughtLeaf(Leaf):
         binding = self.text.binding
         t = self.types.program().type_of(self.text.type)
 
-        def put(values: Values, place: int, carried: Any, scratch: Scratch) -> None:
+        def put(values: Values, place: int, carried: HostValue, scratch: Scratch) -> None:
             carried.context = context
             carried.calldata = marshall.create_calldata(context, binding, carried.value)
             if carried.calldata is None and uniform.count:
@@ -306,7 +308,7 @@ class TaughtLeaf(Leaf):
 
         return put
 
-    def finish(self, value: Any, scratch: Scratch) -> Any:
+    def finish(self, value: HostValue, scratch: Scratch) -> object:
         self.marshall.read_calldata(value.context, self.text.binding, value.value, value.calldata)
         return value
 
@@ -315,7 +317,7 @@ def _stem(name: str) -> str:
     return name.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".slang")
 
 
-def put_data(uniform: Encoder, values: Values, place: int, data: Any, label: str, t: Any) -> None:
+def put_data(uniform: Encoder, values: Values, place: int, data: HostValue, label: str, t: SlangType) -> None:
     """Write what a Marshall gave for the kernel, a dict or an object, from a place on."""
     if hasattr(data, "write_to_cursor"):
         cursor = BufferCursor("cpu", t.buffer_layout, 1)
@@ -397,5 +399,5 @@ class _Outputs:
 
         return make
 
-    def give(self, carried: Carried) -> Any:
+    def give(self, carried: Carried) -> HostValue:
         return self.leaf.marshall.read_output(carried.context, self.leaf.text.binding, carried.value)

@@ -12,10 +12,12 @@ Marshall says becomes a part of the kernel in arguments.py.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from slangrad.api.functional.call_data import AccessType, BoundVariable, CallMode
 from slangrad.marshal.slang_type import SlangType
+from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.shape import Shape
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ class BindContext:
         layout: SlangProgramLayout,
         call_mode: CallMode,
         device_module: SlangModule | None = None,
-        options: dict[str, Any] | None = None,
+        options: Mapping[str, object] | None = None,
     ) -> None:
         self.layout = layout
         self.call_mode = call_mode
@@ -138,13 +140,13 @@ class NativeMarshall:
         """The sizes of a value, those of its elements perhaps behind them; -1 for those that the call decides."""
         return self.concrete_shape if self.concrete_shape.valid else Shape(())
 
-    def create_calldata(self, context: CallContext, binding: BoundVariable, data: object) -> Any:
+    def create_calldata(self, context: CallContext, binding: BoundVariable, data: object) -> HostValue:
         """What the kernel gets: a value of the type that `gen_calldata` has named, a dict for a struct; None where the
         type has no fields.
         """
         return None
 
-    def create_dispatchdata(self, data: object) -> Any:
+    def create_dispatchdata(self, data: object) -> HostValue:
         """What a kernel gets that `f.dispatch` launches: a value of the type of its parameter."""
         return None
 
@@ -155,11 +157,11 @@ class NativeMarshall:
 
     # --- where the value is the result of a call, `f.return_type(Class)`
 
-    def create_output(self, context: CallContext, binding: BoundVariable) -> Any:
+    def create_output(self, context: CallContext, binding: BoundVariable) -> HostValue:
         """A new object for a call of the shape `context.call_shape` to fill."""
         return None
 
-    def read_output(self, context: CallContext | None, binding: BoundVariable, data: object) -> Any:
+    def read_output(self, context: CallContext | None, binding: BoundVariable, data: object) -> HostValue:
         """What the caller gets of the object that was filled."""
         return data
 
@@ -184,10 +186,10 @@ class NativeValueMarshall(NativeMarshall):
     def can_direct_bind(self, binding: BoundVariable) -> bool:
         return can_direct_bind_common(binding)
 
-    def create_calldata(self, context: CallContext, binding: BoundVariable, data: object) -> Any:
+    def create_calldata(self, context: CallContext, binding: BoundVariable, data: object) -> HostValue:
         return data
 
-    def create_dispatchdata(self, data: object) -> Any:
+    def create_dispatchdata(self, data: object) -> HostValue:
         return data
 
 

@@ -11,9 +11,9 @@ Classes that inherit from one of the table have its Marshall. What calls know by
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slangrad.api.functional.call_data import BoundVariable
 from slangrad.api.marshalls.arguments import Factory, TaughtMarshal, binder_of
@@ -22,14 +22,15 @@ from slangrad.api.reflection.type_resolution import resolve_element_type
 from slangrad.marshal import registry, results
 from slangrad.marshal.errors import BoundVariableException, CallError
 from slangrad.marshal.slang_type import SlangType
+from slangrad.tensors.conversion import HostValue
 
 if TYPE_CHECKING:
     from slangrad.api.reflection.slang_layout import SlangProgramLayout
 
-Signature = Callable[[Any], str]
+Signature = Callable[[HostValue], str]
 
 
-class _Table(dict[type, Any]):
+class _Table(dict[type, HostValue]):
     """A dict by class that tells calls when it changes."""
 
     def __init__(self, changed: Callable[[type], None]) -> None:
@@ -47,13 +48,14 @@ class _Table(dict[type, Any]):
         super().__delitem__(kind)
         self._changed(kind)
 
-    def pop(self, kind: type, *default: object) -> Any:
+    def pop(self, kind: type, *default: object) -> HostValue:
         found = super().pop(kind, *default)
         self._changed(kind)
         return found
 
-    def update(self, *given: Any, **named: Any) -> None:
-        for kind, value in dict(*given, **named).items():
+    def update(self, *given: HostValue, **named: HostValue) -> None:
+        changes: HostValue = dict(*given, **named)
+        for kind, value in changes.items():
             self[kind] = value
 
 
@@ -72,7 +74,7 @@ PYTHON_TYPES: dict[type, Factory] = _Table(lambda kind: _changed(kind))
 PYTHON_SIGNATURES: dict[type, Signature | None] = _Table(lambda kind: _changed(kind))
 
 
-def _looked_up(table: dict[type, Any], kind: type) -> Iterator[Any]:
+def _looked_up(table: dict[type, HostValue], kind: type) -> Iterator[HostValue]:
     return (table[each] for each in kind.__mro__ if each in table)
 
 
@@ -87,7 +89,7 @@ def lookup_signature_callback(python_type: type) -> tuple[bool, Signature | None
     return bool(found), found[0] if found else None
 
 
-def key_of_taught(value: object) -> Any:
+def key_of_taught(value: object) -> Hashable:
     """What a call's kernel depends on."""
     kind = type(value)
     known, callback = lookup_signature_callback(kind)
@@ -98,13 +100,13 @@ def key_of_taught(value: object) -> Any:
     return kind, lookup_type_callback(kind), said
 
 
-def marshal_of_taught(value: object) -> Any:
+def marshal_of_taught(value: object) -> TaughtMarshal:
     factory = lookup_type_callback(type(value))
     assert factory is not None
     return TaughtMarshal(factory, value)
 
 
-def dispatched(program: Callable[[], SlangProgramLayout], value: object) -> Any:
+def dispatched(program: Callable[[], SlangProgramLayout], value: object) -> HostValue:
     """What a kernel gets for a value: what its Marshall says, if it has one."""
     factory = lookup_type_callback(type(value))
     if factory is None:

@@ -11,8 +11,7 @@ child of a node of the kind `generic`, behind its parameters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
 
 from slangrad.api.reflection.functions import (
     FunctionReflection,
@@ -29,6 +28,7 @@ from slangrad.api.reflection.types import (
 from slangrad.check.generics.substitution import self_type
 from slangrad.check.interfaces.lookup import BASE
 from slangrad.check.model import types as checked
+from slangrad.check.model.declref import Declared
 from slangrad.check.model.meanings import Candidate
 from slangrad.check.model.types import Type, parameter_type
 from slangrad.check.modules import Module
@@ -67,7 +67,7 @@ class DeclReflection(BaseReflectionObject):
         kind: DeclarationKind,
         name: str,
         children: Callable[[], list[DeclReflection]],
-        node: Any = None,
+        node: Declared = None,
         function: FunctionReflection | None = None,
     ) -> None:
         """`node`: the declaration in the text, if there is one; `function`: what it is as a function."""
@@ -147,7 +147,7 @@ def _of_modules(context: Context, name: str, modules: tuple[Module, ...]) -> Dec
     return DeclReflection(context, DeclarationKind.module, name, children)
 
 
-def _of_node(context: Context, node: Any) -> DeclReflection:
+def _of_node(context: Context, node: Declared) -> DeclReflection:
     """A declaration of the text."""
     kind = _KINDS.get(type(node), DeclarationKind.unsupported)
     kind = DeclarationKind.variable if is_bit_field(node) else kind
@@ -191,7 +191,7 @@ def reflect_modules(context: Context, name: str, modules: tuple[Module, ...]) ->
     return context.make(_of_modules, name, modules)
 
 
-def _reflect(context: Context, members: Any) -> list[DeclReflection]:
+def _reflect(context: Context, members: Iterable[Declared]) -> list[DeclReflection]:
     return [
         context.make(_of_generic if _written(each) else _of_node, each)
         for each in members
@@ -199,7 +199,7 @@ def _reflect(context: Context, members: Any) -> list[DeclReflection]:
     ]
 
 
-def _written(node: object) -> list[Any]:
+def _written(node: object) -> list[Declared]:
     """The generic parameters that stand in the text."""
     return [each for each in getattr(node, "generics", ()) if not each.name.startswith("$")]
 

@@ -11,7 +11,6 @@ though such a function is generic to the checker.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from slangrad.api.reflection.types import (
     Attributed,
@@ -23,9 +22,17 @@ from slangrad.api.reflection.types import (
 )
 from slangrad.check.generics.signatures import declared_parameters, signature_of
 from slangrad.check.interfaces.lookup import BASE
-from slangrad.check.model.declref import DeclRef, visible_parameters
+from slangrad.check.model.declref import Bindings, Declared, DeclRef, GenericKey, visible_parameters
 from slangrad.check.model.meanings import Candidate
-from slangrad.check.model.types import Array, Type, array, conjunction, is_pack, parameter_type
+from slangrad.check.model.types import (
+    Array,
+    GenericArgument,
+    Type,
+    array,
+    conjunction,
+    is_pack,
+    parameter_type,
+)
 from slangrad.check.names.bit_fields import is_word
 from slangrad.check.reflect import FunctionView
 from slangrad.marshal.errors import CallError
@@ -70,7 +77,9 @@ class FunctionReflection(Attributed):
 
     is_overloaded = False
 
-    def __init__(self, context: Context, declaration: Any, known: tuple[tuple[Any, Any], ...]) -> None:
+    def __init__(
+        self, context: Context, declaration: Declared, known: tuple[tuple[GenericKey, GenericArgument], ...]
+    ) -> None:
         super().__init__(context)
         self.declaration = declaration
         self._known = dict(known)
@@ -152,7 +161,7 @@ class FunctionReflection(Attributed):
         if isinstance(t, Array) and getattr(t.count, "declaration", None) in hidden:
             return array(t.element, None)
         context = self._context
-        seen: dict[Any, Type] = {
+        seen: Bindings = {
             each: conjunction(context.view.bounds(parameter_type(each)))
             for each in hidden
             if isinstance(each, ast.TypeParameter)

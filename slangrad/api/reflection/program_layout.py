@@ -12,7 +12,7 @@ Sizes and offsets are those of memory (ir/layout.py), for parameters as for what
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from slangrad.api.reflection.functions import (
     CONSTRUCTOR,
@@ -42,9 +42,10 @@ from slangrad.check.reflect import is_launch_parameter
 from slangrad.ir import types as ir
 from slangrad.ir.layout import Layout, composite, round_up
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.marshal import Reflected
 from slangrad.marshal.spelling import parse_generic_signature, spell
 from slangrad.marshal.type_kinds import ModifierID, ShapeKind, TypeKind
-from slangrad.marshal.vectors import vector_class
+from slangrad.marshal.vectors import HostVector, vector_class
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
 
@@ -209,7 +210,7 @@ class EntryPointLayout(BaseReflectionObject):
         return f"EntryPointLayout({self.name}, {self.stage.name}, {self._sizes})"
 
     @property
-    def compute_thread_group_size(self) -> Any:
+    def compute_thread_group_size(self) -> HostVector:
         """Threads in x, y and z, as a `uint3`."""
         return vector_class(ir.U32, 3)(*self._sizes)
 
@@ -376,7 +377,7 @@ def _required(found: Found | None, what: str, name: str, known: Iterable[str]) -
 
 
 def find_type_layout_for_buffer(
-    program_layout: Any, slang_type: str | TypeReflection | TypeLayoutReflection
+    program_layout: Reflected, slang_type: str | TypeReflection | TypeLayoutReflection
 ) -> TypeLayoutReflection:
     """How values of a type lie in a buffer; `program_layout` is a ProgramLayout or a SlangProgramLayout."""
     program_layout = getattr(program_layout, "program_layout", program_layout)
@@ -394,7 +395,7 @@ class ReflectionCursor:
 
     def __init__(self, shader_program: ShaderProgram) -> None:
         """All parameters and entry points of a program."""
-        self._layout: Any = getattr(shader_program, "layout", None)
+        self._layout: Reflected = getattr(shader_program, "layout", None)
         self._missing: CallError | None = None
         if not isinstance(self._layout, ProgramLayout):
             given = type(shader_program).__name__
@@ -464,7 +465,7 @@ class ReflectionCursor:
         if self._missing is not None:
             raise self._missing
 
-    def _children(self) -> dict[str, Any]:
+    def _children(self) -> dict[str, Reflected]:
         self._require()
         layout = self._layout
         if isinstance(layout, ProgramLayout):

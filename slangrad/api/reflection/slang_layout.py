@@ -12,19 +12,20 @@ kernels see (program_layout.py): parameters, entry points, offsets.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slangrad.api.reflection.program_layout import ProgramLayout
 from slangrad.api.reflection.types import NUMBERS, TypeReflection
 from slangrad.call.program import Candidate, candidate_of
 from slangrad.check.model import types as checked
-from slangrad.check.model.types import VOID, Array, Type, array
+from slangrad.check.model.types import VOID, Array, GenericArgument, Type, array
 from slangrad.check.reflect import FunctionView, ParameterView
 from slangrad.marshal.slang_kinds import UNKNOWN, TensorAccess, TensorType, slang_type_of, tensor_name
 from slangrad.marshal.slang_type import SlangParameter, SlangType, generic_arguments
 from slangrad.marshal.type_kinds import ModifierID, ScalarKind
 
 if TYPE_CHECKING:
+    from slangrad.api.kernels.shader import SlangModule
     from slangrad.call.program import ModuleTypes
 
 _SCALARS = {ScalarKind.none: UNKNOWN, **{kind: t for t, kind in NUMBERS.items()}}
@@ -40,7 +41,7 @@ class SlangProgramLayout:
         self.types: ModuleTypes = program_layout.types
         self._generation = 0
         self.newest: Callable[[], object] | None = None  # looks whether the program was reloaded
-        self.device_module: Any = None  # the module whose layout it is
+        self.device_module: SlangModule | None = None  # the module whose layout it is
         self._types: dict[Type, SlangType] = {}
         self._names: dict[str, Type] = {}
         self._functions: dict[tuple[SlangType | None, str], SlangFunction] = {}
@@ -125,7 +126,7 @@ class SlangProgramLayout:
     def difftensorview_type(self, element_type: SlangType) -> SlangType:
         return self._standard("DiffTensorView", element_type.checked)
 
-    def _standard(self, name: str, *arguments: Any) -> SlangType:
+    def _standard(self, name: str, *arguments: GenericArgument) -> SlangType:
         self._refresh()
         return self.type_of(self.types.standard(name, arguments))
 

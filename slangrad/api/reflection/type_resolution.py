@@ -11,7 +11,6 @@ resolve_element_type(layout, int).full_name                 ->   "int"
 
 from __future__ import annotations
 
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -28,6 +27,7 @@ from slangrad.check.model.types import VOID
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.registry import holds_objects, marshal_of, unwrap
 from slangrad.marshal.slang_type import SlangParameter, SlangType
+from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.element_types import element_type as memory_type
 from slangrad.tensors.element_types import numpy_layout
 
@@ -133,12 +133,12 @@ def _result(
     return made
 
 
-def unpack_args(*args: object) -> tuple[list[Any], bool]:
+def unpack_args(*args: object) -> tuple[list[HostValue], bool]:
     """Arguments with objects replaced by what they stand for; whether there were some."""
     return [unwrap(each) for each in args], any(holds_objects(each) for each in args)
 
 
-def unpack_kwargs(**kwargs: object) -> tuple[dict[str, Any], bool]:
+def unpack_kwargs(**kwargs: object) -> tuple[dict[str, HostValue], bool]:
     made = {name: unwrap(each) for name, each in kwargs.items()}
     return made, any(holds_objects(each) for each in kwargs.values())
 

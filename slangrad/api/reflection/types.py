@@ -11,16 +11,17 @@ module; it makes each object once, and what holds an object holds the program.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import RLock
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 from weakref import WeakValueDictionary
 
 from slangrad.call.program import ModuleTypes
 from slangrad.check.interfaces.differentiable import has_no_diff
 from slangrad.check.model import types as checked
+from slangrad.check.model.declref import Declared
 from slangrad.check.model.types import Type
 from slangrad.check.modules import Program
 from slangrad.check.names.user_attributes import UserAttribute, user_attributes, value_of
@@ -32,6 +33,7 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.spelling import full_name
 from slangrad.marshal.type_kinds import AccessKind, ModifierID, ScalarKind, ShapeKind, TypeKind
 from slangrad.syntax import ast
+from slangrad.tensors.conversion import HostValue
 
 Made = TypeVar("Made")
 NOTHING = Layout(0, 1)
@@ -113,7 +115,7 @@ class Context:
         self.view = view
         self.types = ModuleTypes(view)  # its own: those of the module may know the device
         self.lock = lock
-        self._made: WeakValueDictionary[Any, Any] = WeakValueDictionary()
+        self._made: WeakValueDictionary[Hashable, object] = WeakValueDictionary()
 
     @property
     def program(self) -> Program:
@@ -122,7 +124,7 @@ class Context:
     def make(self, kind: Callable[..., Made], *parts: object) -> Made:
         """`kind(self, *parts)`, the same object for the same parts as long as somebody holds it."""
         with self.lock:
-            found: Made | None = self._made.get((kind, parts))
+            found = cast("Made | None", self._made.get((kind, parts)))
             if found is None:
                 found = self._made[kind, parts] = kind(self, *parts)
             return found
@@ -240,7 +242,7 @@ class Attribute(BaseReflectionObject):
             raise IndexError(f"[{self.name}] has no argument {index}: there are {len(given)}")
         return given[index]
 
-    def _value(self, index: int, kinds: tuple[type, ...], what: str) -> Any:
+    def _value(self, index: int, kinds: tuple[type, ...], what: str) -> HostValue:
         node = self._argument(index)
         with self._context.asking() as program:
             found = value_of(program, self._attribute.owner, node)
@@ -280,7 +282,7 @@ class VariableReflection(Attributed):
 
     __slots__ = ("_form", "declaration")
 
-    def __init__(self, context: Context, declaration: Any, form: Form) -> None:
+    def __init__(self, context: Context, declaration: Declared, form: Form) -> None:
         super().__init__(context)
         self.declaration = declaration
         self._form = form
@@ -486,7 +488,7 @@ def element_of(t: Type) -> Type | None:
     rules, t = checked.rules_of(t), checked.unstored(t)
     name = standard_name(t)
     if name in _RESOURCES and name not in BYTES and isinstance(t, checked.StructType):
-        found: Any = t.arguments[0]
+        found = t.arguments[0]
         return found if isinstance(found, Type) else None
     if isinstance(t, checked.Matrix):
         return checked.vector(t.element, t.columns)

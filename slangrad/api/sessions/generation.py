@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from slangrad.api.functional.plain_types import PLAIN, is_plain
@@ -29,9 +29,11 @@ from slangrad.call.recipe import Recipe, recipe_of, steps_of
 from slangrad.check.model.types import Type
 from slangrad.check.texts.files import Files
 from slangrad.ir import types as ir
+from slangrad.marshal.marshal import Reflected
 
 if TYPE_CHECKING:
     from slangrad.api.sessions.session import LoadedModule, SlangSession
+    from slangrad.call.compile import KernelCompiler
     from slangrad.call.program import ModuleTypes
     from slangrad.check.modules import Module as CheckedModule
     from slangrad.check.modules import Program
@@ -47,8 +49,8 @@ class KnownModule:
         self.generation = generation
         self.key = key  # the digest of its texts
         self.parsed = parsed
-        self.types: Any = LateTypes(self)
-        self.layout: Callable[[], Any] | None = None  # its types and functions by name
+        self.types = cast("ModuleTypes", LateTypes(self))
+        self.layout: Callable[[], Reflected] | None = None  # its types and functions by name
 
     @property
     def checked(self) -> CheckedModule:
@@ -68,7 +70,7 @@ class KnownModule:
         made.layout = self.program
         return made
 
-    def program(self) -> Any:
+    def program(self) -> Reflected:
         return None if self.layout is None else self.layout()
 
     @property
@@ -86,7 +88,7 @@ class LateTypes:
     def __init__(self, module: KnownModule) -> None:
         self._module = module
 
-    def program(self) -> Any:
+    def program(self) -> Reflected:
         return self._module.program()
 
     def lower(self, t: Type) -> ir.Type | None:
@@ -95,7 +97,7 @@ class LateTypes:
     def tangent(self, t: Type) -> Type | None:
         return (PLAIN if is_plain(t) else self._module.all_types).tangent(t)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Any:  # as ModuleTypes have it
         found = getattr(self._module.all_types, name)
         setattr(self, name, found)
         return found
@@ -120,7 +122,7 @@ class Generation:
         self._defines = dict(defines)
         self._index = ModuleIndex(self.files, self._defines, self.settings, self.target)
         self._program: Program | None = None
-        self._compiler: object = None
+        self._compiler: KernelCompiler | None = None
         self._waiting: list[tuple[LoadedModule, KnownModule]] = []
         self._known: WeakKeyDictionary[LoadedModule, KnownModule] = WeakKeyDictionary()
         self._first: dict[CheckedModule, LoadedModule] = {}
@@ -151,14 +153,17 @@ class Generation:
         self._program = program
 
     @property
-    def compiler(self) -> Any:
+    def compiler(self) -> KernelCompiler:
         if self._compiler is None:
             with self.lock:
                 self._compiler = self._compiler or self._compiler_for(self.settings)
         return self._compiler
 
-    def _compiler_for(self, settings: object) -> object:
-        return FRONT.KernelCompiler(self.program, settings, self.target, self.lock, self.recipe)
+    def _compiler_for(self, settings: Options) -> KernelCompiler:
+        made: KernelCompiler = FRONT.KernelCompiler(
+            self.program, settings, self.target, self.lock, self.recipe
+        )
+        return made
 
     @property
     def checked(self) -> CheckedSession:
@@ -196,7 +201,7 @@ class Generation:
         if not loaded.made_of:
             self._index.keep(parsed)
         if loaded.is_whole:
-            self._compile(each.origin for each in reachable(parsed))
+            self._compile(each.origin for each in reachable(parsed) if each.origin is not None)
         return KnownModule(self, parsed.key, parsed)
 
     def _compile(self, origins: Iterable[Origin]) -> None:
@@ -246,7 +251,7 @@ Found = TypeVar("Found")
 class of_generation(Generic[Found]):
     """A property that is found once in each generation of `self.session`."""
 
-    def __init__(self, find: Callable[[Any], Found]) -> None:
+    def __init__(self, find: Callable[[Any], Found]) -> None:  # of an object of the owner
         self._find = find
         self.__doc__ = find.__doc__
 
@@ -255,7 +260,7 @@ class of_generation(Generic[Found]):
 
     def __get__(self, instance: Any, owner: type) -> Found:
         generation = instance.session.generation
-        kept: tuple[Any, Found] | None = instance.__dict__.get(self._name)
+        kept: tuple[Generation, Found] | None = instance.__dict__.get(self._name)
         if kept is None or kept[0] is not generation:
             kept = instance.__dict__[self._name] = generation, self._find(instance)
         return kept[1]
@@ -275,15 +280,15 @@ class CheckedSession:
 
     __slots__ = ("_made", "_make_compiler", "kernels", "lock", "settings", "target")
 
-    def __init__(self, session: Any, make_compiler: Callable[[Options], Any]) -> None:
+    def __init__(self, session: Generation, make_compiler: Callable[[Options], KernelCompiler]) -> None:
         self.lock, self.target = session.lock, session.target
         self._make_compiler = make_compiler
-        self._made: object = None
-        self.kernels: dict[str, Any] = {}
+        self._made: KernelCompiler | None = None
+        self.kernels: dict[str, Compiled] = {}
         self.settings: Options = replace(session.settings, check=True)
 
     @property
-    def compiler(self) -> Any:
+    def compiler(self) -> KernelCompiler:
         if self._made is None:
             with self.lock:
                 self._made = self._made or self._make_compiler(self.settings)

@@ -18,13 +18,17 @@ import threading
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, ref
 
 from slangrad.api.kernels.callbacks import Callbacks
 from slangrad.base.threads import start_thread
 from slangrad.base.warn import warn
 from slangrad.check.texts.files import Marks, marks_of
+
+if TYPE_CHECKING:
+    from slangrad.api.devices.device import Device
+    from slangrad.api.sessions.session import SlangSession
 
 DELAY = 0.1  # seconds between looks
 
@@ -37,14 +41,14 @@ class ReloadWarning(UserWarning):
 class ShaderHotReloadEvent:
     """Files were loaded anew. `errors`: of sessions that could not be, whose programs are as they were."""
 
-    device: Any
+    device: Device | None
     errors: tuple[Exception, ...] = ()
 
 
 class HotReload:
     """The reloads of one device."""
 
-    def __init__(self, device: Any, enabled: bool) -> None:
+    def __init__(self, device: Device, enabled: bool) -> None:
         self._device = ref(device)
         self._sessions = device.sessions
         self.enabled = enabled
@@ -53,7 +57,7 @@ class HotReload:
         self._attempts = count(1)
         self._busy = threading.local()
 
-    def watch(self, session: Any) -> None:
+    def watch(self, session: SlangSession) -> None:
         """Look at the files of a session from now on."""
         if self.enabled and session.generation.files.seen:
             WATCHER.add(session)
@@ -85,7 +89,7 @@ class HotReload:
         """Load everything anew, changed or not."""
         self._reload(list(self._sessions))
 
-    def _reload(self, sessions: list[Any]) -> None:
+    def _reload(self, sessions: list[SlangSession]) -> None:
         if not sessions:
             return
         self._busy.now = True
@@ -111,20 +115,20 @@ class Watcher:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._changed = threading.Event()
-        self._sessions: WeakKeyDictionary[Any, dict[Path, Marks]] = WeakKeyDictionary()
+        self._sessions: WeakKeyDictionary[SlangSession, dict[Path, Marks]] = WeakKeyDictionary()
         self._has_thread = False
 
-    def add(self, session: object) -> None:
+    def add(self, session: SlangSession) -> None:
         with self._lock:
             self._sessions.setdefault(session, {})
             self._start()
 
-    def discard(self, session: object) -> None:
+    def discard(self, session: SlangSession) -> None:
         with self._lock:
             self._sessions.pop(session, None)
             self._changed.set()
 
-    def watches(self, session: object) -> bool:
+    def watches(self, session: SlangSession) -> bool:
         return session in self._sessions
 
     def wake(self) -> None:
@@ -160,7 +164,7 @@ class Watcher:
             del sessions, session
 
 
-def look(session: Any, pending: dict[Path, Marks]) -> None:
+def look(session: SlangSession, pending: dict[Path, Marks]) -> None:
     """Mark a session whose files have changed, and stayed as they are since the last look: `pending` are files that
     were found changed then."""
     generation = session.generation

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import count
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from slangrad.api.devices.desc import SlangCompilerOptions
@@ -31,7 +31,10 @@ from slangrad.call.recipe import Step, perform
 from slangrad.marshal.errors import CallError
 
 if TYPE_CHECKING:
+    from slangrad.api.devices.device import Device
     from slangrad.api.kernels.shader import ShaderProgram, SlangEntryPoint, SlangModule, TypeConformance
+    from slangrad.call.caller import Caller
+    from slangrad.call.compile import KernelCompiler
     from slangrad.call.module_index import FoundModule, ModuleIndex
     from slangrad.check.modules import Module as CheckedModule
     from slangrad.check.modules import Program
@@ -180,7 +183,7 @@ class SlangSession(LoadsModules):
 
     def __init__(
         self,
-        device: Any,
+        device: Device,
         compiler_options: SlangCompilerOptions,
         options: Options,
         module_cache: str | PathLike[str] | None = None,
@@ -200,7 +203,7 @@ class SlangSession(LoadsModules):
             WeakSet()
         )  # these two, and texts whose name another one has taken
         self._made: dict[tuple[Step, tuple[LoadedModule, ...]], LoadedModule] = {}
-        self.callers: WeakSet[Any] = WeakSet()
+        self.callers: WeakSet[Caller] = WeakSet()
         self.checking: CheckMode | None = device.checking
         device.sessions.add(self)
 
@@ -231,7 +234,7 @@ class SlangSession(LoadsModules):
         return self.generation.program
 
     @property
-    def compiler(self) -> Any:
+    def compiler(self) -> KernelCompiler:
         return self.generation.compiler
 
     def check(self, mode: CheckMode | None) -> None:
@@ -341,7 +344,7 @@ class SlangSession(LoadsModules):
             made = LoadedModule(self, name, step, made_of, is_whole=False)
             return self._made.setdefault((step, made_of), made)
 
-    def _enter(self, modules: dict[str, Any], made: LoadedModule) -> LoadedModule:
+    def _enter(self, modules: dict[str, LoadedModule], made: LoadedModule) -> LoadedModule:
         self.generation.of(made)
         modules[made.name] = made
         self._whole.add(made)

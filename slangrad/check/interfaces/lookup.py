@@ -24,7 +24,7 @@ from slangrad.check.generics.bounds import (
 from slangrad.check.generics.infer import Solver, match
 from slangrad.check.generics.substitution import own_substitution, substitute, substitute_value
 from slangrad.check.model.checked import FunctionInfo
-from slangrad.check.model.declref import Bindings, DeclRef, Substitution
+from slangrad.check.model.declref import Bindings, Declared, DeclRef, Substitution
 from slangrad.check.model.packs import element_parameter
 from slangrad.check.model.types import (
     ERROR,
@@ -143,7 +143,7 @@ def has_body(declaration: ast.Declaration) -> bool:
     )
 
 
-def declared(world: World, declaration: ast.Container, name: str) -> list[Any]:  # as in a DeclRef
+def declared(world: World, declaration: ast.Container, name: str) -> list[Declared]:
     """The members of that name which a struct, enum, interface or extension writes down."""
     table = world.member_tables.get(declaration)
     if table is None:

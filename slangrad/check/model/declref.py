@@ -21,6 +21,7 @@ Substitution = Mapping[GenericKey, GenericArgument]
 Bindings = dict[GenericKey, GenericArgument]
 
 EMPTY: Substitution = {}
+Declared = Any  # a declaration, as in a DeclRef
 
 
 @record

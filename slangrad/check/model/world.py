@@ -28,7 +28,7 @@ from slangrad.check.model.checked import (
     TypeInfo,
     VariableInfo,
 )
-from slangrad.check.model.declref import Bindings
+from slangrad.check.model.declref import Bindings, Declared
 from slangrad.check.model.meanings import Coercion, Plan
 from slangrad.check.model.types import ERROR, InterfaceType, Type
 from slangrad.check.model.values import Value
@@ -74,7 +74,7 @@ class World:
         # Where the inside of a declaration looks up names; the names that it declares.
         self.scopes: dict[ast.Declaration, AnyScope] = {}
         self.scopes_of_locals: dict[ast.Declaration, AnyScope] = {}
-        self.member_tables: dict[ast.Declaration, dict[str, list[Any]]] = {}  # declarations, as in a DeclRef
+        self.member_tables: dict[ast.Declaration, dict[str, list[Declared]]] = {}
         # Extensions by what they extend (see lookup.extension_key), their targets, where they apply.
         self.extensions: dict[object, list[ast.Extension]] = {}
         self.extension_targets: dict[ast.Extension, Type] = {}

@@ -214,7 +214,9 @@ def _without_rules(name: str, argument: Entry) -> Entry:
     return argument if name == "Array" or not isinstance(argument, Type) else unstored(argument)
 
 
-Made = tuple[tuple[str, ...], tuple[Entry, ...], Callable[[Sequence[Any]], Type]]
+Made = tuple[
+    tuple[str, ...], tuple[Entry, ...], Callable[[Sequence[Any]], Type]
+]  # of arguments of these kinds
 
 # fmt: off
 BUILTIN_GENERICS: dict[str, Made] = {

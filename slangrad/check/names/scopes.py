@@ -18,7 +18,7 @@ from slangrad.base.suggestions import near
 from slangrad.check.generics.substitution import identity, self_type
 from slangrad.check.interfaces.lookup import all_members, declared, extension_target, member_names, members
 from slangrad.check.model.checked import FunctionInfo
-from slangrad.check.model.declref import Bindings, DeclRef
+from slangrad.check.model.declref import Bindings, Declared, DeclRef
 from slangrad.check.model.types import ERROR, InterfaceType, Type, parameter_type
 from slangrad.check.model.world import World
 from slangrad.syntax import ast, foreign
@@ -56,7 +56,7 @@ class Scope:
 
     def __init__(self, world: World, parent: Scope | None, owner: ast.Declaration | None = None) -> None:
         self.world, self.parent, self.owner = world, parent, owner
-        self.names: dict[str, list[Any]] = {}  # declarations, as in a DeclRef
+        self.names: dict[str, list[Declared]] = {}
         self.usings: list[list[ast.Namespace]] = []
         self.body: Body | None = parent.body if parent is not None else None
         self.breakable: frozenset[str] = parent.breakable if parent is not None else frozenset()

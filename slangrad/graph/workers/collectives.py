@@ -16,11 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from slangrad.graph.node import Node, Shape, make
 
 if TYPE_CHECKING:
+    from slangrad.graph.workers.links import Pending
     from slangrad.graph.workers.mesh import Mesh
 
 
@@ -41,7 +44,7 @@ class Collective:
         """The number of workers."""
         return self.mesh.sizes[self.over]
 
-    def start(self, given: Any, result: Any) -> Any:
+    def start(self, given: np.ndarray | None, result: np.ndarray) -> Pending:
         """Begin with memory of this worker, NumPy's arrays; `all_reduce` has one array for both. The result
         has `wait()`, which returns when the data is there."""
         return self.mesh.link(self.over).start(self, given, result)

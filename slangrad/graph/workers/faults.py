@@ -61,7 +61,7 @@ class Watch:
     """What this worker knows of the others. `store`: a connection for this object alone; `holder`: the worker whose
     process holds the store, -1 where that is none. `timeout`: seconds that it waits for the others."""
 
-    def __init__(self, store: Any, rank: int, workers: int, holder: int, timeout: float) -> None:
+    def __init__(self, store: object, rank: int, workers: int, holder: int, timeout: float) -> None:
         self.rank, self.timeout = rank, timeout
         self.step = 0
         self.at = ""

@@ -7,13 +7,12 @@ from ctypes import py_object, pythonapi
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from torch.distributed import PrefixStore
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.distributed_c10d import _get_default_store
 
 from slangrad.graph.errors import GraphError
@@ -25,7 +24,7 @@ from slangrad.graph.workers.transfers import Queue, Transfer
 REDUCTIONS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX, "min": dist.ReduceOp.MIN}
 
 
-_watches: dict[Any, Watch] = {}  # by the process group that they are of
+_watches: dict[object, Watch] = {}  # by the process group that they are of
 
 
 def connected(mesh: Mesh, timeout: float) -> tuple[dict[str, Link], Watch]:
@@ -67,13 +66,13 @@ class Link:
 
     over: str
     sequence: str
-    group: Any
-    device_mesh: Any
+    group: dist.ProcessGroup
+    device_mesh: DeviceMesh
     watch: Watch
     _sent: Queue = field(default_factory=lambda: Queue("slangrad-sends"))
     _received: Queue = field(default_factory=lambda: Queue("slangrad-receives"))
 
-    def start(self, collective: Collective, given: Any, result: Any) -> Pending:
+    def start(self, collective: Collective, given: np.ndarray | None, result: np.ndarray) -> Pending:
         """Begin; the memory of both arrays is in use until `wait` has returned. WorkerLost as by `wait`."""
         said = f"{collective.name} over {self.over}"
         self.watch.note(f"{said}, {result.nbytes} bytes", self.sequence)
@@ -82,7 +81,7 @@ class Link:
         except RuntimeError as error:
             raise self.watch.lost(said, error) from error
 
-    def send(self, array: Any, to: int, tag: int) -> Transfer:
+    def send(self, array: np.ndarray, to: int, tag: int) -> Transfer:
         """Begin to send an array without gaps to another place along the axis. Its memory is in use until `wait` of the
         result has returned. Messages of one tag arrive in the order in which they began. WorkerLost as by `wait`."""
         said = f"send {tag} to {self.over}={to}"
@@ -92,7 +91,7 @@ class Link:
         )
         return self._sent.add(Transfer(begin, said, self.watch))
 
-    def receive(self, array: Any, source: int, tag: int) -> Transfer:
+    def receive(self, array: np.ndarray, source: int, tag: int) -> Transfer:
         """Begin to fill an array from another place along the axis; see `send`."""
         said = f"receive {tag} from {self.over}={source}"
         self.watch.note(f"receive {tag}, {array.nbytes} bytes", self.sequence)
@@ -101,7 +100,7 @@ class Link:
         )
         return self._received.add(Transfer(begin, said, self.watch))
 
-    def _begin(self, collective: Collective, given: Any, result: Any) -> Any:
+    def _begin(self, collective: Collective, given: np.ndarray | None, result: np.ndarray) -> dist.Work:
         if collective.name == "all_reduce":
             op = REDUCTIONS[collective.how]
             return dist.all_reduce(_numbers(result), op, group=self.group, async_op=True)
@@ -117,7 +116,7 @@ class Link:
 class Pending:
     """A collective that has begun."""
 
-    work: Any
+    work: dist.Work
     name: str
     watch: Watch
 
@@ -142,11 +141,11 @@ class Pending:
         return True
 
 
-def _numbers(array: Any) -> Any:
+def _numbers(array: np.ndarray) -> torch.Tensor:
     """The same memory, flat. Sums of unsigned integers have the bits of those of signed ones."""
     flat = array.reshape(-1)
     return torch.from_numpy(flat.view(flat.dtype.str.replace("u", "i")) if flat.dtype.kind == "u" else flat)
 
 
-def _bytes(array: Any) -> Any:
+def _bytes(array: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(array.reshape(-1).view(np.uint8))

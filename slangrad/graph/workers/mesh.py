@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from slangrad.graph.workers.collectives import Collective
 from slangrad.graph.workers.specs import STAGES
 
 if TYPE_CHECKING:
+    from slangrad.graph.workers.faults import Watch
     from slangrad.graph.workers.links import Link
 
 DISTRIBUTED = Late("torch.distributed")
@@ -43,8 +44,8 @@ class Mesh:
     sizes: Mapping[str, int]
     rank: int = 0
     batch: tuple[str, ...] = ()
-    links: Mapping[str, Any] = field(default_factory=dict)
-    watch: Any = None
+    links: Mapping[str, Link] = field(default_factory=dict)
+    watch: Watch | None = None
 
     def __repr__(self) -> str:
         return f"graph.mesh({', '.join(f'{name}={n}' for name, n in self.sizes.items())})"
@@ -103,7 +104,7 @@ class Mesh:
     def collective(self, name: str, over: str, how: str = "sum") -> Collective:
         return Collective(name, over, how, self)
 
-    def of_first(self, make: Callable[[], Any], count: int) -> list[int]:
+    def of_first(self, make: Callable[[], int | Sequence[int]], count: int) -> list[int]:
         """Integers that the first worker makes, on all of them."""
         found = np.zeros(count, np.int64)
         if not self.rank:
@@ -118,11 +119,10 @@ class Mesh:
             raise GraphError(
                 "E1048", f"{self} is only planned for", "torchrun starts workers, graph.mesh connects them"
             )
-        link: Link = self.links[over]
-        return link
+        return self.links[over]
 
 
-def mesh(*names: str, batch: Any = None, timeout: float = TIMEOUT, **sizes: int) -> Mesh:
+def mesh(*names: str, batch: object = None, timeout: float = TIMEOUT, **sizes: int) -> Mesh:
     """All workers on named axes. A name without a size gets the workers that are left; one such name at most.
 
     An axis `stages` is that of layers, for `graph.train`: its workers hold different ones.
@@ -159,7 +159,7 @@ def mesh(*names: str, batch: Any = None, timeout: float = TIMEOUT, **sizes: int)
     return replace(made, links=links, watch=watch)
 
 
-def batch_axes(batch: Any, sizes: Mapping[str, int], said: str) -> tuple[str, ...]:
+def batch_axes(batch: object, sizes: Mapping[str, int], said: str) -> tuple[str, ...]:
     """The axes along which workers pass different parts of a batch: as given, else "data", else all; workers of
     different stages pass the same. GraphError (E1048) where there is no such axis."""
     if batch is None:

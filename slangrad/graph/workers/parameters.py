@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from hashlib import sha1
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -25,8 +25,8 @@ from slangrad.graph.array import Array, checked_type
 from slangrad.graph.errors import GraphError
 from slangrad.graph.node import Node, Shape, new_input, topological_order
 from slangrad.graph.plan import Plan
-from slangrad.graph.trees import tree_map
-from slangrad.graph.values import numpy_type
+from slangrad.graph.trees import PyTree, tree_map
+from slangrad.graph.values import ArrayValue, device_of, numpy_type
 from slangrad.graph.workers.costs import Links
 from slangrad.graph.workers.mesh import Mesh
 from slangrad.graph.workers.partition import converted
@@ -37,6 +37,10 @@ from slangrad.graph.workers.specs import SHARD, Spec, parts, shard, spec_of, who
 from slangrad.graph.workers.stages import Layers
 from slangrad.graph.workers.strategies import Variable
 
+if TYPE_CHECKING:
+    from slangrad.optim.optimizers import Update
+
+Updates: TypeAlias = "Sequence[tuple[object, Update]]"
 AUTO = "auto"
 MODES = (None, "states", "parameters", AUTO)
 
@@ -146,7 +150,7 @@ class Parameters:
         return [shard(Array(x), *spec.axes).node for x, spec in zip(gradients, self.cuts, strict=True)]
 
     def specs_of(
-        self, parameters: Sequence[Node], states: Sequence[Node], updates: Sequence[Any]
+        self, parameters: Sequence[Node], states: Sequence[Node], updates: Updates
     ) -> dict[Node, Spec]:
         """Those of inputs: of the parameters, and of the state that belongs to each."""
         cuts = (spec for spec, (_, update) in zip(self.cuts, updates, strict=True) for _ in update.state)
@@ -191,7 +195,7 @@ class Parameters:
             count += sum(cut.size(shape, sizes) * numpy_type(each).itemsize for each in update.state)
         return count
 
-    def _part(self, i: int, tensor: Any, held: Spec, wanted: Spec) -> Any:
+    def _part(self, i: int, tensor: spy.Tensor, held: Spec, wanted: Spec) -> spy.Tensor:
         """A view of the part of one spec in that of another, of a parameter or its state. Nothing where another stage
         has it."""
         if not self.owns(i):
@@ -201,9 +205,9 @@ class Parameters:
         offset = sum((at - own) * step for (at, own), step in zip(starts, tensor.strides, strict=True))
         return tensor.view(wanted.local(shape, mesh.cuts) or (1,), tuple(tensor.strides), offset)
 
-    def gathered(self) -> Any:
+    def gathered(self) -> PyTree:
         """All of them, in the form in which the optimizer got them."""
-        tree, device = self._optimizer.tree, self.tensors[0].device
+        tree, device = self._optimizer.tree, device_of(self.tensors[0])
         own = [i for i in range(len(self.shapes)) if self.owns(i)]
         made = {i: self.tensors[i] for i in own}
         if any(spec.used for spec in self.specs):
@@ -217,7 +221,7 @@ class Parameters:
         found = iter(wholes)
         return tree_map(lambda leaf: next(found), tree)
 
-    def _whole(self, own: Sequence[int]) -> list[Any]:
+    def _whole(self, own: Sequence[int]) -> list[spy.Tensor]:
         """Some of them, gathered from the workers of this stage."""
         rows = [(self.shapes[i], self.specs[i], self.tensors[i]) for i in own]
         inputs = [
@@ -226,7 +230,9 @@ class Parameters:
         ]
         known = zip(inputs, rows, strict=True)
         wholes = [converted(x, spec, whole(len(x.shape)), self._mesh) for x, (_, spec, _) in known]
-        return Plan(wholes, inputs, self.tensors[0].device).run([each for *_, each in rows]) if own else []
+        return (
+            Plan(wholes, inputs, device_of(self.tensors[0])).run([each for *_, each in rows]) if own else []
+        )
 
     def _in_rows(self, spec: Spec, shape: Shape) -> Spec:
         """Cut further among the workers that have other rows of a batch, along the first axis that these divide."""
@@ -237,7 +243,7 @@ class Parameters:
         return spec if axis is None else spec.with_axis(axis, (*spec.axes[axis], *names))
 
 
-def _copy(tensor: Any) -> Any:
+def _copy(tensor: spy.Tensor) -> spy.Tensor:
     return spy.Tensor.from_numpy(tensor.device, tensor.to_numpy())
 
 
@@ -256,12 +262,12 @@ def _by_hand(parameters: Sequence[Node], outputs: Sequence[Node], mesh: Mesh) ->
     return {node: found[node] for node in parameters if node in found}
 
 
-def digest_of(tensor: Any) -> str:
+def digest_of(tensor: spy.Tensor) -> str:
     """Equal for tensors of the same numbers."""
     return sha1(np.ascontiguousarray(tensor.to_numpy()).data).hexdigest()
 
 
-def rows_of(arrays: Sequence[Any], mesh: Mesh) -> list[Node]:
+def rows_of(arrays: Sequence[ArrayValue], mesh: Mesh) -> list[Node]:
     """Inputs for a batch of which each worker has some rows."""
     count, made = parts(mesh.batch_cuts, mesh.cuts), []
     for i, each in enumerate(arrays):

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from slangrad.graph.array import Array, constant, reduced
 from slangrad.graph.indexing import take
 from slangrad.graph.node import Node, Shape, make, new_input, topological_order, with_inputs
+from slangrad.graph.values import Operand
 from slangrad.graph.workers.buckets import in_buckets
 from slangrad.graph.workers.collectives import all_gather, all_reduce, all_to_all, own_part
 from slangrad.graph.workers.mesh import Mesh
@@ -150,7 +150,8 @@ class _Local:
         axis = node.attributes["axis"]
         names = spec.axes[axis]
         own = make("count", [], shape, node.dtype, axis=axis, over=names)
-        start: Any = self.mesh.place(names) * shape[axis]  # an array, where names are those of micro-batches
+        # An array, where names are those of micro-batches.
+        start: Operand = self.mesh.place(names) * shape[axis]
         start = start.astype(node.dtype) if isinstance(start, Array) else constant(start, node.dtype)
         return (Array(own) + start).node if names else own
 

@@ -23,7 +23,7 @@ import numpy as np
 from slangrad.base.late import Late
 from slangrad.graph.errors import GraphError
 from slangrad.graph.memory import alive
-from slangrad.graph.node import Node, topological_order
+from slangrad.graph.node import Node, key_of, topological_order
 from slangrad.graph.ops import base_of, is_view
 from slangrad.graph.workers.buckets import BYTES
 from slangrad.graph.workers.costs import Links, apart_on
@@ -232,7 +232,7 @@ def _content(cluster: Cluster) -> Any:
             node.op,
             node.shape,
             node.dtype,
-            () if node.op == "input" else tuple(sorted(node.attributes.items())),
+            () if node.op == "input" else key_of(node.attributes),
             tuple((at.get(x, -1), x.shape, x.dtype) for x in node.inputs),
         )
         for node in cluster.nodes

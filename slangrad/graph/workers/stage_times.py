@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from slangrad.graph.node import text
+from slangrad.graph.node import content
 from slangrad.graph.plan import Plan
 from slangrad.graph.workers.costs import Links, apart_on
 from slangrad.graph.workers.mesh import Mesh
@@ -119,7 +119,7 @@ def _costs(staged: StagePlan, links: Links, measured: bool, slowest: float) -> d
     seconds: dict[str, float] = {}
     for key in staged.pieces.pieces:
         graph = staged.graphs.get(key) or PieceGraph(staged.pieces, key)
-        same = NAMES.sub("", text(*graph.outputs))
+        same = NAMES.sub("", content(*graph.outputs))
         if same not in known:
             known[same] = staged.plans.get(key) or graph.plan(staged.device, {}, staged.choose)
             seconds[same] = simulated(known[same], staged.mesh, links, measured, slowest).seconds

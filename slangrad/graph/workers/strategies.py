@@ -122,7 +122,9 @@ class Clusters:
         base = self.settled.choices[node] if self.settled else {}
         factors = sorted({each for axes in (*rule.inputs, rule.output) for each in axes if each is not None})
         sets = [(i,) for i in rule.linear] if rule.one else [rule.linear] if rule.linear else []
-        through = [Through(each) for each in sets if node.nbytes <= sum(node.inputs[i].nbytes for i in each)]
+        # Of a value that all workers compute there are no parts.
+        sums = [each for each in sets if self.free.isdisjoint(node.inputs[i] for i in each)]
+        through = [Through(each) for each in sums if node.nbytes <= sum(node.inputs[i].nbytes for i in each)]
         options = [
             [None, *factors, *through] if name in self._open else [base.get(name)] for name in self.sizes
         ]

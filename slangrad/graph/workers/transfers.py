@@ -61,7 +61,7 @@ class Queue:
     def __init__(self, name: str) -> None:
         self._name = name
         self._begun: SimpleQueue[Transfer] = SimpleQueue()
-        self._thread: Any = None
+        self._thread: object = None
         self._at: Transfer | None = None
 
     def add(self, transfer: Transfer) -> Transfer:

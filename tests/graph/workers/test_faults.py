@@ -189,6 +189,33 @@ def test_workers_begin_with_the_same_numbers(start: Starter, first: Any, capture
         assert (end.code, end.output) == (0, "")
 
 
+OTHER_LOOPS = """
+import numpy as np
+import slangrad as spy
+from slangrad import graph
+mesh = graph.mesh("data")
+if mesh.rank == 0:
+    evaluate = graph.jit(lambda x: x * 0.75)  # the same number, in another line
+    evaluate(np.ones(4))
+
+def loss(p, x):
+    return graph.scan(lambda h, _: (h * {factor}, None), p[0] * x * 0.75, length=2)[0].mean()
+
+step = graph.train(loss, spy.optim.SGD([np.ones(4)], lr=0.1), mesh=mesh)
+try:
+    step(np.ones((2, 4)))
+except graph.WorkerLost as error:
+    print(error)
+"""
+
+
+def test_programs_are_compared_by_what_they_compute(start: Starter) -> None:
+    for end in start(OTHER_LOOPS.format(factor="(1.0 + mesh.rank)"), 2):
+        assert end.code == 0 and "made another plan of the step" in end.output, end.output
+    for end in start(OTHER_LOOPS.format(factor="0.5"), 2):
+        assert (end.code, end.output) == (0, "")
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("text", [PROGRAM, MESSAGES], ids=["sums", "stages"])
 @pytest.mark.parametrize("seed", range(20))

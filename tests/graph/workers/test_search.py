@@ -73,8 +73,14 @@ def tied(p: Any, ids: Any, after: Any) -> Any:
     return cross_entropy((h @ p["e"].T).reshape(-1, 20), after.reshape(-1))
 
 
+def decayed(p: Any, x: Any, y: Any) -> Any:
+    """A number times a sum of parameters, whose parts may be on several workers."""
+    return mlp(p, x, y) + 0.01 * (p["w1"] ** 2).sum()
+
+
 PROGRAMS = {
     "network": (mlp, parameters, X, Y),
+    "decay": (decayed, parameters, X, Y),
     "attention": (block, block_parameters, normal(3, 4, 6, 8), normal(4, 4, 6, 8)),
     "images": (images, images_parameters, normal(5, 4, 2, 6, 6), normal(6, 4, 2)),
     "tied": (tied, lambda: {"e": normal(0, 20, 8), "w": normal(1, 8, 8)}, IDS, NEXT),
@@ -107,6 +113,7 @@ BOTH = {"data": 2, "model": 2}
 CASES: dict[str, tuple[str, Mapping[str, int], Links, int | None]] = {
     "network": ("network", {"data": 2}, Links(), None),
     "network, two axes": ("network", BOTH, FREE, None),
+    "decay": ("decay", {"data": 2}, Links(), None),
     "attention": ("attention", BOTH, FREE, None),
     "images": ("images", BOTH, FREE, None),
     "stages alone": ("network", {"stages": 2}, FREE, None),

@@ -1,0 +1,92 @@
+"""What calls ask of sessions, which stand above them in `api`.
+
+A session has a newest generation: what it has made of its texts since the last reload.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Protocol
+from weakref import WeakSet
+
+from slangrad.base.options import Options
+from slangrad.runtime.device import Device
+
+if TYPE_CHECKING:
+    from slangrad.call.caller import Caller
+    from slangrad.call.compile import KernelCompiler
+    from slangrad.call.packing import Compiled
+    from slangrad.call.program import ModuleTypes
+    from slangrad.check.reflect import Reflection
+
+Lock = AbstractContextManager[object]
+
+
+class HostDevice(Protocol):
+    """The device of a session, as users have it."""
+
+    runtime: Device
+
+
+class Checking(Protocol):
+    """The settings of check mode."""
+
+    @property
+    def gradients(self) -> bool: ...
+    @property
+    def rtol(self) -> float | None: ...
+    @property
+    def atol(self) -> float: ...
+
+
+class Kept(Protocol):
+    """Kernels, and what makes them."""
+
+    kernels: dict[str, Compiled]
+    settings: Options
+    target: str
+
+    @property
+    def lock(self) -> Lock: ...
+    @property
+    def compiler(self) -> KernelCompiler: ...
+
+
+class Page(Protocol):
+    """A text as a module of its generation."""
+
+    key: str
+
+    @property
+    def view(self) -> Reflection: ...
+    @property
+    def all_types(self) -> ModuleTypes: ...
+    def imports(self) -> tuple[str, ...]: ...
+
+
+class Generation(Kept, Protocol):
+    """`checked`: the same program as calls in check mode see it."""
+
+    expired: bool
+
+    @property
+    def session(self) -> Session: ...
+    @property
+    def checked(self) -> Kept: ...
+    def page(self, name: str, text: str) -> Page: ...
+
+
+class Session(Protocol):
+    """`checking` is None outside of check mode."""
+
+    callers: WeakSet[Caller]
+
+    @property
+    def lock(self) -> Lock: ...
+    @property
+    def device(self) -> HostDevice: ...
+    @property
+    def generation(self) -> Generation: ...
+    @property
+    def checking(self) -> Checking | None: ...
+    def refresh(self) -> None: ...

@@ -1,0 +1,133 @@
+"""The plan of a launch whose adds are delayed, its finish, and the sums of a chunk: run with numbers of a launch."""
+
+from __future__ import annotations
+
+import pytest
+
+from slangrad.ir import types as t
+from slangrad.ir.core import Function, Program
+from slangrad.ir.interpret import evaluate
+from slangrad.ir.rebuild import Rebuild
+from slangrad.opt.chunk_sums import chunk_sums
+from slangrad.opt.delayed_adds import DelayedAdds, delay_adds
+from slangrad.opt.delayed_sums import ALIGNMENT, Accumulators
+from tests.ir.golden import assert_becomes
+from tests.ir.outcomes import Memory
+from tests.ir.parse_text import parse_program
+
+HEAD = """
+struct "Arguments" { x: ptr<f32, global>, g: ptr<f32, global> }
+arguments struct "Arguments"
+func @kernel() -> () {
+  %t = thread_id {axis=0} : u32
+  %x_at = parameter {name="x"} : ptr<ptr<f32, global>, constant>
+  %xs = load %x_at : ptr<f32, global>
+  %g_at = parameter {name="g"} : ptr<ptr<f32, global>, constant>
+  %g = load %g_at : ptr<f32, global>
+  %four = const 4 : i32
+  %p = offset %xs, %t
+  %x = load %p : f32
+"""
+ADD = '%o = atomic %g, %x {kind="add"} : f32  '
+LENGTH = 16
+LAUNCH = {"nx": 8, "ny": 1, "nz": 1, "chunks": 4, "lot": 2}
+
+# fmt: off
+WAITS = {  # where %g lies 8 elements behind %xs
+    "one element":               (ADD,                                                                          True),
+    "two elements":              (ADD + '%q = offset %g, %four  %u = atomic %q, %x {kind="add"} : f32',         True),
+    "another element is read":   (ADD + "%q = offset %g, %four  %y = load %q : f32",                            True),
+    "the element is read":       (ADD + "%y = load %g : f32",                                                   False),
+    "the element is written":    (ADD + "store %g, %x",                                                         False),
+    "what it adds is beside it": (ADD + "%q = offset %p, %four  %y = load %q : f32",                            False),
+}
+NEVER = {
+    "what an add gives is used": ADD + "store %p, %o",
+    "at an address from memory": '%at = bitcast %p : ptr<ptr<f32, global>, global>  %q = load %at : ptr<f32, global>  '
+                                 '%o = atomic %q, %x {kind="add"} : f32',
+    "whole numbers":             '%h = bitcast %g : ptr<i32, global>  %o = atomic %h, %four {kind="add"} : i32',
+}
+# fmt: on
+
+
+def delayed(body: str) -> DelayedAdds | None:
+    return delay_adds(parse_program(f"{HEAD}{body} yield }}").functions["kernel"])
+
+
+class Launch:
+    """Memory of 16 numbers, of which the arguments are the first and the ninth."""
+
+    def __init__(self) -> None:
+        self.memory = Memory(t.F32, LENGTH, [1.0] * LENGTH)
+        self.sums = Memory(t.F32, 2 * ALIGNMENT // 4, [0.0] * (2 * ALIGNMENT // 4))
+        fields = (("x", t.pointer(t.F32)), ("g", t.pointer(t.F32)))
+        start = self.memory.address
+        self.type = t.struct("Arguments", fields)
+        self.arguments = Memory(self.type, 1, [(start, start + 32)])
+
+    def evaluate(self, function: Function) -> tuple:
+        fields = LAUNCH | {"partials": self.sums.address, "partial_size": ALIGNMENT}
+        rule = lambda walk, b, op: (b.constant(t.I64, fields[op.attributes["field"]]),)
+        ready = Rebuild({"launch": rule}).function(function)
+        program = Program({ready.name: ready}, arguments=self.type)
+        return evaluate(program, ready.name, (), self.arguments.address)
+
+
+@pytest.mark.parametrize("body, waits", WAITS.values(), ids=WAITS)
+def test_plan(body: str, waits: bool) -> None:
+    made, launch = delayed(body), Launch()
+    assert made is not None
+    size, lot, base, *_ = launch.evaluate(made.plan)
+    assert (size > 0) == waits and size in (-1, ALIGNMENT)
+    assert (lot, base) == (1, launch.memory.address + 32)
+
+
+@pytest.mark.parametrize("body", NEVER.values(), ids=NEVER)
+def test_adds_that_never_wait(body: str) -> None:
+    assert delayed(body) is None
+
+
+def test_finish_adds_the_sums_of_all_lots() -> None:
+    """Four chunks in lots of two: the sums of two lots."""
+    made, launch = delayed(ADD), Launch()
+    assert made is not None
+    launch.sums = Memory(t.F32, 32, [2.0] + [50.0] * 15 + [4.0] + [50.0] * 15)
+    launch.evaluate(made.finish)
+    assert launch.memory.values() == [1.0] * 8 + [7.0] + [1.0] * 7
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_sums_of_a_chunk(lanes: int) -> None:
+    alone = "%place = offset %start, %e  %total = load %place : f32"
+    several = """
+      %lanes = const 4 : i64
+      %row = mul %e, %lanes
+      %place = offset %start, %row
+      %each = load %place : lanes<f32>
+      %total = lane_reduce %each {kind="add"} : f32"""
+    after = f"""
+    func @sums() -> () {{
+      %start = accumulators {{block=0, count=3}} : ptr<f32, local>
+      %chunk = launch {{field="chunk"}} : i64
+      %size = launch {{field="lot"}} : i64
+      %lot = div %chunk, %size
+      %partials = launch {{field="partials"}} : i64
+      %bytes = launch {{field="partial_size"}} : i64
+      %before = mul %lot, %bytes
+      %mine = add %partials, %before
+      %offset = const 64 : i64
+      %block = add %mine, %offset
+      %sums = bitcast %block : ptr<f32, global>
+      %count = const 3 : i64
+      for %count (%e: i64) {{ {"%unused = const 1 : i64 " + alone if lanes == 1 else several}
+        %sum = offset %sums, %e
+        %old = load %sum : f32
+        %new = add %old, %total
+        store %sum, %new
+        yield
+      }}
+      yield
+    }}"""
+    assert_becomes(
+        lambda f: chunk_sums([Accumulators(0, 3, t.F32, 64)], lanes), "func @f() -> () { yield }", after
+    )
