@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from slangrad.api.devices.desc import SlangCompilerOptions
-from slangrad.api.sessions.generation import CheckMode, Generation, KnownModule
+from slangrad.api.sessions.generation import Generation, KnownModule
 from slangrad.api.sessions.module_cache import ModuleCache
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.forks import WORK, kept_at_fork
@@ -28,6 +28,7 @@ from slangrad.base.module_file import SUFFIX, ModuleFileError, from_bytes
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
 from slangrad.call.recipe import Step, perform
+from slangrad.call.request import CheckMode
 from slangrad.marshal.errors import CallError
 
 if TYPE_CHECKING:
