@@ -24,7 +24,7 @@ from numpy.typing import DTypeLike
 from slangrad.graph.errors import GraphError, TracedValueError, UnknownAttributeError, explained
 from slangrad.graph.node import Attributes, DType, Node, Shape, make
 from slangrad.graph.ops import OPS
-from slangrad.graph.values import Operand, numpy_type, resolved
+from slangrad.graph.values import ArrayValue, Operand, numpy_type, resolved
 
 INT = np.dtype(np.int64)
 BOOL = np.dtype(bool)
@@ -123,11 +123,11 @@ class Captured:
 
     __slots__ = ("_held",)
 
-    def __init__(self, value: object) -> None:
+    def __init__(self, value: ArrayValue) -> None:
         self._held = value
 
     @property
-    def value(self) -> Any:
+    def value(self) -> ArrayValue:
         return resolved(self._held)
 
     def __eq__(self, other: object) -> bool:
@@ -257,7 +257,7 @@ class Array(NDArrayOperatorsMixin):
         made: Array = METHODS["__slangrad_call__"](self, function, args, kwargs)
         return made
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Any:  # a method of the table
         if name in METHODS:
             return METHODS[name].__get__(self)
         names = [each for each in (*METHODS, *dir(Array)) if each[0] != "_" and hasattr(np.ndarray, each)]

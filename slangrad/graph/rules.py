@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -19,8 +18,9 @@ from slangrad.graph.array import Array, constant, lifted
 from slangrad.graph.layout import Layout, dense
 from slangrad.graph.node import DType, Node, make, new_input
 from slangrad.graph.ops import OPS, base_of, is_view, letters_in
+from slangrad.graph.values import Operand
 
-Side = Callable[..., Any]
+Side = Callable[..., Operand]
 Replace = Callable[[Node], Array | None]
 COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum"})
 
@@ -86,7 +86,7 @@ PATTERNS = (
 # --- of views
 
 
-def number(node: Node) -> Any:
+def number(node: Node) -> np.generic | None:
     """The value of a constant behind views, None of others."""
     node = base_of(node)
     return np.frombuffer(node.attributes["value"], node.dtype)[0] if node.op == "constant" else None
@@ -127,8 +127,9 @@ def views_of_one_kind(node: Node) -> Array | None:
 
 def map_of_numbers(node: Node) -> Array | None:
     """A map of numbers is a number."""
-    function, values = getattr(np, node.op, None), [number(each) for each in node.inputs]
-    if OPS[node.op].kind != "map" or not values or any(each is None for each in values):
+    function = getattr(np, node.op, None)
+    values = [value for value in map(number, node.inputs) if value is not None]
+    if OPS[node.op].kind != "map" or not values or len(values) < len(node.inputs):
         return None
     if node.op == "convert":
         return constant(values[0].astype(node.dtype)).broadcast_to(node.shape)

@@ -13,15 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
+import slangrad as spy
 from slangrad.graph.errors import GraphError
 from slangrad.graph.layout import Layout
 from slangrad.graph.node import Node, new_input, rebuilt, substituted, topological_order, with_inputs
 from slangrad.graph.ops import is_view, kind_of
-from slangrad.graph.plan import Plan
+from slangrad.graph.plan import Plan, Settings
 from slangrad.graph.values import as_tensor
 from slangrad.graph.workers.mesh import Mesh
 from slangrad.graph.workers.microbatches import part_of
@@ -39,9 +40,9 @@ class Tree:
 
     def __init__(self, how: str) -> None:
         self._combine = COMBINE[how]
-        self._kept: list[tuple[int, Any]] = []  # heights and arrays
+        self._kept: list[tuple[int, np.ndarray]] = []  # heights and arrays
 
-    def add(self, array: Any) -> None:
+    def add(self, array: np.ndarray) -> None:
         height = 0
         while self._kept and self._kept[-1][0] == height:
             array = self._combine(self._kept.pop()[1], array)
@@ -49,10 +50,13 @@ class Tree:
         self._kept.append((height, array))
 
     @property
-    def result(self) -> Any:
+    def result(self) -> np.ndarray:
         """Of a number of arrays that is a power of two."""
         ((_, array),) = self._kept
         return array
+
+
+Joined = Tree | list[np.ndarray]  # of the shards of a worker: their sum, or one behind another
 
 
 def is_collective(node: Node) -> bool:
@@ -81,9 +85,9 @@ class ConsistentPlan:
         batch: Sequence[Node],
         in_place: Mapping[Node, Node],
         mesh: Mesh,
-        device: Any,
+        device: spy.Device,
         layouts: Mapping[Node, Layout],
-        **settings: Any,
+        **settings: Unpack[Settings],
     ) -> None:
         self._mesh, self._device = mesh, device
         self._own = SHARDS // mesh.workers
@@ -123,7 +127,7 @@ class ConsistentPlan:
         return partitioned(outputs, specs, [whole(len(node.shape)) for node in outputs], mesh, local).outputs
 
     def _phases(
-        self, outputs: list[Node], placed: set[Node], taken: Mapping[int, Node], settings: Mapping[str, Any]
+        self, outputs: list[Node], placed: set[Node], taken: Mapping[int, Node], settings: Settings
     ) -> list[Phase]:
         order = topological_order(*outputs)
         level: dict[Node, int] = {}
@@ -158,7 +162,7 @@ class ConsistentPlan:
         boundary: list[Node],
         ends: list[Node],
         taken: Mapping[int, Node],
-        settings: Mapping[str, Any],
+        settings: Settings,
     ) -> Phase:
         names = {node: new_input(node.shape, node.dtype) for node in boundary if node.op != "input"}
         outputs = substituted(targets, names)
@@ -172,27 +176,30 @@ class ConsistentPlan:
 
     # --- running
 
-    def run(self, arguments: Sequence[Any], count: int | None = None) -> list[Any]:
+    def run(self, arguments: Sequence[spy.Tensor], count: int | None = None) -> list[spy.Tensor]:
         """The results, or the first `count` of them, for arguments in the order of `inputs`."""
         given = dict(zip(self._inputs, arguments, strict=True))
         held = [given | {x: part_of(given[x], i, self._own) for x in self._rows} for i in range(self._own)]
         for p in range(len(self._shards[0]) - 1):
-            parts: list[Any] = [None] * len(self._shards[0][p].ends)
+            ends = self._shards[0][p].ends
+            parts: list[Joined] = [
+                Tree(x.attributes["collective"].how) if x.op == "all_reduce" else [] for x in ends
+            ]
             for phases, values in zip(self._shards, held, strict=True):
                 phase = phases[p]
                 tensors = phase.plan.run([values[x] for x in phase.boundary])
                 values |= dict(zip(phase.targets, tensors, strict=True))
-                for i, node in enumerate(phase.ends):
-                    parts[i] = _joined(node, parts[i], [values[x].host_view() for x in node.inputs])
-            for i, node in enumerate(self._shards[0][p].ends):
+                for node, part in zip(phase.ends, parts, strict=True):
+                    _join(node, part, [values[x].host_view() for x in node.inputs])
+            for i, node in enumerate(ends):
                 self._combine(p, i, node, parts[i], held)
         phase = self._shards[0][-1]
         return phase.plan.run([held[0][x] for x in phase.boundary], count)
 
-    def _combine(self, p: int, i: int, node: Node, part: Any, held: list[dict[Node, Any]]) -> None:
+    def _combine(self, p: int, i: int, node: Node, part: Joined, held: list[dict[Node, spy.Tensor]]) -> None:
         """The result of a collective, from the values of the shards of this worker."""
         how = node.attributes["collective"].how
-        total = self._total(part.result, how) if node.op == "all_reduce" else self._all(np.stack(part))
+        total = self._total(part.result, how) if isinstance(part, Tree) else self._all(np.stack(part))
         common = (
             as_tensor(self._device, total.reshape(node.shape or (1,))) if node.op != "all_to_all" else None
         )
@@ -200,7 +207,7 @@ class ConsistentPlan:
             own = as_tensor(self._device, np.ascontiguousarray(total[:, rank])) if common is None else common
             values[phases[p].ends[i]] = own
 
-    def _total(self, array: Any, how: str) -> Any:
+    def _total(self, array: np.ndarray, how: str) -> np.ndarray:
         """The tree over workers: each combines a piece of the array, then gathers all pieces."""
         for name, n in reversed(self._mesh.cuts.items()):
             size = -(-array.size // n)
@@ -214,7 +221,7 @@ class ConsistentPlan:
             array = got.reshape(-1)[: array.size]
         return array
 
-    def _all(self, arrays: Any) -> Any:
+    def _all(self, arrays: np.ndarray) -> np.ndarray:
         """Those of the shards of all workers."""
         for name, n in reversed(self._mesh.cuts.items()):
             got = np.empty((n, *arrays.shape), arrays.dtype)
@@ -222,17 +229,16 @@ class ConsistentPlan:
             arrays = got.reshape(-1, *arrays.shape[1:])
         return arrays
 
-    def _exchanged(self, name: str, over: str, given: Any, result: Any) -> None:
+    def _exchanged(self, name: str, over: str, given: np.ndarray, result: np.ndarray) -> None:
         self._mesh.link(over).start(self._mesh.collective(name, over), given, result).wait()
 
 
-def _joined(node: Node, part: Any, arrays: list[Any]) -> Any:
-    """A tree, or a list of arrays, with those of one more shard."""
-    if node.op != "all_reduce":
-        return [*(part or []), arrays[0].reshape(node.inputs[0].shape).copy()]
-    tree = part or Tree(node.attributes["collective"].how)
-    tree.add(np.concatenate([each.reshape(-1) for each in arrays]))
-    return tree
+def _join(node: Node, part: Joined, arrays: list[np.ndarray]) -> None:
+    """Add the arrays of one more shard."""
+    if isinstance(part, Tree):
+        part.add(np.concatenate([each.reshape(-1) for each in arrays]))
+    else:
+        part.append(arrays[0].reshape(node.inputs[0].shape).copy())
 
 
 def _check(outputs: Sequence[Node], batch: Sequence[Node], mesh: Mesh) -> None:
@@ -261,7 +267,7 @@ def _without_shards(outputs: Sequence[Node]) -> list[Node]:
 def _placed(outputs: Sequence[Node], others: Sequence[Node]) -> list[Node]:
     """The nodes that depend on the number of the shard: their attributes differ in the graph of another one."""
 
-    def attributes(node: Node) -> Any:
+    def attributes(node: Node) -> dict[str, object]:
         return {name: each for name, each in node.attributes.items() if name != "collective"}
 
     pairs = zip(topological_order(*outputs), topological_order(*others), strict=True)

@@ -19,7 +19,7 @@ from functools import partial
 from math import prod
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 from weakref import ref
 
@@ -28,7 +28,7 @@ import numpy as np
 import slangrad as spy
 from slangrad.base.late import Late
 from slangrad.graph.errors import GraphError
-from slangrad.graph.node import Shape
+from slangrad.graph.node import DType, Shape
 from slangrad.graph.values import numpy_type
 from slangrad.graph.workers.faults import WorkerLost
 from slangrad.graph.workers.mesh import Mesh, check_torch
@@ -38,6 +38,10 @@ from slangrad.graph.workers.specs import Spec, parts
 if TYPE_CHECKING:
     from slangrad.graph.train import Step
     from slangrad.graph.workers.storage import Piece
+
+About = dict[str, Any]  # of JSON
+Forms = dict[str, tuple[Shape, DType]]
+R = TypeVar("R")
 
 STORAGE = Late("slangrad.graph.workers.storage")
 COMPLETE, INCOMPLETE = "step-", "incomplete-"
@@ -130,13 +134,13 @@ class Checkpoints:
         except (STORAGE.StorageError, RuntimeError, ValueError, TypeError, LookupError) as error:
             raise self._explained(f"{path}: {error}", error) from error
 
-    def _read(self, path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _read(self, path: Path) -> tuple[About, Forms]:
         """What is in a checkpoint, its files compared with their sums: each worker looks at some."""
         STORAGE.check(path, self._mesh.rank, self._mesh.workers)
         about = json.loads((path / STORAGE.ABOUT).read_text())
         return about, STORAGE.forms(path)
 
-    def _check(self, about: Mapping[str, Any], forms: Mapping[str, Any]) -> None:
+    def _check(self, about: About, forms: Forms) -> None:
         """ValueError where the optimizer or its parameters are others than those here."""
         kind = type(self._optimizer).__name__
         if about["kind"] != kind:
@@ -153,7 +157,7 @@ class Checkpoints:
             more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
             raise ValueError(", ".join(sorted(wrong)[:5]) + more)
 
-    def _wanted(self, forms: Mapping[str, Any]) -> dict[str, Piece]:
+    def _wanted(self, forms: Forms) -> dict[str, Piece]:
         """Of each tensor what this worker holds, to be filled."""
         place, made = {name: i for i, name in enumerate(self._optimizer.names)}, {}
         for key, (shape, dtype) in forms.items():
@@ -165,10 +169,10 @@ class Checkpoints:
             made[key] = STORAGE.Piece(shape, starts_of(spec, shape, self._mesh), empty)
         return made
 
-    def _take(self, about: Mapping[str, Any], pieces: Mapping[str, Piece]) -> None:
+    def _take(self, about: About, pieces: Mapping[str, Piece]) -> None:
         """Go on from what was read; the optimizer says first whether it fits."""
         names = self._optimizer.names
-        state: list[dict[str, Any]] = [{} for _ in names]
+        state: list[dict[str, np.ndarray]] = [{} for _ in names]
         shapes = [part.numbers.shape for part, _ in self._optimizer.advance(is_planned=True)]
         for key, piece in pieces.items():
             if _slot(key) != "parameter":
@@ -237,7 +241,7 @@ class Checkpoints:
                     made[key] = piece
         return made
 
-    def _copy(self, tensor: Any, shape: Shape, spec: Spec, turn: int) -> Piece | None:
+    def _copy(self, tensor: spy.Tensor, shape: Shape, spec: Spec, turn: int) -> Piece | None:
         """Of a local tensor the part that this one of its holders writes."""
         mesh = self._mesh
         held_by = mesh.cuts if self._held.is_staged else mesh.several
@@ -286,17 +290,17 @@ class Checkpoints:
         os.rename(path, gone)
         shutil.rmtree(gone, ignore_errors=True)
 
-    def _together(self, action: Callable[[], Any]) -> list[Any]:
+    def _together(self, action: Callable[[], R]) -> list[R]:
         """What all workers find. GraphError on all where one fails."""
         try:
-            found: list[Any] = self._watched(lambda: STORAGE.gathered(action, self._group))
+            found: list[R] = self._watched(lambda: STORAGE.gathered(action, self._group))
         except (STORAGE.StorageError, RuntimeError) as error:
             raise self._explained(f"checkpoints in {self.folder}: {error}", error) from error
         return found
 
-    def _watched(self, action: Callable[[], Any]) -> Any:
+    def _watched(self, action: Callable[[], R]) -> R:
         """What an action gives that waits for other workers: in a thread, so that this one looks whether they live."""
-        made: Future[Any] = Future()
+        made: Future[R] = Future()
 
         def run() -> None:
             try:

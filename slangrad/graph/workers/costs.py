@@ -17,7 +17,7 @@ from math import prod
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from slangrad.graph.cost import Machine
 from slangrad.graph.node import new_input
 from slangrad.graph.plan import Plan
 from slangrad.graph.workers.mesh import Mesh, mesh
+
+if TYPE_CHECKING:
+    from slangrad.graph.workers.links import Pending
 
 SIZES = (1 << 12, 1 << 16, 1 << 20, 1 << 23, 1 << 26)  # bytes
 LARGE = 1 << 22  # bytes of an array that fewer turns measure
@@ -171,7 +174,7 @@ def _seconds(mesh: Mesh, name: str, axis: str, size: int) -> float:
     return _timed(lambda: begin().wait(), FEW_TURNS if size > LARGE else TURNS)
 
 
-def _exchange(mesh: Mesh, name: str, axis: str, size: int) -> Callable[[], Any]:
+def _exchange(mesh: Mesh, name: str, axis: str, size: int) -> Callable[[], Pending | _Messages]:
     """What begins a collective, or messages to the next worker, and gives what is to be waited for."""
     collective = mesh.collective(name, axis)
     whole = np.zeros((collective.count, size // 4 // collective.count), np.float32)
@@ -186,7 +189,7 @@ def _exchange(mesh: Mesh, name: str, axis: str, size: int) -> Callable[[], Any]:
 class _Messages:
     """To the next worker along an axis, and from the one before."""
 
-    def __init__(self, mesh: Mesh, axis: str, given: Any, result: Any) -> None:
+    def __init__(self, mesh: Mesh, axis: str, given: np.ndarray, result: np.ndarray) -> None:
         link, place, count = mesh.link(axis), mesh.coordinates[axis], mesh.sizes[axis]
         received = link.receive(result, (place - 1) % count, 0)
         self._begun = link.send(given, (place + 1) % count, 0), received
@@ -196,7 +199,7 @@ class _Messages:
             each.wait()
 
 
-def _timed(run: Callable[[], Any], turns: int) -> float:
+def _timed(run: Callable[[], object], turns: int) -> float:
     """The median of the seconds of each turn but the first, which touches memory."""
     found = []
     for _ in range(1 + turns):
@@ -226,7 +229,7 @@ def _kernel_seconds(plan: Plan) -> float:
     return median(sum(plan.timed(_ones(plan))) for _ in range(TURNS))
 
 
-def _ones(plan: Plan) -> list[Any]:
+def _ones(plan: Plan) -> list[spy.Tensor]:
     return plan.tensors([np.ones(node.shape, node.dtype) for node in plan.inputs])
 
 

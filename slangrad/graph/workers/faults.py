@@ -20,10 +20,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 from slangrad.graph.workers.heartbeat import BEAT, Heartbeat, Sign
+
+if TYPE_CHECKING:
+    import torch.distributed as dist
 
 CHECK = 0.05  # seconds between two looks at the signs of others
 SILENT, CUT = 8.0, 1.5  # seconds without a sign: a process that is lost; the same where a connection broke
@@ -44,7 +47,7 @@ class WorkerLost(RuntimeError):
         super().__init__(message)
         self.rank, self.step, self.collective = rank, step, collective
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (*self.args, self.rank, self.step, self.collective)
 
 
@@ -62,7 +65,7 @@ class Watch:
     """What this worker knows of the others. `store`: a connection for this object alone; `holder`: the worker whose
     process holds the store, -1 where that is none. `timeout`: seconds that it waits for the others."""
 
-    def __init__(self, store: object, rank: int, workers: int, holder: int, timeout: float) -> None:
+    def __init__(self, store: dist.Store, rank: int, workers: int, holder: int, timeout: float) -> None:
         self.rank, self.timeout = rank, timeout
         self.step = 0
         self.at = ""

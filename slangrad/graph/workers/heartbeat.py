@@ -15,9 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from threading import Event
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from slangrad.base.threads import start_thread
+
+if TYPE_CHECKING:
+    import torch.distributed as dist
 
 BEAT = 0.5  # seconds between two signs
 ASKING = 0.01  # seconds between two looks while an answer is waited for
@@ -61,7 +64,9 @@ class Heartbeat:
     where that is none; `sign`: makes this worker's. `verdict`: the first that a worker published, "" before. `broken`:
     the error of a store that is gone. `looks`: how often the thread has read the store."""
 
-    def __init__(self, store: Any, rank: int, workers: int, holder: int, sign: Callable[[], Sign]) -> None:
+    def __init__(
+        self, store: dist.Store, rank: int, workers: int, holder: int, sign: Callable[[], Sign]
+    ) -> None:
         self._store, self._sign = store, sign
         self.rank, self.workers, self.holder = rank, workers, holder
         self.others = [each for each in range(workers) if each != rank]

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+import slangrad as spy
 from slangrad.graph.array import Array
 from slangrad.graph.errors import GraphError
 from slangrad.graph.node import Node, new_input
+from slangrad.graph.values import ArrayValue, Operand
 from slangrad.graph.workers.costs import Links, apart_on
 from slangrad.graph.workers.mesh import Mesh
 from slangrad.graph.workers.specs import MICRO, STAGES, parts
@@ -32,8 +34,8 @@ class Microbatched(Mesh):
 
     index: Node | None = None
 
-    def place(self, names: tuple[str, ...]) -> Any:
-        at: Any = 0
+    def place(self, names: tuple[str, ...]) -> Operand:
+        at: Operand = 0
         for name in names:
             at = at * self.sizes[name] + (Array(self.index) if name == MICRO else self.coordinates[name])  # type: ignore[arg-type]
         return at
@@ -51,7 +53,7 @@ def checked_microbatches(count: int | None, mesh: Mesh, consistent: str | None) 
 
 
 def sizes_of(
-    mesh: Mesh, microbatches: int | None, held: Parameters, links: Links, arrays: Sequence[Any]
+    mesh: Mesh, microbatches: int | None, held: Parameters, links: Links, arrays: Sequence[ArrayValue]
 ) -> Sizes:
     """GraphError (E1048) where rows cannot be cut into micro-batches."""
     count = microbatches or _usual(mesh.stages, [each.shape[0] for each in arrays if len(each.shape)])
@@ -87,7 +89,7 @@ def microbatched(mesh: Mesh, microbatches: int) -> Microbatched:
     )
 
 
-def part_of(rows: Any, i: int, count: int) -> Any:
+def part_of(rows: spy.Tensor, i: int, count: int) -> spy.Tensor:
     """The rows of micro-batch i."""
     size = rows.shape[0] // count
     shape, steps = (size, *tuple(rows.shape)[1:]), tuple(rows.strides)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,11 @@ from slangrad.graph.workers.pieces import AFTER, BEFORE, Key, Message, Pieces
 from slangrad.graph.workers.specs import MICRO, STAGES
 from slangrad.graph.workers.stages import Layers
 from slangrad.graph.workers.strategies import Variable
+
+if TYPE_CHECKING:
+    from slangrad.graph.workers.transfers import Transfer
+
+Values: TypeAlias = "dict[Node, spy.Tensor]"
 
 AHEAD = 2  # turns whose messages are asked for before they run
 
@@ -61,7 +66,7 @@ class StagePlan:
         layers: Layers,
         mesh: Microbatched,
         outer: Mesh,
-        device: Any,
+        device: spy.Device,
         layouts: Mapping[Node, Layout],
         choose: Choose | None,
         memory: int | None,
@@ -125,7 +130,7 @@ class StagePlan:
 
     # --- running
 
-    def run(self, arguments: Sequence[Any], count: int | None = 1) -> list[Any]:
+    def run(self, arguments: Sequence[spy.Tensor], count: int | None = 1) -> list[spy.Tensor]:
         """The loss alone, for arguments in the order of inputs."""
         given = dict(zip(self._inputs, arguments, strict=True)) | self._sums
         for each in self._sums.values():
@@ -147,11 +152,11 @@ class StagePlan:
 class _Running:
     """One step. `once`: values that are not those of one micro-batch; `held`: those of each micro-batch."""
 
-    def __init__(self, plan: StagePlan, given: dict[Any, Any], rows: list[dict[Any, Any]]) -> None:
+    def __init__(self, plan: StagePlan, given: Values, rows: list[Values]) -> None:
         self._plan, self._program, self.once, self.held = plan, plan.program, given, rows
-        self._link: Any = plan.link
-        self._asked: dict[int, list[tuple[Message, Any, Any]]] = {}
-        self._sending: list[tuple[Key, Any]] = []
+        self._link = plan.link
+        self._asked: dict[int, list[tuple[Message, np.ndarray, Transfer]]] = {}
+        self._sending: list[tuple[Key, Transfer]] = []
 
     def turn(self, at: int) -> None:
         plan, program = self._plan, self._program
@@ -170,6 +175,7 @@ class _Running:
             values |= dict(zip(plan.pieces.pieces[key].targets, tensors, strict=True))
         for message in program.sent.get(key, ()):
             array = np.ascontiguousarray(values[message.node].host_view())
+            assert self._link is not None
             self._sending.append((key, self._link.send(array, message.to, message.tag)))
         if i is not None:
             for node in [node for node in values if program.last.get(node) == key]:
@@ -182,6 +188,7 @@ class _Running:
         self._asked[at] = []
         for message in self._program.arrivals[self._program.turns[at].key]:
             array = np.empty(message.node.shape or (1,), message.node.dtype)
+            assert self._link is not None
             pending = self._link.receive(array, message.source.stage, message.tag)
             self._asked[at].append((message, array, pending))
 
@@ -204,7 +211,7 @@ class PieceGraph:
         pairs = zip(self.outputs, piece.targets, strict=True)
         self.places = {made: piece.places[node] for made, node in pairs if node in piece.places}
 
-    def plan(self, device: Any, layouts: Mapping[Node, Layout], choose: Choose | None) -> Plan:
+    def plan(self, device: spy.Device, layouts: Mapping[Node, Layout], choose: Choose | None) -> Plan:
         own = {node: at for node, at in layouts.items() if node in self.inputs}
         return Plan(self.outputs, self.inputs, device, own, in_place=self.places, choose=choose)
 
@@ -213,9 +220,9 @@ def from_all_stages(
     mesh: Mesh,
     owners: Sequence[int],
     forms: Iterable[tuple[Shape, DType]],
-    own: Mapping[int, Any],
-    device: Any,
-) -> list[Any]:
+    own: Mapping[int, spy.Tensor],
+    device: spy.Device,
+) -> list[spy.Tensor]:
     """Tensors of which each stage has some, on all. `own`: by their numbers those of this stage. Each worker asks."""
     link, sending, made = mesh.link(STAGES), [], []
     for i, (owner, (shape, dtype)) in enumerate(zip(owners, forms, strict=True)):

@@ -9,9 +9,8 @@ needs all of it. From this table follow all ways to shard an operator, also user
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
-from typing import Any
 
 from slangrad.graph.node import Node, Shape
 from slangrad.graph.ops import kind_of, letters_in
@@ -149,7 +148,7 @@ def _reduce(node: Node) -> Rule:
     return Rule((axes,), _rest(axes, gone), combined, linear=(0,) if how == "sum" else ())
 
 
-def _rest(axes: Axes, gone: Any) -> Axes:
+def _rest(axes: Axes, gone: Container[int]) -> Axes:
     return tuple(each for i, each in enumerate(axes) if i not in gone)
 
 

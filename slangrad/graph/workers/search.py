@@ -16,14 +16,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from math import inf, prod
-from typing import Any
 
 import numpy as np
 
 from slangrad.base.late import Late
 from slangrad.graph.errors import GraphError
 from slangrad.graph.memory import alive
-from slangrad.graph.node import Node, key_of, topological_order
+from slangrad.graph.node import DType, Node, Shape, key_of, topological_order
 from slangrad.graph.ops import base_of, is_view
 from slangrad.graph.workers.buckets import BYTES
 from slangrad.graph.workers.costs import Links, apart_on
@@ -56,6 +55,10 @@ class Group:
     wanted: Mapping[int, Wanted]
 
 
+Readers = tuple[tuple[int, Wanted], ...]  # the kinds of clusters, and the specs that they want
+Merged = dict[tuple[Shape, DType, int, int, tuple[Spec, ...], Readers], tuple[Node, int]]
+
+
 class Problem:
     """The costs of all assignments: of a strategy, by its number, to each cluster."""
 
@@ -73,7 +76,7 @@ class Problem:
         for node, spec in outputs.items():
             for each in self.clusters[clusters.of[node]].strategies if node in clusters.of else ():
                 each.wants[node] = each.wants.get(node, frozenset()) | {spec}
-        self._known: dict[Any, float] = {}
+        self._known: dict[object, float] = {}
         self._in_buckets: set[Node] = set()  # gradients and results
         wanted: dict[Node, dict[int, Wanted]] = {}
         for i, cluster in enumerate(self.clusters):
@@ -219,12 +222,12 @@ def kinds_of(problem: Problem, rounds: int | None) -> list[int]:
     return kinds
 
 
-def _numbered(keys: Iterable[Any]) -> list[int]:
-    known: dict[Any, int] = {}
+def _numbered(keys: Iterable[object]) -> list[int]:
+    known: dict[object, int] = {}
     return [known.setdefault(key, len(known)) for key in keys]
 
 
-def _content(cluster: Cluster) -> Any:
+def _content(cluster: Cluster) -> object:
     """All that strategies follow from."""
     at = {node: i for i, node in enumerate(cluster.nodes)}
     nodes = tuple(
@@ -247,9 +250,7 @@ class Program:
     """Rows and columns of the linear program. `kinds`: for each cluster the number of its variables; `groups`: those of
     the problem, equal ones merged. `least`: bytes are minimized instead of seconds."""
 
-    def __init__(
-        self, problem: Problem, kinds: Sequence[int], groups: Mapping[Any, Any], least: bool = False
-    ) -> None:
+    def __init__(self, problem: Problem, kinds: Sequence[int], groups: Merged, least: bool = False) -> None:
         self.is_infeasible = False
         self._costs: list[float] = []
         self._most: list[float] = []
@@ -378,11 +379,9 @@ class Program:
         return [int(made.x[start:end].argmax()) for start, end in zip(self._first, ends, strict=True)]
 
 
-def _merged(
-    groups: Sequence[Group], kinds: Sequence[int], stages: Sequence[int]
-) -> dict[Any, tuple[Node, int]]:
+def _merged(groups: Sequence[Group], kinds: Sequence[int], stages: Sequence[int]) -> Merged:
     """Equal groups as one, with their number."""
-    found: dict[Any, tuple[Node, int]] = {}
+    found: Merged = {}
     for group in groups:
         readers = tuple(dict.fromkeys((kinds[i], wanted) for i, wanted in group.wanted.items()))
         maker = group.maker

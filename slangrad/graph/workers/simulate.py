@@ -25,6 +25,7 @@ from slangrad.graph.workers.timeline import Simulation, Worker
 
 if TYPE_CHECKING:
     from slangrad.graph.plan import Plan
+    from slangrad.graph.train import Step
 
 
 TURNS = 3  # of a plan whose kernels are measured
@@ -75,7 +76,11 @@ def cluster(
     return Cluster(sizes, 0, batch_axes(batch, sizes, said), costs=costs, stragglers=stragglers, seed=seed)
 
 
-def simulate(step: Any, *batch_and_cluster: Any, measured: bool = False) -> Simulation:
+def simulate(
+    step: Step,
+    *batch_and_cluster: Any,
+    measured: bool = False,  # trees of arrays, and a Cluster
+) -> Simulation:
     """A step of `graph.train` on a cluster: `simulate(step, x, y, cluster)`, where x and y are the part of a batch that
     each worker passes. The parameters are those that the optimizer got, whatever the mesh of the step.
 
@@ -84,8 +89,7 @@ def simulate(step: Any, *batch_and_cluster: Any, measured: bool = False) -> Simu
     """
     *batch, mesh = batch_and_cluster
     planned = step.planned_for(mesh, *batch, by_cost=not measured)
-    found: Simulation = planned.simulated(mesh.costs, measured, mesh.slowest)
-    return found
+    return planned.simulated(mesh.costs, measured, mesh.slowest)
 
 
 def simulated(

@@ -8,14 +8,16 @@ partial (("data", "sum"),)  the value is the sum over "data" of the values that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
+from typing import TypeVar
 
 from slangrad.graph.array import Array
 from slangrad.graph.errors import GraphError
 from slangrad.graph.node import Node, Shape, make
+
+T = TypeVar("T")
 
 SHARD = "shard"  # the operator of `graph.shard`
 STAGES = "stages"  # the axis of a mesh along which workers have other layers; nothing is cut along it
@@ -74,7 +76,7 @@ def whole(ndim: int) -> Spec:
     return Spec(((),) * ndim)
 
 
-def shard(x: Any, *axes: Any) -> Any:
+def shard(x: T, *axes: str | Sequence[str] | None) -> T | Array:
     """The same array; of a traced one, each worker holds a part. `axes`: for each axis of x the axis of the mesh that
     cuts it, several in a tuple, or None; those that are left out are whole.
 
@@ -84,12 +86,12 @@ def shard(x: Any, *axes: Any) -> Any:
     """
     if not isinstance(x, Array):
         return x
-    names = tuple((each,) if isinstance(each, str) else each or () for each in axes)
-    for each in names:
+    cuts = [(each,) if isinstance(each, str) else each or () for each in axes]
+    for each in cuts:
         if not isinstance(each, tuple | list) or not all(isinstance(name, str) for name in each):
             message = f"shard: {each!r} is no axis of a mesh"
             raise GraphError("E1048", message, "a name, several in a tuple, or None for each axis")
-    names = tuple(map(tuple, names))
+    names = tuple(map(tuple, cuts))
     if len(names) > x.ndim:
         raise GraphError(
             "E1048", f"shard: {len(names)} names for shape {x.shape}", "a name or None for each axis"

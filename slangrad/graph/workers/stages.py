@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from operator import attrgetter
-from typing import Any
 
 import numpy as np
 
@@ -42,10 +41,10 @@ class Line:
     the backward sweep of one micro-batch; `crossing`: seconds in which the values of one micro-batch, and their
     gradients, go over the place before a piece."""
 
-    seconds: Any
-    held: Any
-    kept: Any
-    crossing: Any
+    seconds: np.ndarray
+    held: np.ndarray
+    kept: np.ndarray
+    crossing: np.ndarray
 
     def __len__(self) -> int:
         return len(self.seconds)
@@ -84,7 +83,9 @@ def divided(
     return best
 
 
-def _within(whole: Any, fits: Sequence[Any], is_fast: Any) -> tuple[float, list[int]] | None:
+def _within(
+    whole: np.ndarray, fits: Sequence[np.ndarray], is_fast: np.ndarray
+) -> tuple[float, list[int]] | None:
     """The cuts with the least sum, of stages that are fast enough."""
     n = len(whole) - 1
     reached = np.full(n + 1, inf)

@@ -11,18 +11,23 @@ from __future__ import annotations
 import os
 import warnings
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, MetadataIndex, TensorProperties
+from torch.distributed.checkpoint.metadata import (
+    ChunkStorageMetadata,
+    Metadata,
+    MetadataIndex,
+    TensorProperties,
+)
 from torch.distributed.checkpoint.planner import (
     LoadPlan,
     SavePlan,
@@ -32,9 +37,11 @@ from torch.distributed.checkpoint.planner import (
 )
 from torch.distributed.checkpoint.planner_helpers import create_read_items_for_chunk_list
 
-from slangrad.graph.node import Shape
+from slangrad.graph.node import DType, Shape
 from slangrad.graph.workers.mesh import Mesh
 
+R = TypeVar("R")
+Group: TypeAlias = "dist.ProcessGroup | None"
 ABOUT, SUM = "about.json", ".crc32"
 BLOCK = 1 << 20
 warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)  # one worker needs no other
@@ -50,14 +57,14 @@ class Piece:
 
     shape: Shape
     starts: tuple[int, ...]
-    array: Any
+    array: np.ndarray
 
     @property
-    def chunk(self) -> Any:
+    def chunk(self) -> ChunkStorageMetadata:
         return ChunkStorageMetadata(torch.Size(self.starts), torch.Size(self.array.shape))
 
 
-def group_of(mesh: Mesh) -> Any:
+def group_of(mesh: Mesh) -> dist.ProcessGroup | None:
     """A group of all workers for checkpoints alone, so that they do not come between the collectives of steps; None
     for one worker. Each worker calls this."""
     if not mesh.links:
@@ -66,24 +73,24 @@ def group_of(mesh: Mesh) -> Any:
     return dist.new_group(backend="gloo", timeout=timedelta(seconds=timeout))
 
 
-def gathered(action: Callable[[], Any], group: Any) -> list[Any]:
+def gathered(action: Callable[[], R], group: Group) -> list[R]:
     """What an action gives on each worker. StorageError on all where it fails on one."""
-    own: tuple[Any, str | None]
+    own = list[R](), ""
     try:
-        own = action(), None
+        own = [action()], ""
     except Exception as error:
-        own = None, str(error) or repr(error)
+        own = [], str(error) or repr(error)
     found = [own]
     if group is not None:
-        found = [(None, None)] * dist.get_world_size(group)
+        found = [own] * dist.get_world_size(group)
         dist.all_gather_object(found, own, group)
     for rank, (_, failure) in enumerate(found):
-        if failure is not None:
+        if failure:
             raise StorageError(_said(rank, failure, group))
-    return [result for result, _ in found]
+    return [result for results, _ in found for result in results]
 
 
-def save(pieces: Mapping[str, Piece], path: Path, complete: Callable[[], None], group: Any) -> None:
+def save(pieces: Mapping[str, Piece], path: Path, complete: Callable[[], None], group: Group) -> None:
     """Write to a folder; worker 0 calls `complete` when all have written. Returns when it has."""
     _told(
         lambda: dcp.save(
@@ -97,7 +104,7 @@ def save(pieces: Mapping[str, Piece], path: Path, complete: Callable[[], None], 
     )
 
 
-def load(pieces: Mapping[str, Piece], path: Path, group: Any) -> None:
+def load(pieces: Mapping[str, Piece], path: Path, group: Group) -> None:
     """Fill the arrays of pieces, whatever pieces were written."""
     reader = dcp.FileSystemReader(path)
     _told(
@@ -112,7 +119,7 @@ def load(pieces: Mapping[str, Piece], path: Path, group: Any) -> None:
     )
 
 
-def forms(path: Path) -> dict[str, tuple[Shape, Any]]:
+def forms(path: Path) -> dict[str, tuple[Shape, DType]]:
     """Shape and dtype of each tensor in a folder."""
     found = dcp.FileSystemReader(path).read_metadata().state_dict_metadata
     return {
@@ -155,7 +162,7 @@ def _sum(path: Path) -> str:
     return f"{found:08x}"
 
 
-def _told(action: Callable[[], Any], group: Any) -> None:
+def _told(action: Callable[[], object], group: Group) -> None:
     """StorageError with the first failure of a worker."""
     try:
         action()
@@ -164,7 +171,7 @@ def _told(action: Callable[[], Any], group: Any) -> None:
         raise StorageError(_said(rank, cause, group)) from error
 
 
-def _said(rank: int, error: Any, group: Any) -> str:
+def _said(rank: int, error: object, group: Group) -> str:
     return str(error) if group is None else f"worker {rank}: {error}"
 
 
@@ -173,14 +180,14 @@ class _Writer(dcp.FileSystemWriter):  # type: ignore[misc]
         super().__init__(path)
         self._complete = complete
 
-    def write_data(self, plan: Any, planner: Any) -> Any:
+    def write_data(self, plan: SavePlan, planner: dcp.SavePlanner) -> torch.futures.Future:
         written = super().write_data(plan, planner)
         written.wait()
         for name in {each.storage_data.relative_path for each in written.value()}:
             seal(self.path / name)
         return written
 
-    def finish(self, metadata: Any, results: Any) -> None:
+    def finish(self, metadata: object, results: object) -> None:
         super().finish(metadata, results)
         seal(self.path / ".metadata")
         self._complete()
@@ -190,15 +197,15 @@ class _SavePlanner(dcp.DefaultSavePlanner):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__(flatten_state_dict=False, flatten_sharded_tensors=False)
 
-    def create_local_plan(self) -> Any:
+    def create_local_plan(self) -> SavePlan:
         self.plan = SavePlan([_item(key, piece) for key, piece in self.state_dict.items()])
         return self.plan
 
-    def lookup_object(self, index: Any) -> Any:
+    def lookup_object(self, index: MetadataIndex) -> torch.Tensor:
         return torch.from_numpy(self.state_dict[index.fqn].array)
 
 
-def _item(key: str, piece: Piece) -> Any:
+def _item(key: str, piece: Piece) -> WriteItem:
     properties = TensorProperties.create_from_tensor(torch.from_numpy(piece.array))
     data = TensorWriteData(piece.chunk, properties, torch.Size(piece.shape))
     return WriteItem(MetadataIndex(key, piece.chunk.offsets), WriteItemType.SHARD, tensor_data=data)
@@ -208,12 +215,15 @@ class _LoadPlanner(dcp.DefaultLoadPlanner):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__(flatten_state_dict=False, flatten_sharded_tensors=False)
 
-    def set_up_planner(self, state_dict: Any, metadata: Any = None, is_coordinator: bool = False) -> None:
+    def set_up_planner(
+        self, state_dict: Mapping[str, Piece], metadata: Metadata | None = None, is_coordinator: bool = False
+    ) -> None:
         self.state_dict, self.metadata = state_dict, metadata
 
-    def create_local_plan(self) -> Any:
-        stored: Mapping[str, Any] = self.metadata.state_dict_metadata
-        wanted: Sequence[tuple[str, Piece]] = [each for each in self.state_dict.items() if each[1].array.size]
+    def create_local_plan(self) -> LoadPlan:
+        assert self.metadata is not None
+        stored = self.metadata.state_dict_metadata
+        wanted = [each for each in self.state_dict.items() if each[1].array.size]
         return LoadPlan(
             [
                 item
@@ -222,5 +232,5 @@ class _LoadPlanner(dcp.DefaultLoadPlanner):  # type: ignore[misc]
             ]
         )
 
-    def lookup_tensor(self, index: Any) -> Any:
+    def lookup_tensor(self, index: MetadataIndex) -> torch.Tensor:
         return torch.from_numpy(np.asarray(self.state_dict[index.fqn].array))

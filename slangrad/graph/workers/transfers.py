@@ -13,12 +13,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from queue import SimpleQueue
-from threading import Event
+from threading import Event, Thread
 from time import monotonic, sleep
-from typing import Any
+from typing import TYPE_CHECKING
 
 from slangrad.base.threads import start_thread
 from slangrad.graph.workers.faults import Watch
+
+if TYPE_CHECKING:
+    import torch.distributed as dist
 
 LEAVING, SHORT = 2.0, 0.005  # seconds: for all that is left at the end of a program, and between two looks
 
@@ -26,7 +29,7 @@ LEAVING, SHORT = 2.0, 0.005  # seconds: for all that is left at the end of a pro
 class Transfer:
     """`begin` starts the message, and gives what is to be waited for."""
 
-    def __init__(self, begin: Callable[[], Any], name: str, watch: Watch) -> None:
+    def __init__(self, begin: Callable[[], dist.Work], name: str, watch: Watch) -> None:
         self._name, self._watch = name, watch
         self._ended = Event()
         self._error: Exception | None = None
@@ -61,7 +64,7 @@ class Queue:
     def __init__(self, name: str) -> None:
         self._name = name
         self._begun: SimpleQueue[Transfer] = SimpleQueue()
-        self._thread: object = None
+        self._thread: Thread | None = None
         self._at: Transfer | None = None
 
     def add(self, transfer: Transfer) -> Transfer:

@@ -16,7 +16,7 @@ import pytest
 
 import slangrad as spy
 from slangrad import graph
-from slangrad.graph.trees import leaves
+from slangrad.graph.trees import all_leaves
 from slangrad.graph.workers.mesh import Mesh
 from slangrad.graph.workers.order import Program
 from tests.graph.workers.test_train import cross_entropy, rows_of
@@ -146,7 +146,7 @@ def trained(case: Case, mesh: Mesh | None = None) -> tuple[list[Any], list[Any],
 
 
 def numbers_of(step: Any) -> list[Any]:
-    return [np.array(getattr(x, "to_numpy", lambda x=x: x)()) for x in leaves(step.parameters)]
+    return [np.array(getattr(x, "to_numpy", lambda x=x: x)()) for x in all_leaves(step.parameters)]
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

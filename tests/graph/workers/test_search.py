@@ -17,7 +17,7 @@ from slangrad.graph.array import Array
 from slangrad.graph.cost import Machine
 from slangrad.graph.errors import GraphError
 from slangrad.graph.node import new_input, topological_order
-from slangrad.graph.trees import leaves
+from slangrad.graph.trees import all_leaves
 from slangrad.graph.workers.costs import HOST, Cost, Links
 from slangrad.graph.workers.mesh import Mesh
 from slangrad.graph.workers.moves import exchanges
@@ -97,7 +97,7 @@ def trained(program: Any, mesh: Mesh | None = None, **settings: Any) -> tuple[An
         step = graph.train(loss, optimizer, mesh=mesh, partition="auto", **settings)
         batch = [mesh_rows(mesh, each) for each in (x, y)]
     losses = [step(*batch) for _ in range(STEPS)]
-    return losses, [np.array(as_numpy(each)) for each in leaves(step.parameters)], step
+    return losses, [np.array(as_numpy(each)) for each in all_leaves(step.parameters)], step
 
 
 def as_numpy(array: Any) -> Any:
