@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from threading import RLock
 from typing import TYPE_CHECKING
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
@@ -32,7 +33,6 @@ from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
 
 if TYPE_CHECKING:
-    from slangrad.call.sessions import Lock
     from slangrad.check.modules import Module, Program
     from slangrad.pipeline import CompiledKernel
 
@@ -66,12 +66,7 @@ class KernelCompiler:
     # fmt: on
 
     def __init__(
-        self,
-        program: Program,
-        options: Options,
-        target: str,
-        lock: Lock,
-        recipe: FindRecipe,
+        self, program: Program, options: Options, target: str, lock: RLock, recipe: FindRecipe
     ) -> None:
         self.program = program
         self.options = options

@@ -43,6 +43,15 @@ class Settings:
     key: Hashable = ()
 
 
+@dataclass(slots=True, frozen=True)
+class CheckMode:
+    """`gradients`: compare each `bwds`, with these tolerances (`rtol` None: as the type of the numbers has it)."""
+
+    gradients: bool = True
+    rtol: float | None = None
+    atol: float = 0.0
+
+
 def settings_key(settings: Settings) -> Hashable:
     return (
         settings.mode,

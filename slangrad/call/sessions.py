@@ -5,7 +5,7 @@ A session has a newest generation: what it has made of its texts since the last 
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from threading import RLock
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from slangrad.call.compile import KernelCompiler
     from slangrad.call.packing import Compiled
     from slangrad.call.program import ModuleTypes
+    from slangrad.call.request import CheckMode
     from slangrad.check.reflect import Reflection
-
-Lock = AbstractContextManager[object]
 
 
 class HostDevice(Protocol):
@@ -28,26 +27,14 @@ class HostDevice(Protocol):
     runtime: Device
 
 
-class Checking(Protocol):
-    """The settings of check mode."""
-
-    @property
-    def gradients(self) -> bool: ...
-    @property
-    def rtol(self) -> float | None: ...
-    @property
-    def atol(self) -> float: ...
-
-
 class Kept(Protocol):
     """Kernels, and what makes them."""
 
     kernels: dict[str, Compiled]
     settings: Options
     target: str
+    lock: RLock
 
-    @property
-    def lock(self) -> Lock: ...
     @property
     def compiler(self) -> KernelCompiler: ...
 
@@ -80,13 +67,12 @@ class Session(Protocol):
     """`checking` is None outside of check mode."""
 
     callers: WeakSet[Caller]
+    lock: RLock
 
-    @property
-    def lock(self) -> Lock: ...
     @property
     def device(self) -> HostDevice: ...
     @property
     def generation(self) -> Generation: ...
     @property
-    def checking(self) -> Checking | None: ...
+    def checking(self) -> CheckMode | None: ...
     def refresh(self) -> None: ...

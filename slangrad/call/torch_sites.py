@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from slangrad.call.bind import BoundCall
     from slangrad.call.caller import Caller
 
+Arguments = tuple[Settings, tuple[object, ...], dict[str, object]]
 Arrange = Callable[[list[HostValue]], list[HostValue]]  # the constants of another site
 ATOMS = (bool, int, float, NoneType)
 
@@ -91,9 +92,8 @@ class Site:
         inputs = {(slots[i].given, slots[i].path): i for i in self.kept}
         self.befores = {i: inputs.get((slots[i].given, slots[i].path)) for i in self.outputs}
         self.overwritten = tuple(i for i in self.befores.values() if i is not None)
-        self.followers: dict[
-            object, tuple[Site, Arrange]
-        ] = {}  # sites of derivatives, by what they are asked for
+        # Sites of derivatives, by what they are asked for.
+        self.followers: dict[object, tuple[Site, Arrange]] = {}
         self._plans: dict[object, Plan] = {}
         self.nested = tuple({slot.given for slot in slots if slot.path})
 
@@ -135,9 +135,7 @@ class Site:
         result = values[self.result_at] if self.result_at >= 0 else result
         return self.caller.bind(settings, args, kwargs, result)
 
-    def arguments(
-        self, mode: str, values: list[object]
-    ) -> tuple[Settings, tuple[HostValue, ...], dict[str, HostValue]]:
+    def arguments(self, mode: str, values: list[object]) -> Arguments:
         """Values as the arguments of a call; those of globals are as they were when the values were taken."""
         count = self.positional + len(self.names)
         held = dict(zip(self.settings.globals, values[self.globals_at :]))

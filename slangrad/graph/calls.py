@@ -3,13 +3,16 @@
     bump(x, w)                          a node `slang`, whose expression is the call
     its derivative by x and by w        nodes `slang`, whose expression is bwd_diff(bump)
 
-A derivative is written as a Slang function of its own, so it has derivatives like others.
+A derivative is written as a Slang function of its own, so it has derivatives like others. Kernels call functions by
+other names, which a module for each function gives them: modules may have functions of one name, as of variables.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import sha1
+from re import sub
 
 import slangrad as spy
 from slangrad.graph.array import Array, constant, implements, lifted, mapped
@@ -29,10 +32,12 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class SlangCall:
-    """A Slang function of numbers, and which of its results a node is: -1 its own, else the number of a parameter."""
+    """A Slang function of numbers, and which of its results a node is: -1 its own, else the number of a parameter.
+    `called`: its name in kernels; `page`: the text of the module that gives it this name."""
 
-    module: str
     name: str
+    called: str
+    page: str
     parameters: tuple[Parameter, ...]
     returns: str
     result: int = -1
@@ -45,9 +50,9 @@ class SlangCall:
         return f"<{self.name}>" if self.result < 0 else f"<{self.name}[{self.result}]>"
 
     @property
-    def key(self) -> tuple[str, str]:
-        """The same for all results of a call."""
-        return self.module, self.name
+    def module(self) -> str:
+        """The name of the module of `page`."""
+        return f"page_{sha1(self.page.encode()).hexdigest()[:12]}"
 
     @property
     def dtype(self) -> DType:
@@ -69,7 +74,7 @@ class SlangCall:
                 made.append(f"{each.kind} {name}_{i} = {value};")
                 given.append(f"{name}_{i}")
         head = "" if self.returns == "void" else f"{self.returns} {name} = "
-        return [*made, f"{head}{self.name}({', '.join(given)});"]
+        return [*made, f"{head}{self.called}({', '.join(given)});"]
 
     # --- derivatives
 
@@ -89,23 +94,29 @@ class SlangCall:
 
     def _by(self, i: int) -> SlangCall:
         """The function's cotangent of one parameter: f(x, y, ...) times g, a function of x, y, ... and g."""
-        name = f"{self.name}_by_{i}"
+        called = f"{self.called}_by_{i}"
         numbers = range(len(self.parameters))
         taken = ", ".join(
             f"{'' if p.differentiable else 'no_diff '}{p.kind} x{j}" for j, p in enumerate(self.parameters)
         )
         lines = [f"    var p{j} = diffPair(x{j});" for j in numbers if self.parameters[j].differentiable]
         given = ", ".join(f"{'p' if self.parameters[j].differentiable else 'x'}{j}" for j in numbers)
-        body = "\n".join([*lines, f"    bwd_diff({self.name})({given}, g);", f"    return p{i}.d;"])
+        body = "\n".join([*lines, f"    bwd_diff({self.called})({given}, g);", f"    return p{i}.d;"])
         kind = self.parameters[i].kind
-        text = f"[Differentiable] {kind} {name}({taken}, {self.returns} g)\n{{\n{body}\n}}\n"
+        text = f"[Differentiable] {kind} {called}({taken}, {self.returns} g)\n{{\n{body}\n}}\n"
         cotangent = Parameter(self.returns, "in", True)
-        return SlangCall(self.module, name, (*self.parameters, cotangent), kind, -1, (*self.text, text))
+        parameters, name = (*self.parameters, cotangent), f"{self.name}_by_{i}"
+        return SlangCall(name, called, self.page, parameters, kind, -1, (*self.text, text))
 
 
 def slang_call(function: spy.Function) -> SlangCall:
     """A function of a module. GraphError (E1043) where it takes or gives something else than numbers."""
-    said = f"Slang function '{function.name}'"
+    said, module = f"Slang function '{function.name}'", function.module
+    if not module.is_imported:
+        message = (
+            f"{said}: an import of '{module.name}' gives another module, or one without constants and links"
+        )
+        raise GraphError("E1043", message, "give each module a name of its own")
     found = function.slang_function
     if found.is_overloaded or found.is_generic:
         note = "name the one: module['f<float>'], or wrap it"
@@ -123,7 +134,23 @@ def slang_call(function: spy.Function) -> SlangCall:
     returns = found.return_type.name if found.have_return_value else "void"
     if returns != "void" and returns not in DTYPES:
         raise GraphError("E1043", f"{said} returns '{returns}', and an operator gives numbers")
-    return SlangCall(function.module.name, function.name, tuple(parameters), returns)
+    digest = sha1(f"{module.name} {module.digest} {function.name}".encode()).hexdigest()[:8]
+    called = f"{sub(r'[^A-Za-z0-9]+', '_', function.name)}_{digest}"
+    page = _page(module.name, function.name, called, parameters, returns)
+    return SlangCall(function.name, called, page, tuple(parameters), returns)
+
+
+def _page(module: str, name: str, called: str, parameters: Sequence[Parameter], returns: str) -> str:
+    """The text of a module in which a function has another name."""
+    names = [f"{called}_{i}" for i in range(len(parameters))]
+    is_differentiable = any(each.differentiable for each in parameters)
+    taken = ", ".join(
+        f"{'no_diff ' * (is_differentiable and not p.differentiable)}{p.direction} {p.kind} {own}"
+        for p, own in zip(parameters, names, strict=True)
+    )
+    head = f"{'[Differentiable] ' * is_differentiable}{returns} {called}({taken})"
+    call = f"{'return ' * (returns != 'void')}{name}({', '.join(names)});"
+    return f'import "{module}";\n{head} {{ {call} }}\n'
 
 
 def results_of(function: spy.Function, inputs: Sequence[object]) -> dict[int, Array]:
@@ -136,7 +163,7 @@ def results_of(function: spy.Function, inputs: Sequence[object]) -> dict[int, Ar
     xs = [_argument(x, DTYPES[each.kind], call.name) for x, each in zip(inputs, taken, strict=True)]
     written = [i for i, each in enumerate(call.parameters) if each.direction != "in"]
     made = [call] if call.returns != "void" else []
-    made += [SlangCall(call.module, call.name, call.parameters, call.returns, i) for i in written]
+    made += [replace(call, result=i) for i in written]
     return {each.result: mapped("slang", xs, each.dtype, function=each) for each in made}
 
 

@@ -243,7 +243,7 @@ class Text:
 
     def _called(self, node: Node, inputs: list[str]) -> str:
         function = node.attributes["function"]
-        key = function.key, tuple(inputs)
+        key = function.called, tuple(inputs)
         if key not in self.calls:
             self.calls[key] = f"t{len(self.lines)}"
             self.lines += function.lines(self.calls[key], tuple(inputs))

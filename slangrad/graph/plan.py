@@ -137,7 +137,9 @@ class Plan:
 
     @cached_property
     def module(self) -> spy.Module:
-        for name, kernels in KERNELS.items():
+        functions = [n.attributes["function"] for n in self.fusion.order if n.op == "slang"]
+        pages = {f.module: f.page for f in functions}
+        for name, kernels in (KERNELS | pages).items():
             spy.Module.load_from_source(self.device, name, kernels)
         name = f"graph_{sha1(self.source.encode()).hexdigest()[:12]}"
         return spy.Module.load_from_source(self.device, name, self.source)

@@ -10,7 +10,7 @@ import operator
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set, ValuesView
 from contextlib import contextmanager
-from functools import lru_cache, update_wrapper
+from functools import update_wrapper
 from threading import local
 from typing import Any, Generic, SupportsIndex, TypeGuard, TypeVar, Unpack
 
@@ -330,17 +330,15 @@ def grad(function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = F
 
 def jvp(function: Function, primals: Sequence[object], tangents: Sequence[object]) -> PyTree:
     """The value of the function and its derivative along tangents, which have the form of the primals: forward mode.
+    Each call traces the function; a jitted function that calls `jvp` does so once.
+
     GraphError (E1042) where shapes or dtypes of tangents are not those of the primals, (E1045) for primals of integers.
     """
     if not isinstance(primals, list | tuple) or not isinstance(tangents, list | tuple):
         raise GraphError("E1043", "jvp: primals and tangents are tuples, of one for each argument", "(x,)")
     given = tree_map(lambda leaf: np.float64(leaf) if type(leaf) is float else leaf, (primals, tangents))
-    return _with_tangents(function)(*map(tuple, given))
-
-
-@lru_cache(MOST_PLANS)
-def _with_tangents(function: Function) -> Jitted:
-    return Jitted(_named(lambda p, t: _jvp(function, p, t), function))
+    along = Jitted(_named(lambda p, t: _jvp(function, p, t), function))
+    return along(*map(tuple, given))
 
 
 def _jvp(function: Function, primals: Sequence[object], tangents: Sequence[object]) -> object:

@@ -99,13 +99,20 @@ class Step:
         call = Call(*batch)
         planned = self._planned(call)
         if self.mesh.watch is not None:
-            self.mesh.watch.begin(planned.digest)
+            self.mesh.watch.begin(planned.digest, self._numbers(call))
         updates = self.optimizer.advance()
         loss = planned.run(call, updates)
         self.optimizer.count()
         if self.checkpoints is not None:
             self.checkpoints.save_if_due()
         return loss
+
+    def _numbers(self, call: Call) -> str:
+        """Those that all workers pass alike: of the optimizer and of the batch. They may be computed by another
+        library on each."""
+        settings = [getattr(self.optimizer, name) for name in self.optimizer.settings]
+        numbers = [each.item() for each in call.arrays if not len(each.shape) and hasattr(each, "item")]
+        return " ".join(f"{x:.5g}" if isinstance(x, float) else str(x) for x in (*settings, *numbers))
 
     def wait(self) -> None:
         """Return when the last checkpoint is on the disk. GraphError (E1049) where it could not be written."""

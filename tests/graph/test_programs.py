@@ -363,3 +363,34 @@ def test_kernels_are_compiled_together_and_a_plan_that_was_met_needs_no_parser(
     assert not plan.module.session.is_parsed
     assert asked == [asked[0]] * 2
     assert 3 < asked[0] <= len(plan.steps)
+
+
+def module_of(name: str, text: str) -> spy.Module:
+    return spy.Module.load_from_source(spy.default_device(), name, f"[Differentiable] float {text}")
+
+
+def test_slang_functions_of_one_name_are_apart_and_may_be_named_as_variables() -> None:
+    x = np.arange(1, 5, dtype=np.float32)
+    first = module_of("twice_of_graphs", "f(float x) { return x * 2; }")
+    second = module_of("cube_of_graphs", "f(float x) { return x * x * x; }")
+    np.testing.assert_allclose(graph.jit(lambda x: first.f(x) + second.f(x))(x), 2 * x + x**3, rtol=1e-6)
+    found = graph.grad(lambda x: (first.f(x) * second.f(x)).sum())(x)
+    np.testing.assert_allclose(found, 8 * x**3, rtol=1e-6)
+    named = module_of("g_of_graphs", "g(float x) { return x * x; }")
+    np.testing.assert_array_equal(graph.grad(lambda x: named.g(x).sum())(x), 2 * x)
+    text = "t0(float x) { return x * 2; }\n[Differentiable] T t1<T : IFloat>(T x) { return x * x; }"
+    named = module_of("variables_of_graphs", text)
+    found = graph.grad(lambda x: (named.t0(np.exp(named.t0(x))) + named["t1<float>"](x)).sum())(x)
+    np.testing.assert_allclose(found, 4 * np.exp(2 * x) + 2 * x, rtol=1e-5)
+
+
+def test_a_module_whose_name_another_one_took_is_refused() -> None:
+    x = np.ones(3, np.float32)
+    old = module_of("scale_of_graphs", "f(float x) { return x * 2; }")
+    doubled = graph.jit(lambda x: old.f(x))
+    np.testing.assert_array_equal(doubled(x), 2 * x)
+    new = module_of("scale_of_graphs", "f(float x) { return x * 5; }")
+    np.testing.assert_array_equal(graph.jit(lambda x: new.f(x))(x), 5 * x)
+    np.testing.assert_array_equal(doubled(x), 2 * x)
+    with pytest.raises(graph.GraphError, match="gives another module"):
+        graph.jit(lambda x: old.f(x) + 1)(x)

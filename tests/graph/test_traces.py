@@ -195,6 +195,20 @@ def test_tangents_have_the_form_of_primals() -> None:
         graph.jvp(lambda a: a * 2, (X.astype(np.float32),), (X,))
 
 
+def test_tangents_are_those_of_the_function_as_it_is() -> None:
+    @dataclass
+    class Scaled:
+        factor: float
+
+        def __call__(self, x: Any) -> Any:
+            return x * self.factor
+
+    function = Scaled(2.0)  # has no hash
+    np.testing.assert_array_equal(graph.jvp(function, (X,), (X,))[0], X * 2)
+    function.factor = 3.0
+    np.testing.assert_array_equal(graph.jvp(function, (X,), (X,))[1], X * 3)
+
+
 def test_steps_need_an_optimizer() -> None:
     with pytest.raises(graph.GraphError, match=r"not a dict, moves the parameters\nnote: .*optim.Adam"):
         graph.train(lambda p, x: (p["w"] * x).sum(), {"w": X})

@@ -23,13 +23,13 @@ from weakref import WeakSet
 from slangrad.api.devices.current import current_device, is_current, pop_current_device, push_current_device
 from slangrad.api.devices.desc import DeviceDesc, DeviceType, SlangCompilerOptions
 from slangrad.api.kernels.callbacks import Callbacks, RecordingCallbacks
-from slangrad.api.sessions.generation import CheckMode
 from slangrad.api.sessions.hot_reload import HotReload, ShaderHotReloadEvent
 from slangrad.api.sessions.session import SHADER, LoadsModules, SlangSession
 from slangrad.backends import BACKENDS
 from slangrad.base.late import Late
 from slangrad.base.options import Options, store_of
 from slangrad.base.unique import Unique
+from slangrad.call.request import CheckMode
 from slangrad.marshal.errors import CallError
 from slangrad.runtime.reports import write_text
 from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferDesc, BufferUsage, MemoryType

@@ -90,6 +90,16 @@ class Module(Unique, Names):
         return found
 
     @property
+    def is_imported(self) -> bool:
+        """Whether `import` of its name gives this module."""
+        return self.session.imported(self.name) is self._loaded
+
+    @property
+    def digest(self) -> str:
+        """Of its texts, in hexadecimal digits."""
+        return self.known.key
+
+    @property
     def device_module(self) -> SlangModule:
         """The module as kernels see it."""
         return self.session.module_of(self._loaded)

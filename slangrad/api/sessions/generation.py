@@ -12,7 +12,7 @@ plans and kernels of their own (`CheckedSession`), so those of others cost nothi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -264,15 +264,6 @@ class of_generation(Generic[Found]):
         if kept is None or kept[0] is not generation:
             kept = instance.__dict__[self._name] = generation, self._find(instance)
         return kept[1]
-
-
-@dataclass(slots=True, frozen=True)
-class CheckMode:
-    """`gradients`: compare each `bwds`, with these tolerances (`rtol` None: as the type of the numbers has it)."""
-
-    gradients: bool = True
-    rtol: float | None = None
-    atol: float = 0.0
 
 
 class CheckedSession:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from slangrad.api.devices.desc import SlangCompilerOptions
-from slangrad.api.sessions.generation import CheckMode, Generation, KnownModule
+from slangrad.api.sessions.generation import Generation, KnownModule
 from slangrad.api.sessions.module_cache import ModuleCache
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.forks import WORK, kept_at_fork
@@ -28,6 +28,7 @@ from slangrad.base.module_file import SUFFIX, ModuleFileError, from_bytes
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
 from slangrad.call.recipe import Step, perform
+from slangrad.call.request import CheckMode
 from slangrad.marshal.errors import CallError
 
 if TYPE_CHECKING:
@@ -328,6 +329,11 @@ class SlangSession(LoadsModules):
         if known is not None and known.step == step:
             return known
         return self._enter(self._given, LoadedModule(self, name, step))
+
+    def imported(self, name: str) -> LoadedModule | None:
+        """The newest module of this name."""
+        found = [each for each in (self._given.get(name), self._named.get(name)) if each is not None]
+        return max(found, key=lambda each: each.number, default=None)
 
     def page(self, name: str, text: str) -> SlangModule:
         """A text that was written around modules: it says nothing about whether they can be loaded."""

@@ -331,6 +331,7 @@ def _required(world: World, value: RequiredValue, substitution: Substitution) ->
 
 
 def _operation(world: World, value: Operation, substitution: Substitution) -> Value:
+    # Types or values, as the operator takes them.
     operands: Any = [substitute_argument(world, each, substitution) for each in value.operands]
     if isinstance(operands[0], Type):
         return world.size_of(value.operator, operands[0])

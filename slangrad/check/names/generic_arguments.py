@@ -214,9 +214,8 @@ def _without_rules(name: str, argument: Entry) -> Entry:
     return argument if name == "Array" or not isinstance(argument, Type) else unstored(argument)
 
 
-Made = tuple[
-    tuple[str, ...], tuple[Entry, ...], Callable[[Sequence[Any]], Type]
-]  # of arguments of these kinds
+# Kinds of arguments, those that may be left out, and what is made of arguments of these kinds.
+Made = tuple[tuple[str, ...], tuple[Entry, ...], Callable[[Sequence[Any]], Type]]
 
 # fmt: off
 BUILTIN_GENERICS: dict[str, Made] = {

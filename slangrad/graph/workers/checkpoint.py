@@ -30,6 +30,7 @@ from slangrad.base.late import Late
 from slangrad.graph.errors import GraphError
 from slangrad.graph.node import DType, Shape
 from slangrad.graph.values import numpy_type
+from slangrad.graph.workers.faults import WorkerLost
 from slangrad.graph.workers.mesh import Mesh, check_torch
 from slangrad.graph.workers.parameters import Parameters, starts_of
 from slangrad.graph.workers.specs import Spec, parts
@@ -89,10 +90,17 @@ class Checkpoints:
         self._optimizer: spy.optim.Optimizer = step.optimizer
         self._mesh: Mesh = step.mesh
         self.folder, self.every, self.keep = folder, every, keep
+        if self._mesh.watch is not None:
+            self._mesh.watch.meet("checkpoint")
+        self._group: Any = None
         try:
-            self._group = STORAGE.group_of(self._mesh)
+            self._group = self._watched(lambda: STORAGE.group_of(self._mesh))
         except ImportError as error:
             raise ImportError(f"checkpoints need torch: pip install 'slangrad[torch]' ({error})") from error
+        except WorkerLost:
+            raise
+        except RuntimeError as error:
+            raise self._lost(error) from error
         check_torch("checkpoint")
         self._writing: Thread | None = None
         self._failed: tuple[int, Exception] | None = None
@@ -309,9 +317,12 @@ class Checkpoints:
         """WorkerLost where torch.distributed says that others are not there."""
         is_own = isinstance(error, spy.CallError)
         if self._group is not None and isinstance(error, RuntimeError) and not is_own:
-            lost: Exception = next(iter(self._mesh.links.values())).watch.lost("checkpoint", error)
-            return lost
+            return self._lost(error)
         return GraphError("E1049", message)
+
+    def _lost(self, error: Exception) -> Exception:
+        assert self._mesh.watch is not None  # only other workers are lost
+        return self._mesh.watch.lost("checkpoint", error)
 
 
 def _has_ended(thread: Thread, seconds: float) -> bool:

@@ -137,6 +137,8 @@ def measure_links(mesh: Mesh | None = None) -> Links:
     """
     hosts = int(os.environ.get("GROUP_WORLD_SIZE", "1"))  # of torchrun
     mesh = mesh or _all_workers(hosts)
+    if mesh.watch is not None:
+        mesh.watch.meet("measure_links")
     per_host = max(1, mesh.workers // hosts)
     found: dict[bool, dict[str, Cost]] = {}
     for axis, workers in mesh.several.items():

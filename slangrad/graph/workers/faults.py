@@ -34,7 +34,8 @@ GRACE = 1.0  # seconds in which what another worker still sends may come
 FOUND = 3.0  # seconds to find out which worker is lost
 REMEMBERED = 4096  # events of each sequence
 CHECK_THESE = (
-    "they share the loss function, shapes of the batch, settings, captured arrays, and first parameters"
+    "they share the loss function, shapes and numbers of the batch, settings, captured arrays, "
+    "and first parameters"
 )
 
 
@@ -80,14 +81,19 @@ class Watch:
             raise self._error(Verdict(tuple(late), f"{_named(late)} {reason}"), "graph.mesh")
         atexit.register(self._leave, os.getpid())
 
-    def begin(self, plan: str) -> None:
-        """This worker begins a step. WorkerLost where others have another plan."""
+    def begin(self, plan: str, numbers: str = "") -> None:
+        """This worker begins a step. WorkerLost where others have another plan, or other numbers that are those of all
+        workers, such as the learning rate."""
         verdict = self._known() or self._apart_from()  # a step may end before one looks at others
         if verdict is not None:
             raise self._error(verdict, "between steps")
         self.step += 1
-        self._note("steps", plan)
+        self._note("steps", f"{plan} {numbers}")
         self.agree(plan)
+
+    def meet(self, name: str) -> None:
+        """This worker begins what all have to do. WorkerLost where others do something else."""
+        self.agree(f"{name} after {self._done.get('steps', (0, 0))[0]} events")
 
     def note(self, collective: str, over: str) -> None:
         """This worker begins a collective over an axis."""
@@ -130,6 +136,7 @@ class Watch:
         if text in self._agreed:
             return
         name = f"plan {len(self._agreed) + 1}"
+        self._note("steps", text)  # others may begin a step meanwhile, and wait for it in vain
         vote = self._heart.vote(name, text)
         self.until(vote.has_ended.wait, f"the comparison of {name}")
         most = Counter(vote.texts.values()).most_common(2)
@@ -204,7 +211,7 @@ class Watch:
         for name, (count, checksum) in self._heart.seen[rank].sign.done.items():
             own = self._past[name][count % REMEMBERED] if name in self._past else (0, 0)
             if own[0] == count and own[1] != checksum:
-                return f"step {count}" if name == "steps" else f"exchange {count} over {name}"
+                return f"step {self.step}" if name == "steps" else f"exchange {count} over {name}"
         return ""
 
     def _late(self, collective: str, why: str) -> Verdict:

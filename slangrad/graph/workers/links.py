@@ -41,7 +41,7 @@ def connected(mesh: Mesh, timeout: float) -> tuple[dict[str, Link], Watch]:
         raise watch.lost("graph.mesh", error) from error
     for group in groups.values():  # their ends would wait for collectives that never end
         pythonapi.Py_IncRef(py_object(group))
-    stage = f", stage {mesh.stage}" if mesh.stages > 1 else ""
+    stage = f", stage {mesh.stage} of {mesh}" if mesh.stages > 1 else ""  # another mesh may have others in it
     return {
         name: Link(name, f"{name}{stage}", group, device_mesh, watch) for name, group in groups.items()
     }, watch

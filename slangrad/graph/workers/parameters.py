@@ -208,9 +208,12 @@ class Parameters:
     def gathered(self) -> PyTree:
         """All of them, in the form in which the optimizer got them."""
         tree, device = self._optimizer.tree, device_of(self.tensors[0])
+        is_cut = any(spec.used for spec in self.specs)
+        if (is_cut or self.is_staged) and self._mesh.watch is not None:
+            self._mesh.watch.meet("parameters")
         own = [i for i in range(len(self.shapes)) if self.owns(i)]
         made = {i: self.tensors[i] for i in own}
-        if any(spec.used for spec in self.specs):
+        if is_cut:
             made = dict(zip(own, self._whole(own), strict=True))
         elif not self.is_staged:
             return tree

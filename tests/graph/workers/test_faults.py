@@ -119,6 +119,18 @@ FAULTS = {
         seconds=4.0,
         before='step("b")',
     ),
+    "another number": Fault(
+        'now("began"); mesh.watch.begin("a plan", "lr=0.1"); sums.start(None, np.ones(1000)).wait()',
+        "run different programs: step",
+        goes_on=True,
+        seconds=4.0,
+    ),
+    "a checkpoint of one": Fault(
+        'now("began"); mesh.watch.meet("checkpoint")',
+        "run different programs: step",
+        goes_on=True,
+        seconds=4.0,
+    ),
     "the first plan, 3": Fault(
         "pass",
         "worker 2 made another plan of the step than workers 0, 1",
@@ -257,6 +269,22 @@ def meshes(start: Starter, before: str = "", workers: int = 2, **environment: st
 @pytest.mark.parametrize("before", ["", "import torch.distributed as d; d.init_process_group('gloo')"])
 def test_meshes_of_a_program_watch_together(start: Starter, before: str) -> None:
     assert meshes(start, before) == [f"graph.mesh(data=2) {rank} True 300.0\n" for rank in range(2)]
+
+
+TWO_MESHES = """
+import time
+import numpy as np
+from slangrad import graph
+for size, mesh in enumerate((graph.mesh(data=2, stages=2), graph.mesh(stages=2, data=2))):
+    mesh.collective("all_reduce", "data").start(None, np.ones(1 + size)).wait()
+for _ in range(2):
+    time.sleep(1.5)
+    mesh.watch.begin("a plan")
+"""
+
+
+def test_stages_of_two_meshes_are_others(start: Starter) -> None:
+    assert [(end.code, end.output) for end in start(TWO_MESHES, 4)] == [(0, "")] * 4
 
 
 @pytest.mark.parametrize(
