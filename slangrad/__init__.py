@@ -16,73 +16,71 @@ __version__ = "0.1.0"
 # Where the public names are: nothing is loaded before it is asked for, and a warm start loads little.
 # fmt: off
 _HOMES = {
-    "numpy":                                  "float16 float32 float64 int16 int32 int64 int8 uint16 uint32 "
-                                              "uint64 uint8",
-    "slangrad":                               "graph math optim platform",
-    "slangrad.api.devices.current":           "create_buffer create_command_encoder create_compute_kernel "
-                                              "create_compute_pipeline create_fence create_query_pool "
-                                              "create_root_shader_object create_shader_object "
-                                              "create_slang_session current_device link_program load_module "
-                                              "load_module_from_source load_program pop_current_device "
-                                              "push_current_device",
-    "slangrad.api.devices.desc":              "DeviceDesc DeviceType SlangCompilerOptions SlangDebugInfoLevel "
-                                              "SlangFloatingPointMode SlangMatrixLayout SlangOptimizationLevel",
-    "slangrad.api.devices.device":            "Device SHADER_PATH create_device create_torch_device default_device",
-    "slangrad.api.devices.features":          "AdapterInfo DeviceInfo DeviceLimits Feature ShaderModel",
-    "slangrad.api.devices.logger":            "ConsoleLoggerOutput FileLoggerOutput LogFrequency LogLevel "
-                                              "Logger LoggerOutput log log_debug log_debug_once log_error "
-                                              "log_error_once log_fatal log_fatal_once log_info log_info_once "
-                                              "log_warn log_warn_once",
-    "slangrad.api.devices.reports":           "HeapReport ShaderCacheStats",
-    "slangrad.api.devices.tools":             "SHA1 Timer",
-    "slangrad.api.functional.function":       "Function",
-    "slangrad.api.functional.instances":      "InstanceList InstanceTensor PackedArg pack",
-    "slangrad.api.functional.module":         "Module",
-    "slangrad.api.functional.struct":         "Struct",
-    "slangrad.api.kernels.commands":          "BufferOffsetPair CommandBuffer CommandEncoder "
-                                              "CommandRecordingDiscardedEvent CommandRecordingSubmittedEvent "
-                                              "ComputePassEncoder",
-    "slangrad.api.kernels.fences":            "CommandQueueType Fence FenceDesc QueryPool QueryPoolDesc "
-                                              "QueryType",
-    "slangrad.api.kernels.kernel":            "ComputeKernel ComputePipeline",
-    "slangrad.api.kernels.shader":            "ShaderProgram ShaderStage SlangEntryPoint SlangModule "
-                                              "SpecializationArg TypeConformance",
-    "slangrad.api.kernels.shader_block":      "ShaderBlock",
-    "slangrad.api.kernels.shader_cursor":     "ShaderCursor ShaderObject ShaderOffset",
-    "slangrad.api.reflection.declarations":   "DeclReflection",
-    "slangrad.api.reflection.functions":      "FunctionReflection",
-    "slangrad.api.reflection.program_layout": "EntryPointLayout ProgramLayout ReflectionCursor "
-                                              "TypeLayoutReflection VariableLayoutReflection",
-    "slangrad.api.reflection.types":          "Attribute BaseReflectionObject TypeReflection "
-                                              "VariableReflection",
-    "slangrad.api.sessions.hot_reload":       "ReloadWarning ShaderHotReloadEvent",
-    "slangrad.api.sessions.session":          "SlangSession SlangSessionDesc",
-    "slangrad.base.diagnostics":              "CompileError CompileWarning Diagnostic SlangCompileError",
-    "slangrad.base.options":                  "Options",
-    "slangrad.base.store":                    "CacheWarning",
-    "slangrad.call.compared":                 "GradientError",
-    "slangrad.call.generated":                "set_dump_generated_shaders set_dump_slang_intermediates "
-                                              "set_print_generated_shaders",
-    "slangrad.marshal.buffer_cursor":         "BufferCursor BufferElementCursor",
-    "slangrad.marshal.errors":                "BoundVariableException CallError KernelGenException "
-                                              "ResolveException",
-    "slangrad.marshal.generators":            "CallIdArg RandFloatArg ThreadIdArg WangHashArg call_id grid "
-                                              "rand_float thread_id wang_hash wang_hash_numpy",
-    "slangrad.marshal.registry":              "register_type",
-    "slangrad.marshal.slang_type":            "SlangType",
-    "slangrad.marshal.type_kinds":            "ModifierID TextureType TextureUsage",
-    "slangrad.marshal.values":                "DiffPair ValueRef diffPair diff_pair floatDiffPair floatRef "
-                                              "intRef",
-    "slangrad.runtime.device":                "DeviceClosedError",
-    "slangrad.runtime.reports":               "BoundsError KernelAssertionError KernelRecursionError "
-                                              "KernelTypeError NotFiniteError PointerError",
-    "slangrad.tensors.buffer":                "Buffer BufferDesc BufferUsage MemoryType ResourceState",
-    "slangrad.tensors.formats":               "DataType Format FormatChannels FormatInfo FormatType "
-                                              "get_format_info",
-    "slangrad.tensors.shape":                 "Shape",
-    "slangrad.tensors.tensor":                "Tensor",
-    "slangrad.transforms.finite_differences": "check_gradients",
-    "slangrad.transforms.gradients":          "grad hvp jvp value_and_grad vjp",
+    "numpy":                                     "float16 float32 float64 int16 int32 int64 int8 uint16 uint32 "
+                                                 "uint64 uint8",
+    "slangrad":                                  "graph math optim platform",
+    "slangrad.api.devices.current":              "create_buffer create_command_encoder create_compute_kernel "
+                                                 "create_compute_pipeline create_fence create_query_pool "
+                                                 "create_root_shader_object create_shader_object "
+                                                 "create_slang_session current_device link_program load_module "
+                                                 "load_module_from_source load_program pop_current_device "
+                                                 "push_current_device",
+    "slangrad.api.devices.device":               "Device SHADER_PATH create_device create_torch_device "
+                                                 "default_device",
+    "slangrad.api.devices.reports":              "HeapReport ShaderCacheStats",
+    "slangrad.api.functional.function":          "Function",
+    "slangrad.api.functional.instances":         "InstanceList InstanceTensor PackedArg pack",
+    "slangrad.api.functional.module":            "Module",
+    "slangrad.api.functional.struct":            "Struct",
+    "slangrad.api.kernels.commands":             "BufferOffsetPair CommandBuffer CommandEncoder "
+                                                 "CommandRecordingDiscardedEvent CommandRecordingSubmittedEvent "
+                                                 "ComputePassEncoder",
+    "slangrad.api.kernels.fences":               "CommandQueueType Fence FenceDesc QueryPool QueryPoolDesc QueryType",
+    "slangrad.api.kernels.kernel":               "ComputeKernel ComputePipeline",
+    "slangrad.api.kernels.shader":               "ShaderProgram ShaderStage SlangEntryPoint SlangModule "
+                                                 "SpecializationArg TypeConformance",
+    "slangrad.api.kernels.shader_block":         "ShaderBlock",
+    "slangrad.api.kernels.shader_cursor":        "ShaderCursor ShaderObject ShaderOffset",
+    "slangrad.api.reflection.declarations":      "DeclReflection",
+    "slangrad.api.reflection.functions":         "FunctionReflection",
+    "slangrad.api.reflection.program_layout":    "EntryPointLayout ProgramLayout ReflectionCursor "
+                                                 "TypeLayoutReflection VariableLayoutReflection",
+    "slangrad.api.reflection.types":             "Attribute BaseReflectionObject TypeReflection VariableReflection",
+    "slangrad.api.sessions.desc":                "DeviceDesc DeviceType SlangCompilerOptions SlangDebugInfoLevel "
+                                                 "SlangFloatingPointMode SlangMatrixLayout SlangOptimizationLevel",
+    "slangrad.api.sessions.hot_reload":          "ReloadWarning ShaderHotReloadEvent",
+    "slangrad.api.sessions.session":             "SlangSession SlangSessionDesc",
+    "slangrad.base.diagnostics":                 "CompileError CompileWarning Diagnostic SlangCompileError",
+    "slangrad.base.options":                     "Options",
+    "slangrad.base.store":                       "CacheWarning",
+    "slangrad.call.compared":                    "GradientError",
+    "slangrad.call.plans.generated":             "set_dump_generated_shaders set_dump_slang_intermediates "
+                                                 "set_print_generated_shaders",
+    "slangrad.compat.features":                  "AdapterInfo DeviceInfo DeviceLimits Feature ShaderModel",
+    "slangrad.compat.logger":                    "ConsoleLoggerOutput FileLoggerOutput LogFrequency LogLevel Logger "
+                                                 "LoggerOutput log log_debug log_debug_once log_error log_error_once "
+                                                 "log_fatal log_fatal_once log_info log_info_once log_warn "
+                                                 "log_warn_once",
+    "slangrad.compat.tools":                     "SHA1 Timer",
+    "slangrad.marshal.containers.values":        "DiffPair ValueRef diffPair diff_pair floatDiffPair floatRef intRef",
+    "slangrad.marshal.errors":                   "BoundVariableException CallError KernelGenException "
+                                                 "ResolveException",
+    "slangrad.marshal.reflection.buffer_cursor": "BufferCursor BufferElementCursor",
+    "slangrad.marshal.reflection.slang_type":    "SlangType",
+    "slangrad.marshal.reflection.type_kinds":    "ModifierID TextureType TextureUsage",
+    "slangrad.marshal.registry":                 "register_type",
+    "slangrad.marshal.simple.generators":        "CallIdArg RandFloatArg ThreadIdArg WangHashArg call_id grid "
+                                                 "rand_float thread_id wang_hash wang_hash_numpy",
+    "slangrad.runtime.device":                   "DeviceClosedError",
+    "slangrad.runtime.reports":                  "BoundsError KernelAssertionError KernelRecursionError "
+                                                 "KernelTypeError NotFiniteError PointerError",
+    "slangrad.tensors.buffer":                   "Buffer BufferDesc BufferUsage MemoryType ResourceState",
+    "slangrad.tensors.formats":                  "DataType Format FormatChannels FormatInfo FormatType "
+                                                 "get_format_info",
+    "slangrad.tensors.shape":                    "Shape",
+    "slangrad.tensors.tensor":                   "Tensor",
+    "slangrad.transforms.finite_differences":    "check_gradients",
+    "slangrad.transforms.gradients":             "grad hvp jvp value_and_grad vjp",
 }
 # fmt: on
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
@@ -91,12 +89,12 @@ _PATHS = ("bindings", "reflection", "types")  # modules of SlangPy's that are th
 
 
 class _Paths:
-    """Finds modules that have no file (paths.py): it is asked last, and for this package's only."""
+    """Finds modules that have no file (compat/paths.py): it is asked last, and for this package's only."""
 
     @staticmethod
     def find_spec(fullname: str, path: object = None, target: object = None) -> object:
         own = fullname.startswith("slangrad.")
-        return import_module("slangrad.paths").find_spec(fullname) if own else None
+        return import_module("slangrad.compat.paths").find_spec(fullname) if own else None
 
 
 sys.meta_path.append(_Paths)  # type: ignore[arg-type]
@@ -118,7 +116,7 @@ def _find(name: str) -> object:
         return import_module(f"slangrad.{name}")
     if name.startswith("_") and name != "__all__":
         raise AttributeError(f"module 'slangrad' has no attribute '{name}'")
-    vectors = import_module("slangrad.marshal.vectors")
+    vectors = import_module("slangrad.marshal.host.vectors")
     if name == "__all__":
         return sorted([*_HOME_OF, *_ALIASES, *vectors.class_names()])
     found = vectors.class_named(name)

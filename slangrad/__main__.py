@@ -4,6 +4,6 @@ import sys
 from importlib import import_module
 
 if sys.argv[1:] == ["compile-worker"]:
-    import_module("slangrad.call.worker").main()
+    import_module("slangrad.call.compiling.worker").main()
 else:
     import_module("slangrad.cli.main").app()

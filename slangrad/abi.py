@@ -4,7 +4,8 @@
     struct S { column_major float3x2 m; }    ->   form "S in memory" { m: f32x2x3t }     computed with: struct S
 
 In: the type of values, and rules (`ir/forms.py`).   Out: its form in memory, the type itself where it lies there as it
-is. What a checked type is as a value, kernels (`lower/model/type_map.py`) and the host (`marshal/type_map.py`) say.
+is. Kernels (`lower/model/type_map.py`) and the host (`marshal/protocol/type_map.py`) say which type the values of a
+checked type have.
 """
 
 from __future__ import annotations

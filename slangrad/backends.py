@@ -28,7 +28,7 @@ from slangrad.runtime.object_code import Loaded, load_object
 from slangrad.runtime.processors import processor_identity
 from slangrad.runtime.relocations import Unloadable
 
-NATIVE = Late("slangrad.llvm.native")
+NATIVE = Late("slangrad.llvm.machine.native")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from slangrad.autodiff.report import Recomputed, Report, Stored, bytes_a_thread
+from slangrad.autodiff.checkpointing.report import Recomputed, Report, Stored, bytes_a_thread
 from slangrad.ir.core import Function, walk
 
 

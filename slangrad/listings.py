@@ -10,8 +10,8 @@ from slangrad.check.model import checked as forms
 from slangrad.check.model.declref import DeclRef
 from slangrad.ir.text import program_lines
 from slangrad.syntax import ast
+from slangrad.syntax.ast.walk import walk as walk_tree
 from slangrad.syntax.print import node_lines
-from slangrad.syntax.walk import walk as walk_tree
 from slangrad.unit import FlatKernel, Request, Unit
 
 

@@ -17,8 +17,8 @@ from slangrad.check.texts.standard import MATHS
 from slangrad.ir.core import Function
 from slangrad.ir.types import Scalar
 from slangrad.lower.program import lower_functions
-from slangrad.opt.dead import remove_dead
-from slangrad.opt.inline import inline
+from slangrad.opt.calls.inline import inline
+from slangrad.opt.simplify.dead import remove_dead
 from slangrad.syntax import ast
 
 Flatten = Callable[[Function], Function]

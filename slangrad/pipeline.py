@@ -16,7 +16,7 @@ from functools import partial
 from time import perf_counter
 
 from slangrad import listings
-from slangrad.autodiff.report import Report
+from slangrad.autodiff.checkpointing.report import Report
 from slangrad.backends import BACKENDS
 from slangrad.base.compiling import compiling
 from slangrad.base.options import Options
@@ -35,22 +35,22 @@ from slangrad.ir.core import Function, walk
 from slangrad.ir.primitives import INEXACT
 from slangrad.ir.types import Array, Struct
 from slangrad.math_library import MathLibrary
-from slangrad.opt.branches import simplify_branches
-from slangrad.opt.dead import remove_dead
-from slangrad.opt.escapes import refuse_escapes
-from slangrad.opt.finite_checks import check_finite
-from slangrad.opt.forwarding import forward_loads
-from slangrad.opt.hoist import hoist
-from slangrad.opt.hoist_checks import hoist_checks
-from slangrad.opt.inline import inline_into
-from slangrad.opt.kernel_facts import read_places, used_arguments
-from slangrad.opt.null_checks import check_null
-from slangrad.opt.pointer_checks import check_pointers
-from slangrad.opt.products import settle_products
-from slangrad.opt.statics import begin_statics, settle_statics
-from slangrad.opt.unroll import unroll
-from slangrad.opt.unroll_steps import has_steps, unroll_steps
-from slangrad.opt.variables import settle_variables
+from slangrad.opt.analyses.kernel_facts import read_places, used_arguments
+from slangrad.opt.calls.inline import inline_into
+from slangrad.opt.checks.escapes import refuse_escapes
+from slangrad.opt.checks.finite_checks import check_finite
+from slangrad.opt.checks.hoist_checks import hoist_checks
+from slangrad.opt.checks.null_checks import check_null
+from slangrad.opt.checks.pointer_checks import check_pointers
+from slangrad.opt.simplify.branches import simplify_branches
+from slangrad.opt.simplify.dead import remove_dead
+from slangrad.opt.simplify.forwarding import forward_loads
+from slangrad.opt.simplify.hoist import hoist
+from slangrad.opt.simplify.products import settle_products
+from slangrad.opt.simplify.statics import begin_statics, settle_statics
+from slangrad.opt.simplify.unroll import unroll
+from slangrad.opt.simplify.unroll_steps import has_steps, unroll_steps
+from slangrad.opt.simplify.variables import settle_variables
 from slangrad.runtime.device import Kernel
 from slangrad.runtime.image import KernelImage
 from slangrad.sites import number_sites

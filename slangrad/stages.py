@@ -22,11 +22,11 @@ from slangrad.check.modules import Program as CheckedProgram
 from slangrad.ir import verify
 from slangrad.ir.core import Function, Program
 from slangrad.lower.program import lower_program
-from slangrad.opt.dead import remove_dead
-from slangrad.opt.escapes import refuse_escapes
-from slangrad.opt.inline import Keep, inline_into
-from slangrad.opt.kept_calls import keep_calls
-from slangrad.opt.variables import settle_variables
+from slangrad.opt.calls.inline import Keep, inline_into
+from slangrad.opt.calls.kept_calls import keep_calls
+from slangrad.opt.checks.escapes import refuse_escapes
+from slangrad.opt.simplify.dead import remove_dead
+from slangrad.opt.simplify.variables import settle_variables
 from slangrad.syntax import ast
 from slangrad.unit import Request, Unit
 

@@ -2,7 +2,7 @@
 
     apply(job, tensors)      the outputs; autograd, dual levels and the transforms of torch.func follow them
 
-Calls of Slang functions are jobs (`call/torch_functions.py`), and so are graphs (`graph/torch_bridge.py`).
+Calls of Slang functions are jobs (`call/pytorch/torch_functions.py`), and so are graphs (`graph/torch_bridge.py`).
 """
 
 from __future__ import annotations

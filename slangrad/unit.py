@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
-from slangrad.autodiff.report import Report
+from slangrad.autodiff.checkpointing.report import Report
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
 from slangrad.base.traits import Traits

@@ -7,7 +7,7 @@ import pytest
 import slangrad as spy
 from slangrad.ir import types as ir
 from slangrad.ir.layout import scalars_of
-from slangrad.marshal.encode import format_of
+from slangrad.marshal.host.encode import format_of
 
 SCALARS = [
     "bool",

@@ -13,11 +13,11 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # What a warm start does not need is loaded when it is first used: `Late("slangrad.pipeline")`.
 LATE_MODULES = {
     ("call", "slangrad.call.compared"),  # check mode
-    ("backends.py", "slangrad.llvm.native"),  # machine code that our own loader does not take
+    ("backends.py", "slangrad.llvm.machine.native"),  # machine code that our own loader does not take
     ("call", "slangrad.pipeline"),  # a kernel that is not in the cache
     ("call", "slangrad.call.front"),  # the derivative of a gradient that PyTorch asks for
-    ("call", "slangrad.call.torch_calls"),  # torch tensors among the arguments
-    ("call", "slangrad.call.workers"),  # kernels that are compiled together, on several processors
+    ("call", "slangrad.call.pytorch.torch_calls"),  # torch tensors among the arguments
+    ("call", "slangrad.call.compiling.workers"),  # kernels that are compiled together, on several processors
     ("runtime", "slangrad.base.formats"),  # kernels that print
     ("tensors", "torch"),
     ("graph", "scipy.optimize"),  # what is computed again where memory is limited
@@ -32,15 +32,15 @@ LATE_MODULES = {
     ("api", "slangrad.api.kernels.commands"),  # kernels of users
     ("api", "slangrad.api.kernels.fences"),
     ("api", "slangrad.api.kernels.kernel"),
-    ("api", "slangrad.api.kernels.raw_dispatch"),
+    ("api", "slangrad.compat.raw_dispatch"),
     ("api", "slangrad.api.reflection.program_layout"),
     ("api", "slangrad.api.kernels.shader"),
     ("api", "slangrad.api.kernels.shader_block"),
     ("api", "slangrad.api.kernels.shader_cursor"),
-    ("api", "slangrad.api.devices.features"),  # what a device can do
+    ("api", "slangrad.compat.features"),  # what a device can do
     ("api", "slangrad.api.devices.reports"),  # what it tells about memory and compiling
     ("api", "slangrad.api.functional.describe"),  # for editors and help()
-    ("api", "slangrad.api.functional.call_data"),  # what a call is made of
+    ("api", "slangrad.compat.call_data"),  # what a call is made of
     ("api", "slangrad.api.functional.together"),  # kernels that are compiled together
     ("api", "slangrad.api.reflection.slang_layout"),  # reflection
     ("api", "slangrad.tensors.formats"),
@@ -54,9 +54,9 @@ LATE_MODULES = {
     ("cli", "slangrad.cli.train_mlp"),
     ("cli", "slangrad.cli.train_mlp_show"),
     ("base", "difflib"),  # names in errors that were perhaps meant
-    ("marshal", "slangrad.marshal.type_kinds"),  # kinds of types, by their names
-    ("tensors", "slangrad.marshal.buffer_cursor"),  # elements by the names of their fields
-    ("tensors", "slangrad.marshal.vectors"),  # elements as host vectors
+    ("marshal", "slangrad.marshal.reflection.type_kinds"),  # kinds of types, by their names
+    ("tensors", "slangrad.marshal.reflection.buffer_cursor"),  # elements by the names of their fields
+    ("tensors", "slangrad.marshal.host.vectors"),  # elements as host vectors
     ("tensors", "slangrad.tensors.formats"),
     ("tensors", "slangrad.tensors.images"),
     ("tensors", "PIL.Image"),
@@ -109,7 +109,7 @@ def test_all_passes_are_in_the_contract_that_none_asks_another() -> None:
         if isinstance(node, ast.ImportFrom)
         and str(node.module).startswith(("slangrad.opt.", "slangrad.flatten."))
     }
-    assert passes - {"slangrad.opt.kernel_facts"} == set(modules_of("No pass asks another"))
+    assert passes - {"slangrad.opt.analyses.kernel_facts"} == set(modules_of("No pass asks another"))
 
 
 def test_all_targets_are_in_the_contract_that_none_knows_another() -> None:

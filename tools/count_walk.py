@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 import slangrad as spy
-from slangrad.call.overlap import Region
-from slangrad.marshal.footprint import Footprint, Memory, Use
+from slangrad.call.plans.overlap import Region
+from slangrad.marshal.host.footprint import Footprint, Memory, Use
 
 PACKAGE = Path(spy.__file__).parent
 DEPTH = 2  # of lists and dicts around the value

@@ -5,7 +5,7 @@
 All graphs of some operations over three matrices are run on random integers modulo a prime, so equal values are equal
 graphs up to an accident of one in 2^31. A map, such as tanh, is a polynomial with random coefficients: what holds for
 it holds for any map. Pairs that follow from smaller ones are dropped. A person reads the rest, and enters rows in
-`slangrad/graph/rules.py`, marked as found.
+`slangrad/graph/rewriting/rules.py`, marked as found.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from slangrad.graph.array import Array
-from slangrad.graph.node import Node, new_input, topological_order
-from slangrad.graph.rewrite import Rewriter
+from slangrad.graph.arrays.array import Array
+from slangrad.graph.ir.node import Node, new_input, topological_order
+from slangrad.graph.rewriting.rewrite import Rewriter
 
 PRIME = (1 << 31) - 1
 SIZE = 4

@@ -14,7 +14,7 @@ from typing import Any
 from markdown_it import MarkdownIt
 
 import slangrad
-from slangrad.marshal import vectors
+from slangrad.marshal.host import vectors
 
 # Which homes of names make a part of the page; all homes that are in none come last.
 PARTS = {

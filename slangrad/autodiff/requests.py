@@ -13,17 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from slangrad.autodiff.activity import Callee
-from slangrad.autodiff.cutting import Segments, cut, quiet
+from slangrad.autodiff.analyses.activity import Callee
+from slangrad.autodiff.analyses.effects import Effects
+from slangrad.autodiff.analyses.halves import MOST_BYTES, Halves, cost_of, may_be_handed, residual_type
+from slangrad.autodiff.analyses.outline import Outline
+from slangrad.autodiff.analyses.vanishing import vanishing
+from slangrad.autodiff.checkpointing.cutting import Segments, cut, quiet
+from slangrad.autodiff.checkpointing.plan import Wishes, plan
+from slangrad.autodiff.checkpointing.report import Report, report
+from slangrad.autodiff.checkpointing.segments import Choice
 from slangrad.autodiff.duals import Duals, dual_by_derivative, dual_function, without_pairs
-from slangrad.autodiff.effects import Effects
-from slangrad.autodiff.forward import jvp
-from slangrad.autodiff.halves import MOST_BYTES, Halves, cost_of, may_be_handed, residual_type
-from slangrad.autodiff.outline import Outline
-from slangrad.autodiff.plan import Wishes, plan
-from slangrad.autodiff.report import Report, report
-from slangrad.autodiff.reverse import Planned, forward_half, handed_types, planned, reverse_half, vjp
-from slangrad.autodiff.segments import Choice
 from slangrad.autodiff.signatures import (
     forward_function,
     input_flags,
@@ -35,7 +34,8 @@ from slangrad.autodiff.signatures import (
     wrap_jvp,
     wrap_vjp,
 )
-from slangrad.autodiff.vanishing import vanishing
+from slangrad.autodiff.sweeps.forward import jvp
+from slangrad.autodiff.sweeps.reverse import Planned, forward_half, handed_types, planned, reverse_half, vjp
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import CUT, STORE
 from slangrad.base.source import Span

@@ -16,28 +16,28 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from slangrad.base.late import Late
 from slangrad.base.warn import warn
+from slangrad.call.binding.launchable import Launchable
+from slangrad.call.binding.request import RESULT, THREADS, Request, Settings, gathered
 from slangrad.call.idle import is_idle, only_numbers
-from slangrad.call.launchable import Launchable
-from slangrad.call.packing import Compiled
-from slangrad.call.plan import FixedLaunch, Plan
 from slangrad.call.plan_store import Kernels, PlanStore
-from slangrad.call.request import RESULT, THREADS, Request, Settings, gathered
-from slangrad.marshal import results
+from slangrad.call.plans.packing import Compiled
+from slangrad.call.plans.plan import FixedLaunch, Plan
+from slangrad.marshal.composed import results
 from slangrad.marshal.errors import CallCompileError, CallError, ending, endless
-from slangrad.marshal.marshal import BACKWARD, REVERSE
-from slangrad.marshal.patterns import open_dimensions
-from slangrad.marshal.records import as_fields
+from slangrad.marshal.host.records import as_fields
+from slangrad.marshal.protocol.marshal import BACKWARD, REVERSE
+from slangrad.marshal.protocol.patterns import open_dimensions
 from slangrad.marshal.registry import KEYS, Told, holds_objects, is_struct, marshal_of, unwrap, update
 from slangrad.tensors.conversion import HostValue
 
 if TYPE_CHECKING:
-    from slangrad.call.bind import BoundCall
-    from slangrad.call.binding import Binder
+    from slangrad.call.binding.bind import BoundCall
+    from slangrad.call.binding.binding import Binder
+    from slangrad.call.binding.program import Candidate
     from slangrad.call.compared import BackwardCheck
-    from slangrad.call.program import Candidate
     from slangrad.call.sessions import Generation, Session
 
-TORCH_CALLS = Late("slangrad.call.torch_calls")
+TORCH_CALLS = Late("slangrad.call.pytorch.torch_calls")
 COMPARED = Late("slangrad.call.compared")
 PROTOCOL = "__slangrad_call__"
 

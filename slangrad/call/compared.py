@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slangrad.base.warn import warn
-from slangrad.call.launchable import Launchable, Source, found_at
-from slangrad.call.request import RESULT, Settings, settings_key
+from slangrad.call.binding.launchable import Launchable, Source, found_at
+from slangrad.call.binding.request import RESULT, Settings, settings_key
 from slangrad.check.model.types import Array, Matrix, Scalar, Vector
-from slangrad.marshal.directions import floats_of, inner, moved, random_like
+from slangrad.marshal.containers.memory import without_gaps
+from slangrad.marshal.containers.values import DiffPair, ValueRef
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.marshal import BACKWARD, PRIMAL
-from slangrad.marshal.memory import without_gaps
-from slangrad.marshal.plain import mapped
-from slangrad.marshal.values import DiffPair, ValueRef
-from slangrad.marshal.vectors import HostArray
+from slangrad.marshal.host.directions import floats_of, inner, moved, random_like
+from slangrad.marshal.host.vectors import HostArray
+from slangrad.marshal.protocol.marshal import BACKWARD, PRIMAL
+from slangrad.marshal.simple.plain import mapped
 from slangrad.runtime.reports import NotFiniteError
 from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.tensor import Tensor

@@ -2,9 +2,9 @@
 or a call is met that no earlier process has kept.
 """
 
-from slangrad.call.binding import Binder
-from slangrad.call.compile import KernelCompiler
-from slangrad.call.program import ModuleTypes, candidate_of
+from slangrad.call.binding.binding import Binder
+from slangrad.call.binding.program import ModuleTypes, candidate_of
+from slangrad.call.compiling.compile import KernelCompiler
 from slangrad.check.modules import Program
 from slangrad.check.reflect import Reflection
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 from slangrad.check.model.types import UINT64, Array, Matrix, Pointer, Scalar, Type, Vector
 from slangrad.ir import types as ir
-from slangrad.marshal.marshal import BACKWARD, TANGENT, Leaf, Marshal
-from slangrad.marshal.scalars import NumberMarshal
-from slangrad.marshal.slang_type import SavedType
+from slangrad.marshal.composed.scalars import NumberMarshal
+from slangrad.marshal.protocol.marshal import BACKWARD, TANGENT, Leaf, Marshal
+from slangrad.marshal.reflection.slang_type import SavedType
 
 if TYPE_CHECKING:
-    from slangrad.call.program import ModuleTypes
+    from slangrad.call.binding.program import ModuleTypes
 
 PRINTING = ("printf", "print")
 Types = Callable[[], "ModuleTypes"]  # the types of the module, which need the checker

@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from slangrad.call.binding.request import RESULT, Settings
 from slangrad.call.caller import Caller, copied
-from slangrad.call.plan import FixedLaunch
-from slangrad.call.request import RESULT, Settings
+from slangrad.call.plans.plan import FixedLaunch
 from slangrad.marshal.errors import CallError
 from slangrad.tensors.conversion import HostValue
 

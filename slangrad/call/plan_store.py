@@ -19,16 +19,16 @@ import numpy as np
 
 from slangrad.base.options import Options, store_of
 from slangrad.cache import find_kernel, kernel_key
-from slangrad.call.launchable import Launchable, Source
-from slangrad.call.packing import Compiled, packer_of
-from slangrad.call.request import Settings
+from slangrad.call.binding.launchable import Launchable, Source
+from slangrad.call.binding.request import Settings
+from slangrad.call.plans.packing import Compiled, packer_of
 from slangrad.ir import types as ir
 from slangrad.ir.type_data import type_data
-from slangrad.marshal.marshal import ProgramTypes
+from slangrad.marshal.protocol.marshal import ProgramTypes
 from slangrad.marshal.saved import Unsaved, restored, saved
 
 if TYPE_CHECKING:
-    from slangrad.call.bind import BoundCall
+    from slangrad.call.binding.bind import BoundCall
     from slangrad.call.sessions import Kept
 
 KNOWN_PACKAGES = ("builtins", "numpy", "slangrad")

@@ -13,11 +13,11 @@ from slangrad.base.options import Options
 from slangrad.runtime.device import Device
 
 if TYPE_CHECKING:
+    from slangrad.call.binding.program import ModuleTypes
+    from slangrad.call.binding.request import CheckMode
     from slangrad.call.caller import Caller
-    from slangrad.call.compile import KernelCompiler
-    from slangrad.call.packing import Compiled
-    from slangrad.call.program import ModuleTypes
-    from slangrad.call.request import CheckMode
+    from slangrad.call.compiling.compile import KernelCompiler
+    from slangrad.call.plans.packing import Compiled
     from slangrad.check.reflect import Reflection
 
 

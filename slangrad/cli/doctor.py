@@ -12,7 +12,7 @@ from rich.table import Table
 import slangrad
 from slangrad.base.options import Options
 from slangrad.base.store import Store, Usage
-from slangrad.llvm import native
+from slangrad.llvm.machine import native
 from slangrad.runtime.processors import available_processors
 
 PROBE = """

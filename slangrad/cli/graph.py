@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
+from inspect import signature
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +17,9 @@ from slangrad.graph.train import Step
 from slangrad.graph.workers.timeline import Simulation, bytes_text, table, time_text
 
 AUTO = "auto"  # a mesh that is searched for
+KEYWORDS = [
+    name for name, each in signature(graph.cluster).parameters.items() if each.kind != each.VAR_KEYWORD
+]
 
 
 def simulated(
@@ -70,11 +74,15 @@ def with_rows(array: object, count: int) -> object:
 def sizes_of(mesh: str) -> dict[str, int]:
     """The sizes of axes in "data=128,model=8"."""
     try:
-        return {
-            name.strip(): int(size) for name, size in (each.split("=") for each in mesh.split(",") if each)
-        }
+        pairs = [each.split("=") for each in mesh.split(",") if each]
+        found = {name.strip(): int(size) for name, size in pairs}
     except ValueError:
         raise ValueError(f"error: --mesh {mesh}: expected data=128,model=8") from None
+    if len(found) < len(pairs) or not found.keys().isdisjoint(KEYWORDS):
+        raise ValueError(
+            f"error: --mesh {mesh}: expected axes of different names, but for {', '.join(KEYWORDS)}"
+        )
+    return found
 
 
 def step_of(target: str) -> tuple[Step, tuple[object, ...]]:

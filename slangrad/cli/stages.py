@@ -20,7 +20,7 @@ from slangrad import Device, Function, Module, SlangType, Tensor
 from slangrad.base.options import Options
 from slangrad.cli import dump_html
 from slangrad.explanation import costs_table
-from slangrad.llvm import native
+from slangrad.llvm.machine import native
 from slangrad.pipeline import CompiledKernel, compile_entry_point
 
 LEXERS = {"kernel": "hlsl", "ast": "text", "asm": "gas"}

@@ -7,12 +7,13 @@ def fused(a, b, c, d): return d + (a + b) * c        one kernel
 value, dz = graph.value_and_grad(loss)(z, y)
 """
 
-from slangrad.graph import calls, contractions, indexing, random  # noqa: F401  (they enter functions of arrays)
-from slangrad.graph.array import Array
+from slangrad.graph import calls  # noqa: F401  (they enter functions of arrays)
+from slangrad.graph.arrays import contractions, indexing, random  # noqa: F401  (they enter functions of arrays)
+from slangrad.graph.arrays.array import Array
+from slangrad.graph.arrays.convolutions import avg_pool2d, conv2d, max_pool2d
+from slangrad.graph.arrays.functions import batch_norm, layer_norm, log_softmax, softmax, stop_gradient
 from slangrad.graph.attention import attention
-from slangrad.graph.convolutions import avg_pool2d, conv2d, max_pool2d
-from slangrad.graph.errors import GraphError, TracedValueError
-from slangrad.graph.functions import batch_norm, layer_norm, log_softmax, softmax, stop_gradient
+from slangrad.graph.ir.errors import GraphError, TracedValueError
 from slangrad.graph.scan import scan
 from slangrad.graph.trace import grad, jit, jvp, value_and_grad
 from slangrad.graph.train import train

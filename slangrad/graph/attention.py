@@ -14,14 +14,14 @@ from math import prod
 
 import numpy as np
 
-from slangrad.graph.array import BOOL, Array, constant, lifted
-from slangrad.graph.errors import GraphError
-from slangrad.graph.functions import softmax
-from slangrad.graph.gradient import zeros
-from slangrad.graph.node import Node, Shape, make
-from slangrad.graph.ops import Bundle
+from slangrad.graph.arrays.array import BOOL, Array, constant, lifted
+from slangrad.graph.arrays.functions import softmax
+from slangrad.graph.arrays.gradient import zeros
+from slangrad.graph.ir.errors import GraphError
+from slangrad.graph.ir.node import Node, Shape, make
+from slangrad.graph.ir.ops import Bundle
+from slangrad.graph.ir.values import Operand
 from slangrad.graph.trace import pullback
-from slangrad.graph.values import Operand
 
 CACHED = 16 << 20  # bytes of scores that are cheaper to keep than to compute again
 WIDEST = 256  # numbers of a query that a thread keeps
@@ -38,7 +38,8 @@ def attention(
 ) -> Operand:
     """softmax(q @ k.T * scale) @ v for stacks of matrices.
 
-    q: (..., n, d), k: (..., m, d), v: (..., m, e); the result is (..., n, e). `scale` is 1 / sqrt(d) by default.
+    q: (..., n, d), k: (..., m, d), v: (..., m, e); the result is (..., n, e), of their common dtype.
+    `scale` is 1 / sqrt(d) by default.
     `mask`, which is broadcast to (..., n, m): booleans, true where a query sees a key, or numbers that are added.
     `causal`: query i sees keys 0 to i. A query that sees no key gets NaN. GraphError (E1042) where shapes do not fit.
     """

@@ -15,10 +15,10 @@ from hashlib import sha1
 from re import sub
 
 import slangrad as spy
-from slangrad.graph.array import Array, constant, implements, lifted, mapped
-from slangrad.graph.errors import GraphError
-from slangrad.graph.node import DType
-from slangrad.graph.types import DTYPES
+from slangrad.graph.arrays.array import Array, constant, implements, lifted, mapped
+from slangrad.graph.ir.errors import GraphError
+from slangrad.graph.ir.node import DType
+from slangrad.graph.ir.types import DTYPES
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,26 +16,28 @@ from dataclasses import dataclass
 import numpy as np
 
 import slangrad as spy
-from slangrad.graph.array import Array, constant, lifted
-from slangrad.graph.choose import Choose
-from slangrad.graph.errors import GraphError, explained
-from slangrad.graph.gradient import zeros
-from slangrad.graph.node import Node, make, new_input, substituted, topological_order, type_text
-from slangrad.graph.ops import Bundle, base_of
-from slangrad.graph.plan import Plan
+from slangrad.graph.arrays.array import Array, constant, lifted
+from slangrad.graph.arrays.gradient import zeros
+from slangrad.graph.arrays.trees import PyTree, all_leaves, filled, form_of, leaves, leaves_like, tree_map
+from slangrad.graph.ir.errors import GraphError, explained
+from slangrad.graph.ir.node import Node, make, new_input, substituted, topological_order, type_text
+from slangrad.graph.ir.ops import Bundle, base_of
+from slangrad.graph.lowering.choose import Choose
+from slangrad.graph.planning.plan import Plan
 from slangrad.graph.trace import is_traced, is_value, pullback
-from slangrad.graph.trees import PyTree, all_leaves, filled, leaves, tree_map
 
 Step = Callable[[PyTree, PyTree], PyTree]
 
 
 def scan(function: Step, init: object, xs: object = None, length: int | None = None) -> tuple[PyTree, PyTree]:
-    """`carry, y = function(carry, x)` for each x along the leading axis of `xs`, from the carry `init` on.
+    """A loop that is traced once: `carry, y = function(carry, x)` for each x along the leading axis of `xs`.
 
-    Gives the last carry, and the y's stacked along a new leading axis. Carries, elements and results are arrays,
-    numbers, and trees of them; `length` says how many steps there are where `xs` has no arrays.
+    The first carry is `init`. The result is the last carry and the y's, stacked along a new leading axis. Carries,
+    elements and results are arrays, numbers, and trees of them. A carry keeps its shape and dtype. `length` is the
+    number of steps where `xs` has no arrays.
 
-    GraphError (E1042) where the shape or dtype of a carry changes, or leading axes differ.
+    GraphError (E1042) where the shape or dtype of a carry changes, or leading axes differ, (E1043) where the function
+    gives no pair.
     """
     length = _length(xs, length)
     if any(map(is_traced, all_leaves((init, xs)))):
@@ -65,7 +67,7 @@ def repeated(
     given = map(Array, own)
     new, y = _pair(function(filled(init, given, is_value), filled(xs, given, is_value)))
     _check(init, new)
-    outputs = [lifted(each).node for each in leaves((new, y), is_value)]
+    outputs = [lifted(each).node for each in (*leaves_like(new, init, is_value), *leaves(y, is_value))]
     if not length:
         empty = (constant(0, x.dtype).broadcast_to((0, *x.shape)) for x in outputs[len(firsts) :])
         return init, filled(y, empty, is_value)
@@ -76,7 +78,7 @@ def repeated(
     inputs = [*(x.node for x in (*firsts, *elements)), *outer]
     node = Array(make("scan", inputs, (0,), np.dtype(float), loop=loop))
     results = (loop.result(node, k) for k in range(len(outputs)))
-    return filled(new, results, is_value), filled(y, results, is_value)
+    return filled(init, results, is_value), filled(y, results, is_value)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -201,12 +203,15 @@ def _pair(made: object) -> tuple[PyTree, PyTree]:
     return made
 
 
+def _seen(leaf: object) -> object:
+    return "*" if is_value(leaf) else leaf
+
+
 def _check(old: object, new: object) -> None:
     """GraphError (E1042) where the form, the shape or the dtype of a carry changes."""
-    forms = [tree_map(lambda leaf: "*" if is_value(leaf) else leaf, each) for each in (old, new)]
-    if forms[0] != forms[1]:
-        raise GraphError("E1042", f"scan: the carry {forms[0]} becomes {forms[1]}")
-    for pair in zip(leaves(old, is_value), leaves(new, is_value), strict=True):
+    if form_of(old, _seen) != form_of(new, _seen):
+        raise GraphError("E1042", f"scan: the carry {tree_map(_seen, old)} becomes {tree_map(_seen, new)}")
+    for pair in zip(leaves(old, is_value), leaves_like(new, old, is_value), strict=True):
         x, z = (each if hasattr(each, "dtype") else np.asarray(each) for each in pair)
         if (x.shape, x.dtype) != (z.shape, z.dtype):
             kinds = [type_text(new_input(tuple(each.shape), each.dtype)) for each in (x, z)]

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 
 import slangrad as spy
-from slangrad.graph.array import Array
+from slangrad.graph.arrays.array import Array
+from slangrad.graph.arrays.trees import PyTree, filled, tree_map
+from slangrad.graph.ir.values import ArrayValue, Operand, is_array
 from slangrad.graph.trace import Call, Function, Jitted, is_result, pullback, pushforward, results_in
-from slangrad.graph.trees import PyTree, filled, tree_map
-from slangrad.graph.values import ArrayValue, Operand, is_array
 from slangrad.torch_jobs import Job, Outputs, Tensors, apply, is_seen
 
 

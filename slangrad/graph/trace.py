@@ -7,8 +7,7 @@ def f(x): return np.tanh(x) * 2          f(x) runs one kernel; f.explain(x) show
 from __future__ import annotations
 
 import operator
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set, ValuesView
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import update_wrapper
 from threading import local
@@ -19,16 +18,23 @@ import numpy as np
 import slangrad as spy
 from slangrad.base.late import Late
 from slangrad.base.warn import warn
-from slangrad.graph.array import Array, checked_type, lifted
-from slangrad.graph.errors import GraphError, explained
-from slangrad.graph.explain import Explanation
-from slangrad.graph.gradient import add_all, compute_gradient, compute_tangent
-from slangrad.graph.layout import Layout
-from slangrad.graph.node import Node, new_input, substituted
-from slangrad.graph.plan import LENT, Plan, Settings
-from slangrad.graph.recompute import bytes_in
-from slangrad.graph.trees import PyTree, all_leaves, filled, leaves, structure, tree_map
-from slangrad.graph.values import (
+from slangrad.graph.arrays.array import Array, checked_type, lifted
+from slangrad.graph.arrays.gradient import add_all, compute_gradient, compute_tangent
+from slangrad.graph.arrays.trees import (
+    PyTree,
+    all_leaves,
+    filled,
+    form_of,
+    hidden_in,
+    leaves,
+    leaves_like,
+    structure,
+    tree_map,
+)
+from slangrad.graph.ir.errors import GraphError, TracedValueError, explained
+from slangrad.graph.ir.layout import Layout
+from slangrad.graph.ir.node import Node, new_input, substituted
+from slangrad.graph.ir.values import (
     ArrayValue,
     Operand,
     as_tensor,
@@ -41,6 +47,9 @@ from slangrad.graph.values import (
     seen_as,
     shape_of,
 )
+from slangrad.graph.output.explain import Explanation
+from slangrad.graph.planning.plan import LENT, Plan, Settings
+from slangrad.graph.planning.recompute import bytes_in
 
 TORCH = Late("slangrad.graph.torch_bridge")
 
@@ -70,8 +79,7 @@ def results_in(tree: object) -> list[Operand]:
         if is_result(leaf):
             found.append(leaf)
             continue
-        held = leaf if isinstance(leaf, Set | ValuesView | deque) else getattr(leaf, "__dict__", {}).values()
-        if isinstance(leaf, Iterator) or any(map(is_traced, all_leaves([*held]))):
+        if isinstance(leaf, Iterator) or any(map(is_traced, hidden_in(leaf))):
             message = f"traced arrays cannot be returned in a {type(leaf).__name__}"
             raise GraphError("E1043", message, "return dicts, lists, tuples and dataclasses of them")
     return found
@@ -88,10 +96,15 @@ TRACES = _Traces()
 
 @contextmanager
 def tracing() -> Iterator[None]:
-    """While a function is traced, those that it calls are parts of it, also where their arguments are not traced."""
+    """While a function is traced, those that it calls are parts of it, also where their arguments are not traced.
+    TracedValueError where NumPy's own arrays take traced values: NumPy says something else, and names the cause."""
     TRACES.depth += 1
     try:
         yield
+    except ValueError as error:
+        if isinstance(error.__cause__, TracedValueError):
+            raise error.__cause__ from None
+        raise
     finally:
         TRACES.depth -= 1
 
@@ -257,20 +270,28 @@ def jit(
     fast_math: bool = False,
     consistent: str | None = None,
 ) -> Any:  # a Jitted, or what makes one of a function
-    """The function as a graph: traced with arrays that are not known yet, once for each set of shapes, types and values
-    beside arrays; differentiated, fused and compiled; run by kernels.
+    """Compile a function of arrays into few kernels. The first call traces it with arrays that have no elements yet;
+    later calls run the same plan. Other shapes, dtypes or values beside arrays are traced anew. Without a function,
+    the result is a decorator with these settings.
 
-    Arguments and results are arrays (NumPy, Tensor, torch) and dicts, lists, tuples and dataclasses of them. Other
-    values are part of the program: each new one is traced anew. GraphError where a function cannot be traced.
+    Arguments and results are arrays (NumPy, Tensor, torch) and dicts, lists, tuples and dataclasses of them. Elements
+    are bool, integers, or floats of 16 to 64 bits. Results have the shapes and dtypes that NumPy gives. They are
+    Tensors if an argument is one, else torch tensors if one is, else NumPy's arrays. `explain` shows the plan.
+
+    `device`: where kernels run, by default the device of the Tensors among the arguments, or the default one.
 
     `memory`, such as "2 GiB" or a number of bytes, limits the memory between kernels: values that do not fit are
-    computed again, which takes time and gives the same bits. GraphError (E1047) names the least that would do.
+    computed again, which takes time and gives the same bits.
 
-    `fast_math`: rewritten, too, where infinities, NaN, zeros and rounding have other results, as log(exp(x)) to x.
+    `fast_math`: use rules that give other results for infinities, NaN, zeros and rounding, as log(exp(x)) to x.
 
     Products of matrices are made by the fastest of Slang and the installed libraries. `consistent="bits"` leaves
     libraries out: then results depend neither on the number of threads nor, for each row, on the number of other rows.
     ValueError for another text.
+
+    A call raises GraphError: (E1040) for functions and dtypes that are not known, (E1041) where Python asks a traced
+    array for elements, (E1042) for shapes that do not fit, (E1043) for arguments and results of other kinds. E1047
+    names the least `memory` that would do.
     """
     settings: Settings = {**settings_of(memory, consistent), "fast_math": fast_math}
     if function is None:
@@ -282,13 +303,17 @@ def jit(
 
 
 def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Jitted:
-    """A function that returns the value and the gradient with respect to arguments, in the form of these; one plan.
+    """A function that returns (value, gradient), computed by one plan.
 
-    The function gives one number. The gradient has zeros for arrays of integers; values that are no arrays are as they
-    were. GraphError (E1045) where the result is another one, and where no array of these arguments has floats.
+    The function gives one float: an array of one element. `argnums` are the positions of the arguments to derive by:
+    one gives one gradient, several give a tuple. A gradient has the form of its argument: the same dicts and lists,
+    shapes and dtypes. It has zeros for arrays of integers; values that are no arrays are as they were.
 
     `has_aux`: the function gives a pair, the number and a tree of arrays, as the state after it; the result is then
     ((value, aux), gradient).
+
+    A call raises GraphError: (E1045) where the result is not one float, where no array of these arguments has floats,
+    and for other `argnums`, (E1044) for an operator without a derivative, and the errors of `jit`.
     """
 
     def both(*args: object, **kwargs: object) -> object:
@@ -329,10 +354,14 @@ def grad(function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = F
 
 
 def jvp(function: Function, primals: Sequence[object], tangents: Sequence[object]) -> PyTree:
-    """The value of the function and its derivative along tangents, which have the form of the primals: forward mode.
-    Each call traces the function; a jitted function that calls `jvp` does so once.
+    """Forward mode: (value, tangent), the result of the function and its derivative along tangents.
 
-    GraphError (E1042) where shapes or dtypes of tangents are not those of the primals, (E1045) for primals of integers.
+    `primals` is a tuple of the arguments, and `tangents` has the same form, shapes and dtypes, which are floats. The
+    value and the tangent have the form of the function's result. Each call traces the function; a jitted function that
+    calls `jvp` does so once.
+
+    GraphError (E1043) where primals or tangents are no tuple, (E1042) where their forms, shapes or dtypes differ,
+    (E1045) for primals of integers, and the errors of `jit`.
     """
     if not isinstance(primals, list | tuple) or not isinstance(tangents, list | tuple):
         raise GraphError("E1043", "jvp: primals and tangents are tuples, of one for each argument", "(x,)")
@@ -342,7 +371,9 @@ def jvp(function: Function, primals: Sequence[object], tangents: Sequence[object
 
 
 def _jvp(function: Function, primals: Sequence[object], tangents: Sequence[object]) -> object:
-    old, along = (leaves(tree, is_traced) for tree in (primals, tangents))
+    if form_of(primals, is_traced) != form_of(tangents, is_traced):
+        raise GraphError("E1042", f"{name_of(function)}: primals and tangents are trees of other forms")
+    old, along = leaves(primals, is_traced), leaves_like(tangents, primals, is_traced)
     if [(x.shape, x.dtype) for x in old] != [(x.shape, x.dtype) for x in along]:
         raise GraphError("E1042", f"{name_of(function)}: primals and tangents have other shapes or dtypes")
     if not old or not all(map(_is_active, old)):

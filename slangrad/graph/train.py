@@ -9,20 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import sha1
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import slangrad as spy
-from slangrad.graph.array import Array
+from slangrad.graph.arrays.array import Array
+from slangrad.graph.arrays.gradient import compute_gradient
+from slangrad.graph.arrays.trees import PyTree, filled, tree_map
 from slangrad.graph.calls import results_of
-from slangrad.graph.choose import Choose, by_slang, chooser, of_first
-from slangrad.graph.errors import GraphError
-from slangrad.graph.explain import Explanation
-from slangrad.graph.gradient import compute_gradient
-from slangrad.graph.layout import Layout
-from slangrad.graph.node import Node, content, new_input, topological_order
-from slangrad.graph.plan import Plan
+from slangrad.graph.ir.errors import GraphError
+from slangrad.graph.ir.layout import Layout
+from slangrad.graph.ir.node import Node, content, new_input, topological_order
+from slangrad.graph.ir.values import ArrayValue, as_tensor, copied, device_of, layout_of
+from slangrad.graph.lowering.choose import Choose, by_slang, chooser, of_first
+from slangrad.graph.output.explain import Explanation
+from slangrad.graph.planning.plan import Plan
 from slangrad.graph.trace import (
     Call,
     Function,
@@ -37,11 +40,9 @@ from slangrad.graph.trace import (
     tracing,
     wrap_of,
 )
-from slangrad.graph.trees import PyTree, filled, tree_map
-from slangrad.graph.values import ArrayValue, as_tensor, device_of
 from slangrad.graph.workers.bits import ConsistentPlan
 from slangrad.graph.workers.buckets import chained
-from slangrad.graph.workers.costs import Links
+from slangrad.graph.workers.costs import Links, links_of
 from slangrad.graph.workers.mesh import ONE, Mesh
 from slangrad.graph.workers.microbatches import checked_microbatches, microbatched, sizes_of
 from slangrad.graph.workers.parameters import Parameters, Updates, digest_of, rows_of, rows_specs
@@ -72,14 +73,14 @@ class Step:
         consistent: str | None = None,
         mesh: Mesh = ONE,
         partition: str | None = None,
-        links: Links | None = None,
+        links: Links | str | Path | None = None,
         microbatches: int | None = None,
         has_aux: bool = False,
     ) -> None:
         self.loss = loss
         self.has_aux = has_aux
         self.settings = settings_of(memory, consistent)
-        self.links = links or Links()
+        self.links = links_of(links)
         self.optimizer = optimizer
         self.mesh = mesh
         self.is_cut_into_shards = consistent == "bits" and bool(mesh.sizes)
@@ -120,16 +121,15 @@ class Step:
             self.checkpoints.wait()
 
     def explain(
-        self, *batch: object, dot: bool = False, links: Links | None = None
+        self, *batch: object, dot: bool = False, links: Links | str | Path | None = None
     ) -> Any:  # with `dot` a text
         """The plan of such a batch, as of `jit`; nothing is run. With many workers there are, too, the seconds of all
         exchanges and the critical path, by the cost model, and how each tensor is cut. `links`: the costs of exchanges,
-        by default those of the cluster, of `train`, or of a common host. Where a partition is to be found, or memory is
-        limited, each worker asks."""
+        by default those of the cluster, of `train`, or of a common host. All workers make a plan together: so each
+        worker asks, unless a step with such a batch was made before."""
         planned = self._planned(Call(*batch))
-        if links is None:
-            links = getattr(self.mesh, "costs", self.links)
-        made = Explanation(planned.plan, planned.workers_text(links))
+        costs = getattr(self.mesh, "costs", self.links) if links is None else links_of(links)
+        made = Explanation(planned.plan, planned.workers_text(costs))
         return made.dot if dot else made
 
     @property
@@ -187,6 +187,8 @@ class _Planned:
         said = content(*outputs), mesh, sorted(step.settings.items()), *map(str, (*held.specs, *held.cuts))
         said += *held.first, *numbers, *layers.said
         self.digest = sha1("\n".join(map(str, said)).encode()).hexdigest()  # what all workers must have alike
+        if mesh.watch:
+            mesh.watch.agree(self.digest)  # before workers wait for each other to make it
         self.sharding: Sharding | None = None
         self._staged: StagePlan | None = None
         self._mesh = mesh
@@ -221,9 +223,8 @@ class _Planned:
         self, step: Step, call: Call, held: Parameters, graph: StepGraph, layers: Layers, links: Links
     ) -> None:
         choose = self._choose
-        if self._mesh.links and (held.is_found or step.settings["memory"] is not None):
-            self._agree()
-            choose = of_first(chooser(self._device, step.settings["consistent"], Plan), self._mesh)
+        if self._mesh.links:
+            choose = of_first(chooser(self._device, None, Plan), self._mesh)
         found = self._found(step, held, graph, self._mesh, layers, links)
         local = self._local(step, held, graph, self._mesh, sharding=found)
         made = chained(local.outputs)
@@ -244,17 +245,10 @@ class _Planned:
         )
         self._run = self.plan.run
 
-    def _agree(self) -> None:
-        """On what the plan is of, before workers wait for each other to make it."""
-        if self._mesh.watch:
-            self._mesh.watch.agree(self.digest)
-
     def _found(
         self, step: Step, held: Parameters, graph: StepGraph, mesh: Mesh, layers: Layers, links: Links
     ) -> Sharding | None:
         """The sharding of all nodes on a mesh, where it is to be searched for."""
-        if held.is_found:
-            self._agree()
         rows = rows_specs(graph.batch, mesh)
         return held.found(graph.outputs, graph.variables, rows, links, step.settings["memory"], layers)
 
@@ -283,8 +277,11 @@ class _Planned:
         return local
 
     def _layouts(self, step: Step, call: Call, held: Parameters, graph: StepGraph) -> dict[Node, Layout]:
-        """How arguments lie in memory."""
-        return {} if self._mesh.is_planned else layouts_of(graph.inputs[:-1], _tensors(step, call, held))
+        """How arguments lie in memory. The plans of workers have the same kernels, so their rows have no gaps."""
+        if self._mesh.is_planned:
+            return {}
+        found = layouts_of(graph.inputs[:-1], _tensors(step, call, held))
+        return {node: at for node, at in found.items() if not self._mesh.links or node not in graph.batch}
 
     def workers_text(self, links: Links) -> str:
         """A table of a step of all workers, and the shards of tensors; nothing of one worker."""
@@ -300,9 +297,10 @@ class _Planned:
 
     def run(self, call: Call, updates: Updates) -> PyTree:
         self._settings[...] = updates[0][1].settings  # memory that stays, so no call is bound anew
-        arrays = (
-            as_tensor(self._device, each) for each in (*call.arrays, *_state_of(updates), self._settings)
-        )
+        batch = (as_tensor(self._device, each) for each in call.arrays)
+        if self._mesh.links:
+            batch = (each if layout_of(each).is_dense else copied(each) for each in batch)
+        arrays = *batch, *_state_of(updates), as_tensor(self._device, self._settings)
         value, *aux = self._run([*self._parameters, *arrays], 1 + len(self._returned))
         loss = value.host_view()[0]
         if not self._has_aux:
@@ -360,7 +358,7 @@ def train(
     consistent: str | None = None,
     mesh: Mesh = ONE,
     partition: str | None = None,
-    links: Links | None = None,
+    links: Links | str | Path | None = None,
     microbatches: int | None = None,
     has_aux: bool = False,
 ) -> Step:
@@ -376,8 +374,8 @@ def train(
     axis, numbers are the same for all), and gets the loss over all rows: the loss function sees them all. Workers begin
     with the same parameters. `partition`: "states" cuts the optimizer's state, "parameters" also the parameters, so
     that each worker holds a part; then `step.parameters` gathers them, and the arrays that the optimizer got keep
-    their first values. "auto" cuts all tensors as it takes the least time, with the costs of `links`, by default those
-    of a common host; `memory` is then what a worker has for parameters, state and values together.
+    their first values. "auto" cuts all tensors as it takes the least time, with the costs of `links` or of their file,
+    by default those of a common host; `memory` is then what a worker has for parameters, state and values together.
 
     An axis `stages` of the mesh puts other layers on each of its workers, which hold the parameters and state of these
     alone. `microbatches`: the parts of a worker's rows that pass the stages one after another, by default up to 4 for

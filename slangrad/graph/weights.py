@@ -15,9 +15,10 @@ import numpy as np
 import slangrad as spy
 from slangrad.base.late import Late
 from slangrad.base.whole_files import open_file, write_output
-from slangrad.graph.errors import GraphError
-from slangrad.graph.trees import PyTree, filled, leaves, parts_of
-from slangrad.graph.values import ArrayValue, is_array, is_torch
+from slangrad.graph.arrays.array import Array
+from slangrad.graph.arrays.trees import PyTree, all_leaves, filled, hidden_in, leaves, parts_of
+from slangrad.graph.ir.errors import GraphError, TracedValueError
+from slangrad.graph.ir.values import ArrayValue, is_array, is_torch
 
 SAFETENSORS, SAFETENSORS_OF_NUMPY = Late("safetensors"), Late("safetensors.numpy")
 
@@ -26,13 +27,15 @@ def save(path: str | Path, tree: object) -> None:
     """Write the arrays of a tree (dicts, lists, tuples, dataclasses) to a file, as a whole or not at all.
 
     A name is the way to its array, joined by points. Values beside arrays are left out. GraphError (E1046) without the
-    library safetensors and for keys that are no names, OSError where the file cannot be written.
+    library safetensors, for keys that are no names, for arrays that a file cannot hold and those in sets, iterators and
+    objects, (E1041) for traced ones, OSError where the file cannot be written.
     """
     write = _library("save")
+    _check_leaves(path, tree)
+    named = list(_named(tree))
+    if len({name for name, _ in named}) < len(named):
+        raise GraphError("E1046", f"{path}: two arrays would have one name", "1 and '1' are one name")
     try:
-        named = list(_named(tree))
-        if len({name for name, _ in named}) < len(named):
-            raise GraphError("E1046", f"{path}: two arrays would have one name", "1 and '1' are one name")
         data = write({name: np.array(_host(leaf), order="C") for name, leaf in named})
     except (SAFETENSORS.SafetensorError, KeyError, TypeError, ValueError) as error:
         raise GraphError("E1046", f"{path} cannot hold these arrays: {error}") from None
@@ -72,6 +75,19 @@ def _library(name: str) -> Any:  # a function of safetensors
         return getattr(SAFETENSORS_OF_NUMPY, name)
     except ImportError:
         raise GraphError("E1046", "weights need safetensors", "pip install 'slangrad[safetensors]'") from None
+
+
+def _check_leaves(path: str | Path, tree: object) -> None:
+    """Raise errors for arrays that would be left out, and for those that lose a part."""
+    for leaf in all_leaves(tree):
+        if isinstance(leaf, Array):
+            advice = "return it, and save the result"
+            raise TracedValueError("E1041", f"{path}: a traced array has no numbers yet", advice)
+        if isinstance(leaf, np.ma.MaskedArray):
+            raise GraphError("E1046", f"{path} cannot hold the mask of an array", "np.ma.filled(x) has none")
+        if not is_array(leaf) and (isinstance(leaf, Iterator) or any(map(is_array, hidden_in(leaf)))):
+            advice = "dicts, lists, tuples and dataclasses of arrays"
+            raise GraphError("E1046", f"{path}: arrays in a {type(leaf).__name__} would be left out", advice)
 
 
 def _named(tree: object, way: tuple[str, ...] = ()) -> Iterator[tuple[str, ArrayValue]]:
@@ -119,7 +135,7 @@ def _host(leaf: ArrayValue) -> np.ndarray | np.generic:
 
 def _in_form_of(leaf: ArrayValue, value: np.ndarray) -> ArrayValue:
     if isinstance(leaf, spy.Tensor):
-        return spy.Tensor.from_numpy(leaf.device, value)
+        return spy.Tensor.from_numpy(leaf.device, value, dtype=leaf.dtype)
     if is_torch(leaf):
         return leaf.new_tensor(value).requires_grad_(leaf.requires_grad)
     return value[()] if isinstance(leaf, np.generic) else value

@@ -48,7 +48,7 @@ class Attributes(TypedDict, total=False):
     own: bool
     reverse: bool  # of a loop: the last iteration first
     site: int  # of a report: the number of its place (slangrad/sites.py)
-    segmented: bool  # of a loop: each iteration runs a segment (autodiff/cutting.py)
+    segmented: bool  # of a loop: each iteration runs a segment (autodiff/checkpointing/cutting.py)
     stored: bool  # of a select: what it chooses is stored where the other operand was loaded
     text: str
     trusted: bool
@@ -78,7 +78,7 @@ class FunctionAttributes(TypedDict, total=False):
     open_primal: bool
     order: int  # of initializers: the place among them
     prefer: str
-    segment: bool  # one segment of a loop (autodiff/cutting.py)
+    segment: bool  # one segment of a loop (autodiff/checkpointing/cutting.py)
     wanted_lanes: int  # SIMD lanes of a kernel; as many as suit it where it does not say
     wave: int  # how many threads a wave of the kernel has
 

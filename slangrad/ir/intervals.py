@@ -4,7 +4,7 @@
     %k = add %i, %j                   %k: 0 .. n + 2, where %i lies in 0 .. n - 1
 
 The rules of ops are the same whatever ends are: numbers (`Ranges`), or values of code that runs before the kernel
-(opt/intervals.py), where an interval may hold under conditions only.
+(opt/analyses/intervals.py), where an interval may hold under conditions only.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ so an int may overflow here and a float has more digits). It gets the operands' 
 gives d result / d operand, one each, as formulas (see `formula.py`); plain numbers 0 and 1 cost nothing.
 Both modes of differentiation, the gradient tests and constant folding read these rows. Vectors and matrices
 use them componentwise. Movement and memory ops have no primal here: they have no arithmetic, and their
-transposes are rows of `autodiff/transposes.py`. Ops that only targets make are rows of `target_ops.py`.
+transposes are rows of `autodiff/sweeps/transposes.py`. Ops that only targets make are rows of `target_ops.py`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NOTHING = "no result"
 # Where a derivative stands.
 CONSTANT = "the derivative is zero"
 NOT_DIFFERENTIABLE = "no operand or result that could carry a derivative"
-LINEAR = "moves values: the tangent is the same op on tangents; transposed in autodiff/transposes.py"
+LINEAR = "moves values: the tangent is the same op on tangents; transposed in autodiff/sweeps/transposes.py"
 
 # What an op does besides computing its results; only pure ops move, merge or vanish.
 PURE, READ, WRITE = "pure", "read", "write"
@@ -93,7 +93,7 @@ row("rem",           SAME,    n.remainder,                 lambda x, y, r: (1, -
 row("neg",           SAME,    lambda t, x: -x,             lambda x, r: (-1,),                          1, kinds="suf")
 row("fma",           SAME,    n.fused_multiply_add,        lambda x, y, z, r: (y, x, 1),                1, kinds="f")
 # Zero where an operand is, be the other infinite or NaN: a derivative that a mask took away stays away. With `masks_only` that
-# matters only where a mask may have made the zero. opt/products.py makes it `mul` and what else it takes.
+# matters only where a mask may have made the zero. opt/simplify/products.py makes it `mul` and what else it takes.
 row("scale",         SAME,    n.scale,                     lambda x, y, r: (y, x),                      1, kinds="f", says="masks_only?")
 # min and max: a NaN loses against a number; min(x, y) is x if x < y, else y. At a tie the derivative splits in
 # half, as in Slang.

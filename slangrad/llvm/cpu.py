@@ -24,26 +24,18 @@ from slangrad.base.source import Line
 from slangrad.ir.core import Function, Op, Value, walk
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.types import Pointer, Struct
-from slangrad.llvm import (
-    atomics,
-    delayed,
-    emit,
-    functions,
-    known_memory,
-    memory,
-    polling,
-    reports,
-    tapes,
-    variables,
-)
-from slangrad.llvm.emit import Emitter, Environment
-from slangrad.llvm.launch import field_address, field_at, read_field, write_field
-from slangrad.llvm.memory import Locals
-from slangrad.llvm.streaming import write_conditions, write_fence
-from slangrad.llvm.tapes import RESERVE
-from slangrad.llvm.target import FUNCTION_ATTRIBUTES, Target
-from slangrad.llvm.type_names import TypeNames
-from slangrad.llvm.writer import Declarations, Writer, phi
+from slangrad.llvm import functions
+from slangrad.llvm.launch import polling, reports
+from slangrad.llvm.launch.launch import field_address, field_at, read_field, write_field
+from slangrad.llvm.machine.target import FUNCTION_ATTRIBUTES, Target
+from slangrad.llvm.memory import atomics, delayed, known_memory, memory, tapes, variables
+from slangrad.llvm.memory.memory import Locals
+from slangrad.llvm.memory.streaming import write_conditions, write_fence
+from slangrad.llvm.memory.tapes import RESERVE
+from slangrad.llvm.text import emit
+from slangrad.llvm.text.emit import Emitter, Environment
+from slangrad.llvm.text.type_names import TypeNames
+from slangrad.llvm.text.writer import Declarations, Writer, phi
 
 RULES = {
     name: rule

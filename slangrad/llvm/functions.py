@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from slangrad.ir.core import Function, Op, Value
-from slangrad.llvm.emit import Emitter, Environment, Rule, carried_type, carry
-from slangrad.llvm.memory import WAVE_ALIGNMENT, Locals
-from slangrad.llvm.tapes import TAKE
-from slangrad.llvm.type_names import TypeNames
-from slangrad.llvm.writer import Writer
+from slangrad.llvm.memory.memory import WAVE_ALIGNMENT, Locals
+from slangrad.llvm.memory.tapes import TAKE
+from slangrad.llvm.text.emit import Emitter, Environment, Rule, carried_type, carry
+from slangrad.llvm.text.type_names import TypeNames
+from slangrad.llvm.text.writer import Writer
 
 LEAVE = "leave"
 AROUND = "ptr %arguments, ptr %launch, i32 %x, i32 %y, i32 %z, ptr %budget"

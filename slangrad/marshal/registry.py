@@ -13,8 +13,9 @@ from collections.abc import Callable, Hashable
 
 import numpy as np
 
-from slangrad.marshal import indices
-from slangrad.marshal.arrays import (
+from slangrad.marshal.composed.scalars import EnumMarshal, HostArrayMarshal, NumberMarshal, UnsupportedMarshal
+from slangrad.marshal.composed.structs import DictMarshal, Held, ListMarshal
+from slangrad.marshal.containers.arrays import (
     ArrayMarshal,
     TensorMarshal,
     TorchMarshal,
@@ -22,16 +23,15 @@ from slangrad.marshal.arrays import (
     key_of_torch,
     pair_marshal,
 )
-from slangrad.marshal.buffers import BufferMarshal
-from slangrad.marshal.enums import EnumValue
+from slangrad.marshal.containers.buffers import BufferMarshal
+from slangrad.marshal.containers.memory import TorchCurve
+from slangrad.marshal.containers.values import DiffPair, DiffPairMarshal, ValueRef, ValueRefMarshal
 from slangrad.marshal.errors import CallError, ending
-from slangrad.marshal.marshal import Marshal
-from slangrad.marshal.memory import TorchCurve
-from slangrad.marshal.records import TYPE_KEY, as_fields, reader_of
-from slangrad.marshal.scalars import EnumMarshal, HostArrayMarshal, NumberMarshal, UnsupportedMarshal
-from slangrad.marshal.structs import DictMarshal, Held, ListMarshal
-from slangrad.marshal.values import DiffPair, DiffPairMarshal, ValueRef, ValueRefMarshal
-from slangrad.marshal.vectors import HostArray
+from slangrad.marshal.host.records import TYPE_KEY, as_fields, reader_of
+from slangrad.marshal.host.vectors import HostArray
+from slangrad.marshal.protocol.marshal import Marshal
+from slangrad.marshal.simple import indices
+from slangrad.marshal.simple.enums import EnumValue
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.conversion import AnyArray, HostValue
 from slangrad.tensors.tensor import Tensor

@@ -18,23 +18,25 @@ from slangrad.base.store import Json
 from slangrad.check.model import types as checked
 from slangrad.ir import types as ir
 from slangrad.ir.type_data import type_data, type_from
-from slangrad.marshal import arrays, indices, results, scalars, structs, values
-from slangrad.marshal.buffers import BufferLeaf
-from slangrad.marshal.elements import Elements
-from slangrad.marshal.marshal import ProgramTypes, Role, StreamSpec
-from slangrad.marshal.memory import (
+from slangrad.marshal.composed import results, scalars, structs
+from slangrad.marshal.containers import arrays, values
+from slangrad.marshal.containers.buffers import BufferLeaf
+from slangrad.marshal.containers.elements import Elements
+from slangrad.marshal.containers.memory import (
     ARRAY_ACCESS,
     TENSOR_ACCESS,
     TORCH_ACCESS,
     TORCH_CURVE_ACCESS,
     TORCH_PAIR_ACCESS,
 )
-from slangrad.marshal.plain import Uniform
-from slangrad.marshal.slang_kinds import slang_type_of
-from slangrad.marshal.slang_type import SavedType, SlangType
-from slangrad.marshal.spelling import spell
-from slangrad.marshal.tensor_views import ViewTensor
-from slangrad.marshal.whole import Family, WholeTensor
+from slangrad.marshal.containers.tensor_views import ViewTensor
+from slangrad.marshal.containers.whole import Family, WholeTensor
+from slangrad.marshal.protocol.marshal import ProgramTypes, Role, StreamSpec
+from slangrad.marshal.protocol.spelling import spell
+from slangrad.marshal.reflection.slang_kinds import slang_type_of
+from slangrad.marshal.reflection.slang_type import SavedType, SlangType
+from slangrad.marshal.simple import indices
+from slangrad.marshal.simple.plain import Uniform
 
 Data = Json
 SAME = "same"

@@ -1,6 +1,6 @@
 """Functions of host vectors, matrices and quaternions, and their types: `spy.math.mul(m, v)`.
 
-In: values of `slangrad.marshal.vectors`, and numbers.   Out: the same, of the same element type.
+In: values of `slangrad.marshal.host.vectors`, and numbers.   Out: the same, of the same element type.
 
     math.normalize(float3(3, 0, 4))  ->  float3(0.6, 0.0, 0.8)
     math.lt(int2(1, 5), 3)           ->  bool2(True, False)
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from slangrad.marshal.vectors import class_named, class_names
+from slangrad.marshal.host.vectors import class_named, class_names
 from slangrad.math import componentwise, geometry, matrices, quaternions
 from slangrad.math.matrices import Handedness
 

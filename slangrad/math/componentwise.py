@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from slangrad.ir import types as ir
-from slangrad.marshal.components import Data, converted, fits
-from slangrad.marshal.vectors import HostArray, HostQuaternion, HostVector, vector_class
+from slangrad.marshal.host.components import Data, converted, fits
+from slangrad.marshal.host.vectors import HostArray, HostQuaternion, HostVector, vector_class
 
 SAME, TRUTH = "same", "truth"
 WHOLE, FLOATS, NUMBERS, ALL = "iu", "f", "iuf", "iufb"

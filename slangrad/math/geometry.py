@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slangrad.ir import types as ir
-from slangrad.marshal.components import Data, converted
-from slangrad.marshal.vectors import (
+from slangrad.marshal.host.components import Data, converted
+from slangrad.marshal.host.vectors import (
     HostArray,
     HostMatrix,
     HostQuaternion,

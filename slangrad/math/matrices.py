@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slangrad.ir import types as ir
-from slangrad.marshal.components import Data
-from slangrad.marshal.vectors import HostArray, HostMatrix, HostQuaternion, HostVector, matrix_class
+from slangrad.marshal.host.components import Data
+from slangrad.marshal.host.vectors import HostArray, HostMatrix, HostQuaternion, HostVector, matrix_class
 from slangrad.math.geometry import floats, mul, rounded, wide
 from slangrad.tensors.conversion import HostValue
 

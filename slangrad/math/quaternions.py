@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slangrad.ir import types as ir
-from slangrad.marshal.components import Data
-from slangrad.marshal.vectors import HostQuaternion, HostVector, quaternion_class, vector_class
+from slangrad.marshal.host.components import Data
+from slangrad.marshal.host.vectors import HostQuaternion, HostVector, quaternion_class, vector_class
 from slangrad.math.geometry import floats, rounded, wide
 from slangrad.math.matrices import Handedness, look_at_axes, quaternion_of
 

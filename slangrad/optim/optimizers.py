@@ -10,8 +10,9 @@ State is kept in float for halves, else in the type of the parameter. `state_dic
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
@@ -22,6 +23,7 @@ from slangrad.api.devices.device import Device
 from slangrad.api.functional.function import Function
 from slangrad.api.functional.module import Module
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.host.records import as_fields
 from slangrad.optim.parameters import CODE, Parameter, Part, gradient_of, leaves_of, parameters_of
 from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.tensor import Tensor
@@ -66,8 +68,8 @@ class Optimizer(ABC):
     settings: ClassVar[tuple[str, ...]]
 
     def __init__(self, parameters: object) -> None:
-        self.tree = parameters
-        self._parameters = parameters_of(parameters)
+        self.tree = list(parameters) if isinstance(parameters, Iterator | ValuesView) else parameters
+        self._parameters = parameters_of(self.tree)
         self.names = [each.label.removeprefix("parameter ") for each in self._parameters]
         self._steps = 0
         self._state: list[dict[str, Tensor]] = [{} for _ in self._parameters]
@@ -100,7 +102,8 @@ class Optimizer(ABC):
                 each.tensor.grad_out.clear()
 
     def step(self, gradients: Sequence[object] | Mapping[object, object] | None = None) -> None:
-        """Move all parameters along their attached gradients, or along those given, in the order of the parameters."""
+        """Move all parameters along their attached gradients, or along those given: in the form of the parameters, or a
+        list in their order."""
         found = self._gradients(gradients)
         numbers = (each for gradient in found for each in gradient.values())
         for part, update in self.advance(found):
@@ -131,9 +134,13 @@ class Optimizer(ABC):
     def _gradients(self, given: object) -> list[dict[str, Tensor]]:
         """All of them, before anything is changed."""
         count = len(self._parameters)
-        values = [None] * count if given is None else [each for _, each in leaves_of(given)]
-        if len(values) != count:
-            raise CallError(CODE, f"step: there are {len(values)} gradients for {count} parameters")
+        found = dict.fromkeys(self.names) if given is None else dict(leaves_of(given))
+        if len(found) != count:
+            raise CallError(CODE, f"step: there are {len(found)} gradients for {count} parameters")
+        if isinstance(as_fields(given), Mapping) and found.keys() != set(self.names):
+            names = (", ".join(sorted(each)) for each in (found, self.names))
+            raise CallError(CODE, f"step: gradients are named {' and parameters '.join(names)}")
+        values = map(found.get, self.names) if found.keys() == set(self.names) else found.values()
         return [gradient_of(parameter, each) for parameter, each in zip(self._parameters, values)]
 
     @abstractmethod
@@ -214,7 +221,7 @@ def _function(name: str, part: Part) -> Function:
 
 
 def _check(name: str, value: object, low: float, high: float = float("inf")) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value < high:
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real) or not low <= float(value) < high:
         limit = "" if high == float("inf") else f" and below {high:g}"
         raise CallError(CODE, f"{name}: {value!r} is no number of at least {low:g}{limit}")
 
@@ -280,8 +287,8 @@ class Adam(Optimizer):
         first, second = (float(each) for each in self.betas)
         decay, shrink = float(self.weight_decay), 1.0
         if self.decoupled:
-            decay, shrink = 0.0, 1.0 - self.lr * decay
-        rate, root = self.lr / (1 - first**self._steps), (1 - second**self._steps) ** -0.5
+            decay, shrink = 0.0, 1.0 - float(self.lr) * decay
+        rate, root = float(self.lr) / (1 - first**self._steps), (1 - second**self._steps) ** -0.5
         settings = [1 - first, second, 1 - second, rate, root, float(self.eps), decay, shrink]
         return Update(
             _function("adapt", part), [state.kept("mean", part), state.kept("square", part)], settings

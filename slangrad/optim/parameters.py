@@ -14,7 +14,7 @@ import numpy as np
 from slangrad.api.devices.device import default_device
 from slangrad.ir.types import Type
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.records import as_fields
+from slangrad.marshal.host.records import as_fields
 from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.element_types import (
     element_type,
@@ -77,7 +77,7 @@ def leaves_of(tree: object, path: str = "") -> Iterator[tuple[str, HostValue]]:
 
 
 def _parameter(label: str, tensor: object) -> Parameter:
-    if isinstance(tensor, np.ndarray) and tensor.dtype.kind == "f":
+    if isinstance(tensor, np.ndarray):
         tensor = _over_memory(label, tensor)
     if not isinstance(tensor, Tensor):
         raise CallError(CODE, f"{label}: expected a Tensor, not {type(tensor).__name__}")
@@ -97,6 +97,11 @@ def _parameter(label: str, tensor: object) -> Parameter:
 
 def _over_memory(label: str, array: np.ndarray) -> Tensor:
     """A tensor over a NumPy array, which steps change in place."""
+    if array.dtype.kind != "f" or not array.size or not array.ndim:
+        note = (
+            "parameters have elements of float16, float32 or float64, and a number is an array of shape (1,)"
+        )
+        raise CallError(CODE, f"{label}: an array of {array.dtype} with shape {array.shape}", (), note)
     try:
         return Tensor.from_dlpack(default_device(), array, copy=False)
     except (BufferError, ValueError) as error:

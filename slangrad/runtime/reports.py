@@ -150,7 +150,7 @@ class NotFiniteError(KernelReport, FloatingPointError):
 
     @staticmethod
     def of(kernel: str, site: Site, failure: Failure) -> NotFiniteError:
-        """From the numbers that opt/finite_checks.py packs."""
+        """From the numbers that opt/checks/finite_checks.py packs."""
         packed = -1 - failure.index
         x, y, z = packed & 0xFFFFFFFF, packed >> 32 & 0xFFFF, packed >> 48 & 0x7FFF
         thread = None if y == 0xFFFF or z == 0x7FFF else (x, y, z)
@@ -183,7 +183,7 @@ class PointerError(KernelReport, IndexError):
 
 
 def _address(number: int) -> int:
-    """From the number that opt/null_checks.py compares."""
+    """From the number that opt/checks/null_checks.py compares."""
     return (number + FIRST_PAGE) % (1 << 64)
 
 

@@ -15,11 +15,11 @@ from slangrad.base.diagnostics import Reporter
 from slangrad.base.options import Limits, Options
 from slangrad.base.source import SourceFile, Span
 from slangrad.syntax import ast
-from slangrad.syntax.cursor import GivenUp
-from slangrad.syntax.parse_declarations import DeclarationParser
-from slangrad.syntax.preprocess import Preprocessor, Resolver
+from slangrad.syntax.lexing.preprocess import Preprocessor, Resolver
+from slangrad.syntax.lexing.tokens import Token
+from slangrad.syntax.parsing.cursor import GivenUp
+from slangrad.syntax.parsing.declarations import DeclarationParser
 from slangrad.syntax.saved import Surroundings, unpack_tokens
-from slangrad.syntax.tokens import Token
 
 
 def parse_module(

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from slangrad.base.source import Line
 from slangrad.syntax import ast
-from slangrad.syntax.copies import child_fields
+from slangrad.syntax.ast.copies import child_fields
 
 INDENT = "  "
 

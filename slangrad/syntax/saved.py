@@ -17,7 +17,7 @@ from typing import Any
 from slangrad.base.records import default_of, fields_of
 from slangrad.base.source import SourceFile, Span
 from slangrad.syntax import ast
-from slangrad.syntax.tokens import Token
+from slangrad.syntax.lexing.tokens import Token
 
 Part = Any  # a node, or what a field of one holds: its class is looked at first
 Packed = tuple[Part, ...]

@@ -18,15 +18,16 @@ from slangrad.ir import verify
 from slangrad.ir.core import Function, Program
 from slangrad.ir.layout import layout_of
 from slangrad.ir.text import function_lines
-from slangrad.llvm import cpu, native
-from slangrad.llvm.debug_lines import lines_of_listing, with_debug_lines
-from slangrad.llvm.target import Target as Machine
-from slangrad.opt.chunk_sums import chunk_sums
-from slangrad.opt.dead import remove_dead
-from slangrad.opt.delayed_adds import DelayedAdds, delay_adds
-from slangrad.opt.foreseen_bounds import Foreseen, foresee_bounds
-from slangrad.opt.hoist import hoist
-from slangrad.opt.kernel_facts import follows_memory, is_ordered
+from slangrad.llvm import cpu
+from slangrad.llvm.machine import native
+from slangrad.llvm.machine.debug_lines import lines_of_listing, with_debug_lines
+from slangrad.llvm.machine.target import Target as Machine
+from slangrad.opt.analyses.kernel_facts import follows_memory, is_ordered
+from slangrad.opt.checks.foreseen_bounds import Foreseen, foresee_bounds
+from slangrad.opt.delayed.chunk_sums import chunk_sums
+from slangrad.opt.delayed.delayed_adds import DelayedAdds, delay_adds
+from slangrad.opt.simplify.dead import remove_dead
+from slangrad.opt.simplify.hoist import hoist
 from slangrad.runtime.cpu import DEFAULT_GRANULARITY
 from slangrad.runtime.image import DELAYED, DELAYED_GRANULARITY, DRAIN, ENTRY, KernelImage
 from slangrad.spmd.groups import run_in_groups

@@ -10,7 +10,7 @@ from slangrad.ir.core import Op
 from slangrad.ir.interpret import run_kernel
 from slangrad.ir.layout import layout_of
 from slangrad.ir.numbers import Number
-from slangrad.opt.kernel_facts import follows_memory
+from slangrad.opt.analyses.kernel_facts import follows_memory
 from slangrad.runtime.device import Grid, PythonKernel
 from slangrad.runtime.memory import KnownMemory
 from slangrad.runtime.reports import BOUNDS, Reports

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from slangrad.tensors.strided import StridedView
     from slangrad.tensors.tensor import Tensor
 
-VECTORS = Late("slangrad.marshal.vectors")
+VECTORS = Late("slangrad.marshal.host.vectors")
 CHUNK = 4096  # elements that are read at once; memory that changes meanwhile is seen from one to the next
 
 

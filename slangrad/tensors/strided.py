@@ -30,7 +30,7 @@ from slangrad.tensors.transfer import region_of, source_for, whole_elements
 from slangrad.tensors.views import View, reach
 
 IMAGES = Late("slangrad.tensors.images")
-CURSOR = Late("slangrad.marshal.buffer_cursor")
+CURSOR = Late("slangrad.marshal.reflection.buffer_cursor")
 
 
 class StridedView(Operators):

@@ -19,19 +19,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from slangrad.api.functional.function import Function
-from slangrad.call.launchable import Launchable
+from slangrad.call.binding.launchable import Launchable
 from slangrad.check.model.types import Scalar
 from slangrad.ir import types as ir
-from slangrad.marshal import results
-from slangrad.marshal.arrays import converted_to
+from slangrad.marshal.composed import results
+from slangrad.marshal.composed.structs import packed_element
+from slangrad.marshal.containers.arrays import converted_to
+from slangrad.marshal.containers.memory import without_gaps
+from slangrad.marshal.containers.values import DiffPair, ValueRef
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.marshal import BACKWARD, TANGENT, Leaf
-from slangrad.marshal.memory import without_gaps
-from slangrad.marshal.plain import mapped
-from slangrad.marshal.records import TYPE_KEY
-from slangrad.marshal.structs import packed_element
-from slangrad.marshal.values import DiffPair, ValueRef
-from slangrad.marshal.vectors import HostArray
+from slangrad.marshal.host.records import TYPE_KEY
+from slangrad.marshal.host.vectors import HostArray
+from slangrad.marshal.protocol.marshal import BACKWARD, TANGENT, Leaf
+from slangrad.marshal.simple.plain import mapped
 from slangrad.tensors.conversion import AnyArray, convert_exactly
 from slangrad.tensors.element_types import derivative_type, numpy_layout
 from slangrad.tensors.tensor import Tensor

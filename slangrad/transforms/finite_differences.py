@@ -17,8 +17,8 @@ import numpy as np
 
 from slangrad.api.functional.function import Function
 from slangrad.call.compared import Along, exactness
-from slangrad.marshal.directions import has_derivative, inner, moved, random_like, restricted
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.host.directions import has_derivative, inner, moved, random_like, restricted
 from slangrad.transforms.arguments import CODE, Given, Place, in_their_types
 from slangrad.transforms.gradients import forward, given_of, label_of, reverse, with_cotangent
 

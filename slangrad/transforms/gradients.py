@@ -18,15 +18,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from slangrad.api.functional.function import Function
-from slangrad.call.launchable import Launchable
+from slangrad.call.binding.launchable import Launchable
 from slangrad.check.model.types import Scalar
-from slangrad.marshal import results
+from slangrad.marshal.composed import results
+from slangrad.marshal.containers.values import DiffPair
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.marshal import BACKWARD, HIGHER, TANGENT
-from slangrad.marshal.plain import mapped
+from slangrad.marshal.host.vectors import HostArray
+from slangrad.marshal.protocol.marshal import BACKWARD, HIGHER, TANGENT
 from slangrad.marshal.registry import holds_objects, unwrap
-from slangrad.marshal.values import DiffPair
-from slangrad.marshal.vectors import HostArray
+from slangrad.marshal.simple.plain import mapped
 from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.tensor import Tensor
 from slangrad.transforms.arguments import (

@@ -8,8 +8,8 @@ import pytest
 
 import slangrad as spy
 from slangrad.ir import types as ir
-from slangrad.marshal.encode import decode, encode, memory_format
-from slangrad.marshal.vectors import matrix_class, vector_class
+from slangrad.marshal.host.encode import decode, encode, memory_format
+from slangrad.marshal.host.vectors import matrix_class, vector_class
 from slangrad.tensors.element_types import NUMPY_TYPES, structured_dtype
 from tests.test_abi import LAYOUTS, ORDERS, SCALARS
 

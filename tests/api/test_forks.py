@@ -18,7 +18,7 @@ import pytest
 import slangrad as spy
 from slangrad.base import forks
 from slangrad.base.late import Late
-from slangrad.llvm import native
+from slangrad.llvm.machine import native
 
 PACKAGE = Path(spy.__file__).parent
 

@@ -5,7 +5,7 @@ import pytest
 
 import slangrad as spy
 from slangrad.base.options import Options
-from slangrad.llvm.target import LANES
+from slangrad.llvm.machine.target import LANES
 from slangrad.marshal.errors import CallError
 
 F = np.float32

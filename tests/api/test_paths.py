@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import slangrad as spy
-from slangrad.paths import PATHS, find_name
+from slangrad.compat.paths import PATHS, find_name
 
 CODE = """
 from slangrad.types.wanghasharg import WangHashArg, calc_wang_hash_numpy

@@ -25,7 +25,7 @@ from slangrad.ir.interpret_memory import Datum, zero_of
 from slangrad.ir.types import Scalar, Struct, Type, component, components
 from slangrad.ir.vectorspace import VectorSpace
 from slangrad.ir.verify import DIFFERENTIATED, verify
-from slangrad.opt.inline import inline_into
+from slangrad.opt.calls.inline import inline_into
 from tests.ir.parse_text import parse_program
 
 STEP = 1e-5

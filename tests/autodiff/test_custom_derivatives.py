@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from slangrad.autodiff.vanishing import vanishing
+from slangrad.autodiff.analyses.vanishing import vanishing
 from slangrad.base.diagnostics import CompileError
 from slangrad.ir.core import walk
 from tests.autodiff.calculus import check, derivative, differentiated, parse, run

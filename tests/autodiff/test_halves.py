@@ -6,7 +6,7 @@ from slangrad.autodiff.requests import Differentiated, differentiate
 from slangrad.ir.core import walk
 from slangrad.ir.interpret import Machine, Recorded
 from slangrad.ir.interpret_memory import Datum
-from slangrad.opt.inline import inline_into
+from slangrad.opt.calls.inline import inline_into
 from tests.autodiff.calculus import check, parse, request
 
 KEPT = """

@@ -5,12 +5,12 @@ import random
 
 import pytest
 
-from slangrad.autodiff.minimum_cut import Network
+from slangrad.autodiff.checkpointing.minimum_cut import Network
 from slangrad.autodiff.requests import differentiate
 from slangrad.ir import types as t
 from slangrad.ir.core import Function, Op, walk
 from slangrad.ir.verify import DIFFERENTIATED, verify
-from slangrad.opt.inline import inline_into
+from slangrad.opt.calls.inline import inline_into
 from tests.autodiff import calculus
 from tests.autodiff.calculus import check, differentiated, parse, request
 

@@ -7,7 +7,7 @@ import pytest
 from slangrad.autodiff.requests import differentiate
 from slangrad.ir.core import walk
 from slangrad.ir.interpret import Recorded
-from slangrad.opt.inline import inline_into
+from slangrad.opt.calls.inline import inline_into
 from tests.autodiff.calculus import check, derivative, differentiated, parse, run
 
 GRADIENT_INSIDE = """

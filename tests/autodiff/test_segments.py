@@ -8,7 +8,7 @@ from slangrad.ir import types as t
 from slangrad.ir.core import Program
 from slangrad.ir.interpret import Machine, Recorded
 from slangrad.ir.verify import DIFFERENTIATED, verify
-from slangrad.opt.inline import inline_into
+from slangrad.opt.calls.inline import inline_into
 from tests.autodiff import calculus
 from tests.autodiff.calculus import check, parse, request
 from tests.autodiff.test_random_programs import Along, check_along, smooth_program

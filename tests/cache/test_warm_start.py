@@ -316,7 +316,7 @@ print(json.dumps([x.grad.to_numpy().tolist(), early, late]))
 
 
 # Late modules that a warm start needs: who loads them late may not import them.
-OF_HIGHER_LAYERS = {"slangrad.api.devices.current", "slangrad.marshal.vectors"}
+OF_HIGHER_LAYERS = {"slangrad.api.devices.current", "slangrad.marshal.host.vectors"}
 
 
 def test_a_warm_start_loads_no_compiler_and_nothing_that_is_late() -> None:

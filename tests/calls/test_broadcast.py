@@ -2,7 +2,7 @@
 
 import pytest
 
-from slangrad.call.broadcast import UNKNOWN, Mapped, align_right, call_dimensions, call_shape
+from slangrad.call.binding.broadcast import UNKNOWN, Mapped, align_right, call_dimensions, call_shape
 from slangrad.marshal.errors import CallError
 
 

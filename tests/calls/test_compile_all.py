@@ -17,9 +17,9 @@ import pytest
 import slangrad as spy
 from slangrad import pipeline
 from slangrad.api.functional.together import prepared
-from slangrad.call import compile as compiling
-from slangrad.call import together, workers
-from slangrad.call.worker import Worker
+from slangrad.call.compiling import compile as compiling
+from slangrad.call.compiling import together, workers
+from slangrad.call.compiling.worker import Worker
 from slangrad.marshal.errors import CallCompileError, CallError
 from slangrad.runtime import processors
 
@@ -155,14 +155,14 @@ def small(**options):
     return module, [partial(module.f, 1.0), partial(module.g, 1.0), partial(module.h, 1.0)]
 
 
-HELLO = "import sys, time; from slangrad.call.workers import *; send(sys.stdout.buffer, READY); "
+HELLO = "import sys, time; from slangrad.call.compiling.workers import *; send(sys.stdout.buffer, READY); "
 
 
 @pytest.mark.parametrize(
     "program",
     [
         "import no_such_module",
-        "from slangrad.call.workers import *; send(__import__('sys').stdout.buffer, b'another program')",
+        "from slangrad.call.compiling.workers import *; send(__import__('sys').stdout.buffer, b'another program')",
         HELLO + "receive(sys.stdin.buffer); sys.stdout.buffer.write(b'123')",
         HELLO + "receive(sys.stdin.buffer); send(sys.stdout.buffer, b'')",
         HELLO + "receive(sys.stdin.buffer); time.sleep(100)",
@@ -298,7 +298,7 @@ SCRIPT = """
 from functools import partial
 import slangrad as spy
 from slangrad import pipeline
-from slangrad.call import together, workers
+from slangrad.call.compiling import together, workers
 
 print("begin")
 text = "float f(float x) { return x; } float g(float x) { return -x; }"
@@ -333,7 +333,7 @@ def test_a_worker_ends_with_its_parent_even_if_a_child_of_that_goes_on():
     program = """
         import os, time, warnings
         from collections import deque
-        from slangrad.call.workers import Team, _running
+        from slangrad.call.compiling.workers import Team, _running
 
         warnings.simplefilter("ignore")
         with Team(deque(), 1):

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slangrad.call.geometry import Stream, plan_loops
-from slangrad.marshal.footprint import injective
+from slangrad.call.plans.geometry import Stream, plan_loops
+from slangrad.marshal.host.footprint import injective
 from slangrad.tensors.shape import contiguous_strides
 
 

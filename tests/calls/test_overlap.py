@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 import slangrad as spy
 from slangrad import Tensor
-from slangrad.call.overlap import Region, _interleaved, find_conflicts, pairs_of
+from slangrad.call.plans.overlap import Region, _interleaved, find_conflicts, pairs_of
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.footprint import lattice_of
+from slangrad.marshal.host.footprint import lattice_of
 
 
 def region(label, place, size=16, reads=False, writes=False, adds=False, strides=(4,), injective=True):

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from slangrad.call.packing import packer_of
+from slangrad.call.plans.packing import packer_of
 from slangrad.ir.types import BOOL, F32, F64, I32, I64, U32, array, matrix, pointer, vector
 from slangrad.ir.types import struct as struct_type
 from slangrad.marshal.errors import CallError

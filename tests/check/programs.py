@@ -7,7 +7,7 @@ from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.check.model.checked import Conversion
 from slangrad.check.modules import Module, Program
 from slangrad.syntax import ast
-from slangrad.syntax.walk import walk
+from slangrad.syntax.ast.walk import walk
 
 _number = count()
 

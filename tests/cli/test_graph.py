@@ -66,6 +66,8 @@ LINKS = (
         (("training.py:number", "--workers", "2"), "'number' must be a step of graph.train"),
         (("training.py:step",), "--workers or --mesh"),
         (("training.py:step", "--mesh", "data"), "expected data=128,model=8"),
+        (("training.py:step", "--mesh", "data=2,data=4"), "axes of different names"),
+        (("training.py:step", "--mesh", "seed=2"), "axes of different names, but for workers, links"),
         (("training.py:step", "--workers", "3", "--mesh", "data=2"), "these are not 3 workers"),
         (("training.py:step", "--workers", "2"), "the mesh has no axis 'model'"),
         (("training.py:step", "--workers", "2", "--mesh", "auto"), "the mesh has no axis 'model'"),

@@ -1,4 +1,4 @@
-"""The pages about slangrad's code keep the rule of CONTRIBUTING.md: no sentence has more than 30 words."""
+"""The pages of `PAGES` keep the rule of CONTRIBUTING.md: no sentence has more than 30 words."""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-PAGES = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "docs/extending.md"]
+PAGES = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "ARCHITECTURE.md",
+    "docs/calls.md",
+    "docs/extending.md",
+    "docs/index.md",
+    "docs/tensors.md",
+    *(f"docs/guide/{page.name}" for page in sorted((ROOT / "docs" / "guide").glob("*.md"))),
+]
 MOST_WORDS = 30
 
 NO_PROSE = re.compile(r"^```(?s:.*?)^```$|^(?:\||#|!\[|<!--).*$", re.MULTILINE)

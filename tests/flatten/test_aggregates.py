@@ -6,7 +6,7 @@ from slangrad.flatten.aggregates import flatten_aggregates
 from slangrad.flatten.leaves import leaf_names, leaf_types
 from slangrad.ir import types as t
 from slangrad.ir.text import print_function
-from slangrad.opt.dead import remove_dead
+from slangrad.opt.simplify.dead import remove_dead
 from tests.ir.golden import assert_becomes
 from tests.ir.parse_text import parse_function
 

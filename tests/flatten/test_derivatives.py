@@ -11,9 +11,9 @@ from slangrad.flatten.small_arrays import split_small_arrays
 from slangrad.ir import types as t
 from slangrad.ir.core import Program, walk
 from slangrad.ir.verify import FLAT, verify
-from slangrad.opt.dead import remove_dead
-from slangrad.opt.inline import inline, inline_into
-from slangrad.opt.products import settle_products
+from slangrad.opt.calls.inline import inline, inline_into
+from slangrad.opt.simplify.dead import remove_dead
+from slangrad.opt.simplify.products import settle_products
 from tests.autodiff.calculus import request
 from tests.ir.outcomes import KERNEL, assert_same, kernel_of, kernel_outcome
 from tests.ir.parse_text import parse_program

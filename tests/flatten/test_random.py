@@ -10,9 +10,9 @@ from slangrad.flatten.small_arrays import split_small_arrays
 from slangrad.ir import types as t
 from slangrad.ir.core import Program
 from slangrad.ir.verify import DIFFERENTIATED, FLAT, Stage, verify
-from slangrad.opt.dead import remove_dead
-from slangrad.opt.forwarding import forward_loads
-from slangrad.opt.inline import inline, reachable
+from slangrad.opt.calls.inline import inline, reachable
+from slangrad.opt.simplify.dead import remove_dead
+from slangrad.opt.simplify.forwarding import forward_loads
 from tests.ir.outcomes import KERNEL, assert_same, kernel_of, kernel_outcome
 from tests.ir.random_programs import MOVING, Style, random_inputs, random_program
 

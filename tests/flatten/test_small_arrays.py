@@ -3,7 +3,7 @@
 from slangrad.flatten.small_arrays import split_small_arrays
 from slangrad.ir import types as t
 from slangrad.ir.core import walk
-from slangrad.opt.dead import remove_dead
+from slangrad.opt.simplify.dead import remove_dead
 from tests.ir.golden import assert_becomes
 from tests.ir.parse_text import parse_function
 

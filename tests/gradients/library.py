@@ -18,7 +18,7 @@ from slangrad.check.calls.candidates import Candidate
 from slangrad.check.modules import Program
 from slangrad.check.reflect import FunctionView
 from slangrad.syntax import ast
-from slangrad.syntax.walk import children
+from slangrad.syntax.ast.walk import children
 
 Interval = tuple[float, float]
 

@@ -13,8 +13,9 @@ import slangrad as spy
 from slangrad.base.options import Limits
 from slangrad.ir.core import Op
 from slangrad.ir.layout import element_size
-from slangrad.llvm import cpu, memory
-from slangrad.llvm.emit import Emitter
+from slangrad.llvm import cpu
+from slangrad.llvm.memory import memory
+from slangrad.llvm.text.emit import Emitter
 from slangrad.runtime.launch_record import LaunchRecord
 from slangrad.runtime.memory import HOST_MEMORY
 

@@ -10,9 +10,9 @@ import pytest
 import slangrad as spy
 from slangrad import graph
 from slangrad.base.store import Store
-from slangrad.graph import choose
-from slangrad.graph.emit import Product
-from slangrad.graph.library import NUMPY, TORCH, product
+from slangrad.graph.lowering import choose
+from slangrad.graph.lowering.emit import Product
+from slangrad.graph.lowering.library import NUMPY, TORCH, product
 
 RNG = np.random.default_rng(4)
 A, B = RNG.standard_normal((128, 130)), RNG.standard_normal((130, 140))

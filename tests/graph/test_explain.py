@@ -110,3 +110,9 @@ def test_steps_of_training() -> None:
     step = graph.train(lambda p, x: ((x @ p[0]) ** 2).mean(), spy.optim.SGD([W.copy()], lr=0.1))
     assert "result 2" in step.explain(X, dot=True)
     assert "input parameter0" in step.explain(X, dot=True)
+
+
+def test_constants_are_shown_as_numbers():
+    text = str(graph.jit(lambda x: (x + 0.1) * np.nan).explain(np.ones(3, np.float32)))
+    assert "constant value=0.1 " in text
+    assert "constant value=0000c07f" in text  # of NaN its bits, of which there are many

@@ -5,13 +5,13 @@ import pytest
 
 import slangrad as spy
 from slangrad import graph
-from slangrad.graph.array import Array
-from slangrad.graph.emit import Part, Product
-from slangrad.graph.layout import dense
-from slangrad.graph.memory import arena
-from slangrad.graph.node import new_input
-from slangrad.graph.plan import Plan
-from slangrad.graph.values import as_tensor
+from slangrad.graph.arrays.array import Array
+from slangrad.graph.ir.layout import dense
+from slangrad.graph.ir.node import new_input
+from slangrad.graph.ir.values import as_tensor
+from slangrad.graph.lowering.emit import Part, Product
+from slangrad.graph.planning.memory import arena
+from slangrad.graph.planning.plan import Plan
 
 UNARY = [np.tanh, np.sin, np.negative, np.square, lambda x: np.exp(-x * x), lambda x: x * 0.5 + 1, abs]
 BINARY = [np.add, np.subtract, np.multiply, np.maximum, lambda x, y: np.where(x > y, x, 2 * y), np.hypot]

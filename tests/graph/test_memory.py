@@ -10,8 +10,8 @@ import pytest
 
 import slangrad as spy
 from slangrad import graph
-from slangrad.graph import plan as plans
-from slangrad.graph.recompute import _greedy, _knapsack, bytes_in
+from slangrad.graph.planning import plan as plans
+from slangrad.graph.planning.recompute import _greedy, _knapsack, bytes_in
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(256, 32))
@@ -101,6 +101,12 @@ def test_the_memory_of_loops_counts() -> None:
     np.testing.assert_array_equal(limited(*args), total(*args))
     with pytest.raises(graph.GraphError, match="would do"):
         graph.jit(lambda w, xs: total(w, xs), memory=100)(*args)
+
+
+def test_what_the_body_of_a_loop_reads_lies_in_the_plan() -> None:
+    w = np.eye(64)
+    loop = graph.jit(lambda w, xs: graph.scan(lambda h, x: (h @ w + x, None), xs[0], xs)[0])
+    assert loop.explain(w, w[:3]).plan.peak > w.nbytes
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ import pytest
 
 import slangrad as spy
 from slangrad import graph
-from slangrad.graph.array import Array
-from slangrad.graph.emit import Kernel
-from slangrad.graph.node import new_input
-from slangrad.graph.plan import Plan
-from slangrad.graph.values import as_tensor
+from slangrad.graph.arrays.array import Array
+from slangrad.graph.ir.node import new_input
+from slangrad.graph.ir.values import as_tensor
+from slangrad.graph.lowering.emit import Kernel
+from slangrad.graph.planning.plan import Plan
 
 RNG = np.random.default_rng(21)
 

@@ -1,6 +1,7 @@
 """Programs as users write them: losses, networks, Slang functions, trees, torch; and what is refused."""
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,15 @@ def test_memory_of_parameters_that_is_read_as_something_else_is_refused() -> Non
     table = p[0][:, :]
     with pytest.raises(graph.GraphError, match="share memory"):
         captured()
+
+
+def test_parameters_in_a_generator_are_a_list_and_other_collections_are_refused() -> None:
+    p = [np.ones(3), np.ones(3)]
+    step = graph.train(lambda p: (p[0] * 2).sum() + p[1].sum(), spy.optim.SGD(iter(p), lr=0.5))
+    assert step() == 9
+    assert [each.tolist() for each in p] == [[0, 0, 0], [0.5, 0.5, 0.5]]
+    with pytest.raises(graph.GraphError, match="parameters in a mappingproxy"):
+        graph.train(lambda p: p["a"].sum(), spy.optim.SGD(MappingProxyType({"a": np.ones(3)})))
 
 
 # --- Slang functions
@@ -264,6 +274,8 @@ REFUSED = {
     "in place": (lambda x: x.__iadd__(1), "E1040", r"out= .*\n.*x = x \+ y"),
     "array": (lambda x: np.asarray(x), "E1041", "NumPy array"),
     "assignment": (lambda x: x.__setitem__(0, 1), "E1041", "np.where"),
+    "part of another": (lambda x: np.zeros(3).__setitem__(0, x[0, 0]), "E1041", "Python number"),
+    "filled": (lambda x: np.zeros(3).fill(x[0, 0]), "E1041", "Python number"),
     "shapes": (lambda x: x + np.ones(5), "E1042", r"\(3, 4\) and \(5,\)"),
     "matmul": (lambda x: x @ x, "E1042", r"\(3, 4\) and \(3, 4\)"),
     "reshape": (lambda x: x.reshape(5, 5), "E1042", "12 elements"),

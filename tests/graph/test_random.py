@@ -7,9 +7,9 @@ import pytest
 
 import slangrad as spy
 from slangrad import graph
-from slangrad.graph import random
-from slangrad.graph.array import mapped
-from slangrad.graph.random import U64, _threefry
+from slangrad.graph.arrays import random
+from slangrad.graph.arrays.array import mapped
+from slangrad.graph.arrays.random import U64, _threefry
 
 KEY = random.key(7)
 
@@ -99,13 +99,32 @@ def test_gradients_of_ends() -> None:
     np.testing.assert_allclose(high, (2 * (-1 + 4 * u) * u).sum(), rtol=1e-12)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("dtype", "low", "high"), [
+    (np.int64, -(2**63), 2**63), (np.uint64, 0, 2**64), (np.int8, np.int8(-128), 128), (np.int32, np.int32(-3), 4),
+])  # fmt: skip
+def test_integers_of_the_whole_range(dtype: Any, low: int, high: int) -> None:
+    drawn = lambda k: (random.randint(k, 2000, low, high, dtype), random.randint(k, (), low, high, dtype))
+    many, one = drawn(KEY)
+    assert (many.dtype, one) == (dtype, many[0])
+    assert int(many.max()) - int(many.min()) > 0.99 * (int(high) - 1 - int(low))
+    for wanted, found in zip((many, one), graph.jit(drawn)(KEY), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_ends_are_rounded_to_the_type_of_the_numbers() -> None:
+    ends = np.linspace(0.1, 0.9, 1000)
+    drawn = lambda k, x: random.uniform(k, 1000, low=x, high=2.0)
+    np.testing.assert_array_equal(graph.jit(drawn)(KEY, ends), drawn(KEY, ends))
+
+
 @pytest.mark.parametrize(("call", "said"), [
     (lambda: random.normal(7), "a key is one uint64"),
     (lambda: random.uniform(random.split(KEY)), "a key is one uint64"),
     (lambda: random.uniform(KEY, 3, np.int32), "not int32"),
     (lambda: random.randint(KEY, 3, 5, 5), "no integers from 5"),
     (lambda: random.randint(KEY, 3, 0, 300, np.uint8), "uint8 has no integers from 0 to 300"),
-    (lambda: random.randint(KEY, 3, 0, 3, float), "integer"),
+    (lambda: random.randint(KEY, 3, 0, 3, float), "float64 has no integers"),
     (lambda: random.normal(KEY, (2, -3)), r"shape \(2, -3\)"),
     (lambda: random.normal(KEY, 2.5), "shape.*integer"),
     (lambda: random.split(KEY, -1), r"shape \(-1,\)"),

@@ -8,10 +8,10 @@ import pytest
 
 import slangrad as spy
 from slangrad import graph
-from slangrad.graph.array import Array
-from slangrad.graph.node import new_input
-from slangrad.graph.plan import Plan
-from slangrad.graph.values import as_tensor
+from slangrad.graph.arrays.array import Array
+from slangrad.graph.ir.node import new_input
+from slangrad.graph.ir.values import as_tensor
+from slangrad.graph.planning.plan import Plan
 
 RNG = np.random.default_rng(9)
 
@@ -55,6 +55,22 @@ def test_types(dtype: str, rtol: float) -> None:
 def test_arrays_of_uint64_are_no_addresses() -> None:
     u, x = RNG.integers(1, 2**64, (2, 7, 50), dtype=np.uint64), RNG.standard_normal((7, 50))
     check(lambda x, a, b: graph.softmax(x) * (a % b), x, u[0][:, :1].copy(), u[1][0], kinds=["rows"])
+
+
+@pytest.mark.filterwarnings("error")
+def test_halves_whose_squares_are_none() -> None:
+    x = np.linspace(-300, 300, 16).reshape(2, 8)
+    for make in (graph.layer_norm, graph.jit(graph.layer_norm)):
+        made = make(x.astype(np.float16))
+        assert made.dtype == np.float16
+        np.testing.assert_allclose(made, graph.layer_norm(x), rtol=1e-2)
+    stats = np.zeros(2), np.ones(2), np.array([1.5, -2])
+    trained = lambda x, *stats: graph.batch_norm(x.T, *stats, training=True)
+    wanted = trained(x * 0.8, *stats)
+    for call in (trained, graph.jit(trained)):
+        for y, z in zip(call(*(each.astype(np.float16) for each in (x * 0.8, *stats))), wanted, strict=True):
+            assert y.dtype == np.float16
+            np.testing.assert_allclose(y, z, rtol=1e-2, atol=0.02)
 
 
 def test_more_than_one_axis_of_rows_and_other_strides() -> None:

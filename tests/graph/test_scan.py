@@ -89,6 +89,16 @@ def test_traced_values_that_only_the_body_reads() -> None:
     assert (float(last), stacked.tolist()) == (2.0, [[0, 1]] * 3)
 
 
+def test_dicts_of_carries_are_in_any_order() -> None:
+    def last(c: Any, x: Any) -> Any:
+        return graph.scan(lambda c, x: ({"b": c["b"] * 3, "a": c["a"] + x}, None), c, x)[0]
+
+    carry, xs = {"a": np.ones(2), "b": np.full(2, 7.0)}, np.arange(6.0).reshape(3, 2)
+    made = graph.jit(last)(carry, xs)
+    for key, value in last(carry, xs).items():
+        np.testing.assert_array_equal(made[key], value)
+
+
 @pytest.mark.parametrize("function", [lambda f: f, graph.jit], ids=["numpy", "graph"])
 @pytest.mark.parametrize(("call", "said"), [
     (lambda x: graph.scan(lambda c, y: (c[None] + y, c), x, x), r"f64\[3\] becomes f64\[1,3\]"),

@@ -185,6 +185,10 @@ def test_tangents_have_the_form_of_primals() -> None:
         (6, None, "s"),
         (2, None, "s"),
     )
+    turned = {"b": 10.0, "a": 1.0}
+    assert graph.jvp(lambda p: 2 * p["a"] + 3 * p["b"], ({"a": 1.0, "b": 1.0},), (turned,)) == (5, 32)
+    with pytest.raises(graph.GraphError, match="other forms"):
+        graph.jvp(lambda p: p["a"], ({"a": 1.0},), ({"b": 1.0},))
     with pytest.raises(graph.GraphError, match="primals are floats"):
         graph.jvp(lambda a: a * 2, (3,), (1,))
     with pytest.raises(graph.GraphError, match="are tuples"):
@@ -226,3 +230,19 @@ def test_a_step_that_fails_is_not_counted() -> None:
         step(X)
         found.append(p["w"][0])
     assert found[0] == found[1]
+
+
+def test_tensors_of_two_devices():
+    devices = spy.create_device(), spy.create_device()
+    a, b = (spy.Tensor.from_numpy(each, np.ones(3, np.float32)) for each in devices)
+    double = graph.jit(lambda x: x + x)
+    assert [double(each).to_numpy().tolist() for each in (a, b)] == [[2, 2, 2]] * 2  # a plan for each device
+    for call in (
+        lambda: graph.jit(lambda x, y: x + y)(a, b),
+        lambda: graph.jit(lambda x: x + b)(a),
+        lambda: graph.jit(lambda x: x + x, device=devices[1])(a),
+    ):
+        with pytest.raises(
+            graph.GraphError, match=r"E1022.*test_traces.py:\d+: a Tensor of shape \(3,\) lies"
+        ):
+            call()

@@ -58,6 +58,9 @@ def test_arrays_keep_their_form(tmp_path: Path) -> None:
     graph.save(tmp_path / "m", tree)
     found = graph.load(tmp_path / "m", like=tree)
     assert found[0].to_numpy().tolist() == [0, 1, 2, 3]
+    vectors = spy.Tensor.zeros(spy.default_device(), (4,), "float3")
+    graph.save(tmp_path / "vectors", vectors)
+    assert graph.load(tmp_path / "vectors", like=vectors).element_type is vectors.element_type
     assert (found[1].tolist(), found[1].requires_grad, found[2].tolist()) == ([0, 1, 2], True, [1, 1])
     with pytest.raises(graph.GraphError, match="cannot hold"):
         graph.save(tmp_path / "m", [torch.ones(2, dtype=torch.bfloat16)])
@@ -92,6 +95,21 @@ def test_other_trees(tmp_path: Path, like: Any, said: str) -> None:
     graph.save(tmp_path / "m", {"a": np.ones((2, 3), np.float32)})
     with pytest.raises(graph.GraphError, match=said):
         graph.load(tmp_path / "m", like=like)
+
+
+@pytest.mark.parametrize(("tree", "said"), [
+    ({"a": np.ma.masked_array([1.0, 2.0], [0, 1])}, "the mask"),
+    ({"a": np.ones(2)}.values(), "arrays in a dict_values"),
+    ([np.ones(1), iter([np.ones(2)])], "arrays in a list_iterator"),
+])  # fmt: skip
+def test_no_array_is_left_out(tmp_path: Path, tree: Any, said: str) -> None:
+    with pytest.raises(graph.GraphError, match=said):
+        graph.save(tmp_path / "m", tree)
+
+
+def test_traced_arrays_are_not_saved(tmp_path: Path) -> None:
+    with pytest.raises(graph.TracedValueError, match="no numbers yet"):
+        graph.jit(lambda x: graph.save(tmp_path / "m", {"x": x}))(np.ones(2))
 
 
 def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

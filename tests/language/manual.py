@@ -40,13 +40,13 @@ from slangrad.ir.interpret_memory import leaves
 from slangrad.ir.numbers import numpy_dtype
 from slangrad.ir.types import Pointer, Scalar, Type, components
 from slangrad.lower.program import lower_functions, lower_program
-from slangrad.opt.escapes import refuse_escapes
-from slangrad.opt.inline import inline_into
-from slangrad.opt.kept_calls import keep_calls
+from slangrad.opt.calls.inline import inline_into
+from slangrad.opt.calls.kept_calls import keep_calls
+from slangrad.opt.checks.escapes import refuse_escapes
 from slangrad.pipeline import is_kept
 from slangrad.stages import inline_settled
 from slangrad.syntax import ast
-from slangrad.syntax.walk import walk
+from slangrad.syntax.ast.walk import walk
 from tests.language.gradients import gradient_text
 
 COMMENT = re.compile(r"//\s*(result|wave|launch|reports|prints|gradient|type|error|file):\s*(.*?)\s*$")

@@ -24,9 +24,9 @@ from slangrad.ir.layout import layout_of
 from slangrad.ir.numbers import numpy_dtype
 from slangrad.ir.verify import LANES as LANES_STAGE
 from slangrad.ir.verify import verify_function
-from slangrad.llvm import native
 from slangrad.llvm.cpu import Kernel, Module, kernel_module
-from slangrad.llvm.target import Features, Target
+from slangrad.llvm.machine import native
+from slangrad.llvm.machine.target import Features, Target
 from slangrad.runtime.cpu import CpuDevice, NativeKernel
 from slangrad.runtime.reports import BoundsError, Site
 from slangrad.sites import number_sites

@@ -4,8 +4,8 @@ import pytest
 
 import slangrad as spy
 from slangrad.base.options import Options
-from slangrad.llvm import native
-from slangrad.llvm.debug_lines import lines_of_listing, with_debug_lines
+from slangrad.llvm.machine import native
+from slangrad.llvm.machine.debug_lines import lines_of_listing, with_debug_lines
 
 PROGRAM = """
 [Differentiable] float f(float x)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from slangrad.llvm import launch
+from slangrad.llvm.launch import launch
 from slangrad.runtime import launch_record, reports
 
 

@@ -11,11 +11,11 @@ from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Program, Region, Value
 from slangrad.ir.numbers import Number, bitcast, convert, greatest, least, numpy_dtype, wrap
 from slangrad.ir.primitives import COMPARE, INEXACT, PRIMITIVES, SAME, SHIFT
-from slangrad.llvm.exact import EXACT
-from slangrad.llvm.instructions import CPU
+from slangrad.llvm.text.exact import EXACT
+from slangrad.llvm.text.instructions import CPU
 from tests.llvm.machine import KERNEL, assert_equal_arrays, compile_kernel, options_for, run
 
-# Rows that no back end sees: functions of the standard library, and `scale`, which opt/products.py makes other rows.
+# Rows that no back end sees: functions of the standard library, and `scale`, which opt/simplify/products.py makes other rows.
 MATHS = INEXACT | {"scale"}
 
 SCALARS = tuple(t.SCALARS.values())

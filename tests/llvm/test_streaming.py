@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import slangrad as spy
-from slangrad.llvm import streaming
+from slangrad.llvm.memory import streaming
 
 SOURCE = (
     "float scaled(float x, uniform float k) { return k * x; }  void add(float x, inout float y) { y += x; }"

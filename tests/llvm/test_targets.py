@@ -9,10 +9,10 @@ import pytest
 
 from slangrad.base.options import Limits, Options
 from slangrad.ir.core import Program
-from slangrad.llvm import native
 from slangrad.llvm.cpu import Kernel, kernel_module
-from slangrad.llvm.cpu_names import check_cpu
-from slangrad.llvm.target import Target
+from slangrad.llvm.machine import native
+from slangrad.llvm.machine.cpu_names import check_cpu
+from slangrad.llvm.machine.target import Target
 from slangrad.spmd.widen import widen
 from tests.ir.parse_text import parse_program
 from tests.llvm.machine import KERNEL, module_for, options_for, target_for

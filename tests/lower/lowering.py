@@ -13,7 +13,7 @@ from slangrad.check.modules import Program
 from slangrad.ir import core, verify
 from slangrad.ir.text import print_function
 from slangrad.lower.program import lower_functions
-from slangrad.opt.dead import remove_dead
+from slangrad.opt.simplify.dead import remove_dead
 from slangrad.syntax import ast
 
 

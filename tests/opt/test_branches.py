@@ -1,7 +1,7 @@
 """Decided control flow disappears; results that need no branch leave it."""
 
-from slangrad.opt.branches import simplify_branches
-from slangrad.opt.dead import remove_dead
+from slangrad.opt.simplify.branches import simplify_branches
+from slangrad.opt.simplify.dead import remove_dead
 from tests.ir.golden import assert_becomes
 
 

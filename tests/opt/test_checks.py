@@ -7,9 +7,9 @@ import pytest
 from slangrad.base.options import NOT_FINITE, POINTER
 from slangrad.ir.core import Program
 from slangrad.ir.text import print_program
-from slangrad.opt.finite_checks import check_finite
-from slangrad.opt.null_checks import check_null
-from slangrad.opt.pointer_checks import check_pointers
+from slangrad.opt.checks.finite_checks import check_finite
+from slangrad.opt.checks.null_checks import check_null
+from slangrad.opt.checks.pointer_checks import check_pointers
 from tests.ir.golden import assert_becomes
 from tests.ir.outcomes import Outcome, outcome
 from tests.ir.parse_text import parse_function, parse_program

@@ -1,6 +1,6 @@
 """Dead code: pure ops, results and carried values, control flow, memory that is only written."""
 
-from slangrad.opt.dead import remove_dead
+from slangrad.opt.simplify.dead import remove_dead
 from tests.ir.golden import assert_becomes
 
 

@@ -8,9 +8,9 @@ from slangrad.ir import types as t
 from slangrad.ir.core import Function, Program
 from slangrad.ir.interpret import evaluate
 from slangrad.ir.rebuild import Rebuild
-from slangrad.opt.chunk_sums import chunk_sums
-from slangrad.opt.delayed_adds import DelayedAdds, delay_adds
-from slangrad.opt.delayed_sums import ALIGNMENT, Accumulators
+from slangrad.opt.delayed.chunk_sums import chunk_sums
+from slangrad.opt.delayed.delayed_adds import DelayedAdds, delay_adds
+from slangrad.opt.delayed.delayed_sums import ALIGNMENT, Accumulators
 from tests.ir.golden import assert_becomes
 from tests.ir.outcomes import Memory
 from tests.ir.parse_text import parse_program

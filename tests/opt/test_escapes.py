@@ -3,7 +3,7 @@
 import pytest
 
 from slangrad.base.diagnostics import CompileError
-from slangrad.opt.escapes import refuse_escapes
+from slangrad.opt.checks.escapes import refuse_escapes
 from tests.ir.parse_text import parse_program
 
 HEAD = """

@@ -8,7 +8,7 @@ from slangrad.ir import types as t
 from slangrad.ir.core import Function, Program, walk
 from slangrad.ir.interpret import Recorded, evaluate
 from slangrad.ir.rebuild import Rebuild
-from slangrad.opt.foreseen_bounds import Foreseen, foresee_bounds
+from slangrad.opt.checks.foreseen_bounds import Foreseen, foresee_bounds
 from tests.ir.golden import assert_becomes
 from tests.ir.outcomes import Memory
 from tests.ir.parse_text import parse_program

@@ -1,6 +1,6 @@
 """Loads of what is known, and what makes it unknown."""
 
-from slangrad.opt.forwarding import forward_loads
+from slangrad.opt.simplify.forwarding import forward_loads
 from tests.ir.golden import assert_becomes
 
 

@@ -1,7 +1,7 @@
 """Checks of pointers that leave loops, those that stay, and those that are asked once."""
 
-from slangrad.opt.hoist import hoist
-from slangrad.opt.hoist_checks import hoist_checks
+from slangrad.opt.checks.hoist_checks import hoist_checks
+from slangrad.opt.simplify.hoist import hoist
 from tests.ir.golden import assert_becomes
 
 CHECK = """

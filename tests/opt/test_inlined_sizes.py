@@ -4,7 +4,7 @@ import pytest
 
 from slangrad.base.diagnostics import CompileError
 from slangrad.base.options import Limits
-from slangrad.opt.inline import inline_into
+from slangrad.opt.calls.inline import inline_into
 from tests.ir.parse_text import parse_program
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from slangrad.ir.core import walk
-from slangrad.opt.counted_loops import counted_variables
-from slangrad.opt.kernel_facts import follows_memory, is_ordered, read_places, used_arguments
+from slangrad.opt.analyses.counted_loops import counted_variables
+from slangrad.opt.analyses.kernel_facts import follows_memory, is_ordered, read_places, used_arguments
 from tests.ir.parse_text import parse_program
 
 PROGRAM = """

@@ -3,9 +3,9 @@
 import pytest
 
 from slangrad.ir.core import walk
-from slangrad.opt.null_checks import check_null
-from slangrad.opt.origins import Origins
-from slangrad.opt.pointer_checks import check_pointers
+from slangrad.opt.analyses.origins import Origins
+from slangrad.opt.checks.null_checks import check_null
+from slangrad.opt.checks.pointer_checks import check_pointers
 from tests.ir.parse_text import parse_program
 
 PROGRAM = """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from slangrad.opt.products import settle_products
+from slangrad.opt.simplify.products import settle_products
 from tests.ir.golden import assert_becomes
 
 TEXT = """

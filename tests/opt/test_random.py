@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from slangrad.ir.verify import DIFFERENTIATED, verify
-from slangrad.opt.branches import simplify_branches
-from slangrad.opt.dead import remove_dead
-from slangrad.opt.forwarding import forward_loads
-from slangrad.opt.hoist import hoist
-from slangrad.opt.inline import inline
-from slangrad.opt.unroll import unroll
+from slangrad.opt.calls.inline import inline
+from slangrad.opt.simplify.branches import simplify_branches
+from slangrad.opt.simplify.dead import remove_dead
+from slangrad.opt.simplify.forwarding import forward_loads
+from slangrad.opt.simplify.hoist import hoist
+from slangrad.opt.simplify.unroll import unroll
 from tests.ir.outcomes import assert_same, outcome
 from tests.ir.random_programs import FLAT, Style, random_inputs, random_program
 

@@ -13,10 +13,10 @@ from slangrad.ir.core import Function, Program, Region, Value
 from slangrad.ir.interpret import evaluate
 from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.types import I64
-from slangrad.opt.intervals import Interval
-from slangrad.opt.launch_values import LaunchValues
-from slangrad.opt.own_elements import own_elements
-from slangrad.opt.reach import Callees, Known, Survey
+from slangrad.opt.analyses.intervals import Interval
+from slangrad.opt.analyses.launch_values import LaunchValues
+from slangrad.opt.analyses.reach import Callees, Known, Survey
+from slangrad.opt.delayed.own_elements import own_elements
 from tests.ir.outcomes import outcome
 from tests.ir.parse_text import parse_function
 

@@ -3,9 +3,9 @@
 import pytest
 
 from slangrad.ir.core import Program
-from slangrad.opt.dead import remove_dead
-from slangrad.opt.inline import inline_into
-from slangrad.opt.statics import begin_statics, settle_statics
+from slangrad.opt.calls.inline import inline_into
+from slangrad.opt.simplify.dead import remove_dead
+from slangrad.opt.simplify.statics import begin_statics, settle_statics
 from tests.ir.golden import assert_becomes, numbered
 from tests.ir.outcomes import assert_same, outcome
 from tests.ir.parse_text import parse_function, parse_program

@@ -2,8 +2,8 @@
 
 import pytest
 
-from slangrad.opt.dead import remove_dead
-from slangrad.opt.variables import settle_variables
+from slangrad.opt.simplify.dead import remove_dead
+from slangrad.opt.simplify.variables import settle_variables
 from tests.ir.golden import assert_becomes
 
 BRANCHES = [(True, 1.5), (False, 1.5)]

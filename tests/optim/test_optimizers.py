@@ -145,13 +145,25 @@ def test_state_that_does_not_fit_is_refused(device):
     assert one.lr == 0.001
 
 
+def test_gradients_belong_to_parameters_of_their_names():
+    p = {"a": np.zeros(2), "b": [np.zeros(2), np.zeros(2)]}
+    SGD(p, lr=np.float32(0.5)).step({"b": [np.full(2, 4.0), np.full(2, 6.0)], "a": np.full(2, 2.0)})
+    assert [p["a"].tolist(), *map(np.ndarray.tolist, p["b"])] == [[-1, -1], [-2, -2], [-3, -3]]
+
+
 @pytest.mark.parametrize(
     "make, code, message",
     [
         (lambda w: SGD(w), "E1032", "expected a list of tensors, not Tensor"),
         (lambda w: SGD([]), "E1032", "there are none"),
         (lambda w: SGD(["w"]), "E1032", "parameter 0: expected a Tensor, not str"),
-        (lambda w: SGD([np.ones(3, np.int32)]), "E1032", "parameter 0: expected a Tensor, not ndarray"),
+        (lambda w: SGD([np.ones(3, np.int32)]), "E1032", "parameter 0: an array of int32 with shape"),
+        (lambda w: SGD([np.array(2.0)]), "E1032", r"an array of float64 with shape \(\)"),
+        (
+            lambda w: SGD({"w": w}).step({"v": np.ones(3, F)}),
+            "E1032",
+            "gradients are named 'v' and parameters 'w'",
+        ),
         (lambda w: SGD([w, w]), "E1008", "parameter 0 and parameter 1 overlap in memory"),
         (lambda w: SGD([w[:2], w[1:]]), "E1008", "parameter 0 and parameter 1 overlap"),
         (lambda w: SGD([w], lr=-1), "E1032", "lr: -1 is no number of at least 0"),

@@ -17,7 +17,7 @@ from slangrad.ir.core import Program
 from slangrad.ir.interpret import Recorded, evaluate
 from slangrad.ir.interpret_memory import Datum
 from slangrad.lower.program import lower_functions
-from slangrad.opt.inline import inline_into
+from slangrad.opt.calls.inline import inline_into
 from slangrad.syntax import ast
 
 OPTIONS = Options()

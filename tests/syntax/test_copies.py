@@ -2,9 +2,9 @@
 
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.source import SourceFile
-from slangrad.syntax.copies import duplicate
+from slangrad.syntax.ast.copies import duplicate
+from slangrad.syntax.ast.walk import walk
 from slangrad.syntax.parser import parse_module
-from slangrad.syntax.walk import walk
 from tests.syntax.shapes import expression, shape
 
 TEXT = """

@@ -3,7 +3,7 @@
 import pytest
 
 from slangrad.syntax import ast
-from slangrad.syntax.walk import walk
+from slangrad.syntax.ast.walk import walk
 from tests.syntax.shapes import errors, listed, parse, shape
 
 

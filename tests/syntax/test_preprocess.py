@@ -5,8 +5,8 @@ import pytest
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.options import Limits
 from slangrad.base.source import SourceFile
-from slangrad.syntax.lexer import tokenize
-from slangrad.syntax.preprocess import Preprocessor
+from slangrad.syntax.lexing.lexer import tokenize
+from slangrad.syntax.lexing.preprocess import Preprocessor
 
 FILES = {
     "once.h": "#pragma once\nint once;",

@@ -1,7 +1,7 @@
 """The printed tree, and walking it."""
 
 from slangrad.syntax import ast
-from slangrad.syntax.walk import children, walk
+from slangrad.syntax.ast.walk import children, walk
 from tests.syntax.shapes import expression, parse, print_node, shape
 
 

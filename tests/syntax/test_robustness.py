@@ -8,8 +8,8 @@ from slangrad.base.diagnostics import CompileError, Reporter
 from slangrad.base.options import Limits, Options
 from slangrad.base.source import SourceFile
 from slangrad.syntax import ast
+from slangrad.syntax.ast.walk import walk
 from slangrad.syntax.parser import parse_module
-from slangrad.syntax.walk import walk
 from tests.syntax.shapes import errors, print_node
 
 PROGRAM = """

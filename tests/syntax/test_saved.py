@@ -12,10 +12,10 @@ from slangrad.base.records import fields_of
 from slangrad.base.source import SourceFile
 from slangrad.check.texts.files import STD
 from slangrad.syntax import ast
-from slangrad.syntax.copies import duplicate
+from slangrad.syntax.ast.copies import duplicate
+from slangrad.syntax.ast.walk import children, walk
 from slangrad.syntax.parser import parse_body, parse_module
 from slangrad.syntax.saved import Surroundings, late_module, pack_module
-from slangrad.syntax.walk import children, walk
 from tests.syntax.shapes import print_node
 
 TEXT = """

@@ -21,22 +21,21 @@ from typing import TYPE_CHECKING, NoReturn
 from weakref import WeakSet
 
 from slangrad.api.devices.current import current_device, is_current, pop_current_device, push_current_device
-from slangrad.api.devices.desc import DeviceDesc, DeviceType, SlangCompilerOptions
-from slangrad.api.kernels.callbacks import Callbacks, RecordingCallbacks
+from slangrad.api.sessions.callbacks import Callbacks, RecordingCallbacks
+from slangrad.api.sessions.desc import DeviceDesc, DeviceType, SlangCompilerOptions
 from slangrad.api.sessions.hot_reload import HotReload, ShaderHotReloadEvent
 from slangrad.api.sessions.session import SHADER, LoadsModules, SlangSession
 from slangrad.backends import BACKENDS
 from slangrad.base.late import Late
 from slangrad.base.options import Options, store_of
 from slangrad.base.unique import Unique
-from slangrad.call.request import CheckMode
+from slangrad.call.binding.request import CheckMode
 from slangrad.marshal.errors import CallError
 from slangrad.runtime.reports import write_text
 from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferDesc, BufferUsage, MemoryType
 from slangrad.tensors.conversion import AnyArray, HostValue
 
 if TYPE_CHECKING:
-    from slangrad.api.devices import features as ABILITIES
     from slangrad.api.devices import reports as REPORTS
     from slangrad.api.functional.function import Function
     from slangrad.api.kernels import commands as COMMANDS
@@ -48,9 +47,10 @@ if TYPE_CHECKING:
     from slangrad.api.reflection import program_layout as REFLECTION
     from slangrad.api.reflection.program_layout import ReflectionCursor, TypeLayoutReflection
     from slangrad.check.modules import Program
+    from slangrad.compat import features as ABILITIES
     from slangrad.tensors import formats as FORMATS
 else:
-    ABILITIES, REPORTS = Late("slangrad.api.devices.features"), Late("slangrad.api.devices.reports")
+    ABILITIES, REPORTS = Late("slangrad.compat.features"), Late("slangrad.api.devices.reports")
     COMMANDS, KERNEL = Late("slangrad.api.kernels.commands"), Late("slangrad.api.kernels.kernel")
     BLOCK, CURSOR = Late("slangrad.api.kernels.shader_block"), Late("slangrad.api.kernels.shader_cursor")
     FENCES, REFLECTION = Late("slangrad.api.kernels.fences"), Late("slangrad.api.reflection.program_layout")

@@ -16,15 +16,15 @@ from keyword import iskeyword
 from typing import TYPE_CHECKING
 
 from slangrad.api.reflection.slang_layout import parameters_of, result_type, shown_type
-from slangrad.call.request import RESULT
+from slangrad.call.binding.request import RESULT
 from slangrad.check.model.types import EnumType
-from slangrad.marshal.slang_type import SlangType
+from slangrad.marshal.reflection.slang_type import SlangType
 
 if TYPE_CHECKING:
     from slangrad.api.functional.function import Function
     from slangrad.api.functional.module import Module
     from slangrad.api.functional.struct import Struct
-    from slangrad.call.program import Candidate
+    from slangrad.call.binding.program import Candidate
     from slangrad.syntax.ast import Declaration
 
 NAMED, ONLY_NAMED = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY

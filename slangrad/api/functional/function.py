@@ -16,36 +16,36 @@ from typing import TYPE_CHECKING, Any, Self
 from slangrad.absent import missing
 from slangrad.base.late import Late
 from slangrad.base.unique import Unique
+from slangrad.call.binding.launchable import Launchable
+from slangrad.call.binding.request import APPEND, Settings, Source, Tree, gathered, merge, settings_key
 from slangrad.call.caller import AnswersCalls, Caller
 from slangrad.call.lasting import LastingCaller, RepeatedCall
-from slangrad.call.launchable import Launchable
-from slangrad.call.packing import Compiled
-from slangrad.call.request import APPEND, Settings, Source, Tree, gathered, merge, settings_key
-from slangrad.marshal import results
+from slangrad.call.plans.packing import Compiled
+from slangrad.marshal.composed import results
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.marshal import BACKWARD, PRIMAL, TANGENT
+from slangrad.marshal.protocol.marshal import BACKWARD, PRIMAL, TANGENT
+from slangrad.marshal.reflection.slang_type import SlangType
 from slangrad.marshal.registry import unwrap
-from slangrad.marshal.slang_type import SlangType
 from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.shape import as_integers
 
 if TYPE_CHECKING:
-    from slangrad.api.functional import call_data as CALL_DATA
     from slangrad.api.functional.module import Module
     from slangrad.api.functional.struct import Struct
     from slangrad.api.kernels import commands as COMMANDS
-    from slangrad.api.kernels import raw_dispatch as RAW
     from slangrad.api.kernels import shader_cursor as CURSOR
     from slangrad.api.kernels.commands import CommandEncoder
     from slangrad.api.kernels.kernel import ComputeKernel
     from slangrad.api.kernels.shader import TypeConformance
     from slangrad.api.reflection import slang_layout as LAYOUT
-    from slangrad.marshal.slang_type import SlangParameter
+    from slangrad.compat import call_data as CALL_DATA
+    from slangrad.compat import raw_dispatch as RAW
+    from slangrad.marshal.reflection.slang_type import SlangParameter
     from slangrad.pipeline import CompiledKernel
 else:
-    RAW, CURSOR = Late("slangrad.api.kernels.raw_dispatch"), Late("slangrad.api.kernels.shader_cursor")
+    RAW, CURSOR = Late("slangrad.compat.raw_dispatch"), Late("slangrad.api.kernels.shader_cursor")
     COMMANDS, LAYOUT = Late("slangrad.api.kernels.commands"), Late("slangrad.api.reflection.slang_layout")
-    CALL_DATA = Late("slangrad.api.functional.call_data")
+    CALL_DATA = Late("slangrad.compat.call_data")
 
 DESCRIBE = Late("slangrad.api.functional.describe")
 MOST_IN_GROUP = 1024

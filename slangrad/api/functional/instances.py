@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from slangrad.api.functional.function import Function
 from slangrad.api.functional.struct import Struct
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.records import TYPE_KEY
+from slangrad.marshal.host.records import TYPE_KEY
 from slangrad.marshal.registry import key_of, marshal_of, register, unwrap
 from slangrad.tensors.conversion import AnyArray, HostValue
 from slangrad.tensors.shape import Shape

@@ -22,24 +22,24 @@ from slangrad.api.sessions.session import SHADER, LoadedModule, SlangSession
 from slangrad.base.late import Late
 from slangrad.base.suggestions import suggestion
 from slangrad.base.unique import Unique
+from slangrad.call.binding.module_index import UNKNOWN
 from slangrad.call.caller import Caller
 from slangrad.call.lasting import LastingCaller
-from slangrad.call.module_index import UNKNOWN
 from slangrad.call.plan_store import PlanStore
 from slangrad.check.model.types import EnumType, Type
 from slangrad.ir import types as ir
 from slangrad.marshal.errors import CallError, NameNotFound
+from slangrad.marshal.protocol.spelling import spell, spell_value
+from slangrad.marshal.reflection.slang_type import SavedType
 from slangrad.marshal.saved import Unsaved, restored_type, saved_type
-from slangrad.marshal.slang_type import SavedType
-from slangrad.marshal.spelling import spell, spell_value
 from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.torch_types import leave_out_of_graphs
 
 if TYPE_CHECKING:
     from slangrad.api.kernels.shader import ShaderProgram, SlangModule
     from slangrad.api.reflection.slang_layout import SlangProgramLayout
-    from slangrad.call.binding import Binder
-    from slangrad.call.program import ModuleTypes
+    from slangrad.call.binding.binding import Binder
+    from slangrad.call.binding.program import ModuleTypes
     from slangrad.check.reflect import FunctionView, Reflection
 
 LAYOUT, TOGETHER = Late("slangrad.api.reflection.slang_layout"), Late("slangrad.api.functional.together")

@@ -18,11 +18,11 @@ from slangrad.api.functional.function import DESCRIBE, Function, OwnText
 from slangrad.base.suggestions import near
 from slangrad.base.unique import Unique
 from slangrad.check.model.types import Type
-from slangrad.marshal.enums import EnumValue, holds
 from slangrad.marshal.errors import CallError, NameNotFound
-from slangrad.marshal.marshal import ProgramTypes
-from slangrad.marshal.slang_type import SavedType, SlangType
-from slangrad.marshal.spelling import spell
+from slangrad.marshal.protocol.marshal import ProgramTypes
+from slangrad.marshal.protocol.spelling import spell
+from slangrad.marshal.reflection.slang_type import SavedType, SlangType
+from slangrad.marshal.simple.enums import EnumValue, holds
 from slangrad.tensors.conversion import HostValue
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from functools import partial
 
 from slangrad.api.functional.function import Function
 from slangrad.base.late import Late
-from slangrad.call.together import compile_together as compile_together
+from slangrad.call.compiling.together import compile_together as compile_together
 from slangrad.marshal.errors import CallError
 
 KERNEL, SHADER = Late("slangrad.api.kernels.kernel"), Late("slangrad.api.kernels.shader")

@@ -21,9 +21,9 @@ from slangrad.base.late import Late, late_property
 from slangrad.check.model.types import Type, stored
 from slangrad.ir.types import Pointer as Address
 from slangrad.ir.types import struct
-from slangrad.marshal.encode import INTEGERS, Encoder, StructEncoder
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.footprint import Values
+from slangrad.marshal.host.encode import INTEGERS, Encoder, StructEncoder
+from slangrad.marshal.host.footprint import Values
 from slangrad.runtime.device import Grid
 from slangrad.tensors.conversion import HostValue
 

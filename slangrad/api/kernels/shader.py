@@ -25,7 +25,7 @@ from slangrad.api.sessions.generation import KnownModule, of_generation
 from slangrad.base.module_file import packed, to_bytes
 from slangrad.base.suggestions import suggestion
 from slangrad.base.whole_files import write_output
-from slangrad.call.program import ModuleTypes, conformance_of
+from slangrad.call.binding.program import ModuleTypes, conformance_of
 from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import Bindings, DeclRef
 from slangrad.check.model.types import GenericArgument, Type, parameter_type, stored

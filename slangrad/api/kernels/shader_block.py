@@ -18,8 +18,8 @@ import numpy as np
 from slangrad.api.kernels.uniforms import unknown
 from slangrad.api.reflection.program_layout import ReflectionCursor, TypeLayoutReflection
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.type_kinds import TypeKind
-from slangrad.marshal.vectors import HostArray
+from slangrad.marshal.host.vectors import HostArray
+from slangrad.marshal.reflection.type_kinds import TypeKind
 from slangrad.tensors.conversion import HostValue
 
 WITH_ELEMENTS = (TypeKind.array, TypeKind.vector, TypeKind.matrix)

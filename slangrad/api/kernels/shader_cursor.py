@@ -21,16 +21,16 @@ import numpy as np
 from slangrad.api.kernels.kernel import BlockSlot, ComputePipeline, Slot
 from slangrad.api.kernels.shader_block import ShaderBlock
 from slangrad.api.kernels.uniforms import unknown
-from slangrad.call.request import Tree, put
+from slangrad.call.binding.request import Tree, put
 from slangrad.check.model.types import Array, Type
 from slangrad.ir.layout import scalars_of
-from slangrad.marshal.encode import Encoder, memory_format
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.footprint import Values
+from slangrad.marshal.host.encode import Encoder, memory_format
+from slangrad.marshal.host.footprint import Values
 from slangrad.tensors.conversion import HostValue
 
 if TYPE_CHECKING:
-    from slangrad.call.program import ModuleTypes
+    from slangrad.call.binding.program import ModuleTypes
 
 
 class ShaderObject:

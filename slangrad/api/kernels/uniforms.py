@@ -32,8 +32,12 @@ from slangrad.check.model.types import (
 )
 from slangrad.ir import types as ir
 from slangrad.ir.layout import layout_of, scalars_of
-from slangrad.marshal.buffers import BYTES, MOST, STRUCTURED, standard_name
-from slangrad.marshal.encode import (
+from slangrad.marshal.containers.buffers import BYTES, MOST, STRUCTURED, standard_name
+from slangrad.marshal.containers.memory import GIVEN, PRIMAL_PART, TAKEN
+from slangrad.marshal.containers.tensor_views import MOST_DIMENSIONS, VIEWS
+from slangrad.marshal.containers.whole import FAMILIES, Family
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.host.encode import (
     FLAGS,
     INTEGERS,
     Encoder,
@@ -44,13 +48,9 @@ from slangrad.marshal.encode import (
     StructEncoder,
     encoder_of,
 )
-from slangrad.marshal.enums import EnumValue
-from slangrad.marshal.errors import CallError
-from slangrad.marshal.footprint import Values
-from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN
-from slangrad.marshal.spelling import spell
-from slangrad.marshal.tensor_views import MOST_DIMENSIONS, VIEWS
-from slangrad.marshal.whole import FAMILIES, Family
+from slangrad.marshal.host.footprint import Values
+from slangrad.marshal.protocol.spelling import spell
+from slangrad.marshal.simple.enums import EnumValue
 from slangrad.runtime.device import Device
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.conversion import HostValue
@@ -60,7 +60,7 @@ from slangrad.tensors.tensor import Tensor
 from slangrad.tensors.views import reach
 
 if TYPE_CHECKING:
-    from slangrad.call.program import ModuleTypes
+    from slangrad.call.binding.program import ModuleTypes
 
 UNKNOWN, MISSING, UNFIT = "E1017", "E1018", "E1019"
 

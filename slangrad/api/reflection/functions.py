@@ -36,7 +36,7 @@ from slangrad.check.model.types import (
 from slangrad.check.names.bit_fields import is_word
 from slangrad.check.reflect import FunctionView
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.type_kinds import ModifierID
+from slangrad.marshal.reflection.type_kinds import ModifierID
 from slangrad.syntax import ast
 
 CONSTRUCTOR = "$init"

@@ -35,23 +35,23 @@ from slangrad.api.reflection.types import (
 )
 from slangrad.base.brace_formats import text_hash
 from slangrad.base.suggestions import suggestion
-from slangrad.call.module_index import reachable
+from slangrad.call.binding.module_index import reachable
 from slangrad.check.interfaces.lookup import base_of
 from slangrad.check.model.types import VOID, InterfaceType, Type
 from slangrad.check.reflect import is_launch_parameter
 from slangrad.ir import types as ir
 from slangrad.ir.layout import Layout, composite, round_up
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.marshal import Reflected
-from slangrad.marshal.spelling import parse_generic_signature, spell
-from slangrad.marshal.type_kinds import ModifierID, ShapeKind, TypeKind
-from slangrad.marshal.vectors import HostVector, vector_class
+from slangrad.marshal.host.vectors import HostVector, vector_class
+from slangrad.marshal.protocol.marshal import Reflected
+from slangrad.marshal.protocol.spelling import parse_generic_signature, spell
+from slangrad.marshal.reflection.type_kinds import ModifierID, ShapeKind, TypeKind
 from slangrad.syntax import ast
-from slangrad.syntax.walk import walk
+from slangrad.syntax.ast.walk import walk
 
 if TYPE_CHECKING:
     from slangrad.api.kernels.shader import ShaderProgram, ShaderStage, SlangEntryPoint
-    from slangrad.call.program import ModuleTypes
+    from slangrad.call.binding.program import ModuleTypes
 
 Found = TypeVar("Found")
 

@@ -16,17 +16,23 @@ from typing import TYPE_CHECKING
 
 from slangrad.api.reflection.program_layout import ProgramLayout
 from slangrad.api.reflection.types import NUMBERS, TypeReflection
-from slangrad.call.program import Candidate, candidate_of
+from slangrad.call.binding.program import Candidate, candidate_of
 from slangrad.check.model import types as checked
 from slangrad.check.model.types import VOID, Array, GenericArgument, Type, array
 from slangrad.check.reflect import FunctionView, ParameterView
-from slangrad.marshal.slang_kinds import UNKNOWN, TensorAccess, TensorType, slang_type_of, tensor_name
-from slangrad.marshal.slang_type import SlangParameter, SlangType, generic_arguments
-from slangrad.marshal.type_kinds import ModifierID, ScalarKind
+from slangrad.marshal.reflection.slang_kinds import (
+    UNKNOWN,
+    TensorAccess,
+    TensorType,
+    slang_type_of,
+    tensor_name,
+)
+from slangrad.marshal.reflection.slang_type import SlangParameter, SlangType, generic_arguments
+from slangrad.marshal.reflection.type_kinds import ModifierID, ScalarKind
 
 if TYPE_CHECKING:
     from slangrad.api.kernels.shader import SlangModule
-    from slangrad.call.program import ModuleTypes
+    from slangrad.call.binding.program import ModuleTypes
 
 _SCALARS = {ScalarKind.none: UNKNOWN, **{kind: t for t, kind in NUMBERS.items()}}
 

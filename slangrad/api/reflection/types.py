@@ -18,7 +18,7 @@ from threading import RLock
 from typing import TypeVar, cast
 from weakref import WeakValueDictionary
 
-from slangrad.call.program import ModuleTypes
+from slangrad.call.binding.program import ModuleTypes
 from slangrad.check.interfaces.differentiable import has_no_diff
 from slangrad.check.model import types as checked
 from slangrad.check.model.declref import Declared
@@ -28,10 +28,10 @@ from slangrad.check.names.user_attributes import UserAttribute, user_attributes,
 from slangrad.check.reflect import Reflection
 from slangrad.ir import types as ir
 from slangrad.ir.layout import Layout, layout_of
-from slangrad.marshal.buffers import BYTES, STRUCTURED, standard_name
+from slangrad.marshal.containers.buffers import BYTES, STRUCTURED, standard_name
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.spelling import full_name
-from slangrad.marshal.type_kinds import AccessKind, ModifierID, ScalarKind, ShapeKind, TypeKind
+from slangrad.marshal.protocol.spelling import full_name
+from slangrad.marshal.reflection.type_kinds import AccessKind, ModifierID, ScalarKind, ShapeKind, TypeKind
 from slangrad.syntax import ast
 from slangrad.tensors.conversion import HostValue
 

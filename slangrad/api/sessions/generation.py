@@ -16,25 +16,25 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from weakref import WeakKeyDictionary
 
-from slangrad.api.functional.plain_types import PLAIN, is_plain
+from slangrad.api.sessions.plain_types import PLAIN, is_plain
 from slangrad.backends import BACKENDS
 from slangrad.base.diagnostics import CompileWarning
 from slangrad.base.late import Late, late_property
 from slangrad.base.module_file import Origin
 from slangrad.base.options import Options
 from slangrad.base.warn import warn
-from slangrad.call.module_index import Facts, ModuleIndex, reachable
-from slangrad.call.packing import Compiled
-from slangrad.call.recipe import Recipe, recipe_of, steps_of
+from slangrad.call.binding.module_index import Facts, ModuleIndex, reachable
+from slangrad.call.compiling.recipe import Recipe, recipe_of, steps_of
+from slangrad.call.plans.packing import Compiled
 from slangrad.check.model.types import Type
 from slangrad.check.texts.files import Files
 from slangrad.ir import types as ir
-from slangrad.marshal.marshal import Reflected
+from slangrad.marshal.protocol.marshal import Reflected
 
 if TYPE_CHECKING:
     from slangrad.api.sessions.session import LoadedModule, SlangSession
-    from slangrad.call.compile import KernelCompiler
-    from slangrad.call.program import ModuleTypes
+    from slangrad.call.binding.program import ModuleTypes
+    from slangrad.call.compiling.compile import KernelCompiler
     from slangrad.check.modules import Module as CheckedModule
     from slangrad.check.modules import Program
     from slangrad.check.reflect import Reflection

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, ref
 
-from slangrad.api.kernels.callbacks import Callbacks
+from slangrad.api.sessions.callbacks import Callbacks
 from slangrad.base.threads import start_thread
 from slangrad.base.warn import warn
 from slangrad.check.texts.files import Marks, marks_of

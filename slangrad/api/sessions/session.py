@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from slangrad.api.devices.desc import SlangCompilerOptions
+from slangrad.api.sessions.desc import SlangCompilerOptions
 from slangrad.api.sessions.generation import Generation, KnownModule
 from slangrad.api.sessions.module_cache import ModuleCache
 from slangrad.base.diagnostics import CompileError, Diagnostic
@@ -27,16 +27,16 @@ from slangrad.base.late import Late
 from slangrad.base.module_file import SUFFIX, ModuleFileError, from_bytes
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
-from slangrad.call.recipe import Step, perform
-from slangrad.call.request import CheckMode
+from slangrad.call.binding.request import CheckMode
+from slangrad.call.compiling.recipe import Step, perform
 from slangrad.marshal.errors import CallError
 
 if TYPE_CHECKING:
     from slangrad.api.devices.device import Device
     from slangrad.api.kernels.shader import ShaderProgram, SlangEntryPoint, SlangModule, TypeConformance
+    from slangrad.call.binding.module_index import FoundModule, ModuleIndex
     from slangrad.call.caller import Caller
-    from slangrad.call.compile import KernelCompiler
-    from slangrad.call.module_index import FoundModule, ModuleIndex
+    from slangrad.call.compiling.compile import KernelCompiler
     from slangrad.check.modules import Module as CheckedModule
     from slangrad.check.modules import Program
 

@@ -37,8 +37,8 @@ from slangrad.check.names.bit_fields import pack_fields
 from slangrad.check.names.scopes import Body, Scope, this_type
 from slangrad.check.texts.linking import is_open
 from slangrad.syntax import ast
+from slangrad.syntax.ast.walk import children, walk
 from slangrad.syntax.parser import parse_body
-from slangrad.syntax.walk import children, walk
 
 
 def check_body(world: World, declaration: ast.AnyFunction) -> None:

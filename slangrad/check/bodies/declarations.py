@@ -65,7 +65,7 @@ from slangrad.check.names.resolve import resolve_stored
 from slangrad.check.names.scopes import Scope, this_type
 from slangrad.check.texts.linking import is_open
 from slangrad.syntax import ast
-from slangrad.syntax.walk import walk
+from slangrad.syntax.ast.walk import walk
 
 WithParameters = ast.Function | ast.Constructor | ast.Subscript
 

@@ -22,8 +22,8 @@ from slangrad.check.names.places import value_type
 from slangrad.check.names.resolve import mark_type, refer
 from slangrad.check.names.scopes import Scope
 from slangrad.syntax import ast
-from slangrad.syntax.copies import duplicate
-from slangrad.syntax.walk import children
+from slangrad.syntax.ast.copies import duplicate
+from slangrad.syntax.ast.walk import children
 
 Entries = tuple[Entry, ...]
 

@@ -20,7 +20,7 @@ from slangrad.check.model.packs import grouped, spliced
 from slangrad.check.model.types import ERROR, VOID, FunctionType, Type
 from slangrad.check.names.scopes import Body, Scope
 from slangrad.syntax import ast
-from slangrad.syntax.copies import duplicate
+from slangrad.syntax.ast.copies import duplicate
 
 
 def check_lambda(scope: Scope, node: ast.Lambda) -> Type:

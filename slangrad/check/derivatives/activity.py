@@ -61,7 +61,7 @@ from slangrad.check.model.types import LambdaType, Pointer, StructType, Type, is
 from slangrad.check.model.world import World
 from slangrad.check.names.places import steps, value_type
 from slangrad.syntax import ast
-from slangrad.syntax.walk import children
+from slangrad.syntax.ast.walk import children
 
 
 def check_activity(world: World, declaration: ast.AnyFunction, supposed: Supposed | None = None) -> None:

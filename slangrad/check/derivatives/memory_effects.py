@@ -25,7 +25,7 @@ from slangrad.check.model.types import Array, Matrix, Pointer, Scalar, StructTyp
 from slangrad.check.model.world import World
 from slangrad.check.names.places import accessor, referred, steps, value_type
 from slangrad.syntax import ast
-from slangrad.syntax.walk import walk
+from slangrad.syntax.ast.walk import walk
 
 
 def holds_numbers(world: World, kind: Type) -> bool:

@@ -20,8 +20,8 @@ from slangrad.check.model.declref import Bindings, DeclRef
 from slangrad.check.model.types import VOID, InterfaceType, StructType, Type
 from slangrad.check.model.world import World
 from slangrad.syntax import ast
-from slangrad.syntax.copies import duplicate
-from slangrad.syntax.walk import walk
+from slangrad.syntax.ast.copies import duplicate
+from slangrad.syntax.ast.walk import walk
 
 
 def synthesized(

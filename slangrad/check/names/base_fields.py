@@ -17,7 +17,7 @@ from slangrad.check.model.types import StructType
 from slangrad.check.model.world import World
 from slangrad.check.names.scopes import ModuleScope, Scope, levels
 from slangrad.syntax import ast
-from slangrad.syntax.copies import duplicate
+from slangrad.syntax.ast.copies import duplicate
 
 
 def add_bases(world: World, members: Iterable[ast.Declaration]) -> None:

@@ -18,7 +18,7 @@ from slangrad.check.model.types import Pointer, Type
 from slangrad.check.model.world import World
 from slangrad.check.names.scopes import Scope
 from slangrad.syntax import ast
-from slangrad.syntax.walk import walk
+from slangrad.syntax.ast.walk import walk
 
 
 def value_type(node: checked.Base) -> Type:

@@ -21,7 +21,8 @@ from slangrad.check.model.checked import FunctionInfo
 from slangrad.check.model.declref import Bindings, Declared, DeclRef
 from slangrad.check.model.types import ERROR, InterfaceType, Type, parameter_type
 from slangrad.check.model.world import World
-from slangrad.syntax import ast, foreign
+from slangrad.syntax import ast
+from slangrad.syntax.lexing import foreign
 
 
 @record

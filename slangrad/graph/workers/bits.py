@@ -18,12 +18,12 @@ from typing import Unpack
 import numpy as np
 
 import slangrad as spy
-from slangrad.graph.errors import GraphError
-from slangrad.graph.layout import Layout
-from slangrad.graph.node import Node, new_input, rebuilt, substituted, topological_order, with_inputs
-from slangrad.graph.ops import is_view, kind_of
-from slangrad.graph.plan import Plan, Settings
-from slangrad.graph.values import as_tensor
+from slangrad.graph.ir.errors import GraphError
+from slangrad.graph.ir.layout import Layout
+from slangrad.graph.ir.node import Node, new_input, rebuilt, substituted, topological_order, with_inputs
+from slangrad.graph.ir.ops import is_view, kind_of
+from slangrad.graph.ir.values import as_tensor
+from slangrad.graph.planning.plan import Plan, Settings
 from slangrad.graph.workers.mesh import Mesh
 from slangrad.graph.workers.microbatches import part_of
 from slangrad.graph.workers.partition import partitioned

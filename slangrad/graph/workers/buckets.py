@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from slangrad.graph.array import Array
-from slangrad.graph.node import Node, in_order, topological_order, with_inputs
+from slangrad.graph.arrays.array import Array
+from slangrad.graph.ir.node import Node, in_order, topological_order, with_inputs
 from slangrad.graph.workers.collectives import behind, merged
 
 # A bucket is full with as many bytes. By simulation, steps of several networks on 2 to 1,024 workers take then at most

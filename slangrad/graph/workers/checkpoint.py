@@ -27,9 +27,9 @@ import numpy as np
 
 import slangrad as spy
 from slangrad.base.late import Late
-from slangrad.graph.errors import GraphError
-from slangrad.graph.node import DType, Shape
-from slangrad.graph.values import numpy_type
+from slangrad.graph.ir.errors import GraphError
+from slangrad.graph.ir.node import DType, Shape
+from slangrad.graph.ir.values import numpy_type
 from slangrad.graph.workers.faults import WorkerLost
 from slangrad.graph.workers.mesh import Mesh, check_torch
 from slangrad.graph.workers.parameters import Parameters, starts_of

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slangrad.graph.node import Node, Shape, make
+from slangrad.graph.ir.node import Node, Shape, make
 
 if TYPE_CHECKING:
     from slangrad.graph.workers.links import Pending

@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from math import prod
+from math import inf, prod
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import slangrad as spy
-from slangrad.graph.array import Array
-from slangrad.graph.cost import Machine
-from slangrad.graph.node import new_input
-from slangrad.graph.plan import Plan
+from slangrad.graph.arrays.array import Array
+from slangrad.graph.ir.cost import Machine
+from slangrad.graph.ir.node import new_input
+from slangrad.graph.planning.plan import Plan
 from slangrad.graph.workers.mesh import Mesh, mesh
 
 if TYPE_CHECKING:
@@ -81,7 +81,8 @@ NETWORK: Costs = dict.fromkeys(PATTERNS, Cost(1e-4, 1e9))
 @dataclass(frozen=True)
 class Links:
     """`host`, `network`: the cost of each collective among workers of one host, and among hosts. `overlap`: the part of
-    the shorter of a collective and of kernels that is hidden where both run together. `machine`: of one worker."""
+    the shorter of a collective and of kernels that is hidden where both run together. `machine`: of one worker.
+    ValueError for numbers that are no times, rates or parts."""
 
     host: Costs = field(default_factory=lambda: HOST)
     network: Costs = field(default_factory=lambda: NETWORK)
@@ -89,9 +90,24 @@ class Links:
     overlap: float = 0.5
     machine: Machine = field(default_factory=Machine)
 
+    def __post_init__(self) -> None:
+        costs = [*self.host.values(), *self.network.values()]
+        rates = [*(each.rate for each in costs), self.machine.rate, self.machine.bandwidth]
+        times = [*(each.alpha for each in costs), self.machine.launch]
+        if not all(_is_number(x) and 0 < x < inf for x in (*rates, self.workers_per_host)):
+            raise ValueError("links: rates, bandwidth and workers_per_host are positive numbers")
+        if not all(_is_number(x) and 0 <= x < inf for x in times):
+            raise ValueError("links: alpha and launch are seconds")
+        if self.workers_per_host % 1 or not _is_number(self.overlap) or not 0 <= self.overlap <= 1:
+            raise ValueError("links: workers_per_host is an integer, overlap a number from 0 to 1")
+
     def seconds(self, collective: str, workers: int, nbytes: int, apart: int = 1) -> float:
         """Of "all_reduce", "all_gather" or "all_to_all" among workers whose ranks are `apart`. `nbytes`: of the result
-        on one worker."""
+        on one worker. ValueError for others, and for no workers."""
+        if collective not in PATTERNS or workers < 1:
+            raise ValueError(
+                f"{collective!r} among {workers} workers: one of {', '.join(PATTERNS)}, from 1 on"
+            )
         near = max(1, min(workers, self.workers_per_host // apart))
         far, pattern = -(-workers // near), PATTERNS[collective]
         # An all-to-all sends the whole array between hosts, and one part for each host within a host. The others
@@ -120,8 +136,17 @@ class Links:
             return Links(
                 host, network, found["workers_per_host"], found["overlap"], Machine(**found["machine"])
             )
-        except (KeyError, TypeError, json.JSONDecodeError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:  # of text that is no JSON, too
             raise ValueError(f"{path}: not a file of links: {error!r}") from error
+
+
+def links_of(links: Links | str | Path | None) -> Links:
+    """Of a file, or by default those of a common host."""
+    return links if isinstance(links, Links) else Links() if links is None else Links.load(links)
+
+
+def _is_number(x: object) -> bool:
+    return isinstance(x, int | float | np.number) and not isinstance(x, bool)
 
 
 # --- measurement

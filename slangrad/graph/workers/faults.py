@@ -34,8 +34,8 @@ GRACE = 1.0  # seconds in which what another worker still sends may come
 FOUND = 3.0  # seconds to find out which worker is lost
 REMEMBERED = 4096  # events of each sequence
 CHECK_THESE = (
-    "they share the loss function, shapes and numbers of the batch, settings, captured arrays, "
-    "and first parameters"
+    "they share the loss function, Slang modules and their paths, shapes and numbers of the batch, settings, "
+    "captured arrays, and first parameters"
 )
 
 

@@ -15,7 +15,7 @@ from torch.distributed import PrefixStore
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.distributed_c10d import _get_default_store
 
-from slangrad.graph.errors import GraphError
+from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.workers.collectives import Collective
 from slangrad.graph.workers.faults import Watch, WorkerLost
 from slangrad.graph.workers.mesh import Mesh

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from math import prod
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slangrad.base.late import Late
-from slangrad.graph.errors import GraphError
+from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.workers.collectives import Collective
 from slangrad.graph.workers.specs import STAGES
 
@@ -104,12 +104,15 @@ class Mesh:
     def collective(self, name: str, over: str, how: str = "sum") -> Collective:
         return Collective(name, over, how, self)
 
-    def of_first(self, make: Callable[[], int | Sequence[int]], count: int) -> list[int]:
-        """Integers that the first worker makes, on all of them."""
+    def of_first(
+        self, make: Callable[[], int | Sequence[int]], count: int, axes: Iterable[str] | None = None
+    ) -> list[int]:
+        """Integers that the first worker makes, on all of them. `axes`: on those along some axes."""
+        axes = self.several if axes is None else axes
         found = np.zeros(count, np.int64)
-        if not self.rank:
+        if not any(self.coordinates[name] for name in axes):
             found[:] = make()
-        for over in self.links and self.several:
+        for over in self.links and axes:
             self.collective("all_reduce", over).start(None, found).wait()
         return found.tolist()
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import slangrad as spy
-from slangrad.graph.array import Array
-from slangrad.graph.errors import GraphError
-from slangrad.graph.node import Node, new_input
-from slangrad.graph.values import ArrayValue, Operand
+from slangrad.graph.arrays.array import Array
+from slangrad.graph.ir.errors import GraphError
+from slangrad.graph.ir.node import Node, new_input
+from slangrad.graph.ir.values import ArrayValue, Operand
 from slangrad.graph.workers.costs import Links, apart_on
 from slangrad.graph.workers.mesh import Mesh
 from slangrad.graph.workers.specs import MICRO, STAGES, parts

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slangrad.graph.node import DType, Shape
+from slangrad.graph.ir.node import DType, Shape
 from slangrad.graph.workers.specs import MICRO, Names, Spec
 
 COLLECTIVES = {

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from slangrad.graph.node import Node
+from slangrad.graph.ir.node import Node
 from slangrad.graph.workers.pieces import AFTER, BEFORE, GIVEN, MICROBATCH, Key, Message, Piece, Pieces
 
 

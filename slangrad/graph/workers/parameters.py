@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 import slangrad as spy
-from slangrad.graph.array import Array, checked_type
-from slangrad.graph.errors import GraphError
-from slangrad.graph.node import Node, Shape, new_input, topological_order
-from slangrad.graph.plan import Plan
-from slangrad.graph.trees import PyTree, tree_map
-from slangrad.graph.values import ArrayValue, device_of, numpy_type
+from slangrad.graph.arrays.array import Array, checked_type
+from slangrad.graph.arrays.trees import PyTree, leaves, tree_map
+from slangrad.graph.ir.errors import GraphError
+from slangrad.graph.ir.node import Node, Shape, new_input, topological_order
+from slangrad.graph.ir.values import ArrayValue, copied, device_of, is_array, layout_of, numpy_type
+from slangrad.graph.planning.plan import Plan
 from slangrad.graph.workers.costs import Links
 from slangrad.graph.workers.mesh import Mesh
 from slangrad.graph.workers.partition import converted
@@ -47,13 +47,17 @@ MODES = (None, "states", "parameters", AUTO)
 
 class Parameters:
     """`tensors`: the memory that the plan takes, and its `specs`; `cuts`: those of the optimizer's state. `first`: the
-    numbers that workers begin with, as digests. `owners`: the stages that have them, once that is decided."""
+    numbers that workers begin with, as digests, and how they lie in memory. `owners`: the stages that have them, once
+    that is decided."""
 
     def __init__(self, optimizer: spy.optim.Optimizer, mesh: Mesh, partition: str | None) -> None:
         if partition not in MODES:
             raise ValueError(f"partition must be one of {', '.join(map(repr, MODES))}, not {partition!r}")
         parts = optimizer.advance(is_planned=True)
         self.tensors = [part.numbers for part, _ in parts]
+        if len(leaves(optimizer.tree, is_array)) != len(optimizer.parameters):
+            advice = "dicts, lists, tuples and dataclasses of arrays"
+            raise GraphError("E1043", f"train: parameters in a {type(optimizer.tree).__name__}", advice)
         if len(parts) != len(optimizer.parameters):
             raise GraphError(
                 "E1043", "train: parameters are tensors of numbers", "take structs apart into several tensors"
@@ -91,7 +95,9 @@ class Parameters:
         if self._is_cut or not self._mesh.several:
             return
         self.owners = owners
-        self.first = [str(self._optimizer.steps), *map(digest_of, self.tensors)] if self._mesh.watch else []
+        if self._mesh.watch:
+            layouts = map(str, map(layout_of, self.tensors))
+            self.first = [str(self._optimizer.steps), *map(digest_of, self.tensors), *layouts]
         if self._partition == AUTO and self._mesh.cuts:
             return
         by_hand = _by_hand(parameters, outputs, self._mesh)
@@ -107,10 +113,10 @@ class Parameters:
         none = [whole(len(shape)) for shape in self.shapes]
         for i, spec in enumerate(self.specs):
             if spec.used or not self.owns(i):
-                self.tensors[i] = _copy(self._part(i, self.tensors[i], none[i], spec))
+                self.tensors[i] = copied(self._part(i, self.tensors[i], none[i], spec))
         rows = zip(self.tensors, self.specs, self.cuts, strict=True)
         parts = [self._part(i, *each) for i, each in enumerate(rows)]
-        self._optimizer.cut(parts, lambda i, each: _copy(self._part(i, each, none[i], self.cuts[i])))
+        self._optimizer.cut(parts, lambda i, each: copied(self._part(i, each, none[i], self.cuts[i])))
 
     @property
     def is_found(self) -> bool:
@@ -244,10 +250,6 @@ class Parameters:
         local = spec.local(shape, self._mesh.cuts)
         axis = next((i for i, n in enumerate(local) if n and n % count == 0), None)
         return spec if axis is None else spec.with_axis(axis, (*spec.axes[axis], *names))
-
-
-def _copy(tensor: spy.Tensor) -> spy.Tensor:
-    return spy.Tensor.from_numpy(tensor.device, tensor.to_numpy())
 
 
 def starts_of(spec: Spec, shape: Shape, mesh: Mesh) -> tuple[int, ...]:

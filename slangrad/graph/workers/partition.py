@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slangrad.graph.array import Array, constant, reduced
-from slangrad.graph.indexing import take
-from slangrad.graph.node import Node, Shape, make, new_input, topological_order, with_inputs
-from slangrad.graph.values import Operand
+from slangrad.graph.arrays.array import Array, constant, reduced
+from slangrad.graph.arrays.indexing import take
+from slangrad.graph.ir.node import Node, Shape, make, new_input, topological_order, with_inputs
+from slangrad.graph.ir.values import Operand
 from slangrad.graph.workers.buckets import in_buckets
 from slangrad.graph.workers.collectives import all_gather, all_reduce, all_to_all, own_part
 from slangrad.graph.workers.mesh import Mesh

@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from slangrad.graph.array import Array
-from slangrad.graph.errors import GraphError
-from slangrad.graph.gradient import add_all
-from slangrad.graph.node import Node, new_input, rebuilt, topological_order, with_inputs
-from slangrad.graph.ops import OPS, base_of, behind_views, is_view, kind_of
+from slangrad.graph.arrays.array import Array
+from slangrad.graph.arrays.gradient import add_all
+from slangrad.graph.ir.errors import GraphError
+from slangrad.graph.ir.node import Node, new_input, rebuilt, topological_order, with_inputs
+from slangrad.graph.ir.ops import OPS, base_of, behind_views, is_view, kind_of
 from slangrad.graph.workers.specs import MICRO
 from slangrad.graph.workers.stages import Layers, depending, free_nodes
 
@@ -277,12 +277,9 @@ def _check(order: Sequence[Node], origins: Mapping[Node, Node], layers: Layers) 
         behind = next((first[x] for x in node.inputs if x in first), None)
         if is_sum(node):
             if node.op != "all_reduce" and node.attributes["collective"].how == "sum":
-                raise _refused(
-                    node,
-                    _reader(node, order, origins, layers),
-                    "rows of other micro-batches, which are read",
-                    OTHER_ROWS,
-                )
+                reader = _reader(node, order, origins, layers)
+                note = NOTES.get(reader.op if reader else "", OTHER_ROWS)
+                raise _refused(node, reader, "rows of other micro-batches, which are read", note)
             if behind is not None or node.op != "all_reduce":
                 made = _forward((behind or node).inputs[0], origins, layers)
                 raise _refused(node, made, "a value of all rows, which is needed", NO_SUM)
@@ -293,6 +290,13 @@ def _check(order: Sequence[Node], origins: Mapping[Node, Node], layers: Layers) 
 
 NO_SUM = "microbatches=1, or a sum or a mean over rows as the loss; pass what divides it, such as w.sum(), as a number"
 OTHER_ROWS = "microbatches=1, or rows that are picked before the step, as in step(x[:n], y[:n])"
+NOTES = {
+    "reshape": (  # rows are joined with other axes, as for indices of both
+        "microbatches=1, or operators of each row: np.take_along_axis(x, ids[:, None], 1)[:, 0] "
+        "for x[np.arange(n), ids]"
+    ),
+    "scan": "microbatches=1, as graph.scan runs whole; or a loop of Python",
+}
 
 
 def _refused(node: Node, culprit: Node | None, what: str, note: str) -> GraphError:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 import slangrad as spy
-from slangrad.graph.choose import Choose
-from slangrad.graph.errors import GraphError
-from slangrad.graph.layout import Layout
-from slangrad.graph.node import DType, Node, Shape, new_input, substituted
-from slangrad.graph.plan import Plan
-from slangrad.graph.types import type_of
-from slangrad.graph.values import as_tensor
+from slangrad.graph.ir.errors import GraphError
+from slangrad.graph.ir.layout import Layout
+from slangrad.graph.ir.node import DType, Node, Shape, new_input, substituted
+from slangrad.graph.ir.types import type_of
+from slangrad.graph.ir.values import as_tensor
+from slangrad.graph.lowering.choose import Choose, chooser, of_first
+from slangrad.graph.planning.plan import Plan
 from slangrad.graph.workers.buckets import chained, in_buckets
 from slangrad.graph.workers.mesh import Mesh
 from slangrad.graph.workers.microbatches import Microbatched, part_of
@@ -93,7 +93,8 @@ class StagePlan:
             if stored.get(node, self.stage) == self.stage
         }
         self.graphs = {key: PieceGraph(pieces, key) for key in self.program.keys}
-        self.plans = {key: each.plan(device, made, choose) for key, each in self.graphs.items()}
+        own_choose = of_first(choose or chooser(device, None, Plan), outer) if outer.links else choose
+        self.plans = {key: each.plan(device, made, own_choose) for key, each in self.graphs.items()}
         sums = [node for node in pieces.sums if pieces.stage_of_input(node) == self.stage]
         self._sums = {
             node: spy.Tensor.zeros(device, node.shape or (1,), type_of(node.dtype)) for node in sums

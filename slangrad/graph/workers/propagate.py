@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from slangrad.graph.errors import GraphError
-from slangrad.graph.node import Node, type_text
-from slangrad.graph.ops import base_of, is_view
+from slangrad.graph.ir.errors import GraphError
+from slangrad.graph.ir.node import Node, type_text
+from slangrad.graph.ir.ops import base_of, is_view
 from slangrad.graph.workers.rules import Axes, Rule, rule_of
 from slangrad.graph.workers.specs import MICRO, Spec, parts, whole
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 
-from slangrad.graph.node import Node, Shape
-from slangrad.graph.ops import kind_of, letters_in
+from slangrad.graph.ir.node import Node, Shape
+from slangrad.graph.ir.ops import kind_of, letters_in
 
 Axes = tuple[int | None, ...]
 

@@ -20,10 +20,10 @@ from math import inf, prod
 import numpy as np
 
 from slangrad.base.late import Late
-from slangrad.graph.errors import GraphError
-from slangrad.graph.memory import alive
-from slangrad.graph.node import DType, Node, Shape, key_of, topological_order
-from slangrad.graph.ops import base_of, is_view
+from slangrad.graph.ir.errors import GraphError
+from slangrad.graph.ir.node import DType, Node, Shape, key_of, topological_order
+from slangrad.graph.ir.ops import base_of, is_view
+from slangrad.graph.planning.memory import alive
 from slangrad.graph.workers.buckets import BYTES
 from slangrad.graph.workers.costs import Links, apart_on
 from slangrad.graph.workers.mesh import Mesh

@@ -10,21 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import prod
+from math import inf, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slangrad.graph.emit import RESULT, Await, Exchange
-from slangrad.graph.errors import GraphError
-from slangrad.graph.node import type_text
-from slangrad.graph.workers.costs import Links, apart_on
+from slangrad.graph.ir.errors import GraphError
+from slangrad.graph.ir.node import type_text
+from slangrad.graph.lowering.emit import RESULT, Await, Exchange
+from slangrad.graph.workers.costs import Links, apart_on, links_of
 from slangrad.graph.workers.mesh import Mesh, batch_axes
 from slangrad.graph.workers.timeline import Simulation, Worker
 
 if TYPE_CHECKING:
-    from slangrad.graph.plan import Plan
+    from slangrad.graph.planning.plan import Plan
     from slangrad.graph.train import Step
 
 
@@ -43,6 +43,8 @@ class Cluster(Mesh):
     @property
     def slowest(self) -> float:
         """The time of the slowest worker for a kernel, for which the others wait, as a multiple of the usual one."""
+        if not self.stragglers:
+            return 1.0
         draws = np.random.default_rng(self.seed).normal(0.0, self.stragglers, self.workers)
         return float(1 + max(0.0, draws.max()))
 
@@ -64,13 +66,18 @@ def cluster(
     `batch`: as in `mesh`. `stragglers`: the standard deviation of workers' times for a kernel, as a part of it; a step
     takes the time of the slowest.
 
-    GraphError (E1048) where sizes do not fit the number of workers. As `Links.load` for the file.
+    GraphError (E1048) where sizes are no numbers from 1 on, or do not fit the number of workers. ValueError for
+    `stragglers` below 0. As `Links.load` for the file.
     """
-    sizes = sizes or {"data": workers or 1}
-    said = f"cluster({', '.join(f'{name}={n}' for name, n in sizes.items())})"
-    if prod(sizes.values()) != (workers or prod(sizes.values())) or min(sizes.values()) < 1:
+    sizes = sizes or {"data": 1 if workers is None else workers}
+    said = f"cluster({', '.join(f'{name}={n!r}' for name, n in sizes.items())})"
+    if not all(isinstance(n, int | np.integer) and n > 0 for n in sizes.values()):
+        raise GraphError("E1048", f"{said}: each axis has a number of workers, from 1 on")
+    if workers not in (None, prod(sizes.values())):
         raise GraphError("E1048", f"{said}: these are not {workers} workers", "the sizes of all axes")
-    costs = links if isinstance(links, Links) else Links.load(links) if links else Links()
+    if not isinstance(stragglers, int | float) or not 0 <= stragglers < inf:
+        raise ValueError(f"stragglers={stragglers!r} is no part of a time, from 0 on")
+    costs = links_of(links)
     if workers_per_host is not None:
         costs = costs.with_hosts_of(workers_per_host)
     return Cluster(sizes, 0, batch_axes(batch, sizes, said), costs=costs, stragglers=stragglers, seed=seed)
@@ -85,9 +92,12 @@ def simulate(
     each worker passes. The parameters are those that the optimizer got, whatever the mesh of the step.
 
     `measured`: each kernel of the plan is compiled and run here, with memory for one worker; else the cost model gives
-    its seconds.
+    its seconds. GraphError (E1043) without a step or a cluster.
     """
-    *batch, mesh = batch_and_cluster
+    *batch, mesh = batch_and_cluster or (None,)
+    if not isinstance(mesh, Cluster) or not hasattr(step, "planned_for"):
+        said = f"simulate takes a step, its batch and a cluster, not {type(step).__name__} ... {type(mesh).__name__}"
+        raise GraphError("E1043", said, "graph.simulate(step, x, y, graph.cluster(workers=64))")
     planned = step.planned_for(mesh, *batch, by_cost=not measured)
     return planned.simulated(mesh.costs, measured, mesh.slowest)
 

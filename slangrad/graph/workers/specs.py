@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TypeVar
 
-from slangrad.graph.array import Array
-from slangrad.graph.errors import GraphError
-from slangrad.graph.node import Node, Shape, make
+from slangrad.graph.arrays.array import Array
+from slangrad.graph.ir.errors import GraphError
+from slangrad.graph.ir.node import Node, Shape, make
 
 T = TypeVar("T")
 

@@ -13,8 +13,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from slangrad.graph.node import content
-from slangrad.graph.plan import Plan
+from slangrad.graph.ir.node import content
+from slangrad.graph.planning.plan import Plan
 from slangrad.graph.workers.costs import Links, apart_on
 from slangrad.graph.workers.mesh import Mesh
 from slangrad.graph.workers.order import Program, Turn

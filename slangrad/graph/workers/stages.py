@@ -18,11 +18,11 @@ from operator import attrgetter
 
 import numpy as np
 
-from slangrad.graph.cost import Machine
-from slangrad.graph.errors import GraphError
-from slangrad.graph.fuse import flops_of
-from slangrad.graph.node import Node, topological_order
-from slangrad.graph.ops import base_of, is_view, kind_of
+from slangrad.graph.ir.cost import Machine
+from slangrad.graph.ir.errors import GraphError
+from slangrad.graph.ir.node import Node, topological_order
+from slangrad.graph.ir.ops import base_of, is_view, kind_of
+from slangrad.graph.rewriting.fuse import flops_of
 
 LEADERS = ("contract", "gather", "loop")  # kinds of operators before which a stage may begin
 MOST_PLACES = 256

@@ -13,10 +13,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from slangrad.graph.cost import Machine
-from slangrad.graph.fuse import flops_of
-from slangrad.graph.node import Node
-from slangrad.graph.ops import base_of, is_view, kind_of
+from slangrad.graph.ir.cost import Machine
+from slangrad.graph.ir.node import Node
+from slangrad.graph.ir.ops import base_of, is_view, kind_of
+from slangrad.graph.rewriting.fuse import flops_of
 from slangrad.graph.workers.propagate import Choice, Sharding, Through, input_specs, is_legal, output_spec
 from slangrad.graph.workers.rules import Rule, rule_of
 from slangrad.graph.workers.specs import MICRO, Spec

@@ -13,7 +13,7 @@ from slangrad.check.modules import Program
 from slangrad.lower.model.flow import Key
 from slangrad.lower.places.variables import root_of_place
 from slangrad.syntax import ast
-from slangrad.syntax.walk import walk
+from slangrad.syntax.ast.walk import walk
 
 WRITTEN = ("out", "inout", "ref")
 

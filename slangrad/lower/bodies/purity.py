@@ -19,7 +19,7 @@ from slangrad.ir.primitives import CONTROL, PRIMITIVES, PURE
 from slangrad.lower.model.flow import Key, declaration_of
 from slangrad.lower.model.frame import Frame
 from slangrad.syntax import ast
-from slangrad.syntax.walk import walk as walk_tree
+from slangrad.syntax.ast.walk import walk as walk_tree
 
 EFFECTS = ("atomic", "load", "print")  # intrinsics that touch memory besides those the table says so of
 

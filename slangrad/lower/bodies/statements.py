@@ -32,7 +32,7 @@ from slangrad.lower.places import statics
 from slangrad.lower.places.defaults import initial_value
 from slangrad.lower.places.variables import begin_variable, declare, open_variable
 from slangrad.syntax import ast
-from slangrad.syntax.walk import walk
+from slangrad.syntax.ast.walk import walk
 
 
 def statement(f: Frame, node: ast.Statement) -> None:

@@ -156,7 +156,7 @@ def _set_prints(f: Frame, name: str, places: list[Place], t: Type | None) -> Non
 
 
 def _group_size(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
-    """Which is the kernel's, and known when all is inlined (opt/statics.py)."""
+    """Which is the kernel's, and known when all is inlined (opt/simplify/statics.py)."""
     return f.emit("read_static", type=t, name=GROUP_SIZE)
 
 

@@ -28,7 +28,7 @@ from slangrad.lower.places.places import Memory, NoPlace, in_memory, no_place
 from slangrad.lower.places.variables import root_of_place
 from slangrad.lower.values.runtime_types import dispatched
 from slangrad.syntax import ast
-from slangrad.syntax.walk import walk
+from slangrad.syntax.ast.walk import walk
 
 WRITTEN = ("inout", "ref")
 

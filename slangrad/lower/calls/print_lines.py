@@ -17,7 +17,7 @@ from slangrad.ir.types import BOOL, Array, Matrix, Scalar, Struct, Type, Vector
 from slangrad.lower.calls.prints import given_values, literal_format, scalars_of
 from slangrad.lower.model.frame import Frame
 from slangrad.syntax import ast
-from slangrad.syntax.walk import walk
+from slangrad.syntax.ast.walk import walk
 
 SILENT = "print silent"  # a static variable, which is false until it is written
 TEXT = "PrintableString"

@@ -17,7 +17,7 @@ from slangrad.ir.core import Value
 from slangrad.lower.model.flow import ERROR, RESULT, RETURNED, THIS, THROWN, Key
 from slangrad.lower.model.frame import Frame
 from slangrad.syntax import ast
-from slangrad.syntax.walk import children, walk
+from slangrad.syntax.ast.walk import children, walk
 
 
 class Flag:

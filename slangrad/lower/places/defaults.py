@@ -18,7 +18,7 @@ from slangrad.ir.types import Struct, Type
 from slangrad.lower.model.flow import THIS
 from slangrad.lower.model.frame import Frame
 from slangrad.syntax import ast
-from slangrad.syntax.walk import walk
+from slangrad.syntax.ast.walk import walk
 
 
 def initial_value(f: Frame, declared: ast.Variable, info: checked.VariableInfo) -> Value:

@@ -4,7 +4,7 @@ static int count = start();    func @"count.initial"() {initializes="count", ord
 count += 1;                    %c = read_static {name="count"}    write_static %c1 {name="count"}
 
 One in a generic has a copy for each instance. In a function the initializer runs when control first comes there,
-unless it is a literal. `opt/statics.py` makes values of them once all is inlined; oracles keep them by name.
+unless it is a literal. `opt/simplify/statics.py` makes values of them once all is inlined; oracles keep them by name.
 """
 
 from __future__ import annotations

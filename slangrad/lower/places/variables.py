@@ -2,7 +2,7 @@
 
     int x = 1; int* p = &x;        %x = variable : ptr<i32>     store %x, 1     %p = %x
 
-`opt/variables.py` makes values of those of which it knows all uses, once functions are inlined.
+`opt/simplify/variables.py` makes values of those of which it knows all uses, once functions are inlined.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from slangrad.lower.model.flow import THIS, Key, declaration_of
 from slangrad.lower.model.frame import Frame, Place
 from slangrad.lower.places.places import Local, Memory
 from slangrad.syntax import ast
-from slangrad.syntax.walk import walk
+from slangrad.syntax.ast.walk import walk
 
 
 def addressed_variables(body: ast.Node) -> set[Key]:

@@ -463,6 +463,7 @@ DAMAGES: dict[str, Callable[[Path], Any]] = {
     "a bit of the table": lambda at: flip(at / ".metadata"),
     "half of the numbers": lambda at: os.truncate(at / "__0_0.distcp", 100),
     "no numbers": lambda at: (at / "__0_0.distcp").unlink(),
+    "no sum of the numbers": lambda at: (at / "__0_0.distcp.crc32").unlink(),
     "no numbers and no sum": lambda at: [each.unlink() for each in at.glob("__0_0*")],
     "no table": lambda at: (at / ".metadata").unlink(),
     "no settings": lambda at: (at / "about.json").unlink(),

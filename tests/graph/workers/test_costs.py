@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from slangrad import graph
-from slangrad.graph.cost import Machine
+from slangrad.graph.ir.cost import Machine
 from slangrad.graph.workers import costs
 from slangrad.graph.workers.costs import PATTERNS, Cost, Links
 from slangrad.graph.workers.mesh import Mesh
@@ -50,6 +51,35 @@ def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "other.json").write_text(text)
     with pytest.raises(ValueError, match=r"other\.json: not a file of links"):
         Links.load(tmp_path / "other.json")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("host", "send", "alpha"), -1.0), (("host", "send", "rate"), 0), (("network", "all_reduce", "rate"), "1"),
+        (("network", "send", "alpha"), float("nan")), (("workers_per_host",), 0), (("workers_per_host",), 1.5),
+        (("overlap",), 2), (("overlap",), None), (("machine", "rate"), float("inf")), (("machine", "launch"), -1),
+        (("machine", "bandwidth"), True),
+    ],
+)  # fmt: skip
+def test_numbers_that_cannot_be_are_refused(tmp_path: Path, path: tuple[str, ...], value: object) -> None:
+    """A number of workers of 0 had an endless loop."""
+    file = tmp_path / "links.json"
+    Links().save(file)
+    made = json.loads(file.read_text())
+    place = made
+    for name in path[:-1]:
+        place = place[name]
+    place[path[-1]] = value
+    file.write_text(json.dumps(made))
+    with pytest.raises(ValueError, match=r"links\.json: not a file of links.*links: "):
+        Links.load(file)
+
+
+@pytest.mark.parametrize(("collective", "workers"), [("reduce", 2), ("all_reduce", 0)])
+def test_seconds_of_nothing(collective: str, workers: int) -> None:
+    with pytest.raises(ValueError, match="one of all_reduce"):
+        Links().seconds(collective, workers, 64)
 
 
 def test_the_distance_of_neighbors() -> None:

@@ -311,3 +311,25 @@ def test_meshes_that_cannot_be(start: Starter, before: str, environment: dict[st
 def test_a_worker_that_makes_no_mesh(start: Starter) -> None:
     before = "import torch.distributed as d; d.init_process_group('gloo')\nif d.get_rank(): sys.exit()"
     assert "WorkerLost worker 1 did not come to graph.mesh within 5 s" in meshes(start, before)[0]
+
+
+OTHER_SLANG = """
+import numpy as np
+import slangrad as spy
+from slangrad import graph
+mesh = graph.mesh("data")
+text = f"[Differentiable] double bump(double x) {{{{ return x * x + {number}; }}}}"
+bump = spy.Module.load_from_source(spy.default_device(), "bumps", text).bump
+step = graph.train(lambda p, x: (bump(p[0]) - x).mean(), spy.optim.SGD([np.ones(4)], lr=0.1), mesh=mesh)
+try:
+    step(np.ones((2, 4)))
+except graph.WorkerLost as error:
+    print(error)
+"""
+
+
+def test_slang_modules_are_compared_by_their_text(start: Starter) -> None:
+    for end in start(OTHER_SLANG.format(number="{mesh.rank}.0"), 2):
+        assert end.code == 0 and "made another plan of the step" in end.output, end.output
+    for end in start(OTHER_SLANG.format(number="1.0"), 2):
+        assert (end.code, end.output) == (0, "")

@@ -10,7 +10,7 @@ import pytest
 
 import slangrad as spy
 from slangrad import graph
-from slangrad.graph.errors import GraphError
+from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.workers.mesh import Mesh
 from tests.graph.workers.threads import run
 
@@ -124,3 +124,17 @@ def test_unusual_batches() -> None:
         np.testing.assert_allclose(found, losses, rtol=1e-12)
         for got, wanted in zip(made, after, strict=True):
             np.testing.assert_allclose(got, wanted, rtol=1e-10)
+
+
+@pytest.mark.parametrize("partition", [None, "parameters", "auto"])
+def test_a_mean_of_no_rows_is_that_of_numpy(partition: str | None) -> None:
+    """NaN, and its gradient is zero."""
+
+    def trained(mesh: Mesh) -> Any:
+        step = graph.train(loss, spy.optim.SGD(parameters(), lr=0.1), mesh=mesh, partition=partition)
+        w = step(X[:0], Y[:0]), step.parameters["w"]
+        return w[0], getattr(w[1], "to_numpy", lambda: w[1])()
+
+    for value, w in run({"data": 2}, trained):
+        assert np.isnan(value)
+        np.testing.assert_array_equal(w, parameters()["w"])

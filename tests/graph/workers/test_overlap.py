@@ -9,7 +9,7 @@ import numpy as np
 
 import slangrad as spy
 from slangrad import graph
-from slangrad.graph.emit import Await, Exchange, Kernel, Product
+from slangrad.graph.lowering.emit import Await, Exchange, Kernel, Product
 from slangrad.graph.workers import buckets
 from slangrad.graph.workers.mesh import Mesh
 

@@ -12,10 +12,10 @@ import pytest
 
 import slangrad as spy
 from slangrad import graph
-from slangrad.graph.array import Array
-from slangrad.graph.emit import RESULT, Exchange
-from slangrad.graph.node import Node, new_input
-from slangrad.graph.plan import Plan
+from slangrad.graph.arrays.array import Array
+from slangrad.graph.ir.node import Node, new_input
+from slangrad.graph.lowering.emit import RESULT, Exchange
+from slangrad.graph.planning.plan import Plan
 from slangrad.graph.workers.buckets import chained
 from slangrad.graph.workers.mesh import Mesh
 from slangrad.graph.workers.partition import converted, partitioned

@@ -16,7 +16,7 @@ import pytest
 
 import slangrad as spy
 from slangrad import graph
-from slangrad.graph.trees import all_leaves
+from slangrad.graph.arrays.trees import all_leaves
 from slangrad.graph.workers.mesh import Mesh
 from slangrad.graph.workers.order import Program
 from tests.graph.workers.test_train import cross_entropy, rows_of
@@ -270,7 +270,25 @@ def picked(p: Any, x: Any, y: Any) -> Any:
     return errors(p, x, y).mean()
 
 
-@pytest.mark.parametrize("loss", [masked, root, of_two, largest, first_rows, neighbors, picked])
+def by_rows_and_columns(p: Any, x: Any, y: Any) -> Any:
+    e = errors(p, x, y)[:, None] * np.ones(3)
+    return e[np.arange(16), y.astype(int)].mean()  # refused
+
+
+def scanned(p: Any, x: Any, y: Any) -> Any:
+    x, _ = graph.scan(lambda h, _: (np.tanh(h), None), x, length=2)  # refused
+    return errors(p, x, y).mean()
+
+
+NOTES = {
+    **dict.fromkeys((first_rows, neighbors, picked), "picked before the step"),
+    **dict.fromkeys((masked, root, of_two, largest), "w.sum(), as a number"),
+    by_rows_and_columns: "np.take_along_axis(x, ids[:, None], 1)",
+    scanned: "graph.scan runs whole",
+}
+
+
+@pytest.mark.parametrize("loss", NOTES)
 def test_what_needs_other_rows_is_refused_with_its_line(loss: Any) -> None:
     step = graph.train(loss, spy.optim.SGD(layers(), lr=0.1), microbatches=4)
     with pytest.raises(graph.GraphError, match="E1048") as found:
@@ -278,8 +296,7 @@ def test_what_needs_other_rows_is_refused_with_its_line(loss: Any) -> None:
     place = found.value.place
     assert place is not None
     assert getline(place.file, place.line).rstrip().endswith("# refused")
-    is_rows = loss in (first_rows, neighbors, picked)
-    assert ("picked before the step" if is_rows else "w.sum(), as a number") in str(found.value.note)
+    assert NOTES[loss] in str(found.value.note)
 
 
 def test_a_masked_mean_by_a_number() -> None:

@@ -17,11 +17,11 @@ import pytest
 
 import slangrad as spy
 from slangrad import graph
-from slangrad.graph.array import Array, mapped
+from slangrad.graph.arrays.array import Array, mapped
 from slangrad.graph.attention import Streamed
-from slangrad.graph.node import Node, make, new_input, substituted, topological_order
-from slangrad.graph.ops import OPS
-from slangrad.graph.plan import Plan
+from slangrad.graph.ir.node import Node, make, new_input, substituted, topological_order
+from slangrad.graph.ir.ops import OPS
+from slangrad.graph.planning.plan import Plan
 from slangrad.graph.trace import tracing
 from slangrad.graph.workers.mesh import Mesh
 from slangrad.graph.workers.partition import partitioned

@@ -13,11 +13,11 @@ import pytest
 
 import slangrad as spy
 from slangrad import graph
-from slangrad.graph.array import Array
-from slangrad.graph.cost import Machine
-from slangrad.graph.errors import GraphError
-from slangrad.graph.node import new_input, topological_order
-from slangrad.graph.trees import all_leaves
+from slangrad.graph.arrays.array import Array
+from slangrad.graph.arrays.trees import all_leaves
+from slangrad.graph.ir.cost import Machine
+from slangrad.graph.ir.errors import GraphError
+from slangrad.graph.ir.node import new_input, topological_order
 from slangrad.graph.workers.costs import HOST, Cost, Links
 from slangrad.graph.workers.mesh import Mesh
 from slangrad.graph.workers.moves import exchanges

@@ -12,7 +12,7 @@ import pytest
 
 import slangrad as spy
 from slangrad import graph
-from slangrad.graph.cost import Machine
+from slangrad.graph.ir.cost import Machine
 from slangrad.graph.workers.costs import PATTERNS, Cost, Links
 from slangrad.graph.workers.timeline import Worker, bytes_text, path_text, time_text
 
@@ -246,3 +246,29 @@ def test_the_picture(tmp_path: Path) -> None:
     assert float(bars[-1].attrib["x"]) + float(bars[-1].attrib["width"]) <= float(picture.attrib["width"])
     found.save(tmp_path / "step.html")
     assert "critical path" in (tmp_path / "step.html").read_text()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: graph.cluster(workers=0), lambda: graph.cluster(workers=1.5), lambda: graph.cluster(workers="2"),
+        lambda: graph.cluster(data=0), lambda: graph.cluster(workers=2, data=4),
+        lambda: graph.simulate(None, graph.cluster(workers=2)),
+        lambda: graph.simulate(graph.train(np.sum, spy.optim.SGD([np.ones(2)], lr=1)), graph.mesh("data")),
+    ],
+)  # fmt: skip
+def test_clusters_that_cannot_be(make: Any) -> None:
+    with pytest.raises(graph.GraphError, match=r"E1048|E1043"):
+        make()
+
+
+@pytest.mark.parametrize("stragglers", [-1, float("nan"), "1"])
+def test_stragglers_are_a_part_of_a_time(stragglers: Any) -> None:
+    with pytest.raises(ValueError, match="stragglers="):
+        graph.cluster(workers=2, stragglers=stragglers)
+
+
+def test_links_of_a_file(tmp_path: Path) -> None:
+    LINKS.save(tmp_path / "links.json")
+    step = graph.train(lambda p: p[0].sum(), spy.optim.SGD([np.ones(2)], lr=1), links=tmp_path / "links.json")
+    assert step.links == LINKS

@@ -12,7 +12,7 @@ import pytest
 
 import slangrad as spy
 from slangrad import graph
-from slangrad.graph.cost import Machine
+from slangrad.graph.ir.cost import Machine
 from slangrad.graph.workers.costs import PATTERNS, Cost, Links
 from slangrad.graph.workers.stage_times import StagesSimulation
 

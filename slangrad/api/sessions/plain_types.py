@@ -1,0 +1,74 @@
+"""Types that need no module: how `tensor.dtype` shows what NumPy arrays and dtype names give.
+
+    Tensor.from_numpy(device, floats).dtype.name == "float"
+
+Structs belong to modules; a tensor of structs shows the type that it was made with.
+"""
+
+from __future__ import annotations
+
+from slangrad.check.model.types import Array, EnumType, GenericArgument, Matrix, Scalar, Type, Vector
+from slangrad.ir import types as ir
+from slangrad.marshal.host.encode import COMPONENTS
+from slangrad.marshal.protocol.marshal import ProgramTypes
+from slangrad.marshal.protocol.patterns import matches
+from slangrad.marshal.protocol.type_map import Fields, TypeMap
+from slangrad.marshal.reflection.slang_kinds import slang_type_of
+from slangrad.tensors.element_types import TypeView
+
+
+class PlainTypes(ProgramTypes):
+    """Scalars, vectors, matrices and arrays of them."""
+
+    def __init__(self) -> None:
+        self._map = TypeMap(self.fields, _no_tag, self.find, lambda _: (None, ()))
+
+    def lower(self, t: Type) -> ir.Type | None:
+        return self._map.lower(t)
+
+    def lift(self, t: ir.Type) -> Type | None:
+        return self._map.lift(t)
+
+    def fields(self, t: Type) -> Fields:
+        if isinstance(t, Vector) and isinstance(t.count, int):
+            return tuple((name, t.element) for name in COMPONENTS[: t.count])
+        return ()
+
+    def tangent(self, t: Type) -> Type | None:
+        element = innermost(t)
+        return t if isinstance(element, Scalar) and element.is_float else None
+
+    def tangent_field(self, t: Type, name: str) -> str | None:
+        return name if isinstance(t, Vector) else None
+
+    def matches(self, pattern: Type, t: Type) -> bool:
+        return matches(pattern, t)
+
+    def standard(self, name: str, arguments: tuple[GenericArgument, ...]) -> Type:
+        raise LookupError(f"{name} is a type of the standard library, which belongs to a device")
+
+
+def innermost(t: Type) -> Type:
+    while isinstance(t, (Vector, Matrix, Array)):
+        t = t.element
+    return t
+
+
+def is_plain(t: Type) -> bool:
+    return isinstance(innermost(t), Scalar) and not t.abstract
+
+
+def _no_tag(t: EnumType) -> Type:
+    raise LookupError(f"{t} is a type of a module")
+
+
+PLAIN = PlainTypes()
+
+
+def show(t: ir.Type) -> object:
+    """The type as users see it; structs without their module stay types of memory."""
+    lifted = PLAIN.lift(t)
+    return t if lifted is None else slang_type_of(lifted, PLAIN)
+
+
+TypeView.show = show

@@ -1,0 +1,116 @@
+"""What a vjp keeps and what it computes again, as data for people.
+
+@relax.vjp: 1024 bytes a thread
+  stored      %x: f32, 1024 bytes a thread, line 12: the loop carries it from one iteration to the next
+  recomputed  %y = mul
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from slangrad.autodiff.analyses.outline import Loop, Outline
+from slangrad.autodiff.checkpointing.plan import Plan, fixed_length
+from slangrad.base.source import Span
+from slangrad.ir.core import Value
+from slangrad.ir.layout import layout_of
+
+ITERATION, SEGMENT, CALL = "an iteration", "a segment", "a call"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """`bytes` are those of one value; `count` says how many a thread keeps at most, None when a run decides: one for
+    each `round`, an iteration of the loop or a segment of it, or a call of the function, whose caller keeps them."""
+
+    name: str
+    type: str
+    bytes: int
+    count: int | None
+    span: Span | None
+    reason: str
+    round: str = ITERATION
+
+    @property
+    def line(self) -> int | None:
+        """In the source."""
+        return None if self.span is None else self.span.line
+
+    @property
+    def bytes_a_thread(self) -> int | None:
+        return None if self.count is None else self.bytes * self.count
+
+    def __str__(self) -> str:
+        size = f"{self.bytes} bytes {self.round}"
+        if self.count is not None:
+            size = f"{self.bytes * self.count} bytes a thread"
+        line = "" if self.line is None else f", line {self.line}"
+        return f"%{self.name}: {self.type}, {size}{line}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputed:
+    name: str
+    op: str
+    span: Span | None
+
+    def __str__(self) -> str:
+        return f"%{self.name} = {self.op}" if self.name else self.op
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """For one vjp function."""
+
+    function: str
+    stored: tuple[Stored, ...]
+    recomputed: tuple[Recomputed, ...]
+
+    def __str__(self) -> str:
+        if not (self.stored or self.recomputed):
+            return f"@{self.function}: nothing to store or to compute again"
+        lines = [f"@{self.function}: {_total(self.stored)}"]
+        lines += [f"  stored      {each}" for each in self.stored]
+        lines += [f"  recomputed  {each}" for each in self.recomputed]
+        return "\n".join(lines)
+
+
+def bytes_a_thread(stored: tuple[Stored, ...]) -> int:
+    """At most, but for what a run decides: the sizes of those values count once."""
+    return sum(each.bytes * (1 if each.count is None else each.count) for each in stored)
+
+
+def _total(stored: tuple[Stored, ...]) -> str:
+    rounds: dict[str, list[Stored]] = {}
+    for each in stored:
+        rounds.setdefault("a thread" if each.count is not None else each.round, []).append(each)
+    sums = {name: bytes_a_thread(tuple(each)) for name, each in rounds.items()}
+    if CALL in sums:
+        return f"{sums[CALL]} bytes {CALL}"
+    known = sums.pop("a thread", 0)
+    more = "".join(f" and {count} {name}" for name, count in sums.items())
+    return f"{known} bytes a thread{more}{' of loops whose length is not known' if more else ''}"
+
+
+def report(function: str, outline: Outline, plan: Plan, handed: bool = False) -> Report:
+    """`handed`: of a function that hands its residuals to its caller, which keeps them."""
+    stored = tuple(_stored(outline, v, reason) for v, reason in plan.keep.items())
+    if handed:
+        stored = tuple(
+            replace(each, count=None, round=CALL, bytes=each.bytes * (each.count or 1)) for each in stored
+        )
+    again = plan.again.items()
+    return Report(function, stored, tuple(Recomputed(v.hint, op.name, op.span) for v, op in again))
+
+
+def _stored(outline: Outline, value: Value, reason: str) -> Stored:
+    home, maker = outline.homes[value], outline.makers.get(value) or outline.calls.get(value)
+    span = maker.span if maker is not None else None if home.op is None else home.op.span
+    name = value.hint or ("value" if maker is None else maker.name)
+    segmented = home.loop is not None and home.loop.op.attributes.get("segmented")
+    size, round_ = layout_of(value.type).size, SEGMENT if segmented else ITERATION
+    return Stored(name, str(value.type), size, _count(home.loop), span, reason, round_)
+
+
+def _count(loop: Loop | None) -> int | None:
+    return 1 if loop is None else fixed_length(loop)

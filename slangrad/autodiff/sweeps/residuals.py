@@ -1,0 +1,202 @@
+"""Fetching primal values in the reverse sweep: needs first, then what the plan kept.
+
+    forward  %s.1 = set_index %s.0, %i, %x       a tape carried by the loop
+    reverse  %x = index %s, %i                   from the tape, in the reversed loop's body
+
+`Needs` answers a dry run and writes down what is asked for; `Residuals` answers the real one: from scope,
+from an extra result, from a tape, from the number of the iteration, or computed again. A `Scope` is one
+region of the reverse sweep and belongs to a region of the primal. A value is fetched in the scope of its
+home, once, whichever scope within asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from slangrad.autodiff.analyses.outline import Loop, Outline, Place
+from slangrad.autodiff.checkpointing.plan import Plan
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Op, Region, Value, without
+from slangrad.ir.primitives import PRIMITIVES
+from slangrad.ir.types import U32
+
+
+class Source(Protocol):
+    """Where fetched values come from; `scope` is that of the value's home."""
+
+    outline: Outline
+
+    def find(self, scope: Scope, value: Value) -> Value: ...
+
+    def runs_again(self, call: Op) -> bool:
+        """Whether the reverse sweep runs a function again and takes no residuals of it."""
+        ...
+
+
+class Scope:
+    """A region of the reverse sweep. `ordinal` numbers the iteration, in the body of a reversed loop."""
+
+    def __init__(
+        self,
+        source: Source,
+        b: Builder,
+        place: Place,
+        outer: Scope | None = None,
+        ordinal: Value | None = None,
+    ) -> None:
+        self.b = b
+        self.outer = outer
+        self._source = source
+        self._place = place
+        self._ordinal = ordinal
+        self._found: dict[Value, Value] = {}
+
+    def nested(self, region: Region, ordinal: Value | None = None) -> Scope:
+        """The scope of an arm, or of a loop's body."""
+        return Scope(self._source, self.b.nested(), self.outline.places[region], self, ordinal)
+
+    def fetch(self, value: Value) -> Value:
+        scope = self._of(value)
+        if value not in scope._found:
+            scope._found[value] = self._source.find(scope, value)
+        return scope._found[value]
+
+    def has(self, value: Value) -> bool:
+        """Whether the value was fetched before."""
+        return value in self._of(value)._found
+
+    def _of(self, value: Value) -> Scope:
+        """The scope of a value's home."""
+        scope, home = self, self.outline.homes[value]
+        while scope._place is not home:
+            assert scope.outer is not None, f"{value} is fetched outside of its home"
+            scope = scope.outer
+        return scope
+
+    @property
+    def outline(self) -> Outline:
+        return self._source.outline
+
+    def runs_again(self, call: Op) -> bool:
+        return self._source.runs_again(call)
+
+    def ordinal(self, loop: Loop) -> Value:
+        """The number of the current iteration of a loop around."""
+        scope = self
+        while scope._ordinal is None or scope._place.loop is not loop:
+            assert scope.outer is not None
+            scope = scope.outer
+        return scope._ordinal
+
+
+class Needs:
+    """The dry run's source: the values that formulas ask for. They stand for themselves."""
+
+    def __init__(self, outline: Outline) -> None:
+        self.outline = outline
+        self.values: dict[Value, None] = {}
+
+    def find(self, scope: Scope, value: Value) -> Value:
+        constant = _constant(scope, self.outline, value)
+        if constant is None:
+            self.values[value] = None
+        return constant or value
+
+    def runs_again(self, call: Op) -> bool:
+        return False
+
+
+class Residuals:
+    """The real run's source. `forward` are the forward sweep's values, `slots` its tapes at its end."""
+
+    def __init__(
+        self, outline: Outline, plan: Plan, forward: dict[Value, Value], slots: dict[Value, Value]
+    ) -> None:
+        self.outline = outline
+        self._plan = plan
+        self._forward = forward
+        self._slots = slots
+
+    def runs_again(self, call: Op) -> bool:
+        return self.outline.residuals.get(call) in self._plan.again
+
+    def find(self, scope: Scope, value: Value) -> Value:
+        found = self._find(scope, value)
+        found.hint = found.hint or value.hint
+        return found
+
+    def _find(self, scope: Scope, value: Value) -> Value:
+        loop, constant = self.outline.homes[value].loop, _constant(scope, self.outline, value)
+        if constant is not None:
+            return constant
+        if value in self._plan.again:
+            return self._again(scope, value)
+        if loop is None:
+            return self._forward[value]
+        if value is loop.index:
+            return scope.ordinal(loop)
+        if value in self.outline.counters:
+            return self._counted(scope, value, scope.ordinal(loop))
+        return scope.b.emit("index", self._slots[value], self._position(scope, loop))
+
+    def _counted(self, scope: Scope, value: Value, iteration: Value) -> Value:
+        counter = self.outline.counters[value]
+        number = scope.b.emit("convert", iteration, type=value.type)
+        way = scope.b.emit("mul", number, scope.fetch(counter.step))
+        return scope.b.emit("sub" if counter.falls else "add", scope.fetch(counter.start), way)
+
+    def _again(self, scope: Scope, value: Value) -> Value:
+        op = self._plan.again[value]
+        for v in self._not_made_yet(scope, op):
+            scope.fetch(v)
+        operands = tuple(scope.fetch(v) for v in op.operands)
+        if op.name not in PRIMITIVES:
+            types = [r.type for r in op.results]
+            return scope.b.several(op.name, operands, types, (), op.attributes)[op.results.index(value)]
+        return scope.b.primitive(op.name, operands, value.type, without(op.attributes, "check"))
+
+    def _not_made_yet(self, scope: Scope, op: Op) -> list[Value]:
+        """What else is to be computed again, operands first (a long chain would be too deep a recursion)."""
+        found: set[Value] = set()
+        todo = list(op.operands)
+        while todo:
+            value = todo.pop()
+            if value in self._plan.again and value not in found and not scope.has(value):
+                found.add(value)
+                todo += self._plan.again[value].operands
+        return sorted(found, key=self.outline.order.__getitem__)
+
+    def _position(self, scope: Scope, loop: Loop) -> Value:
+        return position(scope.b, self.outline, loop, scope.ordinal, scope.fetch)
+
+
+def _constant(scope: Scope, outline: Outline, value: Value) -> Value | None:
+    """A constant is made anew wherever it is needed."""
+    op = outline.makers[value] if outline.is_constant(value) else None
+    return None if op is None else scope.b.primitive(op.name, (), value.type, op.attributes)
+
+
+def position(
+    b: Builder,
+    outline: Outline,
+    loop: Loop,
+    ordinal: Callable[[Loop], Value],
+    fetch: Callable[[Value], Value],
+) -> Value:
+    """Where the current iteration of a loop stands on its tapes, in both sweeps.
+
+    A loop of its own: the iteration. Inner loops of known counts: the number in the nest. Others: counted on
+    from where this run of the loop begins.
+    """
+    if loop.outer is None:
+        return ordinal(loop)
+    if not outline.is_linear(loop):
+        return b.emit("add", fetch(loop.base), _number(b, ordinal(loop)))
+    before = _number(b, position(b, outline, loop.outer, ordinal, fetch))
+    count = b.constant(U32, loop.constant) if loop.constant is not None else _number(b, fetch(loop.trips))
+    return b.emit("add", b.emit("mul", before, count), _number(b, ordinal(loop)))
+
+
+def _number(b: Builder, integer: Value) -> Value:
+    return b.emit("convert", integer, type=U32)

@@ -1,0 +1,285 @@
+"""Reverse mode: a forward sweep that keeps residuals, then the region walked backwards.
+
+    %r = mul %x, %y        %a = mul %y, %ct_r        %ct_x = add %ct_x.0, %a
+                           %b = mul %x, %ct_r        %ct_y = add %ct_y.0, %b
+
+An `if` reverses to an `if` on the same condition, a `for` to a `for` in the other direction, a `while` to
+a `for` over its trips. Regions of the reverse sweep pass cotangents of outer values through and add to
+them in place, so no sum of whole arrays is made. The sweep runs twice: dry, to learn which primal values
+it needs, and for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from slangrad.autodiff.analyses.activity import Activity, Callee, Callees
+from slangrad.autodiff.analyses.halves import packed, unpacked
+from slangrad.autodiff.analyses.hidden import refuse_hidden
+from slangrad.autodiff.analyses.outline import Outline
+from slangrad.autodiff.checkpointing.plan import Plan, Wishes, plan
+from slangrad.autodiff.sweeps.cotangents import Cotangents
+from slangrad.autodiff.sweeps.forward_sweep import ForwardSweep
+from slangrad.autodiff.sweeps.partials import partials_of, scaled
+from slangrad.autodiff.sweeps.residuals import Needs, Residuals, Scope, Source
+from slangrad.autodiff.sweeps.transposes import TRANSPOSES
+from slangrad.ir.builder import Builder
+from slangrad.ir.control import carried
+from slangrad.ir.core import Attributes, Op, Region, Value, alike, without
+from slangrad.ir.formula import Formula
+from slangrad.ir.rebuild import FreeValues
+from slangrad.ir.types import U32, Struct, Type
+from slangrad.ir.vectorspace import VectorSpace
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A region before it is reversed: what is active in it, and how its residuals are to travel."""
+
+    region: Region
+    varied: list[Value]
+    seeds: list[tuple[Value, Value]]  # results and their cotangents
+    activity: Activity
+    outline: Outline
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Reversed:
+    """The region over inputs and cotangents, yielding cotangents; and how its residuals travel."""
+
+    region: Region
+    outline: Outline
+    plan: Plan
+
+
+def planned(
+    region: Region,
+    inputs: Sequence[bool],
+    results: Sequence[bool],
+    space: VectorSpace,
+    callees: Callees,
+    wishes: Wishes,
+    handed: bool = False,
+) -> Planned:
+    """What `vjp` would do, or `halves` if residuals are `handed` over: the dry run."""
+    varied = [p for p, flag in zip(region.parameters, inputs, strict=True) if flag]
+    wanted = [y for y, flag in zip(region.yields, results, strict=True) if flag]
+    activity = Activity(space, callees).analyze(region, varied, wanted)
+    refuse_hidden(region, activity)
+    activity.make_derivatives(region)
+    outline = Outline(region, activity.halves, handed)
+    seeds = [(y, Value(space.tangent_of(y.type), _derivative_hint(y))) for y in wanted]
+    needs = Needs(outline)
+    Reverse(space, activity).top(Builder(), needs, region, seeds)
+    return Planned(region, varied, seeds, activity, outline, plan(outline, needs.values, wishes))
+
+
+def vjp(made: Planned, space: VectorSpace, callees: Callees) -> Reversed:
+    """From the cotangents of the flagged results to those of the flagged inputs."""
+    b, sweep, parameters, _ = _swept(made, callees)
+    yields = _backwards(made, b, sweep.values, sweep.slots, space)
+    cotangents = (ct for _, ct in made.seeds)
+    return Reversed(Region((*parameters, *cotangents), b.ops, yields), made.outline, made.plan)
+
+
+def _swept(
+    made: Planned, callees: Callees
+) -> tuple[Builder, ForwardSweep, tuple[Value, ...], tuple[Value, ...]]:
+    """After a forward sweep: its parameters, and what it yields."""
+    b, sweep = Builder(), ForwardSweep(made.outline, made.plan, callees)
+    parameters = alike(made.region.parameters)
+    sweep.values.update(zip(made.region.parameters, parameters, strict=True))
+    return b, sweep, parameters, sweep.run(b, made.region)
+
+
+def _backwards(
+    made: Planned, b: Builder, values: dict[Value, Value], slots: dict[Value, Value], space: VectorSpace
+) -> tuple[Value, ...]:
+    """The cotangents of the flagged inputs."""
+    residuals = Residuals(made.outline, made.plan, values, slots)
+    arrived = Reverse(space, made.activity).top(b, residuals, made.region, made.seeds)
+    return tuple(arrived.or_zero(arrived.get(p), p.type) for p in made.varied)
+
+
+# --- in two halves
+
+
+def handed_types(plan: Plan) -> list[Type]:
+    """The types of the residuals that a forward half gives."""
+    return [plan.slot_types.get(v, v.type) for v in plan.keep]
+
+
+def forward_half(made: Planned, callees: Callees, t: Struct | None) -> Region:
+    """The region over inputs, yielding what the function yields, and the residuals if there are any."""
+    b, sweep, parameters, yields = _swept(made, callees)
+    kept = [sweep.slots[v] if v in made.plan.slot_types else sweep.values[v] for v in made.plan.keep]
+    handed = () if t is None else (packed(b, kept, t),)
+    return Region(parameters, b.ops, (*yields, *handed))
+
+
+def reverse_half(made: Planned, space: VectorSpace, t: Struct | None) -> Region:
+    """The region over inputs, residuals and cotangents, yielding cotangents."""
+    b, parameters, residuals = Builder(), alike(made.region.parameters), []
+    kept: dict[Value, Value] = {}
+    if t is not None:
+        residuals = [Value(t, "residuals")]
+        kept = dict(zip(made.plan.keep, unpacked(b, residuals[0], handed_types(made.plan)), strict=True))
+    values = {**dict(zip(made.region.parameters, parameters, strict=True)), **kept}
+    yields = _backwards(made, b, values, kept, space)
+    return Region((*parameters, *residuals, *(ct for _, ct in made.seeds)), b.ops, yields)
+
+
+def _derivative_hint(value: Value) -> str:
+    return f"d{value.hint}" if value.hint else ""
+
+
+class Reverse:
+    """The walk backwards. Cotangents are keyed by the values of the primal, which is only read."""
+
+    def __init__(self, space: VectorSpace, activity: Activity) -> None:
+        self._space = space
+        self._activity = activity
+        self._free = FreeValues()
+
+    def top(self, b: Builder, source: Source, region: Region, seeds: list[tuple[Value, Value]]) -> Cotangents:
+        scope = Scope(source, b, source.outline.top)
+        arrived = Cotangents(scope, self._space, self._activity)
+        for y, ct in seeds:
+            arrived.give(y, ct)
+        self._region(scope, region, arrived)
+        return arrived
+
+    def _region(self, scope: Scope, region: Region, to: Cotangents) -> None:
+        for op in reversed(region.ops):
+            if self._activity.live(op):
+                before, scope.b.span = scope.b.span, op.span or scope.b.span
+                _RULES.get(op.name, Reverse._primitive)(self, scope, op, to)
+                scope.b.span = before
+
+    def _primitive(self, scope: Scope, op: Op, to: Cotangents) -> None:
+        ct = to.take(op.results[0])
+        if ct is None:
+            return
+        if op.name in TRANSPOSES:
+            TRANSPOSES[op.name](op, scope.fetch, ct, to)
+            return
+        touched = [Formula(scope.b, fetch=partial(scope.fetch, v)) for v in (*op.operands, *op.results)]
+        for v, formula in zip(op.operands, partials_of(scope.b, op, touched), strict=True):
+            if to.wants(v):
+                to.give(v, scaled(scope.b, formula, ct, masks_only=True))
+
+    # --- if: both arms begin with the cotangents of outer values and yield them with their own added
+
+    def _if(self, scope: Scope, op: Op, to: Cotangents) -> None:
+        arriving = [to.take(r) for r in op.results]
+        shared = to.shared(self._free.of(*op.regions))
+        arms = [self._arm(scope, arm, arriving, shared, to) for arm in op.regions]
+        changed = [v for v in shared if any(arm.get(v) is not to.get(v) for _, arm in arms)]
+        if not changed and not any(_acts(nested.b.ops) for nested, _ in arms):
+            return
+        regions = tuple(
+            Region((), nested.b.ops, tuple(arm.or_zero(arm.get(v), v.type) for v in changed))
+            for nested, arm in arms
+        )
+        made = scope.b.control("if", (scope.fetch(op.operands[0]),), regions, op.attributes)
+        for v, ct in zip(changed, made, strict=True):
+            to.begin(v, ct)
+
+    def _arm(
+        self,
+        scope: Scope,
+        arm: Region,
+        arriving: list[Value | None],
+        shared: list[Value],
+        to: Cotangents,
+    ) -> tuple[Scope, Cotangents]:
+        inner = scope.nested(arm)
+        arrived = to.nested(inner)
+        for v in shared:
+            arrived.begin(v, to.get(v))
+        for y, ct in zip(arm.yields, arriving, strict=True):
+            arrived.give(y, ct)
+        self._region(inner, arm, arrived)
+        return inner, arrived
+
+    # --- loops: carry the cotangents of active carried values, and of the outer values that the body uses
+
+    def _loop(self, scope: Scope, op: Op, to: Cotangents) -> None:
+        active = [each for each in carried(op) if to.wants(each.result)]
+        body, loop = op.regions[-1], scope.outline.loops[op]
+        index = Value(U32 if loop.index is None else loop.index.type, "i")
+        inner = scope.nested(body, index)
+        arrived = to.nested(inner)
+        own = {each.parameter: self._cotangent_of(each.parameter) for each in active}
+        outer = {v: self._cotangent_of(v) for v in to.shared(self._free.of(body))}
+        for v, ct in outer.items():
+            arrived.begin(v, ct)
+        for each in active:
+            arrived.give(each.yielded, own[each.parameter])
+        self._region(inner, body, arrived)
+
+        changed = [v for v in outer if arrived.get(v) is not outer[v]]
+        if not own and not changed and not _acts(inner.b.ops):
+            return
+        starts = [to.or_zero(to.take(each.result), each.result.type) for each in active]
+        starts += [to.or_zero(to.get(v), v.type) for v in changed]
+        yields = tuple(arrived.or_zero(arrived.get(v), v.type) for v in (*own, *changed))
+        region = Region((index, *own.values(), *(outer[v] for v in changed)), inner.b.ops, yields)
+        made = scope.b.control("for", (scope.fetch(loop.trips), *starts), (region,), _flipped(op))
+        for v, ct in zip(changed, made[len(own) :], strict=True):
+            to.begin(v, ct)
+        for each, ct in zip(active, made[: len(own)], strict=True):
+            to.give(each.start, ct)
+
+    def _cotangent_of(self, value: Value) -> Value:
+        return Value(self._space.tangent_of(value.type), _derivative_hint(value))
+
+    # --- calls of functions with a custom derivative
+
+    def _call(self, scope: Scope, op: Op, to: Cotangents) -> None:
+        callee = self._activity.callee(op)
+        wanted = [r for r, flag in zip(op.results, callee.results, strict=True) if flag]
+        arriving = [to.take(r) for r in wanted]
+        if not callee.sink and not any(arriving):
+            return
+        cotangents = (to.or_zero(ct, r.type) for r, ct in zip(wanted, arriving, strict=True))
+        name, taken = self._derivative(scope, op, callee)
+        operands = (*map(scope.fetch, taken), *cotangents)
+        varied = [v for v, flag in zip(op.operands, callee.inputs, strict=True) if flag]
+        made = scope.b.call(name, operands, [self._space.tangent_of(v.type) for v in varied])
+        for v, ct in zip(varied, made, strict=True):
+            to.give(v, ct)
+
+    def _derivative(self, scope: Scope, op: Op, callee: Callee) -> tuple[str, Sequence[Value]]:
+        """The function that a call is reversed by, and the primal values that it takes."""
+        halves = callee.halves
+        if halves is None:
+            return callee.derivative, op.operands
+        if scope.runs_again(op):
+            return halves.whole(), op.operands
+        taken = [v for v, flag in zip(op.operands, halves.takes, strict=True) if flag]
+        residuals = scope.outline.residuals.get(op)
+        return halves.reverse, taken if residuals is None else [*taken, residuals]
+
+
+def _flipped(op: Op) -> Attributes:
+    """The attributes of a loop for its reverse."""
+    attributes = without(op.attributes, "reverse")
+    forwards = op.name == "while" or not op.attributes.get("reverse")
+    return {**attributes, "reverse": True} if forwards else attributes
+
+
+def _acts(ops: list[Op]) -> bool:
+    """Whether the ops of a reverse region do more than compute: only calls may."""
+    return any(op.name == "call" or any(_acts(r.ops) for r in op.regions) for op in ops)
+
+
+_RULES: dict[str, Callable[[Reverse, Scope, Op, Cotangents], None]] = {
+    "if": Reverse._if,
+    "for": Reverse._loop,
+    "while": Reverse._loop,
+    "call": Reverse._call,
+}

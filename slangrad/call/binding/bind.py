@@ -1,0 +1,218 @@
+"""Put arguments, parameters and the call's dimensions together.
+
+In: the chosen function, and for each parameter a marshal with the way it is seen.
+Out: a BoundCall: the tree of every argument, all leaves with the dimensions of the call they move along.
+
+    f(a: Tensor (4, 3), b: Tensor (3,))  ->  D = 2, a over (0, 1), b over (1,), a result to be created
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from slangrad.base.page_words import PAGE_WORDS
+from slangrad.call.binding.broadcast import align_right, call_dimensions
+from slangrad.call.binding.launchable import Launchable, Source
+from slangrad.call.binding.mapping import MAPPED
+from slangrad.call.binding.program import FoundFunction
+from slangrad.call.binding.request import RESULT
+from slangrad.check.conforming import Conformance
+from slangrad.check.model.types import Type
+from slangrad.check.reflect import ParameterView
+from slangrad.marshal.composed import results
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.protocol.marshal import (
+    PRIMAL,
+    REVERSE,
+    Composite,
+    Leaf,
+    Marshal,
+    Node,
+    ProgramTypes,
+    Spot,
+    Way,
+    role_of,
+)
+
+
+@dataclass(slots=True)
+class BoundArgument:
+    """`index`: which of the call's values it is. `converted`: the type that the kernel makes of the node's."""
+
+    node: Node
+    direction: str
+    differentiable: bool
+    no_diff: bool = False
+    index: int = -1
+    converted: Type | None = None
+
+    @property
+    def type(self) -> Type:
+        """What the function gets."""
+        return self.converted or self.node.type
+
+
+@dataclass(slots=True, eq=False)
+class BoundCall:
+    """Everything that the kernel's text and the plan need."""
+
+    mode: str
+    function: FoundFunction
+    arguments: list[BoundArgument]
+    result: Node | None
+    created: results.Created | None
+    cotangent: str | None
+    call_dims: int
+    order: int = 1  # of the derivatives in `hvp`
+    conformances: tuple[Conformance, ...] = ()
+    leaves: list[Leaf] = field(default_factory=list)
+    sources: list[Source] = field(default_factory=list)
+    group: tuple[int, ...] | None = None  # see Launchable
+    lanes: int = 0
+
+    @property
+    def launchable(self) -> Launchable:
+        made = None if self.created is None else self.created.made
+        return Launchable(self.function.name, self.call_dims, self.leaves, self.sources, made, self.group)
+
+
+@dataclass(slots=True)
+class Given:
+    """One argument of a call, in the order of the parameters: which value, its marshal and way."""
+
+    index: int
+    marshal: Marshal
+    way: Way
+
+
+def bind_call(
+    mode: str,
+    function: FoundFunction,
+    given: Sequence[Given],
+    wanted: results.Wanted,
+    types: ProgramTypes,
+    taken_names: Iterable[str],
+    global_values: Sequence[tuple[Leaf, int]] = (),
+    order: int = 1,
+) -> BoundCall:
+    """`global_values` are leaves for values outside of functions; the kernel does not declare them again."""
+    names = _Names({*taken_names, *function.words, *PAGE_WORDS})
+    arguments = []
+    sources: list[tuple[Node, int]] = []
+    for parameter, each in zip(function.parameters, given):
+        argument = _bind_argument(mode, parameter, each, types, names)
+        arguments.append(argument)
+        sources.append((argument.node, each.index))
+    result, created, cotangent = _bind_result(mode, function, wanted, types, names, sources)
+    dims = _dimensions(node for node, _ in sources)
+    sources += global_values
+    if created is not None:
+        result = created.bind(dims, types)
+        sources.append((result, results.CREATED))
+    if result is not None:
+        _mark(result, function.result_differentiable, types)
+    call = BoundCall(mode, function, arguments, result, created, cotangent, dims, order)
+    for node, index in sources:
+        for path, leaf in node.leaves():
+            call.leaves.append(leaf)
+            call.sources.append(Source(index, path))
+    _map_leaves(call.leaves, dims)
+    return call
+
+
+def set_group(call: BoundCall, asked: Sequence[int]) -> None:
+    """Run the call in groups of this shape, which has ones in front; groups of one call are none."""
+    if len(asked) > call.call_dims:
+        message = f"call_group_shape dimensionality ({len(asked)}) must be <= call_shape dimensionality "
+        message += f"({call.call_dims}): call_group_shape cannot have more dimensions than call_shape"
+        raise CallError("E1014", message)
+    if prod(asked) > 1:
+        call.group = (*[1] * (call.call_dims - len(asked)), *asked)
+        for leaf in call.leaves:
+            leaf.group()
+
+
+def _bind_argument(
+    mode: str, parameter: ParameterView, given: Given, types: ProgramTypes, names: _Names
+) -> BoundArgument:
+    tangent = None if parameter.no_diff else types.tangent(given.way.type)
+    differentiable = mode != PRIMAL and tangent is not None
+    role = role_of(mode, parameter.direction, differentiable)
+    own = PRIMAL if parameter.no_diff else mode
+    spot = Spot(names.fresh(parameter.name), parameter.name, role, own, types, names.fresh)
+    node = given.marshal.bind(given.way, spot)
+    converted = given.way.type if given.way.how == MAPPED else None
+    _mark(node, not parameter.no_diff and (converted is None or tangent is not None), types)
+    return BoundArgument(node, parameter.direction, differentiable, parameter.no_diff, given.index, converted)
+
+
+def _mark(node: Node, carries: bool, types: ProgramTypes) -> None:
+    """Tell leaves whether a derivative can pass there."""
+    if isinstance(node, Leaf):
+        node.carries = carries and node.content is not None and types.tangent(node.content) is not None
+        return
+    assert isinstance(node, Composite)
+    for part in node.parts:
+        own = carries and not (isinstance(part.key, str) and types.tangent_field(node.type, part.key) is None)
+        _mark(part.node, own, types)
+
+
+def _bind_result(
+    mode: str,
+    function: FoundFunction,
+    wanted: results.Wanted,
+    types: ProgramTypes,
+    names: _Names,
+    sources: list[tuple[Node, int]],
+) -> tuple[Node | None, results.Created | None, str | None]:
+    """The node of a given result; else how one is created; else the cotangent that stands for it."""
+    if function.result is None:
+        if wanted.marshal is not None:
+            raise CallError("E1011", f"'{function.name}' returns nothing, so it has no {RESULT}")
+        return None, None, None
+    name = names.fresh(RESULT)
+    role = role_of(mode, "out", function.result_differentiable and mode != PRIMAL)
+    spot = Spot(name, RESULT, role, mode, types, names.fresh)
+    if wanted.marshal is not None:
+        node = results.bind_given(wanted.marshal, function.result, spot)
+        if node is not None:
+            sources.append((node, wanted.index))
+        return node, None, None
+    if mode in REVERSE:
+        ones = results.ones(function.result, types) if function.result_differentiable else None
+        return None, None, ones
+    return None, results.Created(function.result, spot, wanted.kind), None
+
+
+def _dimensions(nodes: Iterable[Node]) -> int:
+    leaves = [leaf for node in nodes for _, leaf in node.leaves()]
+    explicit = [leaf.explicit for leaf in leaves]
+    counts = [0 if leaf.explicit is not None else leaf.dims for leaf in leaves]
+    return call_dimensions(counts, explicit)
+
+
+def _map_leaves(leaves: Iterable[Leaf], dims: int) -> None:
+    for leaf in leaves:
+        leaf.settle(dims)
+        leaf.mapping = align_right(leaf.dims, dims) if leaf.explicit is None else leaf.explicit
+
+
+_DERIVED = "_in _in_value _bytes _grad _pair _value _here _at _in_at _grad_at _words _seed _warmup _low _high _loaded "
+_DERIVED += "_stored"
+ENDINGS = ("", *_DERIVED.split(), *(f"_{i}" for i in range(8)))
+
+
+class _Names:
+    """Names of variables in the kernel that collide with nothing, nor do the names derived from them."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._taken = set(taken)
+
+    def fresh(self, wanted: str) -> str:
+        name = wanted
+        while any(name + ending in self._taken for ending in ENDINGS):
+            name += "_"
+        self._taken.update(name + ending for ending in ENDINGS)
+        return name

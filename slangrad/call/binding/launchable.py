@@ -1,0 +1,66 @@
+"""What is left of a bound call once its kernel is there: all that launching it takes.
+
+    f(a: Tensor (4, 3), b: Tensor (3,))  ->  2 dimensions, leaves a, b and the result, where each finds its value
+
+It is plain data, so it can be kept on disk with the kernels (`saved.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from slangrad.marshal.composed.results import Result
+from slangrad.marshal.protocol.marshal import Leaf
+from slangrad.tensors.conversion import HostValue
+
+SHAPE = "shape"  # the kernel's parameter with the sizes of its loops
+PARTIAL = "p"  # its letter among those of streams where groups at the border are not full
+
+
+class Source(NamedTuple):
+    """Where a leaf finds its value: in which of the given values, and by which keys inside of it."""
+
+    given: int
+    path: tuple[object, ...]
+
+
+class Place(Protocol):
+    """What has the place of a value, as a Source has."""
+
+    @property
+    def given(self) -> int: ...
+    @property
+    def path(self) -> tuple[object, ...]: ...
+
+
+def found_at(values: Sequence[HostValue], place: Place) -> HostValue:
+    """What stands there among the values of a call."""
+    found = values[place.given]
+    for step in place.path:
+        found = found[step]
+    return found
+
+
+@dataclass(slots=True)
+class Launchable:
+    """`group` is None where loops may be merged and moved. Else they are the dimensions of the call in their order, run
+    in groups of that shape if it is not empty.
+    """
+
+    name: str
+    call_dims: int
+    leaves: list[Leaf]
+    sources: list[Source]
+    created: Result | None
+    group: tuple[int, ...] | None = None
+
+    @property
+    def passed(self) -> list[tuple[Leaf, Source]]:
+        """The leaves of what the caller gave; a result that the call makes is none of them."""
+        return [each for each in zip(self.leaves, self.sources) if each[1].given >= 0]
+
+    def __repr__(self) -> str:
+        leaves = ", ".join(leaf.label for leaf in self.leaves)
+        return f"Launchable({self.name}, {self.call_dims} dimensions, {leaves})"

@@ -1,0 +1,342 @@
+"""A module as calls see it: its types for marshals, its functions as candidates.
+
+In: the reflection of a module.   Out: `ModuleTypes`, and `Candidate`s with their parameters, `this` among
+them.
+
+    candidates(view, "Foo<float>.scale")   ->   [Candidate: this, float factor -> float]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from slangrad.base.page_words import rooted
+from slangrad.call.binding.module_index import reachable
+from slangrad.call.binding.request import Named
+from slangrad.check.conforming import Conformance
+from slangrad.check.model.declref import visible_parameters
+from slangrad.check.model.types import (
+    VOID,
+    InterfaceType,
+    ParameterType,
+    Type,
+    Vector,
+    nominal,
+    stored,
+)
+from slangrad.check.reflect import FunctionView, ParameterView, Reflection, Resolution
+from slangrad.ir import types as ir
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.host.encode import COMPONENTS
+from slangrad.marshal.protocol.marshal import Reflected
+from slangrad.marshal.protocol.patterns import matches
+from slangrad.marshal.protocol.spelling import namespaces_of, spell, spell_argument, spell_on_page
+from slangrad.marshal.protocol.type_map import TypeMap
+from slangrad.syntax import ast
+from slangrad.syntax.ast.walk import walk
+from slangrad.tensors.element_types import element_type
+
+THIS = "_this"
+Imports = Callable[[], tuple[str, ...]]
+WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+class ModuleTypes:
+    """What marshals ask about types, answered from one module."""
+
+    def __init__(self, view: Reflection) -> None:
+        self.view = view
+        self._map = TypeMap(self.stored_fields, view.program.tag_type, view.find_type, view.behind)
+        self.lower, self.find, self.enumerators = self._map.lower, view.find_type, view.enumerators
+        self.bounds, self.standard = view.bounds, view.standard
+        self._lifted: dict[ir.Type, Type | None] = {}
+        self._tangents: dict[Type, Type | None] = {}
+        self._mentioned: dict[str, bool] = {}
+        self.layout: Callable[[], Reflected] | None = None  # how to get at what `program` gives
+
+    def program(self) -> Reflected:
+        return None if self.layout is None else self.layout()
+
+    def lift(self, t: ir.Type) -> Type | None:
+        if t not in self._lifted:
+            self._lifted[t] = self._map.lift(t)
+        return self._lifted[t]
+
+    def fields(self, t: Type) -> tuple[tuple[str, Type], ...]:
+        if isinstance(t, Vector) and isinstance(t.count, int):
+            return tuple((name, t.element) for name in COMPONENTS[: t.count])
+        return tuple((each.name, each.type) for each in self.view.fields(t))
+
+    def stored_fields(self, t: Type) -> tuple[tuple[str, Type], ...]:
+        """Those of a struct, with what is said about their place in memory."""
+        return tuple((each.name, stored(each.type, each.rules)) for each in self.view.fields(t))
+
+    def initialized_fields(self, t: Type) -> set[str]:
+        found = self.view.fields(t)
+        return {each.name for each in found if each.is_initialized or self._initializes_itself(each.type)}
+
+    def _initializes_itself(self, t: Type) -> bool:
+        """Whether all fields of a struct have values of their own."""
+        fields = self.view.fields(t)
+        return bool(fields) and len(self.initialized_fields(t)) == len(fields)
+
+    def no_diff_fields(self, t: Type) -> set[str]:
+        return {each.name for each in self.view.fields(t) if each.no_diff}
+
+    def tangent(self, t: Type) -> Type | None:
+        if t not in self._tangents:
+            self._tangents[t] = self.view.tangent(t)
+        return self._tangents[t]
+
+    def tangent_field(self, t: Type, name: str) -> str | None:
+        if isinstance(t, Vector):
+            return name
+        return self.view.tangent_field(t, name)
+
+    def matches(self, pattern: Type, t: Type) -> bool:
+        interfaces = [each for each in self.bounds(pattern) if isinstance(each, InterfaceType)]
+        if isinstance(pattern, (ParameterType, InterfaceType)):
+            return all(self.view.conforms(t, each) for each in interfaces)
+        return matches(pattern, t)
+
+    def lacking(self, pattern: Type, t: Type) -> str:
+        for each in self.bounds(pattern):
+            if isinstance(each, InterfaceType) and not self.view.conforms(t, each):
+                missing = "; ".join(self.view.lacking(t, each)) or f"declare it as 'struct {t} : {each}'"
+                return f"'{t}' does not conform to '{each}': {missing}"
+        return ""
+
+    def mentions(self, name: str) -> bool:
+        """Whether the module, or one that it imports, speaks of a type or function of this name."""
+        if name not in self._mentioned:
+            parts = [part for each in reachable(self.view.module) for part in each.files]
+            self._mentioned[name] = any(
+                isinstance(node, ast.Name) and node.name == name for part in parts for node in walk(part)
+            )
+        return self._mentioned[name]
+
+    def global_type(self, name: str) -> Type | None:
+        """The type of a variable outside of functions."""
+        for scope in (self.view.module.scope, *self.view.module.scope.imports):
+            for each in scope.names.get(name, ()):
+                if isinstance(each, ast.Variable):
+                    found: Type = self.view.program.info(each).type
+                    return found
+        return None
+
+    def global_names(self) -> set[str]:
+        """All variables outside of functions, of this module and of those it imports."""
+        scopes = (self.view.module.scope, *self.view.module.scope.imports)
+        return {
+            name
+            for scope in scopes
+            for name, found in scope.names.items()
+            if any(isinstance(each, ast.Variable) for each in found)
+        }
+
+    def find_any(self, given: object) -> Type | None:
+        """The type that a name, a reflected type, a Python or NumPy type stands for."""
+        checked = getattr(given, "checked", None)
+        if isinstance(checked, Type):
+            return checked
+        if isinstance(given, str):
+            return self.find(given)
+        try:
+            return self.lift(element_type(given, "map"))
+        except (TypeError, ValueError):
+            return None
+
+
+@dataclass(slots=True, eq=False)
+class Candidate:
+    """A function that a call may mean; `parameters` begin with `this` for methods."""
+
+    view: FunctionView
+    parameters: tuple[ParameterView, ...]
+    types: ModuleTypes
+
+    @property
+    def has_this(self) -> bool:
+        return self.view.this_type is not None and not self.is_constructor
+
+    @property
+    def returns(self) -> bool:
+        return self.is_constructor or self.view.result is not VOID
+
+    @property
+    def is_constructor(self) -> bool:
+        return self.view.name == "__init"
+
+    def with_explicit(self, t: Type) -> Type:
+        """A type with the generic arguments that are written in the function's name filled in."""
+        return with_explicit(t, self.view, self.types)
+
+    def __str__(self) -> str:
+        """The header; parameters of interface type show the interface instead of their hidden generic."""
+        text = str(self.view)
+        for each in self.view.parameters:
+            text = text.replace(f"{each.type} ", f"{self.named(each.type)} ")
+        return text
+
+    def named(self, t: Type) -> str:
+        """The name of a parameter's type; the interfaces in place of a hidden generic parameter."""
+        name = str(t)
+        return " & ".join(map(str, self.types.bounds(t))) if name.startswith("$") else name
+
+
+def candidate_of(view: FunctionView, types: ModuleTypes) -> Candidate:
+    own = tuple(replace(each, type=with_explicit(each.type, view, types)) for each in view.parameters)
+    this = view.this_type
+    if this is None or view.name == "__init":
+        return Candidate(view, own, types)
+    direction = "inout" if view.info.mutating else "in"
+    return Candidate(view, (ParameterView(THIS, this, direction, view.info.no_diff_this, False), *own), types)
+
+
+def with_explicit(t: Type, view: FunctionView, types: ModuleTypes) -> Type:
+    explicit = dict(zip(view.declaration.generics, view.candidate.explicit))
+    found: Type = types.view.program.substitute(t, explicit) if explicit else t
+    return found
+
+
+@dataclass(slots=True, eq=False)
+class FoundFunction:
+    """The function of a call, all generics filled in, and how a kernel names it."""
+
+    name: str
+    candidate: Candidate
+    parameters: tuple[ParameterView, ...]
+    result: Type | None
+    result_differentiable: bool
+    callee: str
+    static_callee: str
+    imports: Imports
+    generics: tuple[tuple[str, str], ...] = ()  # arguments that the callee's name ends with, by parameter
+    outside: tuple[str, ...] = ()  # lines that a page needs to name it
+
+    def static_with(self, arguments: Mapping[str, str]) -> str:
+        """How it is named with other generic arguments."""
+        name = self.static_callee.removesuffix(_listed([text for _, text in self.generics]))
+        return name + _listed([arguments.get(own, text) for own, text in self.generics])
+
+    @property
+    def has_this(self) -> bool:
+        return self.candidate.has_this
+
+    @property
+    def words(self) -> set[str]:
+        """Words that variables of the kernel must not hide."""
+        types = [spell_on_page(each.type) for each in self.parameters]
+        types += [spell_on_page(self.result)] if self.result is not None else []
+        return {word for text in (self.callee, self.static_callee, *types) for word in WORD.findall(text)}
+
+
+def found_function(
+    candidate: Candidate,
+    resolution: Resolution,
+    this: Type | None,
+    count: int,
+    types: ModuleTypes,
+    imports: Imports,
+) -> FoundFunction:
+    """The concrete function that a resolution means, with the `count` parameters that are given."""
+    parameters = resolution.parameters[:count]
+    is_short = count < len(resolution.parameters)
+    if this is not None:
+        own = candidate.parameters[0]
+        parameters = (ParameterView(THIS, this, own.direction, own.no_diff, False), *parameters)
+    result = None if resolution.result is VOID else resolution.result
+    if candidate.is_constructor:
+        result = candidate.view.this_type
+    view = candidate.view
+    carries = result is not None and not view.info.no_diff_result and types.tangent(result) is not None
+    callee, static = _spelled(candidate, resolution, this, result)
+    generics = () if candidate.is_constructor else _explicit(view, resolution)
+    made = FoundFunction(view.name, candidate, parameters, result, carries, callee, static, imports, generics)
+    if is_short and view.info.level != "none":
+        made.outside = _shorter(made)
+        made.static_callee, made.generics = SHORTER, ()
+    return made
+
+
+SHORTER = "__shorter"  # a function on the page, of the parameters that are given
+
+
+def _shorter(function: FoundFunction) -> tuple[str, ...]:
+    """The function without parameters that keep their defaults, which only a call can leave out: derivatives are made
+    of this one."""
+    view = function.candidate.view
+    names = [f"given{i}" for i in range(len(function.parameters))]
+    declared = ", ".join(
+        f"{'no_diff ' if each.no_diff else ''}{each.direction} {spell_on_page(each.type)} {name}"
+        for each, name in zip(function.parameters, names)
+    )
+    this = f"{names.pop(0)}." if function.has_this else ""
+    call = f"{this}{function.callee}({', '.join(names)})"
+    kind = "void" if function.result is None else spell_on_page(function.result)
+    mark = "Differentiable" if view.info.level == "backward" else "ForwardDifferentiable"
+    start = "no_diff " if view.info.no_diff_result else ""
+    leave = "" if function.result is None else "return "
+    return (f"[{mark}]", f"{start}{kind} {SHORTER}({declared})", "{", f"    {leave}{call};", "}", "")
+
+
+def _spelled(
+    candidate: Candidate, resolution: Resolution, this: Type | None, result: Type | None
+) -> tuple[str, str]:
+    """How the kernel calls the function, and how it names it to differentiate it."""
+    if candidate.is_constructor:
+        assert result is not None
+        return spell_on_page(result), spell_on_page(result)
+    declaration = candidate.view.declaration
+    explicit = [text for _, text in _explicit(candidate.view, resolution)]
+    name = candidate.view.name + _listed(explicit)
+    if this is not None:
+        return name, f"{spell_on_page(this)}.{name}"
+    owner = _owner(candidate, resolution)
+    if owner:
+        return f"{owner}.{name}", f"{owner}.{name}"
+    is_library = declaration.span.source.is_library
+    spelled = namespaces_of(declaration) + name
+    spelled = spelled if is_library else rooted(spelled)
+    return spelled, spelled
+
+
+def _explicit(view: FunctionView, resolution: Resolution) -> tuple[tuple[str, str], ...]:
+    """Generic parameters that are written, with their arguments."""
+    written = [each for each in view.declaration.generics if not each.name.startswith("$")]
+    substitution = resolution.reference.substitution
+    return tuple((each.name, spell_argument(substitution[each])) for each in written)
+
+
+def _listed(arguments: list[str]) -> str:
+    return f"<{', '.join(arguments)}>" if arguments else ""
+
+
+def _owner(candidate: Candidate, resolution: Resolution) -> str:
+    """The struct that a static method belongs to."""
+    parent = candidate.view.declaration.parent
+    if not isinstance(parent, ast.Struct):
+        return ""
+    substitution = resolution.reference.substitution
+    arguments = tuple(substitution[each] for each in visible_parameters(parent))
+    return spell_on_page(nominal(parent, arguments))
+
+
+def conformance_of(types: ModuleTypes, named: Named) -> Conformance:
+    interface_name, type_name, number = named
+    interface, kind = types.find(interface_name), types.find(type_name)
+    if not isinstance(interface, InterfaceType):
+        raise CallError("E1020", f'Interface type "{interface_name}" not found')
+    if kind is None:
+        raise CallError("E1020", f'Type "{type_name}" not found')
+    if not types.view.conforms(kind, interface):
+        raise CallError("E1020", f"type conformance: '{kind}' does not conform to '{interface}'")
+    return Conformance(interface, kind, number)
+
+
+def conformance_text(given: Conformance) -> str:
+    """How the text of a kernel tells of it."""
+    number = f", with the id {given.id}" if given.id >= 0 else ""
+    return f"{spell(given.interface)} may be {spell(given.type)}{number}"

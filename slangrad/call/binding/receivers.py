@@ -1,0 +1,70 @@
+"""The error of a call of a derivative that would leave nothing behind, or bring nothing in (`idle.py`).
+
+f.bwds(x)  with x a NumPy array   ->   'x' is a numpy float32 array: pass Tensor.from_numpy(device, x).with_grads()
+"""
+
+from __future__ import annotations
+
+from slangrad.call.binding.bind import BoundArgument, BoundCall
+from slangrad.call.binding.program import ModuleTypes
+from slangrad.check.model.types import StructType
+from slangrad.marshal.containers.buffers import standard_name
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.protocol.marshal import TANGENT, Leaf
+
+
+def idle_call(call: BoundCall, types: ModuleTypes) -> CallError:
+    """What each argument is, and what to pass in its place."""
+    message = "bwds would do nothing: no argument can receive a gradient"
+    if call.mode == TANGENT:
+        message = "fwds would give zeros: no argument has a tangent"
+    results = _results(call)
+    carrying = [leaf for leaf in call.leaves if leaf.carries and leaf.name not in results]
+    structs = [each for each in call.arguments if _is_plain_struct(each, types)]
+    if not carrying and not structs:
+        return CallError("E1007", message, (), "its parameters are no_diff, or of types without derivatives")
+    details = [
+        f"'{each.node.label}' has no derivative: mark 'struct {each.type} : IDifferentiable'"
+        for each in structs
+    ]
+    details += [
+        f"'{leaf.label}' is {_article(leaf.described)}: {_instead(leaf, call.mode)}" for leaf in carrying
+    ]
+    return CallError("E1007", message, details, "one of these is enough")
+
+
+def declared_instead(call: BoundCall, given: int, types: ModuleTypes) -> str:
+    """How the parameter of a value has to be declared to carry a derivative; empty where that is not why."""
+    for argument in call.arguments:
+        if argument.index != given:
+            continue
+        if _is_plain_struct(argument, types):
+            return f"mark 'struct {argument.type} : IDifferentiable'"
+        if (argument.node.has_place or argument.node.is_plain_whole) and not argument.no_diff:
+            return f"declare '{argument.node.label}' ITensor instead of {standard_name(argument.type)}"
+        if argument.no_diff:
+            return f"declare '{argument.node.label}' without no_diff"
+    return ""
+
+
+def _is_plain_struct(argument: BoundArgument, types: ModuleTypes) -> bool:
+    """Whether the struct of a parameter has fields with derivatives, and none itself."""
+    t = argument.type
+    if argument.no_diff or not isinstance(t, StructType) or t.declaration.span.source.is_library:
+        return False
+    return types.tangent(t) is None and any(types.tangent(each) is not None for _, each in types.fields(t))
+
+
+def _results(call: BoundCall) -> set[str]:
+    return set() if call.result is None else {leaf.name for _, leaf in call.result.leaves()}
+
+
+def _article(described: str) -> str:
+    return f"an {described}" if described[:1] in "aeiou" else f"a {described}"
+
+
+def _instead(leaf: Leaf, mode: str) -> str:
+    """What to pass in place of a constant."""
+    if leaf.described.startswith("torch"):
+        return f"pass diff_pair({leaf.label}, {'tangent' if mode == TANGENT else 'gradient'})"
+    return leaf.instead(mode)

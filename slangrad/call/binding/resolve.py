@@ -1,0 +1,223 @@
+"""Choose the function of a call from its Python arguments.
+
+In: candidates, marshals by position and by name.   Out: the one function that takes them, and how each is
+seen.
+
+    f(float3 v), f(float x)   with a Tensor (n, 3) of float   ->  both take it: ambiguous
+    T f<T : IFloat>(T x)      with a Tensor (n,) of float     ->  T = float
+
+Exactly one candidate must survive; converting values (NumPy dtypes) counts less than taking them as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice, product
+
+from slangrad.base.suggestions import near
+from slangrad.call.binding.bind import Given
+from slangrad.call.binding.program import THIS, Candidate, FoundFunction, Imports, ModuleTypes, found_function
+from slangrad.call.binding.request import CALL_WORDS
+from slangrad.check.model.types import Type
+from slangrad.check.reflect import ParameterView
+from slangrad.marshal.errors import BoundVariableException, ResolveException
+from slangrad.marshal.protocol.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, Marshal, Way
+
+MOST_COMBINATIONS = 256
+
+
+@dataclass(slots=True)
+class Arguments:
+    """The arguments of a call: what was given by position and by name, each with its number in the call."""
+
+    positional: list[tuple[int, Marshal]]
+    named: dict[str, tuple[int, Marshal]]
+
+
+@dataclass(slots=True)
+class Survivor:
+    function: FoundFunction
+    given: list[Given]
+    cost: tuple[int, int]  # of conversions; how many parameters keep their defaults
+
+
+def resolve(
+    name: str,
+    candidates: Sequence[Candidate],
+    arguments: Arguments,
+    types: ModuleTypes,
+    mode: str,
+    imports: Imports,
+) -> tuple[FoundFunction, list[Given]]:
+    """The function and its arguments in the order of its parameters."""
+    candidates = _differentiable(name, candidates, mode)
+    survivors: list[Survivor] = []
+    reasons: list[str] = []
+    for candidate in candidates:
+        placed = arrange(candidate, arguments)
+        if isinstance(placed, str):
+            reasons.append(placed)
+            continue
+        found = attempt(candidate, placed, types, mode, imports)
+        if isinstance(found, str):
+            reasons.append(found)
+        else:
+            reasons.append("it takes the arguments")
+            survivors += found
+    if not survivors:
+        raise _failure(name, candidates, reasons)
+    best = min(each.cost for each in survivors)
+    survivors = [each for each in survivors if each.cost == best]
+    if len(survivors) > 1:
+        raise _ambiguity(name, survivors)
+    return survivors[0].function, survivors[0].given
+
+
+_LEVELS = {BACKWARD: ("backward",), HIGHER: ("backward",), TANGENT: ("backward", "forward")}
+
+
+def _differentiable(name: str, candidates: Sequence[Candidate], mode: str) -> Sequence[Candidate]:
+    """Those that have the derivative that the mode asks for."""
+    if mode not in _LEVELS:
+        return candidates
+    found = [each for each in candidates if each.view.info.level in _LEVELS[mode]]
+    if found:
+        return found
+    message = f"Could not call function '{name}': Function is not differentiable"
+    raise ResolveException("E1006", message, map(str, candidates), "mark it [Differentiable]")
+
+
+# --- Positions and names ------------------------------------------------------------------------------
+
+
+def arrange(candidate: Candidate, arguments: Arguments) -> list[tuple[int, Marshal]] | str:
+    """The arguments in the order of the parameters, or why they do not fit. The last ones may be left out where they
+    have defaults."""
+    if candidate.view.info.throws is not None:
+        return f"it throws errors of type '{candidate.view.info.throws}', which have to be caught in Slang"
+    parameters = candidate.parameters
+    given = arguments.positional
+    own = len(parameters) - (THIS in arguments.named and candidate.has_this)
+    if len(given) > own:
+        return f"Too many arguments: expected {own}, got {len(given)}"
+    skipped = 1 if THIS in arguments.named and candidate.has_this else 0
+    placed: dict[str, tuple[int, Marshal]] = {}
+    for parameter, each in zip(parameters[skipped:], given):
+        placed[parameter.name] = each
+    for name, named in arguments.named.items():
+        if all(parameter.name != name for parameter in parameters):
+            known = [parameter.name for parameter in parameters]
+            meant = (
+                near(name, [*known, *CALL_WORDS])
+                if f"_{name}" not in CALL_WORDS
+                else f"did you mean '_{name}'?"
+            )
+            listed = f"there are {', '.join(known) or 'none'}"
+            return f"No parameter named '{name}'; {f'{meant} ' if meant else ''}{listed}"
+        if name in placed:
+            return f"Parameter '{name}' specified multiple times"
+        placed[name] = named
+    needed = list(parameters)
+    while needed and needed[-1].has_default and needed[-1].name not in placed:
+        needed.pop()
+    for parameter in needed:
+        if parameter.name not in placed:
+            if parameter.has_default:
+                return f"Parameter '{parameter.name}' not specified: only the last ones can be left out"
+            note = (
+                ": pass it by position, as calls mean something else by this name"
+                if parameter.name in CALL_WORDS
+                else ""
+            )
+            return f"Parameter '{parameter.name}' not specified{note}"
+    return [placed[parameter.name] for parameter in needed]
+
+
+# --- Types --------------------------------------------------------------------------------------------
+
+
+def _ways(parameter: ParameterView, marshal: Marshal, types: ModuleTypes, mode: str) -> dict[Way, None]:
+    """How an argument can be seen, each way once; a value that cannot be an argument is refused by its name."""
+    try:
+        return dict.fromkeys(marshal.ways(parameter.type, types, PRIMAL if parameter.no_diff else mode))
+    except BoundVariableException as refused:
+        if refused.code != "E1001":
+            raise
+        message = f"argument '{parameter.name}': {refused.message}"
+        raise BoundVariableException(refused.code, message, refused.details, refused.note) from None
+
+
+def attempt(
+    candidate: Candidate, placed: list[tuple[int, Marshal]], types: ModuleTypes, mode: str, imports: Imports
+) -> list[Survivor] | str:
+    """All ways in which a candidate takes the arguments, or why there is none."""
+    ways: list[list[Way]] = []
+    for i, (parameter, (_, marshal)) in enumerate(zip(candidate.parameters, placed)):
+        offered = _ways(parameter, marshal, types, mode)
+        found = [way for way in offered if types.matches(parameter.type, way.type)]
+        if not found:
+            wanted = parameter.type
+            reason = marshal.reason(wanted, types).replace(f"'{wanted}'", f"'{candidate.named(wanted)}'")
+            return f"Argument {i} could not be resolved ('{parameter.name}'): {reason}"
+        ways.append(found)
+    reason = ""
+    survivors = []
+    for chosen in islice(product(*ways), MOST_COMBINATIONS):
+        made = _resolve_types(candidate, chosen, types, imports)
+        if isinstance(made, str):
+            reason = made
+            continue
+        given = [Given(index, marshal, way) for (index, marshal), way in zip(placed, chosen)]
+        left_out = len(candidate.parameters) - len(chosen)
+        survivors.append(Survivor(made, given, (sum(way.cost for way in chosen), left_out)))
+    return survivors or reason
+
+
+def _resolve_types(
+    candidate: Candidate, chosen: Sequence[Way], types: ModuleTypes, imports: Imports
+) -> FoundFunction | str:
+    """Fill in the generic arguments and check constraints."""
+    this: Type | None = chosen[0].type if candidate.has_this else None
+    own = [way.type for way in chosen[1 if candidate.has_this else 0 :]]
+    found, refused = types.view.resolve([candidate.view], own)
+    if not found:
+        return refused[0].reason if refused else "it does not take these types"
+    exact = zip(found[0].parameters, own)
+    if any(parameter.type is not t for parameter, t in exact):
+        return "its parameters have other types"
+    return found_function(candidate, found[0], this, len(own), types, imports)
+
+
+# --- Errors -------------------------------------------------------------------------------------------
+
+
+def _failure(name: str, candidates: Sequence[Candidate], reasons: Sequence[str]) -> ResolveException:
+    if len(reasons) == 1:
+        summary, details = reasons[0], [str(candidates[0])]
+    else:
+        summary = "no overload fits"
+        details = [
+            line
+            for candidate, reason in zip(candidates, reasons)
+            for line in (str(candidate), f"    {reason}")
+        ]
+    wrong_names = all(each.startswith(("Too many", "No parameter", "Parameter")) for each in reasons)
+    message = f"Could not call function '{name}': {summary}"
+    return ResolveException("E1004" if wrong_names else "E1002", message, details)
+
+
+def _ambiguity(name: str, survivors: Sequence[Survivor]) -> ResolveException:
+    details = []
+    for each in survivors:
+        seen = ", ".join(
+            f"{parameter.name}: {given.marshal.described} as {given.way.type}"
+            for parameter, given in zip(each.function.parameters, each.given)
+        )
+        details += [str(each.function.candidate), f"    {seen}"]
+    message = (
+        f"Could not call function '{name}': Ambiguous call - Slang could not identify a unique candidate "
+        "for these arguments"
+    )
+    note = 'map() says how an argument is seen; module["f<...>"] names one generic instance'
+    return ResolveException("E1003", message, details, note)

@@ -1,0 +1,266 @@
+"""From a bound call to a kernel: its text, the pipeline, and the places of its arguments.
+
+In: a BoundCall and how its streams move.   Out: `Compiled`: what a device launches and how its arguments are
+packed.
+
+Errors that the compiler finds in the generated page name the Python argument they are about. The compiler
+itself is loaded when the first kernel is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from threading import RLock
+from typing import TYPE_CHECKING
+
+from slangrad.base.diagnostics import CompileError, Diagnostic
+from slangrad.base.options import Options
+from slangrad.base.source import SourceFile
+from slangrad.cache import StoredKernel, find_kernel, keep_kernel, kernel_entry, kernel_key, stored_kernel
+from slangrad.call.binding.bind import BoundCall
+from slangrad.call.compiling.kernel_source import ENTRY, KernelText, write_kernel
+from slangrad.call.compiling.recipe import Recipe, said_of
+from slangrad.call.compiling.together import Job, Missing, is_gathering
+from slangrad.call.plans.packing import PIPELINE, Compiled, Packer, packer_of
+from slangrad.check.conforming import Conformance
+from slangrad.check.model import checked
+from slangrad.check.model.declref import DeclRef
+from slangrad.marshal.errors import CallCompileError
+from slangrad.marshal.protocol.spelling import spell, spell_argument
+from slangrad.runtime.device import Kernel
+from slangrad.syntax import ast
+from slangrad.syntax.ast.walk import walk
+
+if TYPE_CHECKING:
+    from slangrad.check.modules import Module, Program
+    from slangrad.pipeline import CompiledKernel
+
+Place = tuple[str, int, str]
+FindRecipe = Callable[["Iterable[Module]"], Recipe | None]
+
+
+@dataclass(slots=True)
+class CompiledEntry:
+    """A kernel that the user wrote; `argument_of`: under which name a variable is an argument, None if it is none.
+    `read`: at which bytes of an argument it reads, None where that is not known."""
+
+    kernel: Kernel
+    packer: Packer
+    used: frozenset[str]
+    arguments: Mapping[Place, str]
+    read: Mapping[str, Collection[int] | None]
+    is_cached: bool
+
+    def argument_of(self, declared: ast.Declaration) -> str | None:
+        return self.arguments.get(place_of(declared))
+
+
+class KernelCompiler:
+    """The compiler of one program and target. `lock` is held by whoever asks or changes the program. `recipe` tells how
+    modules of the program are made."""
+
+    # fmt: off
+    __slots__ = ("_answers", "_compiled", "_entries", "_newest", "_numbers", "lock", "options", "program", "recipe",
+                 "target")
+    # fmt: on
+
+    def __init__(
+        self, program: Program, options: Options, target: str, lock: RLock, recipe: FindRecipe
+    ) -> None:
+        self.program = program
+        self.options = options
+        self.target = target
+        self.lock = lock
+        self.recipe = recipe
+        self._answers: dict[Hashable, bytes] = {}
+        self._compiled: dict[Hashable, Compiled] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._newest: tuple[KernelText, CompiledKernel] | None = None
+        self._entries: dict[Hashable, CompiledEntry] = {}
+
+    def _disk_key(self, *parts: object) -> str:
+        return kernel_key(self.options, self.target, *parts)
+
+    def take(self, key: Hashable, answer: bytes) -> None:
+        """A kernel that a worker has made: who asks for it finds it, unless another thread has compiled it."""
+        with self.lock:
+            if key not in self._compiled and key not in self._entries:
+                self._answers[key] = answer
+
+    def _found(self, key: Hashable, on_disk: str) -> StoredKernel | None:
+        answer = self._answers.pop(key, b"")
+        if not answer:
+            return find_kernel(self.options, self.target, on_disk)
+        keep_kernel(self.options, on_disk, answer)
+        return stored_kernel(self.target, answer)
+
+    def _refer(
+        self, key: Hashable, modules: Sequence[Module], seen_from: Module, said: Mapping[str, object]
+    ) -> None:
+        """Before a kernel is compiled: who gathers missing kernels has it compiled later, perhaps by a worker."""
+        if is_gathering():
+            imports = [(name, each.key) for name, each in self.program.modules.items() if each in modules]
+            common = {"options": said_of(self.options), "imports": imports, "seen_from": seen_from.key}
+            raise Missing(Job(self, key, modules, {**said, **common}))
+
+    # --- kernels of calls ---
+
+    def compile(self, call: BoundCall, classes: dict[str, str], alone: frozenset[str]) -> Compiled:
+        """The kernel of a call; calls whose kernels read the same share it."""
+        with self.lock:
+            written = write_kernel(call, classes, alone)
+            modules = tuple(self.program.modules[name] for name in call.function.imports())
+            key = (written.text, modules)
+            if key not in self._compiled:
+                for each in modules:
+                    self.program.require_closed(each, call.function.candidate.view.declaration)
+                self._compiled[key] = self._make_call(key, modules, call, written)
+            return self._compiled[key]
+
+    def _make_call(
+        self, key: Hashable, modules: Sequence[Module], call: BoundCall, written: KernelText
+    ) -> Compiled:
+        on_disk = self._disk_key("call", written.text, [each.key for each in modules])
+        name = self._name_of(key, call)
+        found = self._found(key, on_disk)
+
+        def stages() -> CompiledKernel:
+            return self._stages(call, name, written)
+
+        if found is None:
+            callee, types = place_of(call.function.candidate.view.declaration), spelled(call.conformances)
+            said = {"page": [name, written.text], "callee": callee, "conformances": types}
+            self._refer(key, modules, modules[0], said)
+            made = stages()
+            keep_kernel(self.options, on_disk, kernel_entry(made.image, made.arguments, made.used))
+            # The kernel is None where no device launches the target's code.
+            found = StoredKernel(made.kernel, made.arguments, made.used, None)  # type: ignore[arg-type]
+        packer = packer_of(found.arguments)
+        return Compiled(found.kernel, packer, found.used, on_disk, stages, lambda: written.text)
+
+    def _name_of(self, key: Hashable, call: BoundCall) -> str:
+        kind = "checked kernel" if self.options.check else "kernel"
+        number = self._numbers.setdefault(key, len(self._numbers) + 1)
+        return f"{kind} {number} of {call.function.name}"
+
+    def _stages(self, call: BoundCall, name: str, written: KernelText) -> CompiledKernel:
+        """What the pipeline makes on the way. All IR of a kernel is in it, so only the newest is kept."""
+        if self._newest is None or self._newest[0] is not written:
+            self._newest = written, self._make(call, name, written)
+        return self._newest[1]
+
+    def _make(self, call: BoundCall, name: str, written: KernelText) -> CompiledKernel:
+        if "kernel" in self.options.dump:
+            print(f"// {name}\n{written.text}")
+        made = self._run_pipeline(SourceFile(name, written.text, is_page=True), written, call.conformances)
+        view = call.function.candidate.view
+        refuse_other_callee(
+            self.program.modules[name].declaration, place_of(view.declaration), str(call.function.candidate)
+        )
+        return made
+
+    # --- kernels of users ---
+
+    def compile_entry(self, entry: DeclRef, conformances: tuple[Conformance, ...] = ()) -> CompiledEntry:
+        """The kernel of a function of the program that is an entry point itself."""
+        with self.lock:
+            known = (*entry.key, *map(str, conformances))
+            if known not in self._entries:
+                module = self.program.module_of(entry.declaration)
+                self.program.require_closed(module, entry.declaration)
+                self._entries[known] = self._make_entry(known, module, entry, conformances)
+            return self._entries[known]
+
+    def _make_entry(
+        self, known: Hashable, module: Module, entry: DeclRef, conformances: tuple[Conformance, ...]
+    ) -> CompiledEntry:
+        """What is linked with types is not kept on disk."""
+        place, generics = place_of(entry.declaration), [spell_argument(each) for each in entry.arguments]
+        key = "" if conformances else self._disk_key("entry", place, generics, module.key)
+        is_cached = known not in self._answers
+        found = self._found(known, key)
+        if found is None:
+            said = {"entry": place, "generics": generics, "conformances": spelled(conformances)}
+            self._refer(known, [module], module, said)
+            made = PIPELINE.compile_entry_point(self.program, entry, self.options, self.target, conformances)
+            told = told_of(made)
+            keep_kernel(self.options, key, kernel_entry(made.image, made.arguments, made.used, told))
+            found, is_cached = StoredKernel(made.kernel, made.arguments, made.used, told), False
+        named, read = found.extra
+        arguments = {(file, start, name): argument for file, start, name, argument in named}
+        return CompiledEntry(found.kernel, packer_of(found.arguments), found.used, arguments, read, is_cached)
+
+    def _run_pipeline(
+        self, source: SourceFile, written: KernelText, conformances: tuple[Conformance, ...]
+    ) -> CompiledKernel:
+        try:
+            made: CompiledKernel = PIPELINE.compile_kernel(
+                self.program, source, ENTRY, self.options, self.target, conformances
+            )
+            return made
+        except CompileError as error:
+            raise _explained(error, source.name, written) from error
+
+
+def told_of(made: CompiledKernel) -> list[object]:
+    """What a CompiledEntry knows besides the kernel, as JSON has it."""
+    arguments = [[*place_of(declared), argument] for declared, argument in made.parameters.items()]
+    return [arguments, dict(sorted(made.read.items()))]
+
+
+def spelled(conformances: Iterable[Conformance]) -> list[tuple[str, str, int]]:
+    return [(spell(each.interface), spell(each.type), each.id) for each in conformances]
+
+
+def refuse_other_callee(page: ast.Module, wanted: Sequence[object], shown: str = "") -> None:
+    """The kernel must call the function that was resolved from the Python arguments."""
+    name = wanted[-1]
+    found = [each for each in _called(page) if each.name == name]
+    if found and not any(place_of(each) == tuple(wanted) for each in found):
+        message = f"the call of '{name}' means another overload in Slang than for the Python arguments"
+        details = [shown, f"{found[0].span.location}: {found[0].name}"]
+        raise CallCompileError("E1016", message, details, "give the overloads different names")
+
+
+def place_of(declared: ast.Declaration) -> Place:
+    """What names a declaration of a program in another process."""
+    return declared.span.source.name, declared.span.start, getattr(declared, "name", "")
+
+
+def _called(page: ast.Module) -> Iterator[ast.Declaration]:
+    """The declarations of all functions that a checked text calls."""
+    for node in walk(page):
+        form = node.ref if isinstance(node, ast.Call) else None
+        if isinstance(form, checked.Call):
+            target = form.function
+            while isinstance(target, checked.Derivative):
+                target = target.function
+            yield target.declaration
+
+
+def _explained(error: CompileError, name: str, written: KernelText) -> CallCompileError:
+    """The compiler's errors; where they are in the generated kernel, also whose argument each is about."""
+    in_page = any(each.span is None or each.span.source.name == name for each in error.diagnostics)
+    if not in_page:
+        return _explained_alone(error)
+    details = []
+    for each in error.diagnostics:
+        label = _label_of(each, name, written)
+        details.append(f"argument '{label}': {each}" if label else str(each))
+    shown = ["in the generated kernel:", *written.text.splitlines()]
+    return CallCompileError("E1016", "Slang compilation error: the kernel of the call", [*details, *shown])
+
+
+def _explained_alone(error: CompileError) -> CallCompileError:
+    """Errors in the text of the user, as they are."""
+    errors = [each for each in error.diagnostics if each.is_error]
+    code = errors[0].code
+    message = str(CompileError(errors)).removeprefix(f"error[{code}]: ")
+    return CallCompileError(code, message, note="Slang compilation error: found when the call was compiled")
+
+
+def _label_of(diagnostic: Diagnostic, name: str, written: KernelText) -> str:
+    if diagnostic.span is None or diagnostic.span.source.name != name:
+        return ""
+    return written.labels.get(diagnostic.span.line, "")

@@ -1,0 +1,406 @@
+"""Write the kernel of a call as Slang text.
+
+In: a bound call (call/binding/bind.py) and how its streams move along the lanes.   Out: one readable page:
+
+    import "polynomial";
+
+    [shader("compute")] [numthreads(256, 1, 1)]
+    void kernel(uniform CallShape<1> shape, uniform float a, uniform ContiguousElements<float, 1> x,
+        uniform ContiguousElements<float, 1> _result, uint3 thread : SV_DispatchThreadID)
+    {
+        CallId<1> id = shape.locate(thread);
+        _result.store(id, polynomial(a, x.load(id)));
+    }
+
+Only what std/call.slang and std/tensor.slang offer is written. SLANGRAD_DUMP=kernel shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from math import prod
+
+from slangrad.call.binding.bind import BoundArgument, BoundCall
+from slangrad.call.binding.launchable import SHAPE
+from slangrad.call.binding.program import conformance_text
+from slangrad.call.compiling.gradient_text import GradientCall, differentiable_function
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.protocol.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, Composite, Leaf, Node
+from slangrad.marshal.protocol.spelling import spell_differential, spell_on_page
+
+ENTRY = "kernel"
+GROUP = 256
+
+Line = tuple[str, str]
+
+
+@dataclass(slots=True)
+class Page:
+    """Statements before and after the call, each with the label of the argument that it is about."""
+
+    call: BoundCall
+    classes: dict[str, str]
+    alone: frozenset[str]
+    before: list[Line] = field(default_factory=list)
+    after: list[Line] = field(default_factory=list)
+    functions: list[Line] = field(default_factory=list)
+    owner: str = ""
+
+    def say_before(self, line: str) -> None:
+        self.before.append((line, self.owner))
+
+    def say_after(self, line: str) -> None:
+        self.after.append((line, self.owner))
+
+
+@dataclass(slots=True, frozen=True)
+class KernelText:
+    """The text and, for lines by number from one, the label of the argument that they are about."""
+
+    text: str
+    labels: dict[int, str]
+
+
+def write_kernel(call: BoundCall, classes: dict[str, str], alone: frozenset[str]) -> KernelText:
+    """`classes` has the letters of the streams of each leaf, `alone` the leaves whose gradients nobody else
+    adds to.
+    """
+    page = Page(call, classes, alone, functions=[(line, "") for line in call.function.outside])
+    for leaf in call.leaves:
+        page.owner = leaf.label
+        page.functions += [(line, leaf.label) for line in leaf.outside()]
+        for line in leaf.before(classes[leaf.name]):
+            page.say_before(line)
+    statement = _CALLS[call.mode](page)
+    rank = max(call.call_dims, 1)
+    body: list[Line] = [(line, "") for line in _locate(page, rank)]
+    body += [*page.before, (statement, ""), *page.after]
+    lines: list[Line] = [(f'import "{name}";', "") for name in call.function.imports()]
+    lines += [(f"// {conformance_text(each)}", "") for each in call.conformances]
+    threads = prod(call.group or (GROUP,))
+    width = f" [lanes({call.lanes})]" if call.lanes else ""
+    lines += [("", ""), *page.functions, (f'[shader("compute")] [numthreads({threads}, 1, 1)]{width}', "")]
+    lines += [*_header(page, rank), ("{", "")]
+    lines += [(f"    {line}", label) for line, label in body] + [("}", ""), ("", "")]
+    labels = {number: label for number, (_, label) in enumerate(lines, 1) if label}
+    return KernelText("\n".join(line for line, _ in lines), labels)
+
+
+def _locate(page: Page, rank: int) -> list[str]:
+    """Which call the thread makes."""
+    group = page.call.group
+    if group is None:
+        return [f"CallId<{rank}> id = shape.locate(thread);"]
+    if not group:
+        return [f"CallId<{rank}> id = shape.locate(thread);", f"__noteCall(id, {page.call.call_dims});"]
+    lines = [f"uint group[{rank}] = {{ {', '.join(map(str, group))} }};"]
+    lines.append(f"CallId<{rank}> id = shape.locateInGroups(thread.x, group);")
+    return lines + ["if (!shape.holds(id)) return;"] * (SHAPE in page.classes)
+
+
+def _header(page: Page, rank: int) -> list[Line]:
+    """The kernel's parameters, one on each line."""
+    lines: list[Line] = [(f"void {ENTRY}(", ""), (f"    uniform CallShape<{rank}> shape,", "")]
+    for leaf in (each for each in page.call.leaves if each.declared):
+        for each in leaf.parameters(page.classes[leaf.name]):
+            lines.append((f"    uniform {each.type} {each.name},", leaf.label))
+    return [*lines, ("    uint3 thread : SV_DispatchThreadID)", "")]
+
+
+# --- Values -------------------------------------------------------------------------------------------
+
+
+def _value(page: Page, node: Node) -> str:
+    """An expression for the primal; composites become a variable first."""
+    if isinstance(node, Leaf):
+        return node.load()
+    assert isinstance(node, Composite)
+    _declare(page, node, node.name)
+    return node.name
+
+
+def _constant(page: Page, argument: BoundArgument) -> str:
+    """An expression for an argument that is read only."""
+    value = _value(page, argument.node)
+    return value if argument.converted is None else f"{spell_on_page(argument.converted)}({value})"
+
+
+def _declare(page: Page, node: Composite, name: str) -> None:
+    zero = "" if node.complete else " = {}"
+    page.say_before(f"{spell_on_page(node.type)} {name}{zero};")
+    if node.role.reads:
+        for part in node.parts:
+            page.say_before(f"{name}{part.access} = {_value(page, part.node)};")
+
+
+def _variable(page: Page, node: Node) -> str:
+    """A variable that the function can write, holding the primal if that is read."""
+    if isinstance(node, Composite):
+        _declare(page, node, node.name)
+        return node.name
+    assert isinstance(node, Leaf)
+    name = f"{node.name}_value"
+    start = f" = {node.load()}" if node.role.reads else ""
+    page.say_before(f"{spell_on_page(node.type)} {name}{start};")
+    return name
+
+
+def _store(page: Page, node: Node, value: str) -> None:
+    """After the call: what was written goes to memory."""
+    for leaf, path in _written(node, value):
+        page.say_after(leaf.store(path))
+
+
+def _written(node: Node, value: str) -> Iterator[tuple[Leaf, str]]:
+    if isinstance(node, Leaf):
+        if node.role.writes:
+            yield node, value
+        return
+    assert isinstance(node, Composite)
+    for part in node.parts:
+        yield from _written(part.node, value + part.access)
+
+
+def _derivative(page: Page, node: Node, name: str) -> str:
+    """An expression for the derivative that comes in; parts without one are zero."""
+    if isinstance(node, Leaf):
+        return node.take()
+    assert isinstance(node, Composite) and node.tangent is not None
+    page.say_before(f"{spell_on_page(node.tangent)} {name} = {spell_on_page(node.type)}.dzero();")
+    for path, leaf in _taking(node, name):
+        page.say_before(f"{path} = {leaf.take()};")
+    return name
+
+
+def _taking(node: Node, path: str) -> Iterator[tuple[str, Leaf]]:
+    if isinstance(node, Leaf):
+        if node.role.takes:
+            yield path, node
+        return
+    assert isinstance(node, Composite)
+    for part in node.parts:
+        if part.tangent_access is not None:
+            yield from _taking(part.node, path + part.tangent_access)
+
+
+def _pair(page: Page, argument: BoundArgument) -> str:
+    """The arguments of `diffPair`: the primal, and the derivative if one comes in."""
+    node, value = argument.node, _constant(page, argument)
+    if next(_taking(node, ""), None) is None:
+        return value
+    return f"{value}, {_derivative(page, node, f'{node.name}_in')}"
+
+
+def _give(page: Page, node: Node, value: str) -> None:
+    """After the call: derivatives go out."""
+    if isinstance(node, Leaf):
+        if node.role.gives:
+            page.say_after(node.give(value, node.name in page.alone))
+        return
+    assert isinstance(node, Composite)
+    for part in node.parts:
+        if part.tangent_access is not None:
+            _give(page, part.node, value + part.tangent_access)
+
+
+# --- The call itself ----------------------------------------------------------------------------------
+
+
+def _forward(page: Page) -> str:
+    arguments = []
+    for argument in page.call.arguments:
+        page.owner = argument.node.label
+        arguments.append(_forward_argument(page, argument))
+    result = page.call.result
+    return _with_this(page, arguments, result)
+
+
+def _forward_argument(page: Page, argument: BoundArgument) -> str:
+    if argument.direction == "in" or argument.converted is not None:
+        return _constant(page, argument)
+    name = _variable(page, argument.node)
+    _store(page, argument.node, name)
+    return name
+
+
+def _with_this(page: Page, arguments: list[str], result: Node | None) -> str:
+    callee = page.call.function.callee
+    if page.call.function.has_this:
+        this, *arguments = arguments
+        callee = f"{this}.{callee}"
+    call = f"{callee}({', '.join(arguments)})"
+    if result is None:
+        return f"{call};"
+    if isinstance(result, Leaf):
+        return result.store(call)
+    for leaf, path in _written(result, f"{result.name}_value"):
+        page.say_after(leaf.store(path))
+    return f"{spell_on_page(result.type)} {result.name}_value = {call};"
+
+
+def _backward(page: Page) -> str:
+    made = GradientCall(page.say_before)
+    for argument in page.call.arguments:
+        page.owner = argument.node.label
+        _backward_argument(page, argument, made)
+    if page.call.cotangent is not None:
+        made.arguments.append(page.call.cotangent)
+    elif page.call.result is not None and page.call.function.result_differentiable:
+        page.owner = page.call.result.label
+        made.arguments.append(_cotangent(page, page.call.result))
+    return made.text(page.call.function.static_callee)
+
+
+def _cotangent(page: Page, node: Node) -> str:
+    """The derivative of an output; that of a number is zero."""
+    if isinstance(node, Leaf) and not node.role.takes:
+        zero = f"{spell_on_page(node.type)}.dzero()"
+        page.say_before(f"{spell_differential(node.type)} {node.name}_in = {zero};")
+        return f"{node.name}_in"
+    return _derivative(page, node, f"{node.name}_in")
+
+
+def _backward_argument(page: Page, argument: BoundArgument, made: GradientCall) -> None:
+    node = argument.node
+    if argument.direction == "out":
+        made.arguments += [_cotangent(page, node)] if argument.differentiable else []
+    elif not argument.differentiable:
+        made.arguments.append(_constant(page, argument))
+    else:
+        _give(page, node, made.pair(f"{node.name}_pair", _pair(page, argument)))
+
+
+def _tangent(page: Page) -> str:
+    arguments = []
+    for argument in page.call.arguments:
+        page.owner = argument.node.label
+        arguments.append(_tangent_argument(page, argument))
+    call = f"fwd_diff({page.call.function.static_callee})({', '.join(arguments)})"
+    result = page.call.result
+    if result is None:
+        return f"{call};"
+    name = f"{result.name}_value"
+    primal = f"{name}.p" if page.call.function.result_differentiable else name
+    _store(page, result, primal)
+    if page.call.function.result_differentiable:
+        _give(page, result, f"{name}.d")
+    return f"var {name} = {call};"
+
+
+def _tangent_argument(page: Page, argument: BoundArgument) -> str:
+    node = argument.node
+    if not argument.differentiable:
+        return _forward_argument(page, argument)
+    pair = f"{node.name}_pair"
+    if argument.direction == "out":
+        page.say_before(f"DifferentialPair<{spell_on_page(node.type)}> {pair};")
+    else:
+        page.say_before(f"var {pair} = diffPair({_pair(page, argument)});")
+    if argument.direction != "in":
+        _store(page, node, f"{pair}.p")
+        _give(page, node, f"{pair}.d")
+    return pair
+
+
+# --- Derivatives of gradients -------------------------------------------------------------------------
+# Gradients are a function that gives what `bwd_diff` gives as outputs; each further order is its derivative in the
+# direction of the tangents:
+#
+#     [Differentiable] void __order1(float x, float.Differential x_in, out float.Differential x_grad)
+#     { var x_pair = diffPair(x); bwd_diff(f)(x_pair, float(1)); x_grad = x_pair.d; }
+#
+#     [Differentiable] void __order2(...the same...)
+#     { DifferentialPair<float.Differential> x_pair; fwd_diff(__order1)(diffPair(x, x_in), diffPair(x_in), x_pair);
+#       x_grad = x_pair.d; }
+
+
+class _Orders:
+    """`taken`: what the kernel gives for each parameter of the functions; `first`: the call of `bwd_diff` in the first
+    of them, behind the statements `pairs`; `next`: what the others give to the one before."""
+
+    def __init__(self) -> None:
+        self.parameters: list[str] = []
+        self.taken: list[str] = []
+        self.outputs: list[tuple[str, str]] = []
+        self.next: list[str] = []
+        self.pairs: list[str] = []
+        self.first = GradientCall(self.pairs.append)
+
+    def constant(self, declared: str, name: str, taken: str, paired: bool = False) -> None:
+        """`paired`: the function has a derivative by it, which nobody asks for."""
+        self.parameters.append(f"{declared} {name}")
+        self.taken.append(taken)
+        self.next.append(name)
+        if paired:
+            self.first.pair(f"{name}_pair", name)
+        else:
+            self.first.arguments.append(name)
+
+
+def _higher(page: Page) -> str:
+    orders = _Orders()
+    for argument in page.call.arguments:
+        page.owner = argument.node.label
+        _higher_argument(page, orders, argument)
+    result = page.call.result
+    if page.call.cotangent is not None:
+        orders.first.arguments.append(page.call.cotangent)
+    elif result is not None and page.call.function.result_differentiable:
+        page.owner = result.label
+        orders.constant(f"no_diff {spell_differential(result.type)}", result.name, _cotangent(page, result))
+    for order in range(1, page.call.order + 1):
+        page.functions += [(line, "") for line in _order(orders, order, page.call.function.static_callee)]
+    taken = ", ".join([*orders.taken, *(f"{name}_pair" for name, _ in orders.outputs)])
+    return f"__order{page.call.order}({taken});"
+
+
+def _higher_argument(page: Page, orders: _Orders, argument: BoundArgument) -> None:
+    node, kind = argument.node, spell_on_page(argument.node.type)
+    if argument.direction == "out":
+        if argument.differentiable:
+            orders.constant(f"no_diff {spell_differential(node.type)}", node.name, _cotangent(page, node))
+        return
+    if not argument.differentiable or next(_taking(node, ""), None) is None:
+        _higher_constant(page, orders, argument)
+        return
+    if argument.direction != "in":
+        message = (
+            f"argument '{node.label}': hvp takes functions without 'inout' parameters that have derivatives"
+        )
+        raise CallError("E1007", message, (), "return the value from the function")
+    name, given = node.name, spell_differential(node.type)
+    orders.parameters += [f"{kind} {name}", f"{given} {name}_in"]
+    orders.taken += [_value(page, node), _derivative(page, node, f"{name}_in_value")]
+    orders.outputs.append((name, given))
+    orders.first.pair(f"{name}_pair", name)
+    orders.next += [f"diffPair({name}, {name}_in)", f"diffPair({name}_in)"]
+    page.say_before(f"{given} {name}_pair;")
+    _give(page, node, f"{name}_pair")
+
+
+def _higher_constant(page: Page, orders: _Orders, argument: BoundArgument) -> None:
+    """An argument whose derivative nobody asks for."""
+    kind, paired = spell_on_page(argument.type), argument.differentiable
+    declared = f"no_diff {kind}" if paired or argument.no_diff else kind
+    orders.constant(declared, argument.node.name, _constant(page, argument), paired)
+
+
+def _order(orders: _Orders, order: int, callee: str) -> list[str]:
+    """The function that gives the derivatives of an order."""
+    outputs = [f"out {kind} {name}_grad" for name, kind in orders.outputs]
+    body = [*orders.pairs, orders.first.text(callee)]
+    if order > 1:
+        given = ", ".join([*orders.next, *(f"{name}_pair" for name, _ in orders.outputs)])
+        body = [f"DifferentialPair<{kind}> {name}_pair;" for name, kind in orders.outputs]
+        body.append(f"fwd_diff(__order{order - 1})({given});")
+    body += [f"{name}_grad = {name}_pair.d;" for name, _ in orders.outputs]
+    return differentiable_function(f"__order{order}", [*orders.parameters, *outputs], body)
+
+
+_CALLS: dict[str, Callable[[Page], str]] = {
+    PRIMAL: _forward,
+    BACKWARD: _backward,
+    TANGENT: _tangent,
+    HIGHER: _higher,
+}

@@ -1,0 +1,102 @@
+"""How a program is made, as plain data: another process makes the same one (`worker.py`).
+
+    step = ("source", "scale", "float scale(float x) {...}", "")     what is done for a module: `perform` does it
+    recipe = recipe_of(settings, target, ..., steps)                   all that the program depends on, as JSON has it
+
+Modules that are imported are found anew, in the same places. Their keys tell whether they are the same.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slangrad.base.options import Limits, Options
+from slangrad.base.source import SourceFile
+from slangrad.base.store import Json, Store
+from slangrad.cache import environment_key
+from slangrad.call.binding.module_index import reachable
+from slangrad.check.texts.files import CacheFolder, Files
+
+if TYPE_CHECKING:
+    from slangrad.check.modules import Module, Program
+
+Step = tuple[str, ...]
+Recipe = dict[str, Json]
+Places = tuple[Sequence[str | Path], bool, Sequence[CacheFolder]]  # the arguments of Files
+
+
+# fmt: off
+_PERFORM: dict[str, Callable[..., Module]] = {
+    "file":        lambda p, of, name: p.load_module(name),
+    "source":      lambda p, of, name, text, path: p.add_source(name, text, Path(path) if path else None),
+    "precompiled": lambda p, of, name, path, data: p.add_precompiled(name, Path(path), data.encode("latin-1")),
+    "link":        lambda p, of: p.link(of[0], of[1:]),
+    "beside":      lambda p, of, name, text: p.with_text(of[0], SourceFile(name, text)),
+}
+# fmt: on
+
+
+def perform(program: Program, step: Sequence[str], made_of: Sequence[object]) -> Module:
+    """Make a module in a program, of modules that are there."""
+    kind, *said = step
+    return _PERFORM[kind](program, made_of, *said)
+
+
+def steps_of(made: Mapping[Any, Module], needed: Iterable[Module]) -> list[object] | None:
+    """The steps that lead to all modules that are needed, each with the numbers of those it is made of; None where
+    there are none. `made`: what became of each module that the user asked for."""
+    wanted = {each for module in needed for each in reachable(module)}
+    known = {each for module in made.values() for each in reachable(module)}
+    if not wanted <= known:
+        return None
+    chosen: list[Any] = []  # of `made`, whose keys `api` knows
+    for each in sorted(made, key=lambda each: -each.number):
+        if made[each] in wanted:
+            chosen.insert(0, each)
+            wanted.update(of for module in each.made_of for of in reachable(made[module]))
+    numbers = {each: number for number, each in enumerate(chosen)}
+    return [[each.step, [numbers[of] for of in each.made_of]] for each in chosen]
+
+
+def recipe_of(
+    options: Options, target: str, defines: Mapping[str, str], places: Places, steps: list[object]
+) -> Recipe | None:
+    """None where kernels of the target have no bytes."""
+    environment = environment_key(target)
+    if not environment:
+        return None
+    paths, sources_first, caches = places
+    kept = [[str(each.folder), str(each.sources)] for each in caches]
+    return {
+        "environment": environment,
+        "options": said_of(options),
+        "target": target,
+        "defines": dict(defines),
+        "files": [[*map(str, paths)], sources_first, kept],
+        "here": os.getcwd(),
+        "steps": steps,
+    }
+
+
+def files_of(recipe: Recipe) -> Files:
+    paths, sources_first, kept = recipe["files"]
+    return Files(paths, sources_first, [CacheFolder(Path(a), Path(b)) for a, b in kept])
+
+
+def said_of(options: Options) -> Recipe:
+    """Settings as JSON has them. Those of the folder for kernels are its place and size."""
+    store = options.store
+    said = asdict(replace(options, store=None, dump=(), progress=False))
+    said |= {name: sorted(value) for name, value in said.items() if isinstance(value, frozenset)}
+    return {**said, "store": None if store is None else [os.path.dirname(store.folder), store.limit]}
+
+
+def options_of(said: Recipe) -> Options:
+    store, limits = said["store"], Limits(**said["limits"])
+    warnings = {name: frozenset(said[name]) for name in ("disable_warnings", "warnings_as_errors")}
+    kept = None if store is None else Store(*store)
+    return Options(**{**said, **warnings, "dump": (), "limits": limits, "store": kept})

@@ -1,0 +1,145 @@
+"""Several kernels compiled at once: by this process, and by workers where processors are idle.
+
+    compile_together([prepare, ...], options)     each `prepare()` asks for the kernel of one call
+
+First every call is asked, so errors about arguments come before anything is compiled. Then this process compiles one
+kernel after the other, those first that only it can compile. Workers (`workers.py`) take others as soon as they are up,
+so nothing waits for one to start. What they answer is found when the call is asked again; a kernel without an answer
+is compiled here, so all errors are those of this process.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from slangrad.base.late import Late
+from slangrad.base.options import Options
+from slangrad.base.progress import shown
+from slangrad.runtime.processors import idle_processors
+
+if TYPE_CHECKING:
+    from slangrad.call.compiling.compile import KernelCompiler
+    from slangrad.call.compiling.recipe import Recipe
+    from slangrad.check.modules import Module
+
+WORKERS = Late("slangrad.call.compiling.workers")
+Prepare = Callable[[], object]
+PATIENCE = 60.0  # seconds that this process waits for a worker when it has nothing else to do
+_own = threading.local()  # whether this thread gathers
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """A kernel to be compiled, for calls with their numbers. `request` tells a worker all but the program, which has
+    `modules`; `message` tells all, and is empty where only this process can compile it. `answer`: the kernel, empty
+    where the worker has failed."""
+
+    compiler: KernelCompiler
+    key: Hashable
+    modules: Sequence[Module]
+    request: dict[str, object]
+    message: bytes = b""
+    answer: bytes = b""
+    calls: list[tuple[int, Prepare]] = field(default_factory=list)
+    done: threading.Event = field(default_factory=threading.Event)
+
+    def finish(self, answer: bytes) -> None:
+        self.answer = answer
+        self.done.set()
+
+
+class Missing(BaseException):
+    """A kernel is not there, and is not to be compiled yet. No code of users between here and the call catches it."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__()
+        self.job = job
+
+
+def is_gathering() -> bool:
+    """Whether this thread wants to know of a missing kernel, by `Missing`, instead of having it compiled."""
+    return getattr(_own, "gathers", False)
+
+
+def compile_together(calls: Sequence[Prepare], options: Options) -> None:
+    """The kernels of all calls. Raises as these do; of several errors in compiling that of the first call."""
+    jobs: dict[tuple[KernelCompiler, Hashable], Job] = {}
+    for number, prepare in enumerate(calls):
+        job = _missing(prepare)
+        if job is not None:
+            jobs.setdefault((job.compiler, job.key), job).calls.append((number, prepare))
+    errors: dict[int, Exception] = {}
+    _run(list(jobs.values()), options, errors)
+    if errors:
+        raise errors[min(errors)]
+
+
+def _missing(prepare: Prepare) -> Job | None:
+    _own.gathers = True
+    try:
+        prepare()
+    except Missing as missing:
+        return missing.job
+    finally:
+        _own.gathers = False
+    return None
+
+
+def _run(jobs: list[Job], options: Options, errors: dict[int, Exception]) -> None:
+    several = len(jobs) > 1
+    count = min(options.processes or idle_processors(), len(jobs)) - 1 if several and not options.dump else 0
+    if count > 0:
+        _write_messages(jobs)
+    own, shared = deque[Job](), deque[Job]()
+    for each in jobs:
+        (shared if each.message else own).append(each)
+    given, count = dict.fromkeys(shared), min(count, len(shared))
+    team = WORKERS.Team(shared, count) if count > 0 else nullcontext()
+    with shown(f"{len(jobs)} kernels", options.progress and several) as progress, team:
+        ready = 0
+        while job := next_job(own) or next_job(shared):
+            given.pop(job, None)
+            _finish(job, errors)
+            ready += 1
+            progress.detail = f"{ready} ready"
+        for job in given:
+            job.done.wait(PATIENCE)
+            _finish(job, errors)
+
+
+def next_job(jobs: deque[Job]) -> Job | None:
+    """None where there is none; all processes take from the same end."""
+    try:
+        return jobs.popleft()
+    except IndexError:
+        return None
+
+
+def _finish(job: Job, errors: dict[int, Exception]) -> None:
+    """Ask for the kernel again, which compiles it where it has no answer."""
+    if job.answer:
+        job.compiler.take(job.key, job.answer)
+    for number, prepare in job.calls:
+        try:
+            prepare()
+        except Exception as error:
+            errors[number] = error
+
+
+def _write_messages(jobs: list[Job]) -> None:
+    """Write messages for jobs that a worker can compile. Each message lists the modules that all kernels of the program
+    need, so a worker makes the program once."""
+    modules: dict[Callable[[Iterable[Module]], Recipe | None], list[Module]] = {}
+    for job in jobs:
+        modules.setdefault(job.compiler.recipe, []).extend(job.modules)
+    recipes = {recipe: recipe(needed) for recipe, needed in modules.items()}
+    for job in jobs:
+        recipe = recipes[job.compiler.recipe]
+        if recipe is not None:
+            job.message = json.dumps({**job.request, "program": recipe}).encode()

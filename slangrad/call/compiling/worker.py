@@ -1,0 +1,117 @@
+"""A process that compiles kernels for another one (`workers.py`).
+
+In: on standard input, messages: a program, and what is to be compiled.   Out: on standard output, kernels.
+
+A message holds texts and names, so the program is parsed and checked anew; modules are looked for where the other
+process has found them. If a module has another key than there, its files have changed, and there is no kernel: bytes
+are those that the other process would have made, or none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterable, Sequence
+from queue import SimpleQueue
+from typing import IO, Any
+
+from slangrad import pipeline
+from slangrad.backends import BACKENDS
+from slangrad.base.source import SourceFile
+from slangrad.base.threads import start_thread
+from slangrad.cache import environment_key, kernel_entry
+from slangrad.call.binding.module_index import reachable
+from slangrad.call.compiling.compile import place_of, refuse_other_callee, told_of
+from slangrad.call.compiling.kernel_source import ENTRY
+from slangrad.call.compiling.recipe import Recipe, files_of, options_of, perform
+from slangrad.call.compiling.workers import READY, receive, send
+from slangrad.check.conforming import Conformance
+from slangrad.check.model.declref import DeclRef, visible_parameters
+from slangrad.check.modules import Module, Program
+from slangrad.check.reflect import Reflection
+from slangrad.syntax import ast
+from slangrad.syntax.ast.walk import walk
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this process
+    answers = os.fdopen(os.dup(1), "wb", 0)
+    os.dup2(2, 1)  # what is printed by mistake is no answer
+    messages: SimpleQueue[bytes] = SimpleQueue()
+    if start_thread("slangrad messages", _receive_all, sys.stdin.buffer, messages) is None:
+        return
+    send(answers, READY)
+    worker = Worker()
+    while True:
+        send(answers, worker.answer(messages.get()))
+
+
+def _receive_all(stream: IO[bytes], messages: SimpleQueue[bytes]) -> None:
+    """In a thread of its own: the end of the parent ends a compilation, too."""
+    try:
+        while True:
+            messages.put(receive(stream))
+    finally:
+        os._exit(0)
+
+
+class Worker:
+    """Keeps the program of the last message, and its modules by their keys."""
+
+    def __init__(self) -> None:
+        self._recipe: Recipe | None = None
+        self._made: tuple[Program, dict[str, Module]]
+
+    def answer(self, message: bytes) -> bytes:
+        """The bytes of a kernel; none where there is an error, which the parent finds itself."""
+        try:
+            return self._compiled(json.loads(message))
+        except Exception:
+            return b""
+
+    def _compiled(self, message: Recipe) -> bytes:
+        program, modules = self._program(message["program"])
+        for name, key in message["imports"]:
+            program.modules[name] = modules[key]
+        view = Reflection(program, modules[message["seen_from"]])
+        conformances = _conformances(view, message["conformances"])
+        said = options_of(message["options"]), message["program"]["target"], conformances
+        if "page" in message:
+            name, text = message["page"]
+            made = pipeline.compile_kernel(program, SourceFile(name, text, is_page=True), ENTRY, *said)
+            refuse_other_callee(program.modules[name].declaration, message["callee"])
+            return kernel_entry(made.image, made.arguments, made.used)
+        entry = _function(view, message["entry"], message["generics"])
+        made = pipeline.compile_entry_point(program, entry, *said)
+        return kernel_entry(made.image, made.arguments, made.used, told_of(made))
+
+    def _program(self, recipe: Recipe) -> tuple[Program, dict[str, Module]]:
+        if recipe != self._recipe:
+            self._recipe = None
+            if recipe["environment"] != environment_key(recipe["target"]):
+                raise ValueError("another compiler, LLVM or processor")
+            os.chdir(recipe["here"])
+            options, traits = options_of(recipe["options"]), BACKENDS[recipe["target"]].traits
+            program = Program(options, (), recipe["defines"], files_of(recipe), traits)
+            made: list[Module] = []
+            for step, made_of in recipe["steps"]:
+                made.append(perform(program, step, [made[number] for number in made_of]))
+            self._made = program, {each.key: each for module in made for each in reachable(module)}
+            self._recipe = recipe
+        return self._made
+
+
+def _conformances(view: Reflection, spelled: Iterable[tuple[str, str, int]]) -> tuple[Conformance, ...]:
+    find: Any = view.find_type  # they have been found by the process that asks
+    return tuple(Conformance(find(interface), find(kind), number) for interface, kind, number in spelled)
+
+
+def _function(view: Reflection, place: Sequence[object], generics: Sequence[str]) -> DeclRef:
+    nodes = (node for part in view.module.files for node in walk(part) if isinstance(node, ast.Function))
+    found = next(each for each in nodes if place_of(each) == tuple(place))
+    # The process that asks has found these types.
+    arguments: Any = (int(each) if each.isdecimal() else view.find_type(each) for each in generics)
+    return DeclRef(found, dict(zip(visible_parameters(found), arguments, strict=True)))

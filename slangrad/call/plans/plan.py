@@ -1,0 +1,500 @@
+"""A plan: all that a call needs once its signature is known.
+
+Every call:   values -> layout -> launch geometry (kept) -> argument block -> launch -> result. Once a layout:
+sizes are checked, loops planned, fixed scalars laid out, and a kernel chosen; kernels are kept by how streams
+move along the lanes.
+
+    plan.run([2.0, 8.0, -1.0, x])   ->   a Tensor
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slangrad.call.binding.broadcast import Mapped, call_shape
+from slangrad.call.binding.launchable import PARTIAL, SHAPE, Launchable
+from slangrad.call.plans.generated import SHOWING, show_kernel
+from slangrad.call.plans.geometry import MOST_THREADS, Loops, Stream, keep_loops, plan_loops
+from slangrad.call.plans.overlap import (
+    Conflicts,
+    Region,
+    alone_of,
+    find_conflicts,
+    overwritten_of,
+    pairs_of,
+    refuse_overwritten,
+    refuse_shared_outputs,
+    refuse_touched,
+    regions_of,
+)
+from slangrad.call.plans.packing import Compiled
+from slangrad.marshal.composed import results
+from slangrad.marshal.composed.rows import makes_rows
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.host.footprint import Footprint, Shape, Values
+from slangrad.marshal.protocol.marshal import Leaf, Setter
+from slangrad.marshal.registry import key_of
+from slangrad.runtime.device import Device, Grid, Kernel
+from slangrad.runtime.device import Region as Bytes
+from slangrad.runtime.reports import NotFiniteError
+from slangrad.tensors.conversion import HostValue
+
+if TYPE_CHECKING:
+    from slangrad.call.sessions import HostDevice
+
+MOST_GEOMETRIES = 256
+
+# The kernel for streams that move so along the lanes and memory of such forms (letters of each leaf), and for gradients
+# of these names that no two calls share.
+CompileFor = Callable[[dict[str, str], frozenset[str]], Compiled]
+BYTE = np.dtype(np.uint8)
+# What gives a scalar or writes some, the number of its leaf, and the place of the first one.
+Placed = tuple[Callable[[HostValue], object] | None, int, int]
+PlacedSetter = tuple[Setter, int, int]
+
+
+@dataclass(slots=True)
+class Geometry:
+    """A launch for one layout of the arguments: all that does not depend on where memory lies."""
+
+    shape: Shape
+    loops: Loops
+    values: Values
+    finders: list[Placed]
+    setters: list[PlacedSetter]
+    compiled: Compiled
+    pairs: list[tuple[Region, Region]]
+    regions: list[Region]
+    make_result: Callable[[], object]
+    atomic: Geometry | None = None
+
+
+class Scratch:
+    """Memory of one call for values that the kernel writes and Python reads."""
+
+    __slots__ = ("address", "block", "memory")
+
+    def __init__(self, runtime: Device, size: int) -> None:
+        self.block = runtime.allocate(size)
+        self.address = self.block.address
+        view = runtime.host_view(Bytes(self.address, (size,), (1,), BYTE), self.block)
+        assert view is not None, "scratch memory must be reachable from the host"
+        self.memory = memoryview(view)  # type: ignore[arg-type]
+
+
+@dataclass(slots=True)
+class FixedLaunch:
+    """A launch, and the values whose memory it reads and writes, which must live as long."""
+
+    plan: Plan
+    geometry: Geometry
+    grid: Grid
+    values: list[HostValue]
+    scalars: Values = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.scalars = self.geometry.values.copy()
+        for i in range(len(self.values)):
+            self._fill(i)
+
+    def _fill(self, i: int) -> None:
+        """Put in what is found in one value."""
+        for find, k, place in self.geometry.finders:
+            if k == i:
+                self.scalars[place] = self.values[i] if find is None else find(self.values[i])
+        for put, k, place in self.geometry.setters:
+            if k == i:
+                put(self.scalars, place, self.values[i], None)  # type: ignore[arg-type]
+
+    @property
+    def kernel(self) -> Kernel:
+        return self.geometry.compiled.kernel
+
+    @property
+    def arguments(self) -> bytes:
+        return self.geometry.compiled.packer.pack(self.scalars)
+
+    def move(self, given: int, value: object) -> bool:
+        """Take the memory of another tensor of the same type and layout, by the number of the argument; False where
+        that is not all there is to do."""
+        i = self.plan.place_of(given)
+        if i is None:
+            return False
+        old, leaf = self.values[i], self.plan.call.leaves[i]
+        if type(value) is not type(old) or leaf.prepare is not None or key_of(value) != key_of(old):
+            return False
+        find = self.plan.layouts.get(i)
+        if find is None or find(value) != find(old):
+            return False
+        self.values[i] = value
+        self._fill(i)
+        return True
+
+    def check(self) -> bool:
+        """Whether memory overlaps in no way that an ordinary call would have to look after."""
+        return self.plan.may_launch(self.geometry, self.values, self.scalars)
+
+
+class Plan:
+    """The calls of one signature on one device."""
+
+    # fmt: off
+    __slots__ = ("_created", "_finishers", "_geometries", "_in_order", "_is_direct", "_kernels", "_leaves",
+                 "_overwritten", "_paths", "_prepares", "_rows", "_runtime", "_scratch_size", "_scratches", "_strict",
+                 "call", "compile_for", "device", "layouts")
+    # fmt: on
+
+    def __init__(
+        self,
+        call: Launchable,
+        compile_for: CompileFor,
+        device: HostDevice,
+        strict: bool,
+        in_order: bool = False,
+    ) -> None:
+        self.call = call
+        self.compile_for = compile_for
+        self.device = device
+        self._runtime: Device = device.runtime
+        self._strict = strict
+        self._in_order = in_order
+        self._leaves = call.leaves
+        self._created = call.created
+        self._geometries: dict[Hashable, Geometry] = {}
+        self._kernels: dict[Hashable, Compiled] = {}
+        self._scratches: list[Scratch] = []
+        self._scratch_size = _place_scratch(call.leaves)
+        self._paths = None if _is_flat(call) else [(each.given, each.path) for each in call.sources]
+        self._prepares = [(i, leaf.prepare) for i, leaf in enumerate(call.leaves) if leaf.prepare is not None]
+        own = call.leaves if call.created is None else call.leaves[:-1]
+        finders = [(i, leaf.layout_finder()) for i, leaf in enumerate(own)]
+        self._is_direct = self._paths is None and not self._prepares
+        self.layouts = {i: find for i, find in finders if find is not None}
+        self._overwritten = overwritten_of(call.leaves)
+        self._rows = [i for i, leaf in enumerate(call.leaves) if makes_rows(leaf)]
+        self._finishers = [(i, leaf.finish) for i, leaf in enumerate(call.leaves) if leaf.scratch]
+
+    def place_of(self, given: int) -> int | None:
+        """The number of the leaf that an argument is as a whole."""
+        found = (i for i, source in enumerate(self.call.sources) if source == (given, ()))
+        return given if self._paths is None else next(found, None)
+
+    # --- every call ---
+
+    def run(self, given: list[object], threads: int | None = None) -> HostValue:
+        """Launch; what the call returns."""
+        values = given if self._is_direct else self._prepared(given)
+        key = (threads, *[find(values[i]) for i, find in self.layouts.items()])
+        geometry = self._geometries.get(key)
+        if geometry is None:
+            geometry = self._make_geometry(values, threads, key)
+            if geometry is None:
+                return self._run_on_copies(values, threads)
+        return self._launch(geometry, values, threads)
+
+    def fixed(self, given: list[object], threads: int | None) -> FixedLaunch | None:
+        """What to launch, where running the call is that and nothing else; else None."""
+        if self._created is not None or self._scratch_size:
+            return None
+        values = self._prepared(list(given))
+        key = (threads, *[find(values[i]) for i, find in self.layouts.items()])
+        geometry = self._geometries.get(key) or self._make_geometry(values, threads, key)
+        if geometry is None:
+            return None
+        grid = (0, 0, 0) if 0 in geometry.shape else geometry.loops.grid
+        launch = FixedLaunch(self, geometry, grid, values)
+        return launch if launch.check() else None
+
+    def may_launch(self, geometry: Geometry, values: list[object], scalars: Values) -> bool:
+        """Whether no memory must be copied first; CallError where that would not help."""
+        if geometry.pairs and find_conflicts(geometry.pairs, scalars) is not None:
+            return False
+        if self._overwritten or self._rows:
+            self._refuse_overlaps(geometry, values, scalars)
+        return True
+
+    def _prepared(self, given: list[object]) -> list[object]:
+        """The values of the leaves."""
+        values = given if self._paths is None else self._collect(given)
+        for i, prepare in self._prepares:
+            values[i] = prepare(values[i])
+        return values
+
+    def _collect(self, given: list[HostValue]) -> list[object]:
+        """The values of the leaves, from inside of dicts and lists."""
+        values = []
+        assert self._paths is not None
+        for index, path in self._paths:
+            if index == results.CREATED:
+                continue
+            value = given[index]
+            for step in path:
+                value = value[step]
+            values.append(value)
+        return values
+
+    def _launch(self, geometry: Geometry, values: list[object], threads: int | None) -> object:
+        """Fill the argument block and launch; what the call returns."""
+        created, made = self._created, None
+        if created is not None:
+            made = geometry.make_result()
+            values.append(made)
+        scratch = self._take_scratch() if self._scratch_size else None
+        kept: list[object] = []
+        while True:
+            scalars = geometry.values.copy()
+            for find, i, place in geometry.finders:
+                scalars[place] = values[i] if find is None else find(values[i])
+            for put, i, place in geometry.setters:
+                put(scalars, place, values[i], scratch)  # type: ignore[arg-type]
+            conflicts = find_conflicts(geometry.pairs, scalars) if geometry.pairs else None
+            if conflicts is None or not conflicts.shared:
+                break
+            geometry = self._with_atomic_sums(geometry, values, threads)
+        if conflicts is not None:
+            kept = self._copy_first(conflicts, scalars)
+        if self._overwritten or self._rows:
+            self._refuse_overlaps(geometry, values, scalars)
+        if 0 not in geometry.shape:
+            packed = geometry.compiled.packer.pack(scalars)
+            try:
+                self._runtime.launch(geometry.compiled.kernel, packed, geometry.loops.grid)
+            except NotFiniteError as error:
+                raise _in_call(error, geometry) from None
+        kept.clear()
+        if scratch is not None:
+            for i, finish in self._finishers:
+                finish(values[i], scratch)
+            self._scratches.append(scratch)
+        return None if created is None else created.give(made)
+
+    def _refuse_overlaps(self, geometry: Geometry, values: list[HostValue], scalars: Values) -> None:
+        """Where no copy helps."""
+        refuse_overwritten(self._overwritten, values)
+        touched = [each for i in self._rows for each in values[i].touched]
+        refuse_touched(touched, geometry.regions, scalars)
+
+    def _take_scratch(self) -> Scratch:
+        try:
+            return self._scratches.pop()
+        except IndexError:
+            return Scratch(self._runtime, self._scratch_size)
+
+    # --- memory that overlaps or cannot be used as it lies ---
+
+    def _copy_first(self, conflicts: Conflicts, scalars: Values) -> list[object]:
+        """Copies of what must be read before it is overwritten; they live until the launch is over."""
+        kept: list[object] = []
+        for region in conflicts.copies:
+            size = region.high - region.low
+            block = self._runtime.allocate(size)
+            self._runtime.copy(block.address, scalars[region.place] + region.low, size)
+            scalars[region.place] = block.address - region.low
+            kept.append(block)
+        return kept
+
+    def _with_atomic_sums(self, geometry: Geometry, values: list[object], threads: int | None) -> Geometry:
+        """The same launch where calls share elements of gradients."""
+        if geometry.atomic is None:
+            made = self._make_geometry(values, threads, atomic=True)
+            assert made is not None
+            made.pairs = [pair for pair in made.pairs if not (pair[0].adds and pair[1].adds)]
+            geometry.atomic = made
+        return geometry.atomic
+
+    def _run_on_copies(self, values: list[object], threads: int | None) -> object:
+        """Run on copies, and bring back what was written."""
+        copied = list(values)
+        rows = zip(self._leaves, values)
+        changed = [i for i, (leaf, value) in enumerate(rows) if leaf.footprint(value) is None]
+        refuse_shared_outputs(self._leaves[: len(values)], values, changed)
+        for i in changed:
+            copied[i] = self._leaves[i].copy(values[i])
+        key = (threads, *[find(copied[i]) for i, find in self.layouts.items()])
+        geometry = self._geometries.get(key) or self._make_geometry(copied, threads, key)
+        assert geometry is not None, "a copy can be used as it lies"
+        result = self._launch(geometry, copied, threads)
+        for i in changed:
+            self._leaves[i].copy_back(copied[i], values[i])
+        return result
+
+    # --- once for each layout ---
+
+    def compile(self, given: list[object], threads: int | None = None) -> Compiled:
+        """The kernel that `run` would launch."""
+        return self._compiled_geometry(given, threads).compiled
+
+    def shape_of(self, given: list[object]) -> Shape:
+        """The shape of a call with these values."""
+        return self._compiled_geometry(given, None).shape
+
+    def _compiled_geometry(self, given: list[object], threads: int | None) -> Geometry:
+        """That of copies where values cannot be used as they lie."""
+        values = self._prepared(given)
+        for i, leaf in enumerate(self._leaves[: len(values)]):
+            if leaf.footprint(values[i]) is None:
+                values[i] = leaf.copy(values[i])
+        made = self._make_geometry(values, threads)
+        assert made is not None, "a copy can be used as it lies"
+        return made
+
+    def _make_geometry(
+        self, values: list[object], threads: int | None, key: Hashable = None, atomic: bool = False
+    ) -> Geometry | None:
+        """None when some value must be copied first. With a key it is kept, to be launched."""
+        last = len(self._leaves) - (self._created is not None)
+        footprints: list[Footprint] = []
+        for leaf, value in zip(self._leaves[:last], values):
+            found = leaf.footprint(value)
+            if found is None:
+                return None
+            for kind, home in found.homes:
+                if home not in (None, self._runtime):
+                    message = f"argument '{leaf.label}': the {kind} lies on another device"
+                    note = "copy it: Tensor.from_numpy(device, x.to_numpy())"
+                    raise CallError("E1022", message, (), note)
+            footprints.append(found)
+        rows = zip(self._leaves, footprints)
+        mapped = [Mapped(leaf.label, each.sizes, leaf.mapping, leaf.described) for leaf, each in rows]
+        shape = call_shape(self.call.call_dims, mapped, self._strict)
+        if self._created is not None:
+            found = self._leaves[-1].footprint(self._created.maker(self.device, shape)())
+            assert found is not None
+            footprints.append(replace(found, uses=()))  # nothing else leads to new memory
+        made = self._lay_out(shape, footprints, threads, atomic)
+        if key is not None:
+            self._check_globals(made.compiled)
+            if len(self._geometries) >= MOST_GEOMETRIES:
+                self._geometries.clear()
+            self._geometries[key] = made
+        return made
+
+    def _lay_out(
+        self, shape: Shape, footprints: Sequence[Footprint], threads: int | None, atomic: bool
+    ) -> Geometry:
+        """The launch for these footprints: all that is known of memory goes from here to loops, scalars, regions."""
+        over = shape if threads is None else (threads,)
+        rows = list(zip(self._leaves, footprints))
+        strides = [leaf.along(each.sizes, each.strides, over) for leaf, each in rows]
+        loops = self._loops(over, strides, threads)
+        alone = alone_of(self._leaves, over, strides)
+        forms = tuple(each.forms for each in footprints)
+        partial = any(size % part for size, part in zip(over, self.call.group or ()))
+        compiled = self._compiled(loops.classes, forms, frozenset() if atomic else alone, partial)
+        places = compiled.packer.places
+        regions = regions_of(self._leaves, footprints, loops, places)
+        fixed: dict[str, list[int]] = {SHAPE: list(loops.extents)}
+        at = iter(loops.strides)
+        for leaf, each in rows:
+            fixed |= each.fixed
+            starts = each.starts or [0] * len(leaf.streams)
+            for stream, start in zip(leaf.streams, starts):
+                fixed[stream.name] = leaf.stream_scalars(start, next(at))
+        scalars = compiled.packer.empty
+        for name, place in places.items():
+            if name in fixed:
+                scalars[place] = fixed[name]
+        assert len(scalars) == len(compiled.packer.scalars), "an argument is laid out unlike its type"
+        maker = _nothing if self._created is None else self._created.maker(self.device, shape)
+        finders, setters = self._moving(shape, places)
+        return Geometry(shape, loops, scalars, finders, setters, compiled, pairs_of(regions), regions, maker)
+
+    def _moving(self, shape: Shape, places: Mapping[str, slice]) -> tuple[list[Placed], list[PlacedSetter]]:
+        """What puts the scalars of each call at their places."""
+        finders = [
+            (find, i, places[name].start + at)
+            for i, leaf in enumerate(self._leaves)
+            for name, at, find in leaf.finders()
+            if name in places
+        ]
+        setters = [
+            (put, i, places[name].start)
+            for i, leaf in enumerate(self._leaves)
+            for name, put in leaf.setters(shape).items()
+            if name in places
+        ]
+        return finders, setters
+
+    def _loops(self, over: Shape, strides: Sequence[Sequence[Shape]], threads: int | None) -> Loops:
+        streams = [
+            Stream(tuple(each), spec.unit, spec.fixed and threads is None)
+            for leaf, own in zip(self._leaves, strides)
+            for spec, each in zip(leaf.streams, own)
+        ]
+        group = self.call.group
+        if group is None:
+            loops = plan_loops(over, streams, self._in_order)
+        else:
+            loops = keep_loops(over, streams, group)
+        if loops.grid[0] > MOST_THREADS:
+            shape = over if threads is None else ()
+            raise CallError("E1005", f"a call of shape {shape} is too large: split it into several calls")
+        return loops
+
+    def _check_globals(self, compiled: Compiled) -> None:
+        """What the kernel reads and no argument gives are values outside of functions."""
+        given = {SHAPE}
+        for leaf in self._leaves:
+            letters = "r" * len(leaf.streams)
+            given.update(each.name for each in leaf.parameters(letters))
+        for name in compiled.packer.places:
+            if name in compiled.used and name not in given:
+                callee = self.call.name
+                message = f"Could not call function '{callee}': the module's value '{name}' is not set"
+                raise CallError("E1013", message, (), f"{callee}.set({name}=...)(...)")
+
+    def _compiled(
+        self, classes: str, forms: tuple[str, ...], alone: frozenset[str], partial: bool
+    ) -> Compiled:
+        key = (classes, forms, alone, partial)
+        found = self._kernels.get(key)
+        if found is None:
+            letters = self._letters(classes, forms)
+            if partial:
+                letters[SHAPE] = PARTIAL
+            found = self._kernels[key] = self.compile_for(letters, alone)
+            if SHOWING.is_on:
+                show_kernel(self.call.name, found)
+        return found
+
+    def _letters(self, classes: str, forms: tuple[str, ...]) -> dict[str, str]:
+        """The letters of each leaf's streams, and those of its forms."""
+        letters, at = {}, 0
+        for leaf, form in zip(self._leaves, forms):
+            letters[leaf.name] = classes[at : at + len(leaf.streams)] + form
+            at += len(leaf.streams)
+        return letters
+
+
+def _in_call(error: NotFiniteError, geometry: Geometry) -> NotFiniteError:
+    """With the index of the call."""
+    if error.thread is None:
+        return error
+    (x, y, z), (nx, ny, _) = error.thread, geometry.loops.grid
+    number, index = (z * ny + y) * nx + x, []
+    for size in reversed(geometry.shape):
+        index.append(number % size)
+        number //= size
+    return error.in_call(tuple(reversed(index)))
+
+
+def _nothing() -> None:
+    """The result of calls that create none."""
+
+
+def _place_scratch(leaves: Sequence[Leaf]) -> int:
+    at = 0
+    for leaf in leaves:
+        leaf.scratch_at = at
+        at += leaf.scratch
+    return at
+
+
+def _is_flat(call: Launchable) -> bool:
+    """Whether the given values are the leaves' values as they stand."""
+    sources = [each for each in call.sources if each.given != results.CREATED]
+    return all(each.given == i and not each.path for i, each in enumerate(sources))

@@ -1,0 +1,1 @@
+"""Calls with torch tensors as operations of autograd."""

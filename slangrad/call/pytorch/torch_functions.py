@@ -1,0 +1,293 @@
+"""Calls and their derivatives as operations of PyTorch's autograd, to any order.
+
+    Forward of f:   x      ->  y                 backward is Reverse of f
+    Reverse of f:   x, ct  ->  gradients of x    backward is Reverse of g, the Slang function that computes these
+
+Kernels sum gradients over the calls that share an element. `g` is written when a second derivative is asked for
+(torch_derivatives.py); before that, Reverse runs what `f.bwds` runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from slangrad.call.binding.launchable import found_at
+from slangrad.call.plans.plan import Plan
+from slangrad.call.pytorch.torch_derivatives import reverse_site
+from slangrad.call.pytorch.torch_sites import Site, copied, put
+from slangrad.marshal.containers.memory import TorchCurve
+from slangrad.marshal.containers.values import DiffPair
+from slangrad.marshal.protocol.marshal import BACKWARD, TANGENT
+from slangrad.tensors.conversion import HostValue
+from slangrad.torch_jobs import Job, Outputs, Sum, Tensors, apply, zeros
+
+if TYPE_CHECKING:
+    from slangrad.call.binding.bind import BoundCall
+
+Form = tuple[torch.Size, torch.dtype]
+
+
+@dataclass(slots=True)
+class Forward(Job):
+    """A call itself. Its tensors are those of the slots, its outputs the result that it makes, then what is to be
+    copied to the outputs that are given. `values` are what it was called with, and are dropped once it is done.
+    `forms`: shapes and types of the outputs that carry derivatives."""
+
+    site: Site
+    constants: list[object]
+    threads: int | None
+    plan: Plan
+    values: list[HostValue]
+    forms: tuple[Form, ...] = ()
+
+    @property
+    def kept(self) -> tuple[int, ...]:  # type: ignore[override]
+        return self.site.kept
+
+    def run(self, tensors: Tensors) -> Outputs:
+        values = self.site.opened(self.values)
+        for slot, tensor in zip(self.site.slots, tensors):
+            put(values, slot, tensor)
+        filled = [self._to_fill(i, tensors) for i in self.site.outputs]
+        for i, tensor in zip(self.site.outputs, filled):
+            put(values, self.site.slots[i], tensor)
+        made = self.plan.run(values, self.threads)
+        outputs = (made, *filled) if self.site.created else tuple(filled)
+        self.forms = tuple([(each.shape, each.dtype) for each in self.cotangents(outputs)])
+        return outputs
+
+    def _to_fill(self, i: int, tensors: Tensors) -> object:
+        """Memory for an output: with what is there before, unless all of it is overwritten."""
+        slot, before = self.site.slots[i], self.site.befores[i]
+        if before is None and not (slot.is_paired or slot.is_plain):
+            return torch.empty(tensors[i].shape, dtype=tensors[i].dtype)
+        return tensors[i if before is None else before].clone(memory_format=torch.contiguous_format)
+
+    def carries(self, i: int) -> bool:
+        return self.site.slots[i].carries
+
+    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
+        return Reverse(self.site, self.constants, self.threads, wanted)
+
+    def tangents(self, kept: Tensors, directions: dict[int, object]) -> Outputs:
+        job = Tangent(self.site, self.constants, self.threads, tuple(directions), self.forms)
+        found = iter(apply(job, (*kept, *directions.values())) if self.forms else ())
+        return tuple([next(found) if carries else None for carries in self._flags()])
+
+    def cotangents(self, given: Tensors) -> Tensors:
+        return [each for each, carries in zip(given, self._flags()) if carries]
+
+    def _flags(self) -> list[bool]:
+        """Which of the outputs carry derivatives."""
+        made = [self.site.result_carries] if self.site.created else []
+        return made + [self.site.slots[i].carries for i in self.site.outputs]
+
+
+@dataclass(slots=True)
+class Reverse(Job):
+    """Gradients of the slots `wanted`, at the kept inputs of a call and cotangents of its outputs."""
+
+    site: Site
+    constants: list[object]
+    threads: int | None
+    wanted: tuple[int, ...]
+
+    @property
+    def kept(self) -> tuple[int, ...]:  # type: ignore[override]
+        return tuple(range(len(self.site.kept) + self.site.cotangent_count))
+
+    def run(self, tensors: Tensors) -> Outputs:
+        values, result, gradients = self._values(tensors)
+        self.site.run(BACKWARD, self.wanted, values, result, self.threads)
+        return gradients
+
+    def _values(
+        self, tensors: Tensors, paired: Sequence[int] = ()
+    ) -> tuple[list[object], object, tuple[object, ...]]:
+        """The values of the backward call, a result if it needs one, and where gradients will be. `paired`: slots that
+        get such a place in any case."""
+        site = self.site
+        gradients: dict[int, object] = dict.fromkeys(self.wanted)
+        count = len(site.kept)
+        paired = [
+            *paired,
+            *site.overwritten,
+            *(i for i, slot in enumerate(site.slots) if slot.is_paired),
+        ]
+        inputs = [self._input(i, tensor, gradients, i in paired) for i, tensor in zip(site.kept, tensors)]
+        values, result = with_cotangents(site, self.constants, inputs, tensors[count:])
+        return values, result, tuple(gradients.values())
+
+    def _input(self, i: int, tensor: object, gradients: dict[int, object], paired: bool) -> object:
+        """An input, with zeros to add its gradient to if it is wanted or its type has a place for it."""
+        if i not in gradients and not paired:
+            return tensor
+        gradient = zeros(tensor)
+        if i in gradients:
+            gradients[i] = gradient
+        return DiffPair(tensor, gradient)
+
+    def carries(self, i: int) -> bool:
+        kept = self.site.kept
+        return self.site.slots[kept[i]].carries if i < len(kept) else True
+
+    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
+        def bound() -> BoundCall:
+            whole = [i for i, slot in enumerate(self.site.slots) if slot.is_plain and slot.carries]
+            values, result, _ = self._values(kept, whole)
+            return self.site.bind(BACKWARD, values, result)
+
+        site, arrange = reverse_site(self.site, self.wanted, bound)
+        return Reverse(site, arrange(self.constants), self.threads, wanted)
+
+    def tangents(self, kept: Tensors, directions: dict[int, object]) -> Outputs:
+        """What the gradient's derivative by the inputs and the tangents of cotangents give. Second derivatives are
+        symmetric: the tangent of gradients in some directions is the gradient of those in these directions."""
+        count = len(self.site.kept)
+        own = {self.site.kept[i]: each for i, each in directions.items() if i < count}
+        found: Tensors = ()
+        if own:
+            job = Reverse(self.site, self.constants, self.threads, tuple(own))
+            found = job.gradients(self._places(), kept, tuple(own.values()))
+        if any(i >= count for i in directions):
+            moved = [directions.get(count + i, torch.zeros_like(each)) for i, each in enumerate(kept[count:])]
+            made = apply(self, (*kept[:count], *moved))
+            found = apply(Sum(len(made)), (*found, *made)) if own else made
+        return tuple(found)
+
+    def _places(self) -> tuple[int, ...]:
+        """What is wanted, as numbers of inputs."""
+        return tuple(self.site.kept.index(i) for i in self.wanted)
+
+
+@dataclass(slots=True)
+class Tangent(Job):
+    """The tangent of the result of a call, at its inputs, in the directions of the slots `given`."""
+
+    site: Site
+    constants: list[object]
+    threads: int | None
+    given: tuple[int, ...]
+    forms: tuple[Form, ...]
+
+    @property
+    def kept(self) -> tuple[int, ...]:  # type: ignore[override]
+        return tuple(range(len(self.site.kept) + len(self.given)))
+
+    def run(self, tensors: Tensors) -> Outputs:
+        count = len(self.site.kept)
+        directions = dict(zip(self.given, tensors[count:]))
+        return tuple(
+            tangents_of(self.site, self.constants, self.threads, tensors[:count], directions, self.forms)
+        )
+
+    def carries(self, i: int) -> bool:
+        return True
+
+    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
+        raise AssertionError("gradients are those of Reverse")
+
+    def gradients(self, wanted: tuple[int, ...], kept: Tensors, cotangents: Tensors) -> Outputs:
+        """With u for the cotangents, v for the directions, g = Reverse(x, u): those of <u, J(x) v> = <g, v>."""
+        count = len(self.site.kept)
+        inputs, directions = kept[:count], kept[count:]
+        found: dict[int, HostValue] = {}
+        job, points = self._reverse(), (*inputs, *cotangents)
+        if any(i >= count for i in wanted):
+            found |= enumerate(apply(job, points), count)
+        own = tuple(i for i in wanted if i < count)
+        if own:
+            found |= zip(own, job.gradients(own, points, directions))
+        return tuple(found[i] for i in wanted)
+
+    def tangents(self, kept: Tensors, directions: dict[int, object]) -> Outputs:
+        """The tangent of J(x) v is J(x) dv and a second derivative of the outputs: what gradients by x of <u, J(x) v>
+        depend on u, in which they are linear."""
+        count = len(self.site.kept)
+        inputs, given = kept[:count], kept[count:]
+        own = {i: each for i, each in directions.items() if i < count}
+        found: Tensors = ()
+        if own:
+            points = (*inputs, *[torch.zeros(shape, dtype=dtype) for shape, dtype in self.forms])
+            job, point = self._reverse().reverse(tuple(own), points), (*points, *given)
+            found = job.gradients(tuple(range(count, len(points))), point, tuple(own.values()))
+        if any(i >= count for i in directions):
+            moved = [directions.get(count + i, torch.zeros_like(each)) for i, each in enumerate(given)]
+            made = apply(self, (*inputs, *moved))
+            found = apply(Sum(len(made)), (*found, *made)) if own else made
+        return tuple(found)
+
+    def _reverse(self) -> Reverse:
+        return Reverse(self.site, self.constants, self.threads, self.given)
+
+
+def tangents_of(
+    site: Site,
+    constants: list[object],
+    threads: int | None,
+    kept: Tensors,
+    directions: dict[int, object],
+    forms: Sequence[Form],
+) -> list[HostValue]:
+    """Tangents of the outputs of a call, which have these forms: of the result that it makes, then of those given."""
+    inputs = [DiffPair(each, directions[i]) if i in directions else each for i, each in zip(site.kept, kept)]
+    values, filled = with_inputs(site, constants, inputs), []
+    for i, (shape, dtype) in zip(site.carrying_outputs, forms[site.result_carries :]):
+        slot = site.slots[i]
+        held = None if site.befores[i] is None else found_at(values, slot)
+        filled.append(_as_tangent(held, shape, dtype))
+        put(values, slot, filled[-1])
+    made = site.run(TANGENT, tuple(directions), values, None, threads)
+    return [each.grad for each in ([made, *filled] if site.result_carries else filled)]
+
+
+def _as_tangent(held: HostValue, shape: torch.Size, dtype: torch.dtype) -> DiffPair:
+    """An output in forward mode, with what it holds before, a tensor or a pair with its tangent."""
+    if held is None:
+        return DiffPair(torch.zeros(shape, dtype=dtype), torch.zeros(shape, dtype=dtype))
+    primal, tangent = (
+        (held.primal, held.grad) if isinstance(held, DiffPair) else (held, torch.zeros_like(held))
+    )
+    return DiffPair(*(each.clone(memory_format=torch.contiguous_format) for each in (primal, tangent)))
+
+
+def with_inputs(site: Site, constants: list[object], inputs: Tensors) -> list[HostValue]:
+    """The values of a call of a derivative with these inputs that were kept, and places for what it writes besides."""
+    values = site.opened(constants)
+    for i, each in zip(site.kept, inputs):
+        put(values, site.slots[i], each)
+    for place in site.sinks:
+        put(values, place, copied(found_at(values, place)))
+    return values
+
+
+def with_cotangents(
+    site: Site, constants: list[object], inputs: Tensors, cotangents: Tensors
+) -> tuple[list[HostValue], HostValue]:
+    """The same with the derivatives of outputs; apart from them that of a result that the call makes."""
+    values, given = with_inputs(site, constants, inputs), iter(cotangents)
+    result = _as_cotangent(next(given), False) if site.result_carries else None
+    for i in site.carrying_outputs:
+        slot, cotangent = site.slots[i], next(given)
+        if site.befores[i] is None:
+            put(values, slot, _as_cotangent(cotangent, slot.is_plain or slot.is_paired))
+        else:
+            held = found_at(values, slot)
+            put(values, slot, TorchCurve(held.primal, cotangent, held.grad))
+    for place in site.cells:
+        put(values, place, _without_cotangent(found_at(values, place)))
+    return values, result
+
+
+def _as_cotangent(tensor: torch.Tensor, needs_memory: bool) -> DiffPair:
+    """An output in a backward call; what takes its place itself is not touched, if its type does not say so."""
+    return DiffPair(torch.empty(tensor.shape, dtype=tensor.dtype) if needs_memory else tensor, tensor)
+
+
+def _without_cotangent(cell: HostValue) -> DiffPair:
+    """A single value that the call wrote for Python: no derivative comes back from there."""
+    return DiffPair(cell.value)

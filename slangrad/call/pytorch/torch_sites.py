@@ -1,0 +1,209 @@
+"""Where a function is called with torch tensors, without these: what the calls of its derivatives start from.
+
+    f(2.0, {"x": t})   ->   a Site with the slot (argument 1, path ("x",)), constants [2.0, {"x": None}]
+
+A site is the same for all calls of a signature; constants are those of one call. A call of a derivative fills
+the slots with other things: tensors, pairs of a tensor and its gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from types import NoneType
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from slangrad.call.binding.launchable import Place, Source, found_at
+from slangrad.call.binding.request import RESULT, THREADS, Request, Settings, settings_key
+from slangrad.call.plans.plan import Plan
+from slangrad.marshal.containers.values import DiffPair, ValueRef
+from slangrad.marshal.simple.plain import mapped
+from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.tensor import Tensor
+from slangrad.tensors.torch_types import is_torch_type
+
+if TYPE_CHECKING:
+    from slangrad.call.binding.bind import BoundCall
+    from slangrad.call.caller import Caller
+
+Arguments = tuple[Settings, tuple[object, ...], dict[str, object]]
+Arrange = Callable[[list[HostValue]], list[HostValue]]  # the constants of another site
+ATOMS = (bool, int, float, NoneType)
+
+
+class Slot(NamedTuple):
+    """A place of a torch tensor: in which of the given values, by which keys inside of it; what the call does there.
+
+    `carries`: a derivative can pass. `is_plain`: a whole tensor or buffer whose type, as bound, has no place for
+    gradients; `is_paired`: one whose type has. `is_lost`: gradients never pass, whatever is given.
+    """
+
+    given: int
+    path: tuple[object, ...]
+    label: str
+    reads: bool
+    writes: bool
+    carries: bool
+    is_plain: bool = False
+    is_paired: bool = False
+    is_lost: bool = False
+
+    @property
+    def is_output(self) -> bool:
+        return self.writes and not self.reads
+
+    @property
+    def halves(self) -> tuple[Slot, ...]:
+        """What derivatives pass in and out is an input and, at the same place, an output."""
+        if self.reads and self.writes and self.carries and not self.is_plain:
+            return self._replace(writes=False), self._replace(reads=False)
+        return (self,)
+
+
+class Site:
+    """A function and how it is called: `names` of the arguments by name, `created`: whether it makes its result;
+    `befores`: for each output the input at its place, None where the output is nothing else."""
+
+    def __init__(
+        self,
+        caller: Caller,
+        settings: Settings,
+        request: Request,
+        slots: tuple[Slot, ...],
+        created: bool,
+        carries: bool,
+    ) -> None:
+        self.caller = caller
+        self.settings = settings
+        self.positional = request.positional
+        self.names = request.names
+        self.result_at = request.result_at
+        self.globals_at = request.globals_at
+        self.slots = slots
+        self.created = created
+        self.result_carries = created and carries
+        self.sinks: tuple[Source, ...] = ()
+        self.cells: tuple[Source, ...] = ()
+        self.kept = tuple(i for i, slot in enumerate(slots) if not slot.writes)
+        self.outputs = tuple(i for i, slot in enumerate(slots) if slot.is_output)
+        self.carrying_outputs = tuple(i for i in self.outputs if slots[i].carries)
+        inputs = {(slots[i].given, slots[i].path): i for i in self.kept}
+        self.befores = {i: inputs.get((slots[i].given, slots[i].path)) for i in self.outputs}
+        self.overwritten = tuple(i for i in self.befores.values() if i is not None)
+        # Sites of derivatives, by what they are asked for.
+        self.followers: dict[object, tuple[Site, Arrange]] = {}
+        self._plans: dict[object, Plan] = {}
+        self.nested = tuple({slot.given for slot in slots if slot.path})
+
+    @property
+    def cotangent_count(self) -> int:
+        return self.result_carries + len(self.carrying_outputs)
+
+    def nest(self, places: Iterable[Source]) -> None:
+        """Values inside of these, too, will be replaced."""
+        self.nested = tuple({*self.nested, *(each.given for each in places if each.path)})
+
+    def run(
+        self, mode: str, key: object, values: list[object], result: object, threads: int | None
+    ) -> HostValue:
+        """Call the function in another mode with these values; `result` stands for one that the call makes. What is
+        asked for, `key`, says which plan serves."""
+        kind = mode, key, threads is None, self.caller.session.checking is None
+        plan = self._plans.get(kind)
+        if plan is None:
+            settings, args, kwargs = self.arguments(mode, values)
+            given = values[self.result_at] if self.result_at >= 0 else result
+            kwargs |= {} if given is None else {RESULT: given}
+            kwargs |= {} if threads is None else {THREADS: threads}
+            plan = self._plans[kind] = self.caller.plan_of(settings, args, kwargs)
+        if result is not None:
+            values.insert(self.globals_at, result)
+        return plan.run(values, threads)
+
+    def opened(self, constants: list[object]) -> list[HostValue]:
+        """Constants as values whose slots can be filled."""
+        values = list(constants)
+        for given in self.nested:
+            values[given] = _reopened(values[given])
+        return values
+
+    def bind(self, mode: str, values: list[object], result: object) -> BoundCall:
+        """How the function would be called so."""
+        settings, args, kwargs = self.arguments(mode, values)
+        result = values[self.result_at] if self.result_at >= 0 else result
+        return self.caller.bind(settings, args, kwargs, result)
+
+    def arguments(self, mode: str, values: list[object]) -> Arguments:
+        """Values as the arguments of a call; those of globals are as they were when the values were taken."""
+        count = self.positional + len(self.names)
+        held = dict(zip(self.settings.globals, values[self.globals_at :]))
+        given = (held,) if held else ()
+        settings = replace(self.settings, mode=mode, result=None, given=given)
+        settings = replace(settings, key=settings_key(settings))
+        return (
+            settings,
+            tuple(values[: self.positional]),
+            dict(zip(self.names, values[self.positional : count])),
+        )
+
+
+def put(values: list[HostValue], place: Place, value: HostValue) -> None:
+    """Fill a place; dicts and lists around it are those of `values`."""
+    if not place.path:
+        values[place.given] = value
+        return
+    inside = values[place.given]
+    for step in place.path[:-1]:
+        inside = inside[step]
+    inside[place.path[-1]] = value
+
+
+def _reopened(value: object) -> object:
+    """Dicts and lists as new ones, with the same things in them."""
+    return mapped(_reopened, value)
+
+
+def constants_of(site: Site, values: list[object], places: Iterable[Source]) -> list[HostValue]:
+    """The values of a call without its torch tensors. What somebody may overwrite before the derivative is asked for
+    is copied, at `places`: PyTorch knows when its own tensors change, and nobody when others do."""
+    made = [value if type(value) in ATOMS else _reopened(value) for value in values]
+    for slot in site.slots:
+        put(made, slot, None if not slot.writes else _standing(slot, found_at(made, slot)))
+    for place in places:
+        put(made, place, copied(found_at(made, place)))
+    return made
+
+
+def changing_places(plan: Plan, site: Site) -> tuple[Source, ...]:
+    """Where a call reads what is no torch tensor and may change."""
+    slots = {(slot.given, slot.path) for slot in site.slots}
+    return tuple(
+        source
+        for leaf, source in plan.call.passed
+        if leaf.content is not None and leaf.role.reads and tuple(source) not in slots
+    )
+
+
+def _standing(slot: Slot, tensor: HostValue) -> object:
+    """What is kept in a slot: of what is read and written, as it was; of what only takes numbers without derivatives,
+    something of that shape."""
+    if slot.is_output and slot.carries:
+        return None
+    own = tensor.detach()
+    return own.clone() if slot.reads else own.new_empty(()).expand(own.shape)
+
+
+def copied(value: HostValue) -> HostValue:
+    if is_torch_type(type(value)):
+        return value.contiguous() if 0 in value.stride() else value.clone()
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, Tensor):
+        made = Tensor.empty_like(value)
+        made.memory()[...] = value.memory()
+        return made
+    if isinstance(value, ValueRef):
+        return ValueRef(value.value)
+    return DiffPair(value.primal, value.grad, value.needs_grad) if isinstance(value, DiffPair) else value

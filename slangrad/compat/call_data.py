@@ -1,0 +1,240 @@
+"""What a call is made of: the text of its kernel, its shape, and how each argument is seen.
+
+    data = module.polynomial.debug_build_call_data(2.0, 8.0, -1.0, x)
+    print(data.code)
+    data.call_shape, data.bindings.args[3].vector_type, data.bindings.args[3].vector_mapping
+
+Nothing runs until `data.call(...)`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from slangrad.call.binding.bind import BoundArgument
+from slangrad.call.binding.request import RESULT
+from slangrad.call.caller import InspectedCall
+from slangrad.call.plans.packing import Compiled
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.protocol.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, Composite, Leaf, Node
+from slangrad.marshal.reflection.slang_type import SlangType
+from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.shape import Shape
+
+if TYPE_CHECKING:
+    from slangrad.api.functional.function import Function
+    from slangrad.api.reflection.slang_layout import SlangProgramLayout
+    from slangrad.compat.marshall import NativeMarshall
+    from slangrad.pipeline import CompiledKernel
+    from slangrad.runtime.device import Kernel
+
+
+class CallMode(Enum):
+    """Which derivative a call computes; `hvp` is of gradients."""
+
+    prim = 0
+    bwds = 1
+    fwds = 2
+    hvp = 3
+
+
+MODES = {PRIMAL: CallMode.prim, BACKWARD: CallMode.bwds, TANGENT: CallMode.fwds, HIGHER: CallMode.hvp}
+
+
+class AccessType(Enum):
+    """What a call does with a value or with its derivative."""
+
+    none = 0
+    read = 1
+    write = 2
+    readwrite = 3
+
+
+def _access(reads: bool, writes: bool) -> AccessType:
+    return AccessType(int(reads) + 2 * int(writes))
+
+
+class BoundVariable:
+    """A value of a call, or a part of one in a dict or list.
+
+    `vector_type`: as what the function sees it. `call_dimensionality` and `vector_mapping`: how many dimensions it
+    brings, and to which of the call each goes. `access`: what happens to it and to its derivative.
+    """
+
+    def __init__(self, node: Node, name: str, path: str, layout: SlangProgramLayout, index: int = -1) -> None:
+        self.name = name
+        self.variable_name = node.name
+        self.path = path
+        self.param_index = index
+        self.vector_type: SlangType = layout.type_of(node.type)
+        self.described = node.described
+        role = node.role
+        self.access = (_access(role.reads, role.writes), _access(role.takes, bool(role.gives)))
+        self.differentiable = role.differentiates
+        self.vector_mapping = Shape(_mapping(node))
+        self.explicitly_vectorized = isinstance(node, Leaf) and node.explicit is not None
+        self.call_dimensionality = node.dims
+        if self.explicitly_vectorized:
+            self.call_dimensionality = max(self.vector_mapping, default=-1) + 1
+        self.python: NativeMarshall | None = None  # the Marshall of a user's class
+        self.direct_bind = False
+        self.calldata_type_name = ""
+        self.children: dict[str, BoundVariable] | None = None
+        if isinstance(node, Composite):
+            self.children = {}
+            for part in node.parts:
+                child = f"{path}{part.access}"
+                self.children[str(part.key)] = BoundVariable(part.node, str(part.key), child, layout)
+
+    def __repr__(self) -> str:
+        dims = f"{self.call_dimensionality} dimensions to {self.vector_mapping}"
+        return f"BoundVariable({self.path}: {self.described} as {self.vector_type.full_name}, {dims})"
+
+    @staticmethod
+    def before(seen: SlangType, marshall: NativeMarshall) -> BoundVariable:
+        """What is known before the function is chosen."""
+        made = BoundVariable.__new__(BoundVariable)
+        made.name = made.variable_name = made.path = made.calldata_type_name = ""
+        made.param_index, made.vector_type, made.python = -1, seen, marshall
+        made.described, made.access = "", (AccessType.none, AccessType.none)
+        made.differentiable = made.explicitly_vectorized = made.direct_bind = False
+        made.vector_mapping, made.call_dimensionality, made.children = Shape(None), 0, None
+        return made
+
+    @property
+    def transform(self) -> Shape:
+        return self.vector_mapping
+
+    def gen_calldata_type_name(self, cgb: object, type_name: str) -> None:
+        """Say as which type the kernel gets the value."""
+        self.calldata_type_name = type_name
+
+    def get_input_list(self, args: list[BoundVariable]) -> list[BoundVariable]:
+        """Appends itself, or what it is made of."""
+        if not self.children:
+            args.append(self)
+        for each in (self.children or {}).values():
+            each.get_input_list(args)
+        return args
+
+
+def _mapping(node: Node) -> tuple[int, ...]:
+    """Of what is made of parts, that of the part with the most dimensions."""
+    return max((leaf.mapping for _, leaf in node.leaves()), key=len, default=())
+
+
+class BoundCall:
+    """The values of a call: those by position, and those by name, the result among them.
+
+    One that is made of values knows these only: `resolve_function` says what they are to a function.
+    """
+
+    def __init__(self, context: object, *args: object, **kwargs: object) -> None:
+        self.context = context
+        self.values = args
+        self.named_values = kwargs
+        self.args: list[BoundVariable] = []
+        self.kwargs: dict[str, BoundVariable] = {}
+
+    @staticmethod
+    def of(call: InspectedCall, layout: SlangProgramLayout) -> BoundCall:
+        """The values of a call whose function is known."""
+        made = BoundCall(None, *call.values[: call.positional])
+        made._bind(call, layout)
+        return made
+
+    def _bind(self, call: InspectedCall, layout: SlangProgramLayout) -> None:
+        positional = call.positional
+        found: dict[int, tuple[int, BoundArgument]] = {
+            each.index: (i, each) for i, each in enumerate(call.bound.arguments)
+        }
+        parameters = call.bound.function.parameters
+
+        def shown(index: int, name: str) -> BoundVariable:
+            i, argument = found[index]
+            return BoundVariable(argument.node, name, name, layout, i)
+
+        self.args = [shown(i, parameters[found[i][0]].name) for i in range(positional) if i in found]
+        self.kwargs = {name: shown(i, name) for i, name in enumerate(call.names, positional)}
+        if call.bound.result is not None:
+            self.kwargs[RESULT] = BoundVariable(call.bound.result, RESULT, RESULT, layout)
+
+    def __repr__(self) -> str:
+        return f"BoundCall({', '.join(map(repr, (*self.args, *self.kwargs.values())))})"
+
+
+BoundVariableRuntime, BoundCallRuntime = BoundVariable, BoundCall  # calls are told of by the same objects
+
+
+class NativeCallRuntimeOptions:
+    """Values outside of functions for `CallData.call`: each a dict by name."""
+
+    def __init__(self) -> None:
+        self.uniforms: list[object] = []
+
+
+class CallData:
+    """A call with its kernel. Calls of one function whose arguments are of the same kinds are equal."""
+
+    def __init__(self, function: Function, inspected: InspectedCall) -> None:
+        self.function = function
+        self._plan = inspected.plan
+        self._compiled: Compiled = inspected.plan.compile(list(inspected.values), inspected.threads)
+        self.call_shape = Shape(inspected.plan.shape_of(list(inspected.values)))
+        self.last_call_shape = self.call_shape
+        self.call_mode = MODES[inspected.bound.mode]
+        self.call_dimensionality: int = inspected.bound.call_dims
+        self.call_group_shape = inspected.bound.group or None
+        self.bindings = BoundCall.of(inspected, function.module.layout)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CallData) and other._plan is self._plan
+
+    def __hash__(self) -> int:
+        return hash(id(self._plan))
+
+    def __repr__(self) -> str:
+        return f"CallData({self.function.name}, {self.call_mode.name}, call_shape={self.call_shape})"
+
+    @property
+    def debug_name(self) -> str:
+        return f"{self.function.module.name}::{self.function.name}"
+
+    @property
+    def debug_only_bindings(self) -> BoundCall:
+        return self.bindings
+
+    @property
+    def code(self) -> str:
+        """The text of the kernel, in Slang."""
+        return self._compiled.text
+
+    @property
+    def pipeline(self) -> Kernel:
+        """What is launched; calls whose kernels have the same text share it."""
+        return self._compiled.kernel
+
+    @property
+    def stages(self) -> CompiledKernel:
+        """What the compiler made of it, as `Function.compile` gives it."""
+        return self._compiled.stages
+
+    def call(
+        self, options: NativeCallRuntimeOptions | None = None, *args: object, **kwargs: object
+    ) -> HostValue:
+        """Run the function over arguments of the same kinds; what it returns."""
+        function = self.function
+        if not isinstance(options, (NativeCallRuntimeOptions, type(None))):
+            raise CallError(
+                "E1015", "CallData.call: the first argument is a NativeCallRuntimeOptions or None"
+            )
+        data = function.debug_build_call_data(*args, **kwargs)
+        if data != self:
+            raise CallError(
+                "E1015", f"{self!r} is called with arguments of other kinds", (), "call the function"
+            )
+        self.last_call_shape = data.call_shape
+        for each in options.uniforms if options is not None else ():
+            function = function.set(each)
+        return function(*args, **kwargs)

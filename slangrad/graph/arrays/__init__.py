@@ -1,0 +1,1 @@
+"""Traced arrays: NumPy's functions of them, their gradients, and arrays from outside."""

@@ -1,0 +1,572 @@
+"""Traced arrays: they answer NumPy's functions with nodes.
+
+    np.exp(x) + 1        add(exp(%x), broadcast(1))
+
+NumPy decides types: each function of one element asks the ufunc itself which types it computes in. A function that
+is not in the tables below is an error; nothing is computed behind the user's back.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from functools import wraps
+from inspect import signature
+from math import prod
+from operator import index
+from typing import Any, Literal, NoReturn, ParamSpec, TypeVar, Unpack
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+from numpy.typing import DTypeLike
+
+from slangrad.graph.ir.errors import GraphError, TracedValueError, UnknownAttributeError, explained
+from slangrad.graph.ir.node import Attributes, DType, Node, Shape, make
+from slangrad.graph.ir.ops import OPS
+from slangrad.graph.ir.values import ArrayValue, Operand, numpy_type, resolved
+
+INT = np.dtype(np.int64)
+BOOL = np.dtype(bool)
+ALIASES = {
+    "true_divide": "divide", "abs": "absolute", "mod": "remainder", "fabs": "absolute", "conj": "positive",
+    "conjugate": "positive", "degrees": "rad2deg", "radians": "deg2rad",
+}  # fmt: skip
+REDUCTIONS = {
+    "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "prod", "logical_or": "sum",
+}  # fmt: skip
+FUNCTIONS: dict[Callable[..., object], Callable[..., Operand]] = {}
+Casting = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
+ToDType = DTypeLike | None
+METHODS: dict[str, Callable[..., Operand]] = {}
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+# Values of keywords that change nothing: NumPy's defaults, and memory layouts, which results do not show.
+NEUTRAL: dict[str, tuple[object, ...]] = {
+    "where": (True,), "subok": (True, False), "order": ("K", "A", "C", "F"), "casting": ("same_kind",),
+    "mode": ("raise",), "copy": (True, False), "device": ("cpu",), "keepdims": (False,),
+}  # fmt: skip
+
+
+def refuse(name: str, **given: object) -> None:
+    """GraphError (E1040) for keywords that would change the result."""
+    for key, value in given.items():
+        if value is None or value is np._NoValue:
+            continue
+        if not isinstance(value, bool | str) or value not in NEUTRAL.get(key, ()):
+            note = "arrays in graphs do not change: x = x + y" if key == "out" else None
+            raise GraphError("E1040", f"np.{name}: {key}= cannot be traced", note)
+
+
+def implements(
+    *functions: Callable[..., object], method: str = ""
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Enter what functions of NumPy's, and a method of arrays, are for traced arrays; `**_` takes what is refused."""
+
+    def enter(own: Callable[P, R]) -> Callable[P, R]:
+        name, known = method or called(functions[0]).removeprefix("np."), signature(own).parameters
+
+        @wraps(own)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            refuse(name, **{key: value for key, value in kwargs.items() if key not in known})
+            return own(*args, **kwargs)
+
+        entered = explained(name)(checked if "_" in known else own)
+        FUNCTIONS.update(dict.fromkeys(functions, entered))
+        if method:
+            METHODS[method] = entered
+        return entered
+
+    return enter
+
+
+# What to write in place of functions that have no operator.
+INSTEAD = {
+    "scipy.special.erf": "a Slang function can be called: [Differentiable] float f(float x) { return erf(x); }",
+    "scipy.special.expit": "1 / (1 + np.exp(-x))",
+    "scipy.special.logit": "np.log(x / (1 - x))",
+    "scipy.special.log_expit": "-np.logaddexp(0, -x)",
+    "scipy.special.xlogy": "np.where(x == 0, 0, x * np.log(y))",
+    "np.diag": "x * np.eye(n) is a matrix of a diagonal, np.diagonal(x) is that of a matrix",
+    "np.nansum": "np.where(np.isnan(x), 0, x).sum()",
+    "np.gradient": "np.diff",
+}  # fmt: skip
+OUTSIDE = "compute it outside of the function, and give it the result"
+
+
+def called(function: Callable[..., object]) -> str:
+    """The name by which programs call a function of NumPy's or SciPy's."""
+    name, module = function.__name__, getattr(function, "__module__", None) or "numpy"
+    if isinstance(function, np.ufunc):
+        special = getattr(sys.modules.get("scipy.special"), name, None)
+        module = (
+            "numpy" if getattr(np, name, None) is function else "scipy.special" if special is function else ""
+        )
+    return ".".join([*(["np" if part == "numpy" else part for part in module.split(".") if part]), name])
+
+
+def unknown(function: Callable[..., object]) -> GraphError:
+    """Of a function that has no operator."""
+    name = called(function)
+    known = [*map(called, FUNCTIONS), *(f"np.{n}" for n in OPS if isinstance(getattr(np, n, None), np.ufunc))]
+    within = [each for each in known if each.removeprefix("np.") in name.removeprefix("np.")]
+    near = f"did you mean {max(within, key=len)}? " if within and name.count(".") == 1 else ""
+    is_whole = name.startswith(("np.linalg.", "np.fft."))  # its elements depend on all of an array
+    advice = OUTSIDE if is_whole else f"{near}a Slang function can be called"
+    return GraphError("E1040", f"{name} of a traced array is not known", INSTEAD.get(name, advice))
+
+
+class Captured:
+    """An array that a function found outside of its arguments. It is read anew by each call."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self, value: ArrayValue) -> None:
+        self._held = value
+
+    @property
+    def value(self) -> ArrayValue:
+        return resolved(self._held)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Captured) and other._held is self._held
+
+    def __hash__(self) -> int:
+        return id(self._held)
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"<{type(self._held).__name__}>"
+
+
+class Array(NDArrayOperatorsMixin):
+    """The value of a node. It has a shape and a dtype, and no elements yet.
+
+    `shape` is a tuple of numbers, and `dtype` one of NumPy's: bool, integers, or floats of 16 to 64 bits. NumPy's
+    functions and operators of it give traced arrays, with the shape and dtype of NumPy's results.
+
+    TracedValueError (E1041) where Python asks it for a number, a truth value or elements. GraphError (E1040) for
+    functions and dtypes that are not known, (E1042) for shapes that do not fit.
+    """
+
+    __slots__ = ("node",)
+    __array_priority__ = 1000
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    def __repr__(self) -> str:
+        return f"Array({self.node!r})"
+
+    __hash__ = object.__hash__
+
+    # --- shapes and types
+
+    @property
+    def shape(self) -> Shape:
+        return self.node.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.node.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.node.shape)
+
+    @property
+    def size(self) -> int:
+        return self.node.size
+
+    @property
+    def T(self) -> Array:
+        return self.transpose()
+
+    @property
+    def mT(self) -> Array:
+        return self.swapaxes(-1, -2)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TracedValueError("E1042", "len() of an array without dimensions")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Array]:
+        return (self[i] for i in range(len(self)))
+
+    # --- requests for elements, which are refused
+
+    def __bool__(self) -> NoReturn:
+        raise self._unknown(
+            "the truth value", "np.where(condition, a, b) chooses by element; a Slang function may branch"
+        )
+
+    def __float__(self) -> NoReturn:
+        raise self._unknown("a Python number", "keep it an array, or return it")
+
+    __int__ = __complex__ = __float__
+
+    def __index__(self) -> NoReturn:
+        raise self._unknown(
+            "a Python integer", "x[i + np.arange(n)] are n elements from i on; sizes stay numbers"
+        )
+
+    def item(self, *args: object) -> NoReturn:
+        self.__float__()
+
+    tolist = __round__ = item
+
+    def __format__(self, form: str) -> str:
+        return self.item() if form else repr(self)
+
+    def __deepcopy__(self, memo: object) -> Array:
+        return self
+
+    def __array__(self, *args: object, **kwargs: object) -> NoReturn:
+        raise self._unknown("a NumPy array", "np.stack makes one of several, np.take(a, x, 0) is a[x]")
+
+    def __setitem__(self, index: object, value: object) -> NoReturn:
+        raise self._unknown(
+            "assignment", "arrays in graphs do not change: np.where and np.concatenate make new ones"
+        )
+
+    def _unknown(self, what: str, instead: str) -> TracedValueError:
+        return TracedValueError("E1041", f"{what} of a traced array {self.node!r} is not known yet", instead)
+
+    # --- NumPy's protocols
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> Operand:
+        return explained(ufunc.__name__)(of_ufunc)(ufunc, method, *inputs, **kwargs)
+
+    def __array_function__(
+        self,
+        function: Callable[..., object],
+        types: object,
+        args: Sequence[Operand],
+        kwargs: Mapping[str, Operand],
+    ) -> Operand:
+        if function not in FUNCTIONS:
+            raise unknown(function)
+        return FUNCTIONS[function](*args, **kwargs)
+
+    def __slangrad_call__(
+        self, function: object, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> Array:
+        """A call of a Slang function with a traced array is a node."""
+        made: Array = METHODS["__slangrad_call__"](self, function, args, kwargs)
+        return made
+
+    def __getattr__(self, name: str) -> Any:  # a method of the table
+        if name in METHODS:
+            return METHODS[name].__get__(self)
+        names = [each for each in (*METHODS, *dir(Array)) if each[0] != "_" and hasattr(np.ndarray, each)]
+        near = get_close_matches(name, names, 1)
+        meant = f"; did you mean '{near[0]}'?" if near else ""
+        raise UnknownAttributeError("E1040", f"a traced array has no attribute '{name}'{meant}")
+
+    # --- attributes and nodes, for derivatives and rules
+
+    @property
+    def node_axes(self) -> tuple[int, ...]:
+        """The axes of a reduction."""
+        return self.node.attributes["axes"]
+
+    def sliced(self, shape: Shape, starts: Shape, steps: Shape) -> Array:
+        """`shape[i]` elements of each axis, from a start by a step, which may be negative."""
+        if shape == self.shape and not any(starts) and all(step == 1 for step in steps):
+            return self
+        return Array(make("slice", [self.node], shape, self.dtype, starts=starts, steps=steps))
+
+    def placed(self, shape: Shape, starts: Shape, steps: Shape) -> Array:
+        """Zeros of a shape, with these elements where `sliced` would find them."""
+        if shape == self.shape and not any(starts) and all(step == 1 for step in steps):
+            return self
+        return Array(make("place", [self.node], shape, self.dtype, starts=starts, steps=steps))
+
+    def added_along(self, index: Array, shape: Shape, axis: int) -> Array:
+        """Zeros of a shape, to which elements are added where `np.take_along_axis` would find them."""
+        return Array(make("add_along", [self.node, index.node], shape, self.dtype, axis=axis))
+
+    def counted(self, shape: Shape, axis: int, dtype: DType) -> Array:
+        """0, 1, 2, ... along an axis."""
+        return Array(make("count", [], shape, dtype, axis=axis))
+
+    # --- views
+
+    @explained("reshape")
+    def reshape(self, *shape: Operand, order: str = "C") -> Array:
+        sizes = list(shape[0] if len(shape) == 1 and not isinstance(shape[0], int | np.integer) else shape)
+        if order != "C":
+            raise GraphError("E1040", f"reshape: order={order!r} cannot be traced", "transpose first")
+        if sizes.count(-1) == 1 and prod(sizes):
+            sizes[sizes.index(-1)] = self.size // max(1, -prod(sizes))
+        found = tuple(map(index, sizes))
+        if prod(found) != self.size or min(found, default=0) < 0:
+            message = f"reshape: {self.size} elements of shape {self.shape} do not fill {tuple(shape)}"
+            raise GraphError("E1042", message)
+        return self if found == self.shape else Array(make("reshape", [self.node], found, self.dtype))
+
+    @explained("transpose")
+    def transpose(self, *axes: Operand) -> Array:
+        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int | np.integer) else axes
+        order = range(self.ndim)[::-1] if given is None or len(given) == 0 else given
+        found = tuple(axis_of(each, self.ndim) for each in order)
+        if sorted(found) != list(range(self.ndim)):
+            raise GraphError("E1042", f"transpose: axes {tuple(order)} are no order of {self.ndim} axes")
+        if found == tuple(range(self.ndim)):
+            return self
+        return Array(
+            make("transpose", [self.node], tuple(self.shape[i] for i in found), self.dtype, order=found)
+        )
+
+    def swapaxes(self, a: int, b: int) -> Array:
+        order = list(range(self.ndim))
+        a, b = axis_of(a, self.ndim), axis_of(b, self.ndim)
+        order[a], order[b] = order[b], order[a]
+        return self.transpose(order)
+
+    @explained("broadcast_to")
+    def broadcast_to(self, shape: Sequence[int]) -> Array:
+        target = tuple(map(index, shape))
+        if target == self.shape:
+            return self
+        try:
+            fits = np.broadcast_shapes(self.shape, target) == target
+        except ValueError:
+            fits = False
+        if not fits:
+            raise GraphError("E1042", f"shape {self.shape} cannot be broadcast to {target}")
+        return Array(make("broadcast", [self.node], target, self.dtype))
+
+    @explained("astype")
+    def astype(self, dtype: ToDType, casting: Casting = "unsafe", **rest: object) -> Array:
+        """The values in another type. A conversion to bool asks whether they are not zero."""
+        refuse("astype", **rest)
+        found = checked_type(np.dtype(dtype))
+        if not np.can_cast(self.dtype, found, casting):
+            raise GraphError("E1042", f"{self.dtype} cannot be cast to {found}: casting is {casting!r}")
+        if found == self.dtype:
+            return self
+        if found == BOOL:
+            made: Array = self != 0
+            return made
+        return Array(make("convert", [self.node], self.shape, found))
+
+    def __pow__(self, other: Operand) -> Operand:
+        # As NumPy has it: the operator is a square here, of booleans in int8.
+        return np.square(self) if type(other) is int and other == 2 else np.power(self, other)
+
+    def __getitem__(self, index: object) -> Array:
+        parts = index if isinstance(index, tuple) else (index,)
+        # An empty list has no integers, so NumPy would take it for floats.
+        parts = tuple(np.zeros(0, int) if isinstance(each, list) and not each else each for each in parts)
+        found: Array = METHODS["__getitem__"](self, parts)
+        return found
+
+
+def axis_of(axis: object, ndim: int) -> int:
+    """An axis counted from the front."""
+    if not isinstance(axis, int | np.integer):
+        raise GraphError("E1042", f"an axis is an integer, not {type(axis).__name__}")
+    if not -ndim <= axis < ndim:
+        raise GraphError("E1042", f"axis {axis} is out of range for an array of {ndim} dimensions")
+    return int(axis) % ndim
+
+
+def along(x: Array, axis: object) -> tuple[Array, int]:
+    """An array and one of its axes, counted from the front; None is the only axis of the flat array."""
+    return (x.reshape(-1), 0) if axis is None else (x, axis_of(axis, x.ndim))
+
+
+def axes_of(axis: object, ndim: int) -> tuple[int, ...]:
+    """The axes of a reduction: None is all."""
+    given = range(ndim) if axis is None else axis if isinstance(axis, tuple | list) else (axis,)
+    found = tuple(sorted(axis_of(each, ndim) for each in given))
+    if len(set(found)) != len(found):
+        raise GraphError("E1042", f"axes {tuple(given)}: one is there twice")
+    return found
+
+
+def checked_type(dtype: DType) -> DType:
+    if dtype.kind not in "biuf" or dtype.itemsize > 8:
+        note = "use bool, integers, or floats of 16 to 64 bits"
+        raise GraphError("E1040", f"arrays of {dtype} cannot be traced", note)
+    return dtype
+
+
+def constant(value: object, dtype: DType | None = None) -> Array:
+    """A number."""
+    number = np.asarray(value, dtype)
+    checked_type(number.dtype)
+    return Array(make("constant", [], (), number.dtype, value=number.tobytes()))
+
+
+def lifted(value: object) -> Array:
+    """Any operand as a traced array. One that was not traced is captured: each call reads its elements anew."""
+    if isinstance(value, Array):
+        return value
+    if isinstance(value, bool | int | float | np.generic):
+        return constant(value)
+    if isinstance(value, list | tuple):
+        value = np.asarray(value)
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if shape is None or dtype is None:
+        raise GraphError("E1043", f"a {type(value).__name__} cannot be used with traced arrays")
+    if getattr(value, "requires_grad", False):
+        message = "a torch tensor that requires gradients is no argument of the function"
+        raise GraphError("E1043", message, "make it one, or x.detach()")
+    captured = Captured(value)
+    return Array(make("captured", [], tuple(shape), checked_type(numpy_type(value)), captured=captured))
+
+
+# --- functions of one element
+
+
+def of_ufunc(ufunc: np.ufunc, method: str, *inputs: Operand, **kwargs: Operand) -> Operand:
+    """What a ufunc of NumPy's, or its `reduce`, is of traced arrays."""
+    name, dtype = ufunc.__name__, kwargs.pop("dtype", None)
+    if method == "reduce" and name in REDUCTIONS:
+        x = lifted(inputs[0])
+        if name.startswith("logical"):
+            x, dtype = x.astype(bool), BOOL
+        return reduced(REDUCTIONS[name], x, kwargs.pop("axis", 0), dtype, **kwargs)
+    if method != "__call__":
+        raise GraphError("E1040", f"np.{name}.{method} cannot be traced")
+    refuse(name, **kwargs)
+    if ufunc is np.divmod:
+        return np.floor_divide(*inputs, dtype=dtype), np.remainder(*inputs, dtype=dtype)
+    if ufunc is np.matmul:
+        return matmul(*(inputs if dtype is None else [lifted(x).astype(dtype, "same_kind") for x in inputs]))
+    return elementwise(ufunc, inputs, dtype)
+
+
+def elementwise(ufunc: np.ufunc, inputs: Sequence[Operand], dtype: ToDType = None) -> Array:
+    """A map, in the types that NumPy would compute in, or such that it gives `dtype`."""
+    name = ALIASES.get(ufunc.__name__, ufunc.__name__)
+    if name not in OPS or OPS[name].kind != "map":
+        raise unknown(ufunc)
+    given = [each if type(each) in (bool, int, float) else lifted(each) for each in inputs]
+    kinds = [type(each) if not isinstance(each, Array) else each.dtype for each in given]
+    kinds = [BOOL if kind is bool else kind for kind in kinds]
+    try:
+        wanted = (*[None] * ufunc.nin, None if dtype is None else np.dtype(dtype))
+        resolved = ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout), signature=wanted)
+    except TypeError:
+        types = ", ".join(map(str, kinds)) + ("" if dtype is None else f" and dtype={np.dtype(dtype)}")
+        raise GraphError("E1042", f"np.{ufunc.__name__} is not defined for {types}") from None
+    if name == "power" and resolved[-1].kind in "iu" and _may_be_negative(given[1]):
+        message = "power: an integer to the power of an integer that is or may be negative"
+        raise GraphError("E1042", message, "x.astype(float) ** p, or exponents of an unsigned type")
+    if resolved[-1] == BOOL and any(map(is_beyond, given, resolved)):
+        # All elements lie on one side of the number.
+        said = ufunc(*(each if type(each) is int else np.zeros((), each.dtype) for each in given))
+        return constant(said).broadcast_to(next(each.shape for each in given if isinstance(each, Array)))
+    if [each.kind for each in resolved[:2]] in (["i", "u"], ["u", "i"]) and resolved[-1] == BOOL:
+        return _of_signs(ufunc, *(_operand(each, to) for each, to in zip(given, resolved, strict=False)))
+    if name in ("floor", "ceil", "trunc") and resolved[0].kind in "biu":
+        name = "positive"
+    elif name in _OF_BOOLS and resolved[0] == BOOL:
+        name = _OF_BOOLS[name]
+    elif name in ("isnan", "isinf", "isfinite") and resolved[0] == BOOL:
+        resolved = (INT, BOOL)
+    elif name in _BITWISE and resolved[0] != BOOL:
+        resolved = (BOOL,) * len(resolved)
+    return mapped(name, [_operand(each, to) for each, to in zip(given, resolved, strict=False)], resolved[-1])
+
+
+_OF_BOOLS = {
+    "add": "logical_or", "maximum": "logical_or", "multiply": "logical_and", "minimum": "logical_and",
+    "bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_xor": "logical_xor", "not_equal": "logical_xor",
+    "invert": "logical_not", "absolute": "positive", "fmax": "logical_or", "fmin": "logical_and",
+}  # fmt: skip
+_BITWISE = frozenset({"logical_and", "logical_or", "logical_xor", "logical_not"})
+
+
+def is_beyond(value: object, dtype: DType) -> bool:
+    """Whether a Python integer is none of an integer type."""
+    if type(value) is not int or dtype.kind not in "iu":
+        return False
+    return not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max
+
+
+def _may_be_negative(p: Operand) -> bool:
+    if not isinstance(p, Array):
+        return bool(p < 0)
+    if p.node.op == "constant":
+        return bool(np.frombuffer(p.node.attributes["value"], p.dtype)[0] < 0)
+    return p.dtype.kind == "i"
+
+
+def _of_signs(ufunc: np.ufunc, a: Array, b: Array) -> Array:
+    """A comparison of int64 with uint64, which no type holds both: where one is below 0, that says all."""
+    below, outcome = (a < 0, ufunc(-1, 0)) if a.dtype.kind == "i" else (b < 0, ufunc(0, -1))
+    alike: Array = ufunc(a.astype(np.uint64), b.astype(np.uint64))
+    return mapped("where", [below, constant(outcome), alike], BOOL)
+
+
+def _operand(value: object, dtype: DType) -> Array:
+    return value.astype(dtype) if isinstance(value, Array) else constant(value, dtype)
+
+
+def mapped(op: str, inputs: Sequence[Array], dtype: DType, **attributes: Unpack[Attributes]) -> Array:
+    """A map over inputs that are broadcast against each other."""
+    shapes = [each.shape for each in inputs]
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError:
+        said = " and ".join(str(each) for each in shapes)
+        note = "sizes are equal or 1, counted from the last axis"
+        raise GraphError("E1042", f"{op}: shapes {said} do not fit", note) from None
+    nodes = [each.broadcast_to(shape).node for each in inputs]
+    return Array(make(op, nodes, shape, checked_type(dtype), **attributes))
+
+
+# --- reductions and products
+
+
+def reduced(
+    name: str,
+    x: object,
+    axis: object = None,
+    dtype: ToDType = None,
+    out: object = None,
+    keepdims: bool = False,
+    **rest: object,
+) -> Array:
+    """`sum`, `prod`, `max` or `min` over axes, in the type that NumPy takes."""
+    refuse(name, out=out, **rest)
+    x = lifted(x)
+    axes = axes_of(axis, x.ndim)
+    if name in ("sum", "prod"):
+        wanted = np.dtype(dtype) if dtype is not None else getattr(np.zeros(1, x.dtype), name)().dtype
+        x = x.astype(wanted)
+    elif dtype is not None:
+        x = x.astype(dtype, "same_kind")
+    empty = 0 in [x.shape[i] for i in axes]
+    if name in ("max", "min") and empty:
+        raise GraphError("E1042", f"np.{name}: there is no {name} of no elements, in shape {x.shape}")
+    shape = tuple(n for i, n in enumerate(x.shape) if i not in axes)
+    if x.dtype == BOOL:
+        name = name if empty else {"sum": "max", "prod": "min"}.get(name, name)
+        bits = x.astype(np.uint8)
+        made: Array = Array(make(name, [bits.node], shape, bits.dtype, axes=axes)) != 0
+    else:
+        made = Array(make(name, [x.node], shape, x.dtype, axes=axes)) if axes else x
+    if keepdims in (False, np._NoValue):
+        return made
+    return made.reshape(tuple(1 if i in axes else n for i, n in enumerate(x.shape)))
+
+
+def matmul(a: object, b: object) -> Array:
+    """`a @ b` as NumPy has it: stacks of matrices, vectors on either side."""
+    a, b = lifted(a), lifted(b)
+    if not a.ndim or not b.ndim or a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
+        note = "the last axis of the first is the last but one of the second"
+        raise GraphError("E1042", f"matmul: shapes {a.shape} and {b.shape} do not fit", note)
+    m, n = "m" * (a.ndim > 1), "n" * (b.ndim > 1)
+    made: Array = FUNCTIONS[np.einsum](f"...{m}k,...k{n}->...{m}{n}", a, b)
+    return made

@@ -1,0 +1,103 @@
+"""np.einsum in terms of products of two.
+
+    ij,jk,kl->il        einsum(ij,jk->ik), einsum(ik,kl->il)      the order is NumPy's `einsum_path`
+
+A node `einsum` has two operands with each letter at most once in each, and no letter that one operand has alone and
+the result has not: such axes are summed before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from string import ascii_letters
+
+import numpy as np
+
+from slangrad.graph.arrays.array import Array, implements, lifted, mapped, reduced
+from slangrad.graph.ir.errors import GraphError
+from slangrad.graph.ir.node import make
+
+
+@implements(np.einsum)
+def einsum(letters: str, *given: object, optimize: object = False, **_: object) -> Array:
+    """np.einsum; each letter stands at most once in an operand. GraphError: E1040 for diagonals, E1042 where shapes do
+    not fit."""
+    operands = [lifted(each) for each in given]
+    ins, out = _parsed(letters, operands)
+    sizes: dict[str, int] = {}
+    for names, x in zip(ins, operands, strict=True):
+        for name, n in zip(names, x.shape, strict=True):
+            if sizes.setdefault(name, n) != n and 1 not in (n, sizes[name]):
+                shapes = ", ".join(str(each.shape) for each in operands)
+                said = name if name in letters else "..."
+                raise GraphError("E1042", f"einsum '{letters}': '{said}' has more than one size in {shapes}")
+            sizes[name] = n if sizes[name] == 1 else sizes[name]
+    for k, (names, x) in enumerate(zip(ins, operands, strict=True)):  # an axis of size 1 is that of no letter
+        own = {name: n for name, n in zip(names, x.shape, strict=True) if n == sizes[name]}
+        ins[k], operands[k] = "".join(own), x.reshape([*own.values()])
+    while len(operands) > 2:
+        stand_ins = [np.broadcast_to(np.float32(0), x.shape) for x in operands]
+        path = np.einsum_path(f"{','.join(ins)}->{out}", *stand_ins, optimize="greedy")[0]
+        i, j = sorted(path[1])[:2]
+        others = "".join(names for k, names in enumerate(ins) if k not in (i, j)) + out
+        kept = "".join(dict.fromkeys(name for name in ins[i] + ins[j] if name in others))
+        made = _pair(ins[i], ins[j], kept, operands[i], operands[j])
+        ins = [names for k, names in enumerate(ins) if k not in (i, j)] + [kept]
+        operands = [x for k, x in enumerate(operands) if k not in (i, j)] + [made]
+    if len(operands) == 1:
+        return laid_out(*_summed(operands[0], ins[0], out), out)
+    (left, right), (a, b) = ins, operands
+    return _pair(left, right, out, a, b)
+
+
+def _parsed(letters: str, operands: list[Array]) -> tuple[list[str], str]:
+    if not isinstance(letters, str):
+        raise GraphError("E1040", "einsum: axes as lists cannot be traced", "'ij,jk->ik' is a text")
+    left, arrow, out = letters.replace(" ", "").partition("->")
+    ins, shapes = left.split(","), ", ".join(str(x.shape) for x in operands)
+    misfit = GraphError("E1042", f"einsum '{letters}' does not fit shapes {shapes}")
+    if len(ins) != len(operands):
+        raise misfit
+    # Axes of "..." are other letters, counted from the last.
+    rest = [(x.ndim - len(n) + 3) * ("..." in n) for n, x in zip(ins, operands, strict=True)]
+    more = "".join(sorted({*ascii_letters}.difference(letters)))[: max(0, *rest)]
+    ins = [n.replace("...", more[len(more) - max(0, k) :], 1) for n, k in zip(ins, rest, strict=True)]
+    left, out = ",".join(ins), out.replace("...", more, 1)
+    if not all(map(str.isalpha, "".join((*ins, out)))) or any(len(set(names)) != len(names) for names in ins):
+        raise GraphError("E1040", f"einsum '{letters}': diagonals and digits cannot be traced")
+    if any(len(n) != x.ndim for n, x in zip(ins, operands, strict=True)):
+        raise misfit
+    if not arrow:
+        out = more + "".join(sorted(name for name in {*left} - {",", *more} if left.count(name) == 1))
+    if len(set(out)) != len(out) or set(out) - set(left) or set(more) - set(out):
+        message = f"einsum '{letters}': each letter of the result stands once, and in an operand; '...' stays"
+        raise GraphError("E1042", message)
+    return ins, out
+
+
+def _pair(left: str, right: str, out: str, a: Array, b: Array) -> Array:
+    dtype = np.result_type(a.dtype, b.dtype)
+    a, left = _summed(a.astype(dtype), left, right + out)
+    b, right = _summed(b.astype(dtype), right, left + out)
+    if not set(left) & set(right) - set(out):  # no sum is left: a product of elements
+        return mapped("multiply", [laid_out(a, left, out), laid_out(b, right, out)], dtype)
+    sizes = dict(zip(left + right, a.shape + b.shape, strict=True))
+    shape = tuple(sizes[name] for name in out)
+    names = {ord(name): chr(97 + i) for i, name in enumerate(sizes)}  # of two equal products, the same
+    return Array(
+        make("einsum", [a.node, b.node], shape, dtype, letters=f"{left},{right}->{out}".translate(names))
+    )
+
+
+def _summed(x: Array, names: str, wanted: str) -> tuple[Array, str]:
+    alone = tuple(i for i, name in enumerate(names) if name not in wanted)
+    kept = "".join(name for name in names if name in wanted)
+    return (reduced("sum", x, alone, dtype=x.dtype), kept) if alone else (x, names)
+
+
+def laid_out(x: Array, letters: Sequence[str], names: str) -> Array:
+    """The array with an axis for each of `names`, in their order. An axis that it does not have gets size 1."""
+    sizes = dict(zip(letters, x.shape, strict=True))
+    return x.transpose([letters.index(c) for c in names if c in sizes]).reshape(
+        [sizes.get(c, 1) for c in names]
+    )

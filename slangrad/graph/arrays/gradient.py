@@ -1,0 +1,97 @@
+"""Gradients: the loop of the textbooks, over a graph.
+
+Each node adds to the gradients of its inputs; a node is reached when all that read it have been. The results are
+nodes of the same table, so the gradient of a gradient is the same function called twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from slangrad.graph.arrays.array import Array, constant
+from slangrad.graph.ir.errors import GraphError
+from slangrad.graph.ir.node import Node, in_order, new_input, substituted, topological_order
+from slangrad.graph.ir.ops import OPS, Bundle
+
+
+def compute_gradient(
+    output: Node, wrt: Sequence[Node], seed: Node | None = None, origin: dict[Node, Node] | None = None
+) -> list[Node]:
+    """The derivatives of `output`, times `seed` (1), with respect to other nodes; zeros where it does not depend.
+    `origin` gets, for each node that is made, the node whose gradient it is part of, inputs first."""
+    order = topological_order(output)
+    active, known = depending_on(wrt, order), set(order)
+    node_to_grad = {output: [Array(seed) if seed is not None else ones(output)]}
+    for node in reversed(order):
+        if node not in node_to_grad or node not in active or not node.inputs:
+            continue
+        total_grad = add_all(node_to_grad[node])
+        found = local_gradients(node, total_grad)
+        if origin is not None:
+            enter_origins(origin, node, [total_grad, *found], known)
+        for input_node, local_grad in zip(node.inputs, found, strict=True):
+            if local_grad is not None and input_node in active:
+                node_to_grad.setdefault(input_node, []).append(local_grad)
+    made = [add_all(node_to_grad[w]) if w in node_to_grad and w in active else zeros(w) for w in wrt]
+    for w, total_grad in zip(wrt, made, strict=True):
+        if origin is not None:
+            enter_origins(origin, w, [total_grad], known)
+    return [each.node for each in made]
+
+
+def enter_origins(
+    origin: dict[Node, Node], node: Node, made: Iterable[Array | Bundle | None], known: set[Node]
+) -> None:
+    """Nodes that are new belong to the gradient of `node`. The cotangent of a loop is one for each of its results."""
+    arrays = [x for each in made for x in (each.values() if isinstance(each, dict) else [each])]
+
+    def fresh(nodes: Iterable[Node]) -> list[Node]:
+        return [x for x in nodes if x not in known and x not in origin]
+
+    for new in in_order(fresh(x.node for x in arrays if x is not None), lambda new: fresh(new.inputs)):
+        origin[new] = node
+
+
+def local_gradients(node: Node, total_grad: Array) -> tuple[Array | None, ...]:
+    """The chain rule at one node: its row of the table."""
+    vjp = OPS[node.op].vjp
+    if vjp is None:
+        raise GraphError("E1044", f"'{node.op}' has no derivative", "graph.stop_gradient(x)", node.place)
+    found = vjp(total_grad, Array(node), *map(Array, node.inputs))
+    return tuple(None if x.dtype.kind != "f" else each for x, each in zip(node.inputs, found, strict=True))
+
+
+def depending_on(wrt: Sequence[Node], order: Sequence[Node]) -> set[Node]:
+    """Of nodes in order those that depend on some, by values that have derivatives."""
+    found = set(wrt)
+    for node in order:
+        if node.dtype.kind == "f" and not found.isdisjoint(node.inputs):
+            found.add(node)
+    return found
+
+
+def add_all(parts: Sequence[Array]) -> Array:
+    """Accumulation."""
+    total, *rest = parts
+    for each in rest:
+        total = total + each
+    return total
+
+
+def ones(node: Node) -> Array:
+    return constant(1, node.dtype).broadcast_to(node.shape)
+
+
+def zeros(node: Node) -> Array:
+    return constant(0, node.dtype).broadcast_to(node.shape)
+
+
+def compute_tangent(output: Node, wrt: Sequence[Node], tangents: Sequence[Node]) -> Node:
+    """The derivative of `output` along tangents of other nodes: forward mode. A gradient is linear in its seed, so its
+    own gradient with respect to the seed is the transpose of the transpose, at any seed."""
+    seed = new_input(output.shape, output.dtype, "seed")
+    gradients = compute_gradient(output, wrt, seed)
+    pairs = zip(gradients, tangents, strict=True)
+    parts = [Array(compute_gradient(gradient, [seed], tangent)[0]) for gradient, tangent in pairs]
+    total = add_all(parts) if parts else zeros(output)
+    return substituted([total.node], {seed: ones(seed).node})[0]

@@ -1,0 +1,1 @@
+"""Nodes, the table of operators, and how arrays lie in memory."""

@@ -1,0 +1,76 @@
+"""Errors of graphs: a code, the user's line, the shapes, and the text to write instead."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from slangrad import CallError
+
+_OWN = frozenset({"slangrad", "numpy", "torch", "importlib"})
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of the user's program."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{Path(self.file).name}:{self.line}"
+
+
+def here() -> Place | None:
+    """The innermost line that is not in this package, NumPy, torch or the import system."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] not in _OWN:
+            return Place(frame.f_code.co_filename, frame.f_lineno)
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+class GraphError(CallError):
+    """A function that cannot be traced, differentiated or planned. `code` says which rule it breaks (E1040 to E1049),
+    `note` what to write instead, and `place` is the line of the user's program, or None."""
+
+    def __init__(self, code: str, message: str, note: str | None = None, place: Place | None = None) -> None:
+        self.place = place or here()
+        super().__init__(code, f"{self.place}: {message}" if self.place else message, note=note)
+
+
+class TracedValueError(GraphError, TypeError):
+    """Python code asks a traced array for its elements (E1041), as `if x > 0` does. They are not known while a function
+    is traced. It is a TypeError, too."""
+
+
+class UnknownAttributeError(GraphError, AttributeError):
+    """An attribute of arrays that traced ones have not."""
+
+
+def explained(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """What Python and NumPy say inside of a function about its arguments becomes a GraphError (E1042) with shapes."""
+
+    def enter(own: Callable[P, R]) -> Callable[P, R]:
+        @wraps(own)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                return own(*args, **kwargs)
+            except CallError:
+                raise
+            except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
+                shapes = " and ".join(
+                    str(x.shape) for x in args if hasattr(x, "shape") and not isinstance(x, type)
+                )
+                raise GraphError("E1042", f"{name}{' of ' * bool(shapes)}{shapes}: {error}") from error
+
+        return checked
+
+    return enter

@@ -1,0 +1,110 @@
+"""Where the elements of a view lie: sizes, strides and an offset, counted in elements.
+
+(2, 3) without gaps   strides (3, 1)      transposed (1, 3)      broadcast to (4, 2, 3): (0, 3, 1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from slangrad.graph.ir.node import Node, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    shape: Shape
+    strides: Shape
+    offset: int = 0
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether all elements follow each other, the last axis fastest."""
+        return self.offset == 0 and self == dense(self.shape)
+
+    def seen_by(self, view: Node) -> Layout | None:
+        """The layout of a view of this; None where no strides show it."""
+        return _VIEWS[view.op](self, view)
+
+
+def dense(shape: Shape) -> Layout:
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step if n != 1 else 0)
+        step *= n
+    return Layout(shape, tuple(reversed(strides)))
+
+
+def normal(layout: Layout) -> Layout:
+    """Axes of one element are never stepped along."""
+    strides = tuple(0 if n == 1 else step for n, step in zip(layout.shape, layout.strides, strict=True))
+    return Layout(layout.shape, strides, layout.offset)
+
+
+def _broadcast(at: Layout, view: Node) -> Layout:
+    new = len(view.shape) - len(at.shape)
+    same = zip(at.shape, at.strides, view.shape[new:], strict=True)
+    return Layout(view.shape, (0,) * new + tuple(step if n == to else 0 for n, step, to in same), at.offset)
+
+
+def _transpose(at: Layout, view: Node) -> Layout:
+    return Layout(view.shape, tuple(at.strides[i] for i in view.attributes["order"]), at.offset)
+
+
+def _slice(at: Layout, view: Node) -> Layout:
+    return sliced(at, view.shape, view.attributes["starts"], view.attributes["steps"])
+
+
+def sliced(at: Layout, shape: Shape, starts: Shape, steps: Shape) -> Layout:
+    offset = at.offset + sum(start * step for start, step in zip(starts, at.strides, strict=True))
+    return normal(Layout(shape, tuple(a * b for a, b in zip(at.strides, steps, strict=True)), offset))
+
+
+def reshaped(at: Layout, shape: Shape) -> Layout | None:
+    """Runs of axes that follow each other in memory are split and joined; others are not."""
+    if 0 in shape:
+        return Layout(shape, (0,) * len(shape), at.offset)
+    sizes, (steps,) = joined(at.shape, [at.strides])
+    strides: list[int] = []
+    left, step = 1, 0
+    for n in reversed(shape):
+        if n == 1:
+            strides.append(0)
+            continue
+        if left == 1:
+            left, step = sizes.pop(), steps.pop()
+        if left % n:
+            return None
+        strides.append(step)
+        left, step = left // n, step * n
+    return Layout(shape, tuple(reversed(strides)), at.offset)
+
+
+def joined(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
+    """Merges neighboring axes that all arrays can step along as one. Axes of one element are left out."""
+    runs: list[tuple[int, ...]] = []  # each a size, and a step of each array
+    for n, *steps in zip(sizes, *strides, strict=True):
+        if n == 1:
+            continue
+        if runs and [*runs[-1][1:]] == [n * step for step in steps]:
+            n *= runs.pop()[0]
+        runs.append((n, *steps))
+    found = [[*each] for each in zip(*runs, strict=True)] or [[] for _ in (sizes, *strides)]
+    return found[0], found[1:]
+
+
+def _windows(at: Layout, view: Node) -> Layout:
+    step = at.strides[view.attributes["axis"]] * view.attributes["every"]
+    return normal(Layout(view.shape, (*at.strides, step), at.offset))
+
+
+_VIEWS: dict[str, Callable[[Layout, Node], Layout | None]] = {
+    "broadcast": _broadcast,
+    "transpose": _transpose,
+    "slice": _slice,
+    "own_part": _slice,
+    "reshape": lambda at, view: reshaped(at, view.shape),
+    "windows": _windows,
+    "stop_gradient": lambda at, view: at,
+    "shard": lambda at, view: at,
+}

@@ -1,0 +1,1 @@
+"""Groups to Slang kernels, or to calls of a library."""

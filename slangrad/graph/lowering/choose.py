@@ -1,0 +1,165 @@
+"""The choice between the template and a library for a product of matrices: the faster one on this machine.
+
+choose(node, parts, bytes) -> "slang", "numpy", "torch"
+
+Each is timed when a product of such shapes, strides and types is met for the first time on a machine; the answer is
+kept on disk. `bytes`: those that a map behind a library's product moves, and the template does not. SLANGRAD_TUNE=0 and
+`consistent="bits"` take the template.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from math import inf
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import slangrad as spy
+from slangrad.base.options import store_of
+from slangrad.base.store import content_key
+from slangrad.graph.ir.cost import Machine
+from slangrad.graph.ir.layout import Layout, normal
+from slangrad.graph.ir.node import Node, make, new_input
+from slangrad.graph.ir.ops import letters_in
+from slangrad.graph.lowering.emit import KERNELS, Part
+from slangrad.graph.lowering.library import libraries
+from slangrad.graph.rewriting.fuse import flops_of, sizes_of
+from slangrad.graph.workers.mesh import Mesh
+
+if TYPE_CHECKING:
+    from slangrad.graph.planning.plan import Plan
+
+SLANG = "slang"
+SMALL = 1 << 21  # operations of products that are not timed
+LARGE = 1 << 29  # of those that are timed on a part of their rows
+BUDGET = 0.05  # seconds for all candidates
+NEAR = 0.98  # a library that is hardly faster is not taken
+Times = tuple[float, float]  # seconds by the clock on the wall, and of all processors
+Choose = Callable[[Node, Sequence[Part], int], str]
+_known: dict[str, str] = {}
+
+
+def by_slang(node: Node, parts: Sequence[Part], moved: int) -> str:
+    return SLANG
+
+
+def chooser(device: spy.Device, consistent: str | None, make_plan: type[Plan]) -> Choose:
+    """`make_plan`: the class of plans, as candidates are timed in plans of their own."""
+    if consistent == "bits" or os.environ.get("SLANGRAD_TUNE", "").strip() == "0":
+        return by_slang
+
+    def choose(node: Node, parts: Sequence[Part], moved: int) -> str:
+        if not _is_timed(node):
+            return SLANG
+        key = _key(device, node, parts, moved)
+        if key not in _known:
+            kept = store_of(device.options).get(key)
+            names = [SLANG, *libraries()]
+            _known[key] = kept.decode("ascii", "replace") if kept else ""
+            if _known[key] not in names:
+                times = _times(device, node, parts, names, make_plan)
+                _known[key] = _fastest(times, moved / Machine().bandwidth)
+                store_of(device.options).put(key, _known[key].encode())
+        return _known[key]
+
+    return choose
+
+
+def of_first(choose: Choose, mesh: Mesh) -> Choose:
+    """The choices of the first of many workers, or of those of this stage, for all: copies of a value have the same
+    bits, and with a limit of memory plans compute the same values again. Workers have agreed on what they plan."""
+    known: dict[object, str] = {}
+
+    def choice(node: Node, parts: Sequence[Part], moved: int) -> str:
+        if not _is_timed(node):
+            return SLANG
+        names, key = [SLANG, *libraries()], (node, *(each.layout for each in parts), moved)
+        if key not in known:
+            (found,) = mesh.of_first(lambda: names.index(choose(node, parts, moved)), 1, mesh.cuts)
+            known[key] = names[found]
+        return known[key]
+
+    return choice
+
+
+def _is_timed(node: Node) -> bool:
+    return node.dtype.kind == "f" and flops_of(node) >= SMALL
+
+
+def _fastest(times: dict[str, Times], after: float) -> str:
+    """By the clock on the wall, among those that take less of the processors, too: others may be at work here.
+    `after`: seconds for the map that a library leaves to do."""
+    wall, busy = (NEAR * each for each in times[SLANG])
+    less = {
+        name: seconds + after
+        for name, (seconds, spent) in times.items()
+        if name != SLANG and seconds + after < wall and spent + after < busy
+    }
+    return min(less, key=lambda name: less[name], default=SLANG)
+
+
+def _key(device: spy.Device, node: Node, parts: Sequence[Part], moved: int) -> str:
+    shapes = [(*each.layout.shape, *each.layout.strides) for each in parts]
+    names, versions = libraries(), [getattr(sys.modules[each], "__version__", "") for each in libraries()]
+    said = (node.attributes["letters"], str(node.dtype), *shapes)
+    return content_key(
+        "product and a kernel", *_machine(), device.options.threads, moved, *names, *versions, *said
+    )
+
+
+@cache
+def _machine() -> tuple[str, ...]:
+    """The processor, and the text of the templates."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    model = next((line for line in lines if line.startswith(("model name", "Model"))), platform.processor())
+    return model, str(os.cpu_count()), *KERNELS.values()
+
+
+def _times(
+    device: spy.Device, node: Node, parts: Sequence[Part], names: Sequence[str], make_plan: type[Plan]
+) -> dict[str, Times]:
+    """The least times of each, in turns. A kernel follows each of them, and its delay counts: threads of torch's wait
+    busily for some milliseconds, and take the processors from it."""
+    letters = node.attributes["letters"]
+    ins, out = letters_in(letters)
+    sizes, left = sizes_of(node), flops_of(node)
+    for name in out:  # fewer rows, each of which takes the same time
+        while left > LARGE and sizes[name] > 64 and name in ins[0]:
+            sizes[name], left = -(-sizes[name] // 2), left // 2
+    inputs, arrays, layouts = [], [], {}
+    for own, part in zip(ins, parts, strict=True):
+        shape = tuple(sizes[c] for c in own)
+        strides = tuple(map(abs, part.layout.strides))
+        inputs.append(new_input(shape, node.dtype))
+        memory = np.ones(1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True)), node.dtype)
+        steps = [step * node.dtype.itemsize for step in strides]
+        arrays.append(np.lib.stride_tricks.as_strided(memory, shape, steps))
+        layouts[inputs[-1]] = normal(Layout(shape, strides))
+    trial = make("einsum", inputs, tuple(sizes[c] for c in out), node.dtype, letters=letters)
+    plans = {
+        name: make_plan([trial], inputs, device, layouts, choose=lambda *_, name=name: name) for name in names
+    }
+    times = dict.fromkeys(names, (inf, inf))
+    tensors = plans[SLANG].tensors(arrays)
+    for plan in plans.values():  # compiled, and memory touched
+        plan.run(tensors)
+    end = perf_counter() + BUDGET
+    while perf_counter() < end or inf in times[SLANG]:
+        for name, plan in plans.items():
+            began, spent = perf_counter(), process_time()
+            plan.run(tensors)
+            plans[SLANG].run(tensors)
+            wall, busy = times[name]
+            times[name] = min(wall, perf_counter() - began), min(busy, process_time() - spent)
+    after, spent = (each / 2 for each in times[SLANG])
+    return {name: (wall - after, busy - spent) for name, (wall, busy) in times.items()}

@@ -1,0 +1,591 @@
+"""Slang text of groups.
+
+    e = d + (a + b) * c          float map_3f(float v0, float v1, float v2, float v3) { return v3 + (v0 + v1) * v2; }
+
+A map is a function of numbers, called over tensors: views are the strides of its arguments, so there is no index text.
+A reduction is a loop over one block for each thread, and a second function that combines the blocks' results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha1
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, TypeVar
+
+import numpy as np
+
+import slangrad as spy
+from slangrad.graph.ir.errors import GraphError
+from slangrad.graph.ir.layout import Layout, dense, joined, normal, sliced
+from slangrad.graph.ir.node import DType, Node, Shape
+from slangrad.graph.ir.ops import OPS, behind_views, is_view, kind_of
+from slangrad.graph.ir.types import type_of, wide_of
+from slangrad.graph.rewriting.fuse import Fusion, Group, Leaf, Views
+
+if TYPE_CHECKING:
+    from slangrad.graph.scan import Loop
+    from slangrad.graph.workers.collectives import Collective
+
+SUFFIXES = {"float16": "h", "float32": "f", "float64": "lf", "int64": "ll", "uint32": "u", "uint64": "ull"}
+LANES = 64  # threads that share one row of a reduction
+KERNELS = {  # of templates, each after those that it imports
+    name: (Path(__file__).parents[1] / "kernels" / f"{name}.slang").read_text()
+    for name in ("graph_prelude", "graph_products", "graph_convolutions", "graph_attention")
+}
+FEW = 4096  # threads of a reduction that keep all cores busy; results do not depend on how many there are
+RESULT = "_result"
+MOST_AXES = 8  # that a Tensor has a list of indices for
+
+
+@dataclass(frozen=True, slots=True)
+class Temporary:
+    """Memory between two kernels of one group."""
+
+    shape: Shape
+    dtype: DType
+    of: object
+
+
+Holder = Node | Temporary  # of memory
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Memory that a kernel reads or writes: all or a part of the memory of a node."""
+
+    holder: Holder
+    layout: Layout
+
+
+V = TypeVar("V")
+
+
+@dataclass(slots=True, kw_only=True)
+class Step:
+    """One call of a plan: the memory that it reads and writes, by names."""
+
+    reads: dict[str, Part] = field(default_factory=dict)
+    writes: dict[str, Part] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> list[Part]:
+        return [*self.reads.values(), *self.writes.values()]
+
+    def on(self, names: Mapping[Holder, Holder]) -> Self:
+        """The same on other memory."""
+
+        def moved(parts: Mapping[str, Part]) -> dict[str, Part]:
+            return {key: Part(names.get(x.holder, x.holder), x.layout) for key, x in parts.items()}
+
+        return replace(self, reads=moved(self.reads), writes=moved(self.writes))
+
+
+@dataclass(slots=True)
+class Kernel(Step):
+    """A call of a Slang function. Memory has the names of its parameters; a function that returns its output has it as
+    RESULT. `values`: its other arguments. `group`: the shape of groups of threads. `lanes`: 0 for as many as suit it.
+    `copies`: whether it only copies its one array. `whole`: parameters that get memory as it is: a tensor of uint64
+    could be one of addresses, too, where a kernel takes a pointer to these."""
+
+    name: str
+    text: str
+    values: dict[str, object]
+    group: Shape | None = None
+    lanes: int = 0
+    copies: bool = False
+    whole: tuple[str, ...] = ()
+
+    @property
+    def named(self) -> dict[str, Part]:
+        return {**self.reads, **self.writes}
+
+
+@dataclass(slots=True)
+class Product(Step):
+    """A product of matrices by a library."""
+
+    letters: str
+    library: str = "numpy"
+
+
+@dataclass(slots=True)
+class Clear(Step):
+    """Zeros."""
+
+
+@dataclass(slots=True)
+class Repeat(Step):
+    """A loop of `scan.py`. Its results are written by their numbers."""
+
+    loop: Loop
+
+    @property
+    def results(self) -> list[int]:
+        return list(map(int, self.writes))
+
+
+@dataclass(slots=True)
+class Exchange(Step):
+    """The beginning of a collective. It reads nothing where the result lies in its place."""
+
+    collective: Collective
+
+
+@dataclass(slots=True)
+class Await(Step):
+    """The end of a collective, before its result is read or the memory of its input is used again."""
+
+    exchange: Exchange
+
+
+def cleared(part: Part) -> Clear:
+    return Clear(writes={RESULT: part})
+
+
+def literal(node: Node) -> str:
+    """A number in Slang, exactly."""
+    value, name = np.frombuffer(node.attributes["value"], node.dtype)[0], node.dtype.name
+    kind = type_of(node.dtype)
+    if node.dtype.kind == "b":
+        return "true" if value else "false"
+    if node.dtype.kind == "f" and not np.isfinite(value):
+        return f"({kind}({'0' if np.isnan(value) else '-1' if value < 0 else '1'}) / {kind}(0))"
+    if node.dtype.kind in "iu":
+        if value == np.iinfo(node.dtype).min and value < 0:
+            return f"{kind}({int(value) + 1}{SUFFIXES.get(name, '')} - 1)"
+        return f"{kind}({int(value)}{SUFFIXES.get(name, '')})"
+    digits = repr(float(value)) if name == "float64" else repr(float(str(value)))
+    return f"{kind}({digits if '.' in digits or 'e' in digits else digits + '.0'}{SUFFIXES[name]})"
+
+
+@dataclass(slots=True)
+class Text:
+    """Expressions of one function: a variable for each value. `index`: how a whole array is read there."""
+
+    fusion: Fusion
+    group: Group
+    leaves: dict[Leaf, str] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+    names: dict[tuple[Node, Views], str] = field(default_factory=dict)
+    calls: dict[tuple[object, ...], str] = field(default_factory=dict)
+
+    def of(self, node: Node, views: Views = ()) -> str:
+        """The variable of a value as views show it. What it reads comes first, as chains may be long."""
+        left = [(node, views)]
+        while left:
+            reads = [] if left[-1] in self.names else self._reads(*left[-1])
+            missing = [each for each in reads if each not in self.names]
+            if missing:
+                left += missing[::-1]
+                continue
+            key = left.pop()
+            if key not in self.names:
+                self.names[key] = self._made(*key, [self.names[each] for each in reads])
+        return self.names[node, views]
+
+    def _reads(self, node: Node, views: Views) -> list[tuple[Node, Views]]:
+        """The values that are variables before this one is."""
+        if is_view(node):
+            return [(node.inputs[0], (node, *views))]
+        if node in self.group.roots and all(each.shape == node.shape for each in views):
+            if views:
+                return [(node, ())]
+        elif self._is_leaf(node):
+            return []
+        return [(each, views) for each in (node.inputs[1:] if kind_of(node) == "gather" else node.inputs)]
+
+    def _is_leaf(self, node: Node) -> bool:
+        return node in self.fusion.stored or kind_of(node) == "source" or node.op == "count"
+
+    def _made(self, node: Node, views: Views, inputs: list[str]) -> str:
+        if node.op == "constant":
+            return literal(node)
+        is_root = node in self.group.roots and all(each.shape == node.shape for each in views)
+        if is_view(node) or (is_root and views):
+            return inputs[0]
+        if self._is_leaf(node) and not is_root:
+            return self._leaf(Leaf(node, self.fusion.layout(node, views)))
+        if node.op == "slang":
+            return self._called(node, inputs)
+        gathers = kind_of(node) == "gather"
+        kind = type_of(node.dtype)
+        text = self._gathered(node, *inputs) if gathers else OPS[node.op].slang.format(*inputs, T=kind)
+        return self.variable(kind, text)
+
+    def _leaf(self, leaf: Leaf) -> str:
+        return self.leaves.setdefault(leaf, f"{'w' if leaf.whole else 'v'}{len(self.leaves)}")
+
+    def variable(self, kind: str, text: str) -> str:
+        name = f"t{len(self.lines)}"
+        self.lines.append(f"{kind} {name} = {text};")
+        return name
+
+    def arrays(self, layouts: Sequence[Layout]) -> dict[str, Part]:
+        """Parameters for all arrays, each as `name`s of some layout, of which `loads` reads one element."""
+        pairs = zip(self.leaves.items(), layouts, strict=True)
+        return {
+            f"{tensor_of(leaf.node, at.shape)} {name}s": Part(leaf.node, at) for (leaf, name), at in pairs
+        }
+
+    def loads(self, place: str) -> list[str]:
+        return [
+            f"{type_of(leaf.node.dtype)} {name} = {name}s[{place}];" for leaf, name in self.leaves.items()
+        ]
+
+    def _gathered(self, node: Node, at: str) -> str:
+        data, index = node.inputs
+        whole, axis = self._leaf(self.fusion.whole(data)), node.attributes["axis"]
+        at = self.variable("int", _from_zero(at, index, data.shape[axis]))
+        return f"{whole}[{', '.join(at if i == axis else f'at[{i}]' for i in range(len(node.shape)))}]"
+
+    def _called(self, node: Node, inputs: list[str]) -> str:
+        function = node.attributes["function"]
+        key = function.called, tuple(inputs)
+        if key not in self.calls:
+            self.calls[key] = f"t{len(self.lines)}"
+            self.lines += function.lines(self.calls[key], tuple(inputs))
+        return f"{self.calls[key]}{function.member}"
+
+
+def _from_zero(at: str, index: Node, count: int) -> str:
+    """An index from 0 on; a negative one counts from the end."""
+    return f"int({at} < 0 ? {at} + {count} : {at})" if index.dtype.kind == "i" else f"int({at})"
+
+
+# --- one group
+
+
+def steps_of(fusion: Fusion, group: Group) -> list[Step]:
+    """The kernels of a group."""
+    node = group.roots[0].inputs[0] if group.kind == "loop" else group.inner or group.roots[0]
+    return TEMPLATES.get(node.op, WRITERS[group.kind])(fusion, group)
+
+
+def _map(fusion: Fusion, group: Group) -> list[Step]:
+    if not prod(group.shape):
+        return []
+    text = Text(fusion, group)
+    return [function_of(text, [(text.of(root), stored(root)) for root in group.roots], group.shape)]
+
+
+def function_of(text: Text, results: Sequence[tuple[str, Part]], shape: Shape) -> Kernel:
+    """A function of the numbers of one element, called over arrays. `results`: values, and the places that they get."""
+    arguments = parameters_of(text.leaves)
+    if not arguments:  # all is constant
+        arguments = index_of(shape or (1,))
+    elif any(leaf.whole for leaf in text.leaves):
+        arguments = index_of(shape) | arguments
+    kinds = [type_of(part.holder.dtype) for _, part in results]
+    if len(results) == 1:
+        ((value, part),) = results
+        lines = [*text.lines, f"return {value};"]
+        made = kernel_of("map", arguments, lines, {RESULT: part}, kinds[0])
+        return replace(made, copies=value in text.leaves.values())
+    outputs = {
+        f"out {kind} r{i}": part for i, (kind, (_, part)) in enumerate(zip(kinds, results, strict=True))
+    }
+    lines = [*text.lines, *(f"r{i} = {value};" for i, (value, _) in enumerate(results))]
+    return kernel_of("map", arguments, lines, outputs)
+
+
+def parameters_of(leaves: Mapping[Leaf, str]) -> dict[str, object]:
+    """Parameters for numbers of arrays, and for arrays that are read at any place."""
+    made: dict[str, object] = {}
+    for leaf, name in leaves.items():
+        kind = tensor_of(leaf.node, leaf.layout.shape) if leaf.whole else type_of(leaf.node.dtype)
+        made[f"{kind} {name}"] = Part(leaf.node, leaf.layout)
+    return made
+
+
+def tensor_of(node: Node, shape: Shape, access: str = "I") -> str:
+    """The type of an array that is read at indices, over the axes of `shape`. GraphError (E1040) for more than 8."""
+    if len(shape) > MOST_AXES:
+        message = f"{node.op}: an array of {len(shape)} axes, {shape}, is read at places"
+        raise GraphError("E1040", message, f"x.reshape: join axes, to {MOST_AXES} at most", node.place)
+    return f"{access}Tensor<{type_of(node.dtype)}, {len(shape)}>"
+
+
+def index_of(grid: Shape) -> dict[str, object]:
+    """The parameter for the index of a thread."""
+    return {f"int at[{len(grid)}]": spy.grid(grid)}
+
+
+def kernel_of(
+    kind: str,
+    arguments: Mapping[str, object],
+    lines: Sequence[str],
+    outputs: Mapping[str, Part],
+    returns: str = "void",
+    group: Shape | None = None,
+    lanes: int = 0,
+) -> Kernel:
+    """A function of these lines. `arguments`, memory and values, and `outputs`: by the declarations of parameters."""
+    declared = [*arguments, *(each for each in outputs if each != RESULT)]
+    rest = f"({', '.join(declared)})\n{{\n" + "".join(f"    {line}\n" for line in lines) + "}\n"
+    name = f"{kind}_{sha1((returns + rest).encode()).hexdigest()[:10]}"
+    given = _named(arguments)
+    reads = {key: each for key, each in given.items() if isinstance(each, Part)}
+    values = {key: each for key, each in given.items() if key not in reads}
+    text = f"{returns} {name}{rest}"
+    whole = tuple(_named({each: None for each in declared if each.startswith("uint64_t*")}))
+    return Kernel(name, text, values, group, lanes, whole=whole, reads=reads, writes=_named(outputs))
+
+
+def _named(parameters: Mapping[str, V]) -> dict[str, V]:
+    """By names, which end declarations."""
+    return {each.split()[-1].partition("[")[0]: value for each, value in parameters.items()}
+
+
+def template_of(
+    kind: str,
+    grid: Shape,
+    numbers: Sequence[int],
+    inputs: Mapping[str, Part],
+    lines: Sequence[str],
+    outputs: Mapping[str, Part],
+    lanes: int = 0,
+) -> Kernel:
+    """A function of the index of a thread, numbers `n`, and pointers to arrays, by the names of these."""
+    first = index_of(grid) | {f"int n[{len(numbers)}]": list(numbers)}
+    return kernel_of(kind, first | pointers_to(inputs), lines, pointers_to(outputs), lanes=lanes)
+
+
+def pointers_to(parts: Mapping[str, Part]) -> dict[str, Part]:
+    return {f"{type_of(each.holder.dtype)}* {name}": start_of(each) for name, each in parts.items()}
+
+
+def _parts(fusion: Fusion, group: Group) -> list[Step]:
+    """A buffer that several kernels fill."""
+    (root,) = group.roots
+    whole, steps, start = stored(root), list[Step](), 0
+    if root.op == "place":
+        steps.append(cleared(whole))
+    for each in root.inputs:
+        if root.op == "place":
+            to = sliced(whole.layout, each.shape, root.attributes["starts"], root.attributes["steps"])
+        else:
+            starts = tuple(start if i == root.attributes["axis"] else 0 for i in range(len(root.shape)))
+            to = sliced(whole.layout, each.shape, starts, (1,) * len(root.shape))
+            start += each.shape[root.attributes["axis"]]
+        if each.size:
+            text = Text(fusion, group)
+            steps.append(function_of(text, [(text.of(each), Part(root, to))], each.shape))
+    return steps
+
+
+def _all_reduce(fusion: Fusion, group: Group) -> list[Step]:
+    (root,) = group.roots
+    whole = Part(root, dense(root.shape))
+    return [*_parts(fusion, group), Exchange(root.attributes["collective"], writes={RESULT: whole})]
+
+
+def _exchange(fusion: Fusion, group: Group) -> list[Step]:
+    (root,) = group.roots
+    reads, writes = {"given": seen(fusion, root.inputs[0])}, {RESULT: stored(root)}
+    return [Exchange(root.attributes["collective"], reads=reads, writes=writes)]
+
+
+def _scatter(fusion: Fusion, group: Group) -> list[Step]:
+    (root,) = group.roots
+    given, index = root.inputs
+    if not given.size:
+        return [cleared(stored(root))]
+    text, axis, rank = Text(fusion, group), root.attributes["axis"], len(root.shape)
+    value, at = text.of(given), text.of(index)
+    place = _from_zero(at, index, root.shape[axis])
+    where = ", ".join(place if i == axis else f"at[{i}]" for i in range(rank))
+    lines = [*text.lines, f"InterlockedAdd(sums[{where}], {value});"]
+    outputs = {f"{tensor_of(root, root.shape, 'RW')} sums": stored(root)}
+    arguments = index_of(given.shape) | parameters_of(text.leaves)
+    return [cleared(stored(root)), kernel_of("scatter", arguments, lines, outputs)]
+
+
+def _running(fusion: Fusion, group: Group) -> list[Step]:
+    """A thread for each row along an axis."""
+    (root,) = group.roots
+    (x,) = root.inputs
+    (axis,) = root.attributes["axes"]
+    if not root.size:
+        return []
+    text = Text(fusion, group)
+    value, rank = text.of(x), len(x.shape)
+    outer = [i for i in range(rank) if i != axis]
+    place = ", ".join("j" if i == axis else f"at[{outer.index(i)}]" for i in range(rank))
+    grid = tuple(x.shape[i] for i in outer) or (1,)
+    arguments = index_of(grid) | text.arrays([leaf.layout for leaf in text.leaves])
+    kind, body = type_of(x.dtype), [*text.loads(place), *text.lines]
+    if root.op == "cumsum":
+        body += [f"sum += {value};", f"sums[{place}] = sum;"]
+        start = "-0.0" if x.dtype.kind == "f" else "0"  # to which a first element of -0.0 is added
+        lines = [f"{kind} sum = {kind}({start});", *_loop("j", "0", str(x.shape[axis]), "1", body)]
+        return [
+            kernel_of(
+                "running", arguments, lines, {f"{tensor_of(root, root.shape, 'RW')} sums": stored(root)}
+            )
+        ]
+    better = f"{value} {'>' if root.op == 'argmax' else '<'} best || ({value} != {value} && best == best)"
+    body.append(f"if (j == 0 || {better}) {{ best = {value}; place = j; }}")
+    loop = _loop("j", "0", str(x.shape[axis]), "1", body)
+    lines = [f"{kind} best = {kind}(0);", "int64_t place = 0;", *loop, "return place;"]
+    return [kernel_of("running", arguments, lines, {RESULT: stored(root)}, "int64_t")]
+
+
+def _loop(name: str, start: str, stop: str, step: str, body: Sequence[str]) -> list[str]:
+    return block(f"for (int {name} = {start}; {name} < {stop}; {name} += {step})", body)
+
+
+def block(head: str, body: Sequence[str]) -> list[str]:
+    return [head, "{", *(f"    {line}" for line in body), "}"]
+
+
+def _repeat(fusion: Fusion, group: Group) -> list[Step]:
+    node = group.roots[0].inputs[0]
+    outputs = {str(root.attributes["index"]): stored(root) for root in group.roots}
+    inputs = {str(i): seen(fusion, each) for i, each in enumerate(node.inputs)}
+    return [Repeat(node.attributes["loop"], reads=inputs, writes=outputs)]
+
+
+def stored(node: Node) -> Part:
+    """A result, without gaps."""
+    return Part(node, dense(node.shape))
+
+
+def seen(fusion: Fusion, node: Node) -> Part:
+    """An operand, as views show it."""
+    base, views = behind_views(node)
+    return Part(base, fusion.layout(base, views))
+
+
+def start_of(part: Part, moved: int = 0) -> Part:
+    """Its first element, or one `moved` elements behind it: the place that a pointer gets."""
+    return Part(part.holder, Layout((1,), (1,), part.layout.offset + moved))
+
+
+# --- reductions
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The loops of a reduction: axes that are kept and axes that are reduced, neighbors in memory joined. `layouts`: of
+    each array, over both."""
+
+    kept: Shape
+    reduced: Shape
+    layouts: tuple[Layout, ...]
+
+
+def space_of(shape: Shape, axes: Shape, layouts: Sequence[Layout]) -> Space:
+    order = [i for i in range(len(shape)) if i not in axes], list(axes)
+    (kept, strides), (gone, more) = (
+        joined([shape[i] for i in axes], [[each.strides[i] for i in axes] for each in layouts])
+        for axes in order
+    )
+    gone, more = (gone, more) if gone else ([1], [[0] for _ in layouts])
+    made = (
+        normal(Layout((*kept, *gone), (*a, *b), each.offset))
+        for each, a, b in zip(layouts, strides, more, strict=True)
+    )
+    return Space(tuple(kept), tuple(gone), tuple(made))
+
+
+def _reduce(fusion: Fusion, group: Group) -> list[Step]:
+    """Blocks of the reduced axes, then the blocks' results."""
+    (root,) = group.roots
+    (x,) = root.inputs
+    text = Text(fusion, group)
+    value = text.of(x)
+    if not x.size:
+        return [_filled(root)]
+    space = space_of(x.shape, root.attributes["axes"], [leaf.layout for leaf in text.leaves])
+    inner = space.reduced[-1] >= 2 * LANES and _runs_along_rows(space, list(text.leaves))
+    lanes = LANES if inner else 1
+    results = prod(space.kept)
+    most = space.reduced[0] // (lanes if len(space.reduced) == 1 else 1) // 8
+    wanted = max(1, min(most, -(-FEW // (results * lanes))))
+    block = -(-space.reduced[0] // wanted)
+    if len(space.reduced) == 1:
+        block = -(-block // lanes) * lanes
+    chunks = -(-space.reduced[0] // block)
+    grid = (*space.kept, chunks, lanes) if inner else (chunks, *space.kept)
+    if chunks * lanes == 1:
+        target = Part(root, normal(Layout(grid, (0, *dense(space.kept).strides))))
+        return [_blocks(text, value, space, inner, block, target)]
+    partial = Temporary((results, chunks * lanes), sum_type(root), root)
+    across = Layout(grid, (1, *(step * chunks for step in dense(space.kept).strides)))
+    target = Part(partial, normal(dense(grid) if inner else across))
+    return [_blocks(text, value, space, inner, block, target), _folded(root, partial)]
+
+
+def _runs_along_rows(space: Space, leaves: Sequence[Leaf]) -> bool:
+    """Whether most of the memory that is read lies along the last reduced axis."""
+    along = across = 0
+    for at, leaf in zip(space.layouts, leaves, strict=True):
+        along += leaf.node.nbytes * (at.strides[-1] == 1)
+        across += leaf.node.nbytes * (bool(space.kept) and at.strides[len(space.kept) - 1] == 1)
+    return along >= across
+
+
+def sum_type(root: Node) -> DType:
+    return wide_of(root.dtype) if root.op in ("sum", "prod") else root.dtype
+
+
+def begun(root: Node, name: str = "sum") -> str:
+    """The statement that a reduction begins with, and in `combined` that for each element."""
+    kind = type_of(sum_type(root))
+    return f"{kind} {name} = {OPS[root.op].start.format(T=kind)};"
+
+
+def combined(root: Node, value: str, name: str = "sum") -> str:
+    kind = type_of(sum_type(root))
+    return f"{name} = {OPS[root.op].slang.format(name, f'{kind}({value})', T=kind)};"
+
+
+def _blocks(text: Text, value: str, space: Space, inner: bool, block: int, to: Part) -> Kernel:
+    """A block of the reduced axes for each thread. `inner`: the last of these is divided among lanes."""
+    (root,), kept, last = text.group.roots, len(space.kept), len(space.reduced) - 1
+    places = [f"at[{i if inner else i + 1}]" for i in range(kept)] + [f"j{i}" for i in range(last + 1)]
+    chunk, lane = (f"at[{kept}]", f"at[{kept + 1}]") if inner else ("at[0]", "0")
+    body = [*text.loads(", ".join(places)), *text.lines, combined(root, value)]
+    for i in range(last, -1, -1):
+        start, stop, step = "0", str(space.reduced[i]), "1"
+        if i == 0:
+            start, stop = f"{chunk} * {block}", f"min({space.reduced[0]}, ({chunk} + 1) * {block})"
+        if i == last and inner:
+            start, step = f"{start} + {lane}" if i == 0 else lane, str(LANES)
+        body = _loop(f"j{i}", start, stop, step, body)
+    kind = type_of(to.holder.dtype)
+    lines = [begun(root), *body, f"return {kind}(sum);"]
+    return kernel_of(
+        "reduce", index_of(to.layout.shape) | text.arrays(space.layouts), lines, {RESULT: to}, kind
+    )
+
+
+def _folded(root: Node, partial: Temporary) -> Kernel:
+    (results, count), kind = partial.shape, type_of(root.dtype)
+    loop = _loop("j", "0", str(count), "1", [combined(root, "parts[at[0], j]")])
+    parts = {f"ITensor<{type_of(partial.dtype)}, 2> parts": Part(partial, dense(partial.shape))}
+    lines, to = [begun(root), *loop, f"return {kind}(sum);"], Part(root, dense((results,)))
+    return kernel_of("fold", index_of((results,)) | parts, lines, {RESULT: to}, kind)
+
+
+def _filled(root: Node) -> Kernel:
+    """The sum of no elements."""
+    kind, shape = type_of(root.dtype), (max(1, root.size),)
+    lines = [f"return {OPS[root.op].start.format(T=kind)};"]
+    return kernel_of("fill", index_of(shape), lines, {RESULT: Part(root, dense(shape))}, kind)
+
+
+Writer = Callable[[Fusion, Group], list[Step]]
+TEMPLATES: dict[str, Writer] = {"all_reduce": _all_reduce}  # of operators that have kernels of their own
+WRITERS: dict[str, Writer] = {  # of kinds
+    "map": _map,
+    "part": _parts,
+    "reduce": _reduce,
+    "running": _running,
+    "scatter": _scatter,
+    "loop": _repeat,
+    "exchange": _exchange,
+}

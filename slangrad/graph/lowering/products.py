@@ -1,0 +1,331 @@
+"""Products of matrices by the template `kernels/graph_products.slang`, or by a library.
+
+    einsum(bij,jk->bik)     a copy of an operand that the template cannot read; whole blocks of columns; other columns
+
+A map that alone reads a product is its epilogue: it is computed where a sum is ready. The text of a kernel depends on
+types and on which strides are 0 and 1, so products of many shapes share one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha1
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from slangrad.graph.ir.layout import Layout, dense, joined, reshaped
+from slangrad.graph.ir.node import DType, Node, Shape
+from slangrad.graph.ir.ops import letters_in
+from slangrad.graph.ir.types import type_of, wide_of
+from slangrad.graph.lowering.choose import SLANG
+from slangrad.graph.lowering.emit import (
+    RESULT,
+    WRITERS,
+    Kernel,
+    Part,
+    Product,
+    Step,
+    Temporary,
+    Text,
+    block,
+    function_of,
+    kernel_of,
+    seen,
+    start_of,
+    stored,
+    template_of,
+)
+from slangrad.graph.lowering.library import NUMPY
+from slangrad.graph.rewriting.fuse import Fusion, Group, Leaf
+
+WIDTH = 64  # columns of a block
+FOUND: Any = np.show_config(mode="dicts")  # a tree of texts, also of the processor's instructions
+HAS_512 = any("512" in each or each == "X86_V4" for each in FOUND["SIMD Extensions"]["found"])
+MOST_ROWS, MOST_BYTES = (8, 128) if HAS_512 else (6, 64)  # of a tile: its sums fill most of the registers
+LEAST = 16  # threads along a row: with fewer, a call has other rows on its lanes
+# Bytes between the first and the last line of a block that are too many for its lines to stay in caches, and those
+# between two lines that put all lines into the same places of a cache.
+PACKED, ALIGNED = 8 << 20, 4096
+NEAR = 1 << 19  # bytes of the right operand that stay in a processor's cache while all rows go by
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A loop: its size, and how far each array moves with it: the left operand, the right one, other arrays."""
+
+    size: int
+    strides: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Tiles:
+    """A product as loops: `outer` ones, `rows`, `columns` (over the lanes), and those of the sum. `block`: how far the
+    right operand moves with a block of columns. `steps`: kernels that copy operands."""
+
+    parts: list[Part]
+    outer: list[Axis]
+    rows: Axis
+    columns: Axis
+    depth: list[Axis]
+    width: int = 0
+    block: int = 0
+    steps: list[Step] = field(default_factory=list)
+
+
+class Epilogue:
+    """The map that ends a product, computed where a sum is ready. `values`: those that are stored, by their roots; ""
+    is the sum itself."""
+
+    def __init__(self, fusion: Fusion, group: Group) -> None:
+        self.fusion, self.group, self.text = fusion, group, Text(fusion, group)
+        self.product = group.inner or group.roots[0]
+        self.values = {root: self.text.of(root) if group.inner else "" for root in group.roots}
+
+    @property
+    def given(self) -> dict[Leaf, str]:
+        """The arrays that it reads beside the product."""
+        return {leaf: name for leaf, name in self.text.leaves.items() if leaf.node is not self.product}
+
+    def parts(self, shape: Shape) -> list[Part] | None:
+        """Results and the arrays that it reads, over the axes of `shape`; None where no strides show one so."""
+        views = [(leaf.node, reshaped(leaf.layout, shape)) for leaf in self.given]
+        made = [Part(node, view) for node, view in views if view is not None]
+        return (
+            [*(Part(root, dense(shape)) for root in self.values), *made] if len(made) == len(views) else None
+        )
+
+    def apart(self, steps: list[Step]) -> list[Step]:
+        """As a kernel of its own, behind steps that store the product."""
+        if self.group.inner is None:
+            return steps
+        results = [(value, stored(root)) for root, value in self.values.items()]
+        return [*steps, function_of(self.text, results, self.group.shape)]
+
+    def struct(self, steps: Sequence[int]) -> str:
+        """That stores sums, without its name. `steps`: how far arrays move with a column."""
+        node, wide = self.product, type_of(wide_of(self.product.dtype))
+        total, kinds = f"{type_of(node.dtype)}(sum)", [type_of(root.dtype) for root in self.values]
+        arrays = [(f"r{i}", kind) for i, kind in enumerate(kinds)]
+        arrays += [(f"{name}s", type_of(leaf.node.dtype)) for leaf, name in self.given.items()]
+        fields = [f"{kind}* {name}; int {name}_line, {name}_step;" for name, kind in arrays]
+        along = [
+            {0: "", 1: " + j"}.get(step, f" + j * {name}_step") for (name, _), step in zip(arrays, steps)
+        ]
+        places = [f"{name}[i * {name}_line{way}]" for (name, _), way in zip(arrays, along, strict=True)]
+        rest = iter(places[len(kinds) :])
+        body = [
+            f"{type_of(leaf.node.dtype)} {name} = {total if leaf.node is node else next(rest)};"
+            for leaf, name in self.text.leaves.items()
+        ]
+        body += self.text.lines
+        body += [f"{place} = {value or total};" for place, value in zip(places, self.values.values())]
+        store = block(f"void store(int i, int j, {wide} sum)", body)
+        return "\n".join([*block(f": IEpilogue<{wide}>", [*fields, *store]), ""])
+
+
+def _product(fusion: Fusion, group: Group) -> list[Step]:
+    end = Epilogue(fusion, group)
+    node = end.product
+    letters, parts = node.attributes["letters"], [seen(fusion, each) for each in node.inputs]
+    if not node.size:
+        return []
+    moved = sum(root.nbytes for root in group.roots) + node.nbytes if group.inner else 0
+    by_slang = node.dtype != np.bool_ and all(x.size for x in node.inputs)
+    way = fusion.choose(node, parts, moved) if by_slang else NUMPY
+    if way == SLANG:
+        return tiled(end, letters, parts, node.shape)
+    reads = dict(zip("ab", parts, strict=True))
+    return end.apart([Product(letters, way, reads=reads, writes={RESULT: stored(node)})])
+
+
+WRITERS["contract"] = _product
+
+
+# --- loops
+
+
+def tiles_of(node: Node, letters: str, parts: Sequence[Part], others: Sequence[Layout]) -> Tiles:
+    """`others`: layouts over the axes of the result; the first is the result's."""
+    (left, right), out = letters_in(letters)
+    a, b = parts
+    sizes = dict(zip(left + right, a.layout.shape + b.layout.shape, strict=True))
+    count = {names: prod(sizes[c] for c in names if c in out) for names in (left, right)}
+    steps = dict(zip(left, a.layout.strides, strict=True))
+    lines_up = any(steps[c] == 1 for c in out if c in left and c not in right)  # its rows can be on the lanes
+    if (out and out[-1] not in right and count[left] >= 8) or (count[right] < 8 <= count[left] and lines_up):
+        left, a, right, b = right, b, left, a
+    strides = [
+        dict(zip(left, a.layout.strides, strict=True)),
+        dict(zip(right, b.layout.strides, strict=True)),
+    ]
+    strides += [dict(zip(out, each.strides, strict=True)) for each in others]
+
+    def loops(letters: Sequence[str], among: int) -> list[Axis]:
+        found, steps = joined(
+            [sizes[c] for c in letters], [[s.get(c, 0) for c in letters] for s in strides[:among]]
+        )
+        return [Axis(n, tuple(step[i] for step in steps)) for i, n in enumerate(found)]
+
+    one = Axis(1, (0,) * len(strides))
+    outer = loops([c for c in out if c in left and c in right], len(strides))
+    rows = loops([c for c in out if c not in right], len(strides)) or [one]
+    columns = loops([c for c in out if c not in left], len(strides)) or [one]
+    depth = loops([c for c in left if c not in out], 2) or [one]
+    made = Tiles([a, b], [*outer, *rows[:-1], *columns[:-1]], rows[-1], columns[-1], depth)
+    return _readable(made, node)
+
+
+def _readable(made: Tiles, node: Node) -> Tiles:
+    """With copies of operands whose sums are no single loop, or whose columns do not lie side by side."""
+    step, down = made.columns.strides[1], made.depth[0].strides[1] * node.dtype.itemsize
+    far = down * made.depth[0].size > PACKED or (down and down % ALIGNED == 0)
+    split = len(made.depth) > 1
+    made.width = min(WIDTH, made.columns.size)
+    made.block = made.width * step
+    if split or (made.columns.size > 1 and step != 1) or (far and made.rows.size > WIDTH):
+        _copy_in_blocks(made, node)
+    if split:
+        _copy_lines(made, node)
+    return made
+
+
+def _copy_in_blocks(made: Tiles, node: Node) -> None:
+    """The right operand as blocks of columns, in each the lines of the sum, in each the columns side by side."""
+    kept, source, width = [each for each in made.outer if each.strides[1]], made.parts[1], made.width
+    count, rest = divmod(made.columns.size, width)
+    before, deep = tuple(x.size for x in kept), tuple(x.size for x in made.depth)
+    to = dense((*before, -(-made.columns.size // width), *deep, width))
+    held, n = Temporary(to.shape, node.dtype, (node, 1)), len(before)
+    out, across = [x.strides[1] for x in kept], made.columns.strides[1]
+    down = [x.strides[1] for x in made.depth]
+    whole = Layout(
+        (*before, count, *deep, width), (*out, width * across, *down, across), source.layout.offset
+    )
+    edge = Layout(
+        (*before, *deep, rest), (*out, *down, across), source.layout.offset + count * width * across
+    )
+    inside = Layout(edge.shape, (*to.strides[:n], *to.strides[n + 1 :]), count * prod(deep) * width)
+    made.steps.append(_copy(source, whole, Part(held, Layout(whole.shape, to.strides)), node.dtype))
+    made.steps += [_copy(source, edge, Part(held, inside), node.dtype)] if rest else []
+    made.parts[1] = Part(held, to)
+    made.block = prod(deep) * width
+    _move(made, 1, kept, to.strides)
+    made.columns = _moved(made.columns, 1, 1)
+    made.depth = [
+        _moved(each, 1, width * below) for each, below in zip(made.depth, dense(deep).strides, strict=True)
+    ]
+
+
+def _copy_lines(made: Tiles, node: Node) -> None:
+    """The left operand with the lines of the sum side by side."""
+    kept, source = [each for each in made.outer if each.strides[0]], made.parts[0]
+    axes = [*kept, made.rows, *made.depth]
+    to = dense(tuple(each.size for each in axes))
+    held = Temporary(to.shape, node.dtype, (node, 0))
+    seen_as = Layout(to.shape, tuple(each.strides[0] for each in axes), source.layout.offset)
+    made.steps.append(_copy(source, seen_as, Part(held, to), node.dtype))
+    made.parts[0] = Part(held, to)
+    _move(made, 0, kept, to.strides)
+    made.rows = _moved(made.rows, 0, to.strides[len(kept)])
+    size = prod(each.size for each in made.depth)
+    made.depth = [Axis(size, (1, made.width))]
+
+
+def _move(made: Tiles, k: int, kept: Sequence[Axis], strides: Sequence[int]) -> None:
+    """Outer loops over an array that has other strides now."""
+    new = {id(axis): _moved(axis, k, step) for axis, step in zip(kept, strides, strict=False)}
+    made.outer = [new.get(id(axis), axis) for axis in made.outer]
+
+
+def _moved(axis: Axis, k: int, stride: int) -> Axis:
+    return Axis(axis.size, (*axis.strides[:k], stride, *axis.strides[k + 1 :]))
+
+
+def _copy(source: Part, at: Layout, to: Part, dtype: DType) -> Kernel:
+    kind = type_of(dtype)
+    return kernel_of("copy", {f"{kind} x": Part(source.holder, at)}, ["return x;"], {RESULT: to}, kind)
+
+
+# --- calls
+
+
+def tiled(end: Epilogue, letters: str, parts: Sequence[Part], shape: Shape) -> list[Step]:
+    """Calls of the template: over whole blocks of columns, and over the columns that are left."""
+    node, ends = end.product, end.parts(shape)
+    assert ends is not None
+    made = tiles_of(node, letters, parts, [each.layout for each in ends])
+    arrays = [*made.parts, *ends]
+    lanes = MOST_BYTES // max(4, node.dtype.itemsize)
+    while lanes > LEAST and made.columns.size <= lanes // 2:
+        lanes //= 2
+    panels = -(-made.rows.size // MOST_ROWS)
+    height = -(-made.rows.size // panels)
+    numbers = [made.rows.size, made.width, made.depth[0].size, made.rows.strides[0], made.depth[0].strides[0]]
+    numbers += [made.block, made.depth[0].strides[1]]
+    kind, wide, axes = type_of(node.dtype), type_of(wide_of(node.dtype)), len(made.outer)
+    step, plain = int(made.depth[0].strides[0] == 1), int(end.group.inner is None)
+    lines = [
+        f"multiply<{wide}, {kind}, {height}, {step}, {plain}>(at[{axes + 1}], at[{axes}] * n[7] + at[{axes + 2}], "
+        f"at[{axes + 3}], n[0], n[1], n[2], LEFT, n[3], n[4], RIGHT, n[5], n[6], END);"
+    ]
+    blocks, rest = divmod(made.columns.size, made.width)
+    steps, most = list(made.steps), NEAR // (made.width * made.depth[0].size * node.dtype.itemsize)
+    near = max((n for n in range(1, most + 1) if blocks % n == 0), default=1)
+    for first, grid in ((0, (blocks // near, panels, near, made.width)), (blocks, (1, panels, 1, rest))):
+        if prod(grid):
+            moves = [0, made.block, *(made.width * step for step in made.columns.strides[2:])]
+            places = [start_of(each, first * move) for each, move in zip(arrays, moves, strict=True)]
+            column, across = f"at[{axes + 3}]", max(grid[3], LEAST)
+            text = lines if across == grid[3] else [f"if ({column} < n[8]) {lines[0]}"]
+            steps.append(with_end(end, made, places, (*grid[:3], across), [*numbers, *grid[2:]], text, lanes))
+    return steps
+
+
+def numbers_of(made: Tiles) -> list[int]:
+    """The strides that follow the numbers of the template."""
+    outer = [step for axis in made.outer for step in axis.strides]
+    return [*made.rows.strides[2:], *made.columns.strides[2:], *outer]
+
+
+def with_end(
+    end: Epilogue,
+    made: Tiles,
+    places: Sequence[Part],
+    grid: Shape,
+    numbers: Sequence[int],
+    lines: Sequence[str],
+    lanes: int,
+) -> Kernel:
+    """A call of a template over the outer loops and a grid. `numbers` and `lines`: its own; in the lines LEFT and RIGHT
+    stand for the operands where outer loops are, END for the struct that takes a sum."""
+    results = [f"r{i}" for i in range(len(end.values))]
+    names = ["left", "right", *results, *(f"{name}s" for name in end.given.values())]
+    count = len(names)
+    first = len(numbers) + 2 * (count - 2)  # of the numbers: where those of outer loops begin
+
+    def start(k: int) -> str:
+        steps = [f"at[{i}] * n[{first + i * count + k}]" for i in range(len(made.outer))]
+        return " + ".join([names[k], *steps])
+
+    struct = end.struct(made.columns.strides[2:])
+    lengths = ((k, len(numbers) + k - 2) for k in range(2, count))
+    values = ", ".join(f"{start(k)}, n[{line}], n[{line + count - 2}]" for k, line in lengths)
+    name = f"End_{sha1(repr((struct, lines, lanes, values)).encode()).hexdigest()[:10]}"
+    meant = {"LEFT": start(0), "RIGHT": start(1), "END": "end"}
+    body = [re.sub("LEFT|RIGHT|END", lambda found: meant[found[0]], line) for line in lines]
+    held = dict(zip(names, places, strict=True))
+    outputs = {each: held.pop(each) for each in results}
+    kernel = template_of(
+        "product",
+        (*(axis.size for axis in made.outer), *grid),
+        [*numbers, *numbers_of(made)],
+        held,
+        [f"{name} end = {{ {values} }};", *body],
+        outputs,
+        lanes,
+    )
+    return replace(kernel, text=f"struct {name} {struct}{kernel.text}")

@@ -1,0 +1,1 @@
+"""Kernels to a plan: order, memory, what is computed again."""

@@ -1,0 +1,194 @@
+"""Places in one arena: memory of nodes that are not alive together is shared.
+
+Lifetimes go from the step that writes first to the step that reads last. Each gets the smallest gap that fits, in the
+order that needs the least: by size, by size times lifetime, by lifetime, by start, and orders near these. What is only
+copied into a part of a larger array is written there at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, product
+from math import prod
+from random import Random
+
+from slangrad.graph.ir.layout import joined
+from slangrad.graph.ir.node import Node
+from slangrad.graph.lowering.emit import RESULT, Holder, Kernel, Part, Step
+
+ALIGNMENT = 64
+MOST_TRIES, MOST_WORK = 400, 1_500_000  # orders that are tried, and pairs that are compared in all of them
+Spans = dict[Holder, tuple[int, int]]  # the first and the last step
+
+
+@dataclass(frozen=True, slots=True)
+class Arena:
+    """Offsets and the size are bytes. `steps`: those without needless copies; `alive`: the bytes at each step, with
+    these. `live`: the most of them, which no order of places can undercut."""
+
+    offsets: dict[Holder, int]
+    size: int
+    steps: list[Step]
+    alive: list[int]
+
+    @property
+    def live(self) -> int:
+        return max(self.alive, default=0)
+
+
+def bytes_of(holder: Holder) -> int:
+    """Bytes in the arena."""
+    size = max(1, prod(holder.shape)) * holder.dtype.itemsize
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def spans_of(steps: Sequence[Step], outside: set[Holder]) -> Spans:
+    """Lifetimes of holders without memory of their own."""
+    spans: Spans = {}
+    for i, step in enumerate(steps):
+        for part in step.parts:
+            if part.holder not in outside:
+                spans[part.holder] = spans.get(part.holder, (i, i))[0], i
+    return spans
+
+
+def alive(spans: Mapping[Node, tuple[int, int]] | Spans, count: int) -> list[int]:
+    """The bytes that are alive at each step."""
+    changes = [0] * (count + 1)
+    for holder, (start, stop) in spans.items():
+        changes[start] += bytes_of(holder)
+        changes[stop + 1] -= bytes_of(holder)
+    return list(accumulate(changes))[:-1]
+
+
+def arena(steps: Sequence[Step], outside: set[Holder]) -> Arena:
+    """`outside`: holders with memory of their own."""
+    spans = spans_of(steps, outside)
+    needless, within = _merged(steps, spans)
+    holders = list(spans)
+    sizes = [bytes_of(each) for each in holders]
+    living = alive(spans, len(steps))
+    places = _best(list(spans.values()), sizes, max(living, default=0))
+    size = max((at + n for at, n in zip(places, sizes, strict=True)), default=0)
+    offsets = dict(zip(holders, places, strict=True))
+    for each in reversed(within):  # what is in another comes behind it
+        other, start = within[each]
+        offsets[each] = offsets[other] + start
+    return Arena(offsets, size, [step for i, step in enumerate(steps) if i not in needless], living)
+
+
+def _merged(steps: Sequence[Step], spans: Spans) -> tuple[set[int], dict[Holder, tuple[Holder, int]]]:
+    """Copies that are needless where their source lies in the part of the target that they write: their numbers, and
+    for each such source the target, and the bytes before that part. Lifetimes of targets begin with those of their
+    sources; these have none of their own."""
+    uses: dict[Holder, list[int]] = {}
+    for i, step in enumerate(steps):
+        for holder in dict.fromkeys(part.holder for part in step.parts):
+            uses.setdefault(holder, []).append(i)
+    needless: set[int] = set()
+    within: dict[Holder, tuple[Holder, int]] = {}
+    for i, step in enumerate(steps):
+        if not isinstance(step, Kernel) or not step.copies:
+            continue
+        (source,), target = step.reads.values(), step.writes[RESULT]
+        given, whole = source.holder, target.holder
+        if not {given, whole} <= spans.keys() or spans[given][1] > i or not _is_run(source, target):
+            continue
+        first, last = spans[given][0], spans[whole][1]
+        if any(_is_other(steps[j], whole) for j in uses[whole] if first <= j < i):
+            continue
+        needless.add(i)
+        within[given] = whole, target.layout.offset * whole.dtype.itemsize
+        spans[whole] = min(first, spans[whole][0]), last
+        del spans[given]
+    return needless, within
+
+
+def _is_run(source: Part, target: Part) -> bool:
+    """Whether a copy is that of all of its source, in one run."""
+    strides = [source.layout.strides, target.layout.strides]
+    sizes, steps = joined(source.layout.shape, strides)
+    is_run = len(sizes) == 0 or (len(sizes) == 1 and steps == [[1], [1]])
+    return is_run and source.layout.offset == 0 and prod(source.layout.shape) == prod(source.holder.shape)
+
+
+def _is_other(step: Step, whole: Holder) -> bool:
+    """Whether a step does more with an array than to write another part of it."""
+    return not isinstance(step, Kernel) or any(part.holder is whole for part in step.reads.values())
+
+
+def _best(spans: Sequence[tuple[int, int]], sizes: Sequence[int], enough: int) -> list[int]:
+    """The smallest arena of several orders, and of those that come from them when the array at the end, or one beside
+    it, is moved to a place by chance. Chance is the same in each run."""
+    near, chance = _neighbors(spans), Random(0)
+    tries = max(1, min(MOST_TRIES, MOST_WORK // (8 * (sum(map(len, near)) + 1))))
+    best, least = list[int](), 0
+    for key, wanders in product(_ORDERS, (False, True)):
+        ranks = [key(*each) for each in zip(spans, sizes, strict=True)]
+        order = sorted(range(len(spans)), key=ranks.__getitem__)
+        kept, kept_order = 0, order
+        for _ in range(tries):
+            found = _placed(order, sizes, near)
+            size = max((at + n for at, n in zip(found, sizes, strict=True)), default=0)
+            if not best or size < least:
+                best, least = found, size
+            if size <= enough:
+                return best
+            if wanders and kept and size > kept * (1 + 0.02 * chance.random()):
+                order = kept_order
+            else:
+                kept, kept_order = size, order
+                moved = next(i for i in order if found[i] + sizes[i] == size)
+            aside = wanders and near[moved] and chance.random() < 0.5
+            each = chance.choice(near[moved]) if aside else moved
+            at = (
+                chance.randrange(len(order) if aside else order.index(each) + 1)
+                if chance.random() < 0.7
+                else 0
+            )
+            order = [i for i in order if i != each]
+            order.insert(at, each)
+    return best
+
+
+def _neighbors(spans: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """Of each those that are alive together with it."""
+    near: list[list[int]] = [[] for _ in spans]
+    active: list[int] = []
+    for i in sorted(range(len(spans)), key=lambda i: spans[i]):
+        active = [j for j in active if spans[j][1] >= spans[i][0]]
+        near[i] += active
+        for j in active:
+            near[j].append(i)
+        active.append(i)
+    return near
+
+
+# By size, by size times lifetime, by lifetime, by start.
+_ORDERS: tuple[Callable[[tuple[int, int], int], tuple[int, ...]], ...] = (
+    lambda span, size: (-size,),
+    lambda span, size: (-size * (1 + span[1] - span[0]),),
+    lambda span, size: (span[0] - span[1], -size),
+    lambda span, size: (span[0], -size),
+)
+
+
+def _placed(order: Sequence[int], sizes: Sequence[int], near: Sequence[Sequence[int]]) -> list[int]:
+    """Each in the smallest gap that those before it leave during its life."""
+    offsets = [-1] * len(sizes)
+    for i in order:
+        taken = sorted([(offsets[j], offsets[j] + sizes[j]) for j in near[i] if offsets[j] >= 0])
+        offsets[i] = _smallest_gap(taken, sizes[i])
+    return offsets
+
+
+def _smallest_gap(taken: Sequence[tuple[int, int]], size: int) -> int:
+    """Where so many bytes fit between intervals in order, or after them."""
+    best, best_room, end = -1, 0, 0
+    for start, stop in taken:
+        room = start - end
+        if room >= size and (best < 0 or room < best_room):
+            best, best_room = end, room
+        end = max(end, stop)
+    return best if best >= 0 else end

@@ -1,0 +1,435 @@
+"""Plans: the steps of a graph over memory that is given once.
+
+    plan = Plan(outputs, inputs, device)        fused, written, compiled
+    plan.run([x, y])                            new arrays of the results
+
+Memory between kernels is one arena; each node has its place from the step that writes it to the last that reads it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
+from hashlib import sha1
+from math import prod
+from operator import itemgetter
+from threading import Lock
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+
+import numpy as np
+
+import slangrad as spy
+from slangrad.base.forks import WORK, kept_at_fork
+from slangrad.graph.ir.cost import Machine
+from slangrad.graph.ir.errors import GraphError
+from slangrad.graph.ir.layout import Layout, dense
+from slangrad.graph.ir.node import Node, text, topological_order, type_text
+from slangrad.graph.ir.ops import kind_of
+from slangrad.graph.ir.types import type_of
+from slangrad.graph.ir.values import ArrayValue, as_tensor, layout_of, lent
+from slangrad.graph.lowering import attention_steps, convolution_steps, products, rows  # noqa: F401  (they enter writers)
+from slangrad.graph.lowering.choose import Choose, chooser
+from slangrad.graph.lowering.emit import (
+    KERNELS,
+    RESULT,
+    Await,
+    Clear,
+    Exchange,
+    Holder,
+    Kernel,
+    Part,
+    Product,
+    Repeat,
+    Step,
+    steps_of,
+)
+from slangrad.graph.lowering.library import product
+from slangrad.graph.planning.recompute import Task, fitted
+from slangrad.graph.planning.schedule import Schedule
+from slangrad.graph.rewriting.fuse import Fusion, with_copies
+from slangrad.graph.rewriting.rewrite import rewritten
+
+if TYPE_CHECKING:
+    from slangrad.graph.scan import Loop
+    from slangrad.graph.workers.links import Pending
+
+Memory: TypeAlias = "dict[Holder, spy.Tensor]"
+Run: TypeAlias = "Callable[[Memory], None]"
+# Bytes from outside, from which on bound calls do not keep them alive, which takes 1 % of their time.
+LENT = 16 << 20
+COLLECTIVE = (
+    10  # times as long as a kernel that moves as many bytes, where it is chosen what to compute again
+)
+
+
+class Settings(TypedDict, total=False):
+    """What `jit` and `train` say about plans."""
+
+    memory: int | None
+    consistent: str | None
+    fast_math: bool
+
+
+class Plan:
+    """`inputs`: the nodes of the arguments of `run`, `layouts`: how these lie in memory, if there are gaps. `in_place`:
+    outputs that take the memory of an input. `is_body`: inputs and outputs have memory in the plan (`array`), and
+    `repeat` runs it. `memory`: bytes between kernels, and those that are `held` anyway; values that do not fit are
+    computed again. `consistent`: "bits" for results that depend neither on the number of threads nor on that of rows.
+    GraphError (E1047) where nothing helps."""
+
+    def __init__(
+        self,
+        outputs: Sequence[Node],
+        inputs: Sequence[Node],
+        device: spy.Device,
+        layouts: dict[Node, Layout] | None = None,
+        fused: bool = True,
+        in_place: Mapping[Node, Node] | None = None,
+        is_body: bool = False,
+        memory: int | None = None,
+        held: int = 0,
+        choose: Choose | None = None,
+        consistent: str | None = None,
+        fast_math: bool = False,
+    ) -> None:
+        self.device = device
+        self._lock = kept_at_fork(Lock(), WORK)
+        self._copied: dict[Node, Node] = {}
+        self._apart: list[int] = []  # addresses that were compared
+        self._begun: dict[int, Pending] = {}  # collectives, by their steps
+        self.limit, self.peak, self._beside = memory, 0, held
+        self.inputs = list(inputs)
+        order = topological_order(*outputs)
+        captured = {n: layout_of(n.attributes["captured"].value) for n in order if n.op == "captured"}
+        self.layouts = captured | (layouts or {})
+        foreign = {n for n in order if n.op == "input"}.difference(self.inputs)
+        if foreign:
+            message = f"an array of another trace: {', '.join(sorted(map(type_text, foreign)))}"
+            raise GraphError("E1041", message, "traced arrays are gone when their function returns")
+        self.outputs = with_copies(rewritten(outputs, fast_math), self.layouts)
+        choose = choose or chooser(device, consistent, Plan)
+        self.fusion = Fusion(list(dict.fromkeys(self.outputs)), self.layouts, Machine(), fused, choose)
+        self._taken = self._in_place(dict(zip(outputs, self.outputs, strict=True)), in_place or {})
+        self.by_group = [steps_of(self.fusion, group) for group in self.fusion.groups]
+        kept = {*self.inputs, *self.outputs} if is_body else ()
+        self._holders: Memory = {node: self._new(node) for node in kept}
+        self._constants()
+        self._captured = [n for n in self.fusion.order if n.op == "captured"]
+        repeats = [each for steps in self.by_group for each in steps if isinstance(each, Repeat)]
+        self.bodies: dict[Loop, Plan] = {
+            each.loop: each.loop.body(device, each.results, choose) for each in repeats
+        }
+        self._arena()
+        self._runs: list[Run] = []
+
+    # --- text
+
+    @cached_property
+    def source(self) -> str:
+        """The Slang module."""
+        texts = dict.fromkeys(step.text for step in self.steps if isinstance(step, Kernel))
+        functions = [n.attributes["function"] for n in self.fusion.order if n.op == "slang"]
+        more = dict.fromkeys(line for f in functions for line in f.text)
+        imports = dict.fromkeys(f.module for f in functions)
+        head = "".join(f'import "{name}";\n' for name in ("slangpy", *KERNELS, *imports))
+        return "\n".join([head, *more, *texts])
+
+    @cached_property
+    def module(self) -> spy.Module:
+        functions = [n.attributes["function"] for n in self.fusion.order if n.op == "slang"]
+        pages = {f.module: f.page for f in functions}
+        for name, kernels in (KERNELS | pages).items():
+            spy.Module.load_from_source(self.device, name, kernels)
+        name = f"graph_{sha1(self.source.encode()).hexdigest()[:12]}"
+        return spy.Module.load_from_source(self.device, name, self.source)
+
+    def __str__(self) -> str:
+        return text(*self.outputs)
+
+    # --- memory
+
+    @property
+    def again(self) -> list[Task]:
+        """Those that run a second time, as what they made did not fit into the memory."""
+        return [task for task in self.tasks if task.again]
+
+    @property
+    def memory(self) -> int:
+        """Bytes of all memory that a run uses: between kernels, of arguments and of results."""
+        outside = {*self.inputs, *self.outputs, *self._captured} - self._taken.keys()
+        return self.peak + sum(node.nbytes for node in outside)
+
+    def _constants(self) -> None:
+        for node in self.fusion.order:
+            if node.op == "count":
+                values = np.arange(node.shape[node.attributes["axis"]] or 1, dtype=node.dtype)
+                self._holders[node] = spy.Tensor.from_numpy(self.device, values)
+
+    def _arena(self) -> None:
+        """Places for what is written and read inside of the plan."""
+        outside = {*self.outputs, *self.inputs, *self._captured, *self._holders}
+        seconds = [
+            self.fusion.seconds_of(group) * (COLLECTIVE if group.is_collective else 1)
+            for group in self.fusion.groups
+        ]
+        tasks = [Task(i, *each) for i, each in enumerate(zip(self.by_group, seconds, strict=True))]
+        own = sum(body.peak for body in self.bodies.values())
+        own += sum(node.nbytes for node in {*self.inputs, *self.outputs} & self._holders.keys())
+        orders = [[tasks[i] for i in order] for order in self._orders]
+        self.tasks, found = fitted(orders, outside, self._taken, self.limit, self._beside + own)
+        self.steps: list[Step] = found.steps
+        self.peak = found.size + own
+        self._places = found
+
+    def _allocate(self) -> None:
+        """Memory for the arena, when the plan is first run."""
+        if not self._places.size:
+            return
+        # Of the widest numbers: a tensor has less than 2^31 elements.
+        memory = spy.Tensor.zeros(self.device, (-(-self._places.size // 8),), "uint64_t")
+        for holder, offset in self._places.offsets.items():
+            size, kind = max(1, prod(holder.shape)), type_of(holder.dtype)
+            self._holders[holder] = memory.view((size,), (1,), offset // holder.dtype.itemsize, dtype=kind)
+
+    def _in_place(self, made: Mapping[Node, Node], wanted: Mapping[Node, Node]) -> dict[Node, Node]:
+        """Puts the kernels in orders, and gives the outputs that are written over an input. Where others cannot read
+        the input before, the output has memory of its own, and is copied at the end."""
+        taken = {made[output]: given for output, given in wanted.items()}
+        own = {root: group for group in self.fusion.groups for root in group.roots}
+        for output, given in list(taken.items()):
+            moved = any(
+                leaf.node is given and (leaf.whole or not leaf.layout.is_dense) for leaf in own[output].leaves
+            )
+            if moved or not self.layouts.get(given, dense(given.shape)).is_dense:
+                self._copied[output] = taken.pop(output)
+        most = None if self.limit is None else self.limit - self._beside
+        groups = self.fusion.groups
+        schedule = Schedule(groups, set(self.outputs), taken, most)
+        self.fusion.groups = [groups[i] for i in schedule.orders[0]]
+        place = {i: k for k, i in enumerate(schedule.orders[0])}
+        self._orders = [[place[i] for i in order] for order in schedule.orders]
+        self._copied |= {output: taken.pop(output) for output in schedule.stuck & taken.keys()}
+        self._near = [n for n in self.fusion.order if n.op in ("input", "captured")] if wanted else []
+        return taken
+
+    def _refuse_overlap(self, given: Mapping[Holder, spy.Tensor]) -> None:
+        """GraphError (E1043) where memory that is overwritten is that of another array, too."""
+        where = [given[node].address for node in self._near]
+        if where == self._apart:
+            return
+        written = {*self._taken.values(), *self._copied.values()}
+        views = {node: given[node].host_view() for node in self._near}
+        spans = sorted(((*_span(view), node) for node, view in views.items()), key=itemgetter(0, 1))
+        for i, (_, stop, node) in enumerate(spans):
+            for start, _, other in spans[i + 1 :]:
+                if start >= stop:
+                    break
+                if (node in written or other in written) and np.shares_memory(views[node], views[other]):
+                    said = " and ".join(
+                        each.attributes.get("name", "a captured array") for each in (node, other)
+                    )
+                    raise GraphError("E1043", f"{said} share memory, and one of them is changed", "x.copy()")
+        self._apart = where
+
+    # --- steps
+
+    def _prepared(self, step: Step) -> Run:
+        if isinstance(step, Kernel):
+            return self._kernel(step)
+        if isinstance(step, Clear):
+            return lambda given: self._seen(step.writes[RESULT], given).clear()
+        if isinstance(step, Product):
+            return self._product(step)
+        if isinstance(step, Repeat):
+            return self._repeat(step)
+        if isinstance(step, Exchange):
+            return self._exchange(step)
+        assert isinstance(step, Await)
+        return lambda given: self._begun.pop(id(step.exchange)).wait()
+
+    def _seen(self, part: Part, given: Memory) -> spy.Tensor:
+        """The tensor of a part."""
+        at = part.layout
+        return self._holder(part.holder, given).view(at.shape or (1,), at.strides or (1,), at.offset)
+
+    def _holder(self, holder: Holder, given: Memory) -> spy.Tensor:
+        """The memory of a holder, of this plan or from outside."""
+        held = self._holders.get(holder)
+        return given[holder] if held is None else held
+
+    def _function(self, step: Kernel) -> spy.Function:
+        function = self.module.require_function(step.name).map(**dict.fromkeys(step.whole, ()))
+        function = function if step.group is None else function.call_group_shape(step.group)
+        return function.lanes(step.lanes) if step.lanes else function
+
+    def _compiled(self, given: Memory) -> list[Run]:
+        """The steps, their kernels compiled together."""
+        self._allocate()
+        calls: dict[object, partial[object]] = {}
+        for step in self.steps:
+            if isinstance(step, Kernel):
+                key = step.name, *(each.layout for each in step.parts)
+                calls[key] = partial(self._function(step), **self._bound(step, given))
+        self.module.compile_all(calls.values())
+        return [self._prepared(step) for step in self.steps]
+
+    def _kernel(self, step: Kernel) -> Run:
+        function = self._function(step)
+        outer = {name: each for name, each in step.named.items() if each.holder not in self._holders}
+        bound: list[Any] = []  # the call, once it is bound: no public class
+        where = dict.fromkeys(outer, 0)
+
+        def call(given: Memory) -> None:
+            if not bound:
+                bound.append(function.bind_call(**self._bound(step, self._lent(step.parts, given))))
+                where.update((name, given[part.holder].address) for name, part in outer.items())
+            moved = {name: part for name, part in outer.items() if given[part.holder].address != where[name]}
+            if moved:
+                where.update((name, given[part.holder].address) for name, part in moved.items())
+                now = self._lent(moved.values(), given)
+                bound[0].rebind(**{name: self._seen(part, now) for name, part in moved.items()})
+            bound[0]()
+
+        if not outer:
+            bound.append(function.bind_call(**self._bound(step, {})))
+        return call
+
+    @cached_property
+    def _lends(self) -> bool:
+        return self.memory - self.peak >= LENT
+
+    def _lent(self, parts: Iterable[Part], given: Memory) -> Memory:
+        """The memory from outside of parts, for bound calls, which last longer. Where it is much, they do not keep it
+        alive: a plan compares addresses before each call."""
+        if not self._lends:
+            return given
+        outer = {part.holder for part in parts if part.holder not in self._holders}
+        return {holder: lent(self.device, given[holder]) for holder in outer}
+
+    def _bound(self, step: Kernel, given: Memory) -> dict[str, object]:
+        return {name: self._seen(each, given) for name, each in step.named.items()} | step.values
+
+    def _product(self, step: Product) -> Run:
+        threads = self.device.options.threads or os.cpu_count() or 1
+        multiply, parts = product(step.letters, step.library, threads), step.parts
+        where: list[int] = []
+        bound: list[Callable[[], None]] = []
+
+        def run(given: Memory) -> None:
+            now = [self._holder(part.holder, given).address for part in parts]
+            if now != where:
+                where[:], outer = now, self._lent(parts, given)
+                bound[:] = [multiply(*(_array(self._seen(part, outer), part.layout) for part in parts))]
+            bound[0]()
+
+        return run
+
+    def _repeat(self, step: Repeat) -> Run:
+        loop, body = step.loop, self.bodies[step.loop]
+
+        def run(given: Memory) -> None:
+            arrays = [_array(self._seen(each, given), each.layout) for each in step.parts]
+            loop.run(body, arrays, dict(zip(step.results, arrays[len(step.reads) :], strict=True)))
+
+        return run
+
+    def _exchange(self, step: Exchange) -> Run:
+        def run(given: Memory) -> None:
+            parts = [self._seen(each, given).host_view() for each in step.parts]
+            self._begun[id(step)] = step.collective.start(*(parts if step.reads else (None, *parts)))
+
+        return run
+
+    def array(self, node: Node) -> np.ndarray:
+        """The memory of an input or output of a body."""
+        found = self._holders[node].host_view()
+        return found[: node.size].reshape(node.shape)
+
+    def repeat(self) -> None:
+        """Run the body."""
+        self._runs = self._runs or self._compiled({})
+        self._run_steps({})
+
+    def _run_steps(self, given: Memory) -> None:
+        try:
+            for run in self._runs:
+                run(given)
+        except spy.BoundsError as error:  # of a line of the plan's text
+            indexed = (
+                n for n in self.fusion.order if n.op == "index_in" or kind_of(n) in ("gather", "scatter")
+            )
+            places = dict.fromkeys(str(n.place) for n in indexed if n.place)
+            if places:
+                error.add_note(f"note: the graph indexes arrays at {', '.join(places)}")
+            raise
+
+    def tensors(self, arrays: Sequence[ArrayValue]) -> list[spy.Tensor]:
+        return [as_tensor(self.device, each) for each in arrays]
+
+    def _given(self, arguments: Sequence[spy.Tensor]) -> Memory:
+        """The memory from outside: of arguments, of arrays that the function found, and new memory of outputs."""
+        given: Memory = dict(zip(self.inputs, arguments, strict=True))
+        given |= {node: as_tensor(self.device, node.attributes["captured"].value) for node in self._captured}
+        return given | {
+            node: given[self._taken[node]] if node in self._taken else self._new(node)
+            for node in self.outputs
+        }
+
+    def timed(self, arguments: Sequence[spy.Tensor], turns: int = 1) -> list[float]:
+        """The seconds of each step in its place, the least of some turns after a first one that touches memory; 0 of
+        collectives, which are left out, so that results are wrong."""
+        given = self._given(arguments)
+        with self._lock:
+            self._runs = self._runs or self._compiled(given)
+            found = [self._timed(given) for _ in range(1 + turns)]
+        return [min(each) for each in zip(*found[1:], strict=True)]
+
+    def _timed(self, given: Memory) -> list[float]:
+        found = []
+        for step, run in zip(self.steps, self._runs, strict=True):
+            start = perf_counter()
+            if not isinstance(step, Exchange | Await):
+                run(given)
+            found.append(0.0 if isinstance(step, Exchange | Await) else perf_counter() - start)
+        return found
+
+    def run(self, arguments: Sequence[spy.Tensor], count: int | None = None) -> list[spy.Tensor]:
+        """The results, or the first `count` of them, for arguments in the order of `inputs`: Tensors of their shapes,
+        () as (1,)."""
+        given = self._given(arguments)
+        if self._near:
+            self._refuse_overlap(given)
+        with self._lock:
+            self._runs = self._runs or self._compiled(given)
+            self._run_steps(given)
+            for node, to in self._copied.items():
+                given[to].host_view()[...] = given[node].host_view().reshape(to.shape or (1,))
+        made: dict[
+            Node, spy.Tensor
+        ] = {}  # a result that is there twice has memory of its own, as NumPy's would
+        return [
+            made[node].copy() if node in made else made.setdefault(node, self._shaped(given[node], node))
+            for node in self.outputs[:count]
+        ]
+
+    def _new(self, node: Node) -> spy.Tensor:
+        return spy.Tensor.empty(self.device, (max(1, node.size),), type_of(node.dtype))
+
+    def _shaped(self, tensor: spy.Tensor, node: Node) -> spy.Tensor:
+        """Its tensor in its own shape; that of a number stays (1,)."""
+        if not node.size:
+            return spy.Tensor.empty(self.device, node.shape, type_of(node.dtype))
+        return tensor.view(node.shape) if node.shape else tensor
+
+
+def _span(array: np.ndarray) -> tuple[int, int]:
+    """The addresses of the first byte and behind the last."""
+    at, ways = array.ctypes.data, [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
+    return at + sum(min(0, each) for each in ways), at + sum(max(0, each) for each in ways) + array.itemsize
+
+
+def _array(tensor: spy.Tensor, layout: Layout) -> np.ndarray:
+    found = tensor.host_view()
+    return found if layout.shape else found.reshape(())

@@ -1,0 +1,1 @@
+"""Graphs to graphs of groups: rules, choices by cost, fusion."""

@@ -1,0 +1,238 @@
+"""Rewriting: rules that always pay, from inputs to outputs, until none applies; then those that pay by cost.
+
+    rewritten([y])      the same values, by fewer and cheaper nodes
+
+The cost of a choice is found by fusing both sides together with what stands around them: nodes that only the old side
+needs, and the kernels that read the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
+
+import numpy as np
+
+from slangrad.graph.arrays.array import Array
+from slangrad.graph.ir.cost import Machine
+from slangrad.graph.ir.node import Node, in_order, new_input, with_inputs
+from slangrad.graph.ir.ops import base_of, is_view, kind_of
+from slangrad.graph.rewriting.choices import CHOICES, WIDER, Choice, Graph
+from slangrad.graph.rewriting.fuse import Fusion, with_copies
+from slangrad.graph.rewriting.rules import COMMUTATIVE, FUNCTIONS, PATTERNS, Rule, number
+
+MOST_STEPS = 20  # rules that follow each other at one place
+MOST_NEAR = 40  # readers that are looked at for the price of a choice
+LEAST_GAIN = 0.999  # of the time before
+NOTHING: Mapping[Node, Node] = {}
+ALL = [rule for rule, _ in CHOICES]
+
+
+class Rewriter:
+    """`fast_math`: rules, too, that give other results for infinities, NaN and zeros."""
+
+    def __init__(self, machine: Machine | None = None, fast_math: bool = False) -> None:
+        self._machine = machine or Machine()
+        self._new: dict[Node, Node] = {}
+        self._stand_ins: dict[object, Node] = {}
+        self._seconds: dict[tuple[Node, ...], float] = {}
+        self._rules: dict[str, list[Rule]] = {}
+        self._fast_math = fast_math
+        for rule in PATTERNS:
+            self._rules.setdefault(rule.pattern.op, []).append(rule)
+
+    def simplified(self, outputs: Sequence[Node], taken: Mapping[Node, Node] = NOTHING) -> list[Node]:
+        """The outputs after all rules that always pay, with choices that are taken."""
+        made: dict[Node, Node] = {}
+        for node in in_order(outputs, lambda n: (taken[n],) if n in taken else n.inputs):
+            if node in taken:
+                made[node] = made[taken[node]]
+            else:
+                made[node] = self._enter(with_inputs(node, tuple(made[each] for each in node.inputs)))
+        return [made[each] for each in outputs]
+
+    def rewritten(self, outputs: Sequence[Node]) -> list[Node]:
+        """The outputs after all rules."""
+        found = self.simplified(outputs)
+        while taken := self._taken(Graph(found)):
+            found = self.simplified(found, taken)
+        return found
+
+    # --- rules that always pay
+
+    def _enter(self, root: Node) -> Node:
+        """The node after all rules. Nodes that a rule made are rewritten, too."""
+        new = self._new
+        if root in new:
+            return new[root]
+        node = with_inputs(root, tuple(map(self._enter, root.inputs)))
+        for _ in range(MOST_STEPS):
+            made = self._replaced(node)
+            if made is None or made is node:
+                break
+            for each in in_order([made], lambda n: () if n in new else n.inputs):
+                each.place = each.place if each in new else root.place
+            node = new[made] if made in new else with_inputs(made, tuple(map(self._enter, made.inputs)))
+        new[root] = new[node] = node
+        return node
+
+    def _replaced(self, node: Node) -> Node | None:
+        for function in FUNCTIONS:
+            made = function(node)
+            if made is not None:
+                return made.node
+        without_fast = not self._fast_math and node.dtype.kind not in "iu"
+        for rule in self._rules.get(node.op, ()):
+            if rule.fast and without_fast:
+                continue
+            for bound in _unified(rule.pattern, node, {}):
+                right: Array = rule.right(*(Array(bound[each]) for each in rule.variables))
+                return right.astype(node.dtype).broadcast_to(node.shape).node
+        return None
+
+    # --- rules that pay by cost
+
+    def _taken(self, graph: Graph) -> dict[Node, Node]:
+        """Choices that pay and do not touch each other. One of several nodes makes some depend on the inputs of others:
+        so that no cycle comes from that, two of these have no places in common."""
+        taken, touched, end = dict[Node, Node](), set[Node](), -1
+        for node in graph.index:
+            for found in self.choices(node, graph):
+                old, new, region = self.prices(graph, found)
+                first, last = _span(found, graph.index) if len(found) > 1 else (end + 1, end)
+                if new < LEAST_GAIN * old and touched.isdisjoint(region) and first > end:
+                    taken |= found
+                    touched |= region
+                    end = last
+                    break
+        return taken
+
+    def choices(self, node: Node, graph: Graph, rules: Sequence[Choice] = ALL) -> Iterator[dict[Node, Node]]:
+        """The replacements that rules offer at a node: old nodes, and the new ones."""
+        has_room = self._fast_math or node.dtype != np.float16
+        for rule in rules if has_room else [each for each in rules if each not in WIDER]:
+            for found in rule(node, graph):
+                made = [self._enter(each.node) for each in found.values()]
+                changed = {old: new for old, new in zip(found, made, strict=True) if old is not new}
+                if changed:
+                    yield changed
+
+    def prices(self, graph: Graph, found: dict[Node, Node]) -> tuple[float, float, set[Node]]:
+        """Seconds of the kernels before and after a replacement, of those that are others then, and their nodes."""
+        readers, fresh = graph.readers, _fresh(found.values(), graph.index)
+        needed = {each for node in fresh for each in node.inputs} | set(found.values())
+        gone = _only_for(found, readers, graph.outputs | needed)
+        near = _near(found, readers)
+        inside = {*found, *gone, *near, *fresh}
+        ends = [n for n in (*found, *near) if n in graph.outputs or not inside.issuperset(readers[n])]
+        old, new = (self.seconds(self._region(ends, inside, each)) for each in ({}, found))
+        return old, new, inside | needed
+
+    def _region(self, ends: Sequence[Node], inside: set[Node], found: Mapping[Node, Node]) -> list[Node]:
+        """A part of a graph, with inputs in place of nodes outside. These have numbers, so equal parts are one."""
+        made: dict[Node, Node] = {}
+        numbers = count()
+
+        def cut(node: Node) -> Node:
+            if node in found and node not in made:
+                made[node] = cut(found[node])
+            elif node not in made:
+                if node.op in ("constant", "count"):
+                    made[node] = node
+                elif node in inside or is_view(node):
+                    made[node] = with_inputs(node, tuple(map(cut, node.inputs)))
+                else:
+                    key = next(numbers), node.shape, node.dtype
+                    made[node] = self._stand_ins.setdefault(key, new_input(*key[1:]))
+            return made[node]
+
+        return [cut(each) for each in ends]
+
+    def seconds(self, outputs: Sequence[Node]) -> float:
+        """Seconds of the kernels of a graph, by the cost model."""
+        roots = tuple(node for node in dict.fromkeys(map(base_of, outputs)) if node.inputs)
+        if roots not in self._seconds:
+            fusion = roots and Fusion(with_copies(roots, {}), {}, self._machine)
+            self._seconds[roots] = fusion.seconds if fusion else 0.0
+        return self._seconds[roots]
+
+
+def rewritten(outputs: Sequence[Node], fast_math: bool = False) -> list[Node]:
+    """The outputs after all rules."""
+    return Rewriter(fast_math=fast_math).rewritten(outputs)
+
+
+def _fresh(roots: Iterable[Node], known: Mapping[Node, int]) -> dict[Node, None]:
+    """The nodes of other graphs that are not known."""
+    found, left = dict[Node, None](), list(roots)
+    while left:
+        node = left.pop()
+        if node not in known and node not in found:
+            found[node] = None
+            left += node.inputs
+    return found
+
+
+def _span(found: dict[Node, Node], index: Mapping[Node, int]) -> tuple[int, int]:
+    """The first and the last place of the nodes that are replaced, and of those that their values read."""
+    read = [each for node in _fresh(found.values(), index) for each in node.inputs]
+    places = [index[each] for each in (*found, *found.values(), *read) if each in index]
+    return min(places), max(places)
+
+
+def _only_for(
+    found: dict[Node, Node], readers: Mapping[Node, Sequence[Node]], kept: set[Node]
+) -> dict[Node, None]:
+    """The nodes that no other node needs than those that are replaced."""
+    gone: dict[Node, None] = {}
+    left = [each for node in found for each in node.inputs]
+    while left:
+        node = left.pop()
+        is_read = any(each not in found and each not in gone for each in readers[node])
+        if not is_read and node.inputs and node not in kept and node not in gone:
+            gone[node] = None
+            left += node.inputs
+    return gone
+
+
+def _near(found: dict[Node, Node], readers: Mapping[Node, Sequence[Node]]) -> dict[Node, None]:
+    """The kernels that read the replaced nodes, through maps and views."""
+    near: dict[Node, None] = {}
+    left = [each for node in found for each in readers[node]]
+    while left and len(near) < MOST_NEAR:
+        node = left.pop(0)
+        if node not in near and node not in found:
+            near[node] = None
+            left += readers[node] if kind_of(node) in ("map", "view") else ()
+    return near
+
+
+def _unified(pattern: Node, node: Node, bound: dict[Node, Node]) -> Iterator[dict[Node, Node]]:
+    """How the variables of a pattern can be bound."""
+    if pattern.op == "input":
+        if bound.get(pattern, node) is node:
+            yield {**bound, pattern: node}
+    elif pattern.op == "constant":
+        value = number(node)
+        wanted = number(pattern)
+        is_zero = wanted == 0 and value is not None and value.dtype.kind == "f"
+        if (
+            value is not None
+            and value == wanted
+            and not (is_zero and np.signbit(value) != np.signbit(wanted))
+        ):
+            yield bound
+    elif pattern.op == node.op:
+        orders = [node.inputs, node.inputs[::-1]] if node.op in COMMUTATIVE else [node.inputs]
+        for inputs in orders:
+            yield from _all_unified(pattern.inputs, inputs, bound)
+
+
+def _all_unified(
+    patterns: Sequence[Node], nodes: Sequence[Node], bound: dict[Node, Node]
+) -> Iterator[dict[Node, Node]]:
+    if not patterns:
+        yield bound
+        return
+    for found in _unified(patterns[0], nodes[0], bound):
+        yield from _all_unified(patterns[1:], nodes[1:], found)

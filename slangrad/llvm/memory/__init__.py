@@ -1,0 +1,1 @@
+"""Memory as LLVM text: loads, stores, atomics, tapes, variables."""

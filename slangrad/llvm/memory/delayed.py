@@ -1,0 +1,41 @@
+"""Delayed adds as LLVM instructions: the launch's numbers, the results of the plan, accumulators of a chunk.
+
+    launch {field="chunk"}                  load i64, ptr %launch + 72
+    planned {index=1}                       what the plan gave, computed again at the start of the chunk
+    accumulators {block=0, count=64}        memory for 64 elements of all lanes, cleared where it is first met
+
+The first place that meets a block is before the loop over waves, as nothing varies in it.
+"""
+
+from __future__ import annotations
+
+from slangrad.ir.core import Op
+from slangrad.ir.layout import element_size
+from slangrad.llvm.launch.launch import read_field
+from slangrad.llvm.memory.memory import WAVE_ALIGNMENT, clear
+from slangrad.llvm.text.emit import Emitter, Rule
+
+
+def _launch(e: Emitter, op: Op) -> None:
+    name = op.attributes["field"]
+    value = read_field(e.w, e.environment.launch, name)
+    pointer = name == "partials"
+    e.define(op.results[0], e.w.value(f"ptrtoint ptr {value} to i64") if pointer else value)
+
+
+def _planned(e: Emitter, op: Op) -> None:
+    index = op.attributes["index"]
+    e.define(op.results[0], e.environment.planned[index])
+
+
+def _accumulators(e: Emitter, op: Op) -> None:
+    block, count = op.attributes["block"], op.attributes["count"]
+    known = e.environment.accumulators
+    if block not in known:
+        size = element_size(op.results[0].type) * count * e.names.lanes
+        known[block] = e.environment.locals.place(e.w, size, WAVE_ALIGNMENT)
+        clear(e, known[block], size)
+    e.define(op.results[0], known[block])
+
+
+RULES: dict[str, Rule] = {"launch": _launch, "planned": _planned, "accumulators": _accumulators}

@@ -1,0 +1,1 @@
+"""Flat IR without memory as LLVM text: types, arithmetic, conversions."""

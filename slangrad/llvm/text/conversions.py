@@ -1,0 +1,146 @@
+"""Conversions between scalars, for one value or W lanes.
+
+    convert(w, f32, i32, "float", "i32", "%1")   ->   call i32 @llvm.fptosi.sat.i32.f32(float %1)
+
+Float to integer saturates and NaN gives 0; all others round once. Where the machine cannot convert half
+floats, integer instructions do: LLVM would call functions that nobody links.
+"""
+
+from __future__ import annotations
+
+from slangrad.ir.types import F16, F32, F64, Scalar
+from slangrad.llvm.text.type_names import scalar_name
+from slangrad.llvm.text.writer import Writer
+
+# 65520 and more is infinite; below 2^-14 a float addition rounds at the half's last bit; else integers round.
+_HALF_OF_FLOAT = """
+    %bits = bitcast {float} %x to {i32}
+    %magnitude = and {i32} %bits, [i32 2147483647]
+    %sign = lshr {i32} %bits, [i32 16]
+    %sign_bit = and {i32} %sign, [i32 32768]
+    %positive = bitcast {i32} %magnitude to {float}
+    %aligned = fadd {float} %positive, [float 0.5]
+    %small_bits = bitcast {float} %aligned to {i32}
+    %small = sub {i32} %small_bits, [i32 1056964608]
+    %odd_bit = lshr {i32} %magnitude, [i32 13]
+    %odd = and {i32} %odd_bit, [i32 1]
+    %up = add {i32} %odd, [i32 -939520001]
+    %rounded = add {i32} %magnitude, %up
+    %normal = lshr {i32} %rounded, [i32 13]
+    %is_small = icmp ult {i32} %magnitude, [i32 947912704]
+    %finite = select {i1} %is_small, {i32} %small, {i32} %normal
+    %is_large = icmp ugt {i32} %magnitude, [i32 1199570943]
+    %limited = select {i1} %is_large, {i32} [i32 31744], {i32} %finite
+    %is_nan = icmp ugt {i32} %magnitude, [i32 2139095040]
+    %unsigned = select {i1} %is_nan, {i32} [i32 32256], {i32} %limited
+    %signed = or {i32} %unsigned, %sign_bit
+    %short = trunc {i32} %signed to {i16}
+    %r = bitcast {i16} %short to {half}
+"""
+_FLOAT_OF_HALF = """
+    %bits = bitcast {half} %x to {i16}
+    %wide = zext {i16} %bits to {i32}
+    %magnitude = and {i32} %wide, [i32 32767]
+    %sign = and {i32} %wide, [i32 32768]
+    %sign_bit = shl {i32} %sign, [i32 16]
+    %shifted = shl {i32} %magnitude, [i32 13]
+    %normal = add {i32} %shifted, [i32 939524096]
+    %special = or {i32} %shifted, [i32 2139095040]
+    %scaled = sitofp {i32} %magnitude to {float}
+    %small = fmul {float} %scaled, [float 0x3E70000000000000]
+    %small_bits = bitcast {float} %small to {i32}
+    %is_small = icmp ult {i32} %magnitude, [i32 1024]
+    %finite = select {i1} %is_small, {i32} %small_bits, {i32} %normal
+    %is_special = icmp ugt {i32} %magnitude, [i32 31743]
+    %unsigned = select {i1} %is_special, {i32} %special, {i32} %finite
+    %signed = or {i32} %unsigned, %sign_bit
+    %r = bitcast {i32} %signed to {float}
+"""
+# One half as float: LLVM loads it into a register that keeps its other lanes, so code would wait for what was there.
+_FLOAT_OF_ONE_HALF = """
+    %first = insertelement <8 x half> poison, half %x, i64 0
+    %halves = shufflevector <8 x half> %first, <8 x half> poison, <8 x i32> zeroinitializer
+    %floats = fpext <8 x half> %halves to <8 x float>
+    %r = extractelement <8 x float> %floats, i64 0
+"""
+# Rounded to odd, a float holds enough of the double for the second rounding to come out right.
+_FLOAT_TO_ODD = """
+    %near = fptrunc {double} %x to {float}
+    %back = fpext {float} %near to {double}
+    %bits = bitcast {float} %near to {i32}
+    %inexact = fcmp one {double} %back, %x
+    %last = and {i32} %bits, [i32 1]
+    %even = icmp eq {i32} %last, [i32 0]
+    %move = and {i1} %inexact, %even
+    %size = call {double} @llvm.fabs.{double!}({double} %x)
+    %near_size = call {double} @llvm.fabs.{double!}({double} %back)
+    %below = fcmp olt {double} %near_size, %size
+    %step = select {i1} %below, {i32} [i32 1], {i32} [i32 -1]
+    %moved = add {i32} %bits, %step
+    %odd = select {i1} %move, {i32} %moved, {i32} %bits
+    %r = bitcast {i32} %odd to {float}
+"""
+
+
+def convert(w: Writer, source: Scalar, target: Scalar, source_type: str, target_type: str, x: str) -> str:
+    """`x`, of type `source` in registers of `source_type`, as a `target`."""
+    if source is target:
+        return x
+    types = {"T": source_type, "R": target_type}
+    operands = {"x": x}
+    if source is F16:
+        wide = extend_half(w, source_type, x)
+        return convert(w, F32, target, like(source_type, "float"), target_type, wide)
+    if target.kind == "bool":
+        return w.expand(_truth(source), types, operands)
+    if target is F16:
+        return _to_half(w, source, source_type, x)
+    return w.expand(_direct(source, target), types, operands)
+
+
+def _truth(source: Scalar) -> str:
+    return "%r = fcmp une {T} %x, [T 0.0]" if source.kind == "float" else "%r = icmp ne {T} %x, [T 0]"
+
+
+def _direct(source: Scalar, target: Scalar) -> str:
+    """One instruction; halves and truth values are none of its business."""
+    if source.kind == "float" and target.kind == "float":
+        return "%r = fpext {T} %x to {R}" if source.bits < target.bits else "%r = fptrunc {T} %x to {R}"
+    if source.kind == "float":
+        name = "fptosi" if target.kind == "signed" else "fptoui"
+        return f"%r = call {{R}} @llvm.{name}.sat.{{R!}}.{{T!}}({{T}} %x)"
+    if target.kind == "float":
+        return "%r = sitofp {T} %x to {R}" if source.kind == "signed" else "%r = uitofp {T} %x to {R}"
+    if source.bits == target.bits:
+        return "%r = bitcast {T} %x to {R}"
+    if source.bits > target.bits:
+        return "%r = trunc {T} %x to {R}"
+    return "%r = sext {T} %x to {R}" if source.kind == "signed" else "%r = zext {T} %x to {R}"
+
+
+def _to_half(w: Writer, source: Scalar, source_type: str, x: str) -> str:
+    """Integers go through the float type that holds them, so that only the last step rounds."""
+    between = F32 if source.bits <= 16 or source is F32 else F64
+    between_type = like(source_type, scalar_name(between))
+    value = convert(w, source, between, source_type, between_type, x)
+    if between is F64:
+        value = w.expand(_FLOAT_TO_ODD, {"T": between_type}, {"x": value})
+    return round_to_half(w, like(source_type, "float"), value)
+
+
+def extend_half(w: Writer, half_type: str, x: str) -> str:
+    """A half as float, exactly."""
+    one = _FLOAT_OF_ONE_HALF if half_type == "half" else "%r = fpext {half} %x to {float}"
+    template = one if w.features.half else _FLOAT_OF_HALF
+    return w.expand(template, {"T": half_type}, {"x": x})
+
+
+def round_to_half(w: Writer, float_type: str, x: str) -> str:
+    """A float as half, ties to even."""
+    template = "%r = fptrunc {float} %x to {half}" if w.features.half else _HALF_OF_FLOAT
+    return w.expand(template, {"T": float_type}, {"x": x})
+
+
+def like(type_name: str, scalar: str) -> str:
+    """`scalar` in as many lanes as `type_name` has."""
+    return f"{type_name[: type_name.rindex(' ')]} {scalar}>" if type_name.startswith("<") else scalar

@@ -1,0 +1,1 @@
+"""Arguments that may be made of others, and results: numbers, structs, lists."""

@@ -1,0 +1,291 @@
+"""What a call returns: values, new tensors and arrays, or what the caller gave.
+
+float f(float x), D = 0            ->  a Python float, read from scratch memory
+float f(float x), D = 1            ->  a new Tensor of the call's shape
+f(x, _result="numpy")              ->  a new array;      f(x, _result=y)  ->  y, filled
+f(x) with a torch tensor x         ->  a new torch tensor: the call's shape, then that of the type
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+
+from slangrad.check.model.types import Matrix, Scalar, Type, Vector, vector
+from slangrad.ir import types as ir
+from slangrad.marshal.containers.containers import CONVERTED
+from slangrad.marshal.containers.elements import make_elements
+from slangrad.marshal.containers.memory import (
+    ARRAY_ACCESS,
+    GIVEN,
+    PRIMAL_PART,
+    TENSOR_ACCESS,
+    TORCH_ACCESS,
+    TORCH_PAIR_ACCESS,
+)
+from slangrad.marshal.containers.values import DiffPair, Part, get_primal, make_cell, set_grad, set_primal
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.host.footprint import Shape
+from slangrad.marshal.host.records import is_record, made_of
+from slangrad.marshal.protocol.marshal import TANGENT, Leaf, Marshal, Node, ProgramTypes, Spot, Way
+from slangrad.marshal.protocol.spelling import spell_on_page
+from slangrad.marshal.reflection.slang_kinds import slang_type_of
+from slangrad.marshal.reflection.slang_type import SlangType
+from slangrad.marshal.simple.enums import names_in
+from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.element_types import holds_structs, scalar_and_sizes, structured_dtype
+from slangrad.tensors.shape import as_shape
+from slangrad.tensors.tensor import Tensor
+from slangrad.tensors.torch_types import TORCH as PYTORCH
+from slangrad.tensors.torch_types import dtype_of, is_torch_type
+from slangrad.tensors.views import View
+
+Binder = Callable[["Created", int, ir.Type], Leaf]
+
+CREATED = -1
+VALUE, TENSOR, NUMPY, TORCH = "value", "tensor", "numpy", "torch"
+KINDS = (TENSOR, NUMPY, TORCH)
+
+
+@dataclass(slots=True, frozen=True)
+class Wanted:
+    """What the caller said about the result: a kind, or something to fill (the marshal of given value
+    `index`).
+    """
+
+    kind: str = ""
+    marshal: Marshal | None = None
+    index: int = CREATED
+
+
+def kind_of(given: object) -> str | None:
+    """The kind that a string or class names, empty for a class of the user's; None for a value to fill."""
+    if isinstance(given, str):
+        if given not in KINDS:
+            names = ", ".join(map(repr, KINDS))
+            raise CallError("E1011", f"Unknown return type '{given}'", (), f"known are {names}")
+        return given
+    if given is Tensor:
+        return TENSOR
+    if given is np.ndarray:
+        return NUMPY
+    if isinstance(given, type):
+        return TORCH if is_torch_type(given) else _TAUGHT.get(given, "")
+    return None
+
+
+_TAUGHT: dict[type, str] = {}  # the kinds of results that are objects of users' classes
+
+
+def teach(kind: type, binder: Binder | None) -> None:
+    """Let `binder` bind results of a class from now on; None: it is called with what there would be without it."""
+    name = _TAUGHT.pop(kind, None)
+    if name is not None:
+        del _BINDERS[name]
+    if binder is not None:
+        name = _TAUGHT[kind] = f"{kind.__qualname__} {next(_NUMBERS)}"
+        _BINDERS[name] = binder
+
+
+Wrap = Callable[[object, object], object]
+
+
+def wrap_of(kind: object) -> Wrap | None:
+    """What makes, of a module and what a call of it would return, an object of a class that is no kind of result."""
+    if not isinstance(kind, type) or kind_of(kind):
+        return None
+    given: Wrap | None = getattr(kind, "from_result", None)
+    if given is not None:
+        return given
+    if is_record(kind):
+        return lambda module, result: made_of(kind, result)
+    return lambda module, result: kind(result)
+
+
+def bind_given(marshal: Marshal, t: Type, spot: Spot) -> Node | None:
+    """Something to fill (or, in `bwds`, to take a cotangent from)."""
+    role = spot.role
+    if not (role.reads or role.writes or role.differentiates):
+        return None
+    found = sorted(marshal.ways(t, spot.types, spot.mode), key=lambda way: way.cost)
+    exact = any(way.how != CONVERTED for way in found)
+    wider = None if exact or role.differentiates else _wider(t, marshal.holds(t, spot.types))
+    if wider is not None:
+        found = sorted(marshal.ways(wider, spot.types, spot.mode), key=lambda way: way.cost)
+    if not found:
+        message = f"argument '{spot.label}': {marshal.described} cannot hold results of type '{t}'"
+        raise CallError("E1011", message, (marshal.reason(t, spot.types),))
+    return marshal.bind(found[0], spot)
+
+
+def _wider(t: Type, own: Type | None) -> Type | None:
+    """A type that Slang converts results of type `t` to, made of the elements of a container."""
+    element = t.element if isinstance(t, Vector) else t
+    if not isinstance(element, Scalar) or not isinstance(own, Scalar) or not _widens(element, own):
+        return None
+    return vector(own, t.count) if isinstance(t, Vector) else own
+
+
+def _widens(t: Scalar, to: Scalar) -> bool:
+    """Whether a number may become one of the other type: no kind is left for a lower one, and none has fewer bits."""
+    if to.is_float:
+        return not t.is_float or t.bits <= to.bits
+    return to.is_integer and not t.is_float and t.bits <= to.bits
+
+
+def ones(t: Type, types: ProgramTypes) -> str:
+    """The cotangent that stands for a result without one: ones."""
+    tangent = types.tangent(t)
+    assert tangent is not None
+    if isinstance(tangent, (Scalar, Vector, Matrix)):
+        return f"{spell_on_page(tangent)}(1)"
+    message = f"bwds needs a cotangent of type '{t}': only numbers, vectors and matrices have ones"
+    raise CallError("E1007", message, (), "pass _result with gradients")
+
+
+Maker = Callable[[object, Shape], Callable[[], object]]
+
+
+@dataclass(slots=True, frozen=True)
+class Result:
+    """`maker` gives, for a device and a shape, what makes that which is filled; `give` what the caller gets of it."""
+
+    maker: Maker
+    give: Callable[[HostValue], HostValue]
+
+
+@dataclass(slots=True)
+class Created:
+    """A result that each call creates; `made` tells how once it is bound."""
+
+    type: Type
+    spot: Spot
+    kind: str
+    made: Result | None = None
+
+    def bind(self, dims: int, types: ProgramTypes) -> Leaf:
+        lowered = types.lower(self.type)
+        if lowered is None:
+            raise CallError("E1011", f"values of type '{self.type}' cannot be returned to Python")
+        if self.kind:
+            return _BINDERS[self.kind](self, dims, lowered)
+        return bind_default(self, dims, lowered)
+
+
+def bind_default(created: Created, dims: int, lowered: ir.Type) -> Leaf:
+    """A value of a call without dimensions, else a new Tensor."""
+    return _BINDERS[TENSOR if dims else VALUE](created, dims, lowered)
+
+
+def _bind_value(created: Created, dims: int, lowered: ir.Type) -> Leaf:
+    spot = created.spot
+    names = names_in(created.type, spot.types)
+    parts = [Part(PRIMAL_PART, created.type, lowered, True, None, set_primal, names)]
+    tangent = spot.types.tangent(created.type) if spot.role.gives else None
+    below = None if tangent is None else spot.types.lower(tangent)
+    if tangent is not None and below is not None:
+        parts.append(Part(GIVEN, tangent, below, True, None, set_grad))
+    created.made = Result(
+        make_pair, give_itself if spot.mode == TANGENT and below is not None else get_primal
+    )
+    return make_cell(spot, created.type, spot.role, "result", parts)
+
+
+def make_pair(device: object, shape: Shape) -> Callable[[], object]:
+    return DiffPair
+
+
+def give_itself(made: object) -> object:
+    return made
+
+
+@dataclass(slots=True, frozen=True)
+class TensorMaker:
+    """Tensors of a type, shown as `shown`."""
+
+    lowered: ir.Type
+    shown: SlangType
+    differentiates: bool
+
+    def __call__(self, device: object, shape: Shape) -> Callable[[], object]:
+        sizes = as_shape(shape or (1,))
+        view = View(sizes, sizes.calc_contiguous_strides(), 0)
+        lowered, shown = self.lowered, self.shown
+        if self.differentiates:
+            return lambda: Tensor.over_new_memory(device, lowered, view, shown).with_grads(zero=False)
+        return lambda: Tensor.over_new_memory(device, lowered, view, shown)
+
+
+def _bind_tensor(created: Created, dims: int, lowered: ir.Type) -> Leaf:
+    spot = created.spot
+    maker = TensorMaker(lowered, slang_type_of(created.type, spot.types), spot.role.differentiates)
+    created.made = Result(maker, give_itself)
+    way = Way(created.type, dims)
+    return make_elements(way, spot, spot.role, "new Tensor", TENSOR_ACCESS, () if dims else (1,))
+
+
+@dataclass(slots=True, frozen=True)
+class ArrayMaker:
+    """NumPy arrays of values of a type; structs are records."""
+
+    lowered: ir.Type
+
+    def __call__(self, device: object, shape: Shape) -> Callable[[], object]:
+        record = structured_dtype(self.lowered)
+        make = np.empty if record.base.names is None else np.zeros  # nothing of old memory shows in gaps
+        return lambda: make(shape, record)
+
+
+def _refused(created: Created, what: str) -> CallError:
+    message = f"a {what} cannot hold results of type '{created.type}'"
+    note = 'numbers, vectors, matrices and arrays can; use _result="tensor"'
+    return CallError("E1011", message, (), note)
+
+
+def _bind_numpy(created: Created, dims: int, lowered: ir.Type) -> Leaf:
+    spot = created.spot
+    if isinstance(lowered, ir.Pointer):
+        raise _refused(created, "numpy array")
+    if spot.role.differentiates:
+        message = "a numpy array has no place for the derivative of the result"
+        raise CallError("E1011", message, (), 'use _result="tensor": its gradient is the derivative')
+    created.made = Result(ArrayMaker(lowered), give_itself)
+    inner = structured_dtype(lowered).shape
+    return make_elements(Way(created.type, dims), spot, spot.role, "new array", ARRAY_ACCESS, inner)
+
+
+@dataclass(slots=True, frozen=True)
+class TorchMaker:
+    """Torch tensors of values of a type, with tangents if there are some."""
+
+    lowered: ir.Type
+    differentiates: bool
+
+    def __call__(self, device: object, shape: Shape) -> Callable[[], object]:
+        scalar, inner = scalar_and_sizes(self.lowered)
+        dtype, sizes, empty = dtype_of(scalar), (*shape, *inner), PYTORCH.empty
+        if self.differentiates:
+            return lambda: DiffPair(empty(sizes, dtype=dtype), empty(sizes, dtype=dtype))
+        return lambda: empty(sizes, dtype=dtype)
+
+
+def _bind_torch(created: Created, dims: int, lowered: ir.Type) -> Leaf:
+    spot = created.spot
+    if holds_structs(lowered) or isinstance(lowered, ir.Pointer):
+        raise _refused(created, "torch tensor")
+    created.made = Result(TorchMaker(lowered, spot.role.differentiates), give_itself)
+    inner = scalar_and_sizes(lowered)[1]
+    access = TORCH_PAIR_ACCESS if spot.role.differentiates else TORCH_ACCESS
+    return make_elements(Way(created.type, dims), spot, spot.role, "new torch tensor", access, inner)
+
+
+_NUMBERS = count()
+_BINDERS: dict[str, Binder] = {
+    VALUE: _bind_value,
+    TENSOR: _bind_tensor,
+    NUMPY: _bind_numpy,
+    TORCH: _bind_torch,
+}

@@ -1,0 +1,292 @@
+"""Where the memory of a container lies: the primal, and the derivatives that come in and go out.
+
+In: a Tensor, a NumPy array, a torch tensor or a pair of these.   Out: addresses (in every call), shapes and strides
+(once for each layout).
+
+A leaf holds an Access and need not know which of these it has. PyTorch is not loaded here; tensors answer all of it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from slangrad.ir import types as ir
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.host.footprint import Memory, Shape
+from slangrad.marshal.protocol.marshal import Find, Role
+from slangrad.runtime.device import Device
+from slangrad.tensors.buffer import Buffer
+from slangrad.tensors.conversion import AnyArray, HostValue
+from slangrad.tensors.tensor import Tensor
+from slangrad.tensors.torch_types import TorchTensor
+
+PRIMAL_PART, TAKEN, GIVEN = "", "_in", "_grad"
+Parts = tuple[str, ...]
+Address = Callable[[HostValue], int]
+Held = TypeVar("Held")
+
+
+def parts_of(role: Role) -> Parts:
+    """Which memories a role touches, as endings of names."""
+    found: Parts = (PRIMAL_PART,) if role.reads or role.writes else ()
+    found += (TAKEN,) if role.takes else ()
+    return found + ((GIVEN,) if role.gives else ())
+
+
+@dataclass(slots=True, frozen=True)
+class Contents:
+    """What binding a container depends on: it is in the key of a call."""
+
+    element: ir.Type | None
+    rank: int
+    writable: bool = True
+    has_in: bool = False
+    has_out: bool = False
+    shared: bool = False  # one buffer for the derivatives of both directions
+    sizes: Shape = ()  # in the key of functions only that have arrays of any size as parameters
+    gradients_may_lack: bool = False  # forward calls give empty ones to types that have a place for them
+
+
+Doing = dict[str, bool]
+
+
+def doing(role: Role, part: str, stores: bool = False) -> Doing:
+    """What a call does with the memory of one part. `stores`: derivatives that go out replace what is there."""
+    primal = part == PRIMAL_PART
+    return {
+        "reads": part == TAKEN or (primal and role.reads),
+        "writes": (primal and role.writes) or (part == GIVEN and stores),
+        "adds": part == GIVEN and not stores,
+        "takes": part == TAKEN,
+    }
+
+
+class AccessTo(ABC, Generic[Held]):
+    """How a kind of container tells about its memory."""
+
+    @abstractmethod
+    def layout_finder(self, parts: Parts) -> Find:
+        """What finds all that shapes and strides depend on."""
+
+    @abstractmethod
+    def memories(self, value: Held, parts: Parts) -> list[Memory] | None:
+        """The memory of each part; None where the kernel cannot work on it, only on a copy."""
+
+    @abstractmethod
+    def address_of(self, part: str) -> Address:
+        """What finds the address of a part."""
+
+    @abstractmethod
+    def copy(self, value: Held, role: Role) -> Held:
+        """The value, and the derivatives that its role touches, in fresh memory without gaps."""
+
+    @abstractmethod
+    def copy_back(self, copied: Held, value: Held, role: Role) -> None:
+        """What the call wrote into a copy goes to the value."""
+
+
+Access = AccessTo[HostValue]  # to the values that a leaf is bound to
+
+
+class ArrayAccess(AccessTo[AnyArray]):
+    """NumPy arrays, which have no derivatives."""
+
+    def layout_finder(self, parts: Parts) -> Find:
+        return _layout_of_array
+
+    def memories(self, value: AnyArray, parts: Parts) -> list[Memory] | None:
+        if not value.flags.aligned:
+            return None
+        return [Memory(address_of_array(value), value.shape, value.strides, value.dtype.itemsize)]
+
+    def address_of(self, part: str) -> Address:
+        return address_of_array
+
+    def copy(self, value: AnyArray, role: Role) -> AnyArray:
+        return np.array(value, order="C")
+
+    def copy_back(self, copied: AnyArray, value: AnyArray, role: Role) -> None:
+        if role.writes:
+            value[...] = copied
+
+
+def home_of(value: AnyArray) -> Device | None:
+    """The device whose memory a value lies in; None for what is no device's."""
+    if isinstance(value, Tensor):
+        value = value.storage
+    return value.runtime if isinstance(value, Buffer) else None
+
+
+def _layout_of_array(array: AnyArray) -> Hashable:
+    return array.shape, array.strides, array.flags.aligned
+
+
+def address_of_array(array: AnyArray) -> int:
+    found: int = array.__array_interface__["data"][0]
+    return found
+
+
+_PARTS: dict[str, Callable[[Tensor], Tensor]] = {
+    PRIMAL_PART: lambda tensor: tensor,
+    TAKEN: attrgetter("_grad_in"),
+    GIVEN: attrgetter("_grad_out"),
+}
+_ADDRESSES: dict[str, Address] = {
+    PRIMAL_PART: attrgetter("address"),
+    TAKEN: attrgetter("_grad_in.address"),
+    GIVEN: attrgetter("_grad_out.address"),
+}
+
+
+class TensorAccess(AccessTo[Tensor]):
+    """Tensors with their gradients."""
+
+    def layout_finder(self, parts: Parts) -> Find:
+        if parts == (PRIMAL_PART,):
+            return attrgetter("layout")
+        finders = [_PARTS[part] for part in parts]
+        return lambda value: tuple([find(value).layout for find in finders])
+
+    def memories(self, value: Tensor, parts: Parts) -> list[Memory]:
+        made = []
+        for part in parts:
+            tensor = _PARTS[part](value)
+            size = tensor.element_size
+            steps = tuple([step * size for step in tensor.strides])
+            made.append(Memory(tensor.address, tuple(tensor.shape), steps, size, tensor.storage.runtime))
+        return made
+
+    def address_of(self, part: str) -> Address:
+        return _ADDRESSES[part]
+
+    def copy(self, value: Tensor, role: Role) -> Tensor:
+        copied = without_gaps(value)
+        if role.differentiates:
+            taken = without_gaps(_PARTS[TAKEN](value)) if role.takes else None
+            given = without_gaps(_PARTS[GIVEN](value)) if role.gives else None
+            copied = copied.with_grads(grad_in=taken, grad_out=given, zero=False)
+        return copied
+
+    def copy_back(self, copied: Tensor, value: Tensor, role: Role) -> None:
+        if role.writes:
+            value.memory()[...] = copied.memory()
+        if role.gives:
+            _PARTS[GIVEN](value).memory()[...] = _PARTS[GIVEN](copied).memory()
+
+
+def without_gaps(tensor: Tensor) -> Tensor:
+    """A contiguous copy."""
+    copied = Tensor.empty_like(tensor)
+    copied.copy_from_numpy(np.ascontiguousarray(tensor.to_numpy()))
+    return copied
+
+
+ARRAY_ACCESS = ArrayAccess()
+TENSOR_ACCESS = TensorAccess()
+
+
+class TorchAccess(AccessTo[TorchTensor]):
+    """Torch tensors by themselves. Derivatives that a type has a place for are empty."""
+
+    def layout_finder(self, parts: Parts) -> Find:
+        return _layout_of_torch
+
+    def memories(self, value: TorchTensor, parts: Parts) -> list[Memory] | None:
+        if value.is_neg():
+            return None
+        own = memory_of_torch(value)
+        nothing = Memory(0, (0,) * len(own.shape), own.strides, own.item_size)
+        return [own if part == PRIMAL_PART else nothing for part in parts]
+
+    def address_of(self, part: str) -> Address:
+        return address_of_torch if part == PRIMAL_PART else no_address
+
+    def copy(self, value: TorchTensor, role: Role) -> TorchTensor:
+        return _copied(value)
+
+    def copy_back(self, copied: TorchTensor, value: TorchTensor, role: Role) -> None:
+        if role.writes:
+            value.detach().copy_(copied)
+
+
+class TorchCurve:
+    """A torch tensor with the direction and the place of a derivative of its gradient."""
+
+    __slots__ = ("grad", "primal", "tangent")
+
+    def __init__(self, primal: TorchTensor, tangent: TorchTensor, grad: TorchTensor) -> None:
+        self.primal = primal
+        self.tangent = tangent
+        self.grad = grad
+
+
+class TorchPartsAccess(AccessTo[HostValue]):
+    """Objects that hold torch tensors: `names` tells which of them each part is."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        self._names = names
+
+    def layout_finder(self, parts: Parts) -> Find:
+        names = [self._names[part] for part in parts]
+        return lambda value: tuple([_layout_of_torch(getattr(value, name)) for name in names])
+
+    def memories(self, value: object, parts: Parts) -> list[Memory] | None:
+        if any(getattr(value, name).is_neg() for name in self._names.values()):
+            return None
+        return [memory_of_torch(getattr(value, self._names[part])) for part in parts]
+
+    def address_of(self, part: str) -> Address:
+        name = self._names[part]
+        return lambda value: address_of_torch(getattr(value, name))
+
+    def copy(self, value: object, role: Role) -> object:
+        return type(value)(**{name: _copied(getattr(value, name)) for name in {*self._names.values()}})
+
+    def copy_back(self, copied: HostValue, value: HostValue, role: Role) -> None:
+        if role.writes:
+            value.primal.detach().copy_(copied.primal)
+        if role.gives:
+            value.grad.detach().copy_(copied.grad)
+
+
+def _layout_of_torch(tensor: TorchTensor) -> Hashable:
+    return tensor.shape, tensor.stride(), tensor.is_neg()
+
+
+def memory_of_torch(tensor: TorchTensor) -> Memory:
+    size = tensor.element_size()
+    steps = tuple([step * size for step in tensor.stride()])
+    return Memory(address_of_torch(tensor), tuple(tensor.shape), steps, size)
+
+
+def address_of_torch(tensor: TorchTensor) -> int:
+    try:
+        address = tensor.data_ptr()
+    except RuntimeError:  # parts of batches, tensors without values
+        address = 0
+    if not address and tensor.numel():
+        message = f"a torch tensor of type {type(tensor).__name__} has no memory of its own"
+        note = "pass a plain torch.Tensor with the same values; of PyTorch's ways to make batches torch.func.vmap works"
+        raise CallError("E1001", message, (), note)
+    return address
+
+
+def no_address(tensor: object) -> int:
+    return 0
+
+
+def _copied(tensor: TorchTensor) -> TorchTensor:
+    """The same values without gaps; autograd does not see it."""
+    return tensor.detach().resolve_neg().contiguous()
+
+
+TORCH_ACCESS = TorchAccess()
+# Of a pair the second tensor is the gradient that comes in or goes out, as the role says.
+TORCH_PAIR_ACCESS = TorchPartsAccess({PRIMAL_PART: "primal", TAKEN: "grad", GIVEN: "grad"})
+TORCH_CURVE_ACCESS = TorchPartsAccess({PRIMAL_PART: "primal", TAKEN: "tangent", GIVEN: "grad"})

@@ -1,0 +1,155 @@
+"""Containers that are bound as a whole to the tensor types of slang-torch, whose rank is known when running.
+
+TensorView<float>,     Tensor (4, 3)                 ->  { address, rank 2, sizes, strides }, no call dimensions
+TensorView<float3>,    Tensor (4, 3) of float        ->  rank 1: the last dimension is consumed
+DiffTensorView<float>, Tensor (4,) with a gradient   ->  primal, diff; in forward calls diff may lack
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from slangrad.check.model.types import Scalar, StructType, Type
+from slangrad.marshal.containers.buffers import standard_name
+from slangrad.marshal.containers.memory import GIVEN, PRIMAL_PART, TAKEN, Access, Contents
+from slangrad.marshal.containers.whole import VIEW_TYPES, Family, WholeTensor
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.host.footprint import Footprint, Memory
+from slangrad.marshal.protocol.marshal import (
+    BACKWARD,
+    HIGHER,
+    PRIMAL,
+    TANGENT,
+    Node,
+    ProgramTypes,
+    Role,
+    Spot,
+    Way,
+)
+from slangrad.marshal.protocol.patterns import consumed, from_elements
+
+VIEW = "view"
+PLAIN, DIFFERENTIATED = VIEW_TYPES
+ADDED = "__AtomicAdd"
+MOST_DIMENSIONS = 5
+VIEWS = {
+    PLAIN: Family((("", PRIMAL_PART),), Role(reads=True, writes=True)),
+    DIFFERENTIATED: Family((("primal.", PRIMAL_PART), ("diff.diff.", GIVEN)), Role(reads=True, writes=True)),
+}
+ROOM = 2 + 2 * MOST_DIMENSIONS  # address, rank, sizes, strides
+
+
+def is_view(wanted: Type) -> bool:
+    return standard_name(wanted) in VIEWS
+
+
+def ways(contents: Contents, own: Type, wanted: Type, types: ProgramTypes) -> Iterable[Way]:
+    """`own` is the type of the container's elements."""
+    if not is_view(wanted) or not contents.writable:
+        return
+    assert isinstance(wanted, StructType)
+    name = standard_name(wanted)
+    for element in dict.fromkeys(from_elements(wanted.inner, own)):
+        sizes = consumed(element, own)
+        assert sizes is not None, (element, own)
+        if 0 <= contents.rank - len(sizes) <= MOST_DIMENSIONS:
+            made = _type(name, element, wanted, types)
+            if made is not None:
+                yield Way(made, 0, VIEW)
+
+
+def _type(name: str, element: Type, wanted: StructType, types: ProgramTypes) -> Type | None:
+    """With gradients, these have the elements' own type."""
+    if name == PLAIN:
+        return types.standard(PLAIN, (element,))
+    if not isinstance(element, Scalar) or types.tangent(element) is not element:
+        return None
+    added = types.standard(ADDED, (element,))
+    asked = wanted.arguments[1]
+    assert isinstance(asked, Type)
+    if asked is not added and not (standard_name(asked) == ADDED and asked.abstract):
+        return None
+    return types.standard(DIFFERENTIATED, (element, added))
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class ViewTensor(WholeTensor):
+    """A tensor as a view; `own` is its rank. `empty`: no gradient is bound to the type's place for it."""
+
+    empty: bool = False
+
+    @property
+    def room(self) -> int:
+        return ROOM
+
+    def before(self, classes: str) -> list[str]:
+        return []
+
+    def load(self) -> str:
+        return self.name
+
+    def _moving(self, memories: list[Memory]) -> Footprint:
+        return Footprint()
+
+    def footprint(self, value: object) -> Footprint | None:
+        made = super(ViewTensor, self).footprint(value)
+        if made is not None and self.empty:
+            made.fixed[self.name] += [0] * ROOM
+        return made
+
+    def scalars(self, memory: Memory) -> list[int]:
+        steps = [step // memory.item_size for step in memory.strides]
+        unused = [0] * (MOST_DIMENSIONS - self.own)
+        return [0, self.own, *memory.shape, *unused, *steps, *unused]
+
+
+def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Access) -> Node:
+    assert isinstance(way.type, StructType)
+    name = standard_name(way.type)
+    own_element = None if contents.element is None else spot.types.lift(contents.element)
+    assert own_element is not None
+    trailing = consumed(way.type.inner, own_element)
+    assert trailing is not None
+    family, gradient = VIEWS[name], ""
+    if name == DIFFERENTIATED:
+        gradient = _gradient(spot, contents, described)
+        fields = (("primal.", PRIMAL_PART), *([("diff.diff.", gradient)] if gradient else []))
+        family = Family(fields, _role(spot.mode, gradient))
+    return ViewTensor(
+        **spot.node(way.type, family.role, described),
+        access=access,
+        family=family,
+        own=contents.rank - len(trailing),
+        trailing=trailing,
+        empty=name == DIFFERENTIATED and not gradient,
+    )
+
+
+def _role(mode: str, gradient: str) -> Role:
+    """Whether the function loads or stores is not known: derivatives come and go by one memory."""
+    if not gradient or mode == PRIMAL:
+        return Role(reads=True, writes=True)
+    return Role(reads=True, writes=True, takes=gradient == TAKEN, gives="add" if gradient == GIVEN else "")
+
+
+def _gradient(spot: Spot, contents: Contents, described: str) -> str:
+    """Which of the gradients there are is bound; empty for none."""
+    if spot.mode == HIGHER:
+        message = f"argument '{spot.label}': hvp carries no derivatives through a parameter of type 'DiffTensorView'"
+        raise CallError("E1007", message, (), "declare it ITensor")
+    if contents.has_in and contents.has_out and not contents.shared:
+        message = (
+            f"argument '{spot.label}': a DiffTensorView has one gradient, and {described} two different ones"
+        )
+        raise CallError("E1007", message, (), f"{spot.label} = {spot.label}.with_grads()")
+    if contents.has_out:
+        return GIVEN
+    if contents.has_in:
+        return TAKEN
+    if spot.mode in (BACKWARD, TANGENT):
+        message = (
+            f"argument '{spot.label}': {described} has no gradient, and a DiffTensorView requires one in "
+        )
+        raise CallError("E1007", f"{message}{spot.mode}", (), f"{spot.label} = {spot.label}.with_grads()")
+    return ""

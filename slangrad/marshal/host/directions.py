@@ -1,0 +1,153 @@
+"""Values as points of a vector space: which numbers they consist of, random directions, steps along these.
+
+    floats_of(x)  ->  its numbers as arrays           random_like(x)  ->  a tangent of the same form
+    moved(x, v, h)  ->  x + h v                       inner(a, b)     ->  the terms of their inner product
+
+Integers, and fields without a derivative, stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from slangrad.ir.types import Type
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.host.records import TYPE_KEY
+from slangrad.marshal.host.vectors import HostArray
+from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.element_types import holds_structs, slang_name, structured_dtype
+from slangrad.tensors.tensor import Tensor
+
+Array = np.ndarray
+
+
+def has_derivative(value: object) -> bool:
+    """Whether some of its numbers can move."""
+    if isinstance(value, Tensor):
+        return _derivative_of(value) is not None
+    return next(floats_of(value), None) is not None
+
+
+def floats_of(value: object) -> Iterator[Array]:
+    """The floating-point numbers of a value."""
+    if isinstance(value, Tensor):
+        yield from _floats_of_array(value.to_numpy(structured=holds_structs(value.element_type)))
+    elif isinstance(value, HostArray):
+        yield from _floats_of_array(value.data)
+    elif isinstance(value, np.ndarray):
+        yield from _floats_of_array(value)
+    elif isinstance(value, (float, np.floating)):
+        yield np.asarray(value)
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from floats_of(each)
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            if name != TYPE_KEY:
+                yield from floats_of(each)
+
+
+def _floats_of_array(array: Array) -> Iterator[Array]:
+    if array.dtype.names is not None:
+        for name in array.dtype.names:
+            yield from _floats_of_array(array[name])
+    elif array.dtype.kind == "f":
+        yield array
+
+
+def inner(a: object, b: object) -> Array:
+    """The products of the numbers of two values of the same form."""
+    pairs = zip(floats_of(a), floats_of(b), strict=True)
+    terms = [np.ravel(x).astype(np.float64) * np.ravel(y).astype(np.float64) for x, y in pairs]
+    return np.concatenate(terms) if terms else np.zeros(0)
+
+
+def random_like(value: object, random: np.random.Generator) -> HostValue:
+    """A random tangent; None for what has none."""
+    if isinstance(value, Tensor):
+        return _random_tensor(value, random)
+    if isinstance(value, np.ndarray):
+        return _random(value.shape, random).astype(value.dtype) if value.dtype.kind == "f" else None
+    if isinstance(value, HostArray):
+        return type(value)(_random(value.shape, random)) if value.dtype.kind == "f" else None
+    if isinstance(value, (float, np.floating)):
+        return float(_random((), random))
+    if isinstance(value, list):
+        return [random_like(each, random) for each in value]
+    if isinstance(value, dict):
+        made = {name: random_like(each, random) for name, each in value.items() if name != TYPE_KEY}
+        return {name: each for name, each in made.items() if each is not None}
+    return None
+
+
+def restricted(direction: object, gradient: object) -> HostValue:
+    """The direction without the parts that have no gradient."""
+    if isinstance(direction, dict) and isinstance(gradient, dict):
+        made = {name: restricted(each, gradient.get(name)) for name, each in direction.items()}
+        return {name: each for name, each in made.items() if each is not None}
+    if isinstance(direction, list) and isinstance(gradient, list):
+        return [restricted(each, own) for each, own in zip(direction, gradient)]
+    return None if gradient is None else direction
+
+
+def _random(shape: tuple[int, ...], random: np.random.Generator) -> Array:
+    """Numbers that all floating-point types have."""
+    return random.normal(size=shape).astype(np.float16)
+
+
+def _derivative_of(value: Tensor) -> Type | None:
+    try:
+        return value.new_gradient(zero=False).element_type
+    except ValueError:
+        return None
+
+
+def _random_tensor(value: Tensor, random: np.random.Generator) -> Tensor | None:
+    element = _derivative_of(value)
+    if element is None:
+        return None
+    made = np.zeros(value.shape, structured_dtype(element))
+    for each in _floats_of_array(made):
+        each[...] = _random(each.shape, random)
+    return Tensor.from_numpy(value.device, made, dtype=element)
+
+
+def moved(value: HostValue, direction: HostValue, step: float) -> HostValue:
+    """A copy of the value, `step` times the direction further on."""
+    if direction is None:
+        return value
+    if isinstance(value, Tensor):
+        return _moved_tensor(value, direction, step)
+    if isinstance(value, HostArray):
+        return type(value)(value.data + step * direction.data)
+    if isinstance(value, np.ndarray):
+        return (value + step * direction).astype(value.dtype)
+    if isinstance(value, list):
+        return [moved(each, own, step) for each, own in zip(value, direction)]
+    if isinstance(value, dict):
+        return {name: moved(each, direction.get(name), step) for name, each in value.items()}
+    return value + step * direction
+
+
+def _moved_tensor(value: Tensor, direction: Tensor, step: float) -> Tensor:
+    structured = holds_structs(value.element_type)
+    own, by = value.to_numpy(structured=structured), direction.to_numpy(structured=structured)
+    _move_array(own, by, step, value)
+    made = Tensor.empty_like(value)
+    made.copy_from_numpy(own)
+    return made
+
+
+def _move_array(own: Array, by: Array, step: float, value: Tensor) -> None:
+    if own.dtype.names is None:
+        own += (step * by).astype(own.dtype)
+        return
+    assert by.dtype.names is not None
+    for name in by.dtype.names:
+        if name not in own.dtype.names:
+            kind = slang_name(value.element_type)
+            message = f"the Differential of '{kind}' has a field '{name}', which the type has not"
+            raise CallError("E1030", message, (), "finite differences need fields of the same names")
+        _move_array(own[name], by[name], step, value)

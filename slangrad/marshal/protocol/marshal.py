@@ -1,0 +1,460 @@
+"""What a marshal answers about one Python value, and what a bound value answers to the kernel's writer.
+
+Once for each signature: `Marshal.ways` (as which Slang types can it be seen, with how many call dimensions)
+and `Marshal.bind`, which gives a tree of Leaves. A leaf says how the kernel declares, loads and stores it,
+and, in every call, what it puts into the argument block.
+
+    float f(float x), x = Tensor (n,)  ->  Way(float, 1 dimension)  ->  leaf "x", loaded by x.load(id)
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, ClassVar, Protocol, TypedDict
+
+from slangrad.check.model.types import GenericArgument, Type
+from slangrad.ir import types as ir
+from slangrad.marshal.host.footprint import Footprint, Shape, Values, injective
+from slangrad.tensors.conversion import HostValue
+
+PRIMAL, BACKWARD, TANGENT = "primal", "bwds", "fwds"
+HIGHER = "hvp"  # derivatives of `bwds` in a direction
+REVERSE = (BACKWARD, HIGHER)  # modes in which derivatives come in at results and go out at inputs
+
+
+@dataclass(slots=True, frozen=True)
+class Role:
+    """What a call does with a value: `takes` and `gives` are about its derivative.
+
+    `takes`: a cotangent (bwds) or tangent (fwds) is read from `grad_in`; `gives`: "add" to or "store" in
+    `grad_out`. In `hvp` inputs take tangents, outputs cotangents.
+    """
+
+    reads: bool = False
+    writes: bool = False
+    takes: bool = False
+    gives: str = ""
+
+    @property
+    def differentiates(self) -> bool:
+        return self.takes or bool(self.gives)
+
+    def without_derivative(self) -> Role:
+        return Role(self.reads, self.writes)
+
+
+# fmt: off
+ROLES: dict[tuple[str, str], Role] = {
+    (PRIMAL,   "in"):    Role(reads=True),
+    (PRIMAL,   "out"):   Role(writes=True),
+    (PRIMAL,   "inout"): Role(reads=True, writes=True),
+    (BACKWARD, "in"):    Role(reads=True, gives="add"),
+    (BACKWARD, "out"):   Role(takes=True),
+    (BACKWARD, "inout"): Role(reads=True, takes=True, gives="add"),
+    (TANGENT,  "in"):    Role(reads=True, takes=True),
+    (TANGENT,  "out"):   Role(writes=True, gives="store"),
+    (TANGENT,  "inout"): Role(reads=True, writes=True, takes=True, gives="store"),
+    (HIGHER,   "in"):    Role(reads=True, takes=True, gives="add"),
+    (HIGHER,   "out"):   Role(takes=True),
+    (HIGHER,   "inout"): Role(reads=True, takes=True, gives="add"),
+}
+# fmt: on
+
+Reflected = Any  # of `api/reflection`, which stands above, or of type_kinds.py, which is loaded late
+_DIRECTIONS = {"in": "in", "constref": "in", "out": "out", "inout": "inout", "ref": "inout"}
+
+
+def role_of(mode: str, direction: str, differentiable: bool) -> Role:
+    """The role of a parameter; in `bwds` nothing that cannot carry a derivative is written."""
+    role = ROLES[mode, _DIRECTIONS[direction]]
+    if differentiable:
+        return role
+    return Role(role.reads, role.writes and mode not in REVERSE)
+
+
+class ProgramTypes(Protocol):
+    """What marshals ask about the types of the program that is called. Without a program little is known."""
+
+    def lower(self, t: Type) -> ir.Type | None:
+        """The type in memory."""
+
+    def lift(self, t: ir.Type) -> Type | None:
+        """The type that has this type in memory."""
+
+    def fields(self, t: Type) -> tuple[tuple[str, Type], ...]:
+        """Fields of a struct, components of a vector."""
+        return ()
+
+    def enumerators(self, t: Type) -> tuple[tuple[str, int], ...]:
+        """Names and values of an enum."""
+        return ()
+
+    def initialized_fields(self, t: Type) -> set[str]:
+        """The fields that have a value by themselves: their declaration gives one."""
+        return set()
+
+    def no_diff_fields(self, t: Type) -> set[str]:
+        """The fields that carry no derivative, whatever their types are."""
+        return set()
+
+    def program(self) -> Reflected:
+        """The layout that users ask about these types; None where there is no module."""
+        return None
+
+    def find(self, name: str) -> Type | None:
+        """The type of a name, as it is written in the module."""
+        return None
+
+    def tangent(self, t: Type) -> Type | None:
+        """The Differential of a type; None when it has none."""
+
+    def tangent_field(self, t: Type, name: str) -> str | None:
+        """The field of the Differential that belongs to a field."""
+
+    def bounds(self, t: Type) -> tuple[Type, ...]:
+        """The interfaces that a parameter of this type asks for."""
+        return ()
+
+    def standard(self, name: str, arguments: tuple[GenericArgument, ...]) -> Type:
+        """A generic type of the standard library."""
+
+    def matches(self, pattern: Type, t: Type) -> bool:
+        """Whether a parameter of this type can take a value of that type; interfaces are conformed to."""
+
+    def lacking(self, pattern: Type, t: Type) -> str:
+        """To which interface of a parameter a type does not conform, and what it lacks; empty if that is not why."""
+        return ""
+
+
+@dataclass(slots=True, frozen=True)
+class Way:
+    """One way to see a value. `how` is the marshal's own note; `parts` are those of a dict's or list's
+    children.
+    """
+
+    type: Type
+    dims: int
+    how: str = ""
+    cost: int = 0
+    parts: tuple[Way, ...] = ()
+
+
+class NodeFields(TypedDict):
+    """What each bound value is made with."""
+
+    name: str
+    label: str
+    type: Type
+    role: Role
+    dims: int
+    described: str
+
+
+@dataclass(slots=True, frozen=True)
+class Spot:
+    """Where a value is bound: its name in the kernel, what messages call it, what happens to it there.
+
+    `fresh` makes of a name one that collides with no other.
+    """
+
+    name: str
+    label: str
+    role: Role
+    mode: str
+    types: ProgramTypes
+    fresh: Callable[[str], str]
+
+    def node(self, t: Type, role: Role, described: str, dims: int = 0) -> NodeFields:
+        """What each bound value here is made with."""
+        return {
+            "name": self.name, "label": self.label, "type": t, "role": role, "dims": dims, "described": described
+        }  # fmt: skip
+
+    def child(self, name: str, label: str, role: Role) -> Spot:
+        return Spot(self.fresh(f"{self.name}_{name}"), label, role, self.mode, self.types, self.fresh)
+
+
+class Marshal(ABC):
+    """One Python value as an argument. Made anew for each signature, so it may keep what its key says."""
+
+    described: str
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether values can be packed with the arguments, if they bring no dimensions."""
+        return False
+
+    @property
+    def is_torch(self) -> bool:
+        """Whether a torch tensor is in the value, which makes the call one of PyTorch."""
+        return False
+
+    @abstractmethod
+    def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
+        """As what the value can be given to a parameter of type `wanted`; empty when it cannot."""
+
+    def holds(self, wanted: Type, types: ProgramTypes) -> Type | None:
+        """The type of the elements of a container."""
+        return None
+
+    @abstractmethod
+    def bind(self, way: Way, spot: Spot) -> Node:
+        """The value in one of its ways; CallError when its role asks for what it cannot do."""
+
+    def reason(self, wanted: Type, types: ProgramTypes) -> str:
+        """Why there is no way, and what to try."""
+        return f"{self.described} does not fit '{wanted}'{_instead_of(str(wanted))}"
+
+
+def _instead_of(wanted: str) -> str:
+    """What to declare in place of a texture."""
+    found = re.match(r"(RW)?Texture(1D|2D|3D)<(.*)>$", wanted)
+    if found is None:
+        return ""
+    return f": there are no textures; declare it as I{found[1] or ''}Tensor<{found[3]}, {found[2][0]}>"
+
+
+@dataclass(slots=True, frozen=True)
+class Parameter:
+    """A uniform parameter of the kernel."""
+
+    type: str
+    name: str
+
+
+@dataclass(slots=True, frozen=True)
+class StreamSpec:
+    """Memory or an index of a leaf that moves from call to call; `unit` is its step to a neighbor."""
+
+    name: str
+    unit: int
+    fixed: bool = False
+
+
+class Scratch(Protocol):
+    """Memory of one call, for values that the kernel writes and Python reads."""
+
+    address: int
+    memory: memoryview
+
+
+Find = Callable[[HostValue], Hashable]  # of values that a leaf was bound to
+Setter = Callable[[Values, int, HostValue, Scratch], None]
+Finder = tuple[
+    str, int, Callable[[HostValue], object] | None
+]  # scalar number so much of a parameter; None: the value itself
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Node:
+    """A bound value. `mapping` tells to which call dimension each of its dimensions goes; `explicit`: as the
+    user said with `map`."""
+
+    name: str
+    label: str
+    type: Type
+    role: Role
+    dims: int
+    described: str = ""
+    mapping: Shape = ()
+    explicit: Shape | None = None
+
+    is_whole: ClassVar[bool] = (
+        False  # whether the function gets all of a memory, not an element for each call
+    )
+
+    @property
+    def has_place(self) -> bool:
+        """Whether the type has places for gradients of its own."""
+        return False
+
+    @property
+    def is_plain_whole(self) -> bool:
+        """Whether it is a whole tensor of a type without places for gradients."""
+        return False
+
+    @abstractmethod
+    def leaves(self) -> Iterator[tuple[tuple[str | int, ...], Leaf]]:
+        """All leaves below with the path of keys to their values."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Leaf(Node):
+    """A value that the kernel loads by itself. The defaults are those of a value that is the same in all
+    calls.
+
+    `declared`: the kernel's header has its parameters. `carries`: a derivative can pass here, if the function has one.
+    `rank` is the number of loops of the kernel.
+    `prepare`, if there is one, makes of the given value another one in every call, before anything else.
+    `scratch` bytes of the call's own memory are this leaf's, from `scratch_at` on.
+    """
+
+    reads_place: ClassVar[bool] = False  # whether it asks where the call stands
+    is_packed: ClassVar[bool] = False  # whether it lies among the arguments as a plain value
+    is_cell: ClassVar[bool] = False  # whether it is a single value that a call may write for Python
+
+    declared: bool = True
+    carries: bool = False
+    rank: int = 1
+    prepare: Callable[[HostValue], object] | None = None
+    scratch: int = 0
+    scratch_at: int = 0
+
+    streams: tuple[StreamSpec, ...] = ()
+
+    def leaves(self) -> Iterator[tuple[tuple[str | int, ...], Leaf]]:
+        yield (), self
+
+    @property
+    def content(self) -> Type | None:
+        """The type of the values that derivatives belong to; None where there are none."""
+        return self.type
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether its values are Tensors, whose memory other arguments may share."""
+        return False
+
+    @property
+    def may_write(self) -> bool:
+        """Whether the call may change the memory that the leaf tells."""
+        return self.role.writes
+
+    def hides(self, holds_addresses: Callable[[Type], bool]) -> bool:
+        """Whether it may lead to memory that it does not tell."""
+        return not self.is_whole and holds_addresses(self.type)
+
+    def instead(self, mode: str) -> str:
+        """What to pass in place of a constant, for a derivative to pass."""
+        return f"pass diffPair({self.label}{', tangent' if mode == TANGENT else ''})"
+
+    def settle(self, call_dims: int) -> None:
+        """The number of dimensions of the call is known."""
+        self.rank = max(call_dims, 1)
+
+    def group(self) -> None:
+        """Threads are not in the order of calls: they follow each other group by group."""
+
+    def guard(self) -> None:
+        """In check mode the kernel has to know where memory ends."""
+
+    def require_shape(self) -> None:
+        """CallError where the value needs a call of some shape, and there is none."""
+
+    # --- what the kernel's text says
+
+    @abstractmethod
+    def parameters(self, classes: str) -> list[Parameter]:
+        """The kernel's uniform parameters; `classes` has a letter for each stream, then those of the value's forms."""
+
+    def outside(self) -> list[str]:
+        """Lines of the kernel's text that stand before it."""
+        return []
+
+    def before(self, classes: str) -> list[str]:
+        """Statements that stand before the first use."""
+        return []
+
+    @abstractmethod
+    def load(self) -> str:
+        """The primal of this call."""
+
+    def store(self, value: str) -> str:
+        """A statement that writes the primal."""
+        raise AssertionError(f"no role lets '{self.name}' write")
+
+    def take(self) -> str:
+        """The derivative that comes in."""
+        raise AssertionError(f"no derivative comes in at '{self.name}'")
+
+    def give(self, value: str, alone: bool) -> str:
+        """A statement for the derivative that goes out; `alone`: no other call writes there."""
+        raise AssertionError(f"no derivative goes out at '{self.name}'")
+
+    # --- what happens in a call
+
+    def layout_finder(self) -> Find | None:
+        """What finds in a value all that its footprint depends on, besides the key; None: on nothing."""
+        return None
+
+    def footprint(self, value: HostValue) -> Footprint | None:
+        """None when the value must be copied first; CallError when it is not of the bound type."""
+        return Footprint(strides=[() for _ in self.streams])
+
+    def along(self, sizes: Shape, strides: Sequence[Shape], call_shape: Shape) -> list[Shape]:
+        """The strides of the streams along the dimensions of the call: zero where the value repeats."""
+        made = []
+        for each in strides:
+            own = [0] * len(call_shape)
+            for size, stride, dim in zip(sizes, each, self.mapping):
+                own[dim] += stride if size in (call_shape[dim], -1) else 0
+            made.append(tuple(own))
+        return made
+
+    def stream_scalars(self, start: int, strides: Shape) -> list[int]:
+        """The scalars of a stream's parameter, addresses left open; strides are along the loops."""
+        return [start, *strides]
+
+    def is_shared(self, stream: int, call_shape: Shape, strides: Sequence[Shape]) -> bool:
+        """Whether several calls use an element of the memory of a stream; strides of streams are along the call."""
+        return False
+
+    def finders(self) -> list[Finder]:
+        """What finds single scalars of this call in the value."""
+        return []
+
+    def setters(self, call_shape: Shape) -> dict[str, Setter]:
+        """For parameters, what puts all other scalars of this call at their places."""
+        return {}
+
+    def copy(self, value: object) -> object:
+        """The value in memory that the kernel can use, for one that it cannot."""
+        return value
+
+    def copy_back(self, copied: object, value: object) -> None:
+        """What the call wrote into a copy goes to the value."""
+
+    def finish(self, value: object, scratch: Scratch) -> object:
+        """After the launch: read what was written into scratch memory."""
+        return value
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class ElementLeaf(Leaf):
+    """A leaf with an element of memory for each call, where values and derivatives come in and go out."""
+
+    def is_shared(self, stream: int, call_shape: Shape, strides: Sequence[Shape]) -> bool:
+        alone = prod(call_shape) <= 1 or injective(call_shape, strides[stream], self.streams[stream].unit)
+        return not alone
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Composite(Node):
+    """A struct, vector or array made in the kernel from its children; `parts` are (access, node, tangent's
+    access).
+
+    `complete` is False when parts were left out: those have values of their own, or nothing reads them.
+    """
+
+    parts: list[Part] = field(default_factory=list)
+    complete: bool = True
+    tangent: Type | None = None
+
+    def leaves(self) -> Iterator[tuple[tuple[str | int, ...], Leaf]]:
+        for part in self.parts:
+            for path, leaf in part.node.leaves():
+                yield (part.key, *path), leaf
+
+
+@dataclass(slots=True)
+class Part:
+    """One child: its key in the dict or list, how Slang reaches it, and in the Differential."""
+
+    key: str | int
+    access: str
+    node: Node
+    tangent_access: str | None

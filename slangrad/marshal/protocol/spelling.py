@@ -1,0 +1,140 @@
+"""How the text of a kernel names checked types and functions, with their namespaces; values of constants.
+
+struct Ray in namespace scene   ->   scene::Ray        method of Box<float>   ->   Box<float>.area
+0.5, float3(1, 2, 3), [1, 2]    ->   0.5lf, float3(1.0lf, 2.0lf, 3.0lf), { 1, 2 }
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slangrad.base.page_words import rooted
+from slangrad.check.model.types import (
+    Array,
+    Matrix,
+    Nominal,
+    Pointer,
+    Stored,
+    Tuple,
+    Type,
+    Vector,
+    nominal_name,
+)
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.host.vectors import HostArray
+
+if TYPE_CHECKING:
+    from slangrad.syntax.ast import Declaration
+
+
+def spell(t: Type) -> str:
+    """A type as it is written outside of all namespaces."""
+    return _spell(t, lambda t, name: name)
+
+
+def spell_on_page(t: Type) -> str:
+    """The same on the page of a call, where words of the page are hidden by nothing that the program declares."""
+    return _spell(t, lambda t, name: name if t.declaration.span.source.is_library else rooted(name))
+
+
+def spell_differential(t: Type) -> str:
+    """The type of a derivative on the page of a call."""
+    if isinstance(t, Array):
+        return f"{spell_differential(t.element)}[{t.count}]"
+    return f"{spell_on_page(t)}.Differential"
+
+
+def _spell(t: Type, named: Callable[[Nominal, str], str]) -> str:
+    if isinstance(t, Pointer):
+        element = _spell(t.element, named)
+        return f"Ptr<{element}>" if isinstance(t.element, Stored) else f"{element}*"
+    if isinstance(t, Stored):
+        return t.around(_spell(t.element, named))
+    if isinstance(t, Array):
+        return f"{_spell(t.element, named)}[{'' if t.count is None else t.count}]"
+    if isinstance(t, Nominal):
+        own = [_spell(each, named) if isinstance(each, Type) else str(each) for each in t.arguments]
+        return named(t, namespaces_of(t.declaration) + nominal_name(t.declaration, tuple(own)))
+    return str(t)
+
+
+def full_name(t: object) -> str:
+    """A type, or a value among generic arguments, as Slang writes it."""
+    if isinstance(t, Vector):
+        return f"vector<{full_name(t.element)},{t.count}>"
+    if isinstance(t, Matrix):
+        return f"matrix<{full_name(t.element)},{t.rows},{t.columns}>"
+    if isinstance(t, Array):
+        return f"{full_name(t.element)}[{'' if t.count is None else t.count}]"
+    if isinstance(t, Pointer):
+        return f"{full_name(t.element)}*"
+    if isinstance(t, Stored):
+        return t.around(full_name(t.element))
+    if isinstance(t, Nominal):
+        around = namespaces_of(t.declaration).replace("::", ".")
+        return around + nominal_name(t.declaration, tuple(map(_full_argument, t.arguments)))
+    if isinstance(t, Tuple):
+        return f"Tuple<{', '.join(map(full_name, t.elements))}>"
+    return str(t)
+
+
+def _full_argument(argument: object) -> object:
+    return tuple(map(_full_argument, argument)) if isinstance(argument, tuple) else full_name(argument)
+
+
+def spell_argument(argument: object) -> str:
+    """A generic argument on the page of a call: a type or a value."""
+    return spell_on_page(argument) if isinstance(argument, Type) else str(argument)
+
+
+def namespaces_of(declaration: Declaration) -> str:
+    """`outer::inner::` for what is declared in namespaces."""
+    names: list[str] = []
+    scope: Declaration | None = declaration.parent
+    while scope is not None:
+        if type(scope).__name__ == "Namespace":
+            names.insert(0, f"{scope.name}::")
+        scope = scope.parent
+    return "".join(names)
+
+
+def parse_generic_signature(name: str) -> tuple[str, list[str]]:
+    """The name of a type and the texts of its generic arguments: `Tensor<vector<float, 4>, 2>` has the arguments
+    `vector<float, 4>` and `2`.
+    """
+    base, opened, inner = name.partition("<")
+    if not opened:
+        return name, []
+    arguments, depth = [""], 1
+    for letter in inner:
+        depth += {"<": 1, ">": -1}.get(letter, 0)
+        if depth == 0:
+            break
+        if letter == "," and depth == 1:
+            arguments.append("")
+        else:
+            arguments[-1] += letter
+    return base.strip(), [each.strip() for each in arguments]
+
+
+def spell_value(value: object, name: str) -> str:
+    """The expression; CallError for what has none."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return repr(value) + "lf"
+    if isinstance(value, HostArray):
+        parts = ", ".join(spell_value(each, name) for each in value.data.ravel())
+        return f"{type(value).__name__}({parts})"
+    if isinstance(value, (list, tuple)):
+        return "{ " + ", ".join(spell_value(each, name) for each in value) + " }"
+    message = f"constants: '{name}' cannot be {type(value).__name__} {value!r}"
+    raise CallError("E1013", message, (), "numbers, vectors and lists of these can be constants")

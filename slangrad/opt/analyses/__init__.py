@@ -1,0 +1,1 @@
+"""Facts about IR that several passes ask for; nothing is changed here."""

@@ -1,0 +1,1 @@
+"""Which calls stay calls, and bodies where the others were."""

@@ -1,0 +1,141 @@
+"""Float adds to memory that threads share, delayed until the end of the launch.
+
+    %p = offset %gradients, %j                          %b = accumulators {block=0, count=64}
+    %old = atomic %p, %v {kind="add"}                   %q = offset %b, %j
+                                                        %old = atomic %q, %v {kind="add", alone=true}
+
+In: a flat kernel. Out: one whose atomics add into blocks of their own, a plan that runs before the launch and a finish
+that runs after it. An add may wait only if nobody asks what was there before and nothing else in the launch looks at
+the memory: the plan compares the addresses that the kernel reaches. Where they overlap, the kernel as it was must run.
+A block is an accumulator for each lane and element where all lanes add to one of few elements (`accumulators`), in a
+row or at addresses that are the same for all threads (`places`); else it is one number for each element in the partial
+sums of the chunk's lot, or the memory itself where the plan finds that each thread has elements of its own
+(own_elements.py). delayed_sums.py says what is in the plan.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Function, Op, Value, walk
+from slangrad.ir.rebuild import count_uses
+from slangrad.ir.types import F16, F32, Scalar, is_float, pointer_of
+from slangrad.opt.analyses.intervals import Bounds
+from slangrad.opt.analyses.launch_values import LaunchValues
+from slangrad.opt.analyses.reach import Access, Callees, Survey
+from slangrad.opt.delayed.delayed_calls import add_to_blocks
+from slangrad.opt.delayed.delayed_sums import Accumulators, Block, adds_of_a_thread, finish_of, plan_of
+from slangrad.opt.delayed.own_elements import own_elements
+
+MOST_ACCUMULATORS = 1024  # of one kernel; more would not stay in the caches
+MOST_PLACES = 128  # of one block, each an address of its own
+
+
+@dataclass(frozen=True, slots=True)
+class DelayedAdds:
+    """The kernel that delays, the functions that it calls, what runs before and after it, and what is added up at the
+    end of a chunk."""
+
+    kernel: Function
+    functions: tuple[Function, ...]
+    plan: Function
+    finish: Function
+    accumulators: tuple[Accumulators, ...]
+
+
+def delay_adds(kernel: Function, functions: Sequence[Function] = ()) -> DelayedAdds | None:
+    """None where there is no such add, or where one of them or of the addresses cannot be followed. `functions`: those
+    that the kernel calls."""
+    uses = Counter[Value]()
+    atomics: list[Op] = []
+    for function in (*functions, kernel):
+        uses.update(count_uses(function.region))
+        atomics += [op for op in walk(function.region) if op.name == "atomic"]
+        if any(op.name == "print" for op in walk(function.region)):
+            return None
+    if not any(_is_float_add(op) for op in atomics) or not all(_may_wait(op, uses) for op in atomics):
+        return None
+    launch, callees = LaunchValues(kernel, Builder(span=kernel.span)), Callees({f.name: f for f in functions})
+    survey = Survey(launch, kernel, callees)
+    blocks = _blocks(survey)
+    if blocks is None:
+        return None
+    plan = plan_of(survey, launch, blocks, adds_of_a_thread(survey, blocks))
+    if plan is None:
+        return None
+    *called, delaying = add_to_blocks(plan, [*callees.surveys.values(), survey])
+    return DelayedAdds(delaying, tuple(called), plan.function, finish_of(plan), plan.accumulators())
+
+
+def _is_float_add(op: Op) -> bool:
+    return op.attributes["kind"] == "add" and is_float(op.results[0].type)
+
+
+def _may_wait(op: Op, uses: Counter[Value]) -> bool:
+    """Float adds to memory of the device, and atomics of whole numbers, which need not wait."""
+    if uses[op.results[0]] or op.attributes["kind"] in ("exchange", "compare_exchange"):
+        return False
+    return not is_float(op.results[0].type) or (
+        _is_float_add(op) and pointer_of(op.operands[0].type).space == "global"
+    )
+
+
+# --- blocks: adds with the same root and type share one
+
+
+def _blocks(survey: Survey) -> list[Block] | None:
+    found: dict[tuple[Value, Scalar], list[tuple[Access, Bounds]]] = {}
+    for access in survey.accesses:
+        if access.op.name != "atomic" or not _is_float_add(access.op):
+            continue
+        root, reach = access.survey.root(access), access.survey.distances(access)
+        element = access.op.results[0].type
+        if root is None or reach is None or not isinstance(element, Scalar):
+            return None
+        found.setdefault((root, element), []).append((access, reach))
+    room = MOST_ACCUMULATORS
+    blocks = []
+    for (root, element), members in found.items():
+        blocks.append(_block(survey, root, element, members, room))
+        room -= blocks[-1].accumulators
+    return sorted(blocks, key=lambda block: block.accumulators == 0)
+
+
+def _block(
+    survey: Survey, root: Value, element: Scalar, members: list[tuple[Access, Bounds]], room: int
+) -> Block:
+    v = survey.intervals
+    reach = members[0][1]
+    for _, each in members[1:]:
+        reach = v.hull(reach, each)
+    ends, size = v.constants(reach), element.size
+    count = 0 if ends is None or ends[0] % size else (ends[1] - ends[0]) // size + 1
+    together = not any(access.survey.varies(access) for access, _ in members)
+    accumulators = count if together and 0 < count <= room else 0
+    sums = F32 if element is F16 else element
+    if together and not accumulators:
+        places, numbers = _places([access for access, _ in members])
+        if 0 < len(places) <= min(room, MOST_PLACES):
+            return Block(
+                tuple(numbers), root, reach, element, sums, len(places), places=places, numbers=numbers
+            )
+    first = ends[0] if ends is not None and accumulators else 0
+    direct = element is sums and not accumulators
+    adds = tuple(access for access, _ in members)
+    own = own_elements(v, adds, size) if direct else None
+    return Block(adds, root, reach, element, sums, accumulators, first, own)
+
+
+def _places(accesses: list[Access]) -> tuple[tuple[Value, ...], dict[Access, int]]:
+    """Addresses that are the same for all threads, each once, and which of them each add is for; none if one varies."""
+    places: dict[Value, int] = {}
+    numbers = {}
+    for access in accesses:
+        place = access.survey.address(access)
+        if place is None:
+            return (), {}
+        numbers[access] = places.setdefault(place, len(places))
+    return tuple(places), numbers

@@ -1,0 +1,375 @@
+"""Before and after a launch whose adds are delayed: the plan and the finish.
+
+    plan:    may the adds wait?  ->  bytes of partial sums for each lot, or -1; how many chunks a lot has; then for each
+             block the address of its first element, and where the block lies in the partial sums
+    finish:  for each element of each block: sum over the lots, in their order; added to memory unless it is zero
+
+Adds may wait where no other access of the kernel meets their memory, no block meets one of another type, and what the
+plan has loaded is not written by the kernel. Partial sums that would take more memory or time than the launch itself
+are not worth it: the larger they are, the fewer lots there are, each of more chunks; too large for one lot, adds do
+not wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from slangrad.ir.builder import Builder
+from slangrad.ir.control import LOOPS, constant_trips
+from slangrad.ir.core import Function, Op, Region, Value
+from slangrad.ir.layout import element_size
+from slangrad.ir.types import I64, Scalar, pointer
+from slangrad.opt.analyses.intervals import Bounds
+from slangrad.opt.analyses.launch_values import LaunchValues
+from slangrad.opt.analyses.reach import Access, Survey
+
+CHEAP_BYTES = 1 << 20  # of partial sums, for any launch
+BYTES_OF_AN_ADD = 8  # more for each add to partial sums; to make and add up a byte takes about a nanosecond
+UNKNOWN_TRIPS = 8  # of a loop, where adds are counted
+MOST_ADDS = 128  # that count: loops may be shorter, and branches not taken
+MOST_BYTES = 1 << 28
+MOST_LOTS = 64  # more are for no processors, and each is one more number for every sum
+MOST_JOINED = 8  # blocks that are compared with each other
+ALIGNMENT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Elements that adds of one type reach from one root. `accumulators`: how many elements there are where each has
+    an accumulator for each lane; 0 where the lot has one number for each element."""
+
+    adds: tuple[Access, ...]
+    root: Value  # a number in the plan
+    reach: Bounds  # bytes from the root to where an element begins
+    element: Scalar
+    sums: Scalar  # what is summed up: f32 for f16
+    accumulators: int
+    first: int = 0  # where `accumulators`: the low end of `reach`
+    own: Value | None = None  # in the plan: no two threads add to the same element
+    places: tuple[
+        Value, ...
+    ] = ()  # in the plan: addresses of the accumulators' elements, if they do not follow each other
+    numbers: Mapping[Access, int] = field(
+        default_factory=dict
+    )  # where there are `places`: which of them an add is for
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulators:
+    """Of one block: how many elements there are, and where their sums go in the partial sums of the lot."""
+
+    block: int
+    count: int
+    sums: Scalar
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`bases`, `counts` and `offsets` of the blocks are values of the function; blocks with accumulators come first."""
+
+    function: Function
+    blocks: list[Block]
+    bases: list[Value]
+    counts: list[Value]
+    offsets: list[Value]
+
+    def accumulators(self) -> tuple[Accumulators, ...]:
+        made, end = [], 0
+        for number, block in enumerate(self.blocks):
+            if block.accumulators:
+                made.append(Accumulators(number, block.accumulators, block.sums, end))
+                end += block.accumulators * block.sums.size
+                end += -end % ALIGNMENT
+        return tuple(made)
+
+    @staticmethod
+    def base_index(block: int) -> int:
+        """Which result of the plan is the address of a block's first element."""
+        return 2 + 2 * block
+
+    @staticmethod
+    def offset_index(block: int) -> int:
+        return 3 + 2 * block
+
+
+Joined = tuple[Value, int]  # a condition, and the number of the block that is joined where it is true
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """Bytes in memory, from `low` up to but not including `high`."""
+
+    low: Value
+    high: Value
+
+
+def plan_of(survey: Survey, launch: LaunchValues, blocks: list[Block], adds: int) -> Plan | None:
+    """None where some access cannot be followed. `adds`: how many a thread makes."""
+    b = launch.plan
+    conditions: list[Value] = []
+    delayed = [
+        (_range(b, block.root, block.reach, block.element.size, conditions), block) for block in blocks
+    ]
+    others = _others(survey, {add for block in blocks for add in block.adds}, conditions)
+    if others is None:
+        return None
+    reads, writes = others
+    for each, block in delayed:
+        conditions += [_apart(b, each, other) for other in (*reads, *writes)]
+        conditions += [_apart(b, each, other) for other, o in delayed if o.element is not block.element]
+    for address in launch.loads:
+        loaded = _loaded_range(b, address)
+        conditions += [_apart(b, loaded, other) for other in writes]  # it is among the reads, too
+    owns = [_own(b, i, delayed) for i in range(len(delayed))]
+    ranges, joined = _joined(b, delayed)
+    bases = [each.low for each in ranges]
+    counts = [_count(b, *row) for row in zip(blocks, ranges, owns, joined, strict=True)]
+    offsets, size = _offsets(b, blocks, counts)
+    offsets, size = _marked(b, owns, offsets, size)
+    offsets = [
+        _choice(b, offset, [(meet, offsets[i]) for meet, i in each]) for offset, each in zip(offsets, joined)
+    ]
+    room = _room(b, adds)
+    allowed = b.emit("and", b.all(conditions), b.emit("less_equal", size, room))
+    result = b.emit("select", allowed, size, b.constant(I64, -1))
+    yields = (result, _lot(b, size, room), *(v for pair in zip(bases, offsets, strict=True) for v in pair))
+    return Plan(_function("plan", Region((), b.ops, yields)), blocks, bases, counts, offsets)
+
+
+def launch_field(b: Builder, name: str) -> Value:
+    """A number of the launch record."""
+    return b.emit("launch", type=I64, field=name)
+
+
+def _function(name: str, region: Region) -> Function:
+    return Function(name, (), None, region).on(region)
+
+
+def _range(b: Builder, root: Value, reach: Bounds, size: int, conditions: list[Value]) -> _Range:
+    conditions += reach.conditions
+    high = b.emit("add", b.emit("add", root, reach.high), b.constant(I64, size))
+    return _Range(b.emit("add", root, reach.low), high)
+
+
+def _others(
+    survey: Survey, delayed: set[Access], conditions: list[Value]
+) -> tuple[list[_Range], list[_Range]] | None:
+    """What all other accesses read and write, each root's in one piece."""
+    v = survey.intervals
+    found: dict[tuple[Value, bool], Bounds] = {}
+    for access in survey.accesses:
+        if access in delayed:
+            continue
+        root, reach = access.survey.root(access), access.survey.distances(access)
+        if root is None or reach is None:
+            return None
+        end = v.sum(reach, v.number(0, access.size))  # from where the first begins to where the last ends
+        key = root, access.writes
+        found[key] = v.hull(found[key], end) if key in found else end
+    made: tuple[list[_Range], list[_Range]] = ([], [])
+    for (root, writes), reach in found.items():
+        made[writes].append(_range(v.plan, root, reach, 0, conditions))
+    return made
+
+
+def _loaded_range(b: Builder, address: Value) -> _Range:
+    low = b.emit("bitcast", address, type=I64)
+    return _Range(low, b.emit("add", low, b.constant(I64, element_size(address.type))))
+
+
+def _apart(b: Builder, x: _Range, y: _Range) -> Value:
+    before, after = b.emit("less_equal", x.high, y.low), b.emit("less_equal", y.high, x.low)
+    return b.emit("or", before, after)
+
+
+def _own(b: Builder, number: int, delayed: list[tuple[_Range, Block]]) -> Value | None:
+    """Whether a block's elements belong to one thread each, and no other block meets them."""
+    own_range, block = delayed[number]
+    own = block.own
+    for i, (other, _) in enumerate(delayed):
+        if own is not None and i != number:
+            own = b.emit("and", own, _apart(b, own_range, other))
+    return own
+
+
+def _marked(
+    b: Builder, owns: list[Value | None], offsets: list[Value], size: Value
+) -> tuple[list[Value], Value]:
+    """Blocks that lie in memory itself have the offset -1; where there is one, the size is no multiple of ALIGNMENT."""
+    nowhere, made = b.constant(I64, -1), []
+    some: Value | None = None
+    for own, offset in zip(owns, offsets, strict=True):
+        made.append(offset if own is None else b.emit("select", own, nowhere, offset))
+        if own is not None:
+            some = own if some is None else b.emit("or", some, own)
+    if some is not None:
+        more = b.emit("add", size, b.constant(I64, ALIGNMENT // 2))
+        size = b.emit("select", some, more, size)
+    return made, size
+
+
+def _count(b: Builder, block: Block, reached: _Range, own: Value | None, joined: list[Joined]) -> Value:
+    """How many partial sums a chunk has for a block; none for one that joined another or has its own elements."""
+    if block.accumulators:
+        return b.constant(I64, block.accumulators)
+    bytes, zero = b.emit("sub", reached.high, reached.low), b.constant(I64, 0)
+    count = b.emit("shr", bytes, b.constant(I64, block.element.size.bit_length() - 1))
+    others = [*joined, *([] if own is None else [(own, 0)])]
+    return _choice(b, b.emit("max", count, zero), [(condition, zero) for condition, _ in others])
+
+
+def _choice(b: Builder, value: Value, others: list[tuple[Value, Value]]) -> Value:
+    """The value, or the one whose condition is true."""
+    for condition, other in others:
+        value = b.emit("select", condition, other, value)
+    return value
+
+
+def _joined(b: Builder, delayed: list[tuple[_Range, Block]]) -> tuple[list[_Range], list[list[Joined]]]:
+    """Where memory of two blocks overlaps, the second joins the first: partial sums for all that both reach, once. For
+    each block what it has partial sums for, and which it joins if a condition is true."""
+    ranges, joined = [each for each, _ in delayed], list[list[Joined]]([[] for _ in delayed])
+    rows = [i for i, (_, block) in enumerate(delayed) if not block.accumulators][:MOST_JOINED]
+    for j in rows:
+        for i in (each for each in rows if each < j):
+            block = delayed[j][1]
+            if delayed[i][1].element is not block.element:
+                continue
+            meet = b.emit("not", _apart(b, ranges[i], ranges[j]))
+            bits = b.emit("sub", ranges[i].low, ranges[j].low)
+            rest = b.emit("and", bits, b.constant(I64, block.element.size - 1))
+            meet = b.emit("and", meet, b.emit("equal", rest, b.constant(I64, 0)))
+            for other, _ in (*joined[i], *joined[j]):  # to one block, which has not joined another itself
+                meet = b.emit("and", meet, b.emit("not", other))
+            joined[j].append((meet, i))
+            ranges[i] = _Range(
+                b.emit("select", meet, b.emit("min", ranges[i].low, ranges[j].low), ranges[i].low),
+                b.emit("select", meet, b.emit("max", ranges[i].high, ranges[j].high), ranges[i].high),
+            )
+    lows = [
+        _choice(b, each.low, [(meet, ranges[i].low) for meet, i in own])
+        for each, own in zip(ranges, joined, strict=True)
+    ]
+    return [_Range(low, each.high) for low, each in zip(lows, ranges, strict=True)], joined
+
+
+def _offsets(b: Builder, blocks: list[Block], counts: list[Value]) -> tuple[list[Value], Value]:
+    """Where each block lies in the partial sums of a lot, and how many bytes these take."""
+    end, offsets = b.constant(I64, 0), []
+    for block, count in zip(blocks, counts, strict=True):
+        offsets.append(end)
+        end = b.emit("add", end, b.emit("mul", count, b.constant(I64, block.sums.size)))
+        padded = b.emit("add", end, b.constant(I64, ALIGNMENT - 1))
+        end = b.emit("and", padded, b.constant(I64, -ALIGNMENT))
+    return offsets, end
+
+
+def adds_of_a_thread(survey: Survey, blocks: list[Block]) -> int:
+    """About how many adds into blocks without accumulators a thread makes."""
+    added = {add for block in blocks if not block.accumulators for add in block.adds}
+    return _adds(survey, added, {})
+
+
+def _adds(survey: Survey, added: set[Access], known: dict[Survey, int]) -> int:
+    """Those of a function that is called many times are counted once, in `known`."""
+    region = survey.function.region
+
+    def count(region: Region) -> int:
+        return sum(trips(op) * (sum(map(count, op.regions)) + within(op)) for op in region.ops)
+
+    def within(op: Op) -> int:
+        callee = survey.called.get(op)
+        if callee is not None and callee not in known:
+            known[callee] = _adds(callee, added, known)
+        return (survey.own.get(op) in added) if callee is None else known[callee]
+
+    def trips(op: Op) -> int:
+        if op.name not in LOOPS:
+            return 1
+        known = constant_trips(op, region.makers)
+        return UNKNOWN_TRIPS if known is None else known
+
+    return count(region)
+
+
+def _room(b: Builder, adds: int) -> Value:
+    """How many bytes the partial sums of all lots may have, so that they take no longer than the launch."""
+    rows = b.emit("mul", launch_field(b, "ny"), launch_field(b, "nz"))
+    threads = b.emit("min", b.emit("mul", launch_field(b, "nx"), rows), b.constant(I64, MOST_BYTES))
+    of_threads = b.emit("mul", threads, b.constant(I64, BYTES_OF_AN_ADD * min(adds, MOST_ADDS)))
+    return b.emit("min", b.emit("add", of_threads, b.constant(I64, CHEAP_BYTES)), b.constant(I64, MOST_BYTES))
+
+
+def _lot(b: Builder, size: Value, room: Value) -> Value:
+    """How many chunks share partial sums, so that these have room."""
+    one, chunks = b.constant(I64, 1), launch_field(b, "chunks")
+    lots = b.emit("max", b.emit("div", room, b.emit("max", size, one)), one)
+    lots = b.emit("min", lots, b.constant(I64, MOST_LOTS))
+    return b.emit("div", b.emit("sub", b.emit("add", chunks, lots), one), lots)
+
+
+def partials_of_lot(b: Builder) -> Value:
+    """Where the partial sums of a chunk's lot begin."""
+    lot = b.emit("div", launch_field(b, "chunk"), launch_field(b, "lot"))
+    return b.emit("add", launch_field(b, "partials"), b.emit("mul", lot, launch_field(b, "partial_size")))
+
+
+# --- the finish
+
+
+def finish_of(plan: Plan) -> Function:
+    """Begins with the plan, whose numbers it needs."""
+    outer = Builder()
+    ops = list(plan.function.region.ops)
+    for base, count, offset, block in zip(plan.bases, plan.counts, plan.offsets, plan.blocks, strict=True):
+        _add_block(outer, base, count, offset, block)
+    return _function("finish", Region((), [*ops, *outer.ops], ()))
+
+
+def _add_block(b: Builder, base: Value, count: Value, offset: Value, block: Block) -> None:
+    def finish_one(body: Builder, element: Value) -> tuple[Value, ...]:
+        place = body.emit("mul", element, body.constant(I64, block.sums.size))
+        partials = launch_field(body, "partials")
+        first = body.emit("add", body.emit("add", partials, offset), place)
+        total = _sum_of_lots(body, first, block.sums)
+
+        def add(inner: Builder) -> None:
+            at = _address_of(inner, base, element, block)
+            _add_to(inner, inner.emit("bitcast", at, type=pointer(block.element)), total, block)
+
+        return body.guarded(body.emit("not_equal", total, body.zero(block.sums)), add)
+
+    b.for_(count, (), finish_one, hint="element")
+
+
+def _address_of(b: Builder, base: Value, element: Value, block: Block) -> Value:
+    if not block.places:
+        return b.emit("add", base, b.emit("mul", element, b.constant(I64, block.element.size)))
+    *others, found = block.places
+    for number, place in enumerate(others):
+        found = b.emit("select", b.emit("equal", element, b.constant(I64, number)), place, found)
+    return found
+
+
+def _sum_of_lots(b: Builder, first: Value, sums: Scalar) -> Value:
+    def add_lot(body: Builder, lot: Value, total: Value) -> tuple[Value, ...]:
+        distance = body.emit("mul", lot, launch_field(body, "partial_size"))
+        place = body.emit("bitcast", body.emit("add", first, distance), type=pointer(sums))
+        return (body.emit("add", total, body.emit("load", place, type=sums)),)
+
+    chunks, size = launch_field(b, "chunks"), launch_field(b, "lot")
+    rounded = b.emit("sub", b.emit("add", chunks, size), b.constant(I64, 1))
+    (made,) = b.for_(b.emit("div", rounded, size), (b.zero(sums),), add_lot, hint="lot")
+    return made
+
+
+def _add_to(b: Builder, place: Value, total: Value, block: Block) -> None:
+    """Halves are rounded once, at the end."""
+    old = b.emit("load", place, type=block.element)
+    if block.element is block.sums:
+        b.effect("store", place, b.emit("add", old, total))
+        return
+    wide = b.emit("add", b.emit("convert", old, type=block.sums), total)
+    b.effect("store", place, b.emit("convert", wide, type=block.element))

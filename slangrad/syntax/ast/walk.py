@@ -1,0 +1,32 @@
+"""Walking an AST without knowing its nodes.
+
+In: any node.   Out: its children, or everything below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slangrad.syntax.ast.copies import child_fields
+from slangrad.syntax.ast.nodes import Node
+
+
+def children(node: Node) -> Iterator[Node]:
+    """The nodes directly below, in the order of `child_fields`."""
+    for name in child_fields(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, Node):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            for each in value:
+                if isinstance(each, Node):
+                    yield each
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and everything below it, parents first; needs no recursion."""
+    pending = [node]
+    while pending:
+        current = pending.pop()
+        yield current
+        pending.extend(reversed(list(children(current))))

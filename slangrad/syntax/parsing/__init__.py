@@ -1,0 +1,1 @@
+"""Tokens to AST: one file for each part of the grammar."""
