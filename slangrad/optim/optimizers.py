@@ -48,7 +48,8 @@ class State:
             zero = Tensor.zeros(part.numbers.device, (1,), part.computed)
             return zero.view(shape, (0,) * len(shape))
         if key not in self.tensors:
-            self.tensors[key] = Tensor.zeros(part.numbers.device, part.numbers.shape, part.computed)
+            made = Tensor.zeros(part.numbers.device, shape or (1,), part.computed)
+            self.tensors[key] = made if shape else made.view((), ())
         return self.tensors[key]
 
 

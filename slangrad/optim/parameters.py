@@ -97,10 +97,8 @@ def _parameter(label: str, tensor: object) -> Parameter:
 
 def _over_memory(label: str, array: np.ndarray) -> Tensor:
     """A tensor over a NumPy array, which steps change in place."""
-    if array.dtype.kind != "f" or not array.size or not array.ndim:
-        note = (
-            "parameters have elements of float16, float32 or float64, and a number is an array of shape (1,)"
-        )
+    if array.dtype.kind != "f" or not array.size:
+        note = "parameters have elements of float16, float32 or float64"
         raise CallError(CODE, f"{label}: an array of {array.dtype} with shape {array.shape}", (), note)
     try:
         return Tensor.from_dlpack(default_device(), array, copy=False)

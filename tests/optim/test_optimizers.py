@@ -151,6 +151,22 @@ def test_gradients_belong_to_parameters_of_their_names():
     assert [p["a"].tolist(), *map(np.ndarray.tolist, p["b"])] == [[-1, -1], [-2, -2], [-3, -3]]
 
 
+@pytest.mark.parametrize("numbers", [np.float16, F, D])
+@pytest.mark.parametrize("make, formula, settings", CASES)
+def test_arrays_of_no_dimensions(device, make, formula, settings, numbers):
+    number, row = np.array(2.0, numbers), np.array([2.0], numbers)
+    first, second = make({"w": number}), make({"w": row})
+    for gradient in (1.0, -0.25, 3.0):
+        first.step({"w": np.array(gradient, numbers)})
+        second.step({"w": np.array([gradient], numbers)})
+    assert number.shape == () and number == row[0] != 2.0
+    again = make({"w": np.array(2.0, numbers)})
+    again.load_state_dict(pickle.loads(pickle.dumps(first.state_dict())))
+    assert [{k: v.to_numpy().tolist() for k, v in each.items()} for each in again.state] == [
+        {k: v.to_numpy().tolist() for k, v in each.items()} for each in first.state
+    ]
+
+
 @pytest.mark.parametrize(
     "make, code, message",
     [
@@ -158,7 +174,7 @@ def test_gradients_belong_to_parameters_of_their_names():
         (lambda w: SGD([]), "E1032", "there are none"),
         (lambda w: SGD(["w"]), "E1032", "parameter 0: expected a Tensor, not str"),
         (lambda w: SGD([np.ones(3, np.int32)]), "E1032", "parameter 0: an array of int32 with shape"),
-        (lambda w: SGD([np.array(2.0)]), "E1032", r"an array of float64 with shape \(\)"),
+        (lambda w: SGD([np.ones((2, 0))]), "E1032", r"an array of float64 with shape \(2, 0\)"),
         (
             lambda w: SGD({"w": w}).step({"v": np.ones(3, F)}),
             "E1032",
