@@ -1,5 +1,8 @@
 """Fusion: fewer bytes, the same numbers."""
 
+from collections.abc import Collection
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -12,6 +15,8 @@ from slangrad.graph.ir.values import as_tensor
 from slangrad.graph.lowering.emit import Part, Product
 from slangrad.graph.planning.memory import arena
 from slangrad.graph.planning.plan import Plan
+from slangrad.graph.planning.schedule import Schedule
+from slangrad.graph.rewriting.fuse import Fusion, Group
 
 UNARY = [np.tanh, np.sin, np.negative, np.square, lambda x: np.exp(-x * x), lambda x: x * 0.5 + 1, abs]
 BINARY = [np.add, np.subtract, np.multiply, np.maximum, lambda x, y: np.where(x > y, x, 2 * y), np.hypot]
@@ -229,6 +234,55 @@ def test_kernels_that_free_memory_run_as_soon_as_they_can() -> None:
     plan = graph.jit(graph.grad(loss)).explain(ws, x).plan
     kept, one = 7 * x.nbytes, x.nbytes
     assert plan.peak <= kept + 3 * one
+
+
+def joined_by_all_pairs(self: Fusion) -> list[Group]:
+    """`Fusion._joined`, where each group is compared with all before it."""
+    groups = [self._groups[node] for node in self.order if node in self._groups]
+    made_by = {root: i for i, group in enumerate(groups) for root in group.roots}
+    merged: list[Group | None] = list(groups)
+    for i, group in enumerate(groups):
+        first = max((made_by[node] for node in group.reads if node in made_by), default=0)
+        for j in range(first, i) if group.kind == "map" else ():
+            into = merged[j]
+            if into is not None and self._may_join(into, group):
+                self._join(into, group)
+                merged[i] = None
+                made_by.update(dict.fromkeys(group.roots, j))
+                break
+    return [group for group in merged if group is not None]
+
+
+def freeing_by_all(self: Schedule, ready: Collection[int]) -> int:
+    """`Schedule._freeing`, where the bytes of each kernel that may run are counted for each choice."""
+    i = min(ready, key=lambda i: (self._change(i), i))
+    return i if self._change(i) < 0 else min(ready)
+
+
+def many_results(a, b, c):
+    arrays = [k * np.sin(x) for k in range(40) for x in (a, b, c)]
+    return [x * arrays[7 * k % 120] + y.sum(k % 2) for k, (x, y) in enumerate(pairwise(arrays))]
+
+
+def test_indexes_find_the_groups_and_the_order_of_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(8)
+    arrays = [rng.uniform(-1, 1, (6, 6)) for _ in range(3)]
+    programs = [*map(random_program, range(40)), many_results]
+    chosen: list[list[list[tuple[tuple[str, ...], int]]]] = []
+    for by_all in (False, True):
+        if by_all:
+            monkeypatch.setattr(Fusion, "_joined", joined_by_all_pairs)
+            monkeypatch.setattr(Schedule, "_freeing", freeing_by_all)
+        chosen.append([])
+        for program in programs:
+            nodes = [new_input(each.shape, each.dtype) for each in arrays]
+            made = Plan([each.node for each in program(*map(Array, nodes))], nodes, spy.default_device())
+            groups = made.fusion.groups
+            schedule = Schedule(groups, set(made.outputs), {})
+            order = schedule._ordered(schedule._freeing)[1]
+            chosen[-1].append([(tuple(root.op for root in groups[i].roots), i) for i in order])
+    assert chosen[0] == chosen[1]
+    assert any(order != sorted(order) for order in ([i for _, i in each] for each in chosen[0]))
 
 
 def test_updates_are_in_place_when_nothing_else_reads_what_they_overwrite() -> None:

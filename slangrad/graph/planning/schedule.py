@@ -10,8 +10,9 @@ kernels; where memory is limited, the next is that order as long as values fit, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
+from heapq import heappop, heappush
 from math import prod
 from operator import itemgetter
 
@@ -58,7 +59,7 @@ class Schedule:
             found = [self._ordered(min), self._ordered(self._freeing)]
             self.orders.append(min(found, key=itemgetter(0))[1])
 
-    def _ordered(self, choose: Callable[[Sequence[int]], int]) -> tuple[int, list[int]]:
+    def _ordered(self, choose: Callable[[Collection[int]], int]) -> tuple[int, list[int]]:
         """The most bytes that are alive, and the order; `choose`: the next of those that may run."""
         needs = [set(a | b) for a, b in zip(self._data, self._after, strict=True)]
         then: dict[int, list[int]] = {}
@@ -68,16 +69,23 @@ class Schedule:
         self._left = Counter(node for nodes in self._uses for node in nodes)
         self._begun: set[int] = set()
         self._live = peak = 0
-        ready = [i for i, each in enumerate(needs) if not each]
+        ready = {i: None for i, each in enumerate(needs) if not each}
+        self._moved = list(ready)
+        self._heap: list[tuple[int, int]] = []
         order: list[int] = []
         while len(order) < len(needs):
             if not ready:
-                ready.append(self._freed(needs, order))
+                i = self._freed(needs, order)
+                ready[i] = None
+                self._moved.append(i)
             i = choose(ready)
-            ready.remove(i)
+            del ready[i]
             peak = max(peak, self._live + self._taken(i))
             self._live += self._change(i)
-            self._left -= Counter(self._ended(i))
+            for node in self._ended(i):
+                self._left[node] -= 1
+                if self._left[node] == 1:
+                    self._moved += self._readers[node]
             self._begun -= self._awaited(i)
             if self._groups[i].kind == "exchange":
                 self._begun.add(i)
@@ -85,15 +93,23 @@ class Schedule:
             for j in then.get(i, ()):
                 needs[j].discard(i)
                 if not needs[j]:
-                    ready.append(j)
+                    ready[j] = None
+                    self._moved.append(j)
         return peak, order
 
-    def _freeing(self, ready: Sequence[int]) -> int:
+    def _freeing(self, ready: Collection[int]) -> int:
         """The one that frees most, if that is more than it takes; else the first."""
-        i = min(ready, key=lambda i: (self._change(i), i))
-        return i if self._change(i) < 0 else min(ready)
+        heap = self._heap
+        for i in self._moved:
+            if i in ready:
+                heappush(heap, (self._change(i), i))
+        self._moved.clear()
+        while heap[0][1] not in ready or heap[0][0] != self._change(heap[0][1]):
+            heappop(heap)
+        change, i = heap[0]
+        return i if change < 0 else min(ready)
 
-    def _beside(self, overlap: Overlap, most: int, ready: Sequence[int]) -> int:
+    def _beside(self, overlap: Overlap, most: int, ready: Collection[int]) -> int:
         """The one beside which collectives run, as long as the memory stays within a limit."""
         i = overlap.best(ready)
         if self._live + self._taken(i) > most:

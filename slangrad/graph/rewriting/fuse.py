@@ -24,6 +24,9 @@ MOST_AHEAD = 100  # groups behind a sum of rows that are looked at for its kerne
 MOST_AFTER_SUM = 40  # operations of a map that ends a product
 Views = tuple[Node, ...]
 Seen = dict[tuple[Node, Views], None]
+JoinKey = tuple[
+    "Leaf", Shape, frozenset[Node]
+]  # a leaf, the shape of a kernel, the collectives that it awaits
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,17 +254,27 @@ class Fusion:
         groups = [self._groups[node] for node in self.order if node in self._groups]
         made_by = {root: i for i, group in enumerate(groups) for root in group.roots}
         merged: list[Group | None] = list(groups)
+        reading: dict[
+            JoinKey, set[int]
+        ] = {}  # the groups that may take another one, by an array that both read
         for i, group in enumerate(groups):
             if group.kind != "map":
                 continue
-            earliest = max((made_by[n] for n in group.reads if n in made_by), default=-1)
-            for j in range(earliest if earliest >= 0 else 0, i):
-                other = merged[j]
-                if other is not None and self._may_join(other, group):
-                    self._join(other, group)
-                    merged[i] = None
+            reads, awaits = group.reads, frozenset(group.awaits)
+            makers = {made_by[node] for node in reads if node in made_by}
+            keys = [(leaf, group.shape, awaits) for leaf in group.leaves]
+            near = makers.union(*(reading.get(key, ()) for key in keys))
+            earliest = max(makers, default=0)
+            at = i
+            for j in sorted(j for j in near if earliest <= j < i):
+                into = merged[j]
+                if into is not None and self._may_join(into, group):
+                    self._join(into, group)
+                    merged[i], at = None, j
                     made_by.update(dict.fromkeys(group.roots, j))
                     break
+            for key in keys:
+                reading.setdefault(key, set()).add(at)
         return [group for group in merged if group is not None]
 
     def _may_join(self, into: Group, group: Group) -> bool:

@@ -8,7 +8,7 @@ sums began. A parameter is gathered while the kernels before its reader run: two
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 AHEAD = 2  # parameters that are gathered before they are read
 
@@ -54,11 +54,11 @@ class Overlap:
             stack += [j for j in self._needs[i] if j not in seen]
             seen.update(self._needs[i])
 
-    def next(self, ready: Sequence[int]) -> int:
+    def next(self, ready: Collection[int]) -> int:
         """The best of the groups that may run now; it is taken."""
         return self.take(self.best(ready))
 
-    def best(self, ready: Sequence[int], is_lean: bool = False) -> int:
+    def best(self, ready: Collection[int], is_lean: bool = False) -> int:
         """`is_lean`: the one that keeps the fewest arrays alive."""
         return min(ready, key=self._lean_key if is_lean else self._key)
 
