@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from slangrad.call.binding.bind import BoundCall
     from slangrad.call.binding.binding import Binder
     from slangrad.call.binding.program import Candidate
+    from slangrad.call.binding.request import CheckMode
     from slangrad.call.compared import BackwardCheck
     from slangrad.call.sessions import Generation, Session
 
@@ -54,7 +55,7 @@ class Caller:
     session."""
 
     # fmt: off
-    __slots__ = ("__weakref__", "_binder", "_counted", "_make_binder", "_module", "_other_plans", "_plans", "_session",
+    __slots__ = ("__weakref__", "_binder", "_counted", "_device", "_make_binder", "_module", "_plans", "_session",
                  "_store", "_strict", "generation", "name")
     # fmt: on
 
@@ -71,18 +72,13 @@ class Caller:
         self._make_binder = make_binder
         self._binder: Binder | None = None
         self.generation = generation
-        self._session = session = generation.session
+        self._session = generation.session
+        self._device = generation.session.device
         self._store = store
         self._strict = strict
         self._module = module
         self._counted = -1  # how many sizes of arrays choose generic arguments; negative: not known yet
-        self._plans: dict[Hashable, _Entry] = {}
-        self._other_plans: dict[Hashable, _Entry] = {}
-        session.callers.add(self)
-
-    def change_plans(self) -> None:
-        """Calls in check mode have plans of their own, so that others need not ask whether it is on."""
-        self._plans, self._other_plans = self._other_plans, self._plans
+        self._plans: dict[Hashable, _Entry] = {}  # those of each check mode, which is a part of the key
 
     @property
     def binder(self) -> Binder:
@@ -97,6 +93,11 @@ class Caller:
         return self._session
 
     @property
+    def checking(self) -> CheckMode | None:
+        """The check mode of calls that begin now. Another thread may change it at any time, so a call reads it once."""
+        return self._device.checking
+
+    @property
     def candidates(self) -> tuple[Candidate, ...]:
         return self.binder.candidates
 
@@ -105,7 +106,7 @@ class Caller:
     def call(self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]) -> HostValue:
         """Run the function over the arguments."""
         try:
-            entry, values, count, threads = self._find(settings, args, kwargs)
+            entry, values, count, threads = self._find(self._device.checking, settings, args, kwargs)
             if entry.is_special:
                 return self._call_specially(entry, settings, values, threads)
             given = values[count] if entry.returns_given else None
@@ -120,25 +121,29 @@ class Caller:
             error.about("call", f"function '{self.name}'")
         return error
 
-    def call_unchecked(
-        self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]
+    def call_without_comparison(
+        self,
+        checking: CheckMode,
+        settings: Settings,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
     ) -> HostValue:
-        """The same without a comparison of gradients."""
-        entry, values, count, threads = self._find(settings, args, kwargs)
+        """A call in check mode whose gradients are not compared."""
+        entry, values, count, threads = self._find(checking, settings, args, kwargs)
         made = entry.plan.run(list(values), threads)
         return _shown(values[count]) if entry.returns_given else made
 
     def compile(self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]) -> Compiled:
         """The kernel of such a call, which is not run; values outside of functions need not be set."""
         try:
-            entry, values, _, threads = self._find(settings, args, kwargs)
+            entry, values, _, threads = self._find(self.checking, settings, args, kwargs)
             return entry.plan.compile([unwrap(value) for value in values], threads)
         except CallError as error:
             raise self._named(error) from error.__cause__
 
     def bound(self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]) -> Launchable:
         """How the arguments of such a call are bound."""
-        return self._find(settings, args, kwargs)[0].plan.call
+        return self._find(self.checking, settings, args, kwargs)[0].plan.call
 
     def fixed(
         self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]
@@ -146,7 +151,7 @@ class Caller:
         """A call that is checked and compiled now: its launch, None where it has more to do, and its result."""
         launch = None
         try:
-            entry, values, count, threads = self._find(settings, args, dict(kwargs))
+            entry, values, count, threads = self._find(self.checking, settings, args, dict(kwargs))
             entry.check_idle(self.name)
             if entry.is_special or settings.given:
                 self.compile(settings, args, dict(kwargs))
@@ -171,16 +176,26 @@ class Caller:
 
     def _check_idle(self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         try:
-            self._find(settings, args, kwargs)[0].check_idle(self.name)
+            self._find(self.checking, settings, args, kwargs)[0].check_idle(self.name)
         except CallError as error:
             raise self._named(error) from error.__cause__
 
-    def plan_of(self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]) -> Plan:
-        """The plan of such calls."""
-        return self._find(settings, args, kwargs)[0].plan
+    def plan_of(
+        self,
+        checking: CheckMode | None,
+        settings: Settings,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+    ) -> Plan:
+        """The plan of such calls in a check mode, or outside of it."""
+        return self._find(checking, settings, args, kwargs)[0].plan
 
     def _find(
-        self, settings: Settings, args: tuple[HostValue, ...], kwargs: dict[str, HostValue]
+        self,
+        checking: CheckMode | None,
+        settings: Settings,
+        args: tuple[HostValue, ...],
+        kwargs: dict[str, HostValue],
     ) -> tuple[_Entry, list[object], int, int | None]:
         """The plan of a call, its values, and how many of these are arguments."""
         threads = kwargs.pop(THREADS, None) if kwargs else None
@@ -203,14 +218,14 @@ class Caller:
             values += outside.values()
         try:
             own = [KEYS[type(value)](value) for value in values]
-            key = (settings.key, names, len(args), *kwargs, said, threads is None, *own)
+            key = (checking, settings.key, names, len(args), *kwargs, said, threads is None, *own)
         except RecursionError:
             raise endless() from None
         entry = self._plans.get(key if self._counted <= 0 else self._with_sizes(key, values))
         if entry is None:
             with self._session.lock:
                 named = replace(settings, given=(), globals=names)
-                entry = self._enter(key, named, args, kwargs, values, kind, count, threads)
+                entry = self._enter(key, checking, named, args, kwargs, values, kind, count, threads)
         return entry, values, count, threads
 
     def _call_specially(
@@ -220,9 +235,8 @@ class Caller:
         these."""
         if entry.torch is None or not any(getattr(each, "requires_grad", False) for each in values):
             entry.check_idle(self.name)
-        checking = self._session.checking
-        if entry.check is not None and checking is not None and checking.gradients and threads is None:
-            entry.check(settings, [unwrap(value) for value in values], checking.rtol, checking.atol)
+        if entry.check is not None:
+            entry.check(settings, [unwrap(value) for value in values])
         run = entry.plan.run if entry.torch is None else entry.torch.run
         told: Told = []
         given = [unwrap(value, told) for value in values] if entry.holds_objects else list(values)
@@ -237,6 +251,7 @@ class Caller:
     def _enter(
         self,
         key: tuple[Hashable, ...],
+        checking: CheckMode | None,
         settings: Settings,
         args: tuple[object, ...],
         kwargs: dict[str, object],
@@ -251,24 +266,25 @@ class Caller:
             if hasattr(type(value), PROTOCOL):
                 raise AnswersCalls(value)
         request = self._request(settings, len(args), tuple(kwargs), values, kind, count)
-        kept = self._kept(request, key)
+        kept = self._kept(request, key, checking)
         if self._counted < 0 and kept.call is None:  # else an earlier process has looked at the functions
             self._counted = counted_dimensions(self.candidates)
         if self._counted > 0:
             key = self._with_sizes(key, values)
             if key in self._plans:
                 return self._plans[key]
-            kept = self._kept(request, key)
-        plan = self._make_plan(request, kept)
+            kept = self._kept(request, key, checking)
+        plan = self._make_plan(request, kept, checking)
         _check_threads(threads, plan.call)
         returned = -1 if settings.mode in REVERSE else request.result_at
         torch = None
         if request.result_kind == results.TORCH or any(each.is_torch for each in request.marshals):
             torch = TORCH_CALLS.TorchEntry(self, settings, request, plan, [unwrap(each) for each in values])
         check = None
-        if self._session.checking is not None and settings.mode == BACKWARD and torch is None:
+        compares = checking is not None and checking.gradients and settings.mode == BACKWARD
+        if compares and torch is None and threads is None:
             at = count if kind is True else -1
-            check = COMPARED.BackwardCheck(self, len(args), tuple(kwargs), at, plan.call)
+            check = COMPARED.BackwardCheck(self, checking, len(args), tuple(kwargs), at, plan.call)
         wrap = results.wrap_of(kind)
         entry = _Entry(plan, any(map(holds_objects, values)), returned, torch, check, wrap)
         if is_idle(settings.mode, plan.call.leaves, lambda: self.binder.types):
@@ -316,7 +332,7 @@ class Caller:
         self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> InspectedCall:
         """Such a call with all that is known about it; its kernel is compiled, and not run."""
-        entry, values, count, threads = self._find(settings, args, dict(kwargs))
+        entry, values, count, threads = self._find(self.checking, settings, args, dict(kwargs))
         names = tuple(name for name in kwargs if name not in (THREADS, RESULT))
         result = kwargs.get(RESULT, settings.result)
         kind = True if result is not None and not isinstance(result, (str, type)) else result
@@ -331,28 +347,26 @@ class Caller:
     def _with_sizes(self, key: tuple[Hashable, ...], values: list[object]) -> tuple[Hashable, ...]:
         return (*key, *(sizes_of(unwrap(value), self._counted) for value in values))
 
-    def _kept(self, request: Request, key: tuple[Hashable, ...]) -> _Kept:
+    def _kept(self, request: Request, key: tuple[Hashable, ...], checking: CheckMode | None) -> _Kept:
         """A call that an earlier process has bound; in check mode there are none."""
-        if self._session.checking is not None:
+        if checking is not None:
             return _Kept("", None)
-        on_disk = self._store.key(request.settings, key[1:], self._strict)
+        on_disk = self._store.key(request.settings, key[2:], self._strict)
         return _Kept(on_disk, self._store.find(on_disk))
 
-    def _make_plan(self, request: Request, kept: _Kept) -> Plan:
+    def _make_plan(self, request: Request, kept: _Kept, checking: CheckMode | None) -> Plan:
         """A plan from the disk, or a new one."""
-        if self._session.checking is not None:
+        if checking is not None:
             bound = Kernels("", self.generation.checked, lambda: self.binder.bind(request))
             for leaf in bound.bound.leaves:
                 leaf.guard()
-            return Plan(
-                bound.bound.launchable, bound.compile, self._session.device, self._strict, in_order=True
-            )
+            return Plan(bound.bound.launchable, bound.compile, self._device, self._strict, in_order=True)
         on_disk, call = kept
         kernels = Kernels(on_disk, self.generation, lambda: self.binder.bind(request))
         if call is None:
             call = kernels.bound.launchable
             self._store.keep(on_disk, call)
-        return Plan(call, kernels.compile, self._session.device, self._strict)
+        return Plan(call, kernels.compile, self._device, self._strict)
 
 
 class _Kept(NamedTuple):

@@ -18,7 +18,7 @@ import numpy as np
 
 from slangrad.base.warn import warn
 from slangrad.call.binding.launchable import Launchable, Source, found_at
-from slangrad.call.binding.request import RESULT, Settings, settings_key
+from slangrad.call.binding.request import RESULT, CheckMode, Settings, settings_key
 from slangrad.check.model.types import Array, Matrix, Scalar, Vector
 from slangrad.marshal.containers.memory import without_gaps
 from slangrad.marshal.containers.values import DiffPair, ValueRef
@@ -141,6 +141,7 @@ class BackwardCheck:
     outside of functions, as `Caller` has them."""
 
     caller: Caller
+    checking: CheckMode
     positional: int
     names: tuple[str, ...]
     result_at: int
@@ -158,7 +159,7 @@ class BackwardCheck:
                 )
                 warn(message)
 
-    def __call__(self, settings: Settings, values: list[object], rtol: float | None, atol: float) -> None:
+    def __call__(self, settings: Settings, values: list[object]) -> None:
         if not self.comparable:
             return
         self.settings = settings
@@ -173,7 +174,7 @@ class BackwardCheck:
             value = _primal(found_at(values, source))
             direction = random_like(value, random)
             if gradient is not None and direction is not None:
-                self._compare(values, source, leaf.label, (value, direction, gradient), (rtol, atol))
+                self._compare(values, source, leaf.label, (value, direction, gradient))
 
     def _compare(
         self,
@@ -181,7 +182,6 @@ class BackwardCheck:
         source: Source,
         argument: str,
         known: tuple[object, object, object],
-        tolerances: tuple[float | None, float],
     ) -> None:
         def outputs(step: float) -> np.ndarray:
             changed = list(values)
@@ -190,6 +190,7 @@ class BackwardCheck:
 
         assert self.primal is not None
         label = f"'{argument}' of '{self.call.name}'"
+        tolerances = self.checking.rtol, self.checking.atol
         Along(label, *known, exactness(self.primal, source.given), tolerances).check(outputs)
 
     # --- runs on copies
@@ -209,7 +210,7 @@ class BackwardCheck:
         settings = replace(settings, key=settings_key(settings))
         if mode == PRIMAL and self.primal is None:
             self.primal = self.caller.bound(settings, tuple(args), dict(kwargs))
-        return self.caller.call_unchecked(settings, tuple(args), kwargs)
+        return self.caller.call_without_comparison(self.checking, settings, tuple(args), kwargs)
 
     def _given_result(self) -> int | None:
         """Which value is the result that was given."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from threading import RLock
 from typing import TYPE_CHECKING, Protocol
-from weakref import WeakSet
 
 from slangrad.base.options import Options
 from slangrad.runtime.device import Device
@@ -15,16 +14,16 @@ from slangrad.runtime.device import Device
 if TYPE_CHECKING:
     from slangrad.call.binding.program import ModuleTypes
     from slangrad.call.binding.request import CheckMode
-    from slangrad.call.caller import Caller
     from slangrad.call.compiling.compile import KernelCompiler
     from slangrad.call.plans.packing import Compiled
     from slangrad.check.reflect import Reflection
 
 
 class HostDevice(Protocol):
-    """The device of a session, as users have it."""
+    """The device of a session, as users have it. `checking` is None outside of check mode."""
 
     runtime: Device
+    checking: CheckMode | None
 
 
 class Kept(Protocol):
@@ -64,15 +63,12 @@ class Generation(Kept, Protocol):
 
 
 class Session(Protocol):
-    """`checking` is None outside of check mode."""
+    """A space of modules with one set of options."""
 
-    callers: WeakSet[Caller]
     lock: RLock
 
     @property
     def device(self) -> HostDevice: ...
     @property
     def generation(self) -> Generation: ...
-    @property
-    def checking(self) -> CheckMode | None: ...
     def refresh(self) -> None: ...

@@ -11,12 +11,10 @@ resolve_element_type(layout, int).full_name                 ->   "int"
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
-
 import numpy as np
 
 from slangrad.api.devices.device import Device
-from slangrad.api.functional.module import Module
+from slangrad.api.functional.module import module_of_package
 from slangrad.api.reflection.slang_layout import SlangFunction, SlangProgramLayout
 from slangrad.call.binding.program import Candidate
 from slangrad.call.binding.resolve import Arguments, Survivor, arrange, attempt
@@ -143,14 +141,9 @@ def unpack_kwargs(**kwargs: object) -> tuple[dict[str, HostValue], bool]:
     return made, any(holds_objects(each) for each in kwargs.values())
 
 
-_BUILTIN: WeakKeyDictionary[Device, Module] = WeakKeyDictionary()
-
-
 def builtin_layout(device: Device) -> SlangProgramLayout:
     """The layout of a program that has the types of the standard library only."""
-    if device not in _BUILTIN:
-        _BUILTIN[device] = Module.load_from_source(device, "types of the standard library", "")
-    return _BUILTIN[device].layout
+    return module_of_package(device, "types of the standard library", str).layout
 
 
 def resolve_program_layout(

@@ -15,13 +15,11 @@ from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from slangrad.api.devices.device import Device
 from slangrad.api.functional.function import Function
-from slangrad.api.functional.module import Module
+from slangrad.api.functional.module import module_of_package
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.records import as_fields
 from slangrad.optim.parameters import CODE, Parameter, Part, gradient_of, leaves_of, parameters_of
@@ -29,7 +27,6 @@ from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.tensor import Tensor
 
 STEPS = Path(__file__).parent / "steps.slang"
-_MODULES: WeakKeyDictionary[Device, Module] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +212,7 @@ def _restored(parameter: Parameter, given: Mapping[str, object]) -> dict[str, Te
 def _function(name: str, part: Part) -> Function:
     """The Slang function of a step, for the type of the numbers."""
     device: Any = part.numbers.device  # a Device, which tensors do not know
-    module = _MODULES.get(device)
-    if module is None:
-        module = _MODULES[device] = Module.load_from_source(device, "slangrad.optim", STEPS.read_text())
+    module = module_of_package(device, "slangrad.optim", STEPS.read_text)
     return module.require_function(f"{name}_{part.kind}")
 
 

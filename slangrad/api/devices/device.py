@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import os
 import platform
-import weakref
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
-from weakref import WeakSet
 
 from slangrad.api.devices.current import current_device, is_current, pop_current_device, push_current_device
 from slangrad.api.sessions.callbacks import Callbacks, RecordingCallbacks
@@ -26,8 +25,10 @@ from slangrad.api.sessions.desc import DeviceDesc, DeviceType, SlangCompilerOpti
 from slangrad.api.sessions.hot_reload import HotReload, ShaderHotReloadEvent
 from slangrad.api.sessions.session import SHADER, LoadsModules, SlangSession
 from slangrad.backends import BACKENDS
+from slangrad.base.forks import BRIEF, WORK, kept_at_fork
 from slangrad.base.late import Late
 from slangrad.base.options import Options, store_of
+from slangrad.base.threads import WeakBag
 from slangrad.base.unique import Unique
 from slangrad.call.binding.request import CheckMode
 from slangrad.marshal.errors import CallError
@@ -94,10 +95,13 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         given.include_paths = [*_folders(include_paths), *given.include_paths]
         given.defines = {**given.defines, **(defines or {})}
         self.desc.compiler_options = given
-        self.sessions: WeakSet[SlangSession] = WeakSet()
-        self.programs: WeakSet[ShaderProgram] = WeakSet()
+        self.sessions: WeakBag[SlangSession] = WeakBag()
+        self.programs: WeakBag[ShaderProgram] = WeakBag()
         self.hot_reload = HotReload(self, self.desc.enable_hot_reload)
-        self.checking = CheckMode() if self.options.check else None
+        self._lock = kept_at_fork(threading.Lock(), BRIEF)
+        self._check_modes = [CheckMode()] if self.options.check else []
+        self.checking = self._check_modes[-1] if self._check_modes else None  # calls read it once
+        self.package_modules: dict[str, object] = {}  # modules of slangrad's own texts, by name
         self.slang_session = SlangSession(self, given, self.options, self.desc.module_cache_path)
         self._submits: int = 0
         self._close_callbacks: Callbacks[Device] = Callbacks()
@@ -110,18 +114,21 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
     ) -> Iterator[None]:
         """A context: calls of functions and kernels inside stop at the first NaN or infinity (NotFiniteError) and where
         a pointer leads to no memory (PointerError), and each `bwds` is compared with finite differences (GradientError)
-        where `gradients` is True. Tolerances follow the type unless `rtol` or `atol` is given."""
-        before = self.checking
-        self._check(CheckMode(gradients, rtol, atol))
+        where `gradients` is True. Tolerances follow the type unless `rtol` or `atol` is given.
+
+        Calls of all threads that begin inside are checked. Of several contexts that are open, in one thread or in many,
+        the one that was entered last counts."""
+        mode = CheckMode(gradients, rtol, atol)
+        self._set_check_modes(lambda modes: [*modes, mode])
         try:
             yield
         finally:
-            self._check(before)
+            self._set_check_modes(lambda modes: [other for other in modes if other is not mode])
 
-    def _check(self, mode: CheckMode | None) -> None:
-        self.checking = mode
-        for session in list(self.sessions):
-            session.check(mode)
+    def _set_check_modes(self, change: Callable[[list[CheckMode]], list[CheckMode]]) -> None:
+        with self._lock:
+            self._check_modes = change(self._check_modes)
+            self.checking = self._check_modes[-1] if self._check_modes else None
 
     def __getattr__(self, name: str) -> NoReturn:
         raise import_module("slangrad.absent").missing("'Device'", name)
@@ -198,7 +205,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         """`get_compilation_report()` of all programs that have pipelines; none unless the device was made with
         `enable_compilation_reports=True`."""
         wanted = self.desc.enable_compilation_reports
-        return [each.get_compilation_report() for each in list(self.programs) if wanted and each.pipelines]
+        return [each.get_compilation_report() for each in self.programs if wanted and each.pipelines]
 
     # --- What kernels print ---
 
@@ -457,9 +464,10 @@ def default_device() -> Device:
     try:
         return current_device()
     except CallError:
-        if not _default:
-            _default.append(create_device())
-            pop_current_device()
+        with _making_default:
+            if not _default:
+                _default.append(create_device())
+                pop_current_device()
         return _default[0]
 
 
@@ -477,8 +485,9 @@ def create_torch_device(
 
 
 _default: list[Device] = []
+_making_default = kept_at_fork(threading.Lock(), WORK)
 # Those that are neither closed nor gone.
-_created: weakref.WeakSet[Device] = weakref.WeakSet()
+_created: WeakBag[Device] = WeakBag()
 
 
 def _processor() -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -297,6 +297,14 @@ class Module(Unique, Names):
 
 
 Module.__doc__ = OwnText(Module.__doc__, lambda module: DESCRIBE.documentation_of_module(module))
+
+
+def module_of_package(device: Device, name: str, read: Callable[[], str]) -> Module:
+    """The module of a text of slangrad's own, which `read` gives: one for each device."""
+    modules = device.package_modules
+    if name not in modules:
+        modules.setdefault(name, Module.load_from_source(device, name, read()))
+    return cast("Module", modules[name])
 
 
 def _is_enum(t: Type) -> bool:

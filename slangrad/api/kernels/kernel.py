@@ -75,9 +75,11 @@ class BlockSlot:
 
 
 class ComputePipeline:
-    """A program that is compiled for compute; with checks, if it is made in check mode."""
+    """A program that is compiled for compute; with checks, if `is_checked`. By default that is the device's mode of
+    now."""
 
-    def __init__(self, program: ShaderProgram) -> None:
+    def __init__(self, program: ShaderProgram, is_checked: bool | None = None) -> None:
+        self.is_checked = program.device.checking is not None if is_checked is None else is_checked
         self.program = program
         self.device = program.device
         self._newer = self
@@ -94,7 +96,7 @@ class ComputePipeline:
             session = self.program.session
             session.refresh()
             if self._newer.generation is not session.generation:
-                self._newer = ComputePipeline(self.program)
+                self._newer = ComputePipeline(self.program, self.is_checked)
         return self._newer
 
     def _make(self) -> None:
@@ -113,8 +115,8 @@ class ComputePipeline:
             note = "entry.specialize([SpecializationArg.from_type(name), ...]) gives it arguments"
             raise CallError("E1020", f"entry point '{self.entry.name}' is generic", (), note)
         self.thread_group_size = self.entry.group_size
-        session = program.session
-        compiler = session.compiler if session.checking is None else self.generation.checked.compiler
+        generation = self.generation
+        compiler = generation.checked.compiler if self.is_checked else generation.compiler
         self.compiled = compiler.compile_entry(self.entry.reference, self.entry.conformances)
         self._uniforms = Uniforms(program.types, self.device.runtime)
         self.globals: dict[str, Slot | BlockSlot] = {
@@ -221,20 +223,20 @@ class ComputeKernel:
 
     # fmt: off
     __slots__ = ("__weakref__", "_empty", "_globals", "_kernel", "_launch", "_pack", "_parameters", "_pipeline",
-                 "_required_globals", "_required_parameters", "_session", "_twin", "checking", "device", "generation",
-                 "name", "program")
+                 "_required_globals", "_required_parameters", "_twin", "device", "generation", "is_checked", "name",
+                 "program")
     # fmt: on
 
-    def __init__(self, program: ShaderProgram, name: str = "") -> None:
-        """`name`: of the function that the program's entry point was made for."""
+    def __init__(self, program: ShaderProgram, name: str = "", is_checked: bool | None = None) -> None:
+        """`name`: of the function that the program's entry point was made for. `is_checked`: see ComputePipeline."""
         self.name = name
         self.program = program
         self.device = program.device
-        self.checking = program.session.checking is not None
-        self._session = program.session
         self._twin: ComputeKernel | None = None  # the same with checks, or without
         self._launch = self.device.runtime.launch
-        self._use(ComputePipeline(program))
+        pipeline = ComputePipeline(program, is_checked)
+        self.is_checked = pipeline.is_checked
+        self._use(pipeline)
 
     def _use(self, pipeline: ComputePipeline) -> None:
         self._pipeline = pipeline
@@ -271,7 +273,7 @@ class ComputeKernel:
         **parameters: object,
     ) -> None:
         """Launch whole groups of threads, at least `thread_count` in x, y and z; with an encoder, later."""
-        if (self._session.checking is not None) != self.checking:
+        if (self.device.checking is not None) != self.is_checked:
             self._other().dispatch(thread_count, vars, command_encoder, queue, **parameters)
             return
         if self.generation.expired:
@@ -291,7 +293,9 @@ class ComputeKernel:
     def _other(self) -> ComputeKernel:
         """The kernel as it is inside of check mode, or outside."""
         if self._twin is None:
-            self._twin = ComputeKernel(self.program, self.name)
+            twin = ComputeKernel(self.program, self.name, not self.is_checked)
+            twin._twin = self
+            self._twin = twin
         return self._twin
 
     def _arguments(self, given: Mapping[str, object], parameters: Mapping[str, object]) -> bytes:

@@ -15,7 +15,6 @@ from enum import Enum
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
-from weakref import WeakSet
 
 from slangrad.api.devices.reports import program_report
 from slangrad.api.reflection.declarations import DeclReflection, reflect_modules
@@ -24,6 +23,7 @@ from slangrad.api.reflection.types import Context
 from slangrad.api.sessions.generation import KnownModule, of_generation
 from slangrad.base.module_file import packed, to_bytes
 from slangrad.base.suggestions import suggestion
+from slangrad.base.threads import WeakBag
 from slangrad.base.whole_files import write_output
 from slangrad.call.binding.program import ModuleTypes, conformance_of
 from slangrad.check.conforming import Conformance
@@ -444,7 +444,7 @@ class ShaderProgram:
         self.session = session
         self.modules = modules
         self.entry_points = entry_points
-        self.pipelines: WeakSet[ComputePipeline] = WeakSet()
+        self.pipelines: WeakBag[ComputePipeline] = WeakBag()
         session.device.programs.add(self)
 
     def get_compilation_report(self) -> dict[str, object]:

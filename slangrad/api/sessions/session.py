@@ -16,7 +16,6 @@ from itertools import count
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
-from weakref import WeakSet
 
 from slangrad.api.sessions.desc import SlangCompilerOptions
 from slangrad.api.sessions.generation import Generation, KnownModule
@@ -27,7 +26,7 @@ from slangrad.base.late import Late
 from slangrad.base.module_file import SUFFIX, ModuleFileError, from_bytes
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
-from slangrad.call.binding.request import CheckMode
+from slangrad.base.threads import WeakBag
 from slangrad.call.compiling.recipe import Step, perform
 from slangrad.marshal.errors import CallError
 
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from slangrad.api.devices.device import Device
     from slangrad.api.kernels.shader import ShaderProgram, SlangEntryPoint, SlangModule, TypeConformance
     from slangrad.call.binding.module_index import FoundModule, ModuleIndex
-    from slangrad.call.caller import Caller
     from slangrad.call.compiling.compile import KernelCompiler
     from slangrad.check.modules import Module as CheckedModule
     from slangrad.check.modules import Program
@@ -200,12 +198,10 @@ class SlangSession(LoadsModules):
         self.generation = Generation(self, self._defines)
         self._named: dict[str, LoadedModule] = {}
         self._given: dict[str, LoadedModule] = {}
-        self._whole: WeakSet[LoadedModule] = (
-            WeakSet()
+        self._whole: WeakBag[LoadedModule] = (
+            WeakBag()
         )  # these two, and texts whose name another one has taken
         self._made: dict[tuple[Step, tuple[LoadedModule, ...]], LoadedModule] = {}
-        self.callers: WeakSet[Caller] = WeakSet()
-        self.checking: CheckMode | None = device.checking
         device.sessions.add(self)
 
     def __repr__(self) -> str:
@@ -237,14 +233,6 @@ class SlangSession(LoadsModules):
     @property
     def compiler(self) -> KernelCompiler:
         return self.generation.compiler
-
-    def check(self, mode: CheckMode | None) -> None:
-        """Calls from now on are in check mode, or no longer."""
-        with self.lock:
-            changes = (mode is None) != (self.checking is None)
-            self.checking = mode
-            for each in self.callers if changes else ():
-                each.change_plans()
 
     def _cache_in(self, folder: str | PathLike[str]) -> ModuleCache:
         try:

@@ -110,14 +110,15 @@ class Site:
     ) -> HostValue:
         """Call the function in another mode with these values; `result` stands for one that the call makes. What is
         asked for, `key`, says which plan serves."""
-        kind = mode, key, threads is None, self.caller.session.checking is None
+        checking = self.caller.checking
+        kind = mode, key, threads is None, checking
         plan = self._plans.get(kind)
         if plan is None:
             settings, args, kwargs = self.arguments(mode, values)
             given = values[self.result_at] if self.result_at >= 0 else result
             kwargs |= {} if given is None else {RESULT: given}
             kwargs |= {} if threads is None else {THREADS: threads}
-            plan = self._plans[kind] = self.caller.plan_of(settings, args, kwargs)
+            plan = self._plans[kind] = self.caller.plan_of(checking, settings, args, kwargs)
         if result is not None:
             values.insert(self.globals_at, result)
         return plan.run(values, threads)

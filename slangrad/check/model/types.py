@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
-from weakref import WeakValueDictionary
 
 from slangrad.base.records import WeaklyReferenced, record
+from slangrad.base.threads import Interned
 from slangrad.check.model.values import Pack, Symbol, Value, identity_key
 
 if TYPE_CHECKING:  # types are needed where there is no syntax: by calls whose kernels are there already
@@ -309,7 +309,7 @@ class ConjunctionType(Type):
 
 # --- Making types -------------------------------------------------------------------------------------
 
-_TABLE: WeakValueDictionary[tuple[object, ...], Type] = WeakValueDictionary()
+_TABLE: Interned[Type] = Interned()
 
 
 def vector(element: Type, count: Value) -> Vector:
@@ -472,10 +472,10 @@ def _intern(kind: type[AnyType], *parts: object) -> AnyType:
     key = (kind, identity_key(parts))
     found = cast("AnyType | None", _TABLE.get(key))
     if found is None:
-        found = kind(*parts)
-        found.abstract = is_abstract(parts)
-        found.weight = 1 + sum(weight_of(part) for part in parts if isinstance(part, (Type, tuple)))
-        _TABLE[key] = found
+        made = kind(*parts)
+        made.abstract = is_abstract(parts)
+        made.weight = 1 + sum(weight_of(part) for part in parts if isinstance(part, (Type, tuple)))
+        found = cast("AnyType", _TABLE.setdefault(key, made))
     return found
 
 
