@@ -17,7 +17,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from slangrad.base.warn import warn
+from slangrad.base.process.warn import warn
 from slangrad.ir.layout import layout_of
 from slangrad.ir.type_data import type_data, type_from
 from slangrad.ir.types import Type

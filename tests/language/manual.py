@@ -27,8 +27,8 @@ import numpy as np
 
 from slangrad.autodiff.requests import differentiate
 from slangrad.base.diagnostics import CompileError, Diagnostic
-from slangrad.base.formats import parse_format
 from slangrad.base.options import Options
+from slangrad.base.prints.formats import parse_format
 from slangrad.base.source import SourceFile
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Module, Program
