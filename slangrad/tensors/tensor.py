@@ -17,7 +17,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from slangrad.base.warn import warn
+from slangrad.base.process.warn import warn
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.data.type_data import type_data, type_from
 from slangrad.ir.data.types import Type

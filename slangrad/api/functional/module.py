@@ -20,8 +20,8 @@ from slangrad.api.functional.struct import Enum, Names, Struct
 from slangrad.api.sessions.generation import FRONT, Generation, KnownModule
 from slangrad.api.sessions.session import SHADER, LoadedModule, SlangSession
 from slangrad.base.late import Late
+from slangrad.base.process.unique import Unique
 from slangrad.base.suggestions import suggestion
-from slangrad.base.unique import Unique
 from slangrad.call.binding.module_index import UNKNOWN
 from slangrad.call.caller import Caller
 from slangrad.call.lasting import LastingCaller

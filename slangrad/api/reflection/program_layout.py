@@ -33,7 +33,7 @@ from slangrad.api.reflection.types import (
     form_of,
     unwrapped,
 )
-from slangrad.base.brace_formats import text_hash
+from slangrad.base.prints.brace_formats import text_hash
 from slangrad.base.suggestions import suggestion
 from slangrad.call.binding.module_index import reachable
 from slangrad.check.interfaces.lookup import base_of

@@ -22,7 +22,7 @@ from slangrad.base.diagnostics import CompileWarning
 from slangrad.base.late import Late, late_property
 from slangrad.base.module_file import Origin
 from slangrad.base.options import Options
-from slangrad.base.warn import warn
+from slangrad.base.process.warn import warn
 from slangrad.call.binding.module_index import Facts, ModuleIndex, reachable
 from slangrad.call.compiling.recipe import Recipe, recipe_of, steps_of
 from slangrad.call.plans.packing import Compiled

@@ -9,7 +9,7 @@ a static variable, as those of programs are.
 
 from __future__ import annotations
 
-from slangrad.base.brace_formats import Argument, Place, encode, pieces_of
+from slangrad.base.prints.brace_formats import Argument, Place, encode, pieces_of
 from slangrad.check.calls.coerce import stripped
 from slangrad.check.model import checked
 from slangrad.ir.data.types import BOOL, Array, Matrix, Scalar, Struct, Type, Vector

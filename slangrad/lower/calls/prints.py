@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slangrad.base.brace_formats import text_hash
-from slangrad.base.formats import Conversion, Format, parse_format
+from slangrad.base.prints.brace_formats import text_hash
+from slangrad.base.prints.formats import Conversion, Format, parse_format
 from slangrad.check.calls.coerce import stripped
 from slangrad.check.model import checked
 from slangrad.check.model import types as checked_types

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from slangrad.base.warn import warn
+from slangrad.base.process.warn import warn
 
 _NO_ROOM = "the system has no room for another thread ({}): slangrad goes on with fewer"
 _told: list[str] = []

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from slangrad.base.brace_formats import MARK, BraceFormat, decoded
+from slangrad.base.prints.brace_formats import MARK, BraceFormat, decoded
 
 Value = int | float
 

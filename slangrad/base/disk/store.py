@@ -23,10 +23,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from slangrad.base.forks import BRIEF, kept_at_fork
-from slangrad.base.source import SourceFile
-from slangrad.base.warn import warn
-from slangrad.base.whole_files import OWN, open_file, write_whole
+from slangrad.base.disk.whole_files import OWN, open_file, write_whole
+from slangrad.base.process.forks import BRIEF, kept_at_fork
+from slangrad.base.process.warn import warn
 
 Json = Any  # what JSON has
 
@@ -48,11 +47,6 @@ def content_key(*parts: object) -> str:
     for piece in _pieces(parts):
         digest.update(piece)
     return digest.hexdigest()
-
-
-def digest_of(source: SourceFile) -> str:
-    """Of a text under its name."""
-    return content_key(source.name, source.text)
 
 
 def _pieces(part: object) -> Iterator[bytes]:
