@@ -33,7 +33,7 @@ from slangrad.flatten.small_arrays import split_small_arrays
 from slangrad.ir.data.types import Array, Struct
 from slangrad.ir.ops.core import Function, walk
 from slangrad.ir.ops.primitives import INEXACT
-from slangrad.ir.text.printer import verify
+from slangrad.ir.text import verify
 from slangrad.math_library import MathLibrary
 from slangrad.opt.analyses.kernel_facts import read_places, used_arguments
 from slangrad.opt.calls.inline import inline_into

@@ -15,7 +15,7 @@ from slangrad.base.source import SourceFile
 from slangrad.base.traits import CPU
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.ir.ops.core import Program
-from slangrad.ir.text.printer import verify
+from slangrad.ir.text import verify
 from slangrad.pipeline import COMMON, flat_kernel
 from slangrad.stages import Stage
 from slangrad.unit import Request

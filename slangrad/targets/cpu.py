@@ -16,7 +16,8 @@ from slangrad.base.source import Line
 from slangrad.flatten.halves import halves_as_floats
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.ops.core import Function, Program
-from slangrad.ir.text.printer import function_lines, verify
+from slangrad.ir.text import verify
+from slangrad.ir.text.printer import function_lines
 from slangrad.llvm import cpu
 from slangrad.llvm.machine import native
 from slangrad.llvm.machine.debug_lines import lines_of_listing, with_debug_lines

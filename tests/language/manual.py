@@ -38,7 +38,7 @@ from slangrad.ir.data.types import Pointer, Scalar, Type, components
 from slangrad.ir.ops import core as ir
 from slangrad.ir.oracle.interpret import Recorded, evaluate, evaluate_wave, run_kernel
 from slangrad.ir.oracle.memory import leaves
-from slangrad.ir.text.printer import verify
+from slangrad.ir.text import verify
 from slangrad.lower.program import lower_functions, lower_program
 from slangrad.opt.calls.inline import inline_into
 from slangrad.opt.calls.kept_calls import keep_calls
