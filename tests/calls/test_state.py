@@ -11,7 +11,7 @@ import pytest
 import slangrad as spy
 from slangrad import GradientError, NotFiniteError, Tensor
 from slangrad.base.options import Options
-from slangrad.base.threads import WeakBag
+from slangrad.base.process.threads import WeakBag
 from slangrad.check.model import types
 from slangrad.check.model.types import FLOAT, Type
 from slangrad.math_library import MathLibrary

@@ -25,11 +25,11 @@ from slangrad.api.sessions.desc import DeviceDesc, DeviceType, SlangCompilerOpti
 from slangrad.api.sessions.hot_reload import HotReload, ShaderHotReloadEvent
 from slangrad.api.sessions.session import SHADER, LoadsModules, SlangSession
 from slangrad.backends import BACKENDS
-from slangrad.base.forks import BRIEF, WORK, kept_at_fork
 from slangrad.base.late import Late
 from slangrad.base.options import Options, store_of
-from slangrad.base.threads import WeakBag
-from slangrad.base.unique import Unique
+from slangrad.base.process.forks import BRIEF, WORK, kept_at_fork
+from slangrad.base.process.threads import WeakBag
+from slangrad.base.process.unique import Unique
 from slangrad.call.binding.request import CheckMode
 from slangrad.marshal.errors import CallError
 from slangrad.runtime.reports import write_text

@@ -21,12 +21,12 @@ from slangrad.api.sessions.desc import SlangCompilerOptions
 from slangrad.api.sessions.generation import Generation, KnownModule
 from slangrad.api.sessions.module_cache import ModuleCache
 from slangrad.base.diagnostics import CompileError, Diagnostic
-from slangrad.base.forks import WORK, kept_at_fork
 from slangrad.base.late import Late
 from slangrad.base.module_file import SUFFIX, ModuleFileError, from_bytes
 from slangrad.base.options import Options
+from slangrad.base.process.forks import WORK, kept_at_fork
+from slangrad.base.process.threads import WeakBag
 from slangrad.base.source import SourceFile
-from slangrad.base.threads import WeakBag
 from slangrad.call.compiling.recipe import Step, perform
 from slangrad.marshal.errors import CallError
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
+from slangrad.base.process.threads import Interned
 from slangrad.base.records import WeaklyReferenced, record
-from slangrad.base.threads import Interned
 from slangrad.check.model.values import Pack, Symbol, Value, identity_key
 
 if TYPE_CHECKING:  # types are needed where there is no syntax: by calls whose kernels are there already

@@ -16,8 +16,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar, Union, cast
 
 from slangrad.base.folding import FOLDS
+from slangrad.base.process.threads import Interned
 from slangrad.base.records import WeaklyReferenced, record
-from slangrad.base.threads import Interned
 
 if TYPE_CHECKING:
     from slangrad.syntax import ast

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
-from slangrad.base.threads import Interned
+from slangrad.base.process.threads import Interned
 from slangrad.graph.ir.errors import Place, here
 
 if TYPE_CHECKING:
