@@ -20,13 +20,11 @@ from slangrad.base.process.warn import warn
 from slangrad.call.binding.launchable import Launchable, Source, found_at
 from slangrad.call.binding.request import RESULT, CheckMode, Settings, settings_key
 from slangrad.check.model.types import Array, Matrix, Scalar, Vector
-from slangrad.marshal.containers.memory import without_gaps
-from slangrad.marshal.containers.values import DiffPair, ValueRef
+from slangrad.marshal.containers.values import DiffPair, snapshot
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.directions import floats_of, inner, moved, random_like
 from slangrad.marshal.host.vectors import HostArray
 from slangrad.marshal.protocol.marshal import BACKWARD, PRIMAL
-from slangrad.marshal.simple.plain import mapped
 from slangrad.runtime.reports import NotFiniteError
 from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.tensor import Tensor
@@ -164,7 +162,7 @@ class BackwardCheck:
             return
         self.settings = settings
         random = np.random.default_rng(0)
-        copied = [fresh(value) for value in values]
+        copied = [snapshot(value, fresh) for value in values]
         self._run(BACKWARD, copied)
         self._outputs(values)  # which binds the function itself
         for leaf, source in self.call.passed:
@@ -221,7 +219,7 @@ class BackwardCheck:
 
     def _outputs(self, values: list[object]) -> np.ndarray:
         """All outputs times their cotangents, in a run on copies."""
-        copied = [fresh(value) for value in values]
+        copied = [snapshot(value, fresh) for value in values]
         made = self._run(PRIMAL, copied)
         terms: list[HostValue] = []
         result = self._given_result()
@@ -249,22 +247,14 @@ class BackwardCheck:
         return iter([np.ravel(each.astype(np.float64) * weights) for each in numbers])
 
 
-def fresh(value: object) -> HostValue:
+def fresh(tensor: Tensor) -> Tensor:
     """A copy with memory of its own; what gradients are added to is zero."""
-    if isinstance(value, Tensor):
-        made = without_gaps(value.detach())
-        if value.grad_out is not None:
-            made.grad_out = Tensor.zeros_like(value.grad_out)
-        if value.grad_in is not None:
-            made.grad_in = without_gaps(value.grad_in)
-        return made
-    if isinstance(value, DiffPair):
-        return DiffPair(value.primal, value.grad, value.needs_grad)
-    if isinstance(value, ValueRef):
-        return ValueRef(value.value)
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    return mapped(fresh, value)
+    made = tensor.detach().copy()
+    if tensor.grad_out is not None:
+        made.grad_out = Tensor.zeros_like(tensor.grad_out)
+    if tensor.grad_in is not None:
+        made.grad_in = tensor.grad_in.copy()
+    return made
 
 
 def _primal(value: object) -> object:

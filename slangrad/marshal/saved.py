@@ -29,7 +29,7 @@ from slangrad.marshal.containers.memory import (
     TORCH_CURVE_ACCESS,
     TORCH_PAIR_ACCESS,
 )
-from slangrad.marshal.containers.tensor_views import ViewTensor
+from slangrad.marshal.containers.tensor_views import ViewFamily, ViewTensor
 from slangrad.marshal.containers.whole import Family, WholeTensor
 from slangrad.marshal.protocol.marshal import ProgramTypes, Role, StreamSpec
 from slangrad.marshal.protocol.spelling import spell
@@ -50,7 +50,7 @@ class Unsaved(Exception):
 _CLASSES: dict[str, type] = {
     each.__name__: each
     for each in (
-        Role, StreamSpec, Family, Elements, WholeTensor, ViewTensor, BufferLeaf, Uniform,
+        Role, StreamSpec, Family, ViewFamily, Elements, WholeTensor, ViewTensor, BufferLeaf, Uniform,
         values.Cell, values.Part,
         indices.GridIndex, indices.RangeIndex, indices.CallIndex, indices.FlatIndex, indices.HashIndex,
         arrays.Converter, structs.Packer,

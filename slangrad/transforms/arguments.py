@@ -25,8 +25,7 @@ from slangrad.ir.data import types as ir
 from slangrad.marshal.composed import results
 from slangrad.marshal.composed.structs import packed_element
 from slangrad.marshal.containers.arrays import converted_to
-from slangrad.marshal.containers.memory import without_gaps
-from slangrad.marshal.containers.values import DiffPair, ValueRef
+from slangrad.marshal.containers.values import DiffPair
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.records import TYPE_KEY
 from slangrad.marshal.host.vectors import HostArray
@@ -172,7 +171,7 @@ class Attacher:
             own = value.new_gradient()
         except ValueError:
             return self._no_derivative(value, tangent, label)
-        made = value.detach() if value.writable or self._mode == BACKWARD else without_gaps(value)
+        made = value.detach() if value.writable or self._mode == BACKWARD else value.detach().copy()
         if self._mode != BACKWARD:
             made.grad_in = (
                 value.new_gradient() if tangent is None else self._tangent_tensor(value, own, tangent, label)
@@ -278,17 +277,6 @@ def constant(value: object) -> object:
     if isinstance(value, DiffPair):
         return value.primal
     return mapped(constant, value)
-
-
-def snapshot(value: object) -> object:
-    """The value as it is now, whatever becomes of its memory."""
-    if isinstance(value, Tensor):
-        return without_gaps(value.detach())
-    if isinstance(value, (np.ndarray, HostArray)):
-        return value.copy() if isinstance(value, np.ndarray) else type(value).of(value.data.copy())
-    if isinstance(value, ValueRef):
-        return ValueRef(snapshot(value.value))
-    return mapped(snapshot, value)
 
 
 def describe(value: object) -> str:

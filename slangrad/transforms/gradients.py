@@ -21,7 +21,7 @@ from slangrad.api.functional.function import Function
 from slangrad.call.binding.launchable import Launchable
 from slangrad.check.model.types import Scalar
 from slangrad.marshal.composed import results
-from slangrad.marshal.containers.values import DiffPair
+from slangrad.marshal.containers.values import DiffPair, snapshot
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.vectors import HostArray
 from slangrad.marshal.protocol.marshal import BACKWARD, HIGHER, TANGENT
@@ -38,7 +38,6 @@ from slangrad.transforms.arguments import (
     constant,
     describe,
     numbers_of,
-    snapshot,
 )
 
 REDUCTIONS = ("sum", "mean", "none")

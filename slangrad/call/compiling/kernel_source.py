@@ -53,6 +53,12 @@ class Page:
     def say_after(self, line: str) -> None:
         self.after.append((line, self.owner))
 
+    def arguments(self) -> Iterator[BoundArgument]:
+        """The arguments of the call; statements are about the newest one."""
+        for argument in self.call.arguments:
+            self.owner = argument.node.label
+            yield argument
+
 
 @dataclass(slots=True, frozen=True)
 class KernelText:
@@ -116,7 +122,10 @@ def _value(page: Page, node: Node) -> str:
     if isinstance(node, Leaf):
         return node.load()
     assert isinstance(node, Composite)
-    _declare(page, node, node.name)
+    zero = "" if node.complete else " = {}"
+    page.say_before(f"{spell_on_page(node.type)} {node.name}{zero};")
+    for part in node.parts if node.role.reads else ():
+        page.say_before(f"{node.name}{part.access} = {_value(page, part.node)};")
     return node.name
 
 
@@ -126,40 +135,42 @@ def _constant(page: Page, argument: BoundArgument) -> str:
     return value if argument.converted is None else f"{spell_on_page(argument.converted)}({value})"
 
 
-def _declare(page: Page, node: Composite, name: str) -> None:
-    zero = "" if node.complete else " = {}"
-    page.say_before(f"{spell_on_page(node.type)} {name}{zero};")
-    if node.role.reads:
-        for part in node.parts:
-            page.say_before(f"{name}{part.access} = {_value(page, part.node)};")
-
-
 def _variable(page: Page, node: Node) -> str:
     """A variable that the function can write, holding the primal if that is read."""
-    if isinstance(node, Composite):
-        _declare(page, node, node.name)
-        return node.name
-    assert isinstance(node, Leaf)
+    if not isinstance(node, Leaf):
+        return _value(page, node)
     name = f"{node.name}_value"
     start = f" = {node.load()}" if node.role.reads else ""
     page.say_before(f"{spell_on_page(node.type)} {name}{start};")
     return name
 
 
-def _store(page: Page, node: Node, value: str) -> None:
-    """After the call: what was written goes to memory."""
-    for leaf, path in _written(node, value):
-        page.say_after(leaf.store(path))
-
-
-def _written(node: Node, value: str) -> Iterator[tuple[Leaf, str]]:
+def _leaves(node: Node, value: str) -> Iterator[tuple[Leaf, str]]:
+    """The leaves of a node, each with the expression of its part of the value."""
     if isinstance(node, Leaf):
-        if node.role.writes:
-            yield node, value
+        yield node, value
         return
     assert isinstance(node, Composite)
     for part in node.parts:
-        yield from _written(part.node, value + part.access)
+        yield from _leaves(part.node, value + part.access)
+
+
+def _derivative_leaves(node: Node, value: str) -> Iterator[tuple[Leaf, str]]:
+    """The same for a value of the Differential; parts without derivatives are left out."""
+    if isinstance(node, Leaf):
+        yield node, value
+        return
+    assert isinstance(node, Composite)
+    for part in node.parts:
+        if part.tangent_access is not None:
+            yield from _derivative_leaves(part.node, value + part.tangent_access)
+
+
+def _store(page: Page, node: Node, value: str) -> None:
+    """After the call: what was written goes to memory."""
+    for leaf, written in _leaves(node, value):
+        if leaf.role.writes:
+            page.say_after(leaf.store(written))
 
 
 def _derivative(page: Page, node: Node, name: str) -> str:
@@ -168,52 +179,36 @@ def _derivative(page: Page, node: Node, name: str) -> str:
         return node.take()
     assert isinstance(node, Composite) and node.tangent is not None
     page.say_before(f"{spell_on_page(node.tangent)} {name} = {spell_on_page(node.type)}.dzero();")
-    for path, leaf in _taking(node, name):
-        page.say_before(f"{path} = {leaf.take()};")
+    for leaf, taken in _derivative_leaves(node, name):
+        if leaf.role.takes:
+            page.say_before(f"{taken} = {leaf.take()};")
     return name
 
 
-def _taking(node: Node, path: str) -> Iterator[tuple[str, Leaf]]:
-    if isinstance(node, Leaf):
-        if node.role.takes:
-            yield path, node
-        return
-    assert isinstance(node, Composite)
-    for part in node.parts:
-        if part.tangent_access is not None:
-            yield from _taking(part.node, path + part.tangent_access)
+def _takes(node: Node) -> bool:
+    """Whether a derivative comes in."""
+    return any(leaf.role.takes for leaf, _ in _derivative_leaves(node, ""))
 
 
 def _pair(page: Page, argument: BoundArgument) -> str:
     """The arguments of `diffPair`: the primal, and the derivative if one comes in."""
     node, value = argument.node, _constant(page, argument)
-    if next(_taking(node, ""), None) is None:
-        return value
-    return f"{value}, {_derivative(page, node, f'{node.name}_in')}"
+    return f"{value}, {_derivative(page, node, f'{node.name}_in')}" if _takes(node) else value
 
 
 def _give(page: Page, node: Node, value: str) -> None:
     """After the call: derivatives go out."""
-    if isinstance(node, Leaf):
-        if node.role.gives:
-            page.say_after(node.give(value, node.name in page.alone))
-        return
-    assert isinstance(node, Composite)
-    for part in node.parts:
-        if part.tangent_access is not None:
-            _give(page, part.node, value + part.tangent_access)
+    for leaf, derivative in _derivative_leaves(node, value):
+        if leaf.role.gives:
+            page.say_after(leaf.give(derivative, leaf.name in page.alone))
 
 
 # --- The call itself ----------------------------------------------------------------------------------
 
 
 def _forward(page: Page) -> str:
-    arguments = []
-    for argument in page.call.arguments:
-        page.owner = argument.node.label
-        arguments.append(_forward_argument(page, argument))
-    result = page.call.result
-    return _with_this(page, arguments, result)
+    arguments = [_forward_argument(page, argument) for argument in page.arguments()]
+    return _with_this(page, arguments, page.call.result)
 
 
 def _forward_argument(page: Page, argument: BoundArgument) -> str:
@@ -234,15 +229,13 @@ def _with_this(page: Page, arguments: list[str], result: Node | None) -> str:
         return f"{call};"
     if isinstance(result, Leaf):
         return result.store(call)
-    for leaf, path in _written(result, f"{result.name}_value"):
-        page.say_after(leaf.store(path))
+    _store(page, result, f"{result.name}_value")
     return f"{spell_on_page(result.type)} {result.name}_value = {call};"
 
 
 def _backward(page: Page) -> str:
     made = GradientCall(page.say_before)
-    for argument in page.call.arguments:
-        page.owner = argument.node.label
+    for argument in page.arguments():
         _backward_argument(page, argument, made)
     if page.call.cotangent is not None:
         made.arguments.append(page.call.cotangent)
@@ -272,10 +265,7 @@ def _backward_argument(page: Page, argument: BoundArgument, made: GradientCall) 
 
 
 def _tangent(page: Page) -> str:
-    arguments = []
-    for argument in page.call.arguments:
-        page.owner = argument.node.label
-        arguments.append(_tangent_argument(page, argument))
+    arguments = [_tangent_argument(page, argument) for argument in page.arguments()]
     call = f"fwd_diff({page.call.function.static_callee})({', '.join(arguments)})"
     result = page.call.result
     if result is None:
@@ -340,8 +330,7 @@ class _Orders:
 
 def _higher(page: Page) -> str:
     orders = _Orders()
-    for argument in page.call.arguments:
-        page.owner = argument.node.label
+    for argument in page.arguments():
         _higher_argument(page, orders, argument)
     result = page.call.result
     if page.call.cotangent is not None:
@@ -361,7 +350,7 @@ def _higher_argument(page: Page, orders: _Orders, argument: BoundArgument) -> No
         if argument.differentiable:
             orders.constant(f"no_diff {spell_differential(node.type)}", node.name, _cotangent(page, node))
         return
-    if not argument.differentiable or next(_taking(node, ""), None) is None:
+    if not argument.differentiable or not _takes(node):
         _higher_constant(page, orders, argument)
         return
     if argument.direction != "in":

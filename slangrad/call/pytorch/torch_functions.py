@@ -18,9 +18,9 @@ import torch
 from slangrad.call.binding.launchable import found_at
 from slangrad.call.plans.plan import Plan
 from slangrad.call.pytorch.torch_derivatives import reverse_site
-from slangrad.call.pytorch.torch_sites import Site, copied, put
+from slangrad.call.pytorch.torch_sites import Site, put
 from slangrad.marshal.containers.memory import TorchCurve
-from slangrad.marshal.containers.values import DiffPair
+from slangrad.marshal.containers.values import DiffPair, snapshot
 from slangrad.marshal.protocol.marshal import BACKWARD, TANGENT
 from slangrad.tensors.conversion import HostValue
 from slangrad.torch_jobs import Job, Outputs, Sum, Tensors, apply, zeros
@@ -261,7 +261,7 @@ def with_inputs(site: Site, constants: list[object], inputs: Tensors) -> list[Ho
     for i, each in zip(site.kept, inputs):
         put(values, site.slots[i], each)
     for place in site.sinks:
-        put(values, place, copied(found_at(values, place)))
+        put(values, place, snapshot(found_at(values, place)))
     return values
 
 

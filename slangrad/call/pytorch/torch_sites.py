@@ -13,16 +13,12 @@ from dataclasses import replace
 from types import NoneType
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from slangrad.call.binding.launchable import Place, Source, found_at
 from slangrad.call.binding.request import RESULT, THREADS, Request, Settings, settings_key
 from slangrad.call.plans.plan import Plan
-from slangrad.marshal.containers.values import DiffPair, ValueRef
+from slangrad.marshal.containers.values import snapshot
 from slangrad.marshal.simple.plain import mapped
 from slangrad.tensors.conversion import HostValue
-from slangrad.tensors.tensor import Tensor
-from slangrad.tensors.torch_types import is_torch_type
 
 if TYPE_CHECKING:
     from slangrad.call.binding.bind import BoundCall
@@ -173,7 +169,7 @@ def constants_of(site: Site, values: list[object], places: Iterable[Source]) -> 
     for slot in site.slots:
         put(made, slot, None if not slot.writes else _standing(slot, found_at(made, slot)))
     for place in places:
-        put(made, place, copied(found_at(made, place)))
+        put(made, place, snapshot(found_at(made, place)))
     return made
 
 
@@ -194,17 +190,3 @@ def _standing(slot: Slot, tensor: HostValue) -> object:
         return None
     own = tensor.detach()
     return own.clone() if slot.reads else own.new_empty(()).expand(own.shape)
-
-
-def copied(value: HostValue) -> HostValue:
-    if is_torch_type(type(value)):
-        return value.contiguous() if 0 in value.stride() else value.clone()
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    if isinstance(value, Tensor):
-        made = Tensor.empty_like(value)
-        made.memory()[...] = value.memory()
-        return made
-    if isinstance(value, ValueRef):
-        return ValueRef(value.value)
-    return DiffPair(value.primal, value.grad, value.needs_grad) if isinstance(value, DiffPair) else value

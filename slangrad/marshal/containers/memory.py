@@ -19,7 +19,7 @@ import numpy as np
 from slangrad.ir.data import types as ir
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Memory, Shape
-from slangrad.marshal.protocol.marshal import Find, Role
+from slangrad.marshal.protocol.marshal import Find, Leaf, Role
 from slangrad.runtime.device import Device
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.conversion import AnyArray, HostValue
@@ -166,10 +166,10 @@ class TensorAccess(AccessTo[Tensor]):
         return _ADDRESSES[part]
 
     def copy(self, value: Tensor, role: Role) -> Tensor:
-        copied = without_gaps(value)
+        copied = value.detach().copy()
         if role.differentiates:
-            taken = without_gaps(_PARTS[TAKEN](value)) if role.takes else None
-            given = without_gaps(_PARTS[GIVEN](value)) if role.gives else None
+            taken = _PARTS[TAKEN](value).copy() if role.takes else None
+            given = _PARTS[GIVEN](value).copy() if role.gives else None
             copied = copied.with_grads(grad_in=taken, grad_out=given, zero=False)
         return copied
 
@@ -178,13 +178,6 @@ class TensorAccess(AccessTo[Tensor]):
             value.memory()[...] = copied.memory()
         if role.gives:
             _PARTS[GIVEN](value).memory()[...] = _PARTS[GIVEN](copied).memory()
-
-
-def without_gaps(tensor: Tensor) -> Tensor:
-    """A contiguous copy."""
-    copied = Tensor.empty_like(tensor)
-    copied.copy_from_numpy(np.ascontiguousarray(tensor.to_numpy()))
-    return copied
 
 
 ARRAY_ACCESS = ArrayAccess()
@@ -284,6 +277,56 @@ def no_address(tensor: object) -> int:
 def _copied(tensor: TorchTensor) -> TorchTensor:
     """The same values without gaps; autograd does not see it."""
     return tensor.detach().resolve_neg().contiguous()
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class MemoryLeaf(Leaf):
+    """A leaf whose values have memory that the kernel uses as it lies. `trailing` sizes of a value make one element."""
+
+    access: Access
+    trailing: Shape = ()
+
+    @property
+    def seen_parts(self) -> Parts:
+        """The memories that decide about the launch."""
+        raise NotImplementedError
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.access is TENSOR_ACCESS
+
+    def layout_finder(self) -> Find:
+        return self.access.layout_finder(self.seen_parts)
+
+    def elements_of(self, value: object) -> list[Memory] | None:
+        """The memory of each part, in elements; None where they have gaps, or a kernel cannot use them as they lie."""
+        memories = self.access.memories(value, self.seen_parts)
+        for memory in memories or () if self.trailing else ():
+            end = memory.shape[len(memory.shape) - len(self.trailing) :]
+            if end != self.trailing:
+                message = (
+                    f"argument '{self.label}': in shape {memory.shape} the end, {end}, does not match the "
+                )
+                raise CallError("E1005", f"{message}expected shape {self.trailing} of '{self.content}'")
+        merged = [_merged(memory, len(self.trailing)) for memory in memories or ()]
+        found = [memory for memory in merged if memory is not None]
+        return None if memories is None or len(found) < len(merged) else found
+
+    def copy(self, value: object) -> object:
+        return self.access.copy(value, self.role)
+
+    def copy_back(self, copied: object, value: object) -> None:
+        self.access.copy_back(copied, value, self.role)
+
+
+def _merged(memory: Memory, count: int) -> Memory | None:
+    """The memory with its last `count` dimensions as parts of elements; None where these have gaps."""
+    size, own = memory.item_size, len(memory.shape) - count
+    for length, stride in zip(reversed(memory.shape[own:]), reversed(memory.strides[own:])):
+        if stride != size and length > 1 and 0 not in memory.shape:
+            return None
+        size *= length
+    return Memory(memory.address, memory.shape[:own], memory.strides[:own], size, memory.home)
 
 
 TORCH_ACCESS = TorchAccess()

@@ -33,11 +33,27 @@ VIEW = "view"
 PLAIN, DIFFERENTIATED = VIEW_TYPES
 ADDED = "__AtomicAdd"
 MOST_DIMENSIONS = 5
+
+
+@dataclass(slots=True, frozen=True)
+class ViewFamily(Family):
+    """A view, which has room for the sizes and strides of all dimensions that there may be, and its rank."""
+
+    def room(self, rank: int) -> int:
+        return 2 + 2 * MOST_DIMENSIONS
+
+    def scalars(self, memory: Memory, rank: int) -> list[int]:
+        address, *sizes_and_steps = super(ViewFamily, self).scalars(memory, rank)
+        unused = [0] * (MOST_DIMENSIONS - rank)
+        return [address, rank, *sizes_and_steps[:rank], *unused, *sizes_and_steps[rank:], *unused]
+
+
 VIEWS = {
-    PLAIN: Family((("", PRIMAL_PART),), Role(reads=True, writes=True)),
-    DIFFERENTIATED: Family((("primal.", PRIMAL_PART), ("diff.diff.", GIVEN)), Role(reads=True, writes=True)),
+    PLAIN: ViewFamily((("", PRIMAL_PART),), Role(reads=True, writes=True)),
+    DIFFERENTIATED: ViewFamily(
+        (("primal.", PRIMAL_PART), ("diff.diff.", GIVEN)), Role(reads=True, writes=True)
+    ),
 }
-ROOM = 2 + 2 * MOST_DIMENSIONS  # address, rank, sizes, strides
 
 
 def is_view(wanted: Type) -> bool:
@@ -79,10 +95,6 @@ class ViewTensor(WholeTensor):
 
     empty: bool = False
 
-    @property
-    def room(self) -> int:
-        return ROOM
-
     def before(self, classes: str) -> list[str]:
         return []
 
@@ -95,13 +107,8 @@ class ViewTensor(WholeTensor):
     def footprint(self, value: object) -> Footprint | None:
         made = super(ViewTensor, self).footprint(value)
         if made is not None and self.empty:
-            made.fixed[self.name] += [0] * ROOM
+            made.fixed[self.name] += [0] * self.family.room(self.own)
         return made
-
-    def scalars(self, memory: Memory) -> list[int]:
-        steps = [step // memory.item_size for step in memory.strides]
-        unused = [0] * (MOST_DIMENSIONS - self.own)
-        return [0, self.own, *memory.shape, *unused, *steps, *unused]
 
 
 def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Access) -> Node:
@@ -115,7 +122,7 @@ def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Acces
     if name == DIFFERENTIATED:
         gradient = _gradient(spot, contents, described)
         fields = (("primal.", PRIMAL_PART), *([("diff.diff.", gradient)] if gradient else []))
-        family = Family(fields, _role(spot.mode, gradient))
+        family = ViewFamily(fields, _role(spot.mode, gradient))
     return ViewTensor(
         **spot.node(way.type, family.role, described),
         access=access,

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
+import numpy as np
+
 from slangrad.check.model.types import Type
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.layout import layout_of
@@ -26,10 +28,11 @@ from slangrad.marshal.containers.memory import GIVEN, PRIMAL_PART, TAKEN
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.encode import decode, encode, memory_format
 from slangrad.marshal.host.footprint import Shape
+from slangrad.marshal.host.vectors import HostArray
 from slangrad.marshal.protocol.marshal import (
     BACKWARD,
     HIGHER,
-    ElementLeaf,
+    Leaf,
     Marshal,
     Node,
     Parameter,
@@ -43,8 +46,9 @@ from slangrad.marshal.protocol.marshal import (
 )
 from slangrad.marshal.protocol.spelling import spell_on_page
 from slangrad.marshal.simple.enums import Names, named, names_in
-from slangrad.marshal.simple.plain import plain_setter
+from slangrad.marshal.simple.plain import mapped, plain_setter
 from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.tensor import Tensor
 from slangrad.tensors.torch_types import is_torch_type
 
 
@@ -137,6 +141,23 @@ def floatDiffPair(p: float = 0.0, d: float = 1.0, needs_grad: bool = True) -> Di
     return DiffPair(float(p), float(d), needs_grad)
 
 
+def snapshot(value: HostValue, of_tensor: Callable[[Tensor], Tensor] | None = None) -> HostValue:
+    """The value as it is now, whatever becomes of its memory. `of_tensor` copies tensors; else they lose gradients."""
+    if isinstance(value, Tensor):
+        return value.detach().copy() if of_tensor is None else of_tensor(value)
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, HostArray):
+        return type(value).of(value.data.copy())
+    if is_torch_type(type(value)):
+        return value.contiguous() if 0 in value.stride() else value.clone()
+    if isinstance(value, ValueRef):
+        return ValueRef(snapshot(value.value, of_tensor))
+    if isinstance(value, DiffPair):
+        return DiffPair(value.primal, value.grad, value.needs_grad)
+    return mapped(lambda inner: snapshot(inner, of_tensor), value)
+
+
 ALIGNMENT = 16
 
 
@@ -154,10 +175,11 @@ class Part:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Cell(ElementLeaf):
+class Cell(Leaf):
     """One value with up to three parts: what is only read is uniform, the rest lies in scratch memory."""
 
     is_cell: ClassVar[bool] = True
+    has_elements: ClassVar[bool] = True
 
     parts: tuple[Part, ...]
     offsets: tuple[int, ...] = ()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeGuard
+from typing import Any, ClassVar
 
 from slangrad.base.process.warn import warn
 from slangrad.check.model.types import InterfaceType, ParameterType, StructType, Type
@@ -21,21 +21,20 @@ from slangrad.marshal.containers.memory import (
     GIVEN,
     PRIMAL_PART,
     TAKEN,
-    TENSOR_ACCESS,
     Access,
     Contents,
+    MemoryLeaf,
+    Parts,
     doing,
 )
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.host.footprint import Footprint, Memory, Shape, Use
+from slangrad.marshal.host.footprint import Footprint, Memory, Use
 from slangrad.marshal.protocol.marshal import (
     BACKWARD,
     HIGHER,
     PRIMAL,
     TANGENT,
-    Find,
     Finder,
-    Leaf,
     Node,
     Parameter,
     ProgramTypes,
@@ -68,6 +67,16 @@ class Family:
     def is_plain(self) -> bool:
         """Whether it is its own memory, without a place for derivatives."""
         return self.fields[0][0] == ""
+
+    def room(self, rank: int) -> int:
+        """How many scalars of the argument block each memory takes."""
+        return 1 + 2 * rank
+
+    def scalars(self, memory: Memory, rank: int) -> list[int]:
+        """Of a memory: its address, which is left open, and sizes and strides of the last `rank` dimensions."""
+        leading = len(memory.shape) - rank
+        steps = [step // memory.item_size for step in memory.strides[leading:]]
+        return [0, *memory.shape[leading:], *steps]
 
 
 _READ, _WRITE, _BOTH = Role(reads=True), Role(writes=True), Role(reads=True, writes=True)
@@ -190,17 +199,14 @@ def _of_family(
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class WholeTensor(Leaf):
-    """A tensor, or for each call the part of one at its index; `own` is the rank of what a call gets, `trailing` the
-    sizes of the last dimensions that make its elements."""
+class WholeTensor(MemoryLeaf):
+    """A tensor, or for each call the part of one at its index; `own` is the rank of what a call gets."""
 
     is_whole: ClassVar[bool] = True
 
-    access: Access
     family: Family
     own: int
     loses: bool = False  # gradients, because of its type
-    trailing: tuple[int, ...] = ()
 
     @property
     def content(self) -> Type | None:
@@ -208,8 +214,8 @@ class WholeTensor(Leaf):
         return self.type.inner
 
     @property
-    def is_tensor(self) -> bool:
-        return self.access is TENSOR_ACCESS
+    def seen_parts(self) -> Parts:
+        return self.family.parts
 
     @property
     def has_place(self) -> bool:
@@ -244,21 +250,21 @@ class WholeTensor(Leaf):
     def load(self) -> str:
         return f"{self.name}_here"
 
-    def layout_finder(self) -> Find:
-        return self.access.layout_finder(self.family.parts)
-
     def footprint(self, value: object) -> Footprint | None:
-        found = self.seen(value)
-        if found is None:
+        memories = self.elements_of(value)
+        if memories is None or not all(map(_counts_elements, memories)):
             return None
+        for memory in memories:
+            self._check_extent(memory)
         if self.loses:
             self._warn()
-        made = self._moving(found)
-        made.fixed = {self.name: [scalar for each in found for scalar in self.scalars(each)]}
-        made.homes = [(type(value).__name__, found[0].home)]
+        family, room = self.family, self.family.room(self.own)
+        made = self._moving(memories)
+        made.fixed = {self.name: [n for memory in memories for n in family.scalars(memory, self.own)]}
+        made.homes = [(type(value).__name__, memories[0].home)]
         made.uses = [
-            Use(self.label, self.name, memory, **doing(self.role, part), at=i * self.room)
-            for i, (part, memory) in enumerate(zip(self.family.parts, found))
+            Use(self.label, self.name, memory, **doing(self.role, part), at=i * room)
+            for i, (part, memory) in enumerate(zip(family.parts, memories))
         ]
         return made
 
@@ -271,33 +277,6 @@ class WholeTensor(Leaf):
         strides = [tuple(step // each.item_size for step in each.strides[:leading]) for each in memories]
         return Footprint(memories[0].shape[:leading], strides, forms=forms)
 
-    def scalars(self, memory: Memory) -> list[int]:
-        """Of one memory, the address left open."""
-        leading = len(memory.shape) - self.own
-        steps = [step // memory.item_size for step in memory.strides[leading:]]
-        return [0, *memory.shape[leading:], *steps]
-
-    def seen(self, value: object) -> list[Memory] | None:
-        """The memory of each part as elements of the type; None where a kernel cannot use it as it lies."""
-        memories = self.access.memories(value, self.family.parts)
-        if memories is None:
-            return None
-        for memory in memories if self.trailing else ():
-            self._check_sizes(memory.shape)
-        parts = [_of_elements(memory, len(self.trailing)) for memory in memories]
-        found = list(filter(_counts_elements, parts))
-        if len(found) < len(parts):
-            return None
-        for memory in found:
-            self._check_extent(memory)
-        return found
-
-    def _check_sizes(self, shape: Shape) -> None:
-        end = shape[len(shape) - len(self.trailing) :]
-        if end != self.trailing:
-            message = f"argument '{self.label}': in shape {shape} the end, {end}, does not match the expected shape "
-            raise CallError("E1005", f"{message}{self.trailing} of the elements of '{self.type}'")
-
     def _warn(self) -> None:
         kind = f"I{standard_name(self.type)}".replace("Atomic", "RW")
         message = f"argument '{self.label}' has gradients, and a parameter of type '{self.type}' takes none: "
@@ -305,26 +284,19 @@ class WholeTensor(Leaf):
         warn(message)
 
     def _check_extent(self, memory: Memory) -> None:
-        span = sum((size - 1) * abs(step) for size, step in zip(memory.shape, memory.strides))
-        most = max(span // memory.item_size, *memory.shape, 0)
-        if 0 not in memory.shape and most >= MOST_ELEMENTS:
+        if not has_numbers(memory):
             message = f"argument '{self.label}': a tensor parameter takes less than {MOST_ELEMENTS} elements"
             raise CallError("E1005", message)
 
-    @property
-    def room(self) -> int:
-        """How many scalars of the argument block each memory takes: address, sizes, strides."""
-        return 1 + 2 * self.own
-
     def finders(self) -> list[Finder]:
-        found = map(self.access.address_of, self.family.parts)
-        return [(self.name, i * self.room, find) for i, find in enumerate(found)]
+        room, parts = self.family.room(self.own), self.family.parts
+        return [(self.name, i * room, self.access.address_of(part)) for i, part in enumerate(parts)]
 
-    def copy(self, value: object) -> object:
-        return self.access.copy(value, self.role)
 
-    def copy_back(self, copied: object, value: object) -> None:
-        self.access.copy_back(copied, value, self.role)
+def has_numbers(memory: Memory) -> bool:
+    """Whether a tensor parameter, which counts in 32 bits, has a number for each element of a memory."""
+    span = sum((size - 1) * abs(step) for size, step in zip(memory.shape, memory.strides))
+    return 0 in memory.shape or max(span // memory.item_size, *memory.shape, 0) < MOST_ELEMENTS
 
 
 def _form_of(memory: Memory) -> str:
@@ -332,19 +304,9 @@ def _form_of(memory: Memory) -> str:
     return EVEN if memory.strides[-1] == memory.item_size or memory.shape[-1] == 1 else UNEVEN
 
 
-def _of_elements(memory: Memory, count: int) -> Memory | None:
-    """The last `count` dimensions as parts of elements; None where these have gaps."""
-    size, own = memory.item_size, len(memory.shape) - count
-    for length, stride in zip(reversed(memory.shape[own:]), reversed(memory.strides[own:])):
-        if stride != size and length > 1:
-            return None
-        size *= length
-    return Memory(memory.address, memory.shape[:own], memory.strides[:own], size, memory.home)
-
-
-def _counts_elements(memory: Memory | None) -> TypeGuard[Memory]:
+def _counts_elements(memory: Memory) -> bool:
     """Whether strides are whole elements."""
-    return memory is not None and all(step % memory.item_size == 0 for step in memory.strides)
+    return all(step % memory.item_size == 0 for step in memory.strides)
 
 
 def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Access) -> Node:

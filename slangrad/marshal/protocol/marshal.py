@@ -296,6 +296,7 @@ class Leaf(Node):
     reads_place: ClassVar[bool] = False  # whether it asks where the call stands
     is_packed: ClassVar[bool] = False  # whether it lies among the arguments as a plain value
     is_cell: ClassVar[bool] = False  # whether it is a single value that a call may write for Python
+    has_elements: ClassVar[bool] = False  # whether each call loads or stores an element of its memory
 
     declared: bool = True
     carries: bool = False
@@ -401,7 +402,9 @@ class Leaf(Node):
 
     def is_shared(self, stream: int, call_shape: Shape, strides: Sequence[Shape]) -> bool:
         """Whether several calls use an element of the memory of a stream; strides of streams are along the call."""
-        return False
+        if not self.has_elements or prod(call_shape) <= 1:
+            return False
+        return not injective(call_shape, strides[stream], self.streams[stream].unit)
 
     def finders(self) -> list[Finder]:
         """What finds single scalars of this call in the value."""
@@ -421,15 +424,6 @@ class Leaf(Node):
     def finish(self, value: object, scratch: Scratch) -> object:
         """After the launch: read what was written into scratch memory."""
         return value
-
-
-@dataclass(slots=True, eq=False, kw_only=True)
-class ElementLeaf(Leaf):
-    """A leaf with an element of memory for each call, where values and derivatives come in and go out."""
-
-    def is_shared(self, stream: int, call_shape: Shape, strides: Sequence[Shape]) -> bool:
-        alone = prod(call_shape) <= 1 or injective(call_shape, strides[stream], self.streams[stream].unit)
-        return not alone
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
