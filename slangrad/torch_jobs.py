@@ -28,7 +28,7 @@ class Batch(Protocol):
     batch_size: int
 
 
-class Job(ABC):
+class TorchJob(ABC):
     """An operation on tensors, none of which it changes. `kept`: those that its derivative needs."""
 
     kept: tuple[int, ...]
@@ -42,7 +42,7 @@ class Job(ABC):
         """Whether a derivative passes through input i."""
 
     @abstractmethod
-    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
+    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> TorchJob:
         """The gradients of these inputs, from the inputs that are kept and the cotangents."""
 
     def cotangents(self, given: Tensors) -> Tensors:
@@ -58,11 +58,11 @@ class Job(ABC):
         """Those of the outputs, where the inputs have these; None where there are none."""
 
 
-class Operation(torch.autograd.Function):  # type: ignore[misc]
+class TorchOperation(torch.autograd.Function):  # type: ignore[misc]
     """A job as autograd sees it."""
 
     @staticmethod
-    def forward(ctx: object, job: Job, *tensors: object) -> Outputs:
+    def forward(ctx: object, job: TorchJob, *tensors: object) -> Outputs:
         outputs = _run(job, tensors)
         _remember(ctx, job, tensors, outputs)
         return outputs
@@ -92,7 +92,7 @@ class Transformable(torch.autograd.Function):  # type: ignore[misc]
     """The same in the form that the transforms of torch.func ask for; it takes longer."""
 
     @staticmethod
-    def forward(job: Job, *tensors: object) -> Outputs:
+    def forward(job: TorchJob, *tensors: object) -> Outputs:
         return _run(job, tensors)
 
     @staticmethod
@@ -101,7 +101,7 @@ class Transformable(torch.autograd.Function):  # type: ignore[misc]
         _remember(ctx, job, tensors, output)
 
     @staticmethod
-    def vmap(info: Batch, in_dims: Dims, job: Job, *tensors: torch.Tensor) -> tuple[Tensors, Dims]:
+    def vmap(info: Batch, in_dims: Dims, job: TorchJob, *tensors: torch.Tensor) -> tuple[Tensors, Dims]:
         """One call for each part of the batch."""
         rows = []
         for at in range(info.batch_size):
@@ -111,16 +111,16 @@ class Transformable(torch.autograd.Function):  # type: ignore[misc]
         outputs = tuple(torch.stack(column) for column in zip(*rows))
         return outputs, (0,) * len(outputs)
 
-    backward = Operation.backward
-    jvp = Operation.jvp
+    backward = TorchOperation.backward
+    jvp = TorchOperation.jvp
 
 
-def _run(job: Job, tensors: Tensors) -> Outputs:
+def _run(job: TorchJob, tensors: Tensors) -> Outputs:
     """Zeros that PyTorch makes for forward mode have no memory."""
     return job.run([zeros(each) if each._is_zerotensor() else each for each in tensors])
 
 
-def _remember(ctx: Context, job: Job, tensors: Tensors, outputs: Tensors) -> None:
+def _remember(ctx: Context, job: TorchJob, tensors: Tensors, outputs: Tensors) -> None:
     kept = [tensors[i] for i in job.kept]
     ctx.job = job
     ctx.save_for_backward(*kept)
@@ -138,18 +138,18 @@ def is_seen(tensors: Tensors) -> bool:
     return forward_ad._current_level >= 0 or transforms_are_active()
 
 
-def apply(job: Job, tensors: Tensors) -> Outputs:
+def apply(job: TorchJob, tensors: Tensors) -> Outputs:
     """The outputs of a job, followed by autograd if one of its inputs is."""
     found: Outputs
     if transforms_are_active():
         found = Transformable.apply(job, *tensors)
     else:
-        found = Operation.apply(job, *tensors) if is_seen(tensors) else _run(job, tensors)
+        found = TorchOperation.apply(job, *tensors) if is_seen(tensors) else _run(job, tensors)
     return found
 
 
 @dataclass(slots=True)
-class Sum(Job):
+class Sum(TorchJob):
     """Each of the first `count` inputs plus one of the others. Inside of a forward mode PyTorch's own sum would be
     hidden from an outer one."""
 
@@ -165,7 +165,7 @@ class Sum(Job):
     def carries(self, i: int) -> bool:
         return True
 
-    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
+    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> TorchJob:
         raise AssertionError("gradients are the cotangents themselves")
 
     def gradients(self, wanted: tuple[int, ...], kept: Tensors, cotangents: Tensors) -> Outputs:

@@ -3,7 +3,7 @@
 In: settings (what `map`, `set`, `bwds`, ... said), positional and keyword arguments.   Out: what the call
 returns.
 
-    caller.call(settings, (2, 8, -1, x), {})   ->   key (..., int, int, int, (Tensor, f32, 1))  ->  Plan.run
+    caller.call(settings, (2, 8, -1, x), {})   ->   key (..., int, int, int, (Tensor, f32, 1))  ->  CallPlan.run
 
 The first call of a key builds the plan; every other one looks it up.
 """
@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from slangrad.base.late import Late
 from slangrad.base.process.warn import warn
 from slangrad.call.binding.launchable import Launchable
-from slangrad.call.binding.request import RESULT, THREADS, Request, Settings, gathered
+from slangrad.call.binding.request import RESULT, THREADS, CallRequest, CallSettings, gathered
 from slangrad.call.idle import is_idle, only_numbers
-from slangrad.call.plan_store import Kernels, PlanStore
+from slangrad.call.plan_store import PlanKernels, PlanStore
 from slangrad.call.plans.packing import Compiled
-from slangrad.call.plans.plan import FixedLaunch, Plan
+from slangrad.call.plans.plan import CallPlan, FixedLaunch
 from slangrad.marshal.composed import results
 from slangrad.marshal.errors import CallCompileError, CallError, ending, endless
 from slangrad.marshal.host.records import as_fields
@@ -33,10 +33,10 @@ from slangrad.tensors.conversion import HostValue
 if TYPE_CHECKING:
     from slangrad.call.binding.bind import BoundCall
     from slangrad.call.binding.binding import Binder
-    from slangrad.call.binding.program import Candidate
+    from slangrad.call.binding.program import CallCandidate
     from slangrad.call.binding.request import CheckMode
     from slangrad.call.compared import BackwardCheck
-    from slangrad.call.sessions import Generation, Session
+    from slangrad.call.sessions import Session, SessionGeneration
 
 TORCH_CALLS = Late("slangrad.call.pytorch.torch_calls")
 COMPARED = Late("slangrad.call.compared")
@@ -63,7 +63,7 @@ class Caller:
         self,
         name: str,
         make_binder: Callable[[], Binder],
-        generation: Generation,
+        generation: SessionGeneration,
         store: PlanStore,
         strict: bool = False,
         module: object = None,
@@ -78,7 +78,7 @@ class Caller:
         self._strict = strict
         self._module = module
         self._counted = -1  # how many sizes of arrays choose generic arguments; negative: not known yet
-        self._plans: dict[Hashable, _Entry] = {}  # those of each check mode, which is a part of the key
+        self._plans: dict[Hashable, _PlanEntry] = {}  # those of each check mode, which is a part of the key
 
     @property
     def binder(self) -> Binder:
@@ -98,12 +98,12 @@ class Caller:
         return self._device.checking
 
     @property
-    def candidates(self) -> tuple[Candidate, ...]:
+    def candidates(self) -> tuple[CallCandidate, ...]:
         return self.binder.candidates
 
     # --- every call ---
 
-    def call(self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]) -> HostValue:
+    def call(self, settings: CallSettings, args: tuple[object, ...], kwargs: dict[str, object]) -> HostValue:
         """Run the function over the arguments."""
         try:
             entry, values, count, threads = self._find(self._device.checking, settings, args, kwargs)
@@ -124,7 +124,7 @@ class Caller:
     def call_without_comparison(
         self,
         checking: CheckMode,
-        settings: Settings,
+        settings: CallSettings,
         args: tuple[object, ...],
         kwargs: dict[str, object],
     ) -> HostValue:
@@ -133,7 +133,9 @@ class Caller:
         made = entry.plan.run(list(values), threads)
         return _shown(values[count]) if entry.returns_given else made
 
-    def compile(self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]) -> Compiled:
+    def compile(
+        self, settings: CallSettings, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> Compiled:
         """The kernel of such a call, which is not run; values outside of functions need not be set."""
         try:
             entry, values, _, threads = self._find(self.checking, settings, args, kwargs)
@@ -141,12 +143,14 @@ class Caller:
         except CallError as error:
             raise self._named(error) from error.__cause__
 
-    def bound(self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]) -> Launchable:
+    def bound(
+        self, settings: CallSettings, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> Launchable:
         """How the arguments of such a call are bound."""
         return self._find(self.checking, settings, args, kwargs)[0].plan.call
 
     def fixed(
-        self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]
+        self, settings: CallSettings, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> tuple[FixedLaunch | None, object]:
         """A call that is checked and compiled now: its launch, None where it has more to do, and its result."""
         launch = None
@@ -162,7 +166,7 @@ class Caller:
         return launch, _shown(values[count]) if entry.returns_given else None
 
     def later(
-        self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]
+        self, settings: CallSettings, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> Callable[[], None]:
         """Check and compile a call now that is run later, with the numbers, lists and dicts of now."""
         args, kwargs = copied(args), copied(kwargs)
@@ -174,7 +178,9 @@ class Caller:
 
         return run
 
-    def _check_idle(self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+    def _check_idle(
+        self, settings: CallSettings, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> None:
         try:
             self._find(self.checking, settings, args, kwargs)[0].check_idle(self.name)
         except CallError as error:
@@ -183,20 +189,20 @@ class Caller:
     def plan_of(
         self,
         checking: CheckMode | None,
-        settings: Settings,
+        settings: CallSettings,
         args: tuple[object, ...],
         kwargs: dict[str, object],
-    ) -> Plan:
+    ) -> CallPlan:
         """The plan of such calls in a check mode, or outside of it."""
         return self._find(checking, settings, args, kwargs)[0].plan
 
     def _find(
         self,
         checking: CheckMode | None,
-        settings: Settings,
+        settings: CallSettings,
         args: tuple[HostValue, ...],
         kwargs: dict[str, HostValue],
-    ) -> tuple[_Entry, list[object], int, int | None]:
+    ) -> tuple[_PlanEntry, list[object], int, int | None]:
         """The plan of a call, its values, and how many of these are arguments."""
         threads = kwargs.pop(THREADS, None) if kwargs else None
         if threads is not None:
@@ -229,7 +235,7 @@ class Caller:
         return entry, values, count, threads
 
     def _call_specially(
-        self, entry: _Entry, settings: Settings, values: list[object], threads: int | None
+        self, entry: _PlanEntry, settings: CallSettings, values: list[object], threads: int | None
     ) -> object:
         """The same with torch tensors, and with objects that stand for other values, which are told what became of
         these."""
@@ -252,14 +258,14 @@ class Caller:
         self,
         key: tuple[Hashable, ...],
         checking: CheckMode | None,
-        settings: Settings,
+        settings: CallSettings,
         args: tuple[object, ...],
         kwargs: dict[str, object],
         values: list[object],
         kind: object,
         count: int,
         threads: int | None,
-    ) -> _Entry:
+    ) -> _PlanEntry:
         if key in self._plans:
             return self._plans[key]
         for value in values:
@@ -286,7 +292,7 @@ class Caller:
             at = count if kind is True else -1
             check = COMPARED.BackwardCheck(self, checking, len(args), tuple(kwargs), at, plan.call)
         wrap = results.wrap_of(kind)
-        entry = _Entry(plan, any(map(holds_objects, values)), returned, torch, check, wrap)
+        entry = _PlanEntry(plan, any(map(holds_objects, values)), returned, torch, check, wrap)
         if is_idle(settings.mode, plan.call.leaves, lambda: self.binder.types):
             entry.refuse(lambda: self.binder.idle(request), only_numbers(settings.mode, request.marshals))
         self._plans[key] = entry
@@ -294,23 +300,23 @@ class Caller:
 
     def _request(
         self,
-        settings: Settings,
+        settings: CallSettings,
         positional: int,
         names: tuple[str, ...],
         values: list[object],
         kind: object,
         count: int,
-    ) -> Request:
+    ) -> CallRequest:
         """What the call asks for. With a torch tensor among its values it asks for one, if it says nothing."""
         marshals = [marshal_of(unwrap(value)) for value in values]
         result_kind = "" if kind is None or kind is True else results.kind_of(kind) or ""
         if kind is None and any(each.is_torch for each in marshals):
             result_kind = results.TORCH
         at = count if kind is True else -1
-        return Request(settings, positional, names, marshals, result_kind, at, count + (kind is True))
+        return CallRequest(settings, positional, names, marshals, result_kind, at, count + (kind is True))
 
     def bind(
-        self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object], result: object
+        self, settings: CallSettings, args: tuple[object, ...], kwargs: dict[str, object], result: object
     ) -> BoundCall:
         """The bound call of such arguments, for who wants to write another function around it."""
         given = [] if result is None else [result]
@@ -323,13 +329,13 @@ class Caller:
             return self.binder.bind(self._request(settings, len(args), tuple(kwargs), values, kind, count))
 
     def instead_of(
-        self, settings: Settings, given: int, args: tuple[object, ...], kwargs: dict[str, object]
+        self, settings: CallSettings, given: int, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> str:
         """How the parameter of one of the values has to be declared to carry a derivative."""
         return self.binder.instead_of(self.bind(settings, args, kwargs, None), given)
 
     def inspected(
-        self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]
+        self, settings: CallSettings, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> InspectedCall:
         """Such a call with all that is known about it; its kernel is compiled, and not run."""
         entry, values, count, threads = self._find(self.checking, settings, args, dict(kwargs))
@@ -347,29 +353,31 @@ class Caller:
     def _with_sizes(self, key: tuple[Hashable, ...], values: list[object]) -> tuple[Hashable, ...]:
         return (*key, *(sizes_of(unwrap(value), self._counted) for value in values))
 
-    def _kept(self, request: Request, key: tuple[Hashable, ...], checking: CheckMode | None) -> _Kept:
+    def _kept(
+        self, request: CallRequest, key: tuple[Hashable, ...], checking: CheckMode | None
+    ) -> _StoredCall:
         """A call that an earlier process has bound; in check mode there are none."""
         if checking is not None:
-            return _Kept("", None)
+            return _StoredCall("", None)
         on_disk = self._store.key(request.settings, key[2:], self._strict)
-        return _Kept(on_disk, self._store.find(on_disk))
+        return _StoredCall(on_disk, self._store.find(on_disk))
 
-    def _make_plan(self, request: Request, kept: _Kept, checking: CheckMode | None) -> Plan:
+    def _make_plan(self, request: CallRequest, kept: _StoredCall, checking: CheckMode | None) -> CallPlan:
         """A plan from the disk, or a new one."""
         if checking is not None:
-            bound = Kernels("", self.generation.checked, lambda: self.binder.bind(request))
+            bound = PlanKernels("", self.generation.checked, lambda: self.binder.bind(request))
             for leaf in bound.bound.leaves:
                 leaf.guard()
-            return Plan(bound.bound.launchable, bound.compile, self._device, self._strict, in_order=True)
+            return CallPlan(bound.bound.launchable, bound.compile, self._device, self._strict, in_order=True)
         on_disk, call = kept
-        kernels = Kernels(on_disk, self.generation, lambda: self.binder.bind(request))
+        kernels = PlanKernels(on_disk, self.generation, lambda: self.binder.bind(request))
         if call is None:
             call = kernels.bound.launchable
             self._store.keep(on_disk, call)
-        return Plan(call, kernels.compile, self._device, self._strict)
+        return CallPlan(call, kernels.compile, self._device, self._strict)
 
 
-class _Kept(NamedTuple):
+class _StoredCall(NamedTuple):
     """Where the store has a bound call, and the call if it is there."""
 
     on_disk: str
@@ -380,7 +388,7 @@ class _Kept(NamedTuple):
 class InspectedCall:
     """A call of which nothing is run: its plan, how its values are bound, the names of those given by name."""
 
-    plan: Plan
+    plan: CallPlan
     bound: BoundCall
     positional: int
     names: tuple[str, ...]
@@ -395,10 +403,10 @@ class _Runs(Protocol):
 
 
 @dataclass(slots=True)
-class _Entry:
+class _PlanEntry:
     """A plan, and what the caller must do around it."""
 
-    plan: Plan
+    plan: CallPlan
     holds_objects: bool
     result_at: int
     torch: _Runs | None = None  # the calls of this signature, where torch tensors are among the values
@@ -460,7 +468,7 @@ def _check_threads(threads: int | None, call: Launchable) -> None:
         raise CallError("E1014", message, (), "pass all arguments whole, or leave _thread_count out")
 
 
-def counted_dimensions(candidates: Iterable[Candidate]) -> int:
+def counted_dimensions(candidates: Iterable[CallCandidate]) -> int:
     """The most dimensions of a parameter that leaves a size open."""
     parameters = (each.type for candidate in candidates for each in candidate.parameters)
     return max(map(open_dimensions, parameters), default=0)

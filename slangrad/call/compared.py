@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slangrad.base.process.warn import warn
-from slangrad.call.binding.launchable import Launchable, Source, found_at
-from slangrad.call.binding.request import RESULT, CheckMode, Settings, settings_key
+from slangrad.call.binding.launchable import Launchable, ValueSource, found_at
+from slangrad.call.binding.request import RESULT, CallSettings, CheckMode, settings_key
 from slangrad.check.model.types import Array, Matrix, Scalar, Vector
 from slangrad.marshal.containers.values import DiffPair, snapshot
 from slangrad.marshal.errors import CallError
@@ -146,7 +146,7 @@ class BackwardCheck:
     call: Launchable
     comparable: bool = True
     primal: Launchable | None = None
-    settings: Settings = field(default_factory=Settings)  # of the newest call
+    settings: CallSettings = field(default_factory=CallSettings)  # of the newest call
 
     def __post_init__(self) -> None:
         for leaf in self.call.leaves:
@@ -157,7 +157,7 @@ class BackwardCheck:
                 )
                 warn(message)
 
-    def __call__(self, settings: Settings, values: list[object]) -> None:
+    def __call__(self, settings: CallSettings, values: list[object]) -> None:
         if not self.comparable:
             return
         self.settings = settings
@@ -177,7 +177,7 @@ class BackwardCheck:
     def _compare(
         self,
         values: list[object],
-        source: Source,
+        source: ValueSource,
         argument: str,
         known: tuple[object, object, object],
     ) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from slangrad.call.binding.request import RESULT, Settings
+from slangrad.call.binding.request import RESULT, CallSettings
 from slangrad.call.caller import Caller, copied
 from slangrad.call.plans.plan import FixedLaunch
 from slangrad.marshal.errors import CallError
@@ -57,7 +57,11 @@ class RepeatedCall:
     __slots__ = ("_calls", "_generation", "_given", "_kept", "_launch", "_names", "_result", "_run")
 
     def __init__(
-        self, calls: LastingCaller, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]
+        self,
+        calls: LastingCaller,
+        settings: CallSettings,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
     ) -> None:
         self._calls = calls
         result = {RESULT: kwargs.pop(RESULT)} if RESULT in kwargs else {}

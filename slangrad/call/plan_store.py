@@ -4,7 +4,7 @@
     store.find(key)  ->  Launchable, or None          store.keep(key, launchable)
 
 The key holds all that a plan depends on: the texts of the module and of its imports, the function, settings, and the
-key of the arguments. Which kernels a plan needs is found out call by call; `Kernels` finds each by the way in
+key of the arguments. Which kernels a plan needs is found out call by call; `PlanKernels` finds each by the way in
 which streams move, and binds the call anew for one that is not there.
 """
 
@@ -19,8 +19,8 @@ import numpy as np
 
 from slangrad.base.options import Options, store_of
 from slangrad.cache import find_kernel, kernel_key
-from slangrad.call.binding.launchable import Launchable, Source
-from slangrad.call.binding.request import Settings
+from slangrad.call.binding.launchable import Launchable, ValueSource
+from slangrad.call.binding.request import CallSettings
 from slangrad.call.plans.packing import Compiled, packer_of
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.type_data import type_data
@@ -46,7 +46,7 @@ class PlanStore:
         self._target = target
         self._types = types
 
-    def key(self, settings: Settings, arguments: tuple[Hashable, ...], strict: bool) -> str:
+    def key(self, settings: CallSettings, arguments: tuple[Hashable, ...], strict: bool) -> str:
         if not self._module:
             return ""
         try:
@@ -67,7 +67,7 @@ class PlanStore:
             name,
             dims,
             [restored(each, types) for each in leaves],
-            [Source(given, tuple(path)) for given, path in sources],
+            [ValueSource(given, tuple(path)) for given, path in sources],
             restored(created, types),
             None if group is None else tuple(group),
         )
@@ -105,7 +105,7 @@ def stable(part: object) -> object:
     raise Unsaved(f"{part!r} has no form that another process knows")
 
 
-class Kernels:
+class PlanKernels:
     """The kernels of one plan. `bind` makes the bound call, which is needed for kernels that are not there yet."""
 
     __slots__ = ("_bind", "_bound", "_key", "_session")

@@ -38,7 +38,7 @@ class Kept(Protocol):
     def compiler(self) -> KernelCompiler: ...
 
 
-class Page(Protocol):
+class PageModule(Protocol):
     """A text as a module of its generation."""
 
     key: str
@@ -50,7 +50,7 @@ class Page(Protocol):
     def imports(self) -> tuple[str, ...]: ...
 
 
-class Generation(Kept, Protocol):
+class SessionGeneration(Kept, Protocol):
     """`checked`: the same program as calls in check mode see it."""
 
     expired: bool
@@ -59,7 +59,7 @@ class Generation(Kept, Protocol):
     def session(self) -> Session: ...
     @property
     def checked(self) -> Kept: ...
-    def page(self, name: str, text: str) -> Page: ...
+    def page(self, name: str, text: str) -> PageModule: ...
 
 
 class Session(Protocol):
@@ -70,5 +70,5 @@ class Session(Protocol):
     @property
     def device(self) -> HostDevice: ...
     @property
-    def generation(self) -> Generation: ...
+    def generation(self) -> SessionGeneration: ...
     def refresh(self) -> None: ...

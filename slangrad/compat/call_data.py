@@ -17,7 +17,7 @@ from slangrad.call.binding.request import RESULT
 from slangrad.call.caller import InspectedCall
 from slangrad.call.plans.packing import Compiled
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.protocol.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, Composite, Leaf, Node
+from slangrad.marshal.protocol.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, BoundNode, Composite, Leaf
 from slangrad.marshal.reflection.slang_type import SlangType
 from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.shape import Shape
@@ -62,7 +62,9 @@ class BoundVariable:
     brings, and to which of the call each goes. `access`: what happens to it and to its derivative.
     """
 
-    def __init__(self, node: Node, name: str, path: str, layout: SlangProgramLayout, index: int = -1) -> None:
+    def __init__(
+        self, node: BoundNode, name: str, path: str, layout: SlangProgramLayout, index: int = -1
+    ) -> None:
         self.name = name
         self.variable_name = node.name
         self.path = path
@@ -119,7 +121,7 @@ class BoundVariable:
         return args
 
 
-def _mapping(node: Node) -> tuple[int, ...]:
+def _mapping(node: BoundNode) -> tuple[int, ...]:
     """Of what is made of parts, that of the part with the most dimensions."""
     return max((leaf.mapping for _, leaf in node.leaves()), key=len, default=())
 

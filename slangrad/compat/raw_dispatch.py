@@ -20,7 +20,7 @@ from slangrad.api.kernels.shader import (
     is_entry,
 )
 from slangrad.base.page_words import unlike
-from slangrad.call.binding.program import Candidate
+from slangrad.call.binding.program import CallCandidate
 from slangrad.call.binding.request import Named
 from slangrad.check.reflect import ParameterView
 from slangrad.compat.types import dispatched as dispatched
@@ -36,7 +36,7 @@ Group = tuple[int, int, int]
 def make_kernel(
     module: SlangModule,
     name: str,
-    candidates: tuple[Candidate, ...],
+    candidates: tuple[CallCandidate, ...],
     group: Group | None,
     conformances: tuple[Named, ...],
 ) -> ComputeKernel:
@@ -64,7 +64,7 @@ def named_conformances(given: Sequence[TypeConformance | tuple[object, ...]]) ->
     return tuple(each.named for each in conformances_of(given))
 
 
-def _check(name: str, candidate: Candidate) -> None:
+def _check(name: str, candidate: CallCandidate) -> None:
     if candidate.returns:
         raise _refused(name, "has a return value", "a kernel writes what it computes to memory")
     if not candidate.parameters or candidate.has_this:
@@ -91,11 +91,11 @@ def _refused(name: str, reason: str, note: str | None = None) -> CallError:
     return CallError("E1020", f"dispatch: function '{name}' {reason}", (), note)
 
 
-def _entry_of(candidate: Candidate) -> str:
+def _entry_of(candidate: CallCandidate) -> str:
     return unlike("launch", {candidate.view.name})
 
 
-def _page(imports: tuple[str, ...], candidate: Candidate, group: Group) -> str:
+def _page(imports: tuple[str, ...], candidate: CallCandidate, group: Group) -> str:
     """The text of a kernel around the function."""
     thread, *others = candidate.parameters
     number = unlike("thread", {each.name for each in others})

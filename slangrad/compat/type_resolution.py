@@ -16,7 +16,7 @@ import numpy as np
 from slangrad.api.devices.device import Device
 from slangrad.api.functional.module import module_of_package
 from slangrad.api.reflection.slang_layout import SlangFunction, SlangProgramLayout
-from slangrad.call.binding.program import Candidate
+from slangrad.call.binding.program import CallCandidate
 from slangrad.call.binding.resolve import Arguments, Survivor, arrange, attempt
 from slangrad.check.model import types as checked
 from slangrad.check.model.types import VOID
@@ -77,7 +77,7 @@ def resolve_function(
 ) -> ResolveResult | None:
     """The one overload that takes the arguments, None where there is none or more than one."""
     told = ResolutionDiagnostic() if diagnostics is None else diagnostics
-    found: list[tuple[Candidate, Survivor]] = []
+    found: list[tuple[CallCandidate, Survivor]] = []
     for candidate in function.candidates:
         told.summary(str(candidate))
         found += [(candidate, each) for each in _survivors(bind_context, candidate, bindings, told)]
@@ -89,7 +89,7 @@ def resolve_function(
 
 
 def _survivors(
-    context: BindContext, candidate: Candidate, bindings: BoundCall, told: ResolutionDiagnostic
+    context: BindContext, candidate: CallCandidate, bindings: BoundCall, told: ResolutionDiagnostic
 ) -> list[Survivor]:
     given, named = bindings.values, bindings.named_values
     try:
@@ -110,7 +110,7 @@ def _survivors(
 
 
 def _result(
-    function: SlangFunction, bindings: BoundCall, candidate: Candidate, survivor: Survivor
+    function: SlangFunction, bindings: BoundCall, candidate: CallCandidate, survivor: Survivor
 ) -> ResolveResult:
     layout, chosen = function.program, survivor.function
     seen = {each.index: each.way for each in survivor.given}

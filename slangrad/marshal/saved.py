@@ -1,6 +1,6 @@
 """Leaves and results as plain data that JSON can hold, and back: what is kept of a call besides its kernels.
 
-    Elements(name="x", type=FLOAT, access=TENSOR_ACCESS, ...)  ->  ["Elements", {"name": "x", ...}]
+    ElementsLeaf(name="x", type=FLOAT, access=TENSOR_ACCESS, ...)  ->  ["ElementsLeaf", {"name": "x", ...}]
 
 Only what is named in the tables here can be made from data: classes by name, functions and other single things by
 name. Structs come back as `SavedType`, which knows its name and its form in memory. What has no row is `Unsaved`:
@@ -21,7 +21,7 @@ from slangrad.ir.data.type_data import type_data, type_from
 from slangrad.marshal.composed import results, scalars, structs
 from slangrad.marshal.containers import arrays, values
 from slangrad.marshal.containers.buffers import BufferLeaf
-from slangrad.marshal.containers.elements import Elements
+from slangrad.marshal.containers.elements import ElementsLeaf
 from slangrad.marshal.containers.memory import (
     ARRAY_ACCESS,
     TENSOR_ACCESS,
@@ -50,11 +50,11 @@ class Unsaved(Exception):
 _CLASSES: dict[str, type] = {
     each.__name__: each
     for each in (
-        Role, StreamSpec, Family, ViewFamily, Elements, WholeTensor, ViewTensor, BufferLeaf, Uniform,
-        values.Cell, values.Part,
+        Role, StreamSpec, Family, ViewFamily, ElementsLeaf, WholeTensor, ViewTensor, BufferLeaf, Uniform,
+        values.Cell, values.CellPart,
         indices.GridIndex, indices.RangeIndex, indices.CallIndex, indices.FlatIndex, indices.HashIndex,
-        arrays.Converter, structs.Packer,
-        results.Result, results.TensorMaker, results.ArrayMaker, results.TorchMaker,
+        arrays.Converter, structs.ListPacker,
+        results.CreatedResult, results.TensorMaker, results.ArrayMaker, results.TorchMaker,
     )
 }  # fmt: skip
 

@@ -22,7 +22,7 @@ WHOLE, FLOATS, NUMBERS, ALL = "iu", "f", "iuf", "iufb"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FunctionRow:
     """`parameters`: names, in the order of arguments. `numbers`: whether it takes numbers alone."""
 
     kinds: str
@@ -69,52 +69,52 @@ def _step(x: Data, y: Data) -> Data:
 X, XY = ("x",), ("x", "y")
 
 # fmt: off
-ROWS: dict[str, Row] = {
-    "abs":        Row("if",    X,  np.abs),
-    "sign":       Row("if",    X,  np.sign),
-    "isfinite":   Row(FLOATS,  X,  np.isfinite, TRUTH),
-    "isinf":      Row(FLOATS,  X,  np.isinf,    TRUTH),
-    "isnan":      Row(FLOATS,  X,  np.isnan,    TRUTH),
-    "floor":      Row(FLOATS,  X,  np.floor),
-    "ceil":       Row(FLOATS,  X,  np.ceil),
-    "trunc":      Row(FLOATS,  X,  np.trunc),
-    "round":      Row(FLOATS,  X,  _half_away),
-    "sqrt":       Row(FLOATS,  X,  np.sqrt),
-    "rsqrt":      Row(FLOATS,  X,  lambda x: x.dtype.type(1) / np.sqrt(x)),
-    "rcp":        Row(FLOATS,  X,  lambda x: x.dtype.type(1) / x),
-    "exp":        Row(FLOATS,  X,  np.exp),
-    "exp2":       Row(FLOATS,  X,  np.exp2),
-    "log":        Row(FLOATS,  X,  np.log),
-    "log2":       Row(FLOATS,  X,  np.log2),
-    "log10":      Row(FLOATS,  X,  np.log10),
-    "radians":    Row(FLOATS,  X,  np.radians),
-    "degrees":    Row(FLOATS,  X,  np.degrees),
-    "sin":        Row(FLOATS,  X,  np.sin),
-    "cos":        Row(FLOATS,  X,  np.cos),
-    "tan":        Row(FLOATS,  X,  np.tan),
-    "asin":       Row(FLOATS,  X,  np.arcsin),
-    "acos":       Row(FLOATS,  X,  np.arccos),
-    "atan":       Row(FLOATS,  X,  np.arctan),
-    "sinh":       Row(FLOATS,  X,  np.sinh),
-    "cosh":       Row(FLOATS,  X,  np.cosh),
-    "tanh":       Row(FLOATS,  X,  np.tanh),
-    "frac":       Row(FLOATS,  X,  lambda x: x - np.floor(x)),
-    "saturate":   Row(FLOATS,  X,  _saturate),
-    "eq":         Row(ALL,     XY, np.equal,         TRUTH),
-    "ne":         Row(ALL,     XY, np.not_equal,     TRUTH),
-    "lt":         Row(NUMBERS, XY, np.less,          TRUTH),
-    "gt":         Row(NUMBERS, XY, np.greater,       TRUTH),
-    "le":         Row(NUMBERS, XY, np.less_equal,    TRUTH),
-    "ge":         Row(NUMBERS, XY, np.greater_equal, TRUTH),
-    "min":        Row(NUMBERS, XY, _minimum),
-    "max":        Row(NUMBERS, XY, _maximum),
-    "pow":        Row(FLOATS,  XY, np.power),
-    "fmod":       Row(FLOATS,  XY, np.fmod),
-    "step":       Row(FLOATS,  XY, _step),
-    "atan2":      Row(FLOATS,  ("y", "x"),          np.arctan2),
-    "clamp":      Row(NUMBERS, ("x", "min", "max"), _clamp),
-    "lerp":       Row(FLOATS,  ("x", "y", "s"),     _lerp),
-    "smoothstep": Row(FLOATS,  ("min", "max", "x"), _smoothstep),
+ROWS: dict[str, FunctionRow] = {
+    "abs":        FunctionRow("if",    X,  np.abs),
+    "sign":       FunctionRow("if",    X,  np.sign),
+    "isfinite":   FunctionRow(FLOATS,  X,  np.isfinite, TRUTH),
+    "isinf":      FunctionRow(FLOATS,  X,  np.isinf,    TRUTH),
+    "isnan":      FunctionRow(FLOATS,  X,  np.isnan,    TRUTH),
+    "floor":      FunctionRow(FLOATS,  X,  np.floor),
+    "ceil":       FunctionRow(FLOATS,  X,  np.ceil),
+    "trunc":      FunctionRow(FLOATS,  X,  np.trunc),
+    "round":      FunctionRow(FLOATS,  X,  _half_away),
+    "sqrt":       FunctionRow(FLOATS,  X,  np.sqrt),
+    "rsqrt":      FunctionRow(FLOATS,  X,  lambda x: x.dtype.type(1) / np.sqrt(x)),
+    "rcp":        FunctionRow(FLOATS,  X,  lambda x: x.dtype.type(1) / x),
+    "exp":        FunctionRow(FLOATS,  X,  np.exp),
+    "exp2":       FunctionRow(FLOATS,  X,  np.exp2),
+    "log":        FunctionRow(FLOATS,  X,  np.log),
+    "log2":       FunctionRow(FLOATS,  X,  np.log2),
+    "log10":      FunctionRow(FLOATS,  X,  np.log10),
+    "radians":    FunctionRow(FLOATS,  X,  np.radians),
+    "degrees":    FunctionRow(FLOATS,  X,  np.degrees),
+    "sin":        FunctionRow(FLOATS,  X,  np.sin),
+    "cos":        FunctionRow(FLOATS,  X,  np.cos),
+    "tan":        FunctionRow(FLOATS,  X,  np.tan),
+    "asin":       FunctionRow(FLOATS,  X,  np.arcsin),
+    "acos":       FunctionRow(FLOATS,  X,  np.arccos),
+    "atan":       FunctionRow(FLOATS,  X,  np.arctan),
+    "sinh":       FunctionRow(FLOATS,  X,  np.sinh),
+    "cosh":       FunctionRow(FLOATS,  X,  np.cosh),
+    "tanh":       FunctionRow(FLOATS,  X,  np.tanh),
+    "frac":       FunctionRow(FLOATS,  X,  lambda x: x - np.floor(x)),
+    "saturate":   FunctionRow(FLOATS,  X,  _saturate),
+    "eq":         FunctionRow(ALL,     XY, np.equal,         TRUTH),
+    "ne":         FunctionRow(ALL,     XY, np.not_equal,     TRUTH),
+    "lt":         FunctionRow(NUMBERS, XY, np.less,          TRUTH),
+    "gt":         FunctionRow(NUMBERS, XY, np.greater,       TRUTH),
+    "le":         FunctionRow(NUMBERS, XY, np.less_equal,    TRUTH),
+    "ge":         FunctionRow(NUMBERS, XY, np.greater_equal, TRUTH),
+    "min":        FunctionRow(NUMBERS, XY, _minimum),
+    "max":        FunctionRow(NUMBERS, XY, _maximum),
+    "pow":        FunctionRow(FLOATS,  XY, np.power),
+    "fmod":       FunctionRow(FLOATS,  XY, np.fmod),
+    "step":       FunctionRow(FLOATS,  XY, _step),
+    "atan2":      FunctionRow(FLOATS,  ("y", "x"),          np.arctan2),
+    "clamp":      FunctionRow(NUMBERS, ("x", "min", "max"), _clamp),
+    "lerp":       FunctionRow(FLOATS,  ("x", "y", "s"),     _lerp),
+    "smoothstep": FunctionRow(FLOATS,  ("min", "max", "x"), _smoothstep),
 }
 # fmt: on
 
@@ -127,7 +127,7 @@ _TEXTS = {
 }
 
 
-def _function(name: str, row: Row) -> Callable[..., object]:
+def _function(name: str, row: FunctionRow) -> Callable[..., object]:
     def apply(*given: object, **named: object) -> object:
         return _applied(name, row, arguments_of(name, row.parameters, given, named))
 
@@ -151,7 +151,7 @@ def arguments_of(
     return [values[each] for each in parameters]
 
 
-def _applied(name: str, row: Row, values: list[object]) -> object:
+def _applied(name: str, row: FunctionRow, values: list[object]) -> object:
     model = model_of(name, values)
     data = operands(name, model, values)
     if data[0].dtype.kind not in row.kinds:

@@ -22,7 +22,14 @@ from slangrad.api.functional.function import Function
 from slangrad.api.functional.module import module_of_package
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.records import as_fields
-from slangrad.optim.parameters import CODE, Parameter, Part, gradient_of, leaves_of, parameters_of
+from slangrad.optim.parameters import (
+    CODE,
+    OptimizedParameter,
+    ParameterPart,
+    gradient_of,
+    leaves_of,
+    parameters_of,
+)
 from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.tensor import Tensor
 
@@ -38,7 +45,7 @@ class State:
     path: str
     is_planned: bool = False
 
-    def kept(self, name: str, part: Part) -> Tensor:
+    def kept(self, name: str, part: ParameterPart) -> Tensor:
         """Zero at first."""
         key, shape = name + self.path, tuple(part.numbers.shape)
         if self.is_planned and key not in self.tensors:
@@ -51,7 +58,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class ParameterUpdate:
     """A step: `function(inout parameter, gradient, inout state..., settings...)`, for each number."""
 
     function: Function
@@ -110,7 +117,7 @@ class Optimizer(ABC):
 
     def advance(
         self, moved: Sequence[Iterable[str]] | None = None, is_planned: bool = False
-    ) -> list[tuple[Part, Update]]:
+    ) -> list[tuple[ParameterPart, ParameterUpdate]]:
         """The next step, to be made by the caller: how parts of the parameters are updated. `moved`: the paths of these
         parts, for each parameter; by default all. The caller calls `count` when it is made. `is_planned`: only shapes
         and types of the state are asked for; it takes no memory yet."""
@@ -142,7 +149,7 @@ class Optimizer(ABC):
         return [gradient_of(parameter, each) for parameter, each in zip(self._parameters, values)]
 
     @abstractmethod
-    def update(self, part: Part, state: State) -> Update:
+    def update(self, part: ParameterPart, state: State) -> ParameterUpdate:
         """The next step of one parameter, or of one field of it."""
 
     @abstractmethod
@@ -194,7 +201,7 @@ class Optimizer(ABC):
         self._check_settings()
 
 
-def _restored(parameter: Parameter, given: Mapping[str, object]) -> dict[str, Tensor]:
+def _restored(parameter: OptimizedParameter, given: Mapping[str, object]) -> dict[str, Tensor]:
     made = {}
     for name, values in given.items():
         array, part = np.asarray(values), parameter.parts.get("".join(name.partition(".")[1:]))
@@ -209,7 +216,7 @@ def _restored(parameter: Parameter, given: Mapping[str, object]) -> dict[str, Te
     return made
 
 
-def _function(name: str, part: Part) -> Function:
+def _function(name: str, part: ParameterPart) -> Function:
     """The Slang function of a step, for the type of the numbers."""
     device: Any = part.numbers.device  # a Device, which tensors do not know
     module = module_of_package(device, "slangrad.optim", STEPS.read_text)
@@ -245,12 +252,12 @@ class SGD(Optimizer):
         if self.nesterov and not self.momentum:
             raise CallError(CODE, "nesterov: it needs momentum", (), "momentum=0.9")
 
-    def update(self, part: Part, state: State) -> Update:
+    def update(self, part: ParameterPart, state: State) -> ParameterUpdate:
         rate, decay = float(self.lr), float(self.weight_decay)
         if not self.momentum:
-            return Update(_function("descend", part), [], [rate, decay])
+            return ParameterUpdate(_function("descend", part), [], [rate, decay])
         settings = [rate, decay, float(self.momentum), bool(self.nesterov)]
-        return Update(_function("roll", part), [state.kept("velocity", part)], settings)
+        return ParameterUpdate(_function("roll", part), [state.kept("velocity", part)], settings)
 
 
 class Adam(Optimizer):
@@ -279,14 +286,14 @@ class Adam(Optimizer):
         _check("eps", self.eps, 0)
         _check("weight_decay", self.weight_decay, 0)
 
-    def update(self, part: Part, state: State) -> Update:
+    def update(self, part: ParameterPart, state: State) -> ParameterUpdate:
         first, second = (float(each) for each in self.betas)
         decay, shrink = float(self.weight_decay), 1.0
         if self.decoupled:
             decay, shrink = 0.0, 1.0 - float(self.lr) * decay
         rate, root = float(self.lr) / (1 - first**self._steps), (1 - second**self._steps) ** -0.5
         settings = [1 - first, second, 1 - second, rate, root, float(self.eps), decay, shrink]
-        return Update(
+        return ParameterUpdate(
             _function("adapt", part), [state.kept("mean", part), state.kept("square", part)], settings
         )
 

@@ -28,7 +28,7 @@ CODE = "E1032"
 
 
 @dataclass(slots=True)
-class Part:
+class ParameterPart:
     """The numbers of one field, or of a tensor without fields; `kind` their type's name, `computed` that of state."""
 
     numbers: Tensor
@@ -37,15 +37,15 @@ class Part:
 
 
 @dataclass(slots=True)
-class Parameter:
+class OptimizedParameter:
     """A tensor and its parts by their paths: ".at", ".inner.x", "" where there are no fields."""
 
     label: str
     tensor: Tensor
-    parts: dict[str, Part]
+    parts: dict[str, ParameterPart]
 
 
-def parameters_of(given: object) -> list[Parameter]:
+def parameters_of(given: object) -> list[OptimizedParameter]:
     """Those of lists, dicts and dataclasses, nested; checked, so that no number is changed twice in a step."""
     if isinstance(given, (Tensor, np.ndarray)) or not isinstance(as_fields(given), Iterable):
         note = "one tensor alone is a list of one: [x]"
@@ -76,7 +76,7 @@ def leaves_of(tree: object, path: str = "") -> Iterator[tuple[str, HostValue]]:
         yield from leaves_of(each, f"{path}[{name!r}]" if path else repr(name))
 
 
-def _parameter(label: str, tensor: object) -> Parameter:
+def _parameter(label: str, tensor: object) -> OptimizedParameter:
     if isinstance(tensor, np.ndarray):
         tensor = _over_memory(label, tensor)
     if not isinstance(tensor, Tensor):
@@ -92,7 +92,7 @@ def _parameter(label: str, tensor: object) -> Parameter:
         raise CallError(
             CODE, f"{label}: the tensor is read-only", (), "it needs BufferUsage.unordered_access"
         )
-    return Parameter(label, tensor, parts)
+    return OptimizedParameter(label, tensor, parts)
 
 
 def _over_memory(label: str, array: np.ndarray) -> Tensor:
@@ -106,9 +106,9 @@ def _over_memory(label: str, array: np.ndarray) -> Tensor:
         raise CallError(CODE, f"{label}: {error}") from None
 
 
-def _part(numbers: Tensor) -> Part:
+def _part(numbers: Tensor) -> ParameterPart:
     kind = slang_name(numbers.element_type)
-    return Part(numbers, kind, element_type("double" if kind == "double" else "float"))
+    return ParameterPart(numbers, kind, element_type("double" if kind == "double" else "float"))
 
 
 def numbers_of(tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
@@ -140,7 +140,7 @@ def _fields(form: np.dtype, start: int, dims: tuple[int, ...], steps: tuple[int,
         yield "", form, start, dims, steps
 
 
-def gradient_of(parameter: Parameter, given: object) -> dict[str, Tensor]:
+def gradient_of(parameter: OptimizedParameter, given: object) -> dict[str, Tensor]:
     """The numbers of the gradient that was given, or of the attached one, by the parts that they belong to."""
     found = parameter.tensor.grad_out if given is None else given
     if found is None:
@@ -172,7 +172,7 @@ def gradient_of(parameter: Parameter, given: object) -> dict[str, Tensor]:
     return made
 
 
-def _like_gradient(parameter: Parameter) -> Type:
+def _like_gradient(parameter: OptimizedParameter) -> Type:
     """The type of elements of a gradient."""
     try:
         found: Type = parameter.tensor.new_gradient(zero=False).element_type

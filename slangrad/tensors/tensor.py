@@ -31,7 +31,7 @@ from slangrad.tensors.saved import Saved, html_of, restored
 from slangrad.tensors.shape import Shape, as_integers, as_shape, contiguous_strides
 from slangrad.tensors.strided import IMAGES, StridedView
 from slangrad.tensors.torch_types import host_array_of
-from slangrad.tensors.transfer import Shared, filled, host_array, import_array, shared_memory
+from slangrad.tensors.transfer import SharedArray, filled, host_array, import_array, shared_memory
 from slangrad.tensors.views import View, broadcast, complete_shape, indexed, reshaped, retyped, transposed
 
 
@@ -551,7 +551,7 @@ def _restore(device: object, saved: Saved) -> Tensor:
     return made
 
 
-def _shared(device: object, array: AnyArray, element: Type | None) -> Shared | None:
+def _shared(device: object, array: AnyArray, element: Type | None) -> SharedArray | None:
     """An array's memory, where the device can use it as it lies."""
     found = shared_memory(array, element)
     if found is None:

@@ -29,7 +29,7 @@ from slangrad.tensors.shape import contiguous_strides, is_contiguous
 from slangrad.tensors.views import View, reach
 
 
-class Import(NamedTuple):
+class ImportedArray(NamedTuple):
     """A NumPy array as a tensor: what to write, and how the tensor looks at it."""
 
     element_type: Type
@@ -52,7 +52,7 @@ def whole_elements(t: Type, address: int, shape: tuple[int, ...], strides: tuple
     return Region(address, shape, tuple(step * size for step in strides), np.dtype(f"V{size}"))
 
 
-def import_array(given: AnyArray, target: Type | None) -> Import:
+def import_array(given: AnyArray, target: Type | None) -> ImportedArray:
     """How `from_numpy` stores an array, as `target` if there is one."""
     if target is None:
         target = _type_of(given)
@@ -72,7 +72,7 @@ def import_array(given: AnyArray, target: Type | None) -> Import:
     if order is None:
         return _contiguous(target, np.ascontiguousarray(data), given.shape[:rank])
     strides = tuple(step // dtype.itemsize for step in data.strides)
-    return Import(target, data.transpose(order), data.shape, strides)
+    return ImportedArray(target, data.transpose(order), data.shape, strides)
 
 
 def source_for(t: Type, count: int, source: AnyArray) -> AnyArray:
@@ -108,8 +108,8 @@ def filled(t: Type, shape: tuple[int, ...], value: object) -> AnyArray:
     return np.full((*shape, *inner), one, dtype)
 
 
-def _contiguous(t: Type, data: AnyArray, shape: tuple[int, ...]) -> Import:
-    return Import(t, data, shape, contiguous_strides(shape))
+def _contiguous(t: Type, data: AnyArray, shape: tuple[int, ...]) -> ImportedArray:
+    return ImportedArray(t, data, shape, contiguous_strides(shape))
 
 
 def _type_of(given: AnyArray) -> Type:
@@ -187,7 +187,7 @@ def _memory_order(data: AnyArray) -> tuple[int, ...] | None:
 HOST_KINDS = {1: "CPU", 3: "pinned by CUDA", 11: "pinned by ROCm"}
 
 
-class Shared(NamedTuple):
+class SharedArray(NamedTuple):
     """Bytes of another library, and how a tensor sees them."""
 
     address: int
@@ -213,7 +213,7 @@ def host_array(source: object) -> AnyArray:
     return found
 
 
-def shared_memory(array: AnyArray, t: Type | None) -> Shared | None:
+def shared_memory(array: AnyArray, t: Type | None) -> SharedArray | None:
     """How elements of type `t` (None: the array's own) lie in an array; None where they have to be copied."""
     own = from_numpy_type(array.dtype)
     t = own if t is None else t
@@ -233,4 +233,4 @@ def shared_memory(array: AnyArray, t: Type | None) -> Shared | None:
     assert found is not None, "an array with elements has a first one"
     lowest, highest = found
     address: int = array.ctypes.data
-    return Shared(address + lowest * size, (highest - lowest + 1) * size, View(shape, strides, -lowest))
+    return SharedArray(address + lowest * size, (highest - lowest + 1) * size, View(shape, strides, -lowest))

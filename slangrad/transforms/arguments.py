@@ -360,28 +360,28 @@ def _shape_error(label: str, found: tuple[int, ...], wanted: tuple[int, ...]) ->
     return CallError(CODE, f"{label}: the tangent has shape {tuple(found)}, the argument {tuple(wanted)}")
 
 
-Place = int | str
+ArgumentPlace = int | str
 _NUMBERS = {"half": np.float16, "float": np.float32}
 
 
-class Given:
+class DifferentiatedCall:
     """A function and its arguments by position and name, with Tensors in the place of torch tensors."""
 
     def __init__(self, function: Function, args: Iterable[object], kwargs: dict[str, object]) -> None:
-        self._places: dict[Place, object] = dict(enumerate(args))
+        self._places: dict[ArgumentPlace, object] = dict(enumerate(args))
         self._places.update(kwargs)
         given = self._places.values()
         self.is_torch = function.result_kind == results.TORCH or any(map(_holds_torch, given))
         self.values = {place: _without_torch(value, place, function) for place, value in self._places.items()}
         self.function = function.return_type(Tensor) if function.result_kind == results.TORCH else function
 
-    def with_values(self, values: dict[Place, object]) -> Given:
+    def with_values(self, values: dict[ArgumentPlace, object]) -> DifferentiatedCall:
         """The same call with other values in these places."""
         made = copy(self)
         made.values = {**self.values, **values}
         return made
 
-    def number(self, place: Place) -> int:
+    def number(self, place: ArgumentPlace) -> int:
         """Which of all arguments it is."""
         return list(self.values).index(place)
 
@@ -403,7 +403,7 @@ class Given:
         kwargs |= {} if result is None else {"_result": result}
         return (function or self.function).bound(*args, **kwargs)
 
-    def derivatives(self, found: Mapping[Place, object]) -> dict[Place, object]:
+    def derivatives(self, found: Mapping[ArgumentPlace, object]) -> dict[ArgumentPlace, object]:
         """Derivatives by arguments, each in the form of its argument."""
         return {place: _in_form_of(self._places[place], each) for place, each in found.items()}
 
@@ -443,7 +443,7 @@ def _holds_torch(value: object) -> bool:
     return is_torch_type(type(value))
 
 
-def _without_torch(value: object, place: Place, function: Function) -> object:
+def _without_torch(value: object, place: ArgumentPlace, function: Function) -> object:
     if is_torch_type(type(value)):
         array = _array_of(value, f"argument {place!r}")
         return Tensor.from_numpy(function.module.device, np.ascontiguousarray(array).reshape(array.shape))

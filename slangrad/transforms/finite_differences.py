@@ -19,7 +19,7 @@ from slangrad.api.functional.function import Function
 from slangrad.call.compared import Along, exactness
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.directions import has_derivative, inner, moved, random_like, restricted
-from slangrad.transforms.arguments import CODE, Given, Place, in_their_types
+from slangrad.transforms.arguments import CODE, ArgumentPlace, DifferentiatedCall, in_their_types
 from slangrad.transforms.gradients import forward, given_of, label_of, reverse, with_cotangent
 
 
@@ -57,7 +57,12 @@ def check_gradients(
 
 
 def agree(
-    given: Given, result: object, place: Place, random: np.random.Generator, rtol: float | None, atol: float
+    given: DifferentiatedCall,
+    result: object,
+    place: ArgumentPlace,
+    random: np.random.Generator,
+    rtol: float | None,
+    atol: float,
 ) -> bool:
     """Compare in a random direction of one argument; False for a constant. `result` is what the call returns."""
     f, value = given.function, given.values[place]

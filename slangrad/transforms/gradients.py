@@ -31,10 +31,10 @@ from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.tensor import Tensor
 from slangrad.transforms.arguments import (
     CODE,
+    ArgumentPlace,
     Attached,
     Attacher,
-    Given,
-    Place,
+    DifferentiatedCall,
     constant,
     describe,
     numbers_of,
@@ -191,11 +191,11 @@ def hvp(
 class _Chosen:
     """The arguments to differentiate by, and in which form their derivatives are returned."""
 
-    places: list[Place]
-    shaped: Callable[[dict[Place, object]], Derivative]
+    places: list[ArgumentPlace]
+    shaped: Callable[[dict[ArgumentPlace, object]], Derivative]
 
 
-def _chosen(gradient: Gradient, given: Given) -> _Chosen:
+def _chosen(gradient: Gradient, given: DifferentiatedCall) -> _Chosen:
     numbers, names = gradient.argnums, gradient.argnames
     count = len(given.arguments[0])
     if numbers is not None and names is not None:
@@ -217,14 +217,14 @@ def _by_number(numbers: int | Sequence[int], count: int) -> _Chosen:
             raise CallError(
                 CODE, f"argnums: there is no positional argument {each!r}; the call has {count}", (), note
             )
-    places: list[Place] = [each % count for each in wanted]
+    places: list[ArgumentPlace] = [each % count for each in wanted]
     return _Chosen(places, lambda found: found[places[0]] if alone else tuple(found[each] for each in places))
 
 
-def _by_name(names: str | Sequence[str], given: Given, count: int) -> _Chosen:
+def _by_name(names: str | Sequence[str], given: DifferentiatedCall, count: int) -> _Chosen:
     alone = isinstance(names, str)
     wanted = [names] if isinstance(names, str) else list(names)
-    known: dict[str, Place] = {name: name for name in given.values if isinstance(name, str)}
+    known: dict[str, ArgumentPlace] = {name: name for name in given.values if isinstance(name, str)}
     if not known.keys() >= set(wanted):
         positions = enumerate(given.function.parameters[:count])
         known = {**{each.name: i for i, each in positions}, **known}
@@ -242,13 +242,13 @@ def _by_name(names: str | Sequence[str], given: Given, count: int) -> _Chosen:
 
 
 def reverse(
-    given: Given,
-    places: Sequence[Place],
+    given: DifferentiatedCall,
+    places: Sequence[ArgumentPlace],
     reduction: str = "sum",
     count: int | None = None,
     result: object = None,
     required: bool = True,
-) -> dict[Place, object]:
+) -> dict[ArgumentPlace, object]:
     """Gradients by the arguments at `places`. `count`: how many calls there are, for their mean."""
     if reduction == "mean":
         result = _mean_cotangent(given, count)
@@ -258,13 +258,13 @@ def reverse(
 
 
 def _curved(
-    given: Given,
-    directions: Mapping[Place, object],
-    places: Sequence[Place],
+    given: DifferentiatedCall,
+    directions: Mapping[ArgumentPlace, object],
+    places: Sequence[ArgumentPlace],
     order: int,
     reduction: str,
     required: bool = True,
-) -> dict[Place, object]:
+) -> dict[ArgumentPlace, object]:
     """Derivatives of the gradient in a direction."""
     result = _mean_cotangent(given) if reduction == "mean" else None
     wanted = {place: directions.get(place) for place in [*places, *directions]}
@@ -273,14 +273,14 @@ def _curved(
     return _launched(run, given, attached, places, result, required)
 
 
-def _mean_cotangent(given: Given, count: int | None = None) -> DiffPair:
+def _mean_cotangent(given: DifferentiatedCall, count: int | None = None) -> DiffPair:
     """One over the number of calls, for each of them."""
     if count is None:
         count = _count(given.run())
     return DiffPair(0.0, 1.0 / max(count, 1))
 
 
-def forward(given: Given, tangents: dict[Place, object]) -> tuple[object, object]:
+def forward(given: DifferentiatedCall, tangents: dict[ArgumentPlace, object]) -> tuple[object, object]:
     """The value and its tangent."""
     f, call = given.function, given.bound()
     _refuse_changes(call, "jvp")
@@ -302,11 +302,11 @@ def forward(given: Given, tangents: dict[Place, object]) -> tuple[object, object
 
 
 def _attach(
-    mode: str, f: Function, given: Given, wanted: Mapping[Place, object], result: object
-) -> dict[Place, Attached]:
+    mode: str, f: Function, given: DifferentiatedCall, wanted: Mapping[ArgumentPlace, object], result: object
+) -> dict[ArgumentPlace, Attached]:
     """All arguments of `f`, which is in its mode; those that are not wanted are constants."""
     attacher = Attacher(mode, given.bound(), f.module.device)
-    found: dict[Place, Attached] = {}
+    found: dict[ArgumentPlace, Attached] = {}
     for number, (place, value) in enumerate(given.values.items()):
         if place in wanted:
             found[place] = attacher.attach(value, number, label_of(place), wanted[place])
@@ -318,12 +318,12 @@ def _attach(
 
 def _launched(
     run: Function,
-    given: Given,
-    attached: dict[Place, Attached],
-    places: Sequence[Place],
+    given: DifferentiatedCall,
+    attached: dict[ArgumentPlace, Attached],
+    places: Sequence[ArgumentPlace],
     result: object,
     required: bool,
-) -> dict[Place, object]:
+) -> dict[ArgumentPlace, object]:
     """The derivatives at `places`, None for constants; CallError for these, if derivatives are required."""
     for place in places if required else ():
         if attached[place].is_constant:
@@ -339,11 +339,11 @@ def _launched(
     return {place: None if attached[place].is_constant else attached[place].derivative() for place in places}
 
 
-def _passed(given: Given, attached: dict[Place, Attached]) -> Given:
+def _passed(given: DifferentiatedCall, attached: dict[ArgumentPlace, Attached]) -> DifferentiatedCall:
     return given.with_values({place: each.passed for place, each in attached.items()})
 
 
-def label_of(place: Place) -> str:
+def label_of(place: ArgumentPlace) -> str:
     return f"argument {place}" if isinstance(place, int) else f"argument '{place}'"
 
 
@@ -433,14 +433,14 @@ def _pairs(
     return tuple(primals), tuple(numbers_of(unwrap(each)) for each in tangents)
 
 
-def given_of(f: Function, args: Sequence[object], kwargs: dict[str, object]) -> Given:
+def given_of(f: Function, args: Sequence[object], kwargs: dict[str, object]) -> DifferentiatedCall:
     """The arguments, with what objects stand for in their place."""
     if "_result" in kwargs:
         raise CallError(
             CODE, "derivatives are returned: leave _result out", (), "f.bwds(..., _result=y) takes one"
         )
     named = {name: unwrap(each) if holds_objects(each) else each for name, each in kwargs.items()}
-    return Given(f, [unwrap(each) if holds_objects(each) else each for each in args], named)
+    return DifferentiatedCall(f, [unwrap(each) if holds_objects(each) else each for each in args], named)
 
 
 def _refuse_changes(call: Launchable, name: str) -> None:

@@ -17,7 +17,15 @@ from slangrad.absent import missing
 from slangrad.base.late import Late
 from slangrad.base.process.unique import Unique
 from slangrad.call.binding.launchable import Launchable
-from slangrad.call.binding.request import APPEND, Settings, Source, Tree, gathered, merge, settings_key
+from slangrad.call.binding.request import (
+    APPEND,
+    CallSettings,
+    GlobalSource,
+    Tree,
+    gathered,
+    merge,
+    settings_key,
+)
 from slangrad.call.caller import AnswersCalls, Caller
 from slangrad.call.lasting import LastingCaller, RepeatedCall
 from slangrad.call.plans.packing import Compiled
@@ -91,13 +99,13 @@ class Function(Unique):
         name: str,
         calls: LastingCaller,
         struct: Struct | None = None,
-        settings: Settings | None = None,
+        settings: CallSettings | None = None,
     ) -> None:
         self.module = module
         self.name = name
         self.struct = struct
         self._calls = calls
-        found = settings or Settings()
+        found = settings or CallSettings()
         self._settings = replace(found, key=settings_key(found))
         self._backward: Function | None = None
         self._tangent: Function | None = None
@@ -197,7 +205,7 @@ class Function(Unique):
         return self._copy(self.module, self._calls, self.struct, replace(self._settings, **changes))
 
     def _copy(
-        self, module: Module, calls: LastingCaller, struct: Struct | None, settings: Settings
+        self, module: Module, calls: LastingCaller, struct: Struct | None, settings: CallSettings
     ) -> Function:
         made = Function(module, self.name, calls, struct, settings)
         made._group = self._group
@@ -237,10 +245,10 @@ class Function(Unique):
 
         return self._given(written)
 
-    def _given(self, source: Source) -> Function:
+    def _given(self, source: GlobalSource) -> Function:
         return self._with(given=(*self._settings.given, source))
 
-    def _asking(self, ask: Callable[..., Mapping[str, object]]) -> Source:
+    def _asking(self, ask: Callable[..., Mapping[str, object]]) -> GlobalSource:
         """A callable without parameters; one that has a parameter is told the function."""
         try:
             signature(ask).bind()
@@ -416,7 +424,7 @@ class BoundFunction(Function):
         self.this = this
 
     def _copy(
-        self, module: Module, calls: LastingCaller, struct: Struct | None, settings: Settings
+        self, module: Module, calls: LastingCaller, struct: Struct | None, settings: CallSettings
     ) -> Function:
         return BoundFunction(super()._copy(module, calls, struct, settings), self.this)
 

@@ -38,7 +38,7 @@ MOST_THREADS = 1 << 32
 Scalars = Values
 
 
-class Slot:
+class ParameterSlot:
     """A parameter by name: its uniform, and where its scalars lie; -1 when the kernel does not read it."""
 
     __slots__ = ("at", "name", "uniform")
@@ -60,7 +60,7 @@ class BlockSlot:
 
     __slots__ = ("members", "name")
 
-    def __init__(self, name: str, members: Mapping[str, Slot]) -> None:
+    def __init__(self, name: str, members: Mapping[str, ParameterSlot]) -> None:
         self.name = name
         self.members = members
 
@@ -119,10 +119,10 @@ class ComputePipeline:
         compiler = generation.checked.compiler if self.is_checked else generation.compiler
         self.compiled = compiler.compile_entry(self.entry.reference, self.entry.conformances)
         self._uniforms = Uniforms(program.types, self.device.runtime)
-        self.globals: dict[str, Slot | BlockSlot] = {
+        self.globals: dict[str, ParameterSlot | BlockSlot] = {
             each.name: self._global(each) for each in program.globals
         }
-        self.parameters: dict[str, Slot | BlockSlot] = {
+        self.parameters: dict[str, ParameterSlot | BlockSlot] = {
             each.name: self._slot(each.name, each, t) for each, t in self.entry.parameters
         }
         self.empty = self._unset_values()
@@ -140,7 +140,7 @@ class ComputePipeline:
             ]
         return values
 
-    def _global(self, parameter: GlobalParameter) -> Slot | BlockSlot:
+    def _global(self, parameter: GlobalParameter) -> ParameterSlot | BlockSlot:
         info = self.program.session.program.info
 
         def stored_type(declared: Declared) -> Type:
@@ -155,19 +155,19 @@ class ComputePipeline:
         }
         return BlockSlot(parameter.name, members)
 
-    def _slot(self, label: str, declared: Declared, t: Type) -> Slot:
+    def _slot(self, label: str, declared: Declared, t: Type) -> ParameterSlot:
         uniform = self._uniforms.of(t) or StructEncoder(STRICTLY, struct(str(t), ()), [])
         argument = self.compiled.argument_of(declared)
         if argument is None or argument not in self.compiled.used:
-            return Slot(label, uniform, -1)
+            return ParameterSlot(label, uniform, -1)
         place = self.compiled.packer.places[argument]
         assert place.stop - place.start == uniform.count, (label, t, place, uniform.count)
-        return Slot(label, uniform, place.start)
+        return ParameterSlot(label, uniform, place.start)
 
     @late_property
-    def offsets(self) -> dict[Slot | BlockSlot, int]:
+    def offsets(self) -> dict[ParameterSlot | BlockSlot, int]:
         """Where parameters lie by reflection, in bytes: those outside of functions, and those of the entry point."""
-        found: dict[Slot | BlockSlot, int] = {}
+        found: dict[ParameterSlot | BlockSlot, int] = {}
         layout = self.program.layout
         both = ((layout.parameters, self.globals), (layout.entry_points[0].parameters, self.parameters))
         for rows, slots in both:
@@ -197,24 +197,24 @@ class ComputePipeline:
         packed: bytes = packer.pack(values)
         return packed
 
-    def check_written(self, written: Collection[Slot]) -> None:
+    def check_written(self, written: Collection[ParameterSlot]) -> None:
         """Every parameter that the kernel reads must have got a value."""
         for slot in self.slots():
             if slot.at >= 0 and slot not in written:
                 raise missing(slot.name, slot.uniform.type)
 
-    def slots(self) -> Iterator[Slot]:
+    def slots(self) -> Iterator[ParameterSlot]:
         for slot in (*self.globals.values(), *self.parameters.values()):
             yield from slot.members.values() if isinstance(slot, BlockSlot) else (slot,)
 
 
-def _is_read(slot: Slot | BlockSlot) -> bool:
+def _is_read(slot: ParameterSlot | BlockSlot) -> bool:
     if isinstance(slot, BlockSlot):
         return any(each.at >= 0 for each in slot.members.values())
     return slot.at >= 0
 
 
-def _read_names(slots: Mapping[str, Slot | BlockSlot]) -> frozenset[str]:
+def _read_names(slots: Mapping[str, ParameterSlot | BlockSlot]) -> frozenset[str]:
     return frozenset(name for name, slot in slots.items() if _is_read(slot))
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from slangrad.api.reflection.program_layout import ProgramLayout
 from slangrad.api.reflection.types import NUMBERS, TypeReflection
-from slangrad.call.binding.program import Candidate, candidate_of
+from slangrad.call.binding.program import CallCandidate, candidate_of
 from slangrad.check.model import types as checked
 from slangrad.check.model.types import VOID, Array, GenericArgument, Type, array
 from slangrad.check.reflect import FunctionView, ParameterView
@@ -247,7 +247,7 @@ class SlangFunction:
         self.candidates = [candidate_of(each, self.program.types) for each in views]
 
     @property
-    def _first(self) -> Candidate:
+    def _first(self) -> CallCandidate:
         return self.candidates[0]
 
     @property
@@ -334,7 +334,7 @@ class SlangFunction:
         return SlangFunction(program, [found[0].concrete], "", self._this_type)
 
 
-def parameters_of(candidate: Candidate, program: SlangProgramLayout) -> tuple[SlangParameter, ...]:
+def parameters_of(candidate: CallCandidate, program: SlangProgramLayout) -> tuple[SlangParameter, ...]:
     """The parameters of one function, `this` of methods first."""
     shown = enumerate(candidate.parameters, -int(candidate.has_this))
     return tuple(_parameter(i, each, program) for i, each in shown)
@@ -353,7 +353,7 @@ def shown_type(t: Type, types: ModuleTypes) -> Type:
     return types.bounds(t)[0] if str(t).startswith("$") else t
 
 
-def result_type(candidate: Candidate) -> Type | None:
+def result_type(candidate: CallCandidate) -> Type | None:
     """What one function returns; None for nothing."""
     if not candidate.returns:
         return None

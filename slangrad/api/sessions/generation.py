@@ -23,7 +23,7 @@ from slangrad.base.late import Late, late_property
 from slangrad.base.module_file import Origin
 from slangrad.base.options import Options
 from slangrad.base.process.warn import warn
-from slangrad.call.binding.module_index import Facts, ModuleIndex, reachable
+from slangrad.call.binding.module_index import ModuleFacts, ModuleIndex, reachable
 from slangrad.call.compiling.recipe import Recipe, recipe_of, steps_of
 from slangrad.call.plans.packing import Compiled
 from slangrad.check.model.types import Type
@@ -74,8 +74,8 @@ class KnownModule:
         return None if self.layout is None else self.layout()
 
     @property
-    def facts(self) -> Facts:
-        return Facts(self.key, self.generation.settings, self.generation.target)
+    def facts(self) -> ModuleFacts:
+        return ModuleFacts(self.key, self.generation.settings, self.generation.target)
 
     def imports(self) -> tuple[str, ...]:
         """What a kernel imports in order to see the module and all that it sees."""

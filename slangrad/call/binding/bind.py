@@ -14,7 +14,7 @@ from math import prod
 
 from slangrad.base.page_words import PAGE_WORDS
 from slangrad.call.binding.broadcast import align_right, call_dimensions
-from slangrad.call.binding.launchable import Launchable, Source
+from slangrad.call.binding.launchable import Launchable, ValueSource
 from slangrad.call.binding.mapping import MAPPED
 from slangrad.call.binding.program import FoundFunction
 from slangrad.call.binding.request import RESULT
@@ -26,10 +26,10 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.protocol.marshal import (
     PRIMAL,
     REVERSE,
+    BoundNode,
     Composite,
     Leaf,
     Marshal,
-    Node,
     ProgramTypes,
     Spot,
     Way,
@@ -41,7 +41,7 @@ from slangrad.marshal.protocol.marshal import (
 class BoundArgument:
     """`index`: which of the call's values it is. `converted`: the type that the kernel makes of the node's."""
 
-    node: Node
+    node: BoundNode
     direction: str
     differentiable: bool
     no_diff: bool = False
@@ -61,14 +61,14 @@ class BoundCall:
     mode: str
     function: FoundFunction
     arguments: list[BoundArgument]
-    result: Node | None
+    result: BoundNode | None
     created: results.Created | None
     cotangent: str | None
     call_dims: int
     order: int = 1  # of the derivatives in `hvp`
     conformances: tuple[Conformance, ...] = ()
     leaves: list[Leaf] = field(default_factory=list)
-    sources: list[Source] = field(default_factory=list)
+    sources: list[ValueSource] = field(default_factory=list)
     group: tuple[int, ...] | None = None  # see Launchable
     lanes: int = 0
 
@@ -79,7 +79,7 @@ class BoundCall:
 
 
 @dataclass(slots=True)
-class Given:
+class PassedArgument:
     """One argument of a call, in the order of the parameters: which value, its marshal and way."""
 
     index: int
@@ -90,7 +90,7 @@ class Given:
 def bind_call(
     mode: str,
     function: FoundFunction,
-    given: Sequence[Given],
+    given: Sequence[PassedArgument],
     wanted: results.Wanted,
     types: ProgramTypes,
     taken_names: Iterable[str],
@@ -100,7 +100,7 @@ def bind_call(
     """`global_values` are leaves for values outside of functions; the kernel does not declare them again."""
     names = _Names({*taken_names, *function.words, *PAGE_WORDS})
     arguments = []
-    sources: list[tuple[Node, int]] = []
+    sources: list[tuple[BoundNode, int]] = []
     for parameter, each in zip(function.parameters, given):
         argument = _bind_argument(mode, parameter, each, types, names)
         arguments.append(argument)
@@ -117,7 +117,7 @@ def bind_call(
     for node, index in sources:
         for path, leaf in node.leaves():
             call.leaves.append(leaf)
-            call.sources.append(Source(index, path))
+            call.sources.append(ValueSource(index, path))
     _map_leaves(call.leaves, dims)
     return call
 
@@ -135,7 +135,7 @@ def set_group(call: BoundCall, asked: Sequence[int]) -> None:
 
 
 def _bind_argument(
-    mode: str, parameter: ParameterView, given: Given, types: ProgramTypes, names: _Names
+    mode: str, parameter: ParameterView, given: PassedArgument, types: ProgramTypes, names: _Names
 ) -> BoundArgument:
     tangent = None if parameter.no_diff else types.tangent(given.way.type)
     differentiable = mode != PRIMAL and tangent is not None
@@ -148,7 +148,7 @@ def _bind_argument(
     return BoundArgument(node, parameter.direction, differentiable, parameter.no_diff, given.index, converted)
 
 
-def _mark(node: Node, carries: bool, types: ProgramTypes) -> None:
+def _mark(node: BoundNode, carries: bool, types: ProgramTypes) -> None:
     """Tell leaves whether a derivative can pass there."""
     if isinstance(node, Leaf):
         node.carries = carries and node.content is not None and types.tangent(node.content) is not None
@@ -165,8 +165,8 @@ def _bind_result(
     wanted: results.Wanted,
     types: ProgramTypes,
     names: _Names,
-    sources: list[tuple[Node, int]],
-) -> tuple[Node | None, results.Created | None, str | None]:
+    sources: list[tuple[BoundNode, int]],
+) -> tuple[BoundNode | None, results.Created | None, str | None]:
     """The node of a given result; else how one is created; else the cotangent that stands for it."""
     if function.result is None:
         if wanted.marshal is not None:
@@ -186,7 +186,7 @@ def _bind_result(
     return None, results.Created(function.result, spot, wanted.kind), None
 
 
-def _dimensions(nodes: Iterable[Node]) -> int:
+def _dimensions(nodes: Iterable[BoundNode]) -> int:
     leaves = [leaf for node in nodes for _, leaf in node.leaves()]
     explicit = [leaf.explicit for leaf in leaves]
     counts = [0 if leaf.explicit is not None else leaf.dims for leaf in leaves]

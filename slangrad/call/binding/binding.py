@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 
 from slangrad.call.binding import mapping
 from slangrad.call.binding.bind import BoundCall, bind_call, set_group
-from slangrad.call.binding.program import Candidate, ModuleTypes, conformance_of
+from slangrad.call.binding.program import CallCandidate, ModuleTypes, conformance_of
 from slangrad.call.binding.receivers import declared_instead, idle_call
-from slangrad.call.binding.request import RESULT, Request, Settings
+from slangrad.call.binding.request import RESULT, CallRequest, CallSettings
 from slangrad.call.binding.resolve import Arguments, resolve
 from slangrad.marshal.composed import results
 from slangrad.marshal.composed.rows import global_leaf
@@ -30,7 +30,7 @@ class Binder:
     def __init__(
         self,
         name: str,
-        candidates: Sequence[Candidate],
+        candidates: Sequence[CallCandidate],
         types: ModuleTypes,
         imports: Callable[[], tuple[str, ...]],
     ) -> None:
@@ -39,7 +39,7 @@ class Binder:
         self.types = self._types = types
         self._imports = imports
 
-    def bind(self, request: Request) -> BoundCall:
+    def bind(self, request: CallRequest) -> BoundCall:
         """The one function that takes the arguments, and how each of them goes there."""
         settings, marshals = request.settings, request.marshals
         arguments = self._arguments(request, marshals)
@@ -65,7 +65,7 @@ class Binder:
             set_group(call, settings.group)
         return call
 
-    def idle(self, request: Request) -> CallError:
+    def idle(self, request: CallRequest) -> CallError:
         """The error of a derivative that would leave nothing behind."""
         return idle_call(self.bind(request), self._types)
 
@@ -73,7 +73,7 @@ class Binder:
         """How the parameter of a value has to be declared to carry a derivative; empty where that is not why."""
         return declared_instead(call, given, self._types)
 
-    def _arguments(self, request: Request, marshals: list[Marshal]) -> Arguments:
+    def _arguments(self, request: CallRequest, marshals: list[Marshal]) -> Arguments:
         """Marshals by position and by name, under the maps of the settings."""
         settings, count = request.settings, request.positional
         mapping.check_count(settings.map_positional, count + len(request.names))
@@ -97,7 +97,7 @@ class Binder:
         }
         return Arguments(by_position, named)
 
-    def _map_at(self, position: int, maps: list[object], settings: Settings) -> object:
+    def _map_at(self, position: int, maps: list[object], settings: CallSettings) -> object:
         """The map of a positional argument, which may have been given by name."""
         if maps[position] is not None:
             return maps[position]
@@ -110,7 +110,7 @@ class Binder:
     def _parameter_names(self) -> set[str]:
         return {parameter.name for each in self.candidates for parameter in each.parameters}
 
-    def _wanted(self, request: Request, arguments: Arguments, marshals: list[Marshal]) -> results.Wanted:
+    def _wanted(self, request: CallRequest, arguments: Arguments, marshals: list[Marshal]) -> results.Wanted:
         if request.result_at >= 0:
             return results.Wanted("", marshals[request.result_at], request.result_at)
         if request.settings.mode not in REVERSE:

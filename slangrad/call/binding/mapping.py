@@ -16,7 +16,7 @@ from slangrad.check.model.types import Type
 from slangrad.marshal.composed.scalars import UnsupportedMarshal
 from slangrad.marshal.composed.structs import DictMarshal
 from slangrad.marshal.errors import BoundVariableException, CallError
-from slangrad.marshal.protocol.marshal import Leaf, Marshal, Node, ProgramTypes, Spot, Way
+from slangrad.marshal.protocol.marshal import BoundNode, Leaf, Marshal, ProgramTypes, Spot, Way
 from slangrad.marshal.protocol.patterns import converts
 from slangrad.tensors.conversion import HostValue
 
@@ -59,7 +59,7 @@ class MappedMarshal(Marshal):
         ways = self._fitting(seen, types, mode)
         return [Way(wanted, way.dims, MAPPED, way.cost + 1, (way,)) for way in ways if way.type is seen]
 
-    def bind(self, way: Way, spot: Spot) -> Node:
+    def bind(self, way: Way, spot: Spot) -> BoundNode:
         if way.how == MAPPED:
             (way,) = way.parts
             spot = self._spot_of_other(way, spot)

@@ -2,7 +2,7 @@
 
     index.find("polynomial")        ->  FoundModule, if its text, all that it includes and imports, macros and
                                         settings are as they were; else None
-    Facts(module key).get("function", "scale")   ->   what was found out about a name
+    ModuleFacts(module key).get("function", "scale")   ->   what was found out about a name
 
 Files are searched for as the compiler does, so a new file that comes first in a search path is noticed.
 """
@@ -137,7 +137,7 @@ class ModuleIndex:
                 self.keep(each)
 
 
-class Facts:
+class ModuleFacts:
     """What was found out about the names of a module."""
 
     def __init__(self, module: str, options: Options, target: str) -> None:

@@ -1,9 +1,9 @@
 """A module as calls see it: its types for marshals, its functions as candidates.
 
-In: the reflection of a module.   Out: `ModuleTypes`, and `Candidate`s with their parameters, `this` among
+In: the reflection of a module.   Out: `ModuleTypes`, and `CallCandidate`s with their parameters, `this` among
 them.
 
-    candidates(view, "Foo<float>.scale")   ->   [Candidate: this, float factor -> float]
+    candidates(view, "Foo<float>.scale")   ->   [CallCandidate: this, float factor -> float]
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from slangrad.marshal.host.encode import COMPONENTS
 from slangrad.marshal.protocol.marshal import Reflected
 from slangrad.marshal.protocol.patterns import matches
 from slangrad.marshal.protocol.spelling import namespaces_of, spell, spell_argument, spell_on_page
-from slangrad.marshal.protocol.type_map import TypeMap
+from slangrad.marshal.protocol.type_map import HostTypeMap
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk
 from slangrad.tensors.element_types import element_type
@@ -48,7 +48,7 @@ class ModuleTypes:
 
     def __init__(self, view: Reflection) -> None:
         self.view = view
-        self._map = TypeMap(self.stored_fields, view.program.tag_type, view.find_type, view.behind)
+        self._map = HostTypeMap(self.stored_fields, view.program.tag_type, view.find_type, view.behind)
         self.lower, self.find, self.enumerators = self._map.lower, view.find_type, view.enumerators
         self.bounds, self.standard = view.bounds, view.standard
         self._lifted: dict[ir.Type, Type | None] = {}
@@ -150,7 +150,7 @@ class ModuleTypes:
 
 
 @dataclass(slots=True, eq=False)
-class Candidate:
+class CallCandidate:
     """A function that a call may mean; `parameters` begin with `this` for methods."""
 
     view: FunctionView
@@ -186,13 +186,15 @@ class Candidate:
         return " & ".join(map(str, self.types.bounds(t))) if name.startswith("$") else name
 
 
-def candidate_of(view: FunctionView, types: ModuleTypes) -> Candidate:
+def candidate_of(view: FunctionView, types: ModuleTypes) -> CallCandidate:
     own = tuple(replace(each, type=with_explicit(each.type, view, types)) for each in view.parameters)
     this = view.this_type
     if this is None or view.name == "__init":
-        return Candidate(view, own, types)
+        return CallCandidate(view, own, types)
     direction = "inout" if view.info.mutating else "in"
-    return Candidate(view, (ParameterView(THIS, this, direction, view.info.no_diff_this, False), *own), types)
+    return CallCandidate(
+        view, (ParameterView(THIS, this, direction, view.info.no_diff_this, False), *own), types
+    )
 
 
 def with_explicit(t: Type, view: FunctionView, types: ModuleTypes) -> Type:
@@ -206,7 +208,7 @@ class FoundFunction:
     """The function of a call, all generics filled in, and how a kernel names it."""
 
     name: str
-    candidate: Candidate
+    candidate: CallCandidate
     parameters: tuple[ParameterView, ...]
     result: Type | None
     result_differentiable: bool
@@ -234,7 +236,7 @@ class FoundFunction:
 
 
 def found_function(
-    candidate: Candidate,
+    candidate: CallCandidate,
     resolution: Resolution,
     this: Type | None,
     count: int,
@@ -283,7 +285,7 @@ def _shorter(function: FoundFunction) -> tuple[str, ...]:
 
 
 def _spelled(
-    candidate: Candidate, resolution: Resolution, this: Type | None, result: Type | None
+    candidate: CallCandidate, resolution: Resolution, this: Type | None, result: Type | None
 ) -> tuple[str, str]:
     """How the kernel calls the function, and how it names it to differentiate it."""
     if candidate.is_constructor:
@@ -314,7 +316,7 @@ def _listed(arguments: list[str]) -> str:
     return f"<{', '.join(arguments)}>" if arguments else ""
 
 
-def _owner(candidate: Candidate, resolution: Resolution) -> str:
+def _owner(candidate: CallCandidate, resolution: Resolution) -> str:
     """The struct that a static method belongs to."""
     parent = candidate.view.declaration.parent
     if not isinstance(parent, ast.Struct):

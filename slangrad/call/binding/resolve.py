@@ -16,8 +16,15 @@ from dataclasses import dataclass
 from itertools import islice, product
 
 from slangrad.base.suggestions import near
-from slangrad.call.binding.bind import Given
-from slangrad.call.binding.program import THIS, Candidate, FoundFunction, Imports, ModuleTypes, found_function
+from slangrad.call.binding.bind import PassedArgument
+from slangrad.call.binding.program import (
+    THIS,
+    CallCandidate,
+    FoundFunction,
+    Imports,
+    ModuleTypes,
+    found_function,
+)
 from slangrad.call.binding.request import CALL_WORDS
 from slangrad.check.model.types import Type
 from slangrad.check.reflect import ParameterView
@@ -38,18 +45,18 @@ class Arguments:
 @dataclass(slots=True)
 class Survivor:
     function: FoundFunction
-    given: list[Given]
+    given: list[PassedArgument]
     cost: tuple[int, int]  # of conversions; how many parameters keep their defaults
 
 
 def resolve(
     name: str,
-    candidates: Sequence[Candidate],
+    candidates: Sequence[CallCandidate],
     arguments: Arguments,
     types: ModuleTypes,
     mode: str,
     imports: Imports,
-) -> tuple[FoundFunction, list[Given]]:
+) -> tuple[FoundFunction, list[PassedArgument]]:
     """The function and its arguments in the order of its parameters."""
     candidates = _differentiable(name, candidates, mode)
     survivors: list[Survivor] = []
@@ -77,7 +84,7 @@ def resolve(
 _LEVELS = {BACKWARD: ("backward",), HIGHER: ("backward",), TANGENT: ("backward", "forward")}
 
 
-def _differentiable(name: str, candidates: Sequence[Candidate], mode: str) -> Sequence[Candidate]:
+def _differentiable(name: str, candidates: Sequence[CallCandidate], mode: str) -> Sequence[CallCandidate]:
     """Those that have the derivative that the mode asks for."""
     if mode not in _LEVELS:
         return candidates
@@ -91,7 +98,7 @@ def _differentiable(name: str, candidates: Sequence[Candidate], mode: str) -> Se
 # --- Positions and names ------------------------------------------------------------------------------
 
 
-def arrange(candidate: Candidate, arguments: Arguments) -> list[tuple[int, Marshal]] | str:
+def arrange(candidate: CallCandidate, arguments: Arguments) -> list[tuple[int, Marshal]] | str:
     """The arguments in the order of the parameters, or why they do not fit. The last ones may be left out where they
     have defaults."""
     if candidate.view.info.throws is not None:
@@ -149,7 +156,11 @@ def _ways(parameter: ParameterView, marshal: Marshal, types: ModuleTypes, mode: 
 
 
 def attempt(
-    candidate: Candidate, placed: list[tuple[int, Marshal]], types: ModuleTypes, mode: str, imports: Imports
+    candidate: CallCandidate,
+    placed: list[tuple[int, Marshal]],
+    types: ModuleTypes,
+    mode: str,
+    imports: Imports,
 ) -> list[Survivor] | str:
     """All ways in which a candidate takes the arguments, or why there is none."""
     ways: list[list[Way]] = []
@@ -168,14 +179,14 @@ def attempt(
         if isinstance(made, str):
             reason = made
             continue
-        given = [Given(index, marshal, way) for (index, marshal), way in zip(placed, chosen)]
+        given = [PassedArgument(index, marshal, way) for (index, marshal), way in zip(placed, chosen)]
         left_out = len(candidate.parameters) - len(chosen)
         survivors.append(Survivor(made, given, (sum(way.cost for way in chosen), left_out)))
     return survivors or reason
 
 
 def _resolve_types(
-    candidate: Candidate, chosen: Sequence[Way], types: ModuleTypes, imports: Imports
+    candidate: CallCandidate, chosen: Sequence[Way], types: ModuleTypes, imports: Imports
 ) -> FoundFunction | str:
     """Fill in the generic arguments and check constraints."""
     this: Type | None = chosen[0].type if candidate.has_this else None
@@ -192,7 +203,7 @@ def _resolve_types(
 # --- Errors -------------------------------------------------------------------------------------------
 
 
-def _failure(name: str, candidates: Sequence[Candidate], reasons: Sequence[str]) -> ResolveException:
+def _failure(name: str, candidates: Sequence[CallCandidate], reasons: Sequence[str]) -> ResolveException:
     if len(reasons) == 1:
         summary, details = reasons[0], [str(candidates[0])]
     else:

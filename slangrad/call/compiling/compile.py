@@ -21,8 +21,8 @@ from slangrad.cache import StoredKernel, find_kernel, keep_kernel, kernel_entry,
 from slangrad.call.binding.bind import BoundCall
 from slangrad.call.compiling.kernel_source import ENTRY, KernelText, write_kernel
 from slangrad.call.compiling.recipe import Recipe, said_of
-from slangrad.call.compiling.together import Job, Missing, is_gathering
-from slangrad.call.plans.packing import PIPELINE, Compiled, Packer, packer_of
+from slangrad.call.compiling.together import CompileJob, MissingKernel, is_gathering
+from slangrad.call.plans.packing import PIPELINE, BlockPacker, Compiled, packer_of
 from slangrad.check.conforming import Conformance
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
@@ -46,7 +46,7 @@ class CompiledEntry:
     `read`: at which bytes of an argument it reads, None where that is not known."""
 
     kernel: Kernel
-    packer: Packer
+    packer: BlockPacker
     used: frozenset[str]
     arguments: Mapping[Place, str]
     read: Mapping[str, Collection[int] | None]
@@ -102,7 +102,7 @@ class KernelCompiler:
         if is_gathering():
             imports = [(name, each.key) for name, each in self.program.modules.items() if each in modules]
             common = {"options": said_of(self.options), "imports": imports, "seen_from": seen_from.key}
-            raise Missing(Job(self, key, modules, {**said, **common}))
+            raise MissingKernel(CompileJob(self, key, modules, {**said, **common}))
 
     # --- kernels of calls ---
 

@@ -26,7 +26,7 @@ from slangrad.call.binding.launchable import SHAPE
 from slangrad.call.binding.program import conformance_text
 from slangrad.call.compiling.gradient_text import GradientCall, differentiable_function
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.protocol.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, Composite, Leaf, Node
+from slangrad.marshal.protocol.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, BoundNode, Composite, Leaf
 from slangrad.marshal.protocol.spelling import spell_differential, spell_on_page
 
 ENTRY = "kernel"
@@ -36,7 +36,7 @@ Line = tuple[str, str]
 
 
 @dataclass(slots=True)
-class Page:
+class KernelPage:
     """Statements before and after the call, each with the label of the argument that it is about."""
 
     call: BoundCall
@@ -72,7 +72,7 @@ def write_kernel(call: BoundCall, classes: dict[str, str], alone: frozenset[str]
     """`classes` has the letters of the streams of each leaf, `alone` the leaves whose gradients nobody else
     adds to.
     """
-    page = Page(call, classes, alone, functions=[(line, "") for line in call.function.outside])
+    page = KernelPage(call, classes, alone, functions=[(line, "") for line in call.function.outside])
     for leaf in call.leaves:
         page.owner = leaf.label
         page.functions += [(line, leaf.label) for line in leaf.outside()]
@@ -93,7 +93,7 @@ def write_kernel(call: BoundCall, classes: dict[str, str], alone: frozenset[str]
     return KernelText("\n".join(line for line, _ in lines), labels)
 
 
-def _locate(page: Page, rank: int) -> list[str]:
+def _locate(page: KernelPage, rank: int) -> list[str]:
     """Which call the thread makes."""
     group = page.call.group
     if group is None:
@@ -105,7 +105,7 @@ def _locate(page: Page, rank: int) -> list[str]:
     return lines + ["if (!shape.holds(id)) return;"] * (SHAPE in page.classes)
 
 
-def _header(page: Page, rank: int) -> list[Line]:
+def _header(page: KernelPage, rank: int) -> list[Line]:
     """The kernel's parameters, one on each line."""
     lines: list[Line] = [(f"void {ENTRY}(", ""), (f"    uniform CallShape<{rank}> shape,", "")]
     for leaf in (each for each in page.call.leaves if each.declared):
@@ -117,7 +117,7 @@ def _header(page: Page, rank: int) -> list[Line]:
 # --- Values -------------------------------------------------------------------------------------------
 
 
-def _value(page: Page, node: Node) -> str:
+def _value(page: KernelPage, node: BoundNode) -> str:
     """An expression for the primal; composites become a variable first."""
     if isinstance(node, Leaf):
         return node.load()
@@ -129,13 +129,13 @@ def _value(page: Page, node: Node) -> str:
     return node.name
 
 
-def _constant(page: Page, argument: BoundArgument) -> str:
+def _constant(page: KernelPage, argument: BoundArgument) -> str:
     """An expression for an argument that is read only."""
     value = _value(page, argument.node)
     return value if argument.converted is None else f"{spell_on_page(argument.converted)}({value})"
 
 
-def _variable(page: Page, node: Node) -> str:
+def _variable(page: KernelPage, node: BoundNode) -> str:
     """A variable that the function can write, holding the primal if that is read."""
     if not isinstance(node, Leaf):
         return _value(page, node)
@@ -145,7 +145,7 @@ def _variable(page: Page, node: Node) -> str:
     return name
 
 
-def _leaves(node: Node, value: str) -> Iterator[tuple[Leaf, str]]:
+def _leaves(node: BoundNode, value: str) -> Iterator[tuple[Leaf, str]]:
     """The leaves of a node, each with the expression of its part of the value."""
     if isinstance(node, Leaf):
         yield node, value
@@ -155,7 +155,7 @@ def _leaves(node: Node, value: str) -> Iterator[tuple[Leaf, str]]:
         yield from _leaves(part.node, value + part.access)
 
 
-def _derivative_leaves(node: Node, value: str) -> Iterator[tuple[Leaf, str]]:
+def _derivative_leaves(node: BoundNode, value: str) -> Iterator[tuple[Leaf, str]]:
     """The same for a value of the Differential; parts without derivatives are left out."""
     if isinstance(node, Leaf):
         yield node, value
@@ -166,14 +166,14 @@ def _derivative_leaves(node: Node, value: str) -> Iterator[tuple[Leaf, str]]:
             yield from _derivative_leaves(part.node, value + part.tangent_access)
 
 
-def _store(page: Page, node: Node, value: str) -> None:
+def _store(page: KernelPage, node: BoundNode, value: str) -> None:
     """After the call: what was written goes to memory."""
     for leaf, written in _leaves(node, value):
         if leaf.role.writes:
             page.say_after(leaf.store(written))
 
 
-def _derivative(page: Page, node: Node, name: str) -> str:
+def _derivative(page: KernelPage, node: BoundNode, name: str) -> str:
     """An expression for the derivative that comes in; parts without one are zero."""
     if isinstance(node, Leaf):
         return node.take()
@@ -185,18 +185,18 @@ def _derivative(page: Page, node: Node, name: str) -> str:
     return name
 
 
-def _takes(node: Node) -> bool:
+def _takes(node: BoundNode) -> bool:
     """Whether a derivative comes in."""
     return any(leaf.role.takes for leaf, _ in _derivative_leaves(node, ""))
 
 
-def _pair(page: Page, argument: BoundArgument) -> str:
+def _pair(page: KernelPage, argument: BoundArgument) -> str:
     """The arguments of `diffPair`: the primal, and the derivative if one comes in."""
     node, value = argument.node, _constant(page, argument)
     return f"{value}, {_derivative(page, node, f'{node.name}_in')}" if _takes(node) else value
 
 
-def _give(page: Page, node: Node, value: str) -> None:
+def _give(page: KernelPage, node: BoundNode, value: str) -> None:
     """After the call: derivatives go out."""
     for leaf, derivative in _derivative_leaves(node, value):
         if leaf.role.gives:
@@ -206,12 +206,12 @@ def _give(page: Page, node: Node, value: str) -> None:
 # --- The call itself ----------------------------------------------------------------------------------
 
 
-def _forward(page: Page) -> str:
+def _forward(page: KernelPage) -> str:
     arguments = [_forward_argument(page, argument) for argument in page.arguments()]
     return _with_this(page, arguments, page.call.result)
 
 
-def _forward_argument(page: Page, argument: BoundArgument) -> str:
+def _forward_argument(page: KernelPage, argument: BoundArgument) -> str:
     if argument.direction == "in" or argument.converted is not None:
         return _constant(page, argument)
     name = _variable(page, argument.node)
@@ -219,7 +219,7 @@ def _forward_argument(page: Page, argument: BoundArgument) -> str:
     return name
 
 
-def _with_this(page: Page, arguments: list[str], result: Node | None) -> str:
+def _with_this(page: KernelPage, arguments: list[str], result: BoundNode | None) -> str:
     callee = page.call.function.callee
     if page.call.function.has_this:
         this, *arguments = arguments
@@ -233,7 +233,7 @@ def _with_this(page: Page, arguments: list[str], result: Node | None) -> str:
     return f"{spell_on_page(result.type)} {result.name}_value = {call};"
 
 
-def _backward(page: Page) -> str:
+def _backward(page: KernelPage) -> str:
     made = GradientCall(page.say_before)
     for argument in page.arguments():
         _backward_argument(page, argument, made)
@@ -245,7 +245,7 @@ def _backward(page: Page) -> str:
     return made.text(page.call.function.static_callee)
 
 
-def _cotangent(page: Page, node: Node) -> str:
+def _cotangent(page: KernelPage, node: BoundNode) -> str:
     """The derivative of an output; that of a number is zero."""
     if isinstance(node, Leaf) and not node.role.takes:
         zero = f"{spell_on_page(node.type)}.dzero()"
@@ -254,7 +254,7 @@ def _cotangent(page: Page, node: Node) -> str:
     return _derivative(page, node, f"{node.name}_in")
 
 
-def _backward_argument(page: Page, argument: BoundArgument, made: GradientCall) -> None:
+def _backward_argument(page: KernelPage, argument: BoundArgument, made: GradientCall) -> None:
     node = argument.node
     if argument.direction == "out":
         made.arguments += [_cotangent(page, node)] if argument.differentiable else []
@@ -264,7 +264,7 @@ def _backward_argument(page: Page, argument: BoundArgument, made: GradientCall) 
         _give(page, node, made.pair(f"{node.name}_pair", _pair(page, argument)))
 
 
-def _tangent(page: Page) -> str:
+def _tangent(page: KernelPage) -> str:
     arguments = [_tangent_argument(page, argument) for argument in page.arguments()]
     call = f"fwd_diff({page.call.function.static_callee})({', '.join(arguments)})"
     result = page.call.result
@@ -278,7 +278,7 @@ def _tangent(page: Page) -> str:
     return f"var {name} = {call};"
 
 
-def _tangent_argument(page: Page, argument: BoundArgument) -> str:
+def _tangent_argument(page: KernelPage, argument: BoundArgument) -> str:
     node = argument.node
     if not argument.differentiable:
         return _forward_argument(page, argument)
@@ -328,7 +328,7 @@ class _Orders:
             self.first.arguments.append(name)
 
 
-def _higher(page: Page) -> str:
+def _higher(page: KernelPage) -> str:
     orders = _Orders()
     for argument in page.arguments():
         _higher_argument(page, orders, argument)
@@ -344,7 +344,7 @@ def _higher(page: Page) -> str:
     return f"__order{page.call.order}({taken});"
 
 
-def _higher_argument(page: Page, orders: _Orders, argument: BoundArgument) -> None:
+def _higher_argument(page: KernelPage, orders: _Orders, argument: BoundArgument) -> None:
     node, kind = argument.node, spell_on_page(argument.node.type)
     if argument.direction == "out":
         if argument.differentiable:
@@ -368,7 +368,7 @@ def _higher_argument(page: Page, orders: _Orders, argument: BoundArgument) -> No
     _give(page, node, f"{name}_pair")
 
 
-def _higher_constant(page: Page, orders: _Orders, argument: BoundArgument) -> None:
+def _higher_constant(page: KernelPage, orders: _Orders, argument: BoundArgument) -> None:
     """An argument whose derivative nobody asks for."""
     kind, paired = spell_on_page(argument.type), argument.differentiable
     declared = f"no_diff {kind}" if paired or argument.no_diff else kind
@@ -387,7 +387,7 @@ def _order(orders: _Orders, order: int, callee: str) -> list[str]:
     return differentiable_function(f"__order{order}", [*orders.parameters, *outputs], body)
 
 
-_CALLS: dict[str, Callable[[Page], str]] = {
+_CALLS: dict[str, Callable[[KernelPage], str]] = {
     PRIMAL: _forward,
     BACKWARD: _backward,
     TANGENT: _tangent,

@@ -44,7 +44,7 @@ def main() -> None:
     if start_thread("slangrad messages", _receive_all, sys.stdin.buffer, messages) is None:
         return
     send(answers, READY)
-    worker = Worker()
+    worker = CompileWorker()
     while True:
         send(answers, worker.answer(messages.get()))
 
@@ -58,7 +58,7 @@ def _receive_all(stream: IO[bytes], messages: SimpleQueue[bytes]) -> None:
         os._exit(0)
 
 
-class Worker:
+class CompileWorker:
     """Keeps the program of the last message, and its modules by their keys."""
 
     def __init__(self) -> None:

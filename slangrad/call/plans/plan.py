@@ -21,7 +21,7 @@ from slangrad.call.plans.generated import SHOWING, show_kernel
 from slangrad.call.plans.geometry import MOST_THREADS, Loops, Stream, keep_loops, plan_loops
 from slangrad.call.plans.overlap import (
     Conflicts,
-    Region,
+    MemoryRegion,
     alone_of,
     find_conflicts,
     overwritten_of,
@@ -67,13 +67,13 @@ class Geometry:
     finders: list[Placed]
     setters: list[PlacedSetter]
     compiled: Compiled
-    pairs: list[tuple[Region, Region]]
-    regions: list[Region]
+    pairs: list[tuple[MemoryRegion, MemoryRegion]]
+    regions: list[MemoryRegion]
     make_result: Callable[[], object]
     atomic: Geometry | None = None
 
 
-class Scratch:
+class ScratchBlock:
     """Memory of one call for values that the kernel writes and Python reads."""
 
     __slots__ = ("address", "block", "memory")
@@ -90,7 +90,7 @@ class Scratch:
 class FixedLaunch:
     """A launch, and the values whose memory it reads and writes, which must live as long."""
 
-    plan: Plan
+    plan: CallPlan
     geometry: Geometry
     grid: Grid
     values: list[HostValue]
@@ -139,7 +139,7 @@ class FixedLaunch:
         return self.plan.may_launch(self.geometry, self.values, self.scalars)
 
 
-class Plan:
+class CallPlan:
     """The calls of one signature on one device."""
 
     # fmt: off
@@ -166,7 +166,7 @@ class Plan:
         self._created = call.created
         self._geometries: dict[Hashable, Geometry] = {}
         self._kernels: dict[Hashable, Compiled] = {}
-        self._scratches: list[Scratch] = []
+        self._scratches: list[ScratchBlock] = []
         self._scratch_size = _place_scratch(call.leaves)
         self._paths = None if _is_flat(call) else [(each.given, each.path) for each in call.sources]
         self._prepares = [(i, leaf.prepare) for i, leaf in enumerate(call.leaves) if leaf.prepare is not None]
@@ -278,11 +278,11 @@ class Plan:
         touched = [each for i in self._rows for each in values[i].touched]
         refuse_touched(touched, geometry.regions, scalars)
 
-    def _take_scratch(self) -> Scratch:
+    def _take_scratch(self) -> ScratchBlock:
         try:
             return self._scratches.pop()
         except IndexError:
-            return Scratch(self._runtime, self._scratch_size)
+            return ScratchBlock(self._runtime, self._scratch_size)
 
     # --- memory that overlaps or cannot be used as it lies ---
 

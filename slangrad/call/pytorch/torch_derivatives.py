@@ -23,27 +23,27 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from slangrad.base.late import Late
-from slangrad.call.binding.request import Request, Settings, settings_key
+from slangrad.call.binding.request import CallRequest, CallSettings, settings_key
 from slangrad.call.caller import Caller
 from slangrad.call.compiling.gradient_text import GradientCall, differentiable_function
 from slangrad.call.plan_store import PlanStore
-from slangrad.call.pytorch.torch_sites import Arrange, Site, Slot
+from slangrad.call.pytorch.torch_sites import Arrange, TorchSite, TorchSlot
 from slangrad.check.model.types import StructType, Type
 from slangrad.marshal.containers.buffers import standard_name
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.protocol.marshal import Composite, Leaf, Node, ProgramTypes
+from slangrad.marshal.protocol.marshal import BoundNode, Composite, Leaf, ProgramTypes
 from slangrad.marshal.protocol.spelling import spell_on_page
 
 if TYPE_CHECKING:
     from slangrad.call.binding.bind import BoundArgument, BoundCall
     from slangrad.call.binding.binding import Binder
     from slangrad.call.binding.program import FoundFunction
-    from slangrad.call.sessions import Generation
+    from slangrad.call.sessions import SessionGeneration
     from slangrad.check.reflect import ParameterView
 
 FRONT = Late("slangrad.call.front")
 NAME = "gradients"
-Slots = list[tuple[tuple[object, ...], Slot]]  # each with the path of its derivative
+Slots = list[tuple[tuple[object, ...], TorchSlot]]  # each with the path of its derivative
 
 
 @dataclass(slots=True)
@@ -74,10 +74,10 @@ _COMPOSED = {
 
 
 @dataclass(slots=True)
-class Page:
+class GradientPage:
     """The function as it is written: the gradients of the slots `wanted`."""
 
-    site: Site
+    site: TorchSite
     wanted: tuple[int, ...]
     types: ProgramTypes
     generics: list[str] = field(default_factory=list)
@@ -102,7 +102,7 @@ class Page:
         assert found is not None, t
         return spell_on_page(found)
 
-    def slots_of(self, given: int) -> list[tuple[int, Slot]]:
+    def slots_of(self, given: int) -> list[tuple[int, TorchSlot]]:
         return [(i, slot) for i, slot in enumerate(self.site.slots) if slot.given == given]
 
     def add(self, made: Made) -> str:
@@ -184,7 +184,7 @@ class Page:
         return f", {self.cotangent(f'cotangent{k}', parameter.type, argument.node, slots, own_map)}"
 
     def add_cotangent(
-        self, name: str, t: Type, node: Node | None, slots: list[Slot], own_map: object
+        self, name: str, t: Type, node: BoundNode | None, slots: list[TorchSlot], own_map: object
     ) -> None:
         """The derivative of an output as an argument; zero where no torch tensor holds it."""
         if slots:
@@ -193,12 +193,14 @@ class Page:
             self.before.append(f"{self.tangent(t)} {name} = {{}};")
         self.call.arguments.append(name)
 
-    def cotangent(self, name: str, t: Type, node: Node | None, slots: list[Slot], own_map: object) -> str:
+    def cotangent(
+        self, name: str, t: Type, node: BoundNode | None, slots: list[TorchSlot], own_map: object
+    ) -> str:
         """The parameter for the derivative of an output."""
         placed, tree = _placed(node, slots, self.types)
         return self.add(Made(name, f"{self.tangent(t)} {name}", -1, placed, tree, _only_dimensions(own_map)))
 
-    def add_gradient(self, k: int, t: Type, node: Node, given: int, own_map: object) -> None:
+    def add_gradient(self, k: int, t: Type, node: BoundNode, given: int, own_map: object) -> None:
         """The derivative of an input, if it is wanted."""
         slots = [slot for i, slot in self.slots_of(given) if i in self.wanted and not slot.is_output]
         if slots:
@@ -208,22 +210,24 @@ class Page:
             self.after.append(f"gradient{k} = pair{k}.d;")
 
 
-def reverse_site(site: Site, wanted: tuple[int, ...], bound: Callable[[], BoundCall]) -> tuple[Site, Arrange]:
+def reverse_site(
+    site: TorchSite, wanted: tuple[int, ...], bound: Callable[[], BoundCall]
+) -> tuple[TorchSite, Arrange]:
     """The site of the gradients of these slots, made once. `bound`: how `bwds` of the site is called."""
-    found: tuple[Site, Arrange] = site.followers.get(wanted) or _make(site, wanted, bound())
+    found: tuple[TorchSite, Arrange] = site.followers.get(wanted) or _make(site, wanted, bound())
     site.followers[wanted] = found
     return found
 
 
-def _make(site: Site, wanted: tuple[int, ...], bound: BoundCall) -> tuple[Site, Arrange]:
-    page = Page(site, wanted, site.caller.binder.types)
+def _make(site: TorchSite, wanted: tuple[int, ...], bound: BoundCall) -> tuple[TorchSite, Arrange]:
+    page = GradientPage(site, wanted, site.caller.binder.types)
     sources, function = iter(bound.sources), bound.function
     for k, (argument, parameter) in enumerate(zip(bound.arguments, function.parameters)):
         given = [next(sources).given for _ in argument.node.leaves()]
         declared = function.candidate.parameters[k].type
         page.add_argument(k, argument, parameter, declared, given[0] if given else -1)
     if function.result_differentiable:
-        made = [Slot(-1, (), "_result", False, True, True)] if site.result_carries else []
+        made = [TorchSlot(-1, (), "_result", False, True, True)] if site.result_carries else []
         filled = [slot for _, slot in page.slots_of(site.result_at) if slot.carries]
         assert function.result is not None
         page.add_cotangent("cotangent", function.result, bound.result, made or filled, None)
@@ -248,7 +252,7 @@ def _without_derivative(leaf: Leaf) -> CallError:
     return CallError("E1007", message, (), note)
 
 
-def _map_of(site: Site, given: int, name: str) -> object:
+def _map_of(site: TorchSite, given: int, name: str) -> object:
     """What `map` said about an argument."""
     settings = site.settings
     if name in settings.map_named:
@@ -264,7 +268,7 @@ def _only_dimensions(map: object) -> object:
     return map if isinstance(map, tuple) else None
 
 
-def _placed(node: Node | None, slots: list[Slot], types: ProgramTypes) -> tuple[Slots, object]:
+def _placed(node: BoundNode | None, slots: list[TorchSlot], types: ProgramTypes) -> tuple[Slots, object]:
     """Slots with the paths of their derivatives, and the dicts and lists around these."""
     if node is None:
         return [((), slot) for slot in slots], None
@@ -272,7 +276,7 @@ def _placed(node: Node | None, slots: list[Slot], types: ProgramTypes) -> tuple[
     return [(_tangent_path(node, slot.path, types), slot) for slot in slots], tree
 
 
-def _tangent_path(node: Node, path: tuple[object, ...], types: ProgramTypes) -> tuple[object, ...]:
+def _tangent_path(node: BoundNode, path: tuple[object, ...], types: ProgramTypes) -> tuple[object, ...]:
     made: list[object] = []
     for step in path:
         assert isinstance(node, Composite), node
@@ -285,7 +289,7 @@ def _tangent_key(node: Composite, key: object, types: ProgramTypes) -> object:
     return types.tangent_field(node.type, key) if isinstance(key, str) else key
 
 
-def _caller_of(generation: Generation, name: str, text: str) -> Caller:
+def _caller_of(generation: SessionGeneration, name: str, text: str) -> Caller:
     """The calls of the function, in a module of its own."""
     module = generation.page(name, text)
     types = module.all_types
@@ -299,14 +303,14 @@ def _caller_of(generation: Generation, name: str, text: str) -> Caller:
     return Caller(NAME, binder, generation, store)
 
 
-def _site_of(page: Page, caller: Caller) -> Site:
+def _site_of(page: GradientPage, caller: Caller) -> TorchSite:
     """Its slots: inputs that were kept, cotangents, gradients, each in the order of the site before."""
     site = page.site
     names = tuple(each.name for each in page.parameters)
     maps = {each.name: each.map for each in page.parameters if each.map is not None}
-    settings = Settings(map_named=maps, globals=site.settings.globals, group=site.settings.group)
+    settings = CallSettings(map_named=maps, globals=site.settings.globals, group=site.settings.group)
     settings = replace(settings, key=settings_key(settings))
-    request = Request(settings, 0, names, [], "", -1, len(names))
+    request = CallRequest(settings, 0, names, [], "", -1, len(names))
     at = {each.given: k for k, each in enumerate(page.parameters) if each.given >= 0}
     inputs = [_moved(site.slots[i], at[site.slots[i].given]) for i in site.kept]
     placed = [
@@ -321,24 +325,24 @@ def _site_of(page: Page, caller: Caller) -> Site:
     written = [(order.index(slot if slot in order else -1), new) for slot, new in placed if slot.writes]
     cotangents = [new for _, new in sorted(written, key=itemgetter(0))]
     gradients = [new for i in page.wanted for slot, new in placed if slot is site.slots[i]]
-    made = Site(caller, settings, request, (*inputs, *cotangents, *gradients), False, False)
+    made = TorchSite(caller, settings, request, (*inputs, *cotangents, *gradients), False, False)
     made.sinks = tuple(each._replace(given=at[each.given]) for each in site.sinks if each.given in at)
     made.nest(made.sinks)
     return made
 
 
-def _slot_of(slot: Slot, given: int, path: tuple[object, ...], name: str) -> Slot:
+def _slot_of(slot: TorchSlot, given: int, path: tuple[object, ...], name: str) -> TorchSlot:
     """The slot of a derivative: cotangents are read, gradients written. Those of whole tensors are some themselves."""
-    return Slot(given, path, name, not slot.reads, slot.reads, True, slot.is_plain or slot.is_paired)
+    return TorchSlot(given, path, name, not slot.reads, slot.reads, True, slot.is_plain or slot.is_paired)
 
 
-def _moved(slot: Slot, given: int) -> Slot:
+def _moved(slot: TorchSlot, given: int) -> TorchSlot:
     """The slot of an input among other values. A whole tensor is an ITensor there: it may have gradients."""
     whole = slot.is_plain or slot.is_paired
     return slot._replace(given=given, is_plain=whole, is_paired=False)
 
 
-def _arrangement(page: Page) -> Arrange:
+def _arrangement(page: GradientPage) -> Arrange:
     """How the constants of the new site are found from those of the old one."""
 
     def arrange(constants: list[object]) -> list[object]:
@@ -348,7 +352,7 @@ def _arrangement(page: Page) -> Arrange:
     return arrange
 
 
-def _tree(node: Node, paths: list[tuple[object, ...]], types: ProgramTypes) -> object:
+def _tree(node: BoundNode, paths: list[tuple[object, ...]], types: ProgramTypes) -> object:
     """Dicts and lists as in the argument, for its derivative. What a list holds besides is a zero that nobody sees."""
     if not isinstance(node, Composite):
         return None if paths else 0.0

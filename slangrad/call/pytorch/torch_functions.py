@@ -1,10 +1,10 @@
 """Calls and their derivatives as operations of PyTorch's autograd, to any order.
 
-    Forward of f:   x      ->  y                 backward is Reverse of f
-    Reverse of f:   x, ct  ->  gradients of x    backward is Reverse of g, the Slang function that computes these
+    ForwardJob of f:   x      ->  y                 backward is ReverseJob of f
+    ReverseJob of f:   x, ct  ->  gradients of x    backward is ReverseJob of g, the Slang function that computes these
 
 Kernels sum gradients over the calls that share an element. `g` is written when a second derivative is asked for
-(torch_derivatives.py); before that, Reverse runs what `f.bwds` runs.
+(torch_derivatives.py); before that, ReverseJob runs what `f.bwds` runs.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 import torch
 
 from slangrad.call.binding.launchable import found_at
-from slangrad.call.plans.plan import Plan
+from slangrad.call.plans.plan import CallPlan
 from slangrad.call.pytorch.torch_derivatives import reverse_site
-from slangrad.call.pytorch.torch_sites import Site, put
+from slangrad.call.pytorch.torch_sites import TorchSite, put
 from slangrad.marshal.containers.memory import TorchCurve
 from slangrad.marshal.containers.values import DiffPair, snapshot
 from slangrad.marshal.protocol.marshal import BACKWARD, TANGENT
 from slangrad.tensors.conversion import HostValue
-from slangrad.torch_jobs import Job, Outputs, Sum, Tensors, apply, zeros
+from slangrad.torch_jobs import Outputs, Sum, Tensors, TorchJob, apply, zeros
 
 if TYPE_CHECKING:
     from slangrad.call.binding.bind import BoundCall
@@ -32,15 +32,15 @@ Form = tuple[torch.Size, torch.dtype]
 
 
 @dataclass(slots=True)
-class Forward(Job):
+class ForwardJob(TorchJob):
     """A call itself. Its tensors are those of the slots, its outputs the result that it makes, then what is to be
     copied to the outputs that are given. `values` are what it was called with, and are dropped once it is done.
     `forms`: shapes and types of the outputs that carry derivatives."""
 
-    site: Site
+    site: TorchSite
     constants: list[object]
     threads: int | None
-    plan: Plan
+    plan: CallPlan
     values: list[HostValue]
     forms: tuple[Form, ...] = ()
 
@@ -70,8 +70,8 @@ class Forward(Job):
     def carries(self, i: int) -> bool:
         return self.site.slots[i].carries
 
-    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
-        return Reverse(self.site, self.constants, self.threads, wanted)
+    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> TorchJob:
+        return ReverseJob(self.site, self.constants, self.threads, wanted)
 
     def tangents(self, kept: Tensors, directions: dict[int, object]) -> Outputs:
         job = Tangent(self.site, self.constants, self.threads, tuple(directions), self.forms)
@@ -88,10 +88,10 @@ class Forward(Job):
 
 
 @dataclass(slots=True)
-class Reverse(Job):
+class ReverseJob(TorchJob):
     """Gradients of the slots `wanted`, at the kept inputs of a call and cotangents of its outputs."""
 
-    site: Site
+    site: TorchSite
     constants: list[object]
     threads: int | None
     wanted: tuple[int, ...]
@@ -135,14 +135,14 @@ class Reverse(Job):
         kept = self.site.kept
         return self.site.slots[kept[i]].carries if i < len(kept) else True
 
-    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
+    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> TorchJob:
         def bound() -> BoundCall:
             whole = [i for i, slot in enumerate(self.site.slots) if slot.is_plain and slot.carries]
             values, result, _ = self._values(kept, whole)
             return self.site.bind(BACKWARD, values, result)
 
         site, arrange = reverse_site(self.site, self.wanted, bound)
-        return Reverse(site, arrange(self.constants), self.threads, wanted)
+        return ReverseJob(site, arrange(self.constants), self.threads, wanted)
 
     def tangents(self, kept: Tensors, directions: dict[int, object]) -> Outputs:
         """What the gradient's derivative by the inputs and the tangents of cotangents give. Second derivatives are
@@ -151,7 +151,7 @@ class Reverse(Job):
         own = {self.site.kept[i]: each for i, each in directions.items() if i < count}
         found: Tensors = ()
         if own:
-            job = Reverse(self.site, self.constants, self.threads, tuple(own))
+            job = ReverseJob(self.site, self.constants, self.threads, tuple(own))
             found = job.gradients(self._places(), kept, tuple(own.values()))
         if any(i >= count for i in directions):
             moved = [directions.get(count + i, torch.zeros_like(each)) for i, each in enumerate(kept[count:])]
@@ -165,10 +165,10 @@ class Reverse(Job):
 
 
 @dataclass(slots=True)
-class Tangent(Job):
+class Tangent(TorchJob):
     """The tangent of the result of a call, at its inputs, in the directions of the slots `given`."""
 
-    site: Site
+    site: TorchSite
     constants: list[object]
     threads: int | None
     given: tuple[int, ...]
@@ -188,11 +188,11 @@ class Tangent(Job):
     def carries(self, i: int) -> bool:
         return True
 
-    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
-        raise AssertionError("gradients are those of Reverse")
+    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> TorchJob:
+        raise AssertionError("gradients are those of ReverseJob")
 
     def gradients(self, wanted: tuple[int, ...], kept: Tensors, cotangents: Tensors) -> Outputs:
-        """With u for the cotangents, v for the directions, g = Reverse(x, u): those of <u, J(x) v> = <g, v>."""
+        """With u for the cotangents, v for the directions, g = ReverseJob(x, u): those of <u, J(x) v> = <g, v>."""
         count = len(self.site.kept)
         inputs, directions = kept[:count], kept[count:]
         found: dict[int, HostValue] = {}
@@ -221,12 +221,12 @@ class Tangent(Job):
             found = apply(Sum(len(made)), (*found, *made)) if own else made
         return tuple(found)
 
-    def _reverse(self) -> Reverse:
-        return Reverse(self.site, self.constants, self.threads, self.given)
+    def _reverse(self) -> ReverseJob:
+        return ReverseJob(self.site, self.constants, self.threads, self.given)
 
 
 def tangents_of(
-    site: Site,
+    site: TorchSite,
     constants: list[object],
     threads: int | None,
     kept: Tensors,
@@ -255,7 +255,7 @@ def _as_tangent(held: HostValue, shape: torch.Size, dtype: torch.dtype) -> DiffP
     return DiffPair(*(each.clone(memory_format=torch.contiguous_format) for each in (primal, tangent)))
 
 
-def with_inputs(site: Site, constants: list[object], inputs: Tensors) -> list[HostValue]:
+def with_inputs(site: TorchSite, constants: list[object], inputs: Tensors) -> list[HostValue]:
     """The values of a call of a derivative with these inputs that were kept, and places for what it writes besides."""
     values = site.opened(constants)
     for i, each in zip(site.kept, inputs):
@@ -266,7 +266,7 @@ def with_inputs(site: Site, constants: list[object], inputs: Tensors) -> list[Ho
 
 
 def with_cotangents(
-    site: Site, constants: list[object], inputs: Tensors, cotangents: Tensors
+    site: TorchSite, constants: list[object], inputs: Tensors, cotangents: Tensors
 ) -> tuple[list[HostValue], HostValue]:
     """The same with the derivatives of outputs; apart from them that of a result that the call makes."""
     values, given = with_inputs(site, constants, inputs), iter(cotangents)

@@ -1,6 +1,6 @@
 """Where a function is called with torch tensors, without these: what the calls of its derivatives start from.
 
-    f(2.0, {"x": t})   ->   a Site with the slot (argument 1, path ("x",)), constants [2.0, {"x": None}]
+    f(2.0, {"x": t})   ->   a TorchSite with the slot (argument 1, path ("x",)), constants [2.0, {"x": None}]
 
 A site is the same for all calls of a signature; constants are those of one call. A call of a derivative fills
 the slots with other things: tensors, pairs of a tensor and its gradient.
@@ -13,9 +13,9 @@ from dataclasses import replace
 from types import NoneType
 from typing import TYPE_CHECKING, NamedTuple
 
-from slangrad.call.binding.launchable import Place, Source, found_at
-from slangrad.call.binding.request import RESULT, THREADS, Request, Settings, settings_key
-from slangrad.call.plans.plan import Plan
+from slangrad.call.binding.launchable import ValuePlace, ValueSource, found_at
+from slangrad.call.binding.request import RESULT, THREADS, CallRequest, CallSettings, settings_key
+from slangrad.call.plans.plan import CallPlan
 from slangrad.marshal.containers.values import snapshot
 from slangrad.marshal.simple.plain import mapped
 from slangrad.tensors.conversion import HostValue
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from slangrad.call.binding.bind import BoundCall
     from slangrad.call.caller import Caller
 
-Arguments = tuple[Settings, tuple[object, ...], dict[str, object]]
+Arguments = tuple[CallSettings, tuple[object, ...], dict[str, object]]
 Arrange = Callable[[list[HostValue]], list[HostValue]]  # the constants of another site
 ATOMS = (bool, int, float, NoneType)
 
 
-class Slot(NamedTuple):
+class TorchSlot(NamedTuple):
     """A place of a torch tensor: in which of the given values, by which keys inside of it; what the call does there.
 
     `carries`: a derivative can pass. `is_plain`: a whole tensor or buffer whose type, as bound, has no place for
@@ -51,23 +51,23 @@ class Slot(NamedTuple):
         return self.writes and not self.reads
 
     @property
-    def halves(self) -> tuple[Slot, ...]:
+    def halves(self) -> tuple[TorchSlot, ...]:
         """What derivatives pass in and out is an input and, at the same place, an output."""
         if self.reads and self.writes and self.carries and not self.is_plain:
             return self._replace(writes=False), self._replace(reads=False)
         return (self,)
 
 
-class Site:
+class TorchSite:
     """A function and how it is called: `names` of the arguments by name, `created`: whether it makes its result;
     `befores`: for each output the input at its place, None where the output is nothing else."""
 
     def __init__(
         self,
         caller: Caller,
-        settings: Settings,
-        request: Request,
-        slots: tuple[Slot, ...],
+        settings: CallSettings,
+        request: CallRequest,
+        slots: tuple[TorchSlot, ...],
         created: bool,
         carries: bool,
     ) -> None:
@@ -80,8 +80,8 @@ class Site:
         self.slots = slots
         self.created = created
         self.result_carries = created and carries
-        self.sinks: tuple[Source, ...] = ()
-        self.cells: tuple[Source, ...] = ()
+        self.sinks: tuple[ValueSource, ...] = ()
+        self.cells: tuple[ValueSource, ...] = ()
         self.kept = tuple(i for i, slot in enumerate(slots) if not slot.writes)
         self.outputs = tuple(i for i, slot in enumerate(slots) if slot.is_output)
         self.carrying_outputs = tuple(i for i in self.outputs if slots[i].carries)
@@ -89,15 +89,15 @@ class Site:
         self.befores = {i: inputs.get((slots[i].given, slots[i].path)) for i in self.outputs}
         self.overwritten = tuple(i for i in self.befores.values() if i is not None)
         # Sites of derivatives, by what they are asked for.
-        self.followers: dict[object, tuple[Site, Arrange]] = {}
-        self._plans: dict[object, Plan] = {}
+        self.followers: dict[object, tuple[TorchSite, Arrange]] = {}
+        self._plans: dict[object, CallPlan] = {}
         self.nested = tuple({slot.given for slot in slots if slot.path})
 
     @property
     def cotangent_count(self) -> int:
         return self.result_carries + len(self.carrying_outputs)
 
-    def nest(self, places: Iterable[Source]) -> None:
+    def nest(self, places: Iterable[ValueSource]) -> None:
         """Values inside of these, too, will be replaced."""
         self.nested = tuple({*self.nested, *(each.given for each in places if each.path)})
 
@@ -146,7 +146,7 @@ class Site:
         )
 
 
-def put(values: list[HostValue], place: Place, value: HostValue) -> None:
+def put(values: list[HostValue], place: ValuePlace, value: HostValue) -> None:
     """Fill a place; dicts and lists around it are those of `values`."""
     if not place.path:
         values[place.given] = value
@@ -162,7 +162,7 @@ def _reopened(value: object) -> object:
     return mapped(_reopened, value)
 
 
-def constants_of(site: Site, values: list[object], places: Iterable[Source]) -> list[HostValue]:
+def constants_of(site: TorchSite, values: list[object], places: Iterable[ValueSource]) -> list[HostValue]:
     """The values of a call without its torch tensors. What somebody may overwrite before the derivative is asked for
     is copied, at `places`: PyTorch knows when its own tensors change, and nobody when others do."""
     made = [value if type(value) in ATOMS else _reopened(value) for value in values]
@@ -173,7 +173,7 @@ def constants_of(site: Site, values: list[object], places: Iterable[Source]) -> 
     return made
 
 
-def changing_places(plan: Plan, site: Site) -> tuple[Source, ...]:
+def changing_places(plan: CallPlan, site: TorchSite) -> tuple[ValueSource, ...]:
     """Where a call reads what is no torch tensor and may change."""
     slots = {(slot.given, slot.path) for slot in site.slots}
     return tuple(
@@ -183,7 +183,7 @@ def changing_places(plan: Plan, site: Site) -> tuple[Source, ...]:
     )
 
 
-def _standing(slot: Slot, tensor: HostValue) -> object:
+def _standing(slot: TorchSlot, tensor: HostValue) -> object:
     """What is kept in a slot: of what is read and written, as it was; of what only takes numbers without derivatives,
     something of that shape."""
     if slot.is_output and slot.carries:

@@ -26,11 +26,11 @@ from slangrad.marshal.containers.memory import (
     TORCH_ACCESS,
     TORCH_PAIR_ACCESS,
 )
-from slangrad.marshal.containers.values import DiffPair, Part, get_primal, make_cell, set_grad, set_primal
+from slangrad.marshal.containers.values import CellPart, DiffPair, get_primal, make_cell, set_grad, set_primal
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Shape
 from slangrad.marshal.host.records import is_record, made_of
-from slangrad.marshal.protocol.marshal import TANGENT, Leaf, Marshal, Node, ProgramTypes, Spot, Way
+from slangrad.marshal.protocol.marshal import TANGENT, BoundNode, Leaf, Marshal, ProgramTypes, Spot, Way
 from slangrad.marshal.protocol.spelling import spell_on_page
 from slangrad.marshal.reflection.slang_kinds import slang_type_of
 from slangrad.marshal.reflection.slang_type import SlangType
@@ -105,7 +105,7 @@ def wrap_of(kind: object) -> Wrap | None:
     return lambda module, result: kind(result)
 
 
-def bind_given(marshal: Marshal, t: Type, spot: Spot) -> Node | None:
+def bind_given(marshal: Marshal, t: Type, spot: Spot) -> BoundNode | None:
     """Something to fill (or, in `bwds`, to take a cotangent from)."""
     role = spot.role
     if not (role.reads or role.writes or role.differentiates):
@@ -150,7 +150,7 @@ Maker = Callable[[object, Shape], Callable[[], object]]
 
 
 @dataclass(slots=True, frozen=True)
-class Result:
+class CreatedResult:
     """`maker` gives, for a device and a shape, what makes that which is filled; `give` what the caller gets of it."""
 
     maker: Maker
@@ -164,7 +164,7 @@ class Created:
     type: Type
     spot: Spot
     kind: str
-    made: Result | None = None
+    made: CreatedResult | None = None
 
     def bind(self, dims: int, types: ProgramTypes) -> Leaf:
         lowered = types.lower(self.type)
@@ -183,12 +183,12 @@ def bind_default(created: Created, dims: int, lowered: ir.Type) -> Leaf:
 def _bind_value(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     spot = created.spot
     names = names_in(created.type, spot.types)
-    parts = [Part(PRIMAL_PART, created.type, lowered, True, None, set_primal, names)]
+    parts = [CellPart(PRIMAL_PART, created.type, lowered, True, None, set_primal, names)]
     tangent = spot.types.tangent(created.type) if spot.role.gives else None
     below = None if tangent is None else spot.types.lower(tangent)
     if tangent is not None and below is not None:
-        parts.append(Part(GIVEN, tangent, below, True, None, set_grad))
-    created.made = Result(
+        parts.append(CellPart(GIVEN, tangent, below, True, None, set_grad))
+    created.made = CreatedResult(
         make_pair, give_itself if spot.mode == TANGENT and below is not None else get_primal
     )
     return make_cell(spot, created.type, spot.role, "result", parts)
@@ -222,7 +222,7 @@ class TensorMaker:
 def _bind_tensor(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     spot = created.spot
     maker = TensorMaker(lowered, slang_type_of(created.type, spot.types), spot.role.differentiates)
-    created.made = Result(maker, give_itself)
+    created.made = CreatedResult(maker, give_itself)
     way = Way(created.type, dims)
     return make_elements(way, spot, spot.role, "new Tensor", TENSOR_ACCESS, () if dims else (1,))
 
@@ -252,7 +252,7 @@ def _bind_numpy(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     if spot.role.differentiates:
         message = "a numpy array has no place for the derivative of the result"
         raise CallError("E1011", message, (), 'use _result="tensor": its gradient is the derivative')
-    created.made = Result(ArrayMaker(lowered), give_itself)
+    created.made = CreatedResult(ArrayMaker(lowered), give_itself)
     inner = structured_dtype(lowered).shape
     return make_elements(Way(created.type, dims), spot, spot.role, "new array", ARRAY_ACCESS, inner)
 
@@ -276,7 +276,7 @@ def _bind_torch(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     spot = created.spot
     if holds_structs(lowered) or isinstance(lowered, ir.Pointer):
         raise _refused(created, "torch tensor")
-    created.made = Result(TorchMaker(lowered, spot.role.differentiates), give_itself)
+    created.made = CreatedResult(TorchMaker(lowered, spot.role.differentiates), give_itself)
     inner = scalar_and_sizes(lowered)[1]
     access = TORCH_PAIR_ACCESS if spot.role.differentiates else TORCH_ACCESS
     return make_elements(Way(created.type, dims), spot, spot.role, "new torch tensor", access, inner)

@@ -21,19 +21,19 @@ from slangrad.check.model.types import Type
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.layout import layout_of
 from slangrad.marshal.containers.buffers import BufferLeaf
-from slangrad.marshal.containers.elements import Elements, make_elements
+from slangrad.marshal.containers.elements import ElementsLeaf, make_elements
 from slangrad.marshal.containers.memory import ARRAY_ACCESS
 from slangrad.marshal.containers.whole import WholeTensor
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.encode import field_names, memory_format, missing_field
 from slangrad.marshal.host.footprint import Footprint, Shape, Use, Values, span_of
 from slangrad.marshal.protocol.marshal import (
+    BoundNode,
     Composite,
     Find,
+    KernelParameter,
     Leaf,
     Marshal,
-    Node,
-    Parameter,
     ProgramTypes,
     Scratch,
     Setter,
@@ -64,7 +64,7 @@ class Rows(np.ndarray):
 
 
 @dataclass(slots=True, frozen=True)
-class Cell:
+class RowCell:
     """A leaf of an element, the keys to its value, and the place of its first scalar."""
 
     path: tuple[str | int, ...]
@@ -78,7 +78,7 @@ class Cell:
         return value
 
 
-def bind_rows(way: Way, spot: Spot, children: Sequence[Marshal], described: str) -> Node:
+def bind_rows(way: Way, spot: Spot, children: Sequence[Marshal], described: str) -> BoundNode:
     """A leaf whose memory is written anew for each call."""
     refuse_writes(spot, described)
     element = spot.types.lower(way.type)
@@ -104,10 +104,10 @@ def _check(leaf: Leaf) -> None:
         raise CallError("E1001", message, (), "tensors, buffers and plain values can")
 
 
-def cells_of(node: Node, t: ir.Type, at: int = 0) -> Iterator[Cell]:
+def cells_of(node: BoundNode, t: ir.Type, at: int = 0) -> Iterator[RowCell]:
     """The leaves of a value of type `t`, whose scalars begin at `at`."""
     if isinstance(node, Leaf):
-        yield Cell((), node, at)
+        yield RowCell((), node, at)
         return
     assert isinstance(node, Composite)
     if not node.complete:
@@ -120,7 +120,7 @@ def cells_of(node: Node, t: ir.Type, at: int = 0) -> Iterator[Cell]:
         index = field_names(t).index(part.key) if isinstance(part.key, str) else part.key
         before = sum(ir.scalar_count(each) for each in parts[:index])
         for cell in cells_of(part.node, parts[index], at + before):
-            yield Cell((part.key, *cell.path), cell.leaf, cell.at)
+            yield RowCell((part.key, *cell.path), cell.leaf, cell.at)
 
 
 @dataclass(slots=True, frozen=True)
@@ -128,7 +128,7 @@ class RowPacker:
     """Makes an array of the elements of a list."""
 
     element: ir.Type
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[RowCell, ...], ...]
 
     def __call__(self, values: HostValue) -> HostValue:
         pack, size = memory_format(self.element), layout_of(self.element).size
@@ -154,7 +154,7 @@ def makes_rows(leaf: Leaf) -> bool:
 
 
 def _put_fixed(
-    cells: tuple[Cell, ...], value: object, scalars: list[object], code: str, what: str
+    cells: tuple[RowCell, ...], value: object, scalars: list[object], code: str, what: str
 ) -> tuple[list[Use], list[tuple[str, object]]]:
     """The scalars that stay while the layout does; the memory that they lead to, and where it lies."""
     uses: list[Use] = []
@@ -171,7 +171,9 @@ def _put_fixed(
     return uses, homes
 
 
-def _put_own(cells: tuple[Cell, ...], value: object, scalars: Values, place: int, scratch: Scratch) -> None:
+def _put_own(
+    cells: tuple[RowCell, ...], value: object, scalars: Values, place: int, scratch: Scratch
+) -> None:
     """Those of this value."""
     for cell in cells:
         own = cell.of(value)
@@ -185,12 +187,12 @@ def _put_own(cells: tuple[Cell, ...], value: object, scalars: Values, place: int
 class GlobalValue(Leaf):
     """A value of `count` scalars. `arrays` are parts whose numbers are copied in each call."""
 
-    cells: tuple[Cell, ...]
-    arrays: tuple[Cell, ...]
+    cells: tuple[RowCell, ...]
+    arrays: tuple[RowCell, ...]
     count: int
 
-    def parameters(self, classes: str) -> list[Parameter]:
-        return [Parameter(spell_on_page(self.type), self.name)]
+    def parameters(self, classes: str) -> list[KernelParameter]:
+        return [KernelParameter(spell_on_page(self.type), self.name)]
 
     def load(self) -> str:
         return self.name
@@ -229,7 +231,7 @@ def _numbers(leaf: Leaf, value: HostValue) -> list[object]:
     return found
 
 
-def global_leaf(node: Node, types: ProgramTypes) -> Leaf:
+def global_leaf(node: BoundNode, types: ProgramTypes) -> Leaf:
     """The leaf of a value outside of functions; CallError for parts that are none (E1013)."""
     lowered = types.lower(node.type)
     if isinstance(node, (Uniform, BufferLeaf, WholeTensor)) or lowered is None:
@@ -238,7 +240,7 @@ def global_leaf(node: Node, types: ProgramTypes) -> Leaf:
         raise CallError("E1013", f"set: '{node.label}' of type '{node.type}' has no place in memory")
     cells = tuple(cells_of(node, lowered))
     for cell in cells:
-        if not isinstance(cell.leaf, (Uniform, BufferLeaf, WholeTensor, Elements)):
+        if not isinstance(cell.leaf, (Uniform, BufferLeaf, WholeTensor, ElementsLeaf)):
             message = f"set: '{cell.leaf.label}': {cell.leaf.described} cannot be set"
             raise CallError("E1013", message, (), "numbers, vectors, arrays, tensors and buffers can")
     return GlobalValue(
@@ -248,7 +250,7 @@ def global_leaf(node: Node, types: ProgramTypes) -> Leaf:
         role=node.role,
         dims=0,
         described=node.described,
-        cells=tuple(cell for cell in cells if not isinstance(cell.leaf, Elements)),
-        arrays=tuple(cell for cell in cells if isinstance(cell.leaf, Elements)),
+        cells=tuple(cell for cell in cells if not isinstance(cell.leaf, ElementsLeaf)),
+        arrays=tuple(cell for cell in cells if isinstance(cell.leaf, ElementsLeaf)),
         count=ir.scalar_count(lowered),
     )

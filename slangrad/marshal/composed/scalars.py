@@ -22,7 +22,7 @@ from slangrad.check.model.types import (
 from slangrad.marshal.containers.arrays import ArrayMarshal
 from slangrad.marshal.errors import BoundVariableException
 from slangrad.marshal.host.vectors import HostArray
-from slangrad.marshal.protocol.marshal import Leaf, Marshal, Node, ProgramTypes, Spot, Way
+from slangrad.marshal.protocol.marshal import BoundNode, Leaf, Marshal, ProgramTypes, Spot, Way
 from slangrad.marshal.protocol.patterns import from_value
 from slangrad.marshal.protocol.spelling import spell
 from slangrad.marshal.simple.enums import EnumValue
@@ -59,7 +59,7 @@ class NumberMarshal(Marshal):
         fits = isinstance(element, Scalar) and element.kind in _GOES_TO[self.kind]
         return [Way(wanted, 0, cost=int(element is not wanted))] if fits and not wanted.abstract else []
 
-    def bind(self, way: Way, spot: Spot) -> Node:
+    def bind(self, way: Way, spot: Spot) -> BoundNode:
         return bind_plain(way, spot, self.described)
 
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
@@ -106,7 +106,7 @@ class HostArrayMarshal(Marshal):
         own = types.lift(self.made.ir_type)
         return [] if own is None else [Way(t, dims) for t, dims in from_value(wanted, own)]
 
-    def bind(self, way: Way, spot: Spot) -> Node:
+    def bind(self, way: Way, spot: Spot) -> BoundNode:
         if way.dims == 0:
             return bind_plain(way, spot, self.described)
         refuse_writes(spot, self.described)
@@ -132,7 +132,7 @@ class UnsupportedMarshal(Marshal):
         note = _INSTEAD.get(self.kind) if self.kind.__module__ == "builtins" else _TEACH
         raise BoundVariableException("E1001", f"Unsupported type {self.kind}", (), note)
 
-    def bind(self, way: Way, spot: Spot) -> Node:
+    def bind(self, way: Way, spot: Spot) -> BoundNode:
         raise AssertionError("an unsupported value has no way to be bound")
 
 

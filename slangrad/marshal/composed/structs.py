@@ -38,11 +38,11 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.encode import encode, memory_format, missing_field
 from slangrad.marshal.host.records import TYPE_KEY
 from slangrad.marshal.protocol.marshal import (
+    BoundNode,
     Composite,
+    CompositePart,
     Leaf,
     Marshal,
-    Node,
-    Part,
     ProgramTypes,
     Role,
     Spot,
@@ -133,7 +133,7 @@ class DictMarshal(Marshal):
                 return f"field '{name}': {child.reason(fields[name], types)}"
         return super().reason(wanted, types)
 
-    def bind(self, way: Way, spot: Spot) -> Node:
+    def bind(self, way: Way, spot: Spot) -> BoundNode:
         if way.how == PLAIN and not spot.role.writes:
             return bind_plain(way, spot, self.described)
         if way.how == PLAIN and self.is_held:
@@ -148,16 +148,16 @@ class DictMarshal(Marshal):
                 role = replace(role, writes=False)
             bound = child.bind(part, spot.child(name, f"{spot.label}.{name}", role))
             access = None if tangent_name is None else f".{tangent_name}"
-            node.parts.append(Part(name, f".{name}", bound, access))
+            node.parts.append(CompositePart(name, f".{name}", bound, access))
         node.complete = set(fields) == set(self.children)
         return node
 
 
-def _bind_held(way: Way, spot: Spot, described: str) -> Node:
+def _bind_held(way: Way, spot: Spot, described: str) -> BoundNode:
     lowered = spot.types.lower(way.type)
     assert lowered is not None
     names = names_in(way.type, spot.types)
-    part = values.Part(PRIMAL_PART, way.type, lowered, True, _itself, Held.update, names)
+    part = values.CellPart(PRIMAL_PART, way.type, lowered, True, _itself, Held.update, names)
     return values.make_cell(spot, way.type, spot.role.without_derivative(), described, [part])
 
 
@@ -231,7 +231,7 @@ class ListMarshal(Marshal):
             if all(way is not None for way in row):
                 yield tuple(way for way in row if way is not None)
 
-    def bind(self, way: Way, spot: Spot) -> Node:
+    def bind(self, way: Way, spot: Spot) -> BoundNode:
         if way.how == PLAIN and not spot.role.writes:
             return bind_plain(way, spot, self.described)
         if way.how == EACH and self.is_plain:
@@ -241,7 +241,9 @@ class ListMarshal(Marshal):
         node = _composite(way, spot, self.described)
         for i, (child, part) in enumerate(zip(self.children, way.parts)):
             bound = child.bind(part, spot.child(str(i), f"{spot.label}[{i}]", spot.role))
-            node.parts.append(Part(i, f"[{i}]", bound, f"[{i}]" if spot.role.differentiates else None))
+            node.parts.append(
+                CompositePart(i, f"[{i}]", bound, f"[{i}]" if spot.role.differentiates else None)
+            )
         return node
 
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
@@ -288,7 +290,7 @@ def _made_of(wanted: Type, element: Type, count: int) -> Type | None:
     return None
 
 
-def _bind_each(way: Way, spot: Spot, described: str) -> Node:
+def _bind_each(way: Way, spot: Spot, described: str) -> BoundNode:
     """The elements packed one after the other, as an array in memory."""
     refuse_writes(spot, described)
     if way.dims > MOST_DIMENSIONS:
@@ -299,12 +301,12 @@ def _bind_each(way: Way, spot: Spot, described: str) -> Node:
     element = spot.types.lower(way.type)
     assert element is not None
     leaf = make_elements(way, spot, spot.role.without_derivative(), described, ARRAY_ACCESS, ())
-    leaf.prepare = Packer(element, way.dims, spot.label)
+    leaf.prepare = ListPacker(element, way.dims, spot.label)
     return leaf
 
 
 @dataclass(frozen=True, slots=True)
-class Packer:
+class ListPacker:
     """Makes an array of the elements of a list."""
 
     element: ir.Type
@@ -321,7 +323,7 @@ class Packer:
 def packed_element(leaf: Leaf | None) -> ir.Type | None:
     """The type of the elements of a list that a leaf packs, an element for each call; None for all else."""
     prepare = None if leaf is None else leaf.prepare
-    return prepare.element if isinstance(prepare, Packer) else None
+    return prepare.element if isinstance(prepare, ListPacker) else None
 
 
 def _shape_of(values: HostValue, dims: int) -> tuple[int, ...]:

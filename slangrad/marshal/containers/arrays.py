@@ -33,7 +33,7 @@ from slangrad.marshal.containers.memory import (
 from slangrad.marshal.containers.values import DiffPair
 from slangrad.marshal.errors import BoundVariableException, CallError
 from slangrad.marshal.host.footprint import Shape
-from slangrad.marshal.protocol.marshal import Leaf, Marshal, Node, ProgramTypes, Spot, Way
+from slangrad.marshal.protocol.marshal import BoundNode, Leaf, Marshal, ProgramTypes, Spot, Way
 from slangrad.marshal.protocol.patterns import consumed, from_elements, scalar_inside
 from slangrad.marshal.simple.enums import enum_inside
 from slangrad.tensors.conversion import AnyArray, convert_exactly
@@ -79,13 +79,13 @@ class ArrayMarshal(ContainerMarshal):
             return f"{self.described} is not in this machine's byte order: use astype()"
         return super().reason(wanted, types)
 
-    def bind(self, way: Way, spot: Spot) -> Node:
+    def bind(self, way: Way, spot: Spot) -> BoundNode:
         if spot.role.writes and way.how == CONVERTED:
             message = f"argument '{spot.label}': {self.described} cannot receive values of type '{way.type}'"
             raise CallError("E1011", message, (), "its dtype must be that of the parameter")
         return super().bind(way, spot)
 
-    def bind_elements(self, way: Way, spot: Spot) -> Node:
+    def bind_elements(self, way: Way, spot: Spot) -> BoundNode:
         role = role_with(self.contents, spot, self.described)
         element = spot.types.lower(way.type)
         assert element is not None

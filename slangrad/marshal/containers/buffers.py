@@ -16,13 +16,13 @@ from slangrad.check.model.types import VOID, Pointer, StructType, Type, is_abstr
 from slangrad.ir.data.layout import layout_of
 from slangrad.marshal.containers.memory import address_of_array, address_of_torch, home_of
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.host.footprint import Footprint, Memory, Shape, Use
+from slangrad.marshal.host.footprint import Footprint, Shape, StridedMemory, Use
 from slangrad.marshal.protocol.marshal import (
+    BoundNode,
     Find,
+    KernelParameter,
     Leaf,
     Marshal,
-    Node,
-    Parameter,
     ProgramTypes,
     Setter,
     Spot,
@@ -106,9 +106,9 @@ class BufferLeaf(Leaf):
     def content(self) -> Type | None:
         return None
 
-    def parameters(self, classes: str) -> list[Parameter]:
-        made = [Parameter(spell_on_page(self.type), self.name)]
-        return [*made, Parameter("uint64_t", f"{self.name}_bytes")] if self.bounded else made
+    def parameters(self, classes: str) -> list[KernelParameter]:
+        made = [KernelParameter(spell_on_page(self.type), self.name)]
+        return [*made, KernelParameter("uint64_t", f"{self.name}_bytes")] if self.bounded else made
 
     def load(self) -> str:
         return self.name
@@ -129,7 +129,7 @@ class BufferLeaf(Leaf):
         if not self.counted:
             return Footprint(homes=homes)
         address, size = self._find(value)
-        memory = Memory(address, (size,), (1,), 1)
+        memory = StridedMemory(address, (size,), (1,), 1)
         return Footprint(
             uses=[Use(self.label, self.name, memory, reads=True, writes=self.written)], homes=homes
         )
@@ -186,7 +186,7 @@ def _of_array(array: np.ndarray) -> Range:
     return address_of_array(array), array.nbytes
 
 
-def bind(way: Way, spot: Spot, described: str, element: Type | None = None) -> Node:
+def bind(way: Way, spot: Spot, described: str, element: Type | None = None) -> BoundNode:
     """`element`: of a container with dimensions."""
     name = standard_name(way.type)
     made_of = way.type.inner if name in STRUCTURED and isinstance(way.type, StructType) else None
@@ -225,7 +225,7 @@ class BufferMarshal(Marshal):
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
         return f"Buffer[rw={self.writable}] does not match slang type {wanted}"
 
-    def bind(self, way: Way, spot: Spot) -> Node:
+    def bind(self, way: Way, spot: Spot) -> BoundNode:
         return bind(way, spot, self.described)
 
 

@@ -19,8 +19,8 @@ from slangrad.marshal.protocol.marshal import (
     BACKWARD,
     HIGHER,
     TANGENT,
+    BoundNode,
     Marshal,
-    Node,
     ProgramTypes,
     Role,
     Spot,
@@ -100,7 +100,7 @@ class ContainerMarshal(Marshal):
             return ""
         return f": its '{t.name}' is {_fields(t)}, and the module's is {_fields(now)}; make the tensor anew"
 
-    def bind(self, way: Way, spot: Spot) -> Node:
+    def bind(self, way: Way, spot: Spot) -> BoundNode:
         if way.how == whole.WHOLE:
             return whole.bind(way, spot, self.contents, self.described, self.access)
         if way.how == tensor_views.VIEW:
@@ -120,7 +120,7 @@ class ContainerMarshal(Marshal):
             )
         return self.bind_elements(way, spot)
 
-    def bind_elements(self, way: Way, spot: Spot) -> Node:
+    def bind_elements(self, way: Way, spot: Spot) -> BoundNode:
         """The leaf of a value whose elements go to the calls."""
         role = role_with(self.contents, spot, self.described)
         own = self.element_for(way.type, spot.types)

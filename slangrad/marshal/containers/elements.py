@@ -25,14 +25,14 @@ from slangrad.marshal.containers.memory import (
     parts_of,
 )
 from slangrad.marshal.host.footprint import Footprint, Shape, Use
-from slangrad.marshal.protocol.marshal import TANGENT, Finder, Parameter, Role, Spot, StreamSpec, Way
+from slangrad.marshal.protocol.marshal import TANGENT, Finder, KernelParameter, Role, Spot, StreamSpec, Way
 from slangrad.marshal.protocol.spelling import spell_on_page
 
 ELEMENT_TYPES = {"c": "ContiguousElements", "s": "StridedElements", "r": "RepeatedElements"}
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Elements(MemoryLeaf):
+class ElementsLeaf(MemoryLeaf):
     """`parts` are the memories that the role touches."""
 
     has_elements: ClassVar[bool] = True
@@ -40,9 +40,9 @@ class Elements(MemoryLeaf):
     parts: Parts
     tangent: Type | None = None
 
-    def parameters(self, classes: str) -> list[Parameter]:
+    def parameters(self, classes: str) -> list[KernelParameter]:
         return [
-            Parameter(
+            KernelParameter(
                 f"{ELEMENT_TYPES[letter]}<{spell_on_page(self._type_of(part))}, {self.rank}>",
                 self.name + part,
             )
@@ -94,12 +94,12 @@ class Elements(MemoryLeaf):
 
 def make_elements(
     way: Way, spot: Spot, role: Role, described: str, access: Access, trailing: Shape
-) -> Elements:
+) -> ElementsLeaf:
     """The leaf for memory whose elements are of the way's type."""
     parts = parts_of(role)
     tangent = spot.types.tangent(way.type) if role.differentiates else None
     sizes = {part: _size_of(way.type if part == PRIMAL_PART else tangent, spot) for part in parts}
-    return Elements(
+    return ElementsLeaf(
         **spot.node(way.type, role, described, way.dims),
         access=access,
         parts=parts,

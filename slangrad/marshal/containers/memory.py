@@ -18,7 +18,7 @@ import numpy as np
 
 from slangrad.ir.data import types as ir
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.host.footprint import Memory, Shape
+from slangrad.marshal.host.footprint import Shape, StridedMemory
 from slangrad.marshal.protocol.marshal import Find, Leaf, Role
 from slangrad.runtime.device import Device
 from slangrad.tensors.buffer import Buffer
@@ -75,7 +75,7 @@ class AccessTo(ABC, Generic[Held]):
         """What finds all that shapes and strides depend on."""
 
     @abstractmethod
-    def memories(self, value: Held, parts: Parts) -> list[Memory] | None:
+    def memories(self, value: Held, parts: Parts) -> list[StridedMemory] | None:
         """The memory of each part; None where the kernel cannot work on it, only on a copy."""
 
     @abstractmethod
@@ -100,10 +100,10 @@ class ArrayAccess(AccessTo[AnyArray]):
     def layout_finder(self, parts: Parts) -> Find:
         return _layout_of_array
 
-    def memories(self, value: AnyArray, parts: Parts) -> list[Memory] | None:
+    def memories(self, value: AnyArray, parts: Parts) -> list[StridedMemory] | None:
         if not value.flags.aligned:
             return None
-        return [Memory(address_of_array(value), value.shape, value.strides, value.dtype.itemsize)]
+        return [StridedMemory(address_of_array(value), value.shape, value.strides, value.dtype.itemsize)]
 
     def address_of(self, part: str) -> Address:
         return address_of_array
@@ -153,13 +153,15 @@ class TensorAccess(AccessTo[Tensor]):
         finders = [_PARTS[part] for part in parts]
         return lambda value: tuple([find(value).layout for find in finders])
 
-    def memories(self, value: Tensor, parts: Parts) -> list[Memory]:
+    def memories(self, value: Tensor, parts: Parts) -> list[StridedMemory]:
         made = []
         for part in parts:
             tensor = _PARTS[part](value)
             size = tensor.element_size
             steps = tuple([step * size for step in tensor.strides])
-            made.append(Memory(tensor.address, tuple(tensor.shape), steps, size, tensor.storage.runtime))
+            made.append(
+                StridedMemory(tensor.address, tuple(tensor.shape), steps, size, tensor.storage.runtime)
+            )
         return made
 
     def address_of(self, part: str) -> Address:
@@ -190,11 +192,11 @@ class TorchAccess(AccessTo[TorchTensor]):
     def layout_finder(self, parts: Parts) -> Find:
         return _layout_of_torch
 
-    def memories(self, value: TorchTensor, parts: Parts) -> list[Memory] | None:
+    def memories(self, value: TorchTensor, parts: Parts) -> list[StridedMemory] | None:
         if value.is_neg():
             return None
         own = memory_of_torch(value)
-        nothing = Memory(0, (0,) * len(own.shape), own.strides, own.item_size)
+        nothing = StridedMemory(0, (0,) * len(own.shape), own.strides, own.item_size)
         return [own if part == PRIMAL_PART else nothing for part in parts]
 
     def address_of(self, part: str) -> Address:
@@ -229,7 +231,7 @@ class TorchPartsAccess(AccessTo[HostValue]):
         names = [self._names[part] for part in parts]
         return lambda value: tuple([_layout_of_torch(getattr(value, name)) for name in names])
 
-    def memories(self, value: object, parts: Parts) -> list[Memory] | None:
+    def memories(self, value: object, parts: Parts) -> list[StridedMemory] | None:
         if any(getattr(value, name).is_neg() for name in self._names.values()):
             return None
         return [memory_of_torch(getattr(value, self._names[part])) for part in parts]
@@ -252,10 +254,10 @@ def _layout_of_torch(tensor: TorchTensor) -> Hashable:
     return tensor.shape, tensor.stride(), tensor.is_neg()
 
 
-def memory_of_torch(tensor: TorchTensor) -> Memory:
+def memory_of_torch(tensor: TorchTensor) -> StridedMemory:
     size = tensor.element_size()
     steps = tuple([step * size for step in tensor.stride()])
-    return Memory(address_of_torch(tensor), tuple(tensor.shape), steps, size)
+    return StridedMemory(address_of_torch(tensor), tuple(tensor.shape), steps, size)
 
 
 def address_of_torch(tensor: TorchTensor) -> int:
@@ -298,7 +300,7 @@ class MemoryLeaf(Leaf):
     def layout_finder(self) -> Find:
         return self.access.layout_finder(self.seen_parts)
 
-    def elements_of(self, value: object) -> list[Memory] | None:
+    def elements_of(self, value: object) -> list[StridedMemory] | None:
         """The memory of each part, in elements; None where they have gaps, or a kernel cannot use them as they lie."""
         memories = self.access.memories(value, self.seen_parts)
         for memory in memories or () if self.trailing else ():
@@ -319,14 +321,14 @@ class MemoryLeaf(Leaf):
         self.access.copy_back(copied, value, self.role)
 
 
-def _merged(memory: Memory, count: int) -> Memory | None:
+def _merged(memory: StridedMemory, count: int) -> StridedMemory | None:
     """The memory with its last `count` dimensions as parts of elements; None where these have gaps."""
     size, own = memory.item_size, len(memory.shape) - count
     for length, stride in zip(reversed(memory.shape[own:]), reversed(memory.strides[own:])):
         if stride != size and length > 1 and 0 not in memory.shape:
             return None
         size *= length
-    return Memory(memory.address, memory.shape[:own], memory.strides[:own], size, memory.home)
+    return StridedMemory(memory.address, memory.shape[:own], memory.strides[:own], size, memory.home)
 
 
 TORCH_ACCESS = TorchAccess()

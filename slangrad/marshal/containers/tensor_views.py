@@ -15,13 +15,13 @@ from slangrad.marshal.containers.buffers import standard_name
 from slangrad.marshal.containers.memory import GIVEN, PRIMAL_PART, TAKEN, Access, Contents
 from slangrad.marshal.containers.whole import VIEW_TYPES, Family, WholeTensor
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.host.footprint import Footprint, Memory
+from slangrad.marshal.host.footprint import Footprint, StridedMemory
 from slangrad.marshal.protocol.marshal import (
     BACKWARD,
     HIGHER,
     PRIMAL,
     TANGENT,
-    Node,
+    BoundNode,
     ProgramTypes,
     Role,
     Spot,
@@ -42,7 +42,7 @@ class ViewFamily(Family):
     def room(self, rank: int) -> int:
         return 2 + 2 * MOST_DIMENSIONS
 
-    def scalars(self, memory: Memory, rank: int) -> list[int]:
+    def scalars(self, memory: StridedMemory, rank: int) -> list[int]:
         address, *sizes_and_steps = super(ViewFamily, self).scalars(memory, rank)
         unused = [0] * (MOST_DIMENSIONS - rank)
         return [address, rank, *sizes_and_steps[:rank], *unused, *sizes_and_steps[rank:], *unused]
@@ -101,7 +101,7 @@ class ViewTensor(WholeTensor):
     def load(self) -> str:
         return self.name
 
-    def _moving(self, memories: list[Memory]) -> Footprint:
+    def _moving(self, memories: list[StridedMemory]) -> Footprint:
         return Footprint()
 
     def footprint(self, value: object) -> Footprint | None:
@@ -111,7 +111,7 @@ class ViewTensor(WholeTensor):
         return made
 
 
-def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Access) -> Node:
+def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Access) -> BoundNode:
     assert isinstance(way.type, StructType)
     name = standard_name(way.type)
     own_element = None if contents.element is None else spot.types.lift(contents.element)

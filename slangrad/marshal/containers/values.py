@@ -32,10 +32,10 @@ from slangrad.marshal.host.vectors import HostArray
 from slangrad.marshal.protocol.marshal import (
     BACKWARD,
     HIGHER,
+    BoundNode,
+    KernelParameter,
     Leaf,
     Marshal,
-    Node,
-    Parameter,
     ProgramTypes,
     Role,
     Scratch,
@@ -162,7 +162,7 @@ ALIGNMENT = 16
 
 
 @dataclass(slots=True, frozen=True)
-class Part:
+class CellPart:
     """A part of a cell: its type, how it is found in the Python value (None: zero) and put back there."""
 
     suffix: str
@@ -181,13 +181,13 @@ class Cell(Leaf):
     is_cell: ClassVar[bool] = True
     has_elements: ClassVar[bool] = True
 
-    parts: tuple[Part, ...]
+    parts: tuple[CellPart, ...]
     offsets: tuple[int, ...] = ()
 
-    def parameters(self, classes: str) -> list[Parameter]:
-        return [Parameter(self._declared(part), self.name + part.suffix) for part in self.parts]
+    def parameters(self, classes: str) -> list[KernelParameter]:
+        return [KernelParameter(self._declared(part), self.name + part.suffix) for part in self.parts]
 
-    def _declared(self, part: Part) -> str:
+    def _declared(self, part: CellPart) -> str:
         if part.in_memory:
             return f"{ELEMENT_TYPES['r']}<{spell_on_page(part.checked)}, {self.rank}>"
         return spell_on_page(part.checked)
@@ -238,7 +238,7 @@ def _room(t: ir.Type) -> int:
     return -(-layout_of(t).size // ALIGNMENT) * ALIGNMENT
 
 
-def _cell_setter(part: Part, offset: int, label: str) -> Setter:
+def _cell_setter(part: CellPart, offset: int, label: str) -> Setter:
     pack = memory_format(part.lowered)
     nothing = bytes(pack.size)
 
@@ -252,7 +252,7 @@ def _cell_setter(part: Part, offset: int, label: str) -> Setter:
     return put
 
 
-def make_cell(spot: Spot, t: Type, role: Role, described: str, parts: Iterable[Part]) -> Cell:
+def make_cell(spot: Spot, t: Type, role: Role, described: str, parts: Iterable[CellPart]) -> Cell:
     kept = tuple(parts)
     return Cell(
         **spot.node(t, role, described),
@@ -278,7 +278,7 @@ class ValueRefMarshal(Marshal):
             return [] if types.lower(wanted) is None else [Way(wanted, 0)]
         return [Way(way.type, 0) for way in self.inner.ways(wanted, types, mode) if way.dims == 0]
 
-    def bind(self, way: Way, spot: Spot) -> Node:
+    def bind(self, way: Way, spot: Spot) -> BoundNode:
         lowered = spot.types.lower(way.type)
         assert lowered is not None
         if spot.role.takes and (spot.mode == BACKWARD or (spot.mode == HIGHER and not spot.role.reads)):
@@ -288,7 +288,7 @@ class ValueRefMarshal(Marshal):
         get = get_value if role.reads or self.inner is not None else None
         put = set_value if role.writes else None
         names = names_in(way.type, spot.types)
-        parts = [Part(PRIMAL_PART, way.type, lowered, role.writes, get, put, names)]
+        parts = [CellPart(PRIMAL_PART, way.type, lowered, role.writes, get, put, names)]
         return make_cell(spot, way.type, role, self.described, parts if role.reads or role.writes else [])
 
 
@@ -311,7 +311,7 @@ class DiffPairMarshal(Marshal):
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
         return [Way(way.type, 0) for way in self.inner.ways(wanted, types, mode) if way.dims == 0]
 
-    def bind(self, way: Way, spot: Spot) -> Node:
+    def bind(self, way: Way, spot: Spot) -> BoundNode:
         lowered = spot.types.lower(way.type)
         assert lowered is not None
         role = spot.role
@@ -320,14 +320,14 @@ class DiffPairMarshal(Marshal):
         parts = []
         if role.reads or role.writes:
             put = set_primal if role.writes else None
-            parts.append(Part(PRIMAL_PART, way.type, lowered, role.writes, get_primal, put))
+            parts.append(CellPart(PRIMAL_PART, way.type, lowered, role.writes, get_primal, put))
         tangent = spot.types.tangent(way.type) if role.differentiates else None
         below = None if tangent is None else spot.types.lower(tangent)
         if tangent is not None and below is not None:
             if role.takes:
-                parts.append(Part(TAKEN, tangent, below, False, get_grad))
+                parts.append(CellPart(TAKEN, tangent, below, False, get_grad))
             if role.gives:
-                parts.append(Part(GIVEN, tangent, below, True, None, set_grad))
+                parts.append(CellPart(GIVEN, tangent, below, True, None, set_grad))
         return make_cell(spot, way.type, role, self.described, parts)
 
 

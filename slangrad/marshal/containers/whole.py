@@ -28,15 +28,15 @@ from slangrad.marshal.containers.memory import (
     doing,
 )
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.host.footprint import Footprint, Memory, Use
+from slangrad.marshal.host.footprint import Footprint, StridedMemory, Use
 from slangrad.marshal.protocol.marshal import (
     BACKWARD,
     HIGHER,
     PRIMAL,
     TANGENT,
+    BoundNode,
     Finder,
-    Node,
-    Parameter,
+    KernelParameter,
     ProgramTypes,
     Role,
     Spot,
@@ -72,7 +72,7 @@ class Family:
         """How many scalars of the argument block each memory takes."""
         return 1 + 2 * rank
 
-    def scalars(self, memory: Memory, rank: int) -> list[int]:
+    def scalars(self, memory: StridedMemory, rank: int) -> list[int]:
         """Of a memory: its address, which is left open, and sizes and strides of the last `rank` dimensions."""
         leading = len(memory.shape) - rank
         steps = [step // memory.item_size for step in memory.strides[leading:]]
@@ -230,11 +230,11 @@ class WholeTensor(MemoryLeaf):
         given = "" if self.loses else f", and pass a Tensor with {self.label}.with_grads({tangent})"
         return f"declare the parameter ITensor instead of {standard_name(self.type)}{given}"
 
-    def parameters(self, classes: str) -> list[Parameter]:
-        made = [Parameter(spell_on_page(self.type), self.name)]
+    def parameters(self, classes: str) -> list[KernelParameter]:
+        made = [KernelParameter(spell_on_page(self.type), self.name)]
         rows = zip(classes, self.streams)
         return made + [
-            Parameter(f"{INDEX_TYPES[letter]}<{self.rank}>", stream.name) for letter, stream in rows
+            KernelParameter(f"{INDEX_TYPES[letter]}<{self.rank}>", stream.name) for letter, stream in rows
         ]
 
     def before(self, classes: str) -> list[str]:
@@ -268,7 +268,7 @@ class WholeTensor(MemoryLeaf):
         ]
         return made
 
-    def _moving(self, memories: list[Memory]) -> Footprint:
+    def _moving(self, memories: list[StridedMemory]) -> Footprint:
         """How the part of a call moves from call to call."""
         leading = len(memories[0].shape) - self.own
         forms = "".join(map(_form_of, memories)) if self.own else ""
@@ -283,7 +283,7 @@ class WholeTensor(MemoryLeaf):
         message += f"declare it {kind}, or pass {self.label}.detach() if it is constant"
         warn(message)
 
-    def _check_extent(self, memory: Memory) -> None:
+    def _check_extent(self, memory: StridedMemory) -> None:
         if not has_numbers(memory):
             message = f"argument '{self.label}': a tensor parameter takes less than {MOST_ELEMENTS} elements"
             raise CallError("E1005", message)
@@ -293,23 +293,23 @@ class WholeTensor(MemoryLeaf):
         return [(self.name, i * room, self.access.address_of(part)) for i, part in enumerate(parts)]
 
 
-def has_numbers(memory: Memory) -> bool:
+def has_numbers(memory: StridedMemory) -> bool:
     """Whether a tensor parameter, which counts in 32 bits, has a number for each element of a memory."""
     span = sum((size - 1) * abs(step) for size, step in zip(memory.shape, memory.strides))
     return 0 in memory.shape or max(span // memory.item_size, *memory.shape, 0) < MOST_ELEMENTS
 
 
-def _form_of(memory: Memory) -> str:
+def _form_of(memory: StridedMemory) -> str:
     """Whether the elements of the last dimension follow each other, as of most tensors: the kernel then knows it."""
     return EVEN if memory.strides[-1] == memory.item_size or memory.shape[-1] == 1 else UNEVEN
 
 
-def _counts_elements(memory: Memory) -> bool:
+def _counts_elements(memory: StridedMemory) -> bool:
     """Whether strides are whole elements."""
     return all(step % memory.item_size == 0 for step in memory.strides)
 
 
-def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Access) -> Node:
+def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Access) -> BoundNode:
     name = standard_name(way.type)
     family = FAMILIES[name]
     assert isinstance(way.type, StructType)

@@ -21,7 +21,7 @@ Values = list[Any]  # scalars of an argument block: numbers and addresses
 Lattice = tuple[int, int, int]
 
 
-class Memory(NamedTuple):
+class StridedMemory(NamedTuple):
     """Items in memory; strides in bytes. `home` is the device that it belongs to, if it belongs to one."""
 
     address: int
@@ -41,7 +41,7 @@ class Use:
 
     label: str
     name: str
-    memory: Memory
+    memory: StridedMemory
     reads: bool = False
     writes: bool = False
     adds: bool = False

@@ -202,7 +202,7 @@ class Marshal(ABC):
         return None
 
     @abstractmethod
-    def bind(self, way: Way, spot: Spot) -> Node:
+    def bind(self, way: Way, spot: Spot) -> BoundNode:
         """The value in one of its ways; CallError when its role asks for what it cannot do."""
 
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
@@ -219,7 +219,7 @@ def _instead_of(wanted: str) -> str:
 
 
 @dataclass(slots=True, frozen=True)
-class Parameter:
+class KernelParameter:
     """A uniform parameter of the kernel."""
 
     type: str
@@ -250,7 +250,7 @@ Finder = tuple[
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Node:
+class BoundNode:
     """A bound value. `mapping` tells to which call dimension each of its dimensions goes; `explicit`: as the
     user said with `map`."""
 
@@ -283,7 +283,7 @@ class Node:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Leaf(Node):
+class Leaf(BoundNode):
     """A value that the kernel loads by itself. The defaults are those of a value that is the same in all
     calls.
 
@@ -349,7 +349,7 @@ class Leaf(Node):
     # --- what the kernel's text says
 
     @abstractmethod
-    def parameters(self, classes: str) -> list[Parameter]:
+    def parameters(self, classes: str) -> list[KernelParameter]:
         """The kernel's uniform parameters; `classes` has a letter for each stream, then those of the value's forms."""
 
     def outside(self) -> list[str]:
@@ -427,14 +427,14 @@ class Leaf(Node):
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Composite(Node):
+class Composite(BoundNode):
     """A struct, vector or array made in the kernel from its children; `parts` are (access, node, tangent's
     access).
 
     `complete` is False when parts were left out: those have values of their own, or nothing reads them.
     """
 
-    parts: list[Part] = field(default_factory=list)
+    parts: list[CompositePart] = field(default_factory=list)
     complete: bool = True
     tangent: Type | None = None
 
@@ -445,10 +445,10 @@ class Composite(Node):
 
 
 @dataclass(slots=True)
-class Part:
+class CompositePart:
     """One child: its key in the dict or list, how Slang reaches it, and in the Differential."""
 
     key: str | int
     access: str
-    node: Node
+    node: BoundNode
     tangent_access: str | None

@@ -21,7 +21,7 @@ _CHECKED_SCALARS: dict[ir.Scalar, checked.Type] = {lowered: t for t, lowered in 
 Fields = tuple[tuple[str, checked.Type], ...]
 
 
-class TypeMap(Forms):
+class HostTypeMap(Forms):
     """`fields` gives the fields of a struct, with their rules for memory, `tag` the integer type of an enum, `find` the
     type of a name, `behind` how large values of an interface type are, if that is said, which types they can have."""
 

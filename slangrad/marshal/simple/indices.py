@@ -29,12 +29,12 @@ from slangrad.check.model.types import (
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Footprint, Shape
 from slangrad.marshal.protocol.marshal import (
+    BoundNode,
     Find,
     Finder,
+    KernelParameter,
     Leaf,
     Marshal,
-    Node,
-    Parameter,
     ProgramTypes,
     Spot,
     StreamSpec,
@@ -50,15 +50,15 @@ MOST_CALLS = 1 << 31
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Index(Leaf):
+class IndexLeaf(Leaf):
     """Some numbers in the order of the call's dimensions; `extra` components behind them are zero."""
 
     count: int
     extra: int = 0
 
-    def parameters(self, classes: str) -> list[Parameter]:
+    def parameters(self, classes: str) -> list[KernelParameter]:
         return [
-            Parameter(f"{INDEX_TYPES[letter]}<{self.rank}>", stream.name)
+            KernelParameter(f"{INDEX_TYPES[letter]}<{self.rank}>", stream.name)
             for letter, stream in zip(classes, self.streams)
         ]
 
@@ -117,7 +117,7 @@ def _names(name: str, count: int) -> list[str]:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class GridIndex(Index):
+class GridIndex(IndexLeaf):
     """offset + index * stride for each dimension of the grid."""
 
     def layout_finder(self) -> Callable[[GridArg], Hashable]:
@@ -148,7 +148,7 @@ def _index_types(wanted: Type, count: int) -> Iterable[Type]:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class RangeIndex(Index):
+class RangeIndex(IndexLeaf):
     """start + index * step."""
 
     def layout_finder(self) -> Callable[[range], Hashable]:
@@ -162,11 +162,11 @@ class RangeIndex(Index):
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class CallIndex(Index):
+class CallIndex(IndexLeaf):
     """The index of the call: as many numbers as the call has dimensions."""
 
     def settle(self, call_dims: int) -> None:
-        Index.settle(self, call_dims)
+        IndexLeaf.settle(self, call_dims)
         if call_dims == 0:
             raise self.without_shape()
         wanted = _length(self.type)
@@ -194,13 +194,13 @@ def _length(t: Type) -> int:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class FlatIndex(Index):
+class FlatIndex(IndexLeaf):
     """The flat, row-major number of the call; in groups that of the thread."""
 
     in_groups: bool = False
 
     def settle(self, call_dims: int) -> None:
-        Index.settle(self, call_dims)
+        IndexLeaf.settle(self, call_dims)
         if call_dims == 0:
             self.streams = tuple(StreamSpec(each.name, 1, fixed=True) for each in self.streams)
 
@@ -233,11 +233,14 @@ class HashIndex(FlatIndex):
     def require_shape(self) -> None:
         """One random number is one, too."""
 
-    def parameters(self, classes: str) -> list[Parameter]:
-        more = [Parameter("uint", f"{self.name}_seed"), Parameter("uint", f"{self.name}_warmup")]
+    def parameters(self, classes: str) -> list[KernelParameter]:
+        more = [KernelParameter("uint", f"{self.name}_seed"), KernelParameter("uint", f"{self.name}_warmup")]
         if self.floats:
-            more += [Parameter("float", f"{self.name}_low"), Parameter("float", f"{self.name}_high")]
-        return Index.parameters(self, classes) + more
+            more += [
+                KernelParameter("float", f"{self.name}_low"),
+                KernelParameter("float", f"{self.name}_high"),
+            ]
+        return IndexLeaf.parameters(self, classes) + more
 
     def before(self, classes: str) -> list[str]:
         count = _length(self.type)
@@ -267,7 +270,7 @@ class IndexMarshal(Marshal):
     def __init__(
         self,
         described: str,
-        leaf: type[Index],
+        leaf: type[IndexLeaf],
         seen: Callable[[Type], Iterable[Type]],
         dims: int = 0,
         count: int = 1,
@@ -279,7 +282,7 @@ class IndexMarshal(Marshal):
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
         return [Way(t, self._dims) for t in self._seen(wanted)]
 
-    def bind(self, way: Way, spot: Spot) -> Node:
+    def bind(self, way: Way, spot: Spot) -> BoundNode:
         refuse_writes(spot, self.described)
         own = spot.node(way.type, spot.role.without_derivative(), self.described, way.dims)
         streams = tuple(StreamSpec(name, 1) for name in _names(spot.name, self._count))

@@ -13,7 +13,7 @@ from slangrad.ir.data import types as ir
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.encode import encode
 from slangrad.marshal.host.footprint import Shape
-from slangrad.marshal.protocol.marshal import Finder, Leaf, Parameter, Setter, Spot, Way
+from slangrad.marshal.protocol.marshal import Finder, KernelParameter, Leaf, Setter, Spot, Way
 from slangrad.marshal.protocol.spelling import spell_on_page
 from slangrad.tensors.conversion import HostValue
 
@@ -34,8 +34,8 @@ class Uniform(Leaf):
     lowered: ir.Type
     read: Callable[[HostValue], object] | None = None
 
-    def parameters(self, classes: str) -> list[Parameter]:
-        return [Parameter(spell_on_page(self.type), self.name)]
+    def parameters(self, classes: str) -> list[KernelParameter]:
+        return [KernelParameter(spell_on_page(self.type), self.name)]
 
     def load(self) -> str:
         return self.name
