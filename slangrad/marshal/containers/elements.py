@@ -75,7 +75,9 @@ class ElementsLeaf(MemoryLeaf):
         return f"pass {given}.with_grads({'tangent' if mode == TANGENT else ''})"
 
     def footprint(self, value: object) -> Footprint | None:
-        memories = self.elements_of(value)
+        memories = self.access.memories(value, self.seen_parts)
+        if memories is not None and self.trailing:
+            memories = self.merged(memories)
         if memories is None:
             return None
         sizes, homes = memories[0].shape, [(type(value).__name__, memories[0].home)]

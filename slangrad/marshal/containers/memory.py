@@ -300,19 +300,18 @@ class MemoryLeaf(Leaf):
     def layout_finder(self) -> Find:
         return self.access.layout_finder(self.seen_parts)
 
-    def elements_of(self, value: object) -> list[StridedMemory] | None:
-        """The memory of each part, in elements; None where they have gaps, or a kernel cannot use them as they lie."""
-        memories = self.access.memories(value, self.seen_parts)
-        for memory in memories or () if self.trailing else ():
+    def merged(self, memories: list[StridedMemory]) -> list[StridedMemory] | None:
+        """Memories with their trailing dimensions as parts of elements; None where these have gaps."""
+        for memory in memories:
             end = memory.shape[len(memory.shape) - len(self.trailing) :]
             if end != self.trailing:
                 message = (
                     f"argument '{self.label}': in shape {memory.shape} the end, {end}, does not match the "
                 )
                 raise CallError("E1005", f"{message}expected shape {self.trailing} of '{self.content}'")
-        merged = [_merged(memory, len(self.trailing)) for memory in memories or ()]
+        merged = [_merged(memory, len(self.trailing)) for memory in memories]
         found = [memory for memory in merged if memory is not None]
-        return None if memories is None or len(found) < len(merged) else found
+        return found if len(found) == len(merged) else None
 
     def copy(self, value: object) -> object:
         return self.access.copy(value, self.role)

@@ -251,7 +251,9 @@ class WholeTensor(MemoryLeaf):
         return f"{self.name}_here"
 
     def footprint(self, value: object) -> Footprint | None:
-        memories = self.elements_of(value)
+        memories = self.access.memories(value, self.seen_parts)
+        if memories is not None and self.trailing:
+            memories = self.merged(memories)
         if memories is None or not all(map(_counts_elements, memories)):
             return None
         for memory in memories:
