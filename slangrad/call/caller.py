@@ -109,11 +109,11 @@ class Caller:
             entry, values, count, threads = self._find(self._device.checking, settings, args, kwargs)
             if entry.is_special:
                 return self._call_specially(entry, settings, values, threads)
-            given = values[count] if entry.returns_given else None
-            made = entry.plan.run(values, threads)
+            filled = values[count] if entry.returns_given else None
+            returned = entry.plan.run(values, threads)
         except CallError as error:
             raise self._named(error) from error.__cause__
-        return _shown(given) if entry.returns_given else made
+        return _shown(filled) if entry.returns_given else returned
 
     def _named(self, error: CallError) -> CallError:
         """The error, which says in which call it was found; those of the compiler show the kernel."""
@@ -130,8 +130,8 @@ class Caller:
     ) -> HostValue:
         """A call in check mode whose gradients are not compared."""
         entry, values, count, threads = self._find(checking, settings, args, kwargs)
-        made = entry.plan.run(list(values), threads)
-        return _shown(values[count]) if entry.returns_given else made
+        returned = entry.plan.run(list(values), threads)
+        return _shown(values[count]) if entry.returns_given else returned
 
     def compile(
         self, settings: CallSettings, args: tuple[object, ...], kwargs: dict[str, object]
@@ -223,8 +223,8 @@ class Caller:
             names = tuple(outside)
             values += outside.values()
         try:
-            own = [KEYS[type(value)](value) for value in values]
-            key = (checking, settings.key, names, len(args), *kwargs, said, threads is None, *own)
+            value_keys = [KEYS[type(value)](value) for value in values]
+            key = (checking, settings.key, names, len(args), *kwargs, said, threads is None, *value_keys)
         except RecursionError:
             raise endless() from None
         entry = self._plans.get(key if self._counted <= 0 else self._with_sizes(key, values))
@@ -239,18 +239,18 @@ class Caller:
     ) -> object:
         """The same with torch tensors, and with objects that stand for other values, which are told what became of
         these."""
-        if entry.torch is None or not any(getattr(each, "requires_grad", False) for each in values):
+        if entry.torch is None or not any(getattr(argument, "requires_grad", False) for argument in values):
             entry.check_idle(self.name)
         if entry.check is not None:
             entry.check(settings, [unwrap(value) for value in values])
         run = entry.plan.run if entry.torch is None else entry.torch.run
         told: Told = []
-        given = [unwrap(value, told) for value in values] if entry.holds_objects else list(values)
-        made = run(given, threads)
+        plain = [unwrap(value, told) for value in values] if entry.holds_objects else list(values)
+        returned = run(plain, threads)
         update(told)
         if entry.returns_given:
             return _shown(values[entry.result_at])
-        return made if entry.wrap is None or made is None else entry.wrap(self._module, made)
+        return returned if entry.wrap is None or returned is None else entry.wrap(self._module, returned)
 
     # --- once for each key ---
 
@@ -284,8 +284,8 @@ class Caller:
         _check_threads(threads, plan.call)
         returned = -1 if settings.mode in REVERSE else request.result_at
         torch = None
-        if request.result_kind == results.TORCH or any(each.is_torch for each in request.marshals):
-            torch = TORCH_CALLS.TorchEntry(self, settings, request, plan, [unwrap(each) for each in values])
+        if request.result_kind == results.TORCH or any(marshal.is_torch for marshal in request.marshals):
+            torch = TORCH_CALLS.TorchEntry(self, settings, request, plan, [unwrap(value) for value in values])
         check = None
         compares = checking is not None and checking.gradients and settings.mode == BACKWARD
         if compares and torch is None and threads is None:
@@ -310,7 +310,7 @@ class Caller:
         """What the call asks for. With a torch tensor among its values it asks for one, if it says nothing."""
         marshals = [marshal_of(unwrap(value)) for value in values]
         result_kind = "" if kind is None or kind is True else results.kind_of(kind) or ""
-        if kind is None and any(each.is_torch for each in marshals):
+        if kind is None and any(marshal.is_torch for marshal in marshals):
             result_kind = results.TORCH
         at = count if kind is True else -1
         return CallRequest(settings, positional, names, marshals, result_kind, at, count + (kind is True))
@@ -319,20 +319,20 @@ class Caller:
         self, settings: CallSettings, args: tuple[object, ...], kwargs: dict[str, object], result: object
     ) -> BoundCall:
         """The bound call of such arguments, for who wants to write another function around it."""
-        given = [] if result is None else [result]
+        filled = [] if result is None else [result]
         outside = gathered(settings.given)
-        values = [*args, *kwargs.values(), *given, *outside.values()]
+        values = [*args, *kwargs.values(), *filled, *outside.values()]
         settings = replace(settings, given=(), globals=tuple(outside))
-        kind = True if given else None
+        kind = True if filled else None
         count = len(args) + len(kwargs)
         with self._session.lock:
             return self.binder.bind(self._request(settings, len(args), tuple(kwargs), values, kind, count))
 
     def instead_of(
-        self, settings: CallSettings, given: int, args: tuple[object, ...], kwargs: dict[str, object]
+        self, settings: CallSettings, index: int, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> str:
         """How the parameter of one of the values has to be declared to carry a derivative."""
-        return self.binder.instead_of(self.bind(settings, args, kwargs, None), given)
+        return self.binder.instead_of(self.bind(settings, args, kwargs, None), index)
 
     def inspected(
         self, settings: CallSettings, args: tuple[object, ...], kwargs: dict[str, object]
@@ -347,8 +347,8 @@ class Caller:
         with self._session.lock:
             request = self._request(named, len(args), names, values, kind, count)
             bound = self.binder.bind(request)
-        given = [unwrap(each) for each in values]
-        return InspectedCall(entry.plan, bound, len(args), names, given, threads)
+        plain = [unwrap(value) for value in values]
+        return InspectedCall(entry.plan, bound, len(args), names, plain, threads)
 
     def _with_sizes(self, key: tuple[Hashable, ...], values: list[object]) -> tuple[Hashable, ...]:
         return (*key, *(sizes_of(unwrap(value), self._counted) for value in values))
@@ -418,7 +418,7 @@ class _PlanEntry:
 
     def __post_init__(self) -> None:
         special = (self.torch, self.check, self.wrap)
-        self.is_special = self.holds_objects or any(each is not None for each in special)
+        self.is_special = self.holds_objects or any(extra is not None for extra in special)
 
     def refuse(self, error: Callable[[], CallError], is_told: bool) -> None:
         """Calls raise this, or warn; the plan can be looked at."""
@@ -445,7 +445,7 @@ def copied(value: HostValue) -> HostValue:
         value = as_fields(value)
     if type(value) in (list, tuple):
         return type(value)(map(copied, value))
-    return {name: copied(each) for name, each in value.items()} if type(value) is dict else value
+    return {name: copied(inner) for name, inner in value.items()} if type(value) is dict else value
 
 
 def _shown(result: object) -> object:
@@ -470,7 +470,7 @@ def _check_threads(threads: int | None, call: Launchable) -> None:
 
 def counted_dimensions(candidates: Iterable[CallCandidate]) -> int:
     """The most dimensions of a parameter that leaves a size open."""
-    parameters = (each.type for candidate in candidates for each in candidate.parameters)
+    parameters = (parameter.type for candidate in candidates for parameter in candidate.parameters)
     return max(map(open_dimensions, parameters), default=0)
 
 
@@ -478,8 +478,8 @@ def sizes_of(value: object, count: int) -> Hashable:
     """The last sizes of a value, and of the values in a list or dict; of a pair those of the primal."""
     value = getattr(value, "primal", value)
     if isinstance(value, list):
-        return tuple(sizes_of(each, count) for each in value)
+        return tuple(sizes_of(inner, count) for inner in value)
     if isinstance(value, dict):
-        return tuple(sizes_of(each, count) for each in value.values())
+        return tuple(sizes_of(inner, count) for inner in value.values())
     shape = getattr(value, "shape", None)
     return tuple(int(size) for size in shape[-count:]) if isinstance(shape, tuple) else None

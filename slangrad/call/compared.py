@@ -65,9 +65,9 @@ class Along:
     def check(self, outputs: Callable[[float], np.ndarray]) -> None:
         """Find differences of the terms of the function's value, `outputs` so far along, until one agrees.
         GradientError where something does not. Values that are not finite so far away tell nothing."""
-        reach = max([1.0, *(float(np.max(np.abs(each), initial=0.0)) for each in floats_of(self._value))])
-        for each in STEPS:
-            h = float(self._epsilon ** (1 / 3) * reach) * each  # neither lost in rounding nor large
+        reach = max([1.0, *(float(np.max(np.abs(floats), initial=0.0)) for floats in floats_of(self._value))])
+        for factor in STEPS:
+            h = float(self._epsilon ** (1 / 3) * reach) * factor  # neither lost in rounding nor large
             try:
                 up, down = outputs(h), outputs(-h)
             except NotFiniteError:
@@ -88,37 +88,38 @@ class Along:
         exact = self._tolerated(4 * self._epsilon**0.5)
         if self._forward is not None and abs(self._forward - self._reverse) > exact:
             raise self._disagreement("forward and reverse mode disagree")
-        if not any(self._agrees(*each) for each in self._differences):
+        if not any(self._agrees(*difference) for difference in self._differences):
             raise self._disagreement("reverse mode and finite differences disagree")
 
     def _agrees(self, difference: float, noise: float) -> bool:
         """A difference in which rounding may have done more than is tolerated counts only if no other has less."""
         rough = self._tolerated(2 * self._epsilon ** (1 / 3))
-        telling = noise <= max(rough, min(each for _, each in self._differences))
+        telling = noise <= max(rough, min(other_noise for _, other_noise in self._differences))
         return telling and bool(abs(self._reverse - difference) <= rough + noise)
 
-    def _disagreement(self, what: str) -> GradientError:
+    def _disagreement(self, reason: str) -> GradientError:
         details = [f"reverse mode        {self._reverse!r}"]
         details += [] if self._forward is None else [f"forward mode        {self._forward!r}"]
         details += [
-            f"finite differences  {each!r} (rounding: {noise:.1e})" for each, noise in self._differences
+            f"finite differences  {difference!r} (rounding: {noise:.1e})"
+            for difference, noise in self._differences
         ]
         note = "where a branch or max() changes sides there is no derivative to agree on"
-        message = f"the derivative by {self._label} along a random direction: {what}"
+        message = f"the derivative by {self._label} along a random direction: {reason}"
         return GradientError("E1031", message, details, note)
 
 
 _EXACT = {"half": 2.0**-10, "float": 2.0**-23, "double": 2.0**-52}
 
 
-def exactness(call: Launchable, given: int) -> float:
+def exactness(call: Launchable, index: int) -> float:
     """How exactly outputs and an argument of a primal call are known, by the types of the parameters."""
-    known = [
+    exact = [
         _exactness_of(leaf.type)
         for source, leaf in zip(call.sources, call.leaves)
-        if leaf.role.writes or source.given == given
+        if leaf.role.writes or source.given == index
     ]
-    return max(known, default=0.0) or _EXACT["float"]
+    return max(exact, default=0.0) or _EXACT["float"]
 
 
 def _exactness_of(t: object) -> float:
@@ -179,17 +180,17 @@ class BackwardCheck:
         values: list[object],
         source: ValueSource,
         argument: str,
-        known: tuple[object, object, object],
+        point: tuple[object, object, object],
     ) -> None:
         def outputs(step: float) -> np.ndarray:
             changed = list(values)
-            changed[source.given] = _with_moved(values[source.given], source.path, known[1], step)
+            changed[source.given] = _with_moved(values[source.given], source.path, point[1], step)
             return self._outputs(changed)
 
         assert self.primal is not None
         label = f"'{argument}' of '{self.call.name}'"
         tolerances = self.checking.rtol, self.checking.atol
-        Along(label, *known, exactness(self.primal, source.given), tolerances).check(outputs)
+        Along(label, *point, exactness(self.primal, source.given), tolerances).check(outputs)
 
     # --- runs on copies
 
@@ -220,12 +221,12 @@ class BackwardCheck:
     def _outputs(self, values: list[object]) -> np.ndarray:
         """All outputs times their cotangents, in a run on copies."""
         copied = [snapshot(value, fresh) for value in values]
-        made = self._run(PRIMAL, copied)
+        returned = self._run(PRIMAL, copied)
         terms: list[HostValue] = []
         result = self._given_result()
-        if made is not None:
+        if returned is not None:
             terms += self._terms(
-                made, None if result is None else _cotangent(values[result]), result is not None
+                returned, None if result is None else _cotangent(values[result]), result is not None
             )
         for leaf, source in self.call.passed:
             if leaf.role.takes and leaf.label != RESULT:
@@ -236,25 +237,25 @@ class BackwardCheck:
                 )
         return np.concatenate(terms) if terms else np.zeros(0)
 
-    def _terms(self, value: object, cotangent: object, given: bool) -> Iterator[object]:
+    def _terms(self, value: object, cotangent: object, is_given: bool) -> Iterator[object]:
         """Ones stand for a cotangent that is not given; one of a pair is that of every call."""
-        numbers = [np.asarray(each) for each in floats_of(value)]
-        if not given:
-            return iter([np.ravel(each).astype(np.float64) for each in numbers])
+        numbers = [np.asarray(array) for array in floats_of(value)]
+        if not is_given:
+            return iter([np.ravel(array).astype(np.float64) for array in numbers])
         if isinstance(cotangent, Tensor) or not isinstance(value, Tensor):
             return iter([inner(value, cotangent)])
         weights = np.asarray(cotangent.data if isinstance(cotangent, HostArray) else cotangent, np.float64)
-        return iter([np.ravel(each.astype(np.float64) * weights) for each in numbers])
+        return iter([np.ravel(array.astype(np.float64) * weights) for array in numbers])
 
 
 def fresh(tensor: Tensor) -> Tensor:
     """A copy with memory of its own; what gradients are added to is zero."""
-    made = tensor.detach().copy()
+    copied = tensor.detach().copy()
     if tensor.grad_out is not None:
-        made.grad_out = Tensor.zeros_like(tensor.grad_out)
+        copied.grad_out = Tensor.zeros_like(tensor.grad_out)
     if tensor.grad_in is not None:
-        made.grad_in = tensor.grad_in.copy()
-    return made
+        copied.grad_in = tensor.grad_in.copy()
+    return copied
 
 
 def _primal(value: object) -> object:

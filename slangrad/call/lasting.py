@@ -105,16 +105,22 @@ class RepeatedCall:
         settings, args, kwargs = self._given
         if not self._names:
             first = self._calls.current().candidates[0].parameters[: len(args)] if args else ()
-            self._names = {name: i for i, name in enumerate([*(each.name for each in first), *kwargs])}
+            self._names = {
+                name: i for i, name in enumerate([*(parameter.name for parameter in first), *kwargs])
+            }
         names = self._names
         unknown = values.keys() - names
         if unknown:
             message = f"rebind: the call of '{self._calls.now.name}' has no value named {', '.join(sorted(unknown))}"
             raise CallError("E1001", message, (), f"it has {', '.join(names)}")
-        given = [*args, *kwargs.values()]
+        arguments = [*args, *kwargs.values()]
         for name, value in values.items():
-            given[names[name]] = copied(value)
-        self._given = settings, tuple(given[: len(args)]), dict(zip(kwargs, given[len(args) :], strict=True))
+            arguments[names[name]] = copied(value)
+        self._given = (
+            settings,
+            tuple(arguments[: len(args)]),
+            dict(zip(kwargs, arguments[len(args) :], strict=True)),
+        )
         launch = self._launch
         if launch is None or self._generation.expired or not self._exchange(launch, names, values):
             self._bind()
@@ -137,8 +143,8 @@ class RepeatedCall:
     def __call__(self) -> HostValue:
         if self._generation.expired:
             self._bind()
-        made = self._run()
-        return self._result if made is None else made
+        returned = self._run()
+        return self._result if returned is None else returned
 
 
 def _memory_of(value: object) -> list[object]:

@@ -66,8 +66,8 @@ class PlanStore:
         return Launchable(
             name,
             dims,
-            [restored(each, types) for each in leaves],
-            [ValueSource(given, tuple(path)) for given, path in sources],
+            [restored(leaf, types) for leaf in leaves],
+            [ValueSource(index, tuple(path)) for index, path in sources],
             restored(created, types),
             None if group is None else tuple(group),
         )
@@ -76,11 +76,11 @@ class PlanStore:
         if not key:
             return
         try:
-            leaves = [saved(each, self._types) for each in call.leaves]
+            leaves = [saved(leaf, self._types) for leaf in call.leaves]
             created = saved(call.created, self._types)
         except Unsaved:
             return
-        sources = [(each.given, each.path) for each in call.sources]
+        sources = [(source.given, source.path) for source in call.sources]
         parts = [call.name, call.call_dims, leaves, sources, created, call.group]
         data = json.dumps(parts, separators=(",", ":"))
         store_of(self._options).put(key, data.encode())
@@ -127,16 +127,16 @@ class PlanKernels:
 
     def compile(self, letters: dict[str, str], alone: frozenset[str]) -> Compiled:
         """The kernel for streams that move so; see `CompileFor`."""
-        found = self._find(letters, alone) if self._bound is None else None
-        return found or self._compile(letters, alone)
+        stored = self._find(letters, alone) if self._bound is None else None
+        return stored or self._compile(letters, alone)
 
     def _compile(self, letters: dict[str, str], alone: frozenset[str]) -> Compiled:
         with self._session.lock:
             bound = self.bound
-            made = self._session.compiler.compile(bound, letters, alone)
-        if self._key and made.key:
-            store_of(self._session.settings).put(self._link(letters, alone), made.key.encode())
-        return made
+            compiled = self._session.compiler.compile(bound, letters, alone)
+        if self._key and compiled.key:
+            store_of(self._session.settings).put(self._link(letters, alone), compiled.key.encode())
+        return compiled
 
     def _link(self, letters: dict[str, str], alone: frozenset[str]) -> str:
         options = self._session.settings
@@ -152,11 +152,11 @@ class PlanKernels:
         with self._session.lock:
             loaded = self._session.kernels
             if key not in loaded:
-                found = find_kernel(options, self._session.target, key)
-                if found is None:
+                stored = find_kernel(options, self._session.target, key)
+                if stored is None:
                     return None
-                packer = packer_of(found.arguments)
+                packer = packer_of(stored.arguments)
                 stages = lambda: self._compile(letters, alone).stages
                 text = lambda: self._compile(letters, alone).text
-                loaded[key] = Compiled(found.kernel, packer, found.used, key, stages, text)
+                loaded[key] = Compiled(stored.kernel, packer, stored.used, key, stages, text)
             return loaded[key]

@@ -74,8 +74,8 @@ class BoundCall:
 
     @property
     def launchable(self) -> Launchable:
-        made = None if self.created is None else self.created.made
-        return Launchable(self.function.name, self.call_dims, self.leaves, self.sources, made, self.group)
+        result = None if self.created is None else self.created.made
+        return Launchable(self.function.name, self.call_dims, self.leaves, self.sources, result, self.group)
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class PassedArgument:
 def bind_call(
     mode: str,
     function: FoundFunction,
-    given: Sequence[PassedArgument],
+    passed: Sequence[PassedArgument],
     wanted: results.Wanted,
     types: ProgramTypes,
     taken_names: Iterable[str],
@@ -101,10 +101,10 @@ def bind_call(
     names = _Names({*taken_names, *function.words, *PAGE_WORDS})
     arguments = []
     sources: list[tuple[BoundNode, int]] = []
-    for parameter, each in zip(function.parameters, given):
-        argument = _bind_argument(mode, parameter, each, types, names)
+    for parameter, argument_passed in zip(function.parameters, passed):
+        argument = _bind_argument(mode, parameter, argument_passed, types, names)
         arguments.append(argument)
-        sources.append((argument.node, each.index))
+        sources.append((argument.node, argument_passed.index))
     result, created, cotangent = _bind_result(mode, function, wanted, types, names, sources)
     dims = _dimensions(node for node, _ in sources)
     sources += global_values
@@ -135,17 +135,19 @@ def set_group(call: BoundCall, asked: Sequence[int]) -> None:
 
 
 def _bind_argument(
-    mode: str, parameter: ParameterView, given: PassedArgument, types: ProgramTypes, names: _Names
+    mode: str, parameter: ParameterView, passed: PassedArgument, types: ProgramTypes, names: _Names
 ) -> BoundArgument:
-    tangent = None if parameter.no_diff else types.tangent(given.way.type)
+    tangent = None if parameter.no_diff else types.tangent(passed.way.type)
     differentiable = mode != PRIMAL and tangent is not None
     role = role_of(mode, parameter.direction, differentiable)
-    own = PRIMAL if parameter.no_diff else mode
-    spot = Spot(names.fresh(parameter.name), parameter.name, role, own, types, names.fresh)
-    node = given.marshal.bind(given.way, spot)
-    converted = given.way.type if given.way.how == MAPPED else None
+    own_mode = PRIMAL if parameter.no_diff else mode
+    spot = Spot(names.fresh(parameter.name), parameter.name, role, own_mode, types, names.fresh)
+    node = passed.marshal.bind(passed.way, spot)
+    converted = passed.way.type if passed.way.how == MAPPED else None
     _mark(node, not parameter.no_diff and (converted is None or tangent is not None), types)
-    return BoundArgument(node, parameter.direction, differentiable, parameter.no_diff, given.index, converted)
+    return BoundArgument(
+        node, parameter.direction, differentiable, parameter.no_diff, passed.index, converted
+    )
 
 
 def _mark(node: BoundNode, carries: bool, types: ProgramTypes) -> None:
@@ -155,8 +157,10 @@ def _mark(node: BoundNode, carries: bool, types: ProgramTypes) -> None:
         return
     assert isinstance(node, Composite)
     for part in node.parts:
-        own = carries and not (isinstance(part.key, str) and types.tangent_field(node.type, part.key) is None)
-        _mark(part.node, own, types)
+        part_carries = carries and not (
+            isinstance(part.key, str) and types.tangent_field(node.type, part.key) is None
+        )
+        _mark(part.node, part_carries, types)
 
 
 def _bind_result(

@@ -44,7 +44,7 @@ class Binder:
         settings, marshals = request.settings, request.marshals
         arguments = self._arguments(request, marshals)
         wanted = self._wanted(request, arguments, marshals)
-        function, given = resolve(
+        function, passed = resolve(
             self._name, self.candidates, arguments, self._types, settings.mode, self._imports
         )
         taken = self._types.global_names()
@@ -53,10 +53,10 @@ class Binder:
             for at, name in enumerate(settings.globals, request.globals_at)
         ]
         call = bind_call(
-            settings.mode, function, given, wanted, self._types, taken, set_values, settings.order
+            settings.mode, function, passed, wanted, self._types, taken, set_values, settings.order
         )
         _check_cotangent(call)
-        call.conformances = tuple(conformance_of(self._types, each) for each in settings.conformances)
+        call.conformances = tuple(conformance_of(self._types, named) for named in settings.conformances)
         if self._types.mentions(CALL_SHAPE) or any(leaf.reads_place for leaf in call.leaves):
             call.group = ()
             _check_rank(call)
@@ -69,17 +69,17 @@ class Binder:
         """The error of a derivative that would leave nothing behind."""
         return idle_call(self.bind(request), self._types)
 
-    def instead_of(self, call: BoundCall, given: int) -> str:
+    def instead_of(self, call: BoundCall, index: int) -> str:
         """How the parameter of a value has to be declared to carry a derivative; empty where that is not why."""
-        return declared_instead(call, given, self._types)
+        return declared_instead(call, index, self._types)
 
     def _arguments(self, request: CallRequest, marshals: list[Marshal]) -> Arguments:
         """Marshals by position and by name, under the maps of the settings."""
         settings, count = request.settings, request.positional
         mapping.check_count(settings.map_positional, count + len(request.names))
         mapping.check_names(settings.map_named, (*request.names, *self._parameter_names()))
-        for each in self.candidates:
-            parameters = (parameter.name for parameter in each.parameters)
+        for candidate in self.candidates:
+            parameters = (parameter.name for parameter in candidate.parameters)
             mapping.check_once(settings.map_positional, settings.map_named, parameters)
         maps = [*settings.map_positional, *[None] * (count - len(settings.map_positional))]
         by_position = [
@@ -108,7 +108,7 @@ class Binder:
         return None
 
     def _parameter_names(self) -> set[str]:
-        return {parameter.name for each in self.candidates for parameter in each.parameters}
+        return {parameter.name for candidate in self.candidates for parameter in candidate.parameters}
 
     def _wanted(self, request: CallRequest, arguments: Arguments, marshals: list[Marshal]) -> results.Wanted:
         if request.result_at >= 0:
@@ -124,16 +124,16 @@ class Binder:
         """In `bwds` one positional argument too many is the result."""
         count = len(arguments.positional) + len(arguments.named)
         return bool(arguments.positional) and all(
-            each.returns and count == len(each.parameters) + 1 for each in self.candidates
+            candidate.returns and count == len(candidate.parameters) + 1 for candidate in self.candidates
         )
 
     def _bind_global(self, name: str, marshal: Marshal) -> Leaf:
         """A module-level value is a leaf that the kernel's header does not declare."""
         t = self._types.global_type(name)
         if t is None:
-            known = ", ".join(sorted(self._types.global_names())) or "none"
+            names = ", ".join(sorted(self._types.global_names())) or "none"
             raise CallError(
-                "E1013", f"set: the module has no global value '{name}'", (), f"there are {known}"
+                "E1013", f"set: the module has no global value '{name}'", (), f"there are {names}"
             )
         try:
             ways = [way for way in marshal.ways(t, self._types, PRIMAL) if way.dims == 0]

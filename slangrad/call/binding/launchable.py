@@ -37,10 +37,10 @@ class ValuePlace(Protocol):
 
 def found_at(values: Sequence[HostValue], place: ValuePlace) -> HostValue:
     """What stands there among the values of a call."""
-    found = values[place.given]
+    value = values[place.given]
     for step in place.path:
-        found = found[step]
-    return found
+        value = value[step]
+    return value
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class Launchable:
     @property
     def passed(self) -> list[tuple[Leaf, ValueSource]]:
         """The leaves of what the caller gave; a result that the call makes is none of them."""
-        return [each for each in zip(self.leaves, self.sources) if each[1].given >= 0]
+        return [pair for pair in zip(self.leaves, self.sources) if pair[1].given >= 0]
 
     def __repr__(self) -> str:
         leaves = ", ".join(leaf.label for leaf in self.leaves)

@@ -85,24 +85,24 @@ Tree = dict[str, HostValue]
 
 def gathered(sources: tuple[GlobalSource, ...]) -> Tree:
     """The values of a call. A value that is a callable itself is asked, too."""
-    found: Tree = {}
+    tree: Tree = {}
     for source in sources:
-        merge(found, _asked(source) if callable(source) else source)
-    return {name: value() if callable(value) else value for name, value in found.items()}
+        merge(tree, _asked(source) if callable(source) else source)
+    return {name: value() if callable(value) else value for name, value in tree.items()}
 
 
 def _asked(source: Callable[[], Values]) -> Values:
-    found = source()
-    if not isinstance(found, Mapping):
-        raise CallError("E1013", f"set: the callable gave {type(found).__name__}, and a dict is needed")
-    return found
+    values = source()
+    if not isinstance(values, Mapping):
+        raise CallError("E1013", f"set: the callable gave {type(values).__name__}, and a dict is needed")
+    return values
 
 
 def merge(into: Tree, values: Values) -> None:
     for name, value in values.items():
-        known = into.get(name)
-        if type(known) is dict and isinstance(value, Mapping):
-            into[name] = {**known}
+        inner = into.get(name)
+        if type(inner) is dict and isinstance(value, Mapping):
+            into[name] = {**inner}
             merge(into[name], value)
         else:
             into[name] = value

@@ -83,7 +83,7 @@ def write_kernel(call: BoundCall, classes: dict[str, str], alone: frozenset[str]
     body: list[Line] = [(line, "") for line in _locate(page, rank)]
     body += [*page.before, (statement, ""), *page.after]
     lines: list[Line] = [(f'import "{name}";', "") for name in call.function.imports()]
-    lines += [(f"// {conformance_text(each)}", "") for each in call.conformances]
+    lines += [(f"// {conformance_text(conformance)}", "") for conformance in call.conformances]
     threads = prod(call.group or (GROUP,))
     width = f" [lanes({call.lanes})]" if call.lanes else ""
     lines += [("", ""), *page.functions, (f'[shader("compute")] [numthreads({threads}, 1, 1)]{width}', "")]
@@ -108,9 +108,9 @@ def _locate(page: KernelPage, rank: int) -> list[str]:
 def _header(page: KernelPage, rank: int) -> list[Line]:
     """The kernel's parameters, one on each line."""
     lines: list[Line] = [(f"void {ENTRY}(", ""), (f"    uniform CallShape<{rank}> shape,", "")]
-    for leaf in (each for each in page.call.leaves if each.declared):
-        for each in leaf.parameters(page.classes[leaf.name]):
-            lines.append((f"    uniform {each.type} {each.name},", leaf.label))
+    for leaf in (declared for declared in page.call.leaves if declared.declared):
+        for parameter in leaf.parameters(page.classes[leaf.name]):
+            lines.append((f"    uniform {parameter.type} {parameter.name},", leaf.label))
     return [*lines, ("    uint3 thread : SV_DispatchThreadID)", "")]
 
 
@@ -234,15 +234,15 @@ def _with_this(page: KernelPage, arguments: list[str], result: BoundNode | None)
 
 
 def _backward(page: KernelPage) -> str:
-    made = GradientCall(page.say_before)
+    gradient = GradientCall(page.say_before)
     for argument in page.arguments():
-        _backward_argument(page, argument, made)
+        _backward_argument(page, argument, gradient)
     if page.call.cotangent is not None:
-        made.arguments.append(page.call.cotangent)
+        gradient.arguments.append(page.call.cotangent)
     elif page.call.result is not None and page.call.function.result_differentiable:
         page.owner = page.call.result.label
-        made.arguments.append(_cotangent(page, page.call.result))
-    return made.text(page.call.function.static_callee)
+        gradient.arguments.append(_cotangent(page, page.call.result))
+    return gradient.text(page.call.function.static_callee)
 
 
 def _cotangent(page: KernelPage, node: BoundNode) -> str:
@@ -254,14 +254,14 @@ def _cotangent(page: KernelPage, node: BoundNode) -> str:
     return _derivative(page, node, f"{node.name}_in")
 
 
-def _backward_argument(page: KernelPage, argument: BoundArgument, made: GradientCall) -> None:
+def _backward_argument(page: KernelPage, argument: BoundArgument, gradient: GradientCall) -> None:
     node = argument.node
     if argument.direction == "out":
-        made.arguments += [_cotangent(page, node)] if argument.differentiable else []
+        gradient.arguments += [_cotangent(page, node)] if argument.differentiable else []
     elif not argument.differentiable:
-        made.arguments.append(_constant(page, argument))
+        gradient.arguments.append(_constant(page, argument))
     else:
-        _give(page, node, made.pair(f"{node.name}_pair", _pair(page, argument)))
+        _give(page, node, gradient.pair(f"{node.name}_pair", _pair(page, argument)))
 
 
 def _tangent(page: KernelPage) -> str:
@@ -358,13 +358,13 @@ def _higher_argument(page: KernelPage, orders: _Orders, argument: BoundArgument)
             f"argument '{node.label}': hvp takes functions without 'inout' parameters that have derivatives"
         )
         raise CallError("E1007", message, (), "return the value from the function")
-    name, given = node.name, spell_differential(node.type)
-    orders.parameters += [f"{kind} {name}", f"{given} {name}_in"]
+    name, differential = node.name, spell_differential(node.type)
+    orders.parameters += [f"{kind} {name}", f"{differential} {name}_in"]
     orders.taken += [_value(page, node), _derivative(page, node, f"{name}_in_value")]
-    orders.outputs.append((name, given))
+    orders.outputs.append((name, differential))
     orders.first.pair(f"{name}_pair", name)
     orders.next += [f"diffPair({name}, {name}_in)", f"diffPair({name}_in)"]
-    page.say_before(f"{given} {name}_pair;")
+    page.say_before(f"{differential} {name}_pair;")
     _give(page, node, f"{name}_pair")
 
 
@@ -380,9 +380,9 @@ def _order(orders: _Orders, order: int, callee: str) -> list[str]:
     outputs = [f"out {kind} {name}_grad" for name, kind in orders.outputs]
     body = [*orders.pairs, orders.first.text(callee)]
     if order > 1:
-        given = ", ".join([*orders.next, *(f"{name}_pair" for name, _ in orders.outputs)])
+        arguments = ", ".join([*orders.next, *(f"{name}_pair" for name, _ in orders.outputs)])
         body = [f"DifferentialPair<{kind}> {name}_pair;" for name, kind in orders.outputs]
-        body.append(f"fwd_diff(__order{order - 1})({given});")
+        body.append(f"fwd_diff(__order{order - 1})({arguments});")
     body += [f"{name}_grad = {name}_pair.d;" for name, _ in orders.outputs]
     return differentiable_function(f"__order{order}", [*orders.parameters, *outputs], body)
 

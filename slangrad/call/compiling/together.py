@@ -96,19 +96,19 @@ def _run(jobs: list[CompileJob], options: Options, errors: dict[int, Exception])
     count = min(options.processes or idle_processors(), len(jobs)) - 1 if several and not options.dump else 0
     if count > 0:
         _write_messages(jobs)
-    own, shared = deque[CompileJob](), deque[CompileJob]()
-    for each in jobs:
-        (shared if each.message else own).append(each)
-    given, count = dict.fromkeys(shared), min(count, len(shared))
+    private, shared = deque[CompileJob](), deque[CompileJob]()
+    for waiting in jobs:
+        (shared if waiting.message else private).append(waiting)
+    unfinished, count = dict.fromkeys(shared), min(count, len(shared))
     team = WORKERS.Team(shared, count) if count > 0 else nullcontext()
     with shown(f"{len(jobs)} kernels", options.progress and several) as progress, team:
         ready = 0
-        while job := next_job(own) or next_job(shared):
-            given.pop(job, None)
+        while job := next_job(private) or next_job(shared):
+            unfinished.pop(job, None)
             _finish(job, errors)
             ready += 1
             progress.detail = f"{ready} ready"
-        for job in given:
+        for job in unfinished:
             job.done.wait(PATIENCE)
             _finish(job, errors)
 

@@ -79,8 +79,8 @@ def _can_start() -> bool:
 
 def _folders() -> list[str]:
     """Where this process finds modules, without the current folder, and slangrad."""
-    given = (os.path.abspath(each) for each in map(str, sys.path) if each)
-    return list(dict.fromkeys([*given, str(Path(__file__).parents[3])]))
+    folders = (os.path.abspath(path) for path in map(str, sys.path) if path)
+    return list(dict.fromkeys([*folders, str(Path(__file__).parents[3])]))
 
 
 def _serve(process: subprocess.Popen[bytes], jobs: deque[CompileJob]) -> None:

@@ -78,10 +78,10 @@ class TorchEntry:
         if self._records and is_seen([find(values) for find in self._watched]):
             return self._record(values, threads)
         changed = [find(values) for find in self._changed]
-        made = self._plan.run(values, threads)
+        returned = self._plan.run(values, threads)
         for tensor in changed:
             increment_version(tensor)
-        return made
+        return returned
 
     def _record(self, values: list[object], threads: int | None) -> object:
         """The call as an operation of PyTorch."""
@@ -177,7 +177,7 @@ def _in_place(slot: TorchSlot, note: str) -> CallError:
 
 
 def _share_storage(first: torch.Tensor, second: torch.Tensor) -> bool:
-    memory, other = (each.untyped_storage().data_ptr() for each in (first, second))
+    memory, other = (tensor_of_pair.untyped_storage().data_ptr() for tensor_of_pair in (first, second))
     return bool(memory == other != 0)
 
 
@@ -211,28 +211,30 @@ def _slots_of(plan: CallPlan, values: list[object]) -> tuple[list[TorchSlot], li
 
 def _cells_of(plan: CallPlan) -> tuple[ValueSource, ...]:
     """Single values that the call writes for Python."""
-    return tuple(each for leaf, each in plan.call.passed if leaf.is_cell and leaf.role.writes)
+    return tuple(source for leaf, source in plan.call.passed if leaf.is_cell and leaf.role.writes)
 
 
 def _sinks_of(plan: CallPlan, site: TorchSite) -> tuple[ValueSource, ...]:
     """What the call writes without that a derivative passes: a call of the derivative, which does all of it again,
     gets something else to write into."""
-    found = []
+    sinks = []
     for leaf, source in plan.call.passed:
         if not leaf.is_cell and leaf.content is not None:
             lasting = leaf.role.reads or not leaf.carries or leaf.is_plain_whole
-            own = [slot for slot in site.slots if slot.given == source.given and slot.path == source.path]
-            followed = any(slot.is_output and slot.carries for slot in own)
-            if leaf.role.writes and (not followed if own else lasting):
-                found.append(source)
-    return tuple(found)
+            own_slots = [
+                slot for slot in site.slots if slot.given == source.given and slot.path == source.path
+            ]
+            followed = any(slot.is_output and slot.carries for slot in own_slots)
+            if leaf.role.writes and (not followed if own_slots else lasting):
+                sinks.append(source)
+    return tuple(sinks)
 
 
-def _slot_of(leaf: Leaf, given: int, path: tuple[object, ...]) -> TorchSlot:
+def _slot_of(leaf: Leaf, index: int, path: tuple[object, ...]) -> TorchSlot:
     plain, is_memory = leaf.is_whole and not leaf.has_place, leaf.content is None
     reads = leaf.role.reads or is_memory
     return TorchSlot(
-        given, path, leaf.label, reads, leaf.may_write, leaf.carries, plain, leaf.has_place, is_memory
+        index, path, leaf.label, reads, leaf.may_write, leaf.carries, plain, leaf.has_place, is_memory
     )
 
 

@@ -99,7 +99,7 @@ class TorchSite:
 
     def nest(self, places: Iterable[ValueSource]) -> None:
         """Values inside of these, too, will be replaced."""
-        self.nested = tuple({*self.nested, *(each.given for each in places if each.path)})
+        self.nested = tuple({*self.nested, *(source.given for source in places if source.path)})
 
     def run(
         self, mode: str, key: object, values: list[object], result: object, threads: int | None
@@ -111,8 +111,8 @@ class TorchSite:
         plan = self._plans.get(kind)
         if plan is None:
             settings, args, kwargs = self.arguments(mode, values)
-            given = values[self.result_at] if self.result_at >= 0 else result
-            kwargs |= {} if given is None else {RESULT: given}
+            filled = values[self.result_at] if self.result_at >= 0 else result
+            kwargs |= {} if filled is None else {RESULT: filled}
             kwargs |= {} if threads is None else {THREADS: threads}
             plan = self._plans[kind] = self.caller.plan_of(checking, settings, args, kwargs)
         if result is not None:
@@ -122,8 +122,8 @@ class TorchSite:
     def opened(self, constants: list[object]) -> list[HostValue]:
         """Constants as values whose slots can be filled."""
         values = list(constants)
-        for given in self.nested:
-            values[given] = _reopened(values[given])
+        for index in self.nested:
+            values[index] = _reopened(values[index])
         return values
 
     def bind(self, mode: str, values: list[object], result: object) -> BoundCall:
@@ -136,8 +136,8 @@ class TorchSite:
         """Values as the arguments of a call; those of globals are as they were when the values were taken."""
         count = self.positional + len(self.names)
         held = dict(zip(self.settings.globals, values[self.globals_at :]))
-        given = (held,) if held else ()
-        settings = replace(self.settings, mode=mode, result=None, given=given)
+        globals_held = (held,) if held else ()
+        settings = replace(self.settings, mode=mode, result=None, given=globals_held)
         settings = replace(settings, key=settings_key(settings))
         return (
             settings,
@@ -165,12 +165,12 @@ def _reopened(value: object) -> object:
 def constants_of(site: TorchSite, values: list[object], places: Iterable[ValueSource]) -> list[HostValue]:
     """The values of a call without its torch tensors. What somebody may overwrite before the derivative is asked for
     is copied, at `places`: PyTorch knows when its own tensors change, and nobody when others do."""
-    made = [value if type(value) in ATOMS else _reopened(value) for value in values]
+    constants = [value if type(value) in ATOMS else _reopened(value) for value in values]
     for slot in site.slots:
-        put(made, slot, None if not slot.writes else _standing(slot, found_at(made, slot)))
+        put(constants, slot, None if not slot.writes else _standing(slot, found_at(constants, slot)))
     for place in places:
-        put(made, place, snapshot(found_at(made, place)))
-    return made
+        put(constants, place, snapshot(found_at(constants, place)))
+    return constants
 
 
 def changing_places(plan: CallPlan, site: TorchSite) -> tuple[ValueSource, ...]:
@@ -188,5 +188,5 @@ def _standing(slot: TorchSlot, tensor: HostValue) -> object:
     something of that shape."""
     if slot.is_output and slot.carries:
         return None
-    own = tensor.detach()
-    return own.clone() if slot.reads else own.new_empty(()).expand(own.shape)
+    detached = tensor.detach()
+    return detached.clone() if slot.reads else detached.new_empty(()).expand(detached.shape)
