@@ -61,19 +61,19 @@ class Wanted:
     index: int = CREATED
 
 
-def kind_of(given: object) -> str | None:
+def kind_of(wanted: object) -> str | None:
     """The kind that a string or class names, empty for a class of the user's; None for a value to fill."""
-    if isinstance(given, str):
-        if given not in KINDS:
+    if isinstance(wanted, str):
+        if wanted not in KINDS:
             names = ", ".join(map(repr, KINDS))
-            raise CallError("E1011", f"Unknown return type '{given}'", (), f"known are {names}")
-        return given
-    if given is Tensor:
+            raise CallError("E1011", f"Unknown return type '{wanted}'", (), f"known are {names}")
+        return wanted
+    if wanted is Tensor:
         return TENSOR
-    if given is np.ndarray:
+    if wanted is np.ndarray:
         return NUMPY
-    if isinstance(given, type):
-        return TORCH if is_torch_type(given) else _TAUGHT.get(given, "")
+    if isinstance(wanted, type):
+        return TORCH if is_torch_type(wanted) else _TAUGHT.get(wanted, "")
     return None
 
 
@@ -97,9 +97,9 @@ def wrap_of(kind: object) -> Wrap | None:
     """What makes, of a module and what a call of it would return, an object of a class that is no kind of result."""
     if not isinstance(kind, type) or kind_of(kind):
         return None
-    given: Wrap | None = getattr(kind, "from_result", None)
-    if given is not None:
-        return given
+    from_result: Wrap | None = getattr(kind, "from_result", None)
+    if from_result is not None:
+        return from_result
     if is_record(kind):
         return lambda module, result: made_of(kind, result)
     return lambda module, result: kind(result)
@@ -110,23 +110,23 @@ def bind_given(marshal: Marshal, t: Type, spot: Spot) -> BoundNode | None:
     role = spot.role
     if not (role.reads or role.writes or role.differentiates):
         return None
-    found = sorted(marshal.ways(t, spot.types, spot.mode), key=lambda way: way.cost)
-    exact = any(way.how != CONVERTED for way in found)
+    ways = sorted(marshal.ways(t, spot.types, spot.mode), key=lambda way: way.cost)
+    exact = any(way.how != CONVERTED for way in ways)
     wider = None if exact or role.differentiates else _wider(t, marshal.holds(t, spot.types))
     if wider is not None:
-        found = sorted(marshal.ways(wider, spot.types, spot.mode), key=lambda way: way.cost)
-    if not found:
+        ways = sorted(marshal.ways(wider, spot.types, spot.mode), key=lambda way: way.cost)
+    if not ways:
         message = f"argument '{spot.label}': {marshal.described} cannot hold results of type '{t}'"
         raise CallError("E1011", message, (marshal.reason(t, spot.types),))
-    return marshal.bind(found[0], spot)
+    return marshal.bind(ways[0], spot)
 
 
-def _wider(t: Type, own: Type | None) -> Type | None:
+def _wider(t: Type, held: Type | None) -> Type | None:
     """A type that Slang converts results of type `t` to, made of the elements of a container."""
     element = t.element if isinstance(t, Vector) else t
-    if not isinstance(element, Scalar) or not isinstance(own, Scalar) or not _widens(element, own):
+    if not isinstance(element, Scalar) or not isinstance(held, Scalar) or not _widens(element, held):
         return None
-    return vector(own, t.count) if isinstance(t, Vector) else own
+    return vector(held, t.count) if isinstance(t, Vector) else held
 
 
 def _widens(t: Scalar, to: Scalar) -> bool:
@@ -198,8 +198,8 @@ def make_pair(device: object, shape: Shape) -> Callable[[], object]:
     return DiffPair
 
 
-def give_itself(made: object) -> object:
-    return made
+def give_itself(result: object) -> object:
+    return result
 
 
 @dataclass(slots=True, frozen=True)
@@ -239,8 +239,8 @@ class ArrayMaker:
         return lambda: make(shape, record)
 
 
-def _refused(created: Created, what: str) -> CallError:
-    message = f"a {what} cannot hold results of type '{created.type}'"
+def _refused(created: Created, container: str) -> CallError:
+    message = f"a {container} cannot hold results of type '{created.type}'"
     note = 'numbers, vectors, matrices and arrays can; use _result="tensor"'
     return CallError("E1011", message, (), note)
 

@@ -111,14 +111,12 @@ def cells_of(node: BoundNode, t: ir.Type, at: int = 0) -> Iterator[RowCell]:
         return
     assert isinstance(node, Composite)
     if not node.complete:
-        given = {part.key for part in node.parts}
-        raise missing_field(
-            node.label, str(node.type), [each for each in field_names(t) if each not in given]
-        )
+        keys = {part.key for part in node.parts}
+        raise missing_field(node.label, str(node.type), [name for name in field_names(t) if name not in keys])
     parts = list(ir.components(t))
     for part in node.parts:
         index = field_names(t).index(part.key) if isinstance(part.key, str) else part.key
-        before = sum(ir.scalar_count(each) for each in parts[:index])
+        before = sum(ir.scalar_count(part_type) for part_type in parts[:index])
         for cell in cells_of(part.node, parts[index], at + before):
             yield RowCell((part.key, *cell.path), cell.leaf, cell.at)
 
@@ -139,13 +137,13 @@ class RowPacker:
             uses, _ = _put_fixed(cells, value, scalars, "E1005", "argument")
             _put_own(cells, value, scalars, 0, None)  # type: ignore[arg-type]  # no cell of a row needs it
             packed.append(pack.pack(*scalars))
-            for each in uses:
-                address, shape, strides, item, _ = each.memory
+            for use in uses:
+                address, shape, strides, item, _ = use.memory
                 low, high = span_of(item, shape, strides)
-                touched.append(Touched(each.label, address + low, address + high, each.writes))
-        made = np.frombuffer(b"".join(packed), np.dtype((np.void, size)), count=len(self.rows)).view(Rows)
-        made.touched = tuple(touched)
-        return made
+                touched.append(Touched(use.label, address + low, address + high, use.writes))
+        array = np.frombuffer(b"".join(packed), np.dtype((np.void, size)), count=len(self.rows)).view(Rows)
+        array.touched = tuple(touched)
+        return array
 
 
 def makes_rows(leaf: Leaf) -> bool:
@@ -154,20 +152,22 @@ def makes_rows(leaf: Leaf) -> bool:
 
 
 def _put_fixed(
-    cells: tuple[RowCell, ...], value: object, scalars: list[object], code: str, what: str
+    cells: tuple[RowCell, ...], value: object, scalars: list[object], code: str, title: str
 ) -> tuple[list[Use], list[tuple[str, object]]]:
     """The scalars that stay while the layout does; the memory that they lead to, and where it lies."""
     uses: list[Use] = []
     homes: list[tuple[str, object]] = []
     for cell in cells:
-        found = cell.leaf.footprint(cell.of(value))
-        if found is None:
-            message = f"{what} '{cell.leaf.label}': {cell.leaf.described} cannot be used as it lies in memory"
+        footprint = cell.leaf.footprint(cell.of(value))
+        if footprint is None:
+            message = (
+                f"{title} '{cell.leaf.label}': {cell.leaf.described} cannot be used as it lies in memory"
+            )
             raise CallError(code, message, (), "pass a contiguous copy")
-        for fixed in found.fixed.values():
+        for fixed in footprint.fixed.values():
             scalars[cell.at : cell.at + len(fixed)] = fixed
-        uses += [replace(each, at=each.at + cell.at) for each in found.uses]
-        homes += found.homes
+        uses += [replace(use, at=use.at + cell.at) for use in footprint.uses]
+        homes += footprint.homes
     return uses, homes
 
 
@@ -176,11 +176,11 @@ def _put_own(
 ) -> None:
     """Those of this value."""
     for cell in cells:
-        own = cell.of(value)
+        part = cell.of(value)
         for _, at, find in cell.leaf.finders():
-            scalars[place + cell.at + at] = own if find is None else find(own)
+            scalars[place + cell.at + at] = part if find is None else find(part)
         for put in cell.leaf.setters(()).values():
-            put(scalars, place + cell.at, own, scratch)
+            put(scalars, place + cell.at, part, scratch)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -199,8 +199,8 @@ class GlobalValue(Leaf):
 
     def layout_finder(self) -> Find:
         finders = [(cell, cell.leaf.layout_finder()) for cell in self.cells]
-        known = [(cell, find) for cell, find in finders if find is not None]
-        return lambda value: tuple([find(cell.of(value)) for cell, find in known])
+        needed = [(cell, find) for cell, find in finders if find is not None]
+        return lambda value: tuple([find(cell.of(value)) for cell, find in needed])
 
     def hides(self, holds_addresses: Callable[[Type], bool]) -> bool:
         return True
@@ -208,7 +208,7 @@ class GlobalValue(Leaf):
     def footprint(self, value: object) -> Footprint:
         scalars: Values = [0] * self.count
         uses, homes = _put_fixed(self.cells, value, scalars, "E1013", "set:")
-        named = [replace(each, name=self.name) for each in uses]
+        named = [replace(use, name=self.name) for use in uses]
         return Footprint(fixed={self.name: scalars}, uses=named, homes=homes)
 
     def setters(self, call_shape: Shape) -> dict[str, Setter]:
@@ -227,8 +227,8 @@ def _numbers(leaf: Leaf, value: HostValue) -> list[object]:
         value = leaf.prepare(value)
     leaf.footprint(value)
     array = value if isinstance(value, np.ndarray) else np.asarray(value.detach())
-    found: list[object] = array.ravel().tolist()
-    return found
+    numbers: list[object] = array.ravel().tolist()
+    return numbers
 
 
 def global_leaf(node: BoundNode, types: ProgramTypes) -> Leaf:

@@ -84,9 +84,9 @@ class EnumMarshal(NumberMarshal):
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
         if isinstance(wanted, EnumType):
             return [Way(wanted, 0)] if spell(wanted) == self.enum else []
-        own = types.find(self.enum) if isinstance(wanted, ParameterType) else None
-        if own is not None:
-            return [Way(own, 0)]
+        enum = types.find(self.enum) if isinstance(wanted, ParameterType) else None
+        if enum is not None:
+            return [Way(enum, 0)]
         return [Way(way.type, way.dims, way.how, way.cost + 1) for way in super().ways(wanted, types, mode)]
 
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
@@ -96,15 +96,15 @@ class EnumMarshal(NumberMarshal):
 class HostArrayMarshal(Marshal):
     """A host vector or matrix: itself, or one call for each row or component."""
 
-    def __init__(self, made: type[HostArray]) -> None:
-        self.made = made
-        self.described = made.__name__
+    def __init__(self, host_class: type[HostArray]) -> None:
+        self.made = host_class
+        self.described = host_class.__name__
 
     is_plain = True
 
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
-        own = types.lift(self.made.ir_type)
-        return [] if own is None else [Way(t, dims) for t, dims in from_value(wanted, own)]
+        checked = types.lift(self.made.ir_type)
+        return [] if checked is None else [Way(t, dims) for t, dims in from_value(wanted, checked)]
 
     def bind(self, way: Way, spot: Spot) -> BoundNode:
         if way.dims == 0:

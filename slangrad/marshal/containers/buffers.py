@@ -74,8 +74,8 @@ def _structured(wanted: Type, element: Type | None) -> Iterable[Type]:
 def _consumes(t: Type, element: Type | None) -> int:
     """Whether elements are made of the last dimensions; other ways come first."""
     assert isinstance(t, StructType)
-    own = t.inner
-    return int(element is not None and own is not element and not _is_atomic(own, element))
+    inner = t.inner
+    return int(element is not None and inner is not element and not _is_atomic(inner, element))
 
 
 def _is_atomic(pattern: Type, element: Type | None) -> bool:
@@ -107,8 +107,10 @@ class BufferLeaf(Leaf):
         return None
 
     def parameters(self, classes: str) -> list[KernelParameter]:
-        made = [KernelParameter(spell_on_page(self.type), self.name)]
-        return [*made, KernelParameter("uint64_t", f"{self.name}_bytes")] if self.bounded else made
+        parameters = [KernelParameter(spell_on_page(self.type), self.name)]
+        return (
+            [*parameters, KernelParameter("uint64_t", f"{self.name}_bytes")] if self.bounded else parameters
+        )
 
     def load(self) -> str:
         return self.name
@@ -135,8 +137,8 @@ class BufferLeaf(Leaf):
         )
 
     def setters(self, call_shape: Shape) -> dict[str, Setter]:
-        made: dict[str, Setter] = {self.name: self._put}
-        return made | {f"{self.name}_bytes": self._put_size} if self.bounded else made
+        setters: dict[str, Setter] = {self.name: self._put}
+        return setters | {f"{self.name}_bytes": self._put_size} if self.bounded else setters
 
     def _put_size(self, values: list[object], place: int, value: object, scratch: object) -> None:
         values[place] = self._find(value)[1]
@@ -154,11 +156,11 @@ class BufferLeaf(Leaf):
             message = f"argument '{self.label}': the shape ends in {end}, and elements of '{self.type}' need "
             raise CallError("E1005", f"{message}{self.trailing}")
         find = next((_MEMORY[kind] for kind in type(value).__mro__ if kind in _MEMORY), _of_torch)
-        found = find(value)
-        if found is None:
+        address_and_size = find(value)
+        if address_and_size is None:
             message = f"argument '{self.label}': {self.described} with gaps cannot be a '{self.type}'"
             raise CallError("E1005", message, (), "pass a copy: tensor.copy() or np.ascontiguousarray()")
-        return found
+        return address_and_size
 
 
 Range = tuple[int, int] | None
@@ -216,11 +218,11 @@ class BufferMarshal(Marshal):
         self.described = "Buffer" if buffer.writable else "read-only Buffer"
 
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
-        found = list(ways(None, self.writable, wanted))
-        if found or self.element is None:
-            return found
-        own = types.lift(self.element)
-        return [] if own is None else ways(own, self.writable, wanted)
+        untyped = list(ways(None, self.writable, wanted))
+        if untyped or self.element is None:
+            return untyped
+        element = types.lift(self.element)
+        return [] if element is None else ways(element, self.writable, wanted)
 
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
         return f"Buffer[rw={self.writable}] does not match slang type {wanted}"

@@ -71,8 +71,8 @@ class ElementsLeaf(MemoryLeaf):
 
     def instead(self, mode: str) -> str:
         label = self.label
-        given = label if self.described.startswith("Tensor") else f"Tensor.from_numpy(device, {label})"
-        return f"pass {given}.with_grads({'tangent' if mode == TANGENT else ''})"
+        tensor = label if self.described.startswith("Tensor") else f"Tensor.from_numpy(device, {label})"
+        return f"pass {tensor}.with_grads({'tangent' if mode == TANGENT else ''})"
 
     def footprint(self, value: object) -> Footprint | None:
         memories = self.access.memories(value, self.seen_parts)

@@ -34,9 +34,9 @@ Held = TypeVar("Held")
 
 def parts_of(role: Role) -> Parts:
     """Which memories a role touches, as endings of names."""
-    found: Parts = (PRIMAL_PART,) if role.reads or role.writes else ()
-    found += (TAKEN,) if role.takes else ()
-    return found + ((GIVEN,) if role.gives else ())
+    parts: Parts = (PRIMAL_PART,) if role.reads or role.writes else ()
+    parts += (TAKEN,) if role.takes else ()
+    return parts + ((GIVEN,) if role.gives else ())
 
 
 @dataclass(slots=True, frozen=True)
@@ -128,8 +128,8 @@ def _layout_of_array(array: AnyArray) -> Hashable:
 
 
 def address_of_array(array: AnyArray) -> int:
-    found: int = array.__array_interface__["data"][0]
-    return found
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 _PARTS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -154,15 +154,15 @@ class TensorAccess(AccessTo[Tensor]):
         return lambda value: tuple([find(value).layout for find in finders])
 
     def memories(self, value: Tensor, parts: Parts) -> list[StridedMemory]:
-        made = []
+        memories = []
         for part in parts:
             tensor = _PARTS[part](value)
             size = tensor.element_size
             steps = tuple([step * size for step in tensor.strides])
-            made.append(
+            memories.append(
                 StridedMemory(tensor.address, tuple(tensor.shape), steps, size, tensor.storage.runtime)
             )
-        return made
+        return memories
 
     def address_of(self, part: str) -> Address:
         return _ADDRESSES[part]
@@ -171,8 +171,8 @@ class TensorAccess(AccessTo[Tensor]):
         copied = value.detach().copy()
         if role.differentiates:
             taken = _PARTS[TAKEN](value).copy() if role.takes else None
-            given = _PARTS[GIVEN](value).copy() if role.gives else None
-            copied = copied.with_grads(grad_in=taken, grad_out=given, zero=False)
+            gradient = _PARTS[GIVEN](value).copy() if role.gives else None
+            copied = copied.with_grads(grad_in=taken, grad_out=gradient, zero=False)
         return copied
 
     def copy_back(self, copied: Tensor, value: Tensor, role: Role) -> None:
@@ -195,9 +195,9 @@ class TorchAccess(AccessTo[TorchTensor]):
     def memories(self, value: TorchTensor, parts: Parts) -> list[StridedMemory] | None:
         if value.is_neg():
             return None
-        own = memory_of_torch(value)
-        nothing = StridedMemory(0, (0,) * len(own.shape), own.strides, own.item_size)
-        return [own if part == PRIMAL_PART else nothing for part in parts]
+        memory = memory_of_torch(value)
+        nothing = StridedMemory(0, (0,) * len(memory.shape), memory.strides, memory.item_size)
+        return [memory if part == PRIMAL_PART else nothing for part in parts]
 
     def address_of(self, part: str) -> Address:
         return address_of_torch if part == PRIMAL_PART else no_address
@@ -310,8 +310,8 @@ class MemoryLeaf(Leaf):
                 )
                 raise CallError("E1005", f"{message}expected shape {self.trailing} of '{self.content}'")
         merged = [_merged(memory, len(self.trailing)) for memory in memories]
-        found = [memory for memory in merged if memory is not None]
-        return found if len(found) == len(merged) else None
+        gapless = [memory for memory in merged if memory is not None]
+        return gapless if len(gapless) == len(merged) else None
 
     def copy(self, value: object) -> object:
         return self.access.copy(value, self.role)
@@ -322,12 +322,12 @@ class MemoryLeaf(Leaf):
 
 def _merged(memory: StridedMemory, count: int) -> StridedMemory | None:
     """The memory with its last `count` dimensions as parts of elements; None where these have gaps."""
-    size, own = memory.item_size, len(memory.shape) - count
-    for length, stride in zip(reversed(memory.shape[own:]), reversed(memory.strides[own:])):
+    size, rank = memory.item_size, len(memory.shape) - count
+    for length, stride in zip(reversed(memory.shape[rank:]), reversed(memory.strides[rank:])):
         if stride != size and length > 1 and 0 not in memory.shape:
             return None
         size *= length
-    return StridedMemory(memory.address, memory.shape[:own], memory.strides[:own], size, memory.home)
+    return StridedMemory(memory.address, memory.shape[:rank], memory.strides[:rank], size, memory.home)
 
 
 TORCH_ACCESS = TorchAccess()

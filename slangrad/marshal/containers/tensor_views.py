@@ -60,19 +60,19 @@ def is_view(wanted: Type) -> bool:
     return standard_name(wanted) in VIEWS
 
 
-def ways(contents: Contents, own: Type, wanted: Type, types: ProgramTypes) -> Iterable[Way]:
+def ways(contents: Contents, container_element: Type, wanted: Type, types: ProgramTypes) -> Iterable[Way]:
     """`own` is the type of the container's elements."""
     if not is_view(wanted) or not contents.writable:
         return
     assert isinstance(wanted, StructType)
     name = standard_name(wanted)
-    for element in dict.fromkeys(from_elements(wanted.inner, own)):
-        sizes = consumed(element, own)
-        assert sizes is not None, (element, own)
+    for element in dict.fromkeys(from_elements(wanted.inner, container_element)):
+        sizes = consumed(element, container_element)
+        assert sizes is not None, (element, container_element)
         if 0 <= contents.rank - len(sizes) <= MOST_DIMENSIONS:
-            made = _type(name, element, wanted, types)
-            if made is not None:
-                yield Way(made, 0, VIEW)
+            view_type = _type(name, element, wanted, types)
+            if view_type is not None:
+                yield Way(view_type, 0, VIEW)
 
 
 def _type(name: str, element: Type, wanted: StructType, types: ProgramTypes) -> Type | None:
@@ -105,10 +105,10 @@ class ViewTensor(WholeTensor):
         return Footprint()
 
     def footprint(self, value: object) -> Footprint | None:
-        made = super(ViewTensor, self).footprint(value)
-        if made is not None and self.empty:
-            made.fixed[self.name] += [0] * self.family.room(self.own)
-        return made
+        footprint = super(ViewTensor, self).footprint(value)
+        if footprint is not None and self.empty:
+            footprint.fixed[self.name] += [0] * self.family.room(self.own)
+        return footprint
 
 
 def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Access) -> BoundNode:

@@ -199,7 +199,7 @@ class Cell(Leaf):
         return self._read(TAKEN)
 
     def _read(self, suffix: str) -> str:
-        part = next(each for each in self.parts if each.suffix == suffix)
+        part = next(candidate for candidate in self.parts if candidate.suffix == suffix)
         return f"{self.name}{suffix}" + (".load(id)" if part.in_memory else "")
 
     def store(self, value: str) -> str:
@@ -210,13 +210,13 @@ class Cell(Leaf):
         return f"{self.name}{GIVEN}.{word}(id, {value});"
 
     def setters(self, call_shape: Shape) -> dict[str, Setter]:
-        made = {}
+        setters = {}
         for part, offset in zip(self.parts, self._offsets()):
             if part.in_memory:
-                made[self.name + part.suffix] = _cell_setter(part, offset, self.label)
+                setters[self.name + part.suffix] = _cell_setter(part, offset, self.label)
             else:
-                made[self.name + part.suffix] = plain_setter(part.lowered, part.get, self.label)
-        return made
+                setters[self.name + part.suffix] = plain_setter(part.lowered, part.get, self.label)
+        return setters
 
     def _offsets(self) -> list[int]:
         offsets, at = [], self.scratch_at
@@ -229,8 +229,8 @@ class Cell(Leaf):
         for part, offset in zip(self.parts, self._offsets()):
             if part.put is None:
                 continue
-            made = decode(part.lowered, scratch.memory, offset)
-            part.put(value, named(part.names, made) if part.names else made)
+            written = decode(part.lowered, scratch.memory, offset)
+            part.put(value, named(part.names, written) if part.names else written)
         return value
 
 

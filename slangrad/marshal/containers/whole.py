@@ -143,15 +143,15 @@ def ways(contents: Contents, element: Type, wanted: Type, types: ProgramTypes, m
     name = standard_name(wanted)
     if name in FAMILIES and isinstance(wanted, StructType):
         return _of_family(name, contents, element, wanted.arguments, types)
-    bounds = [each for each in types.bounds(wanted) if isinstance(each, InterfaceType)]
-    found: list[Way] = []
+    bounds = [bound_type for bound_type in types.bounds(wanted) if isinstance(bound_type, InterfaceType)]
+    ways_found: list[Way] = []
     for bound in bounds:
         if bound.declaration.name in INTERFACES:
             concrete = _concrete(bound.declaration.name, contents, element, types, mode)
-            found += _of_family(concrete, contents, element, bound.arguments[:2], types)
+            ways_found += _of_family(concrete, contents, element, bound.arguments[:2], types)
     if not bounds and isinstance(wanted, ParameterType):
-        found.append(Way(types.standard("Tensor", (element, contents.rank)), 0, WHOLE))
-    return found
+        ways_found.append(Way(types.standard("Tensor", (element, contents.rank)), 0, WHOLE))
+    return ways_found
 
 
 def _concrete(name: str, contents: Contents, element: Type, types: ProgramTypes, mode: str) -> str:
@@ -189,13 +189,15 @@ def _of_family(
         return []
     if FAMILIES[name].fields[0] == _P and types.tangent(element) is None:
         return []
-    found = []
+    ways = []
     for t in dict.fromkeys(from_elements(pattern, element)):
         there = contents.rank - len(consumed(t, element) or ())
-        own = rank if isinstance(rank, int) and rank > 0 else there
-        if (value_matches(rank, own) or rank == 0) and own <= there:
-            found.append(Way(types.standard(name, (t, own)), there - own, WHOLE, int(t is not element)))
-    return found
+        own_rank = rank if isinstance(rank, int) and rank > 0 else there
+        if (value_matches(rank, own_rank) or rank == 0) and own_rank <= there:
+            ways.append(
+                Way(types.standard(name, (t, own_rank)), there - own_rank, WHOLE, int(t is not element))
+            )
+    return ways
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -227,13 +229,13 @@ class WholeTensor(MemoryLeaf):
 
     def instead(self, mode: str) -> str:
         tangent = "tangent" if mode == TANGENT else ""
-        given = "" if self.loses else f", and pass a Tensor with {self.label}.with_grads({tangent})"
-        return f"declare the parameter ITensor instead of {standard_name(self.type)}{given}"
+        advice = "" if self.loses else f", and pass a Tensor with {self.label}.with_grads({tangent})"
+        return f"declare the parameter ITensor instead of {standard_name(self.type)}{advice}"
 
     def parameters(self, classes: str) -> list[KernelParameter]:
-        made = [KernelParameter(spell_on_page(self.type), self.name)]
+        parameters = [KernelParameter(spell_on_page(self.type), self.name)]
         rows = zip(classes, self.streams)
-        return made + [
+        return parameters + [
             KernelParameter(f"{INDEX_TYPES[letter]}<{self.rank}>", stream.name) for letter, stream in rows
         ]
 
@@ -261,14 +263,14 @@ class WholeTensor(MemoryLeaf):
         if self.loses:
             self._warn()
         family, room = self.family, self.family.room(self.own)
-        made = self._moving(memories)
-        made.fixed = {self.name: [n for memory in memories for n in family.scalars(memory, self.own)]}
-        made.homes = [(type(value).__name__, memories[0].home)]
-        made.uses = [
+        footprint = self._moving(memories)
+        footprint.fixed = {self.name: [n for memory in memories for n in family.scalars(memory, self.own)]}
+        footprint.homes = [(type(value).__name__, memories[0].home)]
+        footprint.uses = [
             Use(self.label, self.name, memory, **doing(self.role, part), at=i * room)
             for i, (part, memory) in enumerate(zip(family.parts, memories))
         ]
-        return made
+        return footprint
 
     def _moving(self, memories: list[StridedMemory]) -> Footprint:
         """How the part of a call moves from call to call."""
@@ -276,7 +278,9 @@ class WholeTensor(MemoryLeaf):
         forms = "".join(map(_form_of, memories)) if self.own else ""
         if not self.streams:
             return Footprint(forms=forms)
-        strides = [tuple(step // each.item_size for step in each.strides[:leading]) for each in memories]
+        strides = [
+            tuple(step // memory.item_size for step in memory.strides[:leading]) for memory in memories
+        ]
         return Footprint(memories[0].shape[:leading], strides, forms=forms)
 
     def _warn(self) -> None:
@@ -318,15 +322,15 @@ def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Acces
     element = None if contents.element is None else spot.types.lift(contents.element)
     trailing = () if element is None else consumed(way.type.inner, element) or ()
     _check_gradients(spot, family, name, way.type.inner, contents, described)
-    own = way.type.arguments[1]
-    assert isinstance(own, int)
+    rank = way.type.arguments[1]
+    assert isinstance(rank, int)
     names = [f"{spot.name}{part}_at" for part in family.parts] if way.dims else []
     plain = spot.mode != PRIMAL and family.is_plain
     return WholeTensor(
         **spot.node(way.type, family.role, described, way.dims),
         access=access,
         family=family,
-        own=own,
+        own=rank,
         loses=plain and _has_gradients(spot.mode, family.role, contents, way.type.inner, spot.types),
         streams=tuple(StreamSpec(name, 1) for name in names),
         trailing=trailing,

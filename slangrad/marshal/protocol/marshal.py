@@ -212,10 +212,10 @@ class Marshal(ABC):
 
 def _instead_of(wanted: str) -> str:
     """What to declare in place of a texture."""
-    found = re.match(r"(RW)?Texture(1D|2D|3D)<(.*)>$", wanted)
-    if found is None:
+    texture = re.match(r"(RW)?Texture(1D|2D|3D)<(.*)>$", wanted)
+    if texture is None:
         return ""
-    return f": there are no textures; declare it as I{found[1] or ''}Tensor<{found[3]}, {found[2][0]}>"
+    return f": there are no textures; declare it as I{texture[1] or ''}Tensor<{texture[3]}, {texture[2][0]}>"
 
 
 @dataclass(slots=True, frozen=True)
@@ -388,13 +388,13 @@ class Leaf(BoundNode):
 
     def along(self, sizes: Shape, strides: Sequence[Shape], call_shape: Shape) -> list[Shape]:
         """The strides of the streams along the dimensions of the call: zero where the value repeats."""
-        made = []
-        for each in strides:
-            own = [0] * len(call_shape)
-            for size, stride, dim in zip(sizes, each, self.mapping):
-                own[dim] += stride if size in (call_shape[dim], -1) else 0
-            made.append(tuple(own))
-        return made
+        along_call = []
+        for steps in strides:
+            call_strides = [0] * len(call_shape)
+            for size, stride, dim in zip(sizes, steps, self.mapping):
+                call_strides[dim] += stride if size in (call_shape[dim], -1) else 0
+            along_call.append(tuple(call_strides))
+        return along_call
 
     def stream_scalars(self, start: int, strides: Shape) -> list[int]:
         """The scalars of a stream's parameter, addresses left open; strides are along the loops."""

@@ -71,14 +71,14 @@ class IndexLeaf(Leaf):
 
     def components(self) -> list[str]:
         """In the order of the type: vectors have the last dimension first."""
-        found = [f"{stream.name}.at(id)" for stream in self.streams]
-        return (found[::-1] if isinstance(self.type, Vector) else found) + ["0"] * self.extra
+        numbers = [f"{stream.name}.at(id)" for stream in self.streams]
+        return (numbers[::-1] if isinstance(self.type, Vector) else numbers) + ["0"] * self.extra
 
     def before(self, classes: str) -> list[str]:
         if not isinstance(self.type, Array):
             return []
         element = spell_on_page(self.type.element)
-        values = ", ".join(f"{element}({each})" for each in self.components())
+        values = ", ".join(f"{element}({number})" for number in self.components())
         return [f"{element} {self.name}_value[{len(self.components())}] = {{ {values} }};"]
 
     def load(self) -> str:
@@ -126,7 +126,7 @@ class GridIndex(IndexLeaf):
     def footprint(self, value: GridArg) -> Footprint:
         check_calls(value.shape, self.label)
         strides = [
-            tuple(value.stride[i] if i == own else 0 for i in range(self.count)) for own in range(self.count)
+            tuple(value.stride[i] if i == dim else 0 for i in range(self.count)) for dim in range(self.count)
         ]
         return Footprint(value.shape, strides, value.offset)
 
@@ -184,7 +184,7 @@ class CallIndex(IndexLeaf):
     def along(self, sizes: Shape, strides: Sequence[Shape], call_shape: Shape) -> list[Shape]:
         check_calls(call_shape, self.label)
         count = len(call_shape)
-        return [tuple(int(i == own) for i in range(count)) for own in range(count)]
+        return [tuple(int(i == dim) for i in range(count)) for dim in range(count)]
 
 
 def _length(t: Type) -> int:
@@ -202,7 +202,7 @@ class FlatIndex(IndexLeaf):
     def settle(self, call_dims: int) -> None:
         IndexLeaf.settle(self, call_dims)
         if call_dims == 0:
-            self.streams = tuple(StreamSpec(each.name, 1, fixed=True) for each in self.streams)
+            self.streams = tuple(StreamSpec(stream.name, 1, fixed=True) for stream in self.streams)
 
     def along(self, sizes: Shape, strides: Sequence[Shape], call_shape: Shape) -> list[Shape]:
         check_calls(call_shape, self.label)
@@ -254,10 +254,10 @@ class HashIndex(FlatIndex):
         return f"{spell_on_page(self.type)}({', '.join(words)})"
 
     def finders(self) -> list[Finder]:
-        found = {"seed": "word", "warmup": "warmup"}
+        attributes = {"seed": "word", "warmup": "warmup"}
         if self.floats:
-            found |= {"low": "min", "high": "max"}
-        return [(f"{self.name}_{ending}", 0, attrgetter(name)) for ending, name in found.items()]
+            attributes |= {"low": "min", "high": "max"}
+        return [(f"{self.name}_{ending}", 0, attrgetter(name)) for ending, name in attributes.items()]
 
 
 # --- Which values they are for ------------------------------------------------------------------------
@@ -274,19 +274,19 @@ class IndexMarshal(Marshal):
         seen: Callable[[Type], Iterable[Type]],
         dims: int = 0,
         count: int = 1,
-        **own: HostValue,
+        **leaf_fields: HostValue,
     ) -> None:
         self.described = described
-        self._leaf, self._seen, self._dims, self._count, self._own = leaf, seen, dims, count, own
+        self._leaf, self._seen, self._dims, self._count, self._own = leaf, seen, dims, count, leaf_fields
 
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
         return [Way(t, self._dims) for t in self._seen(wanted)]
 
     def bind(self, way: Way, spot: Spot) -> BoundNode:
         refuse_writes(spot, self.described)
-        own = spot.node(way.type, spot.role.without_derivative(), self.described, way.dims)
+        node_fields = spot.node(way.type, spot.role.without_derivative(), self.described, way.dims)
         streams = tuple(StreamSpec(name, 1) for name in _names(spot.name, self._count))
-        return self._leaf(**own, **self._own, count=self._count, streams=streams)
+        return self._leaf(**node_fields, **self._own, count=self._count, streams=streams)
 
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
         if self._leaf is not GridIndex:

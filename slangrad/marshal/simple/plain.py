@@ -21,8 +21,8 @@ from slangrad.tensors.conversion import HostValue
 def mapped(change: Callable[[object], object], value: object) -> HostValue:
     """Lists and dicts with `change` applied to what is in them; every other value as it is."""
     if isinstance(value, list):
-        return [change(each) for each in value]
-    return {name: change(each) for name, each in value.items()} if isinstance(value, dict) else value
+        return [change(inner) for inner in value]
+    return {name: change(inner) for name, inner in value.items()} if isinstance(value, dict) else value
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -68,8 +68,8 @@ def bind_plain(
     refuse_writes(spot, described)
     lowered = spot.types.lower(way.type)
     assert lowered is not None, f"{way.type} has no place in memory"
-    own = spot.node(way.type, spot.role.without_derivative(), described)
-    return Uniform(**own, lowered=lowered, read=read)
+    node_fields = spot.node(way.type, spot.role.without_derivative(), described)
+    return Uniform(**node_fields, lowered=lowered, read=read)
 
 
 def refuse_writes(spot: Spot, described: str) -> None:
