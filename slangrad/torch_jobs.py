@@ -45,9 +45,9 @@ class TorchJob(ABC):
     def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> TorchJob:
         """The gradients of these inputs, from the inputs that are kept and the cotangents."""
 
-    def cotangents(self, given: Tensors) -> Tensors:
+    def cotangents(self, gradients: Tensors) -> Tensors:
         """Of the cotangents of all outputs those that mean something."""
-        return given
+        return gradients
 
     def gradients(self, wanted: tuple[int, ...], kept: Tensors, cotangents: Tensors) -> Outputs:
         """Those of the inputs `wanted`."""
@@ -68,24 +68,26 @@ class TorchOperation(torch.autograd.Function):  # type: ignore[misc]
         return outputs
 
     @staticmethod
-    def backward(ctx: Context, *given: torch.Tensor) -> Outputs:
+    def backward(ctx: Context, *output_gradients: torch.Tensor) -> Outputs:
         job, needs = ctx.job, ctx.needs_input_grad[1:]
         wanted = tuple([i for i in job.kept if needs[i] and job.carries(i)])
         gradients: list[object] = [None] * len(needs)
         if wanted:
-            found = job.gradients(wanted, ctx.saved_tensors, job.cotangents(given))
-            for i, gradient in zip(wanted, found):
+            input_gradients = job.gradients(wanted, ctx.saved_tensors, job.cotangents(output_gradients))
+            for i, gradient in zip(wanted, input_gradients):
                 gradients[i] = gradient
         return (None, *gradients)
 
     @staticmethod
-    def jvp(ctx: Context, _: None, *given: torch.Tensor | None) -> Outputs:
+    def jvp(ctx: Context, _: None, *tangents: torch.Tensor | None) -> Outputs:
         job = ctx.job
         directions = {
-            i: each for i, each in enumerate(given) if each is not None and i in job.kept and job.carries(i)
+            i: tangent
+            for i, tangent in enumerate(tangents)
+            if tangent is not None and i in job.kept and job.carries(i)
         }
-        found: Outputs = job.tangents(ctx.saved_tensors, directions)
-        return found
+        outputs: Outputs = job.tangents(ctx.saved_tensors, directions)
+        return outputs
 
 
 class Transformable(torch.autograd.Function):  # type: ignore[misc]
@@ -106,8 +108,8 @@ class Transformable(torch.autograd.Function):  # type: ignore[misc]
         rows = []
         for at in range(info.batch_size):
             dims = in_dims[1:]
-            own = [each if dim is None else each.select(dim, at) for each, dim in zip(tensors, dims)]
-            rows.append(apply(job, own))
+            row = [tensor if dim is None else tensor.select(dim, at) for tensor, dim in zip(tensors, dims)]
+            rows.append(apply(job, row))
         outputs = tuple(torch.stack(column) for column in zip(*rows))
         return outputs, (0,) * len(outputs)
 
@@ -117,7 +119,7 @@ class Transformable(torch.autograd.Function):  # type: ignore[misc]
 
 def _run(job: TorchJob, tensors: Tensors) -> Outputs:
     """Zeros that PyTorch makes for forward mode have no memory."""
-    return job.run([zeros(each) if each._is_zerotensor() else each for each in tensors])
+    return job.run([zeros(tensor) if tensor._is_zerotensor() else tensor for tensor in tensors])
 
 
 def _remember(ctx: Context, job: TorchJob, tensors: Tensors, outputs: Tensors) -> None:
@@ -126,7 +128,7 @@ def _remember(ctx: Context, job: TorchJob, tensors: Tensors, outputs: Tensors) -
     ctx.save_for_backward(*kept)
     if forward_ad._current_level >= 0 or transforms_are_active():
         ctx.save_for_forward(*kept)
-    ctx.mark_non_differentiable(*[each for each in outputs if not each.is_floating_point()])
+    ctx.mark_non_differentiable(*[output for output in outputs if not output.is_floating_point()])
 
 
 def is_seen(tensors: Tensors) -> bool:
@@ -140,12 +142,12 @@ def is_seen(tensors: Tensors) -> bool:
 
 def apply(job: TorchJob, tensors: Tensors) -> Outputs:
     """The outputs of a job, followed by autograd if one of its inputs is."""
-    found: Outputs
+    outputs: Outputs
     if transforms_are_active():
-        found = Transformable.apply(job, *tensors)
+        outputs = Transformable.apply(job, *tensors)
     else:
-        found = TorchOperation.apply(job, *tensors) if is_seen(tensors) else _run(job, tensors)
-    return found
+        outputs = TorchOperation.apply(job, *tensors) if is_seen(tensors) else _run(job, tensors)
+    return outputs
 
 
 @dataclass(slots=True)
@@ -172,8 +174,8 @@ class Sum(TorchJob):
         return tuple(cotangents[i % self.count] for i in wanted)
 
     def tangents(self, kept: Tensors, directions: dict[int, object]) -> Outputs:
-        given = [directions.get(i, torch.zeros_like(each)) for i, each in enumerate(kept)]
-        return apply(self, given)
+        moved = [directions.get(i, torch.zeros_like(term)) for i, term in enumerate(kept)]
+        return apply(self, moved)
 
 
 def zeros(tensor: torch.Tensor) -> torch.Tensor:

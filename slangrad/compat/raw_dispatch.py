@@ -51,7 +51,7 @@ def make_kernel(
     if is_entry(candidate.view.declaration):
         if group is not None:
             raise _refused(name, "has the group size of its [numthreads]", "leave thread_group_size out")
-        entry = SlangEntryPoint(module, name, given=given, declared=candidate.view.declaration)
+        entry = SlangEntryPoint(module, name, conformances=given, declared=candidate.view.declaration)
         return ComputeKernel(session.link_program([module], [entry]))
     _check(name, candidate)
     text = _page(module.known.imports(), candidate, group or GROUP)

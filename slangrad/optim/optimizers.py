@@ -52,8 +52,8 @@ class State:
             zero = Tensor.zeros(part.numbers.device, (1,), part.computed)
             return zero.view(shape, (0,) * len(shape))
         if key not in self.tensors:
-            made = Tensor.zeros(part.numbers.device, shape or (1,), part.computed)
-            self.tensors[key] = made if shape else made.view((), ())
+            zeros = Tensor.zeros(part.numbers.device, shape or (1,), part.computed)
+            self.tensors[key] = zeros if shape else zeros.view((), ())
         return self.tensors[key]
 
 
@@ -75,7 +75,7 @@ class Optimizer(ABC):
     def __init__(self, parameters: object) -> None:
         self.tree = list(parameters) if isinstance(parameters, Iterator | ValuesView) else parameters
         self._parameters = parameters_of(self.tree)
-        self.names = [each.label.removeprefix("parameter ") for each in self._parameters]
+        self.names = [parameter.label.removeprefix("parameter ") for parameter in self._parameters]
         self._steps = 0
         self._state: list[dict[str, Tensor]] = [{} for _ in self._parameters]
         self._check_settings()
@@ -88,7 +88,7 @@ class Optimizer(ABC):
 
     @property
     def parameters(self) -> list[Tensor]:
-        return [each.tensor for each in self._parameters]
+        return [parameter.tensor for parameter in self._parameters]
 
     @property
     def steps(self) -> int:
@@ -102,16 +102,16 @@ class Optimizer(ABC):
 
     def zero_grad(self) -> None:
         """Set the attached gradients to zero."""
-        for each in self._parameters:
-            if each.tensor.grad_out is not None:
-                each.tensor.grad_out.clear()
+        for parameter in self._parameters:
+            if parameter.tensor.grad_out is not None:
+                parameter.tensor.grad_out.clear()
 
     def step(self, gradients: Sequence[object] | Mapping[object, object] | None = None) -> None:
         """Move all parameters along their attached gradients, or along those given: in the form of the parameters, or a
         list in their order."""
-        found = self._gradients(gradients)
-        numbers = (each for gradient in found for each in gradient.values())
-        for part, update in self.advance(found):
+        by_parameter = self._gradients(gradients)
+        numbers = (numbers_of_part for gradient in by_parameter for numbers_of_part in gradient.values())
+        for part, update in self.advance(by_parameter):
             update.function(part.numbers, next(numbers), *update.state, *update.settings)
         self.count()
 
@@ -136,17 +136,17 @@ class Optimizer(ABC):
         """A step of `advance` was made."""
         self._steps += 1
 
-    def _gradients(self, given: object) -> list[dict[str, Tensor]]:
+    def _gradients(self, gradients: object) -> list[dict[str, Tensor]]:
         """All of them, before anything is changed."""
         count = len(self._parameters)
-        found = dict.fromkeys(self.names) if given is None else dict(leaves_of(given))
-        if len(found) != count:
-            raise CallError(CODE, f"step: there are {len(found)} gradients for {count} parameters")
-        if isinstance(as_fields(given), Mapping) and found.keys() != set(self.names):
-            names = (", ".join(sorted(each)) for each in (found, self.names))
+        by_name = dict.fromkeys(self.names) if gradients is None else dict(leaves_of(gradients))
+        if len(by_name) != count:
+            raise CallError(CODE, f"step: there are {len(by_name)} gradients for {count} parameters")
+        if isinstance(as_fields(gradients), Mapping) and by_name.keys() != set(self.names):
+            names = (", ".join(sorted(keys)) for keys in (by_name, self.names))
             raise CallError(CODE, f"step: gradients are named {' and parameters '.join(names)}")
-        values = map(found.get, self.names) if found.keys() == set(self.names) else found.values()
-        return [gradient_of(parameter, each) for parameter, each in zip(self._parameters, values)]
+        values = map(by_name.get, self.names) if by_name.keys() == set(self.names) else by_name.values()
+        return [gradient_of(parameter, gradient) for parameter, gradient in zip(self._parameters, values)]
 
     @abstractmethod
     def update(self, part: ParameterPart, state: State) -> ParameterUpdate:
@@ -161,7 +161,8 @@ class Optimizer(ABC):
         shape of the parameter. No parameter is a struct."""
         self._parameters = parameters_of(list(parts))
         self._state = [
-            {name: part_of(i, each) for name, each in state.items()} for i, state in enumerate(self._state)
+            {name: part_of(i, tensor) for name, tensor in state.items()}
+            for i, state in enumerate(self._state)
         ]
 
     # --- state
@@ -172,7 +173,7 @@ class Optimizer(ABC):
             "kind": type(self).__name__,
             "settings": {name: getattr(self, name) for name in self.settings},
             "steps": self._steps,
-            "state": [{name: each.to_numpy() for name, each in state.items()} for state in self._state],
+            "state": [{name: tensor.to_numpy() for name, tensor in state.items()} for state in self._state],
         }
 
     def load_state_dict(self, state: Mapping[str, HostValue]) -> None:
@@ -182,18 +183,18 @@ class Optimizer(ABC):
                 CODE,
                 f"load_state_dict: the state is that of {state.get('kind')!r}, not {type(self).__name__}",
             )
-        given = state["state"]
-        if len(given) != len(self._parameters):
-            message = f"load_state_dict: state of {len(given)} parameters for {len(self._parameters)}"
+        states = state["state"]
+        if len(states) != len(self._parameters):
+            message = f"load_state_dict: state of {len(states)} parameters for {len(self._parameters)}"
             raise CallError(CODE, message)
-        made = [_restored(parameter, each) for parameter, each in zip(self._parameters, given)]
+        restored = [_restored(parameter, saved) for parameter, saved in zip(self._parameters, states)]
         old = {name: getattr(self, name) for name in self.settings}
         try:
             self._set(state["settings"])
         except CallError:
             self._set(old)
             raise
-        self._steps, self._state = int(state["steps"]), made
+        self._steps, self._state = int(state["steps"]), restored
 
     def _set(self, settings: Mapping[str, object]) -> None:
         for name in self.settings:
@@ -201,9 +202,9 @@ class Optimizer(ABC):
         self._check_settings()
 
 
-def _restored(parameter: OptimizedParameter, given: Mapping[str, object]) -> dict[str, Tensor]:
-    made = {}
-    for name, values in given.items():
+def _restored(parameter: OptimizedParameter, saved: Mapping[str, object]) -> dict[str, Tensor]:
+    restored = {}
+    for name, values in saved.items():
         array, part = np.asarray(values), parameter.parts.get("".join(name.partition(".")[1:]))
         if part is None:
             raise CallError(CODE, f"load_state_dict: {parameter.label} has no part for {name}")
@@ -212,8 +213,8 @@ def _restored(parameter: OptimizedParameter, given: Mapping[str, object]) -> dic
             raise CallError(
                 CODE, f"load_state_dict: {name} of {parameter.label} has shape {array.shape}, not {wanted}"
             )
-        made[name] = Tensor.from_numpy(part.numbers.device, array, dtype=part.computed)
-    return made
+        restored[name] = Tensor.from_numpy(part.numbers.device, array, dtype=part.computed)
+    return restored
 
 
 def _function(name: str, part: ParameterPart) -> Function:
@@ -281,13 +282,13 @@ class Adam(Optimizer):
         _check("lr", self.lr, 0)
         if len(self.betas) != 2:
             raise CallError(CODE, f"betas: {self.betas!r} are not two numbers")
-        for each in self.betas:
-            _check("betas", each, 0, 1)
+        for beta in self.betas:
+            _check("betas", beta, 0, 1)
         _check("eps", self.eps, 0)
         _check("weight_decay", self.weight_decay, 0)
 
     def update(self, part: ParameterPart, state: State) -> ParameterUpdate:
-        first, second = (float(each) for each in self.betas)
+        first, second = (float(beta) for beta in self.betas)
         decay, shrink = float(self.weight_decay), 1.0
         if self.decoupled:
             decay, shrink = 0.0, 1.0 - float(self.lr) * decay

@@ -91,10 +91,10 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         self.options = replace(self.options, prints=self.options.prints or self.desc.enable_print)
         self.options = replace(self.options, store=self.desc.store() or self.options.store)
         self.runtime = BACKENDS[self.backend].device(self.options)
-        given = SlangCompilerOptions.of(compiler_options or self.desc.compiler_options)
-        given.include_paths = [*_folders(include_paths), *given.include_paths]
-        given.defines = {**given.defines, **(defines or {})}
-        self.desc.compiler_options = given
+        chosen = SlangCompilerOptions.of(compiler_options or self.desc.compiler_options)
+        chosen.include_paths = [*_folders(include_paths), *chosen.include_paths]
+        chosen.defines = {**chosen.defines, **(defines or {})}
+        self.desc.compiler_options = chosen
         self.sessions: WeakBag[SlangSession] = WeakBag()
         self.programs: WeakBag[ShaderProgram] = WeakBag()
         self.hot_reload = HotReload(self, self.desc.enable_hot_reload)
@@ -102,7 +102,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         self._check_modes = [CheckMode()] if self.options.check else []
         self.checking = self._check_modes[-1] if self._check_modes else None  # calls read it once
         self.package_modules: dict[str, object] = {}  # modules of slangrad's own texts, by name
-        self.slang_session = SlangSession(self, given, self.options, self.desc.module_cache_path)
+        self.slang_session = SlangSession(self, chosen, self.options, self.desc.module_cache_path)
         self._submits: int = 0
         self._close_callbacks: Callbacks[Device] = Callbacks()
         _created.add(self)
@@ -165,8 +165,8 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         self.hot_reload.stop()
         _created.discard(self)
         self._close_callbacks.tell(self)
-        for each in (self._close_callbacks, self.recordings_submitted, self.recordings_discarded):
-            each.clear()
+        for callbacks in (self._close_callbacks, self.recordings_submitted, self.recordings_discarded):
+            callbacks.clear()
         if is_current(self):
             pop_current_device()
 
@@ -205,7 +205,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         """`get_compilation_report()` of all programs that have pipelines; none unless the device was made with
         `enable_compilation_reports=True`."""
         wanted = self.desc.enable_compilation_reports
-        return [each.get_compilation_report() for each in self.programs if wanted and each.pipelines]
+        return [program.get_compilation_report() for program in self.programs if wanted and program.pipelines]
 
     # --- What kernels print ---
 
@@ -280,7 +280,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         """The parameters of a program, to be written by cursors."""
         return CURSOR.ShaderObject(KERNEL.ComputePipeline(program))
 
-    def create_texture(self, *given: object, **named: object) -> NoReturn:
+    def create_texture(self, *arguments: object, **named: object) -> NoReturn:
         """Refused: devices have buffers and tensors."""
         note = (
             "a Tensor of vectors holds an image: Tensor.load_from_image(device, path), t.sample(uv) in Slang"
@@ -352,8 +352,8 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         self, desc: FENCES.FenceDesc | None = None, *, initial_value: int = 0, shared: bool = False
     ) -> FENCES.Fence:
         """A number that submitted commands signal, for others to wait for."""
-        given = FENCES.FenceDesc(initial_value, shared) if desc is None else desc
-        return FENCES.Fence(self, given)
+        fence_desc = FENCES.FenceDesc(initial_value, shared) if desc is None else desc
+        return FENCES.Fence(self, fence_desc)
 
     def create_query_pool(self, type: FENCES.QueryType, count: int) -> FENCES.QueryPool:
         """Room for the times that `encoder.write_timestamp(pool, index)` notes."""
@@ -388,8 +388,8 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         """The same for several, with fences that are waited for before, and signaled after."""
         if wait_fences:
             FENCES.check_waits(wait_fences, wait_fence_values)
-        for each in command_buffers:
-            self.submit_command_buffer(each)
+        for command_buffer in command_buffers:
+            self.submit_command_buffer(command_buffer)
         if signal_fences:
             FENCES.signal_all(signal_fences, signal_fence_values)
         return int(self._submits)
@@ -412,7 +412,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
     def has_feature(self, feature: ABILITIES.Feature | str) -> bool:
         """Whether the device can do something: a Feature or its name; False for names that nobody knows."""
         name = feature if isinstance(feature, str) else feature.name
-        return any(name == each.name for each in ABILITIES.FEATURES)
+        return any(name == known_feature.name for known_feature in ABILITIES.FEATURES)
 
     @property
     def supported_shader_model(self) -> ABILITIES.ShaderModel:
@@ -513,7 +513,7 @@ def _folders(include_paths: Iterable[str | Path]) -> list[Path]:
     if isinstance(include_paths, (str, Path)):
         raise CallError("E1015", "include_paths: expected a list of folders, not one path")
     folders = list(include_paths)
-    for each in folders:
-        if not isinstance(each, (str, os.PathLike)):
-            raise CallError("E1015", f"include_paths: {type(each).__name__} is no path")
-    return [Path(each) for each in folders]
+    for folder in folders:
+        if not isinstance(folder, (str, os.PathLike)):
+            raise CallError("E1015", f"include_paths: {type(folder).__name__} is no path")
+    return [Path(folder) for folder in folders]

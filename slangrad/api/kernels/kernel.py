@@ -67,11 +67,11 @@ class BlockSlot:
     def put(self, values: Scalars, value: object) -> None:
         if not isinstance(value, Mapping):
             raise CallError("E1019", f"parameter '{self.name}' is a block: pass a dict with its members")
-        for name, each in value.items():
-            found = self.members.get(name)
-            if found is None:
+        for name, member_value in value.items():
+            slot = self.members.get(name)
+            if slot is None:
                 raise unknown(f"'{self.name}' has no member '{name}'", name, self.members)
-            found.put(values, each)
+            slot.put(values, member_value)
 
 
 class ComputePipeline:
@@ -120,10 +120,10 @@ class ComputePipeline:
         self.compiled = compiler.compile_entry(self.entry.reference, self.entry.conformances)
         self._uniforms = Uniforms(program.types, self.device.runtime)
         self.globals: dict[str, ParameterSlot | BlockSlot] = {
-            each.name: self._global(each) for each in program.globals
+            parameter.name: self._global(parameter) for parameter in program.globals
         }
         self.parameters: dict[str, ParameterSlot | BlockSlot] = {
-            each.name: self._slot(each.name, each, t) for each, t in self.entry.parameters
+            declared.name: self._slot(declared.name, declared, t) for declared, t in self.entry.parameters
         }
         self.empty = self._unset_values()
 
@@ -144,14 +144,15 @@ class ComputePipeline:
         info = self.program.session.program.info
 
         def stored_type(declared: Declared) -> Type:
-            found = info(declared)
-            return stored(found.type, found.rules)
+            info_of_declared = info(declared)
+            return stored(info_of_declared.type, info_of_declared.rules)
 
         if not parameter.is_block:
             return self._slot(parameter.name, parameter.declaration, stored_type(parameter.declaration))
         prefix = f"{parameter.name}."
         members = {
-            each.name: self._slot(prefix + each.name, each, stored_type(each)) for each in parameter.members
+            member.name: self._slot(prefix + member.name, member, stored_type(member))
+            for member in parameter.members
         }
         return BlockSlot(parameter.name, members)
 
@@ -167,18 +168,18 @@ class ComputePipeline:
     @late_property
     def offsets(self) -> dict[ParameterSlot | BlockSlot, int]:
         """Where parameters lie by reflection, in bytes: those outside of functions, and those of the entry point."""
-        found: dict[ParameterSlot | BlockSlot, int] = {}
+        offsets: dict[ParameterSlot | BlockSlot, int] = {}
         layout = self.program.layout
         both = ((layout.parameters, self.globals), (layout.entry_points[0].parameters, self.parameters))
         for rows, slots in both:
-            for each in rows:
-                slot = slots.get(each.name)
+            for parameter in rows:
+                slot = slots.get(parameter.name)
                 if isinstance(slot, BlockSlot):
-                    fields = each.type_layout.fields
-                    found |= {slot.members[field.name]: each.offset + field.offset for field in fields}
+                    fields = parameter.type_layout.fields
+                    offsets |= {slot.members[field.name]: parameter.offset + field.offset for field in fields}
                 if slot is not None:  # the ids of threads have none
-                    found[slot] = each.offset
-        return found
+                    offsets[slot] = parameter.offset
+        return offsets
 
     def grid_of(self, thread_count: HostValue) -> Grid:
         """Threads of whole groups."""
@@ -210,7 +211,7 @@ class ComputePipeline:
 
 def _is_read(slot: ParameterSlot | BlockSlot) -> bool:
     if isinstance(slot, BlockSlot):
-        return any(each.at >= 0 for each in slot.members.values())
+        return any(member.at >= 0 for member in slot.members.values())
     return slot.at >= 0
 
 
@@ -298,10 +299,10 @@ class ComputeKernel:
             self._twin = twin
         return self._twin
 
-    def _arguments(self, given: Mapping[str, object], parameters: Mapping[str, object]) -> bytes:
+    def _arguments(self, globals_given: Mapping[str, object], parameters: Mapping[str, object]) -> bytes:
         values = self._empty[:]
         slots = self._globals
-        for name, value in given.items():
+        for name, value in globals_given.items():
             if name not in slots:
                 raise self._unknown(name, "vars", slots)
             slots[name].put(values, value)
@@ -310,24 +311,26 @@ class ComputeKernel:
             if name not in slots:
                 raise self._unknown(name, "parameters", slots)
             slots[name].put(values, value)
-        if not (self._required_globals <= given.keys() and self._required_parameters <= parameters.keys()):
-            raise self._missing(given, parameters)
+        if not (
+            self._required_globals <= globals_given.keys() and self._required_parameters <= parameters.keys()
+        ):
+            raise self._missing(globals_given, parameters)
         return self._pack(values)
 
-    def _unknown(self, name: str, what: str, known: Mapping[str, object]) -> CallError:
-        message = f"{what}: kernel '{self.name or self._pipeline.entry.name}' has no parameter '{name}'"
-        error = unknown(message, name, known)
+    def _unknown(self, name: str, title: str, names: Mapping[str, object]) -> CallError:
+        message = f"{title}: kernel '{self.name or self._pipeline.entry.name}' has no parameter '{name}'"
+        error = unknown(message, name, names)
         if name in self._globals or name in self._parameters:
             place = "in vars" if name in self._globals else "as a keyword"
             error = CallError(error.code, message, (), f"'{name}' is passed {place}")
         return error
 
-    def _missing(self, given: Mapping[str, object], parameters: Mapping[str, object]) -> CallError:
-        slots = [self._globals[name] for name in sorted(self._required_globals - given.keys())]
+    def _missing(self, globals_given: Mapping[str, object], parameters: Mapping[str, object]) -> CallError:
+        slots = [self._globals[name] for name in sorted(self._required_globals - globals_given.keys())]
         slots += [self._parameters[name] for name in sorted(self._required_parameters - parameters.keys())]
         first = slots[0]
         if isinstance(first, BlockSlot):
-            first = next(each for each in first.members.values() if each.at >= 0)
+            first = next(member for member in first.members.values() if member.at >= 0)
         return missing(first.name, first.uniform.type)
 
 
@@ -338,11 +341,11 @@ def _is_three(thread_count: HostValue) -> bool:
 
 def _three(thread_count: HostValue) -> Sequence[int]:
     """Sizes that are left out are one."""
-    given = [thread_count] if isinstance(thread_count, INTEGERS) else thread_count
+    counts = [thread_count] if isinstance(thread_count, INTEGERS) else thread_count
     try:
-        found = [index(each) for each in given]
+        sizes = [index(count) for count in counts]
     except TypeError:
-        found = []
-    if not 0 < len(found) <= 3:
+        sizes = []
+    if not 0 < len(sizes) <= 3:
         raise CallError("E1014", f"thread_count: {thread_count!r} is not up to three whole numbers")
-    return [*found, 1, 1][:3]
+    return [*sizes, 1, 1][:3]

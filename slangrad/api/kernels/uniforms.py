@@ -77,10 +77,10 @@ class Strictly(Manner):
 
     def check_missing(self, encoder: Encoder, keys: Sequence[HostValue], label: str) -> None:
         for key in keys:
-            found = encoder.fields().get(key) or encoder.element(key)
-            if found is not None and found[1].needed:
+            part = encoder.fields().get(key) or encoder.element(key)
+            if part is not None and part[1].needed:
                 ending = f".{key}" if isinstance(key, str) else f"[{key}]"
-                raise missing(label + ending, found[1].type)
+                raise missing(label + ending, part[1].type)
 
 
 STRICTLY = Strictly()
@@ -166,7 +166,7 @@ class TensorUniform(Encoder):
     def put(self, values: Values, at: int, value: object, label: str) -> None:
         if isinstance(value, dict) and value.keys() == UNIFORMS and isinstance(value["_data"], Buffer):
             value = Tensor(
-                value["_data"], self._element, *(value[each] for each in ("_shape", "_strides", "_offset"))
+                value["_data"], self._element, *(value[key] for key in ("_shape", "_strides", "_offset"))
             )
         if not isinstance(value, Tensor):
             raise self.manner.refuse(self, value, label, "pass a Tensor")
@@ -213,12 +213,12 @@ def memory_of(
     return value.address, value.size
 
 
-def _alike(wanted: ir.Type, given: ir.Type) -> bool:
+def _alike(wanted: ir.Type, held: ir.Type) -> bool:
     """Whether memory of one type can be seen as the other: the same type, or made of the same numbers."""
-    if wanted is given or wanted is ir.U8:
+    if wanted is held or wanted is ir.U8:
         return True
     kinds = {_unsigned(t) for _, t in scalars_of(wanted)}
-    return len(kinds) == 1 and kinds == {_unsigned(t) for _, t in scalars_of(given)}
+    return len(kinds) == 1 and kinds == {_unsigned(t) for _, t in scalars_of(held)}
 
 
 def _unsigned(t: ir.Type) -> object:
@@ -266,8 +266,8 @@ class Uniforms:
             assert isinstance(rank, int)
             return TensorUniform(t, form, FAMILIES[name], element, range(rank, rank + 1), device)
         fields = [(field, self.of(stored(kind, rules))) for field, kind in self._types.stored_fields(t)]
-        known = [(field, part) for field, part in fields if part is not None]
-        return StructEncoder(STRICTLY, form, known, whole)
+        writable_fields = [(field, part) for field, part in fields if part is not None]
+        return StructEncoder(STRICTLY, form, writable_fields, whole)
 
 
 # --- Errors -------------------------------------------------------------------------------------------
@@ -288,8 +288,8 @@ def described(value: object) -> str:
     return type(value).__name__
 
 
-def unknown(message: str, name: str, known: Collection[str]) -> CallError:
-    return CallError(UNKNOWN, message, (), suggestion(name, known))
+def unknown(message: str, name: str, names: Collection[str]) -> CallError:
+    return CallError(UNKNOWN, message, (), suggestion(name, names))
 
 
 def missing(label: str, t: str) -> CallError:
