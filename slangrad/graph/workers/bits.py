@@ -100,7 +100,7 @@ class ConsistentPlan:
         self._inputs = [local.get(node, node) for node in inputs]
         self._rows = [local[node] for node in batch if node in local and node.shape]
         seen = {local[node]: at for node, at in layouts.items() if node in local}
-        self._layouts = {node: Layout(node.shape, at.strides) for node, at in seen.items()}
+        self._layouts = {node: at.with_shape(node.shape) for node, at in seen.items()}
         taken = {k: local[node] for k, node in enumerate(in_place.values(), 1)}
         placed = _placed(graphs[0], other)
         self._shards: list[list[Phase]] = []

@@ -88,7 +88,7 @@ class StagePlan:
         self.program = Program(pieces, self.stage, self.microbatches)
         own = {at[node]: each for node, each in layouts.items() if node in at}
         made = {
-            node: Layout(node.shape, each.strides)
+            node: each.with_shape(node.shape)
             for node, each in own.items()
             if stored.get(node, self.stage) == self.stage
         }
