@@ -43,7 +43,7 @@ from slangrad.graph.trace import (
 from slangrad.graph.workers.bits import ConsistentPlan
 from slangrad.graph.workers.buckets import chained
 from slangrad.graph.workers.costs import Links, links_of
-from slangrad.graph.workers.mesh import ONE, Mesh
+from slangrad.graph.workers.mesh import ONE, Mesh, checked_mesh
 from slangrad.graph.workers.microbatches import checked_microbatches, microbatched, sizes_of
 from slangrad.graph.workers.parameters import Parameters, Updates, digest_of, rows_of, rows_specs
 from slangrad.graph.workers.partition import Partition, partitioned
@@ -82,7 +82,7 @@ class Step:
         self.settings = settings_of(memory, consistent)
         self.links = links_of(links)
         self.optimizer = optimizer
-        self.mesh = mesh
+        self.mesh = checked_mesh(mesh, "train")
         self.is_cut_into_shards = consistent == "bits" and bool(mesh.sizes)
         if self.is_cut_into_shards and partition is not None:
             raise ValueError("consistent='bits' leaves parameters and state whole: partition=None")
@@ -382,8 +382,8 @@ def train(
     each stage; without stages, gradients of the parts are summed. With either, `memory` is for all that a worker holds.
 
     GraphError (E1045) where the loss is not one number, (E1043) without an optimizer and for parameters of structs,
-    (E1047) where memory is too small, (E1048) where shapes do not fit the mesh or the micro-batches, or each of
-    these needs a value of all rows. ValueError for another value of `consistent` or `partition`, for stages and
+    (E1047) where memory is too small, (E1048) without a mesh, where shapes do not fit it or the micro-batches, or each
+    of these needs a value of all rows. ValueError for another value of `consistent` or `partition`, for stages and
     micro-batches with "bits" or `has_aux`, and for `has_aux` with a mesh and "bits". WorkerLost where another
     worker is gone, hangs, or runs another program.
     ImportError for "auto" without scipy.

@@ -69,8 +69,11 @@ def checkpoint(step: Step, folder: str | Path, every: int = 100, keep: int = 3) 
 
     GraphError (E1049) where the folder cannot be used, or its newest checkpoint is damaged or that of other parameters
     or another optimizer; then nothing is loaded. A save that fails is a GraphError of the next step, before it is made,
-    or of `step.wait()`. ImportError without torch. WorkerLost where another worker is gone.
+    or of `step.wait()`. GraphError (E1043) without a step. ImportError without torch. WorkerLost where another worker is gone.
     """
+    if not hasattr(step, "checkpoints"):
+        said = f"checkpoint: a step, not a {type(step).__name__}, has a state to save"
+        raise GraphError("E1043", said, "graph.checkpoint(graph.train(loss, optimizer), folder)")
     for name, value in (("every", every), ("keep", keep)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise GraphError("E1049", f"checkpoint: {name}={value!r} is no integer from 1 on")

@@ -20,7 +20,7 @@ from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.node import type_text
 from slangrad.graph.lowering.emit import RESULT, Await, Exchange
 from slangrad.graph.workers.costs import Links, apart_on, links_of
-from slangrad.graph.workers.mesh import Mesh, batch_axes
+from slangrad.graph.workers.mesh import Mesh, are_sizes, batch_axes
 from slangrad.graph.workers.timeline import Simulation, Worker
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def cluster(
     """
     sizes = sizes or {"data": 1 if workers is None else workers}
     said = f"cluster({', '.join(f'{name}={n!r}' for name, n in sizes.items())})"
-    if not all(isinstance(n, int | np.integer) and n > 0 for n in sizes.values()):
+    if not are_sizes(sizes):
         raise GraphError("E1048", f"{said}: each axis has a number of workers, from 1 on")
     if workers not in (None, prod(sizes.values())):
         raise GraphError("E1048", f"{said}: these are not {workers} workers", "the sizes of all axes")

@@ -491,3 +491,5 @@ def test_folders_and_numbers_that_are_none(tmp_path: Path) -> None:
     for given in ({"every": 0}, {"every": 2.0}, {"every": True}, {"keep": 0}):
         with pytest.raises(graph.GraphError, match=r"E1049.*is no integer from 1 on"):
             graph.checkpoint(made(), tmp_path / "run", **given)
+    with pytest.raises(graph.GraphError, match=r"E1043.*checkpoint: a step, not a function"):
+        graph.checkpoint(loss, tmp_path / "run")

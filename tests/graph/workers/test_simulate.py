@@ -252,7 +252,7 @@ def test_the_picture(tmp_path: Path) -> None:
     "make",
     [
         lambda: graph.cluster(workers=0), lambda: graph.cluster(workers=1.5), lambda: graph.cluster(workers="2"),
-        lambda: graph.cluster(data=0), lambda: graph.cluster(workers=2, data=4),
+        lambda: graph.cluster(data=0), lambda: graph.cluster(data=True), lambda: graph.cluster(workers=2, data=4),
         lambda: graph.simulate(None, graph.cluster(workers=2)),
         lambda: graph.simulate(graph.train(np.sum, spy.optim.SGD([np.ones(2)], lr=1)), graph.mesh("data")),
     ],
