@@ -23,8 +23,8 @@ import torch.distributed as dist
 import slangrad as spy
 from slangrad import graph
 from slangrad.base.late import Late
-from slangrad.graph.workers import checkpoint, storage
-from slangrad.graph.workers.mesh import Mesh
+from slangrad.graph.workers.checkpoints import checkpoint, storage
+from slangrad.graph.workers.meshes.mesh import Mesh
 from tests.graph.workers.threads import run
 
 ROWS, TOTAL = 12, 40

@@ -11,7 +11,7 @@ import pytest
 import slangrad as spy
 from slangrad import graph
 from slangrad.graph.ir.errors import GraphError
-from slangrad.graph.workers.mesh import Mesh
+from slangrad.graph.workers.meshes.mesh import Mesh
 from tests.graph.workers.threads import run
 
 R = np.random.default_rng(0)

@@ -15,8 +15,8 @@ import pytest
 
 import slangrad as spy
 from slangrad import graph
-from slangrad.graph.workers import buckets
-from slangrad.graph.workers.mesh import Mesh
+from slangrad.graph.workers.meshes.mesh import Mesh
+from slangrad.graph.workers.sharding import buckets
 from slangrad.optim import optimizers
 from tests.graph.workers.threads import run
 
@@ -224,7 +224,9 @@ def test_parameters_of_no_dimensions(partition: str, microbatches: int) -> None:
 
     def worker(mesh: Mesh | None) -> list[Any]:
         optimizer = spy.optim.Adam({"w": np.eye(12), "scale": np.array(0.5)}, lr=0.1)
-        given: Any = {} if mesh is None else {"mesh": mesh, "partition": partition, "microbatches": microbatches}
+        given: Any = (
+            {} if mesh is None else {"mesh": mesh, "partition": partition, "microbatches": microbatches}
+        )
         step = graph.train(scaled, optimizer, **given)
         x = X if mesh is None else rows_of(mesh, X)[0]
         return [*(step(x) for _ in range(STEPS)), *numbers_of(step.parameters["scale"])]

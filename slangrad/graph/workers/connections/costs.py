@@ -26,10 +26,10 @@ from slangrad.graph.arrays.array import Array
 from slangrad.graph.ir.cost import Machine
 from slangrad.graph.ir.node import new_input
 from slangrad.graph.planning.plan import Plan
-from slangrad.graph.workers.mesh import Mesh, checked_mesh, mesh
+from slangrad.graph.workers.meshes.mesh import Mesh, checked_mesh, mesh
 
 if TYPE_CHECKING:
-    from slangrad.graph.workers.links import Pending
+    from slangrad.graph.workers.connections.links import Pending
 
 SIZES = (1 << 12, 1 << 16, 1 << 20, 1 << 23, 1 << 26)  # bytes
 LARGE = 1 << 22  # bytes of an array that fewer turns measure

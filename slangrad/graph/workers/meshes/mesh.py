@@ -22,15 +22,15 @@ import numpy as np
 
 from slangrad.base.late import Late
 from slangrad.graph.ir.errors import GraphError
-from slangrad.graph.workers.collectives import Collective
-from slangrad.graph.workers.specs import MICRO, STAGES
+from slangrad.graph.workers.meshes.collectives import Collective
+from slangrad.graph.workers.meshes.specs import MICRO, STAGES
 
 if TYPE_CHECKING:
-    from slangrad.graph.workers.faults import Watch
-    from slangrad.graph.workers.links import Link
+    from slangrad.graph.workers.connections.faults import Watch
+    from slangrad.graph.workers.connections.links import Link
 
 DISTRIBUTED = Late("torch.distributed")
-LINKS = Late("slangrad.graph.workers.links")
+LINKS = Late("slangrad.graph.workers.connections.links")
 TIMEOUT = 300.0  # seconds
 OLDEST = (2, 8)  # torch: since then a store has a connection for each thread
 
@@ -136,7 +136,8 @@ def mesh(*names: str, batch: object = None, timeout: float = TIMEOUT, **sizes: i
     one whose process stands still for 8 seconds is lost, too.
 
     GraphError (E1048) where sizes do not fit the number of workers, where there are several and torch is not installed,
-    where they cannot be connected, and for a timeout that is no positive number. WorkerLost where one of them does not call `mesh`.
+    where they cannot be connected, and for a timeout that is no positive number. WorkerLost where one of them does not
+    call `mesh`.
     """
     said = f"mesh({', '.join([*map(repr, names), *(f'{name}={n!r}' for name, n in sizes.items())])})"
     if isinstance(timeout, bool) or not isinstance(timeout, int | float | np.number) or not 0 < timeout < inf:
@@ -144,7 +145,12 @@ def mesh(*names: str, batch: object = None, timeout: float = TIMEOUT, **sizes: i
     workers, rank = _started(timeout)
     axes = {**dict.fromkeys(names, 0), **sizes}
     is_named = all(isinstance(name, str) and name and name != MICRO for name in axes)
-    if not axes or len(names) > 1 or len(axes) < len(names) + len(sizes) or not (is_named and are_sizes(sizes)):
+    if (
+        not axes
+        or len(names) > 1
+        or len(axes) < len(names) + len(sizes)
+        or not (is_named and are_sizes(sizes))
+    ):
         raise GraphError("E1048", f"{said}: each axis has a size, but for one", "graph.mesh('data', model=2)")
     axes.update(dict.fromkeys(names, workers // prod(sizes.values())))
     if prod(axes.values()) != workers:
