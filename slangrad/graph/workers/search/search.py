@@ -24,15 +24,16 @@ from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.node import DType, Node, Shape, key_of, topological_order
 from slangrad.graph.ir.ops import base_of, is_view
 from slangrad.graph.planning.memory import alive
-from slangrad.graph.workers.buckets import BYTES
-from slangrad.graph.workers.costs import Links, apart_on
-from slangrad.graph.workers.mesh import Mesh
-from slangrad.graph.workers.moves import Exchange, exchanges
-from slangrad.graph.workers.partition import fixed_specs
-from slangrad.graph.workers.propagate import Sharding, of_one_part, propagate
-from slangrad.graph.workers.specs import MICRO, Spec, whole
-from slangrad.graph.workers.stages import ONE_STAGE, Layers
-from slangrad.graph.workers.strategies import Cluster, Clusters, Variable
+from slangrad.graph.workers.connections.costs import Links, apart_on
+from slangrad.graph.workers.meshes.mesh import Mesh
+from slangrad.graph.workers.meshes.specs import MICRO, Spec, whole
+from slangrad.graph.workers.search.strategies import NodeCluster, NodeClusters
+from slangrad.graph.workers.sharding.buckets import BYTES
+from slangrad.graph.workers.sharding.moves import CollectiveSize, exchanges
+from slangrad.graph.workers.sharding.partition import fixed_specs
+from slangrad.graph.workers.sharding.propagate import Sharding, of_one_part, propagate
+from slangrad.graph.workers.sharding.step_graph import TrainedVariable
+from slangrad.graph.workers.stages.layers import ONE_STAGE, Layers
 
 SCIPY = Late("scipy.optimize")
 SPARSE = Late("scipy.sparse")
@@ -46,7 +47,7 @@ Wanted = tuple[frozenset[Spec], ...]  # by one strategy after another
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Resharding:
     """A node, the cluster that makes it and those that read it: `held` and, for each, `wanted` by each strategy."""
 
     node: Node
@@ -64,7 +65,7 @@ class Problem:
 
     def __init__(
         self,
-        clusters: Clusters,
+        clusters: NodeClusters,
         order: Sequence[Node],
         outputs: Mapping[Node, Spec],
         mesh: Mesh,
@@ -89,7 +90,7 @@ class Problem:
             at = clusters.of[node]
             held = tuple(each.specs[node] for each in self.clusters[at].strategies)
             if any(want != {spec} for spec in held for wants in readers.values() for want in wants):
-                self.groups.append(Group(node, at, held, readers))
+                self.groups.append(Resharding(node, at, held, readers))
             if clusters.stored.issuperset(readers.keys() - ({at} if node in outputs else set())):
                 self._in_buckets.add(node)
         self.stages = [layers.stage_of.get(each.nodes[0], 0) for each in self.clusters]
@@ -122,7 +123,7 @@ class Problem:
             self._known[key] = times * seconds
         return self._known[key]
 
-    def _seconds(self, each: Exchange, in_buckets: bool) -> float:
+    def _seconds(self, each: CollectiveSize, in_buckets: bool) -> float:
         """Sums in buckets share the time that a collective takes to begin. Micro-batches are added where they are."""
         if each.over == MICRO:
             return 0.0 if each.name == "all_reduce" else inf
@@ -140,7 +141,7 @@ class Problem:
             total += sum(self.moved(group.node, held, each) for each in self._converted(group, picked))
         return total
 
-    def _converted(self, group: Group, picked: Sequence[int]) -> frozenset[Spec]:
+    def _converted(self, group: Resharding, picked: Sequence[int]) -> frozenset[Spec]:
         """The specs in which the readers of a node want it."""
         return frozenset().union(*(wanted[picked[i]] for i, wanted in group.wanted.items()))
 
@@ -198,7 +199,7 @@ class Problem:
             groups = _merged(self.groups, kinds, self.stages)
             pairs = sum(len({*held}) * len({*wants}) for *_, held, readers in groups for _, wants in readers)
             if pairs <= LARGEST or rounds == ROUNDS[-1]:
-                program = Program(self, kinds, groups, least)
+                program = LinearProgram(self, kinds, groups, least)
                 found = program.solved(limit)
                 if found is not None:
                     return [found[kind] for kind in kinds]
@@ -227,7 +228,7 @@ def _numbered(keys: Iterable[object]) -> list[int]:
     return [known.setdefault(key, len(known)) for key in keys]
 
 
-def _content(cluster: Cluster) -> object:
+def _content(cluster: NodeCluster) -> object:
     """All that strategies follow from."""
     at = {node: i for i, node in enumerate(cluster.nodes)}
     nodes = tuple(
@@ -246,7 +247,7 @@ def _content(cluster: Cluster) -> object:
 Columns = list[int]
 
 
-class Program:
+class LinearProgram:
     """Rows and columns of the linear program. `kinds`: for each cluster the number of its variables; `groups`: those of
     the problem, equal ones merged. `least`: bytes are minimized instead of seconds."""
 
@@ -379,7 +380,7 @@ class Program:
         return [int(made.x[start:end].argmax()) for start, end in zip(self._first, ends, strict=True)]
 
 
-def _merged(groups: Sequence[Group], kinds: Sequence[int], stages: Sequence[int]) -> Merged:
+def _merged(groups: Sequence[Resharding], kinds: Sequence[int], stages: Sequence[int]) -> Merged:
     """Equal groups as one, with their number."""
     found: Merged = {}
     for group in groups:
@@ -391,7 +392,7 @@ def _merged(groups: Sequence[Group], kinds: Sequence[int], stages: Sequence[int]
     return found
 
 
-def _alive(order: Sequence[Node], clusters: Clusters, stages: Sequence[int]) -> dict[Node, bool]:
+def _alive(order: Sequence[Node], clusters: NodeClusters, stages: Sequence[int]) -> dict[Node, bool]:
     """Of each stage the values that are alive when most bytes are, and whether they are added over micro-batches."""
     last: dict[Node, int] = {}
     places = {node: i for i, node in enumerate(order)}
@@ -418,7 +419,7 @@ def searched(
     outputs: Sequence[Node],
     wanted: Mapping[Node, Spec],
     given: Mapping[Node, Spec],
-    variables: Sequence[Variable],
+    variables: Sequence[TrainedVariable],
     mesh: Mesh,
     links: Links,
     memory: int | None = None,
@@ -441,7 +442,7 @@ def searched(
     together = len(order) * WAYS ** len(cuts) <= LARGEST
     turns = [list(cuts)] if together else [[name] for name in (*cuts, *list(cuts)[:-1])]
     for i, names in enumerate(turns):
-        clusters = Clusters(order, fixed, variables, sizes, links.machine, sharding, names)
+        clusters = NodeClusters(order, fixed, variables, sizes, links.machine, sharding, names)
         problem = Problem(clusters, order, wanted, mesh, links, layers)
         # Axes that are still whole will cut what is too large now.
         later = prod(cuts[name] for turn in turns[i + 1 : len(cuts)] for name in turn)

@@ -43,7 +43,7 @@ class Sign(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ReceivedSign:
     """A sign, and when it came: the seconds that this process was running by then."""
 
     sign: Sign
@@ -71,7 +71,7 @@ class Heartbeat:
         self.rank, self.workers, self.holder = rank, workers, holder
         self.others = [each for each in range(workers) if each != rank]
         self._neighbors = sorted({(rank + 1) % workers, (rank - 1) % workers})
-        self.seen: dict[int, Seen] = {}
+        self.seen: dict[int, ReceivedSign] = {}
         self.verdict = ""
         self.broken: Exception | None = None
         self.looks = 0
@@ -157,7 +157,7 @@ class Heartbeat:
         for rank, text in zip(ranks, signs, strict=True):
             sign = Sign(*json.loads(text))
             if rank not in self.seen or self.seen[rank].sign != sign:
-                self.seen[rank] = Seen(sign, self.time)
+                self.seen[rank] = ReceivedSign(sign, self.time)
         self.verdict = verdict.decode()
         if self._vote is not None:
             self._count(self._vote)

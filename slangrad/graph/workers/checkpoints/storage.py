@@ -38,10 +38,10 @@ from torch.distributed.checkpoint.planner import (
 from torch.distributed.checkpoint.planner_helpers import create_read_items_for_chunk_list
 
 from slangrad.graph.ir.node import DType, Shape
-from slangrad.graph.workers.mesh import Mesh
+from slangrad.graph.workers.meshes.mesh import Mesh
 
 R = TypeVar("R")
-Group: TypeAlias = "dist.ProcessGroup | None"
+Processes: TypeAlias = "dist.ProcessGroup | None"
 ABOUT, SUM = "about.json", ".crc32"
 BLOCK = 1 << 20
 warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)  # one worker needs no other
@@ -52,7 +52,7 @@ class StorageError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TensorBox:
     """A box of a tensor of `shape`: `array` holds the numbers from `starts` on."""
 
     shape: Shape
@@ -73,7 +73,7 @@ def group_of(mesh: Mesh) -> dist.ProcessGroup | None:
     return dist.new_group(backend="gloo", timeout=timedelta(seconds=timeout))
 
 
-def gathered(action: Callable[[], R], group: Group) -> list[R]:
+def gathered(action: Callable[[], R], group: Processes) -> list[R]:
     """What an action gives on each worker. StorageError on all where it fails on one."""
     own = list[R](), ""
     try:
@@ -90,7 +90,7 @@ def gathered(action: Callable[[], R], group: Group) -> list[R]:
     return [result for results, _ in found for result in results]
 
 
-def save(pieces: Mapping[str, Piece], path: Path, complete: Callable[[], None], group: Group) -> None:
+def save(pieces: Mapping[str, TensorBox], path: Path, complete: Callable[[], None], group: Processes) -> None:
     """Write to a folder; worker 0 calls `complete` when all have written. Returns when it has."""
     _told(
         lambda: dcp.save(
@@ -104,7 +104,7 @@ def save(pieces: Mapping[str, Piece], path: Path, complete: Callable[[], None], 
     )
 
 
-def load(pieces: Mapping[str, Piece], path: Path, group: Group) -> None:
+def load(pieces: Mapping[str, TensorBox], path: Path, group: Processes) -> None:
     """Fill the arrays of pieces, whatever pieces were written."""
     reader = dcp.FileSystemReader(path)
     _told(
@@ -165,7 +165,7 @@ def _sum(path: Path) -> str:
     return f"{found:08x}"
 
 
-def _told(action: Callable[[], object], group: Group) -> None:
+def _told(action: Callable[[], object], group: Processes) -> None:
     """StorageError with the first failure of a worker."""
     try:
         action()
@@ -174,7 +174,7 @@ def _told(action: Callable[[], object], group: Group) -> None:
         raise StorageError(_said(rank, cause, group)) from error
 
 
-def _said(rank: int, error: object, group: Group) -> str:
+def _said(rank: int, error: object, group: Processes) -> str:
     return str(error) if group is None else f"worker {rank}: {error}"
 
 
@@ -208,7 +208,7 @@ class _SavePlanner(dcp.DefaultSavePlanner):  # type: ignore[misc]
         return torch.from_numpy(self.state_dict[index.fqn].array)
 
 
-def _item(key: str, piece: Piece) -> WriteItem:
+def _item(key: str, piece: TensorBox) -> WriteItem:
     properties = TensorProperties.create_from_tensor(torch.from_numpy(piece.array))
     data = TensorWriteData(piece.chunk, properties, torch.Size(piece.shape))
     return WriteItem(MetadataIndex(key, piece.chunk.offsets), WriteItemType.SHARD, tensor_data=data)
@@ -219,7 +219,10 @@ class _LoadPlanner(dcp.DefaultLoadPlanner):  # type: ignore[misc]
         super().__init__(flatten_state_dict=False, flatten_sharded_tensors=False)
 
     def set_up_planner(
-        self, state_dict: Mapping[str, Piece], metadata: Metadata | None = None, is_coordinator: bool = False
+        self,
+        state_dict: Mapping[str, TensorBox],
+        metadata: Metadata | None = None,
+        is_coordinator: bool = False,
     ) -> None:
         self.state_dict, self.metadata = state_dict, metadata
 

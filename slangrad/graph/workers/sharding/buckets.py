@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from slangrad.graph.arrays.array import Array
 from slangrad.graph.ir.node import Node, in_order, topological_order, with_inputs
-from slangrad.graph.workers.collectives import behind, merged
+from slangrad.graph.workers.meshes.collectives import behind, merged
 
 # A bucket is full with as many bytes. By simulation, steps of several networks on 2 to 1,024 workers take then at most
 # 1 % more than with the best size for each.

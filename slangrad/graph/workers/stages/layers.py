@@ -35,7 +35,7 @@ FREE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LayerCosts:
     """The layers, cut at all places: piece i is between places i and i + 1. `seconds` of a piece for one micro-batch,
     both sweeps; `held`: bytes of its parameters, their gradients and state; `kept`: bytes of the values that wait for
     the backward sweep of one micro-batch; `crossing`: seconds in which the values of one micro-batch, and their
@@ -51,7 +51,7 @@ class Line:
 
 
 def divided(
-    line: Line, stages: int, microbatches: int, memory: float = inf
+    line: LayerCosts, stages: int, microbatches: int, memory: float = inf
 ) -> tuple[float, list[int]] | None:
     """The seconds of a step by the model, and the first piece of each stage; None where stages do not fit into the
     memory, or there are fewer pieces than stages."""
@@ -282,7 +282,7 @@ class _Measure:
         begin = sizes.send(0)
         sent = [0.0, *(2 * (sizes.send(crossing[i] / sizes.parts) - begin) for i in starts[1:])]
         made, memory, waits = (np.add.reduceat(each, starts) for each in (seconds, held, kept))
-        self.line = Line(made, memory, waits, np.array(sent))
+        self.line = LayerCosts(made, memory, waits, np.array(sent))
 
     def _seconds(self, node: Node) -> float:
         """Of one micro-batch of one worker. Maps are computed where they are read: they move no bytes of their own."""

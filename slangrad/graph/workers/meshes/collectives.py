@@ -23,8 +23,8 @@ import numpy as np
 from slangrad.graph.ir.node import Node, Shape, make
 
 if TYPE_CHECKING:
-    from slangrad.graph.workers.links import Pending
-    from slangrad.graph.workers.mesh import Mesh
+    from slangrad.graph.workers.connections.links import Pending
+    from slangrad.graph.workers.meshes.mesh import Mesh
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ import numpy as np
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.node import type_text
 from slangrad.graph.lowering.emit import RESULT, Await, Exchange
-from slangrad.graph.workers.costs import Links, apart_on, links_of
-from slangrad.graph.workers.mesh import Mesh, batch_axes
-from slangrad.graph.workers.timeline import Simulation, Worker
+from slangrad.graph.workers.connections.costs import Links, apart_on, links_of
+from slangrad.graph.workers.meshes.mesh import Mesh, are_sizes, batch_axes
+from slangrad.graph.workers.simulation.timeline import Simulation, WorkerQueues
 
 if TYPE_CHECKING:
     from slangrad.graph.planning.plan import Plan
@@ -71,7 +71,7 @@ def cluster(
     """
     sizes = sizes or {"data": 1 if workers is None else workers}
     said = f"cluster({', '.join(f'{name}={n!r}' for name, n in sizes.items())})"
-    if not all(isinstance(n, int | np.integer) and n > 0 for n in sizes.values()):
+    if not are_sizes(sizes):
         raise GraphError("E1048", f"{said}: each axis has a number of workers, from 1 on")
     if workers not in (None, prod(sizes.values())):
         raise GraphError("E1048", f"{said}: these are not {workers} workers", "the sizes of all axes")
@@ -107,7 +107,7 @@ def simulated(
 ) -> Simulation:
     """The plan of one worker of a mesh. `slowest`: as in `Cluster`."""
     seconds = _measured(plan) if measured else _estimated(plan, links)
-    names, worker, begun = _names(plan), Worker(links.overlap), dict[int, int]()
+    names, worker, begun = _names(plan), WorkerQueues(links.overlap), dict[int, int]()
     for i, step in enumerate(plan.steps):
         if isinstance(step, Exchange):
             name, nbytes = f"{step.collective.name} over {step.collective.over}", bytes_of(step)

@@ -26,10 +26,10 @@ from slangrad.graph.arrays.array import Array
 from slangrad.graph.ir.cost import Machine
 from slangrad.graph.ir.node import new_input
 from slangrad.graph.planning.plan import Plan
-from slangrad.graph.workers.mesh import Mesh, mesh
+from slangrad.graph.workers.meshes.mesh import Mesh, checked_mesh, mesh
 
 if TYPE_CHECKING:
-    from slangrad.graph.workers.links import Pending
+    from slangrad.graph.workers.connections.links import Pending
 
 SIZES = (1 << 12, 1 << 16, 1 << 20, 1 << 23, 1 << 26)  # bytes
 LARGE = 1 << 22  # bytes of an array that fewer turns measure
@@ -158,10 +158,10 @@ def measure_links(mesh: Mesh | None = None) -> Links:
     they are those of a common host.
 
     `mesh`: by default one of all workers. Axes along which workers are both on one host and on others tell nothing.
-    WorkerLost where another worker is gone.
+    GraphError (E1048) for another value. WorkerLost where another worker is gone.
     """
     hosts = int(os.environ.get("GROUP_WORLD_SIZE", "1"))  # of torchrun
-    mesh = mesh or _all_workers(hosts)
+    mesh = _all_workers(hosts) if mesh is None else checked_mesh(mesh, "measure_links")
     if mesh.watch is not None:
         mesh.watch.meet("measure_links")
     per_host = max(1, mesh.workers // hosts)

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from slangrad.graph.workers.heartbeat import BEAT, Heartbeat, Sign
+from slangrad.graph.workers.connections.heartbeat import BEAT, Heartbeat, Sign
 
 if TYPE_CHECKING:
     import torch.distributed as dist

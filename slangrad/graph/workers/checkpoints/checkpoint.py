@@ -30,20 +30,20 @@ from slangrad.base.late import Late
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.node import DType, Shape
 from slangrad.graph.ir.values import numpy_type
-from slangrad.graph.workers.faults import WorkerLost
-from slangrad.graph.workers.mesh import Mesh, check_torch
+from slangrad.graph.workers.connections.faults import WorkerLost
+from slangrad.graph.workers.meshes.mesh import Mesh, check_torch
+from slangrad.graph.workers.meshes.specs import Spec, parts
 from slangrad.graph.workers.parameters import Parameters, starts_of
-from slangrad.graph.workers.specs import Spec, parts
 
 if TYPE_CHECKING:
     from slangrad.graph.train import Step
-    from slangrad.graph.workers.storage import Piece
+    from slangrad.graph.workers.checkpoints.storage import TensorBox
 
 About = dict[str, Any]  # of JSON
 Forms = dict[str, tuple[Shape, DType]]
 R = TypeVar("R")
 
-STORAGE = Late("slangrad.graph.workers.storage")
+STORAGE = Late("slangrad.graph.workers.checkpoints.storage")
 COMPLETE, INCOMPLETE = "step-", "incomplete-"
 DIVIDED = 1 << 20  # bytes from which the holders of a tensor divide it, instead of taking turns
 
@@ -69,8 +69,12 @@ def checkpoint(step: Step, folder: str | Path, every: int = 100, keep: int = 3) 
 
     GraphError (E1049) where the folder cannot be used, or its newest checkpoint is damaged or that of other parameters
     or another optimizer; then nothing is loaded. A save that fails is a GraphError of the next step, before it is made,
-    or of `step.wait()`. ImportError without torch. WorkerLost where another worker is gone.
+    or of `step.wait()`. GraphError (E1043) without a step. ImportError without torch. WorkerLost where another worker
+    is gone.
     """
+    if not hasattr(step, "checkpoints"):
+        said = f"checkpoint: a step, not a {type(step).__name__}, has a state to save"
+        raise GraphError("E1043", said, "graph.checkpoint(graph.train(loss, optimizer), folder)")
     for name, value in (("every", every), ("keep", keep)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise GraphError("E1049", f"checkpoint: {name}={value!r} is no integer from 1 on")
@@ -157,7 +161,7 @@ class Checkpoints:
             more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
             raise ValueError(", ".join(sorted(wrong)[:5]) + more)
 
-    def _wanted(self, forms: Forms) -> dict[str, Piece]:
+    def _wanted(self, forms: Forms) -> dict[str, TensorBox]:
         """Of each tensor what this worker holds, to be filled."""
         place, made = {name: i for i, name in enumerate(self._optimizer.names)}, {}
         for key, (shape, dtype) in forms.items():
@@ -166,10 +170,10 @@ class Checkpoints:
                 continue
             spec = (self._held.specs if _slot(key) == "parameter" else self._held.cuts)[i]
             empty = np.empty(spec.local(shape, self._mesh.cuts), dtype)
-            made[key] = STORAGE.Piece(shape, starts_of(spec, shape, self._mesh), empty)
+            made[key] = STORAGE.TensorBox(shape, starts_of(spec, shape, self._mesh), empty)
         return made
 
-    def _take(self, about: About, pieces: Mapping[str, Piece]) -> None:
+    def _take(self, about: About, pieces: Mapping[str, TensorBox]) -> None:
         """Go on from what was read; the optimizer says first whether it fits."""
         names = self._optimizer.names
         state: list[dict[str, np.ndarray]] = [{} for _ in names]
@@ -225,7 +229,7 @@ class Checkpoints:
         except TypeError as error:
             raise GraphError("E1049", f"settings of {optimizer!r} cannot be saved: {error}") from None
 
-    def _copies(self) -> dict[str, Piece]:
+    def _copies(self) -> dict[str, TensorBox]:
         """The numbers that this worker writes."""
         held, made = self._held, {}
         for i, (name, state) in enumerate(zip(self._optimizer.names, self._optimizer.state, strict=True)):
@@ -241,7 +245,7 @@ class Checkpoints:
                     made[key] = piece
         return made
 
-    def _copy(self, tensor: spy.Tensor, shape: Shape, spec: Spec, turn: int) -> Piece | None:
+    def _copy(self, tensor: spy.Tensor, shape: Shape, spec: Spec, turn: int) -> TensorBox | None:
         """Of a local tensor the part that this one of its holders writes."""
         mesh = self._mesh
         held_by = mesh.cuts if self._held.is_staged else mesh.several
@@ -256,9 +260,9 @@ class Checkpoints:
             starts[axis] += first
             local = (*local[:axis], end - first, *local[axis + 1 :])
             own = tensor[(slice(None),) * axis + (slice(first, end),)] if end > first else None
-        return None if own is None else STORAGE.Piece(shape, tuple(starts), own.to_numpy().reshape(local))
+        return None if own is None else STORAGE.TensorBox(shape, tuple(starts), own.to_numpy().reshape(local))
 
-    def _write(self, steps: int, about: str, pieces: Mapping[str, Piece]) -> None:
+    def _write(self, steps: int, about: str, pieces: Mapping[str, TensorBox]) -> None:
         """In a thread."""
         fresh = self.folder / f"{INCOMPLETE}{steps:08}-{self._token}"
 

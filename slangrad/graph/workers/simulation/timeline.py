@@ -36,7 +36,7 @@ class Event:
     lane: int = 0
 
 
-class Worker:
+class WorkerQueues:
     """Runs events. `overlap`: the part of the shorter one that is hidden where a kernel and a collective run together;
     both are slower then. Collectives run one after another."""
 

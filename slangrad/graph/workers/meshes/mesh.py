@@ -15,22 +15,22 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from math import prod
+from math import inf, prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slangrad.base.late import Late
 from slangrad.graph.ir.errors import GraphError
-from slangrad.graph.workers.collectives import Collective
-from slangrad.graph.workers.specs import STAGES
+from slangrad.graph.workers.meshes.collectives import Collective
+from slangrad.graph.workers.meshes.specs import MICRO, STAGES
 
 if TYPE_CHECKING:
-    from slangrad.graph.workers.faults import Watch
-    from slangrad.graph.workers.links import Link
+    from slangrad.graph.workers.connections.faults import Watch
+    from slangrad.graph.workers.connections.links import Link
 
 DISTRIBUTED = Late("torch.distributed")
-LINKS = Late("slangrad.graph.workers.links")
+LINKS = Late("slangrad.graph.workers.connections.links")
 TIMEOUT = 300.0  # seconds
 OLDEST = (2, 8)  # torch: since then a store has a connection for each thread
 
@@ -136,30 +136,47 @@ def mesh(*names: str, batch: object = None, timeout: float = TIMEOUT, **sizes: i
     one whose process stands still for 8 seconds is lost, too.
 
     GraphError (E1048) where sizes do not fit the number of workers, where there are several and torch is not installed,
-    and where they cannot be connected. WorkerLost where one of them does not call `mesh`.
+    where they cannot be connected, and for a timeout that is no positive number. WorkerLost where one of them does not
+    call `mesh`.
     """
-    workers, rank = _started(timeout)
-    given = {**dict.fromkeys(names, 0), **sizes}
     said = f"mesh({', '.join([*map(repr, names), *(f'{name}={n!r}' for name, n in sizes.items())])})"
-    is_named = all(isinstance(name, str) and name for name in names)
-    is_sized = all(isinstance(n, int | np.integer) and n > 0 for n in sizes.values())
-    if not given or len(names) > 1 or len(given) < len(names) + len(sizes) or not (is_named and is_sized):
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float | np.number) or not 0 < timeout < inf:
+        raise GraphError("E1048", f"{said}: timeout={timeout!r} is no number of seconds", "timeout=300")
+    workers, rank = _started(timeout)
+    axes = {**dict.fromkeys(names, 0), **sizes}
+    is_named = all(isinstance(name, str) and name and name != MICRO for name in axes)
+    if (
+        not axes
+        or len(names) > 1
+        or len(axes) < len(names) + len(sizes)
+        or not (is_named and are_sizes(sizes))
+    ):
         raise GraphError("E1048", f"{said}: each axis has a size, but for one", "graph.mesh('data', model=2)")
-    known = prod(sizes.values())
-    given.update(dict.fromkeys(names, workers // known))
-    if prod(given.values()) != workers:
+    axes.update(dict.fromkeys(names, workers // prod(sizes.values())))
+    if prod(axes.values()) != workers:
         note = "torchrun --nproc-per-node N starts N workers"
         raise GraphError(
             "E1048", f"{said}: there {'is 1 worker' if workers == 1 else f'are {workers}'}", note
         )
-    batch = batch_axes(batch, given, said)
-    made = Mesh(given, rank, batch)
+    alone = Mesh(axes, rank, batch_axes(batch, axes, said))
     if workers == 1:
-        return made
-    if workers > 1:
-        check_torch(said)
-    links, watch = LINKS.connected(made, timeout)
-    return replace(made, links=links, watch=watch)
+        return alone
+    check_torch(said)
+    links, watch = LINKS.connected(alone, timeout)
+    return replace(alone, links=links, watch=watch)
+
+
+def are_sizes(sizes: Mapping[str, int]) -> bool:
+    """Whether each axis has a number of workers."""
+    numbers = (n for n in sizes.values() if not isinstance(n, bool))
+    return sum(isinstance(n, int | np.integer) and n > 0 for n in numbers) == len(sizes)
+
+
+def checked_mesh(value: object, caller: str) -> Mesh:
+    """The mesh that a caller passed. GraphError (E1048) for another value."""
+    if not isinstance(value, Mesh):
+        raise GraphError("E1048", f"{caller}: {value!r} is no mesh of workers", "mesh=graph.mesh('data')")
+    return value
 
 
 def batch_axes(batch: object, sizes: Mapping[str, int], said: str) -> tuple[str, ...]:

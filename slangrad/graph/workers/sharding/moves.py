@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slangrad.graph.ir.node import DType, Shape
-from slangrad.graph.workers.specs import MICRO, Names, Spec
+from slangrad.graph.workers.meshes.specs import MICRO, Names, Spec
 
 COLLECTIVES = {
     "combine": "all_reduce",
@@ -80,7 +80,7 @@ def _slices(held: Spec, wanted: Spec) -> Iterator[Move]:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class CollectiveSize:
     """A collective: its name, the axis of the mesh, and the bytes of its result on one worker."""
 
     name: str
@@ -90,15 +90,15 @@ class Exchange:
 
 def exchanges(
     shape: Shape, dtype: DType, held: Spec, wanted: Spec, sizes: Mapping[str, int]
-) -> Iterator[Exchange]:
+) -> Iterator[CollectiveSize]:
     """The collectives that turn a tensor of a shape from one spec to another."""
     for move in moves(held, wanted):
         # All that is held is combined or sent; a gather makes more of it.
         size = (move.spec if move.kind == "gather" else held).size(shape, sizes) * dtype.itemsize
         if move.kind == "combine" and not is_added(move.how, dtype):
-            yield Exchange("all_gather", move.names[0], size * sizes[move.names[0]])
+            yield CollectiveSize("all_gather", move.names[0], size * sizes[move.names[0]])
         elif move.kind in COLLECTIVES:
-            yield Exchange(COLLECTIVES[move.kind], move.names[0], size)
+            yield CollectiveSize(COLLECTIVES[move.kind], move.names[0], size)
         held = move.spec
 
 

@@ -17,28 +17,19 @@ from slangrad.graph.ir.cost import Machine
 from slangrad.graph.ir.node import Node
 from slangrad.graph.ir.ops import base_of, is_view, kind_of
 from slangrad.graph.rewriting.fuse import flops_of
-from slangrad.graph.workers.propagate import Choice, Sharding, Through, input_specs, is_legal, output_spec
-from slangrad.graph.workers.rules import Rule, rule_of
-from slangrad.graph.workers.specs import MICRO, Spec
+from slangrad.graph.workers.meshes.specs import MICRO, Spec
+from slangrad.graph.workers.sharding.index_maps import IndexMap, index_map_of
+from slangrad.graph.workers.sharding.propagate import (
+    Choice,
+    Sharding,
+    Through,
+    input_specs,
+    is_legal,
+    output_spec,
+)
+from slangrad.graph.workers.sharding.step_graph import TrainedVariable
 
 Wants = frozenset[Spec]
-
-
-@dataclass(slots=True)
-class Variable:
-    """A parameter, its optimizer's `states`, and `updates`: for each of these inputs the new value. `specs` and `cuts`:
-    those that its memory and its state may have, all where there are none."""
-
-    parameter: Node
-    states: Sequence[Node]
-    updates: Mapping[Node, Node]
-    specs: Sequence[Spec] = ()
-    cuts: Sequence[Spec] = ()
-
-    @property
-    def as_cut(self) -> Node:
-        """The input as which the update is cut."""
-        return self.states[0] if self.states else self.parameter
 
 
 @dataclass(slots=True)
@@ -54,12 +45,12 @@ class Strategy:
 
 
 @dataclass(slots=True)
-class Cluster:
+class NodeCluster:
     nodes: list[Node]
     strategies: list[Strategy]
 
 
-class Clusters:
+class NodeClusters:
     """Of a graph in topological `order`, all of its nodes but those in `free`, which each worker computes from numbers
     alone, in full or the part that is read. `fixed`: specs of inputs and of nodes `shard`. `open_axes`: those of the
     mesh to be chosen for, all by default; along the others nodes are cut as they are in `settled`. `sizes`: of all
@@ -69,7 +60,7 @@ class Clusters:
         self,
         order: Sequence[Node],
         fixed: Mapping[Node, Spec],
-        variables: Sequence[Variable],
+        variables: Sequence[TrainedVariable],
         sizes: Mapping[str, int],
         machine: Machine,
         settled: Sharding | None = None,
@@ -78,7 +69,7 @@ class Clusters:
         self.settled = settled
         self._open = sizes.keys() if open_axes is None else open_axes
         self._fixed, self.sizes, self._machine = fixed, sizes, machine
-        self.clusters: list[Cluster] = []
+        self.clusters: list[NodeCluster] = []
         self.of: dict[Node, int] = {}
         self.free: set[Node] = set()
         self.stored: set[int] = set()  # clusters of variables
@@ -89,15 +80,15 @@ class Clusters:
             if variable is not None:
                 if node not in self.of:
                     self.stored.add(len(self.clusters))
-                    self._add(Cluster([variable.parameter, *variable.states], self._stored(variable)))
+                    self._add(NodeCluster([variable.parameter, *variable.states], self._stored(variable)))
             elif node in self.updates:
                 self._update(node, *self.updates[node])
             elif self._is_free(node):
                 self.free.add(node)
             elif not self._follows(node):
-                self._add(Cluster([node], self._leading(node)))
+                self._add(NodeCluster([node], self._leading(node)))
 
-    def _add(self, cluster: Cluster) -> None:
+    def _add(self, cluster: NodeCluster) -> None:
         self.of |= dict.fromkeys(cluster.nodes, len(self.clusters))
         self.clusters.append(cluster)
 
@@ -114,10 +105,10 @@ class Clusters:
         if node in self._fixed:
             spec = self._fixed[node]
             return [Strategy({node: spec}, {node: {}}, {x: frozenset([spec]) for x in node.inputs})]
-        rule = rule_of(node)
+        rule = index_map_of(node)
         return [self._strategy(node, rule, choice) for choice in self._choices(node, rule)]
 
-    def _choices(self, node: Node, rule: Rule) -> Iterator[Choice]:
+    def _choices(self, node: Node, rule: IndexMap) -> Iterator[Choice]:
         """All that are legal; the first cuts nothing that is open."""
         base = self.settled.choices[node] if self.settled else {}
         factors = sorted({each for axes in (*rule.inputs, rule.output) for each in axes if each is not None})
@@ -133,12 +124,12 @@ class Clusters:
             if is_legal(node, rule, made, self.sizes):
                 yield made
 
-    def _strategy(self, node: Node, rule: Rule, choice: Choice) -> Strategy:
+    def _strategy(self, node: Node, rule: IndexMap, choice: Choice) -> Strategy:
         made = Strategy({})
         self._join(made, node, rule, choice)
         return made
 
-    def _join(self, strategy: Strategy, node: Node, rule: Rule, choice: Choice) -> None:
+    def _join(self, strategy: Strategy, node: Node, rule: IndexMap, choice: Choice) -> None:
         """Add a node to a strategy."""
         needs = input_specs(rule, choice)
         strategy.specs[node], strategy.choices[node] = output_spec(rule, choice), choice
@@ -161,10 +152,10 @@ class Clusters:
         times = self.sizes[MICRO] if MICRO in choice else 1
         return times * max(flops / self._machine.rate, moved / self._machine.bandwidth)
 
-    def _stored(self, variable: Variable) -> list[Strategy]:
+    def _stored(self, variable: TrainedVariable) -> list[Strategy]:
         """A parameter is cut as its state is, or along some of these axes of the mesh."""
         parameter, made = variable.parameter, []
-        any_axis = Rule((), tuple(range(len(parameter.shape))))
+        any_axis = IndexMap((), tuple(range(len(parameter.shape))))
         legal = self._choices(variable.as_cut, any_axis)
         cuts = variable.cuts or [output_spec(any_axis, each) for each in legal]
         for cut in cuts:
@@ -179,10 +170,10 @@ class Clusters:
 
     # --- those that follow
 
-    def _update(self, node: Node, given: Node, variable: Variable) -> None:
+    def _update(self, node: Node, given: Node, variable: TrainedVariable) -> None:
         """A new value: it is computed as the state is cut, and stored as the old one."""
         at = self.of[node] = self.of[given]
-        rule = rule_of(node)
+        rule = index_map_of(node)
         for each in self.clusters[at].strategies:
             self._join(each, node, rule, each.specs[variable.as_cut].cut)
             each.wants[node] = each.wants.get(node, frozenset()) | {each.specs[given]}
@@ -192,7 +183,7 @@ class Clusters:
         """Whether a node keeps all cuts of what it reads, in each strategy: it goes there."""
         if node in self._fixed or kind_of(node) not in _FOLLOWERS:
             return False
-        rule = rule_of(node)
+        rule = index_map_of(node)
         order = sorted(range(len(node.inputs)), key=lambda i: (-base_of(node.inputs[i]).nbytes, i))
         for i in order:
             x = node.inputs[i]
@@ -208,7 +199,7 @@ class Clusters:
                 return True
         return False
 
-    def _followed(self, node: Node, rule: Rule, i: int, strategy: Strategy) -> Choice | None:
+    def _followed(self, node: Node, rule: IndexMap, i: int, strategy: Strategy) -> Choice | None:
         """The choice that keeps the cuts of input i; None where there is none."""
         if kind_of(node) == "result":
             return strategy.choices[node.inputs[0]]

@@ -10,7 +10,6 @@ before it runs the one at hand.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -23,35 +22,22 @@ from slangrad.graph.ir.types import type_of
 from slangrad.graph.ir.values import as_tensor
 from slangrad.graph.lowering.choose import Choose, chooser, of_first
 from slangrad.graph.planning.plan import Plan
-from slangrad.graph.workers.buckets import chained, in_buckets
-from slangrad.graph.workers.mesh import Mesh
-from slangrad.graph.workers.microbatches import Microbatched, part_of
-from slangrad.graph.workers.order import Program
-from slangrad.graph.workers.partition import Partition
-from slangrad.graph.workers.pieces import AFTER, BEFORE, Key, Message, Pieces
-from slangrad.graph.workers.specs import MICRO, STAGES
-from slangrad.graph.workers.stages import Layers
-from slangrad.graph.workers.strategies import Variable
+from slangrad.graph.workers.meshes.mesh import Mesh
+from slangrad.graph.workers.meshes.specs import MICRO, STAGES
+from slangrad.graph.workers.sharding.buckets import chained, in_buckets
+from slangrad.graph.workers.sharding.partition import Partition
+from slangrad.graph.workers.sharding.step_graph import StepGraph
+from slangrad.graph.workers.stages.layers import Layers
+from slangrad.graph.workers.stages.microbatches import Microbatched, part_of
+from slangrad.graph.workers.stages.order import StageSchedule
+from slangrad.graph.workers.stages.pieces import AFTER, BEFORE, Key, Message, StagePieces
 
 if TYPE_CHECKING:
-    from slangrad.graph.workers.transfers import Transfer
+    from slangrad.graph.workers.connections.transfers import Transfer
 
 Values: TypeAlias = "dict[Node, spy.Tensor]"
 
 AHEAD = 2  # turns whose messages are asked for before they run
-
-
-@dataclass(frozen=True, slots=True)
-class StepGraph:
-    """The graph of a step of all workers: the loss and the updates. `kept`: for each update the input whose memory it
-    takes. The last of `inputs` are the settings. `names`: of parameters."""
-
-    outputs: list[Node]
-    inputs: list[Node]
-    batch: list[Node]
-    kept: dict[Node, Node]
-    variables: list[Variable]
-    names: list[str]
 
 
 class StagePlan:
@@ -79,16 +65,16 @@ class StagePlan:
         stored = {at[node]: stage for node, stage in owned.items() if node in at}
         assert mesh.index is not None
         rows, places = {*self._rows, mesh.index}, [at[node] for node in graph.kept.values()]
-        pieces = Pieces(local.outputs, places, local.origins, layers, rows, stored)
+        pieces = StagePieces(local.outputs, places, local.origins, layers, rows, stored)
         self.pieces, self.mesh, self.device, self.choose = pieces, mesh, device, choose
         self._stored, self._names = stored, list(zip(graph.names, layers.owners, strict=True))
         self.link = outer.link(STAGES) if outer.stages > 1 and outer.links else None
         self.stage = outer.stage
         self.microbatches = mesh.sizes[MICRO]
-        self.program = Program(pieces, self.stage, self.microbatches)
+        self.program = StageSchedule(pieces, self.stage, self.microbatches)
         own = {at[node]: each for node, each in layouts.items() if node in at}
         made = {
-            node: Layout(node.shape, each.strides)
+            node: each.with_shape(node.shape)
             for node, each in own.items()
             if stored.get(node, self.stage) == self.stage
         }
@@ -122,7 +108,7 @@ class StagePlan:
             return f"parameter {names[0]}" if names else "no parameter"
         return f"{len(names)} parameters {names[0]} to {names[-1]}"
 
-    def memory_of(self, program: Program, arenas: int) -> int:
+    def memory_of(self, program: StageSchedule, arenas: int) -> int:
         """Bytes of a worker of a stage. `arenas`: between the kernels of its pieces."""
         held = [node for node, stage in self._stored.items() if stage == program.stage]
         held += [node for node in self.pieces.sums if self.pieces.stage_of_input(node) == program.stage]
@@ -202,7 +188,7 @@ class _Running:
 class PieceGraph:
     """The graph of a piece by itself. `arguments`: the nodes whose values it takes, as `inputs`."""
 
-    def __init__(self, pieces: Pieces, key: Key) -> None:
+    def __init__(self, pieces: StagePieces, key: Key) -> None:
         piece = pieces.pieces[key]
         unread = [node for node in piece.places.values() if node not in piece.boundary]
         self.arguments = [*piece.boundary, *unread]

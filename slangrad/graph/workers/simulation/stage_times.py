@@ -15,14 +15,11 @@ from dataclasses import dataclass, field
 
 from slangrad.graph.ir.node import content
 from slangrad.graph.planning.plan import Plan
-from slangrad.graph.workers.costs import Links, apart_on
-from slangrad.graph.workers.mesh import Mesh
-from slangrad.graph.workers.order import Program, Turn
-from slangrad.graph.workers.pieces import BEFORE, MICROBATCH, Key, Message
-from slangrad.graph.workers.pipeline import PieceGraph, StagePlan
-from slangrad.graph.workers.simulate import simulated, workers_text
-from slangrad.graph.workers.specs import STAGES
-from slangrad.graph.workers.timeline import (
+from slangrad.graph.workers.connections.costs import Links, apart_on
+from slangrad.graph.workers.meshes.mesh import Mesh
+from slangrad.graph.workers.meshes.specs import STAGES
+from slangrad.graph.workers.simulation.simulate import simulated, workers_text
+from slangrad.graph.workers.simulation.timeline import (
     COMMUNICATION,
     COMPUTE,
     LANE,
@@ -33,13 +30,16 @@ from slangrad.graph.workers.timeline import (
     table,
     time_text,
 )
+from slangrad.graph.workers.stages.order import StageSchedule, Turn
+from slangrad.graph.workers.stages.pieces import BEFORE, MICROBATCH, Key, Message
+from slangrad.graph.workers.stages.pipeline import PieceGraph, StagePlan
 
 MESSAGE = 6  # pixels of the height of a bar
 NAMES = re.compile(r" name=\w+")  # of inputs, which equal pieces may have others of
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class StageTimes:
     """`busy`: the seconds of its turns; `parameters`: in words; `sent`: bytes to other stages; `peak`: bytes of memory
     of a worker."""
 
@@ -53,7 +53,7 @@ class Stage:
 class StagesSimulation(Simulation):
     """A step with stages; `lane` of an event is its stage."""
 
-    stages: Sequence[Stage] = ()
+    stages: Sequence[StageTimes] = ()
     microbatches: int = 1
 
     @property
@@ -96,9 +96,9 @@ def simulated_stages(
 ) -> StagesSimulation:
     """A step of all stages of a mesh. `slowest`: as in `Cluster`."""
     stages, count = staged.pieces.stages, staged.microbatches
-    programs = [Program(staged.pieces, stage, count) for stage in range(stages)]
+    programs = [StageSchedule(staged.pieces, stage, count) for stage in range(stages)]
     costs = _costs(staged, links, measured, slowest)
-    run = _Run(programs, {key: seconds for key, (seconds, _) in costs.items()}, mesh, links)
+    run = _SimulatedStages(programs, {key: seconds for key, (seconds, _) in costs.items()}, mesh, links)
     run.all()
     made = []
     for program in programs:
@@ -107,7 +107,9 @@ def simulated_stages(
         busy = sum(
             each.seconds for each in run.events if each.lane == program.stage and each.queue == COMPUTE
         )
-        made.append(Stage(busy, staged.parameters_of(program.stage), sent, staged.memory_of(program, arenas)))
+        made.append(
+            StageTimes(busy, staged.parameters_of(program.stage), sent, staged.memory_of(program, arenas))
+        )
     peak = max(each.peak for each in made)
     return StagesSimulation(workers_text(mesh), run.seconds, run.events, run.path, peak, made, count)
 
@@ -128,11 +130,11 @@ def _costs(staged: StagePlan, links: Links, measured: bool, slowest: float) -> d
 
 
 @dataclass(slots=True)
-class _Run:
+class _SimulatedStages:
     """Turns in time. A message goes while its stage computes, which takes a part of it longer then, as `overlap` of
     links says."""
 
-    programs: Sequence[Program]
+    programs: Sequence[StageSchedule]
     seconds_of: Mapping[Key, float]
     mesh: Mesh
     links: Links
@@ -172,13 +174,13 @@ class _Run:
             at = self.events[at].after
         return found[::-1]
 
-    def _keys(self, program: Program, turn: Turn) -> list[tuple[int, int | None]]:
+    def _keys(self, program: StageSchedule, turn: Turn) -> list[tuple[int, int | None]]:
         return [(each.tag, turn.microbatch) for each in program.arrivals[turn.key]]
 
-    def _may_run(self, program: Program, turn: Turn) -> bool:
+    def _may_run(self, program: StageSchedule, turn: Turn) -> bool:
         return all(each in self._there for each in self._keys(program, turn))
 
-    def _turn(self, program: Program, turn: Turn) -> None:
+    def _turn(self, program: StageSchedule, turn: Turn) -> None:
         stage = program.stage
         for each in self._keys(program, turn):
             arrival = self._there[each]

@@ -16,10 +16,10 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.distributed_c10d import _get_default_store
 
 from slangrad.graph.ir.errors import GraphError
-from slangrad.graph.workers.collectives import Collective
-from slangrad.graph.workers.faults import Watch, WorkerLost
-from slangrad.graph.workers.mesh import Mesh
-from slangrad.graph.workers.transfers import Queue, Transfer
+from slangrad.graph.workers.connections.faults import Watch, WorkerLost
+from slangrad.graph.workers.connections.transfers import Queue, Transfer
+from slangrad.graph.workers.meshes.collectives import Collective
+from slangrad.graph.workers.meshes.mesh import Mesh
 
 REDUCTIONS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX, "min": dist.ReduceOp.MIN}
 

@@ -23,11 +23,11 @@ from slangrad.graph.ir.node import Node, make, new_input, substituted, topologic
 from slangrad.graph.ir.ops import OPS
 from slangrad.graph.planning.plan import Plan
 from slangrad.graph.trace import tracing
-from slangrad.graph.workers.mesh import Mesh
-from slangrad.graph.workers.partition import partitioned
-from slangrad.graph.workers.propagate import input_specs, is_legal, output_spec
-from slangrad.graph.workers.rules import rule_of
-from slangrad.graph.workers.specs import Spec
+from slangrad.graph.workers.meshes.mesh import Mesh
+from slangrad.graph.workers.meshes.specs import Spec
+from slangrad.graph.workers.sharding.index_maps import index_map_of
+from slangrad.graph.workers.sharding.partition import partitioned
+from slangrad.graph.workers.sharding.propagate import input_specs, is_legal, output_spec
 
 RNG = np.random.default_rng(5)
 COMBINE = {"sum": np.add, "max": np.maximum, "min": np.minimum}
@@ -229,7 +229,7 @@ def together(parts: Sequence[Any], shape: Sequence[int], spec: Spec, sizes: Mapp
 
 def choices(op: Node, sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
     """All factors for one axis of a mesh, all pairs for two."""
-    rule = rule_of(op)
+    rule = index_map_of(op)
     factors = sorted({f for axes in (*rule.inputs, rule.output) for f in axes if f is not None})
     for each in combinations_with_replacement(factors, len(sizes)):
         for made in {each, each[::-1]}:
@@ -264,8 +264,8 @@ class Table:
         cuts = [(sizes, choice) for sizes in (*MESHES, *PAIRS) for choice in choices(op, sizes)]
         RNG.shuffle(cuts)
         for sizes, choice in cuts[:most]:
-            specs = dict(zip(op.inputs, input_specs(rule_of(op), choice), strict=True))
-            spec = output_spec(rule_of(node), choice)
+            specs = dict(zip(op.inputs, input_specs(index_map_of(op), choice), strict=True))
+            spec = output_spec(index_map_of(node), choice)
             self.shards.append(self.shard(f"{name}: {choice} of {sizes}", node, spec, specs, sizes))
 
     def shard(

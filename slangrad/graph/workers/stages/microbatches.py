@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,13 +18,10 @@ from slangrad.graph.arrays.array import Array
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.node import Node, new_input
 from slangrad.graph.ir.values import ArrayValue, Operand
-from slangrad.graph.workers.costs import Links, apart_on
-from slangrad.graph.workers.mesh import Mesh
-from slangrad.graph.workers.specs import MICRO, STAGES, parts
-from slangrad.graph.workers.stages import Sizes
-
-if TYPE_CHECKING:
-    from slangrad.graph.workers.parameters import Parameters
+from slangrad.graph.workers.connections.costs import Links, apart_on
+from slangrad.graph.workers.meshes.mesh import Mesh
+from slangrad.graph.workers.meshes.specs import MICRO, STAGES, parts
+from slangrad.graph.workers.stages.layers import Sizes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,9 +49,9 @@ def checked_microbatches(count: int | None, mesh: Mesh, consistent: str | None) 
 
 
 def sizes_of(
-    mesh: Mesh, microbatches: int | None, held: Parameters, links: Links, arrays: Sequence[ArrayValue]
+    mesh: Mesh, microbatches: int | None, held: Sequence[int], links: Links, arrays: Sequence[ArrayValue]
 ) -> Sizes:
-    """GraphError (E1048) where rows cannot be cut into micro-batches."""
+    """`held`: as of `Sizes`. GraphError (E1048) where rows cannot be cut into micro-batches."""
     count = microbatches or _usual(mesh.stages, [each.shape[0] for each in arrays if len(each.shape)])
     for each in arrays:
         if len(each.shape) and each.shape[0] % count:
@@ -67,7 +63,7 @@ def sizes_of(
         mesh.stages,
         count,
         count * parts(mesh.batch_cuts, mesh.cuts),
-        held.held_bytes(),
+        held,
         lambda nbytes: links.seconds("send", 2, int(nbytes), apart),
         links.machine,
     )

@@ -23,8 +23,8 @@ from slangrad.graph.arrays.gradient import add_all
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.node import Node, new_input, rebuilt, topological_order, with_inputs
 from slangrad.graph.ir.ops import OPS, base_of, behind_views, is_view, kind_of
-from slangrad.graph.workers.specs import MICRO
-from slangrad.graph.workers.stages import Layers, depending, free_nodes
+from slangrad.graph.workers.meshes.specs import MICRO
+from slangrad.graph.workers.stages.layers import Layers, depending, free_nodes
 
 BEFORE, MICROBATCH, AFTER = range(3)
 CHEAP = 4  # operations for each element of a value that is computed again rather than kept
@@ -41,7 +41,7 @@ class Key:
 
 
 @dataclass(slots=True)
-class Piece:
+class StagePiece:
     """`targets` are computed from `boundary`: inputs, and targets of other pieces. `places`: targets that go to the
     memory of an input."""
 
@@ -75,7 +75,7 @@ def boundary_of(targets: Iterable[Node], is_outside: Callable[[Node], bool]) -> 
     return list(found)
 
 
-class Pieces:
+class StagePieces:
     """Of all stages. `outputs`: of the local graph of a micro-batch: the loss, and updates, which take the memory of
     `places`. `origins`: the nodes of the whole graph that local ones stand for, whose `layers` are known. `rows`: local
     inputs that each micro-batch has others of; `stored`: local inputs that one stage has, and which.
@@ -108,7 +108,7 @@ class Pieces:
         self._at |= {node: Key(AFTER, GIVEN, self._stage[node]) for node in self.sums}
         self._place(micro, lambda node: MICROBATCH if node in varying else BEFORE)
         self._place(after, lambda node: AFTER)
-        self.pieces: dict[Key, Piece] = {}
+        self.pieces: dict[Key, StagePiece] = {}
         self.messages: dict[tuple[Node, int], Message] = {}
         self._collect(updates, places)
 
@@ -248,8 +248,8 @@ class Pieces:
             node = node.inputs[0]
         return node
 
-    def _target(self, node: Node) -> Piece:
-        piece = self.pieces.setdefault(self._at[node], Piece())
+    def _target(self, node: Node) -> StagePiece:
+        piece = self.pieces.setdefault(self._at[node], StagePiece())
         piece.targets[node] = None
         return piece
 

@@ -12,7 +12,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from slangrad.graph.ir.node import Node
-from slangrad.graph.workers.pieces import AFTER, BEFORE, GIVEN, MICROBATCH, Key, Message, Piece, Pieces
+from slangrad.graph.workers.stages.pieces import (
+    AFTER,
+    BEFORE,
+    GIVEN,
+    MICROBATCH,
+    Key,
+    Message,
+    StagePiece,
+    StagePieces,
+)
 
 
 def one_forward_one_backward(stage: int, stages: int, microbatches: int) -> list[tuple[bool, int]]:
@@ -34,11 +43,11 @@ class Turn(NamedTuple):
     microbatch: int | None
 
 
-class Program:
+class StageSchedule:
     """The turns of a stage in a step. `arrivals`: the messages for which a piece waits; `sent`: those that go when it
     has run; `last`: of values of a micro-batch the last piece that reads them."""
 
-    def __init__(self, pieces: Pieces, stage: int, microbatches: int) -> None:
+    def __init__(self, pieces: StagePieces, stage: int, microbatches: int) -> None:
         self.stage = stage
         self._pieces = pieces
         self.sent: dict[Key, list[Message]] = {}
@@ -86,7 +95,7 @@ class Program:
         held: dict[int | None, dict[Node, None]] = {}
         for key, i in self.turns:
             own = held.setdefault(i, {})
-            piece = self._pieces.pieces.get(key, Piece())
+            piece = self._pieces.pieces.get(key, StagePiece())
             made = [node for node in piece.targets if node not in piece.places]
             fresh = dict.fromkeys(
                 x for x in [*made, *(each.node for each in self.arrivals[key])] if x not in own

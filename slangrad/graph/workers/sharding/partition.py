@@ -19,13 +19,20 @@ from slangrad.graph.arrays.array import Array, constant, reduced
 from slangrad.graph.arrays.indexing import take
 from slangrad.graph.ir.node import Node, Shape, make, new_input, topological_order, with_inputs
 from slangrad.graph.ir.values import Operand
-from slangrad.graph.workers.buckets import in_buckets
-from slangrad.graph.workers.collectives import all_gather, all_reduce, all_to_all, own_part
-from slangrad.graph.workers.mesh import Mesh
-from slangrad.graph.workers.moves import Move, is_added, moves
-from slangrad.graph.workers.propagate import Choice, Sharding, input_specs, is_legal, output_spec, propagate
-from slangrad.graph.workers.rules import rule_of
-from slangrad.graph.workers.specs import MICRO, SHARD, Spec, parts, spec_of
+from slangrad.graph.workers.meshes.collectives import all_gather, all_reduce, all_to_all, own_part
+from slangrad.graph.workers.meshes.mesh import Mesh
+from slangrad.graph.workers.meshes.specs import MICRO, SHARD, Spec, parts, spec_of
+from slangrad.graph.workers.sharding.buckets import in_buckets
+from slangrad.graph.workers.sharding.index_maps import index_map_of
+from slangrad.graph.workers.sharding.moves import Move, is_added, moves
+from slangrad.graph.workers.sharding.propagate import (
+    Choice,
+    Sharding,
+    input_specs,
+    is_legal,
+    output_spec,
+    propagate,
+)
 
 
 @dataclass(slots=True)
@@ -104,7 +111,7 @@ class _Local:
             return self.sharding.choices[node]
         if node not in self.free or not node.inputs or spec.partial or node.op in (SHARD, "result", "scan"):
             return None
-        rule = rule_of(node)
+        rule = index_map_of(node)
         made = {}
         for name in self.mesh.cuts:
             factor = rule.output[spec.cut[name]] if name in spec.cut else None
@@ -119,7 +126,11 @@ class _Local:
             return [] if node.op == "count" else [(node, self.sharding.specs[node])]
         if node.op == SHARD:
             return [(node.inputs[0], spec)]
-        return list(zip(node.inputs, input_specs(rule_of(node), choice), strict=True)) if node.inputs else []
+        return (
+            list(zip(node.inputs, input_specs(index_map_of(node), choice), strict=True))
+            if node.inputs
+            else []
+        )
 
     def _build(self, node: Node, spec: Spec) -> Node:
         shape = spec.local(node.shape, self.mesh.cuts)

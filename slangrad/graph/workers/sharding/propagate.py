@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.node import Node, type_text
 from slangrad.graph.ir.ops import base_of, is_view
-from slangrad.graph.workers.rules import Axes, Rule, rule_of
-from slangrad.graph.workers.specs import MICRO, Spec, parts, whole
+from slangrad.graph.workers.meshes.specs import MICRO, Spec, parts, whole
+from slangrad.graph.workers.sharding.index_maps import Axes, IndexMap, index_map_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Through:
 Choice = Mapping[str, int | Through]  # for axes of the mesh the factor that they cut
 
 
-def input_specs(rule: Rule, choice: Choice) -> list[Spec]:
+def input_specs(rule: IndexMap, choice: Choice) -> list[Spec]:
     """The specs in which an operator needs its inputs."""
     return [
         Spec(
@@ -39,7 +39,7 @@ def input_specs(rule: Rule, choice: Choice) -> list[Spec]:
     ]
 
 
-def output_spec(rule: Rule, choice: Choice) -> Spec:
+def output_spec(rule: IndexMap, choice: Choice) -> Spec:
     """The spec of the result. That of a loop, whose results have specs of their own, is whole."""
     how = {name: "sum" if isinstance(c, Through) else rule.combined.get(c) for name, c in choice.items()}
     return Spec(_cut(rule.output, choice), tuple((name, each) for name, each in how.items() if each))
@@ -52,7 +52,7 @@ def _cut(axes: Axes, choice: Choice) -> tuple[tuple[str, ...], ...]:
     )
 
 
-def is_legal(node: Node, rule: Rule, choice: Choice, sizes: Mapping[str, int]) -> bool:
+def is_legal(node: Node, rule: IndexMap, choice: Choice, sizes: Mapping[str, int]) -> bool:
     """Whether all axes that are cut are multiples of their shards."""
     tensors = [*zip(rule.inputs, (x.shape for x in node.inputs), strict=True), (rule.output, node.shape)]
     return all(
@@ -90,7 +90,7 @@ def propagate(order: Sequence[Node], fixed: Mapping[Node, Spec], sizes: Mapping[
         elif not node.inputs:
             specs[node] = whole(len(node.shape))
         else:
-            rule = rule_of(node)
+            rule = index_map_of(node)
             choices[node] = chosen(node, rule, specs, choices, sizes)
             specs[node] = output_spec(rule, choices[node])
     return Sharding(specs, choices)
@@ -112,7 +112,7 @@ def of_one_part(node: Node, spec: Spec, inputs: Sequence[Spec], sizes: Mapping[s
 
 def chosen(
     node: Node,
-    rule: Rule,
+    rule: IndexMap,
     specs: Mapping[Node, Spec],
     choices: Mapping[Node, Choice],
     sizes: Mapping[str, int],
@@ -131,7 +131,7 @@ def chosen(
 
 def _factor(
     node: Node,
-    rule: Rule,
+    rule: IndexMap,
     name: str,
     made: Choice,
     specs: Mapping[Node, Spec],
@@ -147,7 +147,7 @@ def _factor(
     return -max(found)[2] if found else None
 
 
-def _through(node: Node, rule: Rule, name: str, specs: Mapping[Node, Spec]) -> Through | None:
+def _through(node: Node, rule: IndexMap, name: str, specs: Mapping[Node, Spec]) -> Through | None:
     held = tuple(i for i, x in enumerate(node.inputs) if (name, "sum") in specs[x].partial)
     if not held or not set(held) <= set(rule.linear):
         return None

@@ -18,7 +18,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 from slangrad.base.process.threads import start_thread
-from slangrad.graph.workers.faults import Watch
+from slangrad.graph.workers.connections.faults import Watch
 
 if TYPE_CHECKING:
     import torch.distributed as dist
