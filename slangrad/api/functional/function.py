@@ -165,8 +165,8 @@ class Function(Unique):
     @property
     def result(self) -> SlangType | None:
         """The type of the result, None without one; of the first overload where there are several."""
-        found = LAYOUT.result_type(self._caller.candidates[0])
-        return None if found is None else self.module.layout.type_of(found)
+        result = self._caller.candidates[0].result
+        return None if result is None else self.module.layout.type_of(result)
 
     @property
     def slang_function(self) -> LAYOUT.SlangFunction:
