@@ -8,4 +8,12 @@ from slangrad.call.compiling.compile import KernelCompiler
 from slangrad.check.modules import Program
 from slangrad.check.reflect import Reflection, without_library
 
-__all__ = ["Binder", "KernelCompiler", "ModuleTypes", "Program", "Reflection", "candidate_of", "without_library"]
+__all__ = [
+    "Binder",
+    "KernelCompiler",
+    "ModuleTypes",
+    "Program",
+    "Reflection",
+    "candidate_of",
+    "without_library",
+]

@@ -24,8 +24,8 @@ from slangrad.check.model.types import VOID, Array, Nominal, StructType, Type, r
 from slangrad.check.modules import Program
 from slangrad.check.names.user_attributes import UserAttribute, user_attributes, value_of
 from slangrad.check.reflect import Reflection
-from slangrad.ir import types as ir
-from slangrad.ir.layout import Layout, composite, layout_of
+from slangrad.ir.data import types as ir
+from slangrad.ir.data.layout import Layout, composite, layout_of
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.protocol.spelling import full_name
 from slangrad.marshal.reflection.model import (

@@ -20,9 +20,9 @@ from slangrad.base.late import Late
 from slangrad.base.records import OfClass
 from slangrad.check.model import types as checked
 from slangrad.check.model.types import Type
-from slangrad.ir import types as ir
-from slangrad.ir.forms import part_of, without_room
-from slangrad.ir.layout import Layout, layout_of
+from slangrad.ir.data import types as ir
+from slangrad.ir.data.forms import part_of, without_room
+from slangrad.ir.data.layout import Layout, layout_of
 from slangrad.marshal.containers.buffers import BYTES, STRUCTURED, standard_name
 from slangrad.marshal.protocol.marshal import Reflected
 from slangrad.marshal.protocol.spelling import full_name

@@ -19,8 +19,8 @@ from typing import Any
 
 from slangrad.check.model import types as checked
 from slangrad.check.model.types import Matrix, Nominal, Type, Vector, is_abstract
-from slangrad.ir import types as ir
-from slangrad.ir.layout import Layout
+from slangrad.ir.data import types as ir
+from slangrad.ir.data.layout import Layout
 from slangrad.marshal.containers.buffers import BYTES, STRUCTURED, standard_name
 from slangrad.marshal.protocol.marshal import ProgramTypes, Reflected
 from slangrad.marshal.protocol.spelling import full_name, spell
