@@ -166,25 +166,10 @@ class FunctionView:
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Resolution:
-    """A call that is resolved: the function with its generic arguments, and what converting the arguments
-    costs.
-    """
+class Resolution(FunctionView):
+    """The function that a call means, all its generic arguments known. `cost`: of converting the arguments."""
 
-    function: FunctionView
-    reference: DeclRef
-    concrete: FunctionView
-    parameters: tuple[ParameterView, ...]
-    result: Type
     cost: int
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class Refusal:
-    """Why a function does not take the arguments."""
-
-    function: FunctionView
-    reason: str
 
 
 def without_library(views: Sequence[FunctionView]) -> Sequence[FunctionView]:
@@ -370,9 +355,9 @@ class Reflection:
 
     def resolve(
         self, functions: Sequence[FunctionView], arguments: Sequence[Type]
-    ) -> tuple[list[Resolution], list[Refusal]]:
+    ) -> tuple[list[Resolution], list[Failure]]:
         """The best function for positional arguments of these types, more than one when they are equally
-        good.
+        good; and why others do not take them.
         """
         scope = Scope(self.program, self.module.scope)
         span = self.module.declaration.span
@@ -382,19 +367,16 @@ class Reflection:
             node.type = kind
             nodes.append(node)
         with self.looking():
-            tried = [(each, evaluate(scope, each.candidate, nodes)) for each in functions]
-            matches = [made for _, made in tried if isinstance(made, Match)]
+            outcomes = [evaluate(scope, function.candidate, nodes) for function in functions]
+            matches = [outcome for outcome in outcomes if isinstance(outcome, Match)]
             best = best_matches(self.program, matches) if matches else []
-            resolved = [self._resolution(each, made) for each, made in tried if made in best]
-        refused = [Refusal(each, made.reason) for each, made in tried if isinstance(made, Failure)]
-        return resolved, refused
+        failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+        return [self._resolution(match) for match in best], failures
 
-    def _resolution(self, function: FunctionView, made: Match | Failure) -> Resolution:
-        assert isinstance(made, Match) and isinstance(made.target, DeclRef)
-        concrete = FunctionView(
-            self.program, Candidate(made.target.declaration, dict(made.target.substitution))
-        )
-        return Resolution(function, made.target, concrete, concrete.parameters, concrete.result, made.cost)
+    def _resolution(self, match: Match) -> Resolution:
+        target = match.target
+        assert isinstance(target, DeclRef)
+        return Resolution(self.program, Candidate(target.declaration, dict(target.substitution)), match.cost)
 
 
 def open_parameters(kind: Nominal) -> set[GenericKey]:

@@ -21,6 +21,7 @@ from slangrad.api.reflection.functions import (
 )
 from slangrad.api.reflection.types import (
     BaseReflectionObject,
+    BlockType,
     ReflectionContext,
     TypeReflection,
     VariableReflection,
@@ -43,8 +44,8 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.vectors import HostVector, vector_class
 from slangrad.marshal.protocol.marshal import Reflected
 from slangrad.marshal.protocol.spelling import parse_generic_signature, spell
-from slangrad.marshal.reflection.model import BLOCKS, BlockType, InMemory
-from slangrad.marshal.reflection.type_kinds import ModifierID, ShapeKind, TypeKind
+from slangrad.marshal.reflection.model import BLOCKS, InMemory
+from slangrad.marshal.reflection.type_kinds import ShapeKind, TypeKind
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk
 
@@ -120,29 +121,17 @@ def layout_for(context: ReflectionContext, t: Type) -> TypeLayoutReflection:
     return context.make(TypeLayoutReflection, t)
 
 
-class VariableLayoutReflection(BaseReflectionObject):
+class VariableLayoutReflection(VariableReflection):
     """A parameter or field: its name, its type, and where it lies in what holds it."""
 
-    __slots__ = ("_type", "declaration", "offset")
+    __slots__ = ("offset",)
 
     def __init__(self, context: ReflectionContext, declaration: Declared, t: Type, offset: int) -> None:
-        super().__init__(context)
-        self._type = t
-        self.declaration = declaration
+        super().__init__(context, declaration, t)
         self.offset = offset
 
     def __repr__(self) -> str:
         return f"VariableLayoutReflection({self.name}: {self.type.full_name}, offset={self.offset})"
-
-    @property
-    def name(self) -> str:
-        """The name as it is declared."""
-        return self.variable.name
-
-    @property
-    def type(self) -> TypeReflection:
-        """The declared type."""
-        return self.variable.type
 
     @property
     def type_layout(self) -> TypeLayoutReflection:
@@ -157,12 +146,8 @@ class VariableLayoutReflection(BaseReflectionObject):
     @property
     def semantic_name(self) -> str:
         """`SV_DispatchThreadID` of `uint3 id : SV_DispatchThreadID`; empty for what has none."""
-        found = getattr(self.declaration, "semantics", ())
-        return found[0].name if found else ""
-
-    def has_modifier(self, modifier: ModifierID) -> bool:
-        """Whether it is declared with a modifier."""
-        return self.variable.has_modifier(modifier)
+        semantics = getattr(self.declaration, "semantics", ())
+        return semantics[0].name if semantics else ""
 
 
 class EntryPointLayout(BaseReflectionObject):
@@ -176,10 +161,12 @@ class EntryPointLayout(BaseReflectionObject):
         self.name_override = entry.name
         self.stage: ShaderStage = entry.stage
         self._sizes = entry.group_size
-        known = entry.reference.substitution
+        arguments = entry.reference.substitution
         with context.asking() as program:
-            declared = program.info(entry.declaration).parameters
-            self._members = [(each, program.substitute(program.info(each).type, known)) for each in declared]
+            self._members = [
+                (parameter, program.substitute(program.info(parameter).type, arguments))
+                for parameter in program.info(entry.declaration).parameters
+            ]
 
     def __repr__(self) -> str:
         return f"EntryPointLayout({self.name}, {self.stage.name}, {self._sizes})"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from slangrad.api.reflection.functions import FieldConstructor, FunctionReflection
 from slangrad.api.reflection.program_layout import ProgramLayout
@@ -91,12 +91,8 @@ class SlangProgramLayout:
 
     def require_type_by_name(self, name: str) -> SlangType:
         """A type by name; ValueError where there is none."""
-        t = self.find_type_by_name(name)
-        if t is None:
-            raise ValueError(
-                f"Type '{name}' not found; the module has {_listed(self.types.view.type_names())}"
-            )
-        return t
+        t, names = self.find_type_by_name(name), self.types.view.type_names()
+        return _required(t, f"Type '{name}' not found; the module has", names)
 
     def scalar_type(self, scalar_type: ScalarKind) -> SlangType:
         return self.type_of(_SCALARS[scalar_type])
@@ -148,11 +144,8 @@ class SlangProgramLayout:
 
     def require_function_by_name(self, name: str) -> SlangFunction:
         """The functions of a name; ValueError where there are none."""
-        function = self.find_function_by_name(name)
-        if function is None:
-            names = _listed(self.types.view.function_names())
-            raise ValueError(f"Function '{name}' not found; the module has {names}")
-        return function
+        function, names = self.find_function_by_name(name), self.types.view.function_names()
+        return _required(function, f"Function '{name}' not found; the module has", names)
 
     def find_function_by_name_in_type(self, type: SlangType, name: str) -> SlangFunction | None:
         """The methods of a name, static ones too; `__init` (`$init`) are the constructors."""
@@ -160,11 +153,11 @@ class SlangProgramLayout:
 
     def require_function_by_name_in_type(self, type: SlangType, name: str) -> SlangFunction:
         """The methods of a name; ValueError where there are none."""
-        function = self.find_function_by_name_in_type(type, name)
-        if function is None:
-            names = _listed(self.types.view.member_names(type.checked))
-            raise ValueError(f"Function '{name}' not found in type '{type.full_name}'; it has {names}")
-        return function
+        function, names = (
+            self.find_function_by_name_in_type(type, name),
+            self.types.view.member_names(type.checked),
+        )
+        return _required(function, f"Function '{name}' not found in type '{type.full_name}'; it has", names)
 
     def _find(self, owner: SlangType | None, name: str) -> SlangFunction | None:
         self._refresh()
@@ -213,8 +206,13 @@ def _found_again(t: SlangType, types: ModuleTypes) -> Type | None:
     return None if t.is_generic else types.find(t.spelled)
 
 
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names) or "none"
+Found = TypeVar("Found")
+
+
+def _required(found: Found | None, message: str, names: Sequence[str]) -> Found:
+    if found is None:
+        raise ValueError(f"{message} {', '.join(names) or 'none'}")
+    return found
 
 
 class SlangFunction:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import RLock
 from typing import TypeVar, cast
 from weakref import WeakValueDictionary
@@ -30,9 +31,8 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.protocol.spelling import full_name
 from slangrad.marshal.reflection.model import (
     BLOCKS,
-    BlockType,
-    Members,
-    MembersType,
+    FACTS,
+    TypeFacts,
     TypeProperties,
     facts_of,
     scalar_type_of,
@@ -43,7 +43,34 @@ from slangrad.syntax import ast
 from slangrad.tensors.conversion import HostValue
 
 Made = TypeVar("Made")
+Members = tuple[tuple[Declared, Type], ...]
 NOTHING = Layout(0, 1)
+
+
+@dataclass(slots=True, unsafe_hash=True, repr=False)
+class BlockType(Type):
+    """`ConstantBuffer<T>`, `ParameterBlock<T>`, or `cbuffer { }`: kernels have a value of the type `inner`."""
+
+    name: str
+    inner: Type
+
+    def __str__(self) -> str:
+        inner = full_name(self.inner)
+        return f"{self.name}<{inner}>" if inner else self.name
+
+
+@dataclass(slots=True, unsafe_hash=True, repr=False)
+class MembersType(Type):
+    """The parameters in a block: a struct without a name."""
+
+    members: Members
+
+    def __str__(self) -> str:
+        return ""
+
+
+FACTS[BlockType] = lambda t: TypeFacts(BLOCKS[t.name], (), t.inner)
+FACTS[MembersType] = lambda t: TypeFacts("struct")
 
 
 class ReflectionContext:

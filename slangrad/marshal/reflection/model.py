@@ -14,10 +14,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 from slangrad.base.late import Late
-from slangrad.base.records import OfClass
+from slangrad.base.records import OfClass, record
 from slangrad.check.model import types as checked
 from slangrad.check.model.types import Type
 from slangrad.ir.data import types as ir
@@ -25,17 +24,16 @@ from slangrad.ir.data.forms import part_of, without_room
 from slangrad.ir.data.layout import Layout, layout_of
 from slangrad.marshal.containers.buffers import BYTES, STRUCTURED, standard_name
 from slangrad.marshal.protocol.marshal import Reflected
-from slangrad.marshal.protocol.spelling import full_name
 from slangrad.marshal.protocol.type_map import lifted
 from slangrad.tensors.element_types import slang_name
 
 KINDS = Late("slangrad.marshal.reflection.type_kinds")
 
 UNKNOWN = checked.Plain("Unknown")  # a type about which nothing is known
-Members = tuple[tuple[Any, Type], ...]  # variables, as declared, with their types
-
-
-# --- Types that only reflection has -------------------------------------------------------------------
+BLOCKS = {
+    "ConstantBuffer": "constant_buffer",
+    "ParameterBlock": "parameter_block",
+}  # aliases with kinds of their own
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -53,34 +51,6 @@ class SavedType(Type):
 
     def __str__(self) -> str:
         return self.text
-
-
-BLOCKS = {
-    "ConstantBuffer": "constant_buffer",
-    "ParameterBlock": "parameter_block",
-}  # aliases with kinds of their own
-
-
-@dataclass(slots=True, unsafe_hash=True, repr=False)
-class BlockType(Type):
-    """`ConstantBuffer<T>`, `ParameterBlock<T>`, or `cbuffer { }`: kernels have a value of the type `inner`."""
-
-    name: str
-    inner: Type
-
-    def __str__(self) -> str:
-        inner = full_name(self.inner)
-        return f"{self.name}<{inner}>" if inner else self.name
-
-
-@dataclass(slots=True, unsafe_hash=True, repr=False)
-class MembersType(Type):
-    """The parameters in a block: a struct without a name."""
-
-    members: Members
-
-    def __str__(self) -> str:
-        return ""
 
 
 # --- The standard library -----------------------------------------------------------------------------
@@ -136,7 +106,7 @@ _RESOURCES = {
 # --- Facts --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TypeFacts:
     """`kind`, `scalar`, `shape` and `access` are names in TypeKind, ScalarKind, ShapeKind and TensorAccess. `sizes` are
     the dimensions around `element`: zero for a size that is open, -1 for one that differs from value to value."""
@@ -176,7 +146,7 @@ def _declared(t: OfClass) -> TypeFacts:
 
 
 # fmt: off
-_FACTS: dict[type, Callable[[OfClass], TypeFacts]] = {
+FACTS: dict[type, Callable[[OfClass], TypeFacts]] = {
     checked.Scalar:         lambda t: TypeFacts("scalar", scalar=scalar_kind(t)),
     checked.EnumType:       lambda t: TypeFacts("scalar"),  # its program has the type of its numbers
     checked.Vector:         lambda t: TypeFacts("vector", (number(t.count),), t.element, scalar_kind(t.element)),
@@ -189,8 +159,6 @@ _FACTS: dict[type, Callable[[OfClass], TypeFacts]] = {
     checked.ParameterType:  lambda t: TypeFacts("generic_type_parameter"),
     checked.AssociatedType: lambda t: TypeFacts("generic_type_parameter"),
     SavedType:              lambda t: TypeFacts("struct" if isinstance(t.lowered, ir.Struct) else "scalar"),
-    BlockType:              lambda t: TypeFacts(BLOCKS[t.name], (), t.inner),
-    MembersType:            lambda t: TypeFacts("struct"),
 }
 _SHORT_NAMES: dict[type, str] = {
     checked.Vector: "vector", checked.Matrix: "matrix", checked.Array: "Array", checked.Pointer: "Ptr",
@@ -203,7 +171,7 @@ _INDIRECT = ("pointer", *BLOCKS.values())
 def facts_of(t: Type) -> TypeFacts:
     if t is UNKNOWN:
         return TypeFacts("generic_type_parameter")
-    make = _FACTS.get(type(t))
+    make = FACTS.get(type(t))
     return TypeFacts("none", scalar=scalar_kind(t)) if make is None else make(t)
 
 
@@ -220,7 +188,7 @@ def short_name(t: Type) -> str:
     if isinstance(t, (checked.Nominal, checked.AssociatedType)):
         name: str = t.declaration.name
         return name
-    return t.name if isinstance(t, BlockType) else _SHORT_NAMES.get(type(t)) or str(t)
+    return _SHORT_NAMES.get(type(t)) or str(t).partition("<")[0]
 
 
 def shown(t: ir.Type) -> Type:

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
+from slangrad.base.records import record
 from slangrad.check.model import types as checked
 from slangrad.check.model.types import Matrix, Nominal, Type, Vector, is_abstract
 from slangrad.ir.data import types as ir
@@ -223,16 +224,14 @@ _MODIFIERS = {"in": ("inn",), "out": ("out",), "inout": ("inout", "out"), "ref":
 _IO_TYPES = {"out": IOType.out, "inout": IOType.inout, "ref": IOType.inout}
 
 
+@record
 class SlangVariable:
     """`direction` is "in", "out", "inout", "ref" or "constref", "" for fields."""
 
-    __slots__ = ("direction", "name", "no_diff", "type")
-
-    def __init__(self, name: str, type: SlangType, direction: str, no_diff: bool) -> None:
-        self.name = name
-        self.type = type
-        self.direction = direction
-        self.no_diff = no_diff
+    name: str
+    type: SlangType
+    direction: str
+    no_diff: bool
 
     def __repr__(self) -> str:
         return f'{self.__class__.__name__}("{self.declaration}")'
@@ -241,14 +240,12 @@ class SlangVariable:
         return self.declaration
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, SlangVariable) and self._parts == other._parts
+        if not isinstance(other, SlangVariable) or type(other) is not type(self):
+            return False
+        return self.declaration == other.declaration and self.type == other.type
 
     def __hash__(self) -> int:
-        return hash(self._parts)
-
-    @property
-    def _parts(self) -> tuple[object, ...]:
-        return self.__class__, self.name, self.type, self.direction, self.no_diff
+        return hash((self.declaration, self.type))
 
     @property
     def program(self) -> Reflected:
@@ -289,23 +286,17 @@ class SlangVariable:
         return derivative
 
 
+@record
 class SlangField(SlangVariable):
     """A field of a struct."""
 
-    __slots__ = ()
 
-
+@record
 class SlangParameter(SlangVariable):
     """A parameter of a function: its number, and whether Slang calls may leave it out."""
 
-    __slots__ = ("has_default", "index")
-
-    def __init__(
-        self, name: str, type: SlangType, direction: str, no_diff: bool, has_default: bool, index: int
-    ) -> None:
-        super().__init__(name, type, direction, no_diff)
-        self.index = index
-        self.has_default = has_default
+    has_default: bool
+    index: int
 
 
 # --- Kinds of types -----------------------------------------------------------------------------------
