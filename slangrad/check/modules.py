@@ -38,9 +38,8 @@ from slangrad.check.model.declref import Bindings, DeclRef
 from slangrad.check.model.types import StructType, Type
 from slangrad.check.model.world import View, World
 from slangrad.check.names import constants, resolve, scopes
-from slangrad.check.names.base_fields import add_bases
-from slangrad.check.names.bit_fields import pack_fields
 from slangrad.check.names.scopes import ModuleScope
+from slangrad.check.names.struct_fields import complete_structs
 from slangrad.check.texts import standard
 from slangrad.check.texts.files import WITHIN_STANDARD, Files, is_standard
 from slangrad.check.texts.inquiries import Inquiries
@@ -294,8 +293,7 @@ class Program(World):
                 add_extension(self, extension, scope)
         for part in files:
             if scope is not self._standard:  # which has no bit fields, and no structs that inherit
-                pack_fields(self, part.members)
-                add_bases(self, part.members)
+                complete_structs(self, part.members)
             if scope is not self._standard or givers.are_named_in(part.source):
                 givers.note_givers(self, part.members)
         if scope.extends:

@@ -33,7 +33,7 @@ from slangrad.check.model.types import (
     is_pack,
     parameter_type,
 )
-from slangrad.check.names.bit_fields import is_word
+from slangrad.check.names.struct_fields import is_word
 from slangrad.check.reflect import FunctionView
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.reflection.type_kinds import ModifierID

@@ -24,7 +24,7 @@ from slangrad.check.model import types as checked
 from slangrad.check.model.declref import Declared
 from slangrad.check.model.types import Type
 from slangrad.check.modules import Program
-from slangrad.check.names.user_attributes import UserAttribute, user_attributes, value_of
+from slangrad.check.names.attributes import UserAttribute, user_attributes, value_of
 from slangrad.check.reflect import Reflection
 from slangrad.ir import types as ir
 from slangrad.ir.layout import Layout, layout_of

@@ -32,9 +32,8 @@ from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import ERROR, VOID, EnumType, Matrix, Scalar, StructType, Type, Vector
 from slangrad.check.model.world import World
 from slangrad.check.names.attributes import check_attributes, check_modifiers
-from slangrad.check.names.base_fields import add_bases, inherits
-from slangrad.check.names.bit_fields import pack_fields
 from slangrad.check.names.scopes import Body, Scope, this_type
+from slangrad.check.names.struct_fields import complete_structs, inherits
 from slangrad.check.texts.linking import is_open
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import children, walk
@@ -144,8 +143,7 @@ def _accessors(world: World, node: ast.Subscript | ast.Property) -> None:
 
 
 def _struct(world: World, node: ast.Struct) -> None:
-    pack_fields(world, [node])  # of a local one
-    add_bases(world, [node])
+    complete_structs(world, [node])  # of a local one
     generic_info(world, node)
     kind = this_type(world, node)
     _check_bases(world, node, kind)

@@ -29,12 +29,12 @@ from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.meanings import (
     FAILED,
     Candidate,
+    Coercion,
     ErrorMeaning,
     GenericMeaning,
     Meaning,
     OverloadMeaning,
     PackMeaning,
-    Plan,
     TypeMeaning,
     ValueMeaning,
 )
@@ -238,7 +238,7 @@ def _convert_explicitly(scope: Scope, node: ast.Expression, kind: Type, argument
         made = plan_list(scope, inner, kind)
         if made is None:
             explain_list(scope, inner, kind)
-            made = Plan(kind, 0, apply=lambda: None)
+            made = Coercion(kind, 0, apply=lambda: None)
         commit(scope, inner, made)
         node.ref = checked.Convert(argument)
         return True

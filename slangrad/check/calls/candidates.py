@@ -13,7 +13,7 @@ from slangrad.check.interfaces.differentiable import derivative_signature
 from slangrad.check.interfaces.lookup import conformances, unmet_constraint
 from slangrad.check.model.checked import Derivative
 from slangrad.check.model.declref import Bindings, DeclRef
-from slangrad.check.model.meanings import Candidate, Plan
+from slangrad.check.model.meanings import Candidate, Coercion
 from slangrad.check.model.types import FunctionType, Type
 from slangrad.check.model.world import World
 from slangrad.syntax import ast
@@ -29,7 +29,7 @@ class Match:
     target: DeclRef | Derivative
     signature: FunctionType
     arguments: Arguments
-    plans: list[Plan | None]
+    plans: list[Coercion | None]
     cost: int
 
     @property

@@ -1,6 +1,6 @@
 """Bringing a checked expression to the type that its place wants.
 
-In: the literal `1` and `half`.   Out: a Plan with its cost; `commit` writes it into the node.
+In: the literal `1` and `half`.   Out: a Coercion with its cost; `commit` writes it into the node.
 
 Planning changes nothing, so that overloads can be compared; literals are cheaper than other values of
 their type, and initializer lists and lambdas have no type before the place gives them one.
@@ -9,17 +9,17 @@ their type, and initializer lists and lambdas have no type before the place give
 from __future__ import annotations
 
 from slangrad.check.calls.convert import LITERAL_FITS, convert, splat_cost
-from slangrad.check.model.meanings import Coercion, Plan
+from slangrad.check.model.meanings import Coercion
 from slangrad.check.model.types import ERROR, VOID, Scalar, Type, element_of, is_abstract
 from slangrad.check.names.places import value_type
 from slangrad.check.names.scopes import Scope
 from slangrad.syntax import ast
 
 
-def plan(scope: Scope, node: ast.Expression, target: Type, explicit: bool = False) -> Plan | None:
+def plan(scope: Scope, node: ast.Expression, target: Type, explicit: bool = False) -> Coercion | None:
     """How `node` could become `target`; None when it cannot."""
     if target is ERROR:
-        return Plan(target, 0)
+        return Coercion(target, 0)
     if isinstance(node, ast.InitializerList):
         return scope.world.plan_list(scope, node, target)
     if isinstance(node, ast.Paren) and node.conversion is None:
@@ -32,7 +32,8 @@ def plan(scope: Scope, node: ast.Expression, target: Type, explicit: bool = Fals
     coercion = convert(scope.world, source, target, explicit)
     if coercion is None:
         return scope.world.plan_constructor(scope, node, target)
-    return Plan(target, _literal_cost(node, target, coercion), coercion.conversion, coercion.warning)
+    coercion.cost = _literal_cost(node, target, coercion)
+    return coercion
 
 
 def stripped(node: ast.Expression) -> ast.Expression:
@@ -69,7 +70,7 @@ def holds(kind: Scalar, value: int) -> bool:
     return -(1 << (kind.bits - 1)) <= value < 1 << (kind.bits - 1)
 
 
-def commit(scope: Scope, node: ast.Expression, made: Plan) -> None:
+def commit(scope: Scope, node: ast.Expression, made: Coercion) -> None:
     """Write a plan into the node."""
     if made.apply is not None:
         made.apply()

@@ -1,6 +1,6 @@
 """Initializer lists and what is left out of them.
 
-In: `{1, v.xy, {0}}` and the type that is wanted.   Out: a Plan that writes a Construct into the list.
+In: `{1, v.xy, {0}}` and the type that is wanted.   Out: a Coercion that writes a Construct into the list.
 
 A struct calls a constructor if it has any. Else each element is converted to a part: `{1, 2}` for two `float2`
 splats both, as `{1}` for a `float2` does. Where that does not fit, and in arrays, inner braces are left out, as
@@ -26,7 +26,7 @@ from slangrad.check.interfaces.lookup import BASE, all_members, concrete_members
 from slangrad.check.model import checked
 from slangrad.check.model.checked import Construct, Conversion, Part, Zero
 from slangrad.check.model.declref import Bindings, DeclRef
-from slangrad.check.model.meanings import Candidate, Plan
+from slangrad.check.model.meanings import Candidate, Coercion
 from slangrad.check.model.types import (
     ERROR,
     Array,
@@ -44,11 +44,11 @@ from slangrad.check.model.types import (
     vector,
 )
 from slangrad.check.model.values import Value
-from slangrad.check.names.bit_fields import is_word
 from slangrad.check.names.members import is_visible
 from slangrad.check.names.places import value_type
 from slangrad.check.names.resolve import unfold
 from slangrad.check.names.scopes import Scope
+from slangrad.check.names.struct_fields import is_word
 from slangrad.syntax import ast
 
 
@@ -87,7 +87,7 @@ def check_elements(scope: Scope, node: ast.InitializerList) -> None:
     unfold(node.elements)
 
 
-def plan_list(scope: Scope, node: ast.InitializerList, target: Type) -> Plan | None:
+def plan_list(scope: Scope, node: ast.InitializerList, target: Type) -> Coercion | None:
     """How the list becomes a value of `target`."""
     if isinstance(target, StructType):
         found = constructors(scope, target)
@@ -103,7 +103,7 @@ def plan_list(scope: Scope, node: ast.InitializerList, target: Type) -> Plan | N
     def apply() -> None:
         node.type, node.ref = piece.type, piece.build()
 
-    return Plan(piece.type, piece.cost, apply=apply)
+    return Coercion(piece.type, piece.cost, apply=apply)
 
 
 def constructors(scope: Scope, target: Type) -> list[Candidate]:
@@ -122,7 +122,7 @@ def _takes_nothing(scope: Scope, found: list[Candidate]) -> bool:
 
 def _plan_constructor_call(
     scope: Scope, node: ast.InitializerList, target: StructType, found: list[Candidate]
-) -> Plan | None:
+) -> Coercion | None:
     with scope.world.silence():
         match = choose(scope, node.span, str(target), found, node.elements)
     if match is None:
@@ -132,7 +132,7 @@ def _plan_constructor_call(
         assert isinstance(match.target, DeclRef)
         node.type, node.ref = target, checked.Call(match.target, None, commit_match(scope, match))
 
-    return Plan(target, match.cost, apply=apply)
+    return Coercion(target, match.cost, apply=apply)
 
 
 # --- One element for each part ------------------------------------------------------------------------
@@ -253,7 +253,7 @@ def _take(scope: Scope, reader: Reader, target: Type) -> Piece | None:
     return _fill(scope, reader, target)
 
 
-def _committed(scope: Scope, node: ast.Expression, made: Plan) -> ast.Expression:
+def _committed(scope: Scope, node: ast.Expression, made: Coercion) -> ast.Expression:
     commit(scope, node, made)
     return node
 
@@ -450,7 +450,7 @@ def explain_list(scope: Scope, node: ast.InitializerList, target: Type) -> None:
     scope.world.error("E0312", f"this list cannot become a '{target}'", node.span, note)
 
 
-def plan_constructor(scope: Scope, node: ast.Expression, target: Type) -> Plan | None:
+def plan_constructor(scope: Scope, node: ast.Expression, target: Type) -> Coercion | None:
     """An implicit conversion by an `__init` that is marked [__implicit_conversion]."""
     if not isinstance(target, StructType):
         return None
@@ -463,21 +463,21 @@ def plan_constructor(scope: Scope, node: ast.Expression, target: Type) -> Plan |
     return None
 
 
-def plan_literal(scope: Scope, node: ast.Expression, kind: Type) -> Plan | None:
+def plan_literal(scope: Scope, node: ast.Expression, kind: Type) -> Coercion | None:
     """A number as a value of a type parameter: builtin ones convert, others by their `__init(int)`."""
     made = convert(scope.world, value_type(node), kind, explicit=True)
     if made is not None:
-        return Plan(kind, made.cost, made.conversion)
+        return Coercion(kind, made.cost, made.conversion)
     found = constructors(scope, kind)
     with scope.world.silence():
         match = choose(scope, node.span, "__init", found, [node]) if found else None
     return None if match is None else _by_constructor(kind, match, match.cost)
 
 
-def _by_constructor(target: Type, match: Match, cost: int) -> Plan:
+def _by_constructor(target: Type, match: Match, cost: int) -> Coercion:
     (inner,) = match.plans
     assert inner is not None and isinstance(match.target, DeclRef)
-    return Plan(target, cost, Conversion("call", target, match.target, inner.conversion))
+    return Coercion(target, cost, Conversion("call", target, match.target, inner.conversion))
 
 
 def infer_struct(scope: Scope, node: ast.Call, declaration: ast.Struct, around: Bindings) -> Type | None:

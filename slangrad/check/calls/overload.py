@@ -28,11 +28,11 @@ from slangrad.check.generics.infer import Solver
 from slangrad.check.generics.signatures import function_text, signature_text
 from slangrad.check.generics.substitution import passed_parameters, substitute
 from slangrad.check.interfaces.differentiable import RESULT_COTANGENT, pair_element
-from slangrad.check.interfaces.lookup import conformances, conforms, function_interfaces, unmet_constraint
+from slangrad.check.interfaces.lookup import bind_by_bounds, conforms, function_interfaces, unmet_constraint
 from slangrad.check.model import checked
 from slangrad.check.model.checked import Argument, Default, Derivative
 from slangrad.check.model.declref import Bindings, DeclRef, Substitution
-from slangrad.check.model.meanings import Candidate, Plan
+from slangrad.check.model.meanings import Candidate, Coercion
 from slangrad.check.model.packs import grouped, spliced
 from slangrad.check.model.types import (
     ERROR,
@@ -44,7 +44,6 @@ from slangrad.check.model.types import (
     GenericArgument,
     InterfaceType,
     LambdaType,
-    ParameterType,
     Scalar,
     Type,
     is_pack,
@@ -222,7 +221,7 @@ def _infer(scope: Scope, candidate: Candidate, placed: Arguments) -> Bindings | 
         failure = _bind_known(world, candidate, solver, placed)
     if failure is None:
         _bind_as_float(world, candidate, solver)
-        _bind_by_bounds(world, candidate, solver)
+        bind_by_bounds(world, candidate.declaration, candidate.substitution, solver)
         failure = _bind_defaults(scope, candidate, solver)
     if failure is not None:
         return failure
@@ -371,25 +370,6 @@ def _conforms_to_all(world: World, kind: Type, wanted: list[InterfaceType]) -> b
     return all(each.abstract or conforms(world, kind, each) for each in wanted)
 
 
-def _bind_by_bounds(world: World, candidate: Candidate, solver: Solver) -> None:
-    """`T : IFoo<U>` tells U once T is known; `T.Item == U` too."""
-    info = generic_info(world, candidate.declaration)
-    seen = {**candidate.substitution}
-    for subject, interfaces in info.bounds.items():
-        actual = substitute(world, subject, {**seen, **solver.bindings})
-        if isinstance(actual, tuple) or is_pack(actual):
-            continue
-        if isinstance(subject, ParameterType) and subject.declaration in solver.open - set(solver.bindings):
-            continue
-        for interface in interfaces:
-            for offered in conformances(world, actual):
-                if interface.abstract and offered.declaration is interface.declaration:
-                    solver.unify(substitute(world, interface, seen), offered)
-    for left, right in info.equalities:
-        if not is_pack(left):
-            solver.unify(substitute(world, right, seen), substitute(world, left, {**seen, **solver.bindings}))
-
-
 def _bind_defaults(scope: Scope, candidate: Candidate, solver: Solver) -> Failure | None:
     for parameter in candidate.declaration.generics:
         if parameter in solver.bindings:
@@ -414,7 +394,7 @@ def _convert_arguments(
     signature: FunctionType,
     placed: Arguments,
 ) -> Match | Failure:
-    plans: list[Plan | None] = []
+    plans: list[Coercion | None] = []
     total = 0
     for index, (parameter, node) in enumerate(zip(signature.parameters, placed)):
         if node is None:
@@ -430,7 +410,7 @@ def _convert_arguments(
 
 def _convert_argument(
     scope: Scope, candidate: Candidate, index: int, parameter: FunctionParameter, node: ast.Expression
-) -> Plan | Failure:
+) -> Coercion | Failure:
     what = f"argument {index + 1}"
     if parameter.direction in BY_PLACE:
         return _pass_place(scope, candidate, what, parameter, node)
@@ -452,9 +432,9 @@ def _keeps_bits(candidate: Candidate, node: ast.Expression) -> bool:
 
 def _pass_place(
     scope: Scope, candidate: Candidate, what: str, parameter: FunctionParameter, node: ast.Expression
-) -> Plan | Failure:
+) -> Coercion | Failure:
     if node.type is ERROR:
-        return Plan(parameter.type, 0)
+        return Coercion(parameter.type, 0)
     if isinstance(node, ast.InitializerList):
         return Failure(
             candidate, f"{what} must be a variable, as its parameter is '{parameter.direction}'", node

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from slangrad.base.source import Span
 from slangrad.check.generics.signatures import function_name
 from slangrad.check.interfaces.differentiable import (
+    differential,
     field_references,
     field_type,
     given_differential,
@@ -97,7 +98,7 @@ def check_differential(world: World, kind: Type, interface: InterfaceType, span:
 
 
 def _check_fields(world: World, kind: StructType, given: Type) -> None:
-    made = world.differential(kind)
+    made = differential(world, kind)
     known = {field.declaration for field, to in made.fields if to is not None} if made is not None else set()
     for field in field_references(kind):
         declaration = field.declaration

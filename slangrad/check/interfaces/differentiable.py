@@ -171,12 +171,8 @@ def field_declarations(declaration: ast.Struct) -> list[ast.Variable]:
     return [
         member
         for member in all_members(declaration)
-        if isinstance(member, ast.Variable) and not is_static(member)
+        if isinstance(member, ast.Variable) and not member.has("static")
     ]
-
-
-def is_static(declaration: ast.Declaration) -> bool:
-    return declaration.has("static")
 
 
 def field_references(kind: StructType) -> tuple[DeclRef, ...]:

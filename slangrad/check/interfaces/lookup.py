@@ -1,6 +1,6 @@
 """Members of types: fields, methods, nested types; from the type itself, its extensions, its interfaces.
 
-In: `MLVec<4>` and "data".   Out: [Member(the field, {N: 4})].
+In: `MLVec<4>` and "data".   Out: [LookupResult(the field, {N: 4})].
 
 A member found in an extension is seen through the extension's parameters, a requirement through `This`.
 Members of interfaces are found only where the type itself has none of that name, or where they bring a
@@ -46,6 +46,7 @@ from slangrad.check.model.types import (
     Vector,
     is_pack,
     nominal,
+    parameter_type,
 )
 from slangrad.check.model.values import Value, operate
 from slangrad.check.model.world import World
@@ -55,22 +56,22 @@ ANY = "any type"  # the key of extensions whose target is a parameter or an inte
 
 
 @record
-class Member:
-    """A declaration and how it is seen from the type it was found in. `origin`: "own", "extension",
-    "interface".
+class LookupResult:
+    """A declaration that a name may mean, and how it is seen from where it was looked up. `path`: the fields that lead
+    to a base that has it. `is_member`: it was found in the type around, and belongs to `this`.
     """
 
     declaration: Any  # as in a DeclRef
     substitution: Bindings
-    origin: str
-    path: tuple[DeclRef, ...] = ()  # of a base: the fields that lead to it
+    path: tuple[DeclRef, ...] = ()
+    is_member: bool = False
 
     @property
     def reference(self) -> DeclRef:
         return DeclRef(self.declaration, self.substitution)
 
 
-def members(world: World, kind: Type, name: str) -> list[Member]:
+def members(world: World, kind: Type, name: str) -> list[LookupResult]:
     """Everything that `value.name` or `Type.name` can mean."""
     found = concrete_members(world, kind, name)
     is_own = bool(found) and not isinstance(kind, (ParameterType, AssociatedType))
@@ -78,7 +79,7 @@ def members(world: World, kind: Type, name: str) -> list[Member]:
         for requirement in declared(world, interface.declaration, name):
             if not is_own or has_body(requirement):
                 seen = requirement_substitution(kind, interface)
-                found.append(Member(requirement, seen, "interface"))
+                found.append(LookupResult(requirement, seen))
     return found
 
 
@@ -99,15 +100,15 @@ def _requiring(world: World, kind: Type, name: str) -> Sequence[InterfaceType]:
     return table.get(name, [])
 
 
-def concrete_members(world: World, kind: Type, name: str) -> list[Member]:
+def concrete_members(world: World, kind: Type, name: str) -> list[LookupResult]:
     """Members that the type itself or an extension declares."""
-    found: list[Member] = []
+    found: list[LookupResult] = []
     if isinstance(kind, (StructType, EnumType)):
         own = own_substitution(kind)
-        found = [Member(each, own, "own") for each in declared(world, kind.declaration, name)]
+        found = [LookupResult(each, own) for each in declared(world, kind.declaration, name)]
     for extension, bindings in extensions_of(world, kind):
         for each in declared(world, extension, name):
-            found.append(Member(each, bindings, "extension"))
+            found.append(LookupResult(each, bindings))
     if not found and isinstance(kind, StructType) and not _NOT_INHERITED.fullmatch(name):
         found = _members_of_base(world, kind, name)
     return found
@@ -117,13 +118,13 @@ BASE = "__base"  # the field that a struct has for the struct that it inherits f
 _NOT_INHERITED = re.compile(r"__base|__init|__subscript|operator.*|Differential|dzero|dadd")
 
 
-def _members_of_base(world: World, kind: StructType, name: str) -> list[Member]:
+def _members_of_base(world: World, kind: StructType, name: str) -> list[LookupResult]:
     base = base_of(world, kind)
     if base is None:
         return []
     step = DeclRef(declared(world, kind.declaration, BASE)[0], own_substitution(kind))
     found = concrete_members(world, base, name)
-    return [Member(each.declaration, each.substitution, each.origin, (step, *each.path)) for each in found]
+    return [LookupResult(each.declaration, each.substitution, (step, *each.path)) for each in found]
 
 
 def base_of(world: World, kind: Type) -> Type | None:
@@ -287,22 +288,32 @@ def _match_extension(world: World, extension: ast.Extension, kind: Type) -> Bind
     if bindings is None:
         return None
     if len(bindings) < len(extension.generics):
-        bindings = _bind_by_bounds(world, extension, bindings)
+        solver = Solver(world, extension.generics)
+        solver.bindings = bindings
+        bind_by_bounds(world, extension, {}, solver)
     return bindings if unmet_constraint(world, extension, bindings) is None else None
 
 
-def _bind_by_bounds(world: World, extension: ast.Extension, bindings: Bindings) -> Bindings:
-    """`extension<S, T : IArray<S>> T`: what T conforms to tells S."""
-    solver = Solver(world, extension.generics)
-    solver.bindings.update(bindings)
-    for subject, interfaces in generic_info(world, extension).bounds.items():
-        actual = substitute(world, subject, bindings)
-        offered = conformances(world, actual) if actual is not subject else ()
-        for wanted in interfaces:
-            for each in offered:
-                if each.declaration is wanted.declaration:
-                    solver.unify(wanted, each)
-    return solver.bindings
+def bind_by_bounds(world: World, declaration: ast.Declaration, seen: Bindings, solver: Solver) -> None:
+    """Bind parameters by what others are: `T : IFoo<U>` tells U once T is known, and so does `T.Item == U`."""
+    info = generic_info(world, declaration)
+    for subject, interfaces in info.bounds.items():
+        actual = substitute(world, subject, {**seen, **solver.bindings})
+        if isinstance(actual, tuple) or is_pack(actual) or _is_unbound(subject, solver):
+            continue
+        for interface in interfaces:
+            for offered in conformances(world, actual):
+                if interface.abstract and offered.declaration is interface.declaration:
+                    solver.unify(substitute(world, interface, seen), offered)
+    for left, right in info.equalities:
+        if not is_pack(left):
+            solver.unify(substitute(world, right, seen), substitute(world, left, {**seen, **solver.bindings}))
+
+
+def _is_unbound(kind: Type, solver: Solver) -> bool:
+    while isinstance(kind, AssociatedType):
+        kind = kind.base
+    return isinstance(kind, ParameterType) and kind.declaration in solver.open - solver.bindings.keys()
 
 
 # --- Conformances -------------------------------------------------------------------------------------
@@ -454,12 +465,9 @@ def _inherits(world: World, one: ast.Interface, other: ast.Interface) -> bool:
 
 def with_inherited(world: World, interface: InterfaceType) -> list[InterfaceType]:
     """An interface and all that it inherits from."""
-    found = [interface]
-    for base in interface_bases(world, interface.declaration):
-        made = substitute(world, base, dict(zip(interface.declaration.generics, interface.arguments)))
-        if made not in found:
-            found += [each for each in with_inherited(world, made) if each not in found]
-    return found
+    found: dict[InterfaceType, None] = {}
+    _add_with_bases(world, parameter_type(interface.declaration), interface, found)
+    return list(found)
 
 
 def unmet_constraint(world: World, declaration: ast.Declaration, substitution: Substitution) -> str | None:

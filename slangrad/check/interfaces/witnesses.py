@@ -26,9 +26,10 @@ from slangrad.check.generics.substitution import (
     substitute_stored,
     substitute_value,
 )
+from slangrad.check.interfaces.differentiable import tangent
 from slangrad.check.interfaces.lookup import (
     ANY,
-    Member,
+    LookupResult,
     cache_key,
     concrete_members,
     conformances,
@@ -88,7 +89,7 @@ def _by_extension(world: World, kind: AssociatedType) -> Type:
         bases = (substitute(world, each, bindings) for each in interface_bases(world, extension))
         for found in declared(world, extension, kind.declaration.name):
             if is_type_declaration(found) and any(each is kind.interface for each in bases):
-                return unstored(member_type(world, Member(found, bindings, "extension")))
+                return unstored(member_type(world, LookupResult(found, bindings)))
     return kind
 
 
@@ -99,8 +100,7 @@ def _find_associated(
         if is_type_declaration(member.declaration):
             return unstored(member_type(world, member))
     if declaration.name == "Differential" and interface.declaration.name == "IDifferentiable":
-        made = world.differential(base)
-        return ERROR if made is None else made.type
+        return tangent(world, base) or ERROR
     if isinstance(base, EnumType) and interface.declaration is world.standard("__EnumType"):
         return tag_type(world, base)
     if declaration.default is None:
@@ -109,13 +109,13 @@ def _find_associated(
     return substitute(world, default, requirement_substitution(base, interface))
 
 
-def members_for(world: World, kind: Type, interface: InterfaceType, name: str) -> list[Member]:
+def members_for(world: World, kind: Type, interface: InterfaceType, name: str) -> list[LookupResult]:
     """Members that may satisfy a requirement; those of the extension that states the conformance come first."""
     found = concrete_members(world, kind, name)
     if len(found) < 2:
         return found
 
-    def is_elsewhere(member: Member) -> bool:
+    def is_elsewhere(member: LookupResult) -> bool:
         home = member.declaration.parent
         if not isinstance(home, ast.Extension):
             return True
@@ -132,21 +132,16 @@ def is_type_declaration(declaration: ast.Declaration) -> bool:
     return isinstance(declaration, (ast.Struct, ast.Enum, ast.TypeAlias, ast.Interface))
 
 
-def member_type(world: World, member: Member) -> Type:
+def member_type(world: World, member: LookupResult) -> Type:
     """The type that a nested struct or alias is, seen from where it was found."""
     declaration = member.declaration
     if isinstance(declaration, ast.TypeAlias):
-        return substitute_stored(world, alias_target(world, declaration), member.substitution)
+        return substitute_stored(world, world.info(declaration).type, member.substitution)
     parameters = nominal_parameters(declaration)
     made: Type = nominal(
         declaration, tuple(member.substitution.get(each, self_argument(each)) for each in parameters)
     )
     return made
-
-
-def alias_target(world: World, declaration: ast.TypeAlias) -> Type:
-    """What an alias stands for, in terms of its own parameters."""
-    return world.info(declaration).type
 
 
 def required(world: World, base: Type, interface: InterfaceType, declaration: ast.Variable) -> Value:
@@ -313,7 +308,7 @@ def attribute_text(declaration: ast.Declaration, name: str) -> str | None:
 
 
 def _compare_functions(
-    world: World, requirement: ast.Function | ast.Constructor, seen: Bindings, member: Member
+    world: World, requirement: ast.Function | ast.Constructor, seen: Bindings, member: LookupResult
 ) -> DeclRef | None:
     if type(member.declaration) is not type(requirement):
         return None
@@ -327,7 +322,7 @@ def _compare_functions(
 
 
 def _compare_signatures(
-    world: World, requirement: WithGenerics, seen: Bindings, member: Member
+    world: World, requirement: WithGenerics, seen: Bindings, member: LookupResult
 ) -> DeclRef | None:
     theirs, mine = list(requirement.generics), list(member.declaration.generics)
     if theirs and len(theirs) != len(mine):
@@ -348,7 +343,7 @@ def _compare_signatures(
     return DeclRef(member.declaration, {**member.substitution, **solver.bindings})
 
 
-def _throws_the_same(world: World, requirement: WithGenerics, seen: Bindings, member: Member) -> bool:
+def _throws_the_same(world: World, requirement: WithGenerics, seen: Bindings, member: LookupResult) -> bool:
     wanted = getattr(world.info(requirement), "throws", None)
     offered = getattr(world.info(member.declaration), "throws", None)
     if wanted is None or offered is None:
@@ -364,7 +359,7 @@ def _same(solver: Solver, world: World, offered: Type, wanted: Type) -> bool:
 
 
 def _compare_properties(
-    world: World, requirement: ast.Property, seen: Bindings, member: Member
+    world: World, requirement: ast.Property, seen: Bindings, member: LookupResult
 ) -> DeclRef | None:
     wanted: SubscriptInfo = world.info(requirement)
     if isinstance(member.declaration, ast.Variable):
@@ -380,7 +375,7 @@ def _compare_properties(
 
 
 def _compare_subscripts(
-    world: World, requirement: ast.Subscript, seen: Bindings, member: Member
+    world: World, requirement: ast.Subscript, seen: Bindings, member: LookupResult
 ) -> DeclRef | None:
     declaration = member.declaration
     if not isinstance(declaration, ast.Subscript) or not has_accessors(world, declaration, requirement):
@@ -400,7 +395,7 @@ def has_accessors(world: World, offered: Accessed, wanted: Accessed) -> bool:
 
 
 def _compare_variables(
-    world: World, requirement: ast.Variable, seen: Bindings, member: Member
+    world: World, requirement: ast.Variable, seen: Bindings, member: LookupResult
 ) -> DeclRef | None:
     if not isinstance(member.declaration, ast.Variable):
         return None
@@ -409,7 +404,7 @@ def _compare_variables(
     return member.reference if wanted is offered else None
 
 
-Comparison = Callable[[World, OfClass, Bindings, Member], DeclRef | None]
+Comparison = Callable[[World, OfClass, Bindings, LookupResult], DeclRef | None]
 
 _COMPARISONS: dict[type[ast.Declaration], Comparison] = {
     ast.Function: _compare_functions,

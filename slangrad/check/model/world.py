@@ -29,7 +29,7 @@ from slangrad.check.model.checked import (
     VariableInfo,
 )
 from slangrad.check.model.declref import Bindings, Declared
-from slangrad.check.model.meanings import Coercion, Plan
+from slangrad.check.model.meanings import Coercion
 from slangrad.check.model.types import ERROR, InterfaceType, Type
 from slangrad.check.model.values import Value
 from slangrad.syntax import ast
@@ -234,7 +234,7 @@ class World:
     check_declaration: Callable[[ast.Declaration], None]
     check_made: Callable[[ast.AnyFunction], None]
     # How an initializer list becomes a type, or None; report why it cannot.
-    plan_list: Callable[[AnyScope, ast.InitializerList, Type], Plan | None]
+    plan_list: Callable[[AnyScope, ast.InitializerList, Type], Coercion | None]
     explain_list: Callable[[AnyScope, ast.InitializerList, Type], None]
     # An implicit conversion by a constructor, or None.
-    plan_constructor: Callable[[AnyScope, ast.Expression, Type], Plan | None]
+    plan_constructor: Callable[[AnyScope, ast.Expression, Type], Coercion | None]

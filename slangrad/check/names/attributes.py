@@ -12,15 +12,17 @@ Nothing that changes a result is overlooked; what only hints at speed, or speaks
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
 from slangrad.base.suggestions import near
+from slangrad.check.interfaces.differentiable import field_declarations, tangent
 from slangrad.check.interfaces.lookup import concrete_members, conformances, declared
 from slangrad.check.interfaces.witnesses import has_default
+from slangrad.check.model.types import STRING, EnumType, Scalar, Type
 from slangrad.check.model.world import World
-from slangrad.check.names.scopes import this_type
-from slangrad.check.names.user_attributes import UserAttribute, attribute_struct, check_arguments
+from slangrad.check.names.scopes import Scope, levels, this_type
 from slangrad.syntax import ast
 
 _FUNCTIONS = (ast.Function, ast.Constructor, ast.Accessor, ast.Subscript, ast.Property)
@@ -72,7 +74,7 @@ _REFUSED = {
 
 
 def check_attributes(world: World, node: ast.Declaration | ast.Statement) -> None:
-    """Report attributes that nobody knows, or that mean nothing where they stand."""
+    """Report unknown attributes, and those that mean nothing where they stand."""
     for attribute in node.attributes:
         name = attribute.name
         if name in _REFUSED:
@@ -107,7 +109,7 @@ def _check_derivative_member(world: World, node: ast.Variable, attribute: ast.At
         world.error("E0208", "[DerivativeMember] belongs before a field", attribute.span)
         return
     kind = world.info(node).type
-    if world.differential(kind) is None:
+    if tangent(world, kind) is None:
         world.error("E0501", f"a '{kind}' has no derivative", attribute.span, "leave out [DerivativeMember]")
         return
     argument = attribute.arguments[0] if len(attribute.arguments) == 1 else None
@@ -115,23 +117,101 @@ def _check_derivative_member(world: World, node: ast.Variable, attribute: ast.At
         world.error("E0504", "[DerivativeMember] needs a field: Differential.x", attribute.span)
         return
     owner = this_type(world, node.parent) if isinstance(node.parent, ast.Struct) else None
-    found = None if owner is None else world.differential(owner)
-    if found is not None and not concrete_members(world, found.type, argument.name):
-        world.error("E0304", f"'{found.type}' has no member '{argument.name}'", argument.span)
+    found = None if owner is None else tangent(world, owner)
+    if found is not None and not concrete_members(world, found, argument.name):
+        world.error("E0304", f"'{found}' has no member '{argument.name}'", argument.span)
 
 
 def _check_other(world: World, node: ast.Declaration | ast.Statement, attribute: ast.Attribute) -> None:
-    """One that the program declares, or nobody: what looks like a known one is misspelled, else it may be for another
-    compiler."""
+    """One that the program declares. Else a name near a known one is misspelled; others may be for other compilers."""
     struct = attribute_struct(world, node, attribute.name)
     meant = near(attribute.name, [*_MEANT, *_REFUSED], cutoff=0.75)
     message = f"there is no attribute '{attribute.name}'"
     if struct is not None and isinstance(node, ast.Declaration):
-        check_arguments(world, UserAttribute(attribute, node, struct))
+        _check_arguments(world, UserAttribute(attribute, node, struct))
     elif meant:
         world.error("E0328", message, attribute.span, meant)
     else:
         world.warning("E0328", f"{message}, so it has no effect", attribute.span)
+
+
+# --- Attributes that a program declares -----------------------------------------------------------------
+#
+#    struct FooAttribute { int value; }      [Foo(42)] struct S { }
+#
+# They change nothing in a program; hosts read them (api/reflection/types.py).
+
+SUFFIX = "Attribute"
+
+Constant = int | float | bool | str
+
+
+@dataclass(slots=True, frozen=True)
+class UserAttribute:
+    """An attribute where it is written, and the struct that declares it."""
+
+    node: ast.Attribute
+    owner: ast.Declaration
+    struct: ast.Struct
+
+    @property
+    def fields(self) -> list[ast.Variable]:
+        return field_declarations(self.struct)
+
+
+def user_attributes(world: World, owner: ast.Declaration) -> Iterator[UserAttribute]:
+    """Those before a declaration, in order."""
+    for node in owner.attributes:
+        struct = attribute_struct(world, owner, node.name)
+        if struct is not None:
+            yield UserAttribute(node, owner, struct)
+
+
+def attribute_struct(world: World, owner: ast.Node, name: str) -> ast.Struct | None:
+    """The struct that declares the attribute `name`, as seen from a declaration."""
+    if not isinstance(owner, ast.Declaration) or owner.parent is None:
+        return None
+    scope: Scope = world.scope_of(owner.parent)
+    for each in levels(scope):
+        for found in (*each.local(name + SUFFIX), *each.local(name)):
+            if isinstance(found.declaration, ast.Struct):
+                return found.declaration
+    return None
+
+
+def _check_arguments(world: World, attribute: UserAttribute) -> None:
+    """Report arguments that are not what the fields of the attribute's struct can be."""
+    node, fields = attribute.node, attribute.fields
+    if len(node.arguments) != len(fields):
+        wanted = f"{len(fields)} argument{'' if len(fields) == 1 else 's'}"
+        message = f"[{node.name}] takes {wanted}, not {len(node.arguments)}"
+        world.error("E0329", message, node.span, f"they are the fields of '{attribute.struct.name}'")
+        return
+    for argument, field in zip(node.arguments, fields):
+        kind = world.info(field).type
+        if not _fits(value_of(world, attribute.owner, argument), kind):
+            message = f"'{field.name}' of [{node.name}] must be a value of type '{kind}' that is known when compiling"
+            world.error("E0329", message, argument.span, "write a number or a text")
+
+
+def _fits(value: Constant | None, kind: Type) -> bool:
+    if kind is STRING:
+        return isinstance(value, str)
+    if isinstance(kind, Scalar) and kind.is_float:
+        return isinstance(value, (int, float))
+    return isinstance(value, int) if isinstance(kind, (Scalar, EnumType)) else value is not None
+
+
+def value_of(world: World, owner: ast.Declaration, node: ast.Expression) -> Constant | None:
+    """An argument of an attribute: a text, a number, or a whole number that is known when compiling."""
+    if isinstance(node, (ast.StringLiteral, ast.FloatLiteral, ast.IntLiteral, ast.BoolLiteral)):
+        return node.value
+    if isinstance(node, ast.Unary) and node.operator in "+-" and isinstance(node.operand, ast.FloatLiteral):
+        return -node.operand.value if node.operator == "-" else node.operand.value
+    assert owner.parent is not None
+    with world.silence():
+        found = world.constant(world.scope_of(owner.parent), node)
+    return found if isinstance(found, int) else None
 
 
 # --- Modifiers ----------------------------------------------------------------------------------------

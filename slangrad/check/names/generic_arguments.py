@@ -12,16 +12,9 @@ from collections.abc import Callable, Sequence
 from itertools import chain, repeat
 from typing import Any
 
-from slangrad.check.generics.substitution import (
-    identity,
-    nominal_parameters,
-    self_argument,
-    substitute,
-    substitute_stored,
-    substitute_value,
-)
-from slangrad.check.interfaces.lookup import unmet_constraint
-from slangrad.check.interfaces.witnesses import alias_target
+from slangrad.check.generics.substitution import identity, substitute, substitute_value
+from slangrad.check.interfaces.lookup import LookupResult, unmet_constraint
+from slangrad.check.interfaces.witnesses import member_type
 from slangrad.check.model.declref import Bindings
 from slangrad.check.model.meanings import FAILED, GenericMeaning, Meaning, TypeMeaning
 from slangrad.check.model.packs import Entry, grouped, is_entry_pack
@@ -32,7 +25,6 @@ from slangrad.check.model.types import (
     Type,
     array_of,
     matrix,
-    nominal,
     pointer,
     tuple_of,
     unstored,
@@ -53,13 +45,14 @@ def apply_arguments(
     declaration = meaning.declaration
     assert declaration is not None
     if written is None and any(each.owner is declaration for each in levels(scope)):
-        return TypeMeaning(_made(scope, declaration, {**identity(declaration), **meaning.substitution}))
+        seen = {**identity(declaration), **meaning.substitution}
+        return TypeMeaning(member_type(scope.world, LookupResult(declaration, seen)))
     arguments = with_layout(scope.world, node, declaration, list(written or ()))
     substitution = bind(scope, node, declaration, meaning.substitution, arguments)
     if substitution is None:
         return FAILED
     _check_later(scope, node, declaration, substitution)
-    return _light(scope, node, _made(scope, declaration, substitution))
+    return _light(scope, node, member_type(scope.world, LookupResult(declaration, substitution)))
 
 
 def _light(scope: Scope, node: ast.Expression, made: Type) -> Meaning:
@@ -68,13 +61,6 @@ def _light(scope: Scope, node: ast.Expression, made: Type) -> Meaning:
         scope.world.error("E0702", "the arguments of a generic type are nested too deeply", node.span)
         return FAILED
     return TypeMeaning(made)
-
-
-def _made(scope: Scope, declaration: ast.GenericDeclaration, substitution: Bindings) -> Type:
-    if isinstance(declaration, ast.TypeAlias):
-        return substitute_stored(scope.world, alias_target(scope.world, declaration), substitution)
-    parameters = nominal_parameters(declaration)
-    return nominal(declaration, tuple(substitution.get(each, self_argument(each)) for each in parameters))
 
 
 def bind(

@@ -14,7 +14,7 @@ from slangrad.base.records import OfClass
 from slangrad.base.source import Span
 from slangrad.base.suggestions import near
 from slangrad.check.generics.substitution import substitute, substitute_value
-from slangrad.check.interfaces.lookup import Member, member_names, members
+from slangrad.check.interfaces.lookup import LookupResult, member_names, members
 from slangrad.check.interfaces.witnesses import associated, member_type
 from slangrad.check.model import checked
 from slangrad.check.model.checked import Base, Conversion
@@ -94,7 +94,7 @@ def value_member(scope: Scope, node: ast.Member, base: ast.Expression) -> Meanin
     found = members(scope.world, kind, node.name)
     if not found:
         return report_no_member(scope, node, kind)
-    return member_meaning(scope, node, node.name_span, found, base)
+    return member_meaning(scope, node, found, base)
 
 
 def follow_pointer(base: ast.Expression) -> Type:
@@ -119,11 +119,15 @@ def report_no_member(scope: Scope, node: ast.Member, kind: Type) -> Meaning:
     )
 
 
+def name_span(node: ast.Expression) -> Span:
+    """The place of the name in an expression."""
+    return node.name_span if isinstance(node, ast.Member) else node.span
+
+
 def member_meaning(
     scope: Scope,
     node: ast.Expression,
-    span: Span,
-    found: list[Member],
+    found: list[LookupResult],
     base: Base | None,
     by_type: bool = False,
     told_by: Base | None = None,
@@ -133,16 +137,18 @@ def member_meaning(
     visible = [each for each in found if is_visible(scope, each.declaration)]
     if not visible:
         where = first.declaration.parent.name
-        return refuse(scope, node, "E0306", f"'{first.declaration.name}' is private to '{where}'", span)
+        return refuse(
+            scope, node, "E0306", f"'{first.declaration.name}' is private to '{where}'", name_span(node)
+        )
     if isinstance(visible[0].declaration, CALLABLE):
         candidates = []
         for each in visible:
             if isinstance(each.declaration, CALLABLE):
-                this = base_object(scope, span, base, each.path)
+                this = base_object(scope, node, base, each.path)
                 made = Candidate(each.declaration, each.substitution, this, by_type, told_by=told_by)
                 candidates.append(made)
         return OverloadMeaning(first.declaration.name, candidates)
-    meaning = declared_meaning(scope, node, visible[0], base_object(scope, span, base, visible[0].path), span)
+    meaning = declared_meaning(scope, node, visible[0], base_object(scope, node, base, visible[0].path))
     if isinstance(meaning, TypeMeaning):
         meaning.told_by = told_by or base
     elif isinstance(node.ref, checked.Constant):
@@ -150,11 +156,13 @@ def member_meaning(
     return meaning
 
 
-def base_object(scope: Scope, span: Span, base: Base | None, path: tuple[DeclRef, ...]) -> Base | None:
+def base_object(
+    scope: Scope, node: ast.Expression, base: Base | None, path: tuple[DeclRef, ...]
+) -> Base | None:
     """The part of an object that its struct has inherited."""
     for reference in path if base is not None else ():
         assert base is not None
-        part = ast.Missing(span)
+        part = ast.Missing(name_span(node))
         part.type = substitute(
             scope.world, scope.world.info(reference.declaration).type, reference.substitution
         )
@@ -179,25 +187,25 @@ def _extended(world: World, owner: ast.Declaration | None) -> ast.Declaration | 
 # --- What a declaration means -------------------------------------------------------------------------
 
 
-def declared_meaning(
-    scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span
-) -> Meaning:
+def declared_meaning(scope: Scope, node: ast.Expression, member: LookupResult, base: Base | None) -> Meaning:
     """The meaning of anything but functions."""
     rule = _DECLARED.get(type(member.declaration))
     if rule is None:
-        return refuse(scope, node, "E0302", f"'{member.declaration.name}' is no value", span)
-    return rule(scope, node, member, base, span)
+        return refuse(scope, node, "E0302", f"'{member.declaration.name}' is no value", name_span(node))
+    return rule(scope, node, member, base)
 
 
-def _variable(scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span) -> Meaning:
+def _variable(scope: Scope, node: ast.Expression, member: LookupResult, base: Base | None) -> Meaning:
     world, declaration = scope.world, member.declaration
     info = world.info(declaration)
     kind = substitute(world, info.type, member.substitution)
     if info.kind != "local" and ("info", declaration) in world.in_progress:
-        return refuse(scope, node, "E0321", f"the value of '{declaration.name}' depends on itself", span)
+        return refuse(
+            scope, node, "E0321", f"the value of '{declaration.name}' depends on itself", name_span(node)
+        )
     if kind is VOID:
         note = "what it was given has no result"
-        return refuse(scope, node, "E0322", f"'{declaration.name}' holds no value", span, note)
+        return refuse(scope, node, "E0322", f"'{declaration.name}' holds no value", name_span(node), note)
     if info.constant is not None:
         return set_slots(
             node, kind, checked.Constant(substitute_value(world, info.constant, member.substitution))
@@ -208,22 +216,24 @@ def _variable(scope: Scope, node: ast.Expression, member: Member, base: Base | N
     if info.kind != "field":
         return set_slots(node, kind, checked.Global(member.reference))
     if base is None:
-        return _report_no_object(scope, node, declaration.name, span)
+        return _report_no_object(scope, node, declaration.name)
     return set_slots(node, kind, checked.Field(base, member.reference))
 
 
-def _report_no_object(scope: Scope, node: ast.Expression, name: str, span: Span) -> Meaning:
-    return refuse(scope, node, "E0307", f"'{name}' is a member of an object, and there is none here", span)
+def _report_no_object(scope: Scope, node: ast.Expression, name: str) -> Meaning:
+    return refuse(
+        scope, node, "E0307", f"'{name}' is a member of an object, and there is none here", name_span(node)
+    )
 
 
-def _parameter(scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span) -> Meaning:
+def _parameter(scope: Scope, node: ast.Expression, member: LookupResult, base: Base | None) -> Meaning:
     info = scope.world.info(member.declaration)
     kind = info.type
     if info.known is not None:
         return set_slots(node, kind, checked.Constant(parameter_value(info.known)))
     if is_pack(kind) and scope.body is not None and is_lambda(scope.body.declaration):
         note = "pass what is needed as a tuple: makeTuple(expand each x)"
-        return refuse(scope, node, "E0409", "a lambda cannot capture a pack", span, note)
+        return refuse(scope, node, "E0409", "a lambda cannot capture a pack", name_span(node), note)
     note_capture(scope, member.declaration)
     return set_slots(node, kind, checked.Local(member.declaration))
 
@@ -246,22 +256,22 @@ def _declared_in(declaration: ast.Declaration, function: ast.AnyFunction) -> boo
     return parent is function
 
 
-def _property(scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span) -> Meaning:
+def _property(scope: Scope, node: ast.Expression, member: LookupResult, base: Base | None) -> Meaning:
     info = scope.world.info(member.declaration)
     if info.this_type is not None and base is None:
-        return _report_no_object(scope, node, member.declaration.name, span)
+        return _report_no_object(scope, node, member.declaration.name)
     if base is not None:
-        require_readable(scope, member.declaration, base, span)
+        require_readable(scope, member.declaration, base, name_span(node))
     kind = substitute(scope.world, info.result, member.substitution)
     return set_slots(node, kind, checked.Property(base, member.reference))
 
 
-def _enum_case(scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span) -> Meaning:
+def _enum_case(scope: Scope, node: ast.Expression, member: LookupResult, base: Base | None) -> Meaning:
     info = scope.world.info(member.declaration)
     return set_slots(node, info.type, checked.Constant(info.value))
 
 
-def _nominal(scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span) -> Meaning:
+def _nominal(scope: Scope, node: ast.Expression, member: LookupResult, base: Base | None) -> Meaning:
     declaration = member.declaration
     if declaration.generics:
         return GenericMeaning(declaration, member.substitution)
@@ -270,11 +280,15 @@ def _nominal(scope: Scope, node: ast.Expression, member: Member, base: Base | No
     return TypeMeaning(member_type(scope.world, member))
 
 
-def _associated(scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span) -> Meaning:
+def _associated(scope: Scope, node: ast.Expression, member: LookupResult, base: Base | None) -> Meaning:
     interface = member.declaration.parent
     if not isinstance(interface, ast.Interface):
         return refuse(
-            scope, node, "E0305", "'associatedtype' has a meaning only inside of an interface", span
+            scope,
+            node,
+            "E0305",
+            "'associatedtype' has a meaning only inside of an interface",
+            name_span(node),
         )
     this = member.substitution.get(interface, parameter_type(interface))
     assert isinstance(this, Type)
@@ -282,16 +296,14 @@ def _associated(scope: Scope, node: ast.Expression, member: Member, base: Base |
     return TypeMeaning(associated(scope.world, this, nominal(interface, arguments), member.declaration))
 
 
-def _value_parameter(
-    scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span
-) -> Meaning:
+def _value_parameter(scope: Scope, node: ast.Expression, member: LookupResult, base: Base | None) -> Meaning:
     kind = scope.world.info(member.declaration).type
     if member.declaration.is_pack:
         kind = expanded_type(kind, (member.declaration,))
     return set_slots(node, kind, checked.Constant(parameter_value(member.declaration)))
 
 
-DeclaredRule = Callable[[Scope, ast.Expression, Member, Base | None, Span], Meaning]
+DeclaredRule = Callable[[Scope, ast.Expression, LookupResult, Base | None], Meaning]
 
 _DECLARED: dict[type[ast.Declaration], DeclaredRule] = {
     ast.Variable: _variable,

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from slangrad.base.page_words import is_page_word
 from slangrad.base.records import OfClass
 from slangrad.check.generics.bounds import interfaces_in
-from slangrad.check.interfaces.lookup import Member, declared, library_type, members
+from slangrad.check.interfaces.lookup import LookupResult, declared, library_type, members
 from slangrad.check.model import checked
 from slangrad.check.model.builtin_types import builtin_type
 from slangrad.check.model.meanings import (
@@ -65,7 +65,6 @@ from slangrad.check.names.members import (
 from slangrad.check.names.memory_rules import as_usual, order_of
 from slangrad.check.names.places import value_type
 from slangrad.check.names.scopes import (
-    Found,
     ModuleScope,
     Scope,
     enclosing_member_scope,
@@ -120,7 +119,7 @@ def _name(scope: Scope, node: ast.Name) -> Meaning:
     return _otherwise(scope, node)
 
 
-def _meant(level: Scope, node: ast.Name, found: list[Found]) -> list[Found]:
+def _meant(level: Scope, node: ast.Name, found: list[LookupResult]) -> list[LookupResult]:
     """On the page of a call: of words that the page speaks itself, those of the program stand behind `::`."""
     if not isinstance(level, ModuleScope) or not level.is_page or not is_page_word(node.name):
         return found
@@ -129,33 +128,32 @@ def _meant(level: Scope, node: ast.Name, found: list[Found]) -> list[Found]:
     return [each for each, own in zip(found, of_program) if own == node.from_root]
 
 
-def _candidates(scope: Scope, node: ast.Name, found: list[Found], distance: int) -> list[Candidate]:
+def _candidates(scope: Scope, node: ast.Name, found: list[LookupResult], distance: int) -> list[Candidate]:
     this = this_value(scope, node.span) if any(_has_object(each) for each in found) else None
     return [
         Candidate(
             each.declaration,
             each.substitution,
-            base_object(scope, node.span, this, each.path) if each.is_member else None,
+            base_object(scope, node, this, each.path) if each.is_member else None,
             distance=distance,
         )
         for each in found
     ]
 
 
-def _found(scope: Scope, node: ast.Name, found: list[Found]) -> Meaning:
+def _found(scope: Scope, node: ast.Name, found: list[LookupResult]) -> Meaning:
     spaces = [each.declaration for each in found if isinstance(each.declaration, ast.Namespace)]
     if spaces:
         return NamespaceMeaning(spaces)
     first = found[-1 if isinstance(found[0].declaration, (ast.Variable, ast.Parameter)) else 0]
     of_object = isinstance(first.declaration, (ast.Variable, ast.Property)) and _has_object(first)
     base = this_value(scope, node.span) if of_object else None
-    member = Member(first.declaration, first.substitution, "own", first.path)
     if first.is_member:
-        return member_meaning(scope, node, node.span, [member], base)
-    return declared_meaning(scope, node, member, base, node.span)
+        return member_meaning(scope, node, [first], base)
+    return declared_meaning(scope, node, first, base)
 
 
-def _has_object(found: Found) -> bool:
+def _has_object(found: LookupResult) -> bool:
     return found.is_member and not found.declaration.has("static")
 
 
@@ -239,7 +237,7 @@ def use(scope: Scope, node: ast.Using) -> None:
 
 def _namespace_member(scope: Scope, node: ast.Member, base: NamespaceMeaning) -> Meaning:
     found = [
-        Found(each, {})
+        LookupResult(each, {})
         for space in base.declarations
         for each in (
             space.local(node.name) if isinstance(space, Scope) else declared(scope.world, space, node.name)
@@ -253,7 +251,7 @@ def _namespace_member(scope: Scope, node: ast.Member, base: NamespaceMeaning) ->
             [each.declaration for each in found if isinstance(each.declaration, ast.Namespace)]
         )
     if found:
-        return declared_meaning(scope, node, Member(found[0].declaration, {}, "own"), None, node.name_span)
+        return declared_meaning(scope, node, found[0], None)
     where = base.declarations[0].name
     return refuse(scope, node, "E0304", f"namespace '{where}' has no member '{node.name}'", node.name_span)
 
@@ -268,7 +266,7 @@ def type_member(scope: Scope, node: ast.Member, kind: Type, told_by: checked.Bas
             message = f"'{kind}' has no derivative, so it has no 'Differential'"
             return refuse(scope, node, "E0501", message, node.name_span, "let it conform to IDifferentiable")
         return report_no_member(scope, node, kind)
-    return member_meaning(scope, node, node.name_span, found, None, by_type=True, told_by=told_by)
+    return member_meaning(scope, node, found, None, by_type=True, told_by=told_by)
 
 
 # --- Types --------------------------------------------------------------------------------------------

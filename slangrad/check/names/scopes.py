@@ -1,6 +1,6 @@
 """Scopes and looking up names.
 
-In: a scope and "x".   Out: what is found, the innermost level first, each level a list of `Found`.
+In: a scope and "x".   Out: what is found, the innermost level first, each level a list of results.
 
 Levels: block, parameters, generic parameters, members of the type around, namespace, module, imports,
 standard library, builtin type names. Members are found through `this`. Functions of outer levels stay
@@ -11,30 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import field
-from typing import Any
 
 from slangrad.base.records import record
 from slangrad.base.suggestions import near
 from slangrad.check.generics.substitution import identity, self_type
-from slangrad.check.interfaces.lookup import all_members, declared, extension_target, member_names, members
+from slangrad.check.interfaces.lookup import (
+    LookupResult,
+    all_members,
+    declared,
+    extension_target,
+    member_names,
+    members,
+)
 from slangrad.check.model.checked import FunctionInfo
-from slangrad.check.model.declref import Bindings, Declared, DeclRef
+from slangrad.check.model.declref import Bindings, Declared
 from slangrad.check.model.types import ERROR, InterfaceType, Type, parameter_type
 from slangrad.check.model.world import World
 from slangrad.syntax import ast
 from slangrad.syntax.lexing import foreign
-
-
-@record
-class Found:
-    """A declaration, how it is seen, and whether it was found as a member of the type around (then of
-    `this`).
-    """
-
-    declaration: Any  # as in a DeclRef
-    substitution: Bindings
-    is_member: bool = False
-    path: tuple[DeclRef, ...] = ()  # as of a Member
 
 
 @record
@@ -69,16 +63,16 @@ class Scope:
     def add(self, declaration: ast.Declaration) -> None:
         self.names.setdefault(declaration.name, []).append(declaration)
 
-    def local(self, name: str) -> list[Found]:
+    def local(self, name: str) -> list[LookupResult]:
         """What this level alone knows."""
-        found = [Found(each, seen_inside(each)) for each in self.names.get(name, ())]
+        found = [LookupResult(each, seen_inside(each)) for each in self.names.get(name, ())]
         return found + self._used(name)
 
-    def _used(self, name: str) -> list[Found]:
+    def _used(self, name: str) -> list[LookupResult]:
         if not self.usings:
             return []
         spaces = [space for used in self.usings for space in used]
-        return [Found(each, {}) for space in spaces for each in declared(self.world, space, name)]
+        return [LookupResult(each, {}) for space in spaces for each in declared(self.world, space, name)]
 
     def all_names(self) -> set[str]:
         return set(self.names)
@@ -101,14 +95,14 @@ class MemberScope(Scope):
             self._this = this_type(self.world, self.owner)
         return self._this
 
-    def local(self, name: str) -> list[Found]:
+    def local(self, name: str) -> list[LookupResult]:
         found = super().local(name)
         if found:
             return found
         if self._in_header():
             return []
         return [
-            Found(each.declaration, each.substitution, True, each.path)
+            LookupResult(each.declaration, each.substitution, each.path, is_member=True)
             for each in members(self.world, self.this, name)
         ]
 
@@ -134,8 +128,10 @@ class AppliedScope(MemberScope):
 class NamespaceScope(Scope):
     """Inside a namespace; one that is opened several times is one."""
 
-    def local(self, name: str) -> list[Found]:
-        found = [Found(each, {}) for space in self.parts() for each in declared(self.world, space, name)]
+    def local(self, name: str) -> list[LookupResult]:
+        found = [
+            LookupResult(each, {}) for space in self.parts() for each in declared(self.world, space, name)
+        ]
         return found + self._used(name)
 
     def parts(self) -> list[ast.Namespace]:
@@ -181,7 +177,7 @@ class ModuleScope(Scope):
             self.guarded |= member.has("public")
         self.guarded |= module.module_name is not None
 
-    def local(self, name: str) -> list[Found]:
+    def local(self, name: str) -> list[LookupResult]:
         found = super().local(name)
         for module in self.imports:
             if name in self.linked.get(module, (name,)):
@@ -190,16 +186,16 @@ class ModuleScope(Scope):
             found = [each for module in self.linked for each in module.exported(name)]
         return found
 
-    def enum_cases(self, name: str) -> list[Found]:
+    def enum_cases(self, name: str) -> list[LookupResult]:
         """Cases are found without their enum where nothing else has the name."""
         modules = [self, *self.imports]
         enums = [enum for module in modules for enum in module.enums]
-        return [Found(each, {}) for enum in enums for each in declared(self.world, enum, name)]
+        return [LookupResult(each, {}) for enum in enums for each in declared(self.world, enum, name)]
 
-    def exported(self, name: str) -> list[Found]:
+    def exported(self, name: str) -> list[LookupResult]:
         """What an importing module sees."""
         own = self.names.get(name, ())
-        return [Found(each, {}) for each in own if not self.guarded or is_exported(each)]
+        return [LookupResult(each, {}) for each in own if not self.guarded or is_exported(each)]
 
     def all_names(self) -> set[str]:
         names = set(self.names)

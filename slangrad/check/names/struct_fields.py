@@ -1,11 +1,13 @@
-"""Fields of single bits: several share a word, behind properties of their names.
+"""Fields that structs get before they are checked: words for bit fields, and the base that a struct inherits from.
 
 In: struct S { int a : 8; uint b : 24; }
 Out: struct S { uint __bits0; property a : int { get { ... } set { ... } } property b : uint { ... } }
+In: struct Derived : Base { int b; }
+Out: struct Derived { Base __base = Base(); int b; }
 
-Fields fill a word from its lowest bit on, as GCC and Clang lay them out. The word is as wide as the widest type in it;
-a field that does not fit, another member or a width of zero begins the next. What is too large for a field loses its
-upper bits.
+Bit fields fill a word from its lowest bit on, as GCC and Clang lay them out. The word is as wide as the widest type in
+it; a field that does not fit, another member or a width of zero begins the next. Members of a base are found through
+its field (lookup.py). Constructors, operators and subscripts are not inherited.
 """
 
 from __future__ import annotations
@@ -15,13 +17,30 @@ from dataclasses import dataclass, field
 
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.source import SourceFile
-from slangrad.check.interfaces.lookup import nested
-from slangrad.check.model.types import BOOL, Scalar
+from slangrad.check.interfaces.lookup import BASE, interface_bases, nested
+from slangrad.check.model import checked
+from slangrad.check.model.types import BOOL, Scalar, StructType
 from slangrad.check.model.world import World
+from slangrad.check.names.scopes import ModuleScope, Scope, levels
 from slangrad.syntax import ast
+from slangrad.syntax.ast.copies import duplicate
 from slangrad.syntax.parser import parse_module
 
 PREFIX = "__bits"  # of the names of words
+
+
+def complete_structs(world: World, members: Iterable[ast.Declaration]) -> None:
+    """Give their fields to all structs among declarations, and in them."""
+    structs = [member for member in nested(members) if isinstance(member, ast.Struct)]
+    for struct in structs:
+        if any(_bits_of(member) is not None for member in struct.members):
+            _pack(world, struct)
+    for struct in structs:
+        if struct.bases and not _has_base(struct):
+            _add_base(world, struct)
+
+
+# --- Bit fields -----------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -38,13 +57,6 @@ class Word:
     def size(self, another: Scalar | None = None) -> int:
         kinds = [kind for _, kind, _ in self.fields] + ([another] if another is not None else [])
         return max((8 if kind is BOOL else kind.bits for kind in kinds), default=8)
-
-
-def pack_fields(world: World, members: Iterable[ast.Declaration]) -> None:
-    """Replace the bit fields of all structs among declarations, and in them."""
-    for member in nested(members):
-        if isinstance(member, ast.Struct) and any(_bits_of(each) is not None for each in member.members):
-            _pack(world, member)
 
 
 def is_word(declaration: ast.Declaration) -> bool:
@@ -129,3 +141,54 @@ def _parsed(world: World, owner: ast.Struct, text: str) -> list[ast.Declaration]
     for member in struct.members:
         member.parent = owner
     return struct.members
+
+
+# --- Bases ----------------------------------------------------------------------------------------------
+
+
+def _has_base(owner: ast.Struct) -> bool:
+    return any(each.name == BASE for each in owner.members[:1])
+
+
+def _add_base(world: World, owner: ast.Struct) -> None:
+    node = owner.bases[0]
+    if not _may_be_struct(world.scope_of(owner), node):
+        return
+    with world.silence():
+        interface_bases(world, owner)
+    if not isinstance(node.ref, checked.TypeName) or not isinstance(node.ref.named, StructType):
+        return
+    if inherits(node.ref.named, owner):
+        return
+    made = ast.Call(node.span, duplicate(node), [])
+    field = ast.Variable(node.span, BASE, node.span, "", node, made, [], None)
+    field.parent, field.modifiers = owner, ("internal",)
+    owner.members = [field, *owner.members]
+    world.member_tables.pop(owner, None)
+
+
+def inherits(kind: StructType, owner: ast.Struct) -> bool:
+    """Whether a type is one of this struct, or of one that inherits from it."""
+    declaration = kind.declaration
+    while declaration is not owner:
+        named = declaration.bases[0].ref.named if _has_base(declaration) else None
+        if not isinstance(named, StructType):
+            return False
+        declaration = named.declaration
+    return True
+
+
+def _may_be_struct(scope: Scope, node: ast.Expression) -> bool:
+    """Whether a struct has the name of a base; nothing else is looked at before all is known."""
+    if isinstance(node, ast.GenericApplication):
+        node = node.base
+    if not isinstance(node, (ast.Name, ast.Member)):
+        return False
+    if isinstance(node, ast.Member):
+        return True
+    found = []
+    for level in levels(scope):
+        found += level.names.get(node.name, [])
+        if isinstance(level, ModuleScope):
+            found += [each for one in level.imports for each in one.names.get(node.name, [])]
+    return any(isinstance(each, (ast.Struct, ast.TypeAlias)) for each in found)
