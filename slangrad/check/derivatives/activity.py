@@ -29,18 +29,10 @@ from slangrad.check.derivatives.flow import (
     Node,
     Sources,
     Supposed,
-    addresses,
     check_instances,
-    inputs_of,
-    leads_to_variables,
-    outputs_of,
     pointer_of,
-    pointers_of,
     reach,
     reading,
-    report_loss,
-    report_stores,
-    store_behind,
     turned,
 )
 from slangrad.check.derivatives.given import derivatives
@@ -54,7 +46,7 @@ from slangrad.check.derivatives.memory_effects import (
 )
 from slangrad.check.derivatives.places import is_required, loses_derivative, loses_in_field
 from slangrad.check.generics.signatures import declared_parameters, function_name
-from slangrad.check.interfaces.differentiable import field_references, field_type, tangent
+from slangrad.check.interfaces.differentiable import field_references, field_type
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import LambdaType, Pointer, StructType, Type, is_dynamic
@@ -77,24 +69,24 @@ def check_activity(world: World, declaration: ast.AnyFunction, supposed: Suppose
         _statement(flow, statement)
     if not flow.lost and not flow.passing:
         return
-    whole = {**flow.into, **addresses(flow)}
+    whole = {**flow.into, **flow.addresses()}
     backwards = turned(whole)
-    active, wanted = reach(backwards, inputs_of(world, info)), reach(whole, outputs_of(world, info))
-    behind = reach(backwards, pointers_of(world, info))
+    active, wanted = reach(backwards, flow.inputs()), reach(whole, flow.outputs())
+    behind = reach(backwards, flow.pointers())
     told: set[str] = set()
     calls: list[Lost] = []
     for lost in flow.lost:
-        if lost.pointer is not None and leads_to_variables(flow, lost.pointer):
+        if lost.pointer is not None and flow.leads_to_variables(lost.pointer):
             continue
         if lost.stored_by is not None:
             calls += [lost] if lost.inputs & active else []
         elif (lost.stored or lost in wanted) and lost.inputs & (active | behind):
             if not lost.in_value or lost.reason not in told:
                 lost.allowed |= not lost.inputs & active
-                report_loss(flow, declaration, lost)
+                flow.report(declaration, lost)
             told.add(lost.reason)
     if calls and not declaration.span.source.is_library:
-        world.later.append(partial(report_stores, flow, declaration, calls))
+        world.later.append(partial(flow.report_stores, declaration, calls))
     check_instances(flow, active, check_activity)
 
 
@@ -126,10 +118,6 @@ def _thrown(flow: Flow, handler: ast.Catch | None, sources: Sources) -> None:
 # --- Expressions --------------------------------------------------------------------------------------
 
 
-def _carries(flow: Flow, kind: Type | None) -> bool:
-    return kind is not None and tangent(flow.world, kind) is not None
-
-
 def _sources(flow: Flow, node: checked.Part | checked.Base | checked.Argument) -> Sources:
     """What the value of an expression depends on, as far as derivatives are concerned."""
     if isinstance(node, checked.ThisValue):
@@ -139,9 +127,9 @@ def _sources(flow: Flow, node: checked.Part | checked.Base | checked.Argument) -
     rule = _FORMS.get(type(node.ref))
     found = rule(flow, node, node.ref) if rule is not None else _below(flow, node)
     kind, conversion = None if node.type is None else value_type(node), node.conversion
-    if conversion is not None and conversion.kind in _OF_NUMBERS and not _carries(flow, node.type):
+    if conversion is not None and conversion.kind in _OF_NUMBERS and not flow.carries(node.type):
         return set()  # a whole number as a float
-    if not _carries(flow, kind):
+    if not flow.carries(kind):
         return _lost_in(flow, node, kind, found)
     if conversion is not None and conversion.function is not None:
         return _call(flow, node, conversion.function, found)
@@ -160,7 +148,7 @@ def _lost_in(flow: Flow, node: ast.Expression, kind: Type | None, found: Sources
     inputs = _with_derivatives(found)
     if isinstance(kind, LambdaType):
         return inputs
-    hidden = node.conversion is not None and node.conversion.kind == "interface" and _carries(flow, node.type)
+    hidden = node.conversion is not None and node.conversion.kind == "interface" and flow.carries(node.type)
     if kind is not None and is_dynamic(kind) and not hidden:  # what was lost in it is known
         return inputs
     if kind is None or not (hidden or holds_numbers(flow.world, kind)):
@@ -210,7 +198,7 @@ def _call(
     if isinstance(function, checked.Derivative) or _passes(flow, function):
         if isinstance(function, DeclRef) and function.substitution:
             flow.passing.append((function, inputs))
-        store_behind(flow, {each for each in inputs if isinstance(each, (Address, ast.Variable))}, inputs)
+        flow.store_behind({each for each in inputs if isinstance(each, (Address, ast.Variable))}, inputs)
         found = inputs | ({MEMORY} if reads_gradients(flow.world, function) else set())
     else:
         found = _call_without_derivative(flow, node, function, inputs, bool(written))
@@ -225,7 +213,7 @@ def _call_without_derivative(
     flow: Flow, node: ast.Expression, function: DeclRef, inputs: Sources, writes: bool
 ) -> Sources:
     kind = None if node.type is None else value_type(node)
-    bits, is_number = sees_bits(flow.world, function), _carries(flow, kind)
+    bits, is_number = sees_bits(flow.world, function), flow.carries(kind)
     if flow.supposed and isinstance(function.declaration.parent, ast.Interface):
         return inputs  # what satisfies it may have a derivative
     if bits and is_number and all(_has_bits(flow, each) for each in inputs):
@@ -288,7 +276,7 @@ def _passed(flow: Flow, form: checked.Call) -> Iterator[_Passed]:
 def _call_form(flow: Flow, node: ast.Expression, form: checked.Call) -> Sources:
     passed, function, world = list(_passed(flow, form)), form.function, flow.world
     inputs = {source for each in passed if not each.no_diff for source in each.sources}
-    numbers = [each for each in passed if each.is_changed and _carries(flow, value_type(each.node))]
+    numbers = [each for each in passed if each.is_changed and flow.carries(value_type(each.node))]
     if isinstance(function, checked.Derivative) or _passes(flow, function):
         kept = [each for each in numbers if not _loses(flow, node, form, each, inputs)]
         return _call(flow, node, function, inputs, _roots(kept))
@@ -317,7 +305,7 @@ def _try(flow: Flow, node: ast.Expression, form: checked.Try) -> Sources:
     found = _sources(flow, form.call)
     caught = None if form.handler is None else form.handler.parameter
     kind = flow.info.throws if caught is None else flow.world.info(caught).type
-    if _carries(flow, kind):  # else the function that throws says what is lost
+    if flow.carries(kind):  # else the function that throws says what is lost
         _thrown(flow, form.handler, found)
     return found
 
@@ -370,7 +358,7 @@ def _stored(
     flow: Flow, node: ast.Expression, place: checked.Base, sources: Sources, note: str = _VALUE
 ) -> bool:
     """Whether the derivative of what is stored is lost."""
-    if not _carries(flow, value_type(place)):
+    if not flow.carries(value_type(place)):
         _store_plain(flow, node, place, sources)
         return False
     reason = loses_derivative(flow.world, flow.info, place)
@@ -378,7 +366,7 @@ def _stored(
         return False
     through = pointer_of(place)
     pointer = None if through is None else _sources(flow, through)
-    store_behind(flow, pointer or set(), sources)
+    flow.store_behind(pointer or set(), sources)
     flow.lost.append(Lost(reason, note, node, _with_derivatives(sources), stored=True, pointer=pointer))
     return True
 
@@ -417,12 +405,12 @@ def _field(flow: Flow, node: ast.Expression, form: checked.Field) -> Sources:
     found, outer = _sources(flow, form.base), value_type(form.base)
     if flow.world.info(form.reference.declaration).no_diff:
         return set()
-    return found if _carries(flow, value_type(node)) or not _carries(flow, outer) else set()
+    return found if flow.carries(value_type(node)) or not flow.carries(outer) else set()
 
 
 def _convert(flow: Flow, node: ast.Expression, form: checked.Convert) -> Sources:
     found = _sources(flow, form.operand)
-    return set() if is_whole(value_type(form.operand)) and _carries(flow, node.type) else found
+    return set() if is_whole(value_type(form.operand)) and flow.carries(node.type) else found
 
 
 def _element(flow: Flow, node: ast.Expression, form: checked.Element) -> Sources:
@@ -433,7 +421,7 @@ def _element(flow: Flow, node: ast.Expression, form: checked.Element) -> Sources
 
 def _read(flow: Flow, node: ast.Expression, pointer: Sources) -> Sources:
     """What a pointer leads to."""
-    if not pointer or not _carries(flow, value_type(node)):
+    if not pointer or not flow.carries(value_type(node)):
         return pointer
     note = "read it in a function with derivatives of its own"
     reason = "what a pointer leads to is read without its derivative"
@@ -479,7 +467,7 @@ def _stored_in_field(
 ) -> bool:
     """Whether the derivative of what a list gives to a field is lost there. A `no_diff` one says so itself."""
     inputs = _with_derivatives(sources)
-    if not inputs or not _carries(flow, field_type(flow.world, field)):
+    if not inputs or not flow.carries(field_type(flow.world, field)):
         return False
     reason = loses_in_field(flow.world, kind, field.declaration)
     if reason is None:
