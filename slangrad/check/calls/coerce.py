@@ -21,7 +21,7 @@ def plan(scope: Scope, node: ast.Expression, target: Type, explicit: bool = Fals
     if target is ERROR:
         return Coercion(target, 0)
     if isinstance(node, ast.InitializerList):
-        return scope.world.plan_list(scope, node, target)
+        return scope.checker.plan_list(scope, node, target)
     if isinstance(node, ast.Paren) and node.conversion is None:
         inner = stripped(node)
         if isinstance(inner, ast.InitializerList):
@@ -29,9 +29,9 @@ def plan(scope: Scope, node: ast.Expression, target: Type, explicit: bool = Fals
     source = value_type(node)
     if source is VOID and target is not VOID:
         return None
-    coercion = convert(scope.world, source, target, explicit)
+    coercion = convert(scope.checker, source, target, explicit)
     if coercion is None:
-        return scope.world.plan_constructor(scope, node, target)
+        return scope.checker.plan_constructor(scope, node, target)
     coercion.cost = _literal_cost(node, target, coercion)
     return coercion
 
@@ -78,7 +78,7 @@ def commit(scope: Scope, node: ast.Expression, made: Coercion) -> None:
         assert node.conversion is None or node.conversion.kind == "dereference"
         node.conversion = made.conversion
     if made.warning is not None:
-        scope.world.warning("E0310", made.warning, node.span, "write the conversion to silence this")
+        scope.checker.warning("E0310", made.warning, node.span, "write the conversion to silence this")
     kind = element_of(made.target)
     if isinstance(kind, Scalar) and kind.is_float:
         _warn_of_lost_rest(scope, stripped(node))
@@ -92,7 +92,7 @@ def _warn_of_lost_rest(scope: Scope, node: ast.Expression) -> None:
     if left is not None and right and left % right:
         note = f"write {left}.0 / {right}"
         message = f"{left} / {right} of whole numbers is {int(left / right)}"
-        scope.world.warning("E0332", message, node.span, note)
+        scope.checker.warning("E0332", message, node.span, note)
 
 
 def coerce(scope: Scope, node: ast.Expression, target: Type, what: str) -> bool:
@@ -102,7 +102,7 @@ def coerce(scope: Scope, node: ast.Expression, target: Type, what: str) -> bool:
         commit(scope, node, made)
         return True
     if not report_list_failure(scope, node, target):
-        scope.world.error("E0311", mismatch(node, target, what), node.span, cast_note(scope, node, target))
+        scope.checker.error("E0311", mismatch(node, target, what), node.span, cast_note(scope, node, target))
     return False
 
 
@@ -111,7 +111,7 @@ def report_list_failure(scope: Scope, node: ast.Expression, target: Type) -> boo
     inner = stripped(node)
     if not isinstance(inner, ast.InitializerList):
         return False
-    scope.world.explain_list(scope, inner, target)
+    scope.checker.explain_list(scope, inner, target)
     return True
 
 

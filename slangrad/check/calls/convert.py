@@ -24,6 +24,7 @@ from slangrad.check.interfaces.lookup import (
     tag_type,
 )
 from slangrad.check.model.checked import Conversion
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.meanings import Coercion
 from slangrad.check.model.types import (
@@ -51,7 +52,6 @@ from slangrad.check.model.types import (
     with_element,
 )
 from slangrad.check.model.values import Value
-from slangrad.check.model.world import World
 from slangrad.syntax import ast
 
 # fmt: off
@@ -75,7 +75,7 @@ EXPLICIT        = 90_000
 # fmt: on
 
 
-def convert(world: World, source: Type, target: Type, explicit: bool = False) -> Coercion | None:
+def convert(checker: Checker, source: Type, target: Type, explicit: bool = False) -> Coercion | None:
     """How a value of one type becomes another; None when it cannot, or only by a cast and `explicit` is
     False.
     """
@@ -84,10 +84,10 @@ def convert(world: World, source: Type, target: Type, explicit: bool = False) ->
     if is_pack(source) or is_pack(target):
         return None
     for rule in _RULES.get(type(target), ()):
-        found = rule(world, source, target)
+        found = rule(checker, source, target)
         if found is not None:
             return found if explicit or found.cost < EXPLICIT else None
-    return _stated(world, source, target, explicit) if source.abstract or target.abstract else None
+    return _stated(checker, source, target, explicit) if source.abstract or target.abstract else None
 
 
 def _by(
@@ -103,38 +103,39 @@ def _by(
     return Coercion(target, cost, Conversion(kind, target, function, inner, source), warning)
 
 
-def _stated(world: World, source: Type, target: Type, explicit: bool) -> Coercion | None:
+def _stated(checker: Checker, source: Type, target: Type, explicit: bool) -> Coercion | None:
     """What `where U(T)` and `where T == int` say."""
-    one, other = stated_equal(world, source), stated_equal(world, target)
+    one, other = stated_equal(checker, source), stated_equal(checker, target)
     if one is not source or other is not target:
-        inner = convert(world, one, other, explicit)
+        inner = convert(checker, one, other, explicit)
         return None if inner is None else _by("stated", target, inner.cost, source=source)
-    implicit = stated_conversion(world, source, target)
+    implicit = stated_conversion(checker, source, target)
     if not implicit and not (explicit and implicit is not None):
         return None
     return _by("stated", target, CONSTRUCTOR if implicit else EXPLICIT, source=source)
 
 
-def conversion(world: World, source: Type, target: Type, implicit: bool) -> Coercion | None:
+def conversion(checker: Checker, source: Type, target: Type, implicit: bool) -> Coercion | None:
     """How a value of a type that is known becomes one of another, by a constructor of that, too."""
-    plain = convert(world, source, target, explicit=not implicit)
+    plain = convert(checker, source, target, explicit=not implicit)
     if plain is not None:
         return plain
     found = [
-        _by_constructor(world, source, target, each, implicit) for each in members(world, target, "__init")
+        _by_constructor(checker, source, target, each, implicit)
+        for each in members(checker, target, "__init")
     ]
     return min((each for each in found if each is not None), key=lambda each: each.cost, default=None)
 
 
 def _by_constructor(
-    world: World, source: Type, target: Type, member: LookupResult, implicit: bool
+    checker: Checker, source: Type, target: Type, member: LookupResult, implicit: bool
 ) -> Coercion | None:
     declared = member.declaration
     marked = declared.is_marked("__implicit_conversion")
     if len(declared.parameters) != 1 or declared.generics or (implicit and not marked):
         return None
-    (parameter,) = signature_of(world, member.reference).parameters
-    inner = convert(world, source, parameter.type)
+    (parameter,) = signature_of(checker, member.reference).parameters
+    inner = convert(checker, source, parameter.type)
     if inner is None or parameter.direction not in ("in", "constref"):
         return None
     cost = inner.cost + CONSTRUCTOR
@@ -166,55 +167,60 @@ def scalar_cost(source: Scalar, target: Scalar) -> int:
     return TO_UNSIGNED if target.kind == "uint" else TO_SIGNED if wider else SAME_SIZE
 
 
-def _element_cost(world: World, source: Type, target: Type) -> int | None:
+def _element_cost(checker: Checker, source: Type, target: Type) -> int | None:
     """The cost of converting components; type parameters convert only to themselves, or by a cast."""
     if source is target:
         return 0
     if isinstance(source, Scalar) and isinstance(target, Scalar):
         return scalar_cost(source, target)
-    if is_builtin_parameter(world, source) or is_builtin_parameter(world, target):
+    if is_builtin_parameter(checker, source) or is_builtin_parameter(checker, target):
         numbers = all(
-            isinstance(each, Scalar) or is_builtin_parameter(world, each) for each in (source, target)
+            isinstance(each, Scalar) or is_builtin_parameter(checker, each) for each in (source, target)
         )
         return EXPLICIT if numbers else None
     return None
 
 
-def is_builtin_parameter(world: World, kind: Type) -> bool:
+def is_builtin_parameter(checker: Checker, kind: Type) -> bool:
     """A type parameter that stands for a builtin number only."""
     if not isinstance(kind, (ParameterType, AssociatedType)):
         return False
-    builtin = world.standard("__BuiltinType")
-    return isinstance(builtin, ast.Interface) and conforms_to(world, kind, builtin) is not None
+    builtin = checker.standard("__BuiltinType")
+    return isinstance(builtin, ast.Interface) and conforms_to(checker, kind, builtin) is not None
 
 
-def _to_number(world: World, source: Type, target: Type) -> Coercion | None:
+def _to_number(checker: Checker, source: Type, target: Type) -> Coercion | None:
     if isinstance(source, EnumType):
-        return _from_enum(world, source, target)
+        return _from_enum(checker, source, target)
     if isinstance(source, Pointer):
         wide = isinstance(target, Scalar) and target.is_integer and target.bits == 64
         return _by("pointer", target, EXPLICIT if wide else TO_FLOAT) if wide or target is BOOL else None
-    number = _to_shape(world, source, target)
-    if number is None and isinstance(target, Scalar) and not target.is_float and _is_some_enum(world, source):
+    number = _to_shape(checker, source, target)
+    if (
+        number is None
+        and isinstance(target, Scalar)
+        and not target.is_float
+        and _is_some_enum(checker, source)
+    ):
         return _by("stated", target, FROM_ENUM if target is BOOL else EXPLICIT, source=source)
     return number
 
 
-def _is_some_enum(world: World, kind: Type) -> bool:
+def _is_some_enum(checker: Checker, kind: Type) -> bool:
     if not isinstance(kind, (ParameterType, AssociatedType)):
         return False
-    return conforms_to(world, kind, world.standard("__EnumType")) is not None
+    return conforms_to(checker, kind, checker.standard("__EnumType")) is not None
 
 
-def _from_enum(world: World, source: EnumType, target: Type) -> Coercion | None:
-    tag = tag_type(world, source)
+def _from_enum(checker: Checker, source: EnumType, target: Type) -> Coercion | None:
+    tag = tag_type(checker, source)
     if isinstance(tag, Scalar) and isinstance(target, Scalar):
         return _by("numeric", target, FROM_ENUM + scalar_cost(tag, target))
     return None
 
 
-def _to_parameter(world: World, source: Type, target: Type) -> Coercion | None:
-    if isinstance(source, Scalar) and is_builtin_parameter(world, target):
+def _to_parameter(checker: Checker, source: Type, target: Type) -> Coercion | None:
+    if isinstance(source, Scalar) and is_builtin_parameter(checker, target):
         return _by("numeric", target, EXPLICIT)
     return None
 
@@ -222,10 +228,10 @@ def _to_parameter(world: World, source: Type, target: Type) -> Coercion | None:
 # --- Vectors and matrices -----------------------------------------------------------------------------
 
 
-def _to_shape(world: World, source: Type, target: Type) -> Coercion | None:
+def _to_shape(checker: Checker, source: Type, target: Type) -> Coercion | None:
     """Between numbers, vectors and matrices: the cost of the shapes and of the elements."""
     shape = _shape_cost(source, target)
-    cost = _element_cost(world, element_of(source), element_of(target))
+    cost = _element_cost(checker, element_of(source), element_of(target))
     if shape is None or cost is None:
         return None
     kind, shape_cost = shape
@@ -263,7 +269,7 @@ def splat_cost(target: Type) -> int:
     return SPLAT if isinstance(target, Vector) else 10 * SPLAT if isinstance(target, Matrix) else 0
 
 
-def _from_array(world: World, source: Type, target: Vector) -> Coercion | None:
+def _from_array(checker: Checker, source: Type, target: Vector) -> Coercion | None:
     if not isinstance(source, Array) or source.element is not target.element or source.count != target.count:
         return None
     return _by("reshape", target, EXPLICIT)
@@ -281,7 +287,7 @@ def _longer(left: Value, right: Value) -> bool:
 # --- Arrays, pointers, enums, structs, interfaces -----------------------------------------------------
 
 
-def _to_array(world: World, source: Type, target: Array) -> Coercion | None:
+def _to_array(checker: Checker, source: Type, target: Array) -> Coercion | None:
     if not isinstance(source, (Vector, Array)):
         return None
     is_same = source.element is target.element
@@ -291,11 +297,11 @@ def _to_array(world: World, source: Type, target: Array) -> Coercion | None:
         return None
     if isinstance(source, Vector):
         return _by("reshape", target, EXPLICIT) if is_same else None
-    inner = convert(world, source.element, target.element)
+    inner = convert(checker, source.element, target.element)
     return inner and _by("array", target, inner.cost + EXPLICIT, inner=inner.conversion)
 
 
-def _to_pointer(world: World, source: Type, target: Pointer) -> Coercion | None:
+def _to_pointer(checker: Checker, source: Type, target: Pointer) -> Coercion | None:
     if source is NULL:
         return _by("pointer", target, PROMOTION)
     if isinstance(source, Pointer):
@@ -306,35 +312,35 @@ def _to_pointer(world: World, source: Type, target: Pointer) -> Coercion | None:
     return None
 
 
-def _to_enum(world: World, source: Type, target: EnumType) -> Coercion | None:
+def _to_enum(checker: Checker, source: Type, target: EnumType) -> Coercion | None:
     number = isinstance(source, Scalar) and not source.is_float
     if number or isinstance(source, EnumType):
         return _by("numeric", target, EXPLICIT)
     return None
 
 
-def _to_struct(world: World, source: Type, target: StructType) -> Coercion | None:
-    inherited = base_of(world, source)
+def _to_struct(checker: Checker, source: Type, target: StructType) -> Coercion | None:
+    inherited = base_of(checker, source)
     while inherited is not None:
         if inherited is target:
             return _by("base", target, TO_INTERFACE)
-        inherited = base_of(world, inherited)
-    if target.declaration is not world.standard("Optional"):
+        inherited = base_of(checker, inherited)
+    if target.declaration is not checker.standard("Optional"):
         return None
     if source is NONE:
         return _by("optional", target, TO_OPTIONAL)
-    if isinstance(source, StructType) and source.declaration is world.standard("Conditional"):
-        (get,) = declared(world, source.declaration, "get")
+    if isinstance(source, StructType) and source.declaration is checker.standard("Conditional"):
+        (get,) = declared(checker, source.declaration, "get")
         if source.inner is target.inner:
             return _by("call", target, TO_OPTIONAL, function=DeclRef(get, own_substitution(source)))
-    inner = convert(world, source, target.inner)
+    inner = convert(checker, source, target.inner)
     if inner is None:
         return None
     return _by("optional", target, inner.cost + TO_OPTIONAL, inner=inner.conversion)
 
 
-def _to_interface(world: World, source: Type, target: InterfaceType) -> Coercion | None:
-    if conforms(world, source, target):
+def _to_interface(checker: Checker, source: Type, target: InterfaceType) -> Coercion | None:
+    if conforms(checker, source, target):
         return _by("interface", target, TO_INTERFACE, source=source)
     return None
 
@@ -370,23 +376,23 @@ def common_scalar(left: Scalar, right: Scalar) -> Scalar:
     return left if left.kind == "uint" else right
 
 
-def common_type(world: World, left: Type, right: Type) -> Type | None:
+def common_type(checker: Checker, left: Type, right: Type) -> Type | None:
     """The type that two operands, two arguments for one T or two arms of `?:` are converted to."""
     if left is right:
         return left
     if ERROR in (left, right):
         return ERROR
-    one, other = (element_of(_without_enum(world, kind)) for kind in (left, right))
+    one, other = (element_of(_without_enum(checker, kind)) for kind in (left, right))
     if isinstance(one, Scalar) and isinstance(other, Scalar):
         one = common_scalar(one, other)
     elif one is not other:
-        return _one_way(world, left, right)
+        return _one_way(checker, left, right)
     shaped = _common_shape(left, right)
     return None if shaped is None else with_element(shaped, one)
 
 
-def _without_enum(world: World, kind: Type) -> Type:
-    return tag_type(world, kind) if isinstance(kind, EnumType) else kind
+def _without_enum(checker: Checker, kind: Type) -> Type:
+    return tag_type(checker, kind) if isinstance(kind, EnumType) else kind
 
 
 def _common_shape(left: Type, right: Type) -> Type | None:
@@ -404,8 +410,8 @@ def _common_shape(left: Type, right: Type) -> Type | None:
     return left if isinstance(right, Vector) and right.count == 1 else None
 
 
-def _one_way(world: World, left: Type, right: Type) -> Type | None:
-    forward, backward = convert(world, left, right), convert(world, right, left)
+def _one_way(checker: Checker, left: Type, right: Type) -> Type | None:
+    forward, backward = convert(checker, left, right), convert(checker, right, left)
     if forward is not None and (backward is None or forward.cost <= backward.cost):
         return right
     return left if backward is not None else None

@@ -21,9 +21,9 @@ from slangrad.check.generics.bounds import supposing
 from slangrad.check.generics.substitution import substitute
 from slangrad.check.interfaces.differentiable import pointer_tangent, tangent
 from slangrad.check.model import checked
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import DeclRef, GenericKey
 from slangrad.check.model.types import InterfaceType, Pointer, Type, nominal, parameter_type
-from slangrad.check.model.world import World
 from slangrad.check.names.places import accessor, steps, value_type
 from slangrad.syntax import ast
 
@@ -72,7 +72,7 @@ class Behind:
 class Flow:
     """`into[v]`: what the value of v depends on."""
 
-    world: World
+    checker: Checker
     info: checked.FunctionInfo
     supposed: Supposed = field(default_factory=dict)  # see `check_instances`
     into: dict[Node, set[Node]] = field(default_factory=dict)
@@ -85,14 +85,14 @@ class Flow:
 
     def carries(self, kind: Type | None) -> bool:
         """Whether a type has a derivative."""
-        return kind is not None and tangent(self.world, kind) is not None
+        return kind is not None and tangent(self.checker, kind) is not None
 
     # --- Where derivatives come in and go out --------------------------------------------------------------
 
     def _passed(self) -> Iterator[tuple[Node, Type, bool]]:
         """The parameters and the object of the function that have derivatives, and whether they are results only."""
         for parameter in self.info.parameters:
-            info = self.world.info(parameter)
+            info = self.checker.info(parameter)
             if not info.no_diff:
                 yield parameter, info.type, info.direction == "out"
         if self.info.this_type is not None and not self.info.no_diff_this:
@@ -100,23 +100,23 @@ class Flow:
 
     def pointers(self) -> Sources:
         """What leads to memory that has derivatives."""
-        return {node for node, kind, _ in self._passed() if pointer_tangent(self.world, kind) is not None}
+        return {node for node, kind, _ in self._passed() if pointer_tangent(self.checker, kind) is not None}
 
     def inputs(self) -> Sources:
         return {MEMORY, *(node for node, kind, is_out in self._passed() if not is_out and self.carries(kind))}
 
     def outputs(self) -> Sources:
-        world, info = self.world, self.info
+        checker, info = self.checker, self.info
         found: set[Node] = set()
         for parameter in info.parameters:
-            passed = world.info(parameter)
+            passed = checker.info(parameter)
             is_written = passed.direction in ("out", "inout", "ref") and not passed.no_diff
-            found |= {parameter} if is_written and holds_numbers(world, passed.type) else set()
-        if info.mutating and info.this_type is not None and holds_numbers(world, info.this_type):
+            found |= {parameter} if is_written and holds_numbers(checker, passed.type) else set()
+        if info.mutating and info.this_type is not None and holds_numbers(checker, info.this_type):
             found.add(THIS)
         if not info.no_diff_result and self.carries(info.result):
             found.add(RESULT)
-        if info.throws is not None and holds_numbers(world, info.throws):
+        if info.throws is not None and holds_numbers(checker, info.throws):
             found.add(THROWN)
         return found
 
@@ -150,13 +150,13 @@ class Flow:
         types = " and ".join(f"'{parameter.name}' is '{kind}'" for parameter, kind in self.supposed.items())
         where = f" where {types}" if types else ""
         message = f"{lost.reason}, so the derivative of '{name}' would be lost here{where}"
-        report = self.world.warning if lost.allowed or self.supposed else self.world.error
+        report = self.checker.warning if lost.allowed or self.supposed else self.checker.error
         report("E0505", message, lost.node.span, lost.note)
 
     def report_stores(self, declaration: ast.AnyFunction, calls: list[Lost]) -> None:
         """When all bodies are checked: the calls of functions that store in memory."""
         for lost in calls:
-            if lost.stored_by is not None and stores_numbers(self.world, lost.stored_by):
+            if lost.stored_by is not None and stores_numbers(self.checker, lost.stored_by):
                 self.report(declaration, lost)
 
 
@@ -190,7 +190,7 @@ def pointer_of(place: checked.Base) -> checked.Base | None:
     return None
 
 
-Check = Callable[[World, ast.AnyFunction, Supposed], None]
+Check = Callable[[Checker, ast.AnyFunction, Supposed], None]
 
 # --- Instances ----------------------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ def check_instances(flow: Flow, active: Sources, check: Check) -> None:
         declaration = reading(function.declaration)
         supposed = _supposed(flow, function)
         if supposed and inputs & active and not declaration.span.source.is_library:
-            flow.world.later.append(partial(_check_instance, flow.world, declaration, supposed, check))
+            flow.checker.later.append(partial(_check_instance, flow.checker, declaration, supposed, check))
 
 
 def reading(declaration: ast.AnyFunction | ast.Property | ast.Subscript) -> ast.AnyFunction:
@@ -219,25 +219,25 @@ def reading(declaration: ast.AnyFunction | ast.Property | ast.Subscript) -> ast.
 
 
 def _supposed(flow: Flow, function: DeclRef) -> Supposed:
-    world = flow.world
+    checker = flow.checker
     found: Supposed = {}
     for parameter, kind in function.substitution.items():
         if not isinstance(parameter, ast.TypeParameter) or not isinstance(kind, Type):
             continue
-        if tangent(world, kind) is not None and tangent(world, parameter_type(parameter)) is None:
-            found[parameter] = substitute(world, kind, {**flow.supposed})
+        if tangent(checker, kind) is not None and tangent(checker, parameter_type(parameter)) is None:
+            found[parameter] = substitute(checker, kind, {**flow.supposed})
     return found
 
 
-def _check_instance(world: World, declaration: ast.AnyFunction, supposed: Supposed, check: Check) -> None:
+def _check_instance(checker: Checker, declaration: ast.AnyFunction, supposed: Supposed, check: Check) -> None:
     """When all bodies are checked: once for each set of parameters whose types have derivatives."""
     key = (declaration, frozenset(supposed))
-    if key in world.instances_looked_at or not world.info(declaration).body_checked:
+    if key in checker.instances_looked_at or not checker.info(declaration).body_checked:
         return
-    world.instances_looked_at.add(key)
-    differentiable = nominal(world.standard("IDifferentiable"))
+    checker.instances_looked_at.add(key)
+    differentiable = nominal(checker.standard("IDifferentiable"))
     bounds: dict[Type, list[InterfaceType]] = {
         parameter_type(each): [differentiable] for each in supposed if isinstance(each, ast.TypeParameter)
     }
-    with world.assuming(declaration), supposing(world, bounds):
-        check(world, declaration, supposed)
+    with checker.assuming(declaration), supposing(checker, bounds):
+        check(checker, declaration, supposed)

@@ -14,26 +14,26 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slangrad.base.records import OfClass
-from slangrad.check.derivatives.given import derivatives
+from slangrad.check.derivatives.custom_derivatives import derivatives
 from slangrad.check.generics.signatures import function_name
 from slangrad.check.interfaces.differentiable import differential, field_type, has_no_diff, tangent
 from slangrad.check.model import checked
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import StructType, Type
-from slangrad.check.model.world import World
 from slangrad.check.names.places import accessor, referred, steps, value_type
 from slangrad.syntax import ast
 
-Rule = Callable[[World, checked.FunctionInfo, OfClass], str | None]
+Rule = Callable[[Checker, checked.FunctionInfo, OfClass], str | None]
 
 
-def loses_derivative(world: World, info: checked.FunctionInfo, node: checked.Base) -> str | None:
+def loses_derivative(checker: Checker, info: checked.FunctionInfo, node: checked.Base) -> str | None:
     """Why a derivative that is stored here is lost: because of the place, or of something that it is a part of."""
     for part, form in steps(node):
         if isinstance(part, ast.Paren):
             continue
         rule = _RULES.get(type(form))
-        reason = None if rule is None else rule(world, info, form)
+        reason = None if rule is None else rule(checker, info, form)
         if reason is not None or rule is None or not _is_part(form):
             return reason
     return None
@@ -47,63 +47,67 @@ def _is_part(form: checked.Form | None) -> bool:
     return isinstance(form, (checked.Field, checked.TupleElement, checked.Element, checked.Swizzle))
 
 
-def _this(world: World, info: checked.FunctionInfo, form: checked.ThisValue) -> str | None:
+def _this(checker: Checker, info: checked.FunctionInfo, form: checked.ThisValue) -> str | None:
     if info.no_diff_this:
         return "'this' is passed without its derivative"
-    return None if info.this_type is None else _of_type(world, info.this_type)
+    return None if info.this_type is None else _of_type(checker, info.this_type)
 
 
-def _of_type(world: World, kind: Type) -> str | None:
-    return f"'{kind}' has no derivative" if tangent(world, kind) is None else None
+def _of_type(checker: Checker, kind: Type) -> str | None:
+    return f"'{kind}' has no derivative" if tangent(checker, kind) is None else None
 
 
-def _of_whole(world: World, info: checked.FunctionInfo, form: OfClass) -> str | None:
-    return None if form.base is None else _of_type(world, value_type(form.base))
+def _of_whole(checker: Checker, info: checked.FunctionInfo, form: OfClass) -> str | None:
+    return None if form.base is None else _of_type(checker, value_type(form.base))
 
 
-def _local(world: World, info: checked.FunctionInfo, form: checked.Local) -> str | None:
-    variable = world.info(form.declaration)
+def _local(checker: Checker, info: checked.FunctionInfo, form: checked.Local) -> str | None:
+    variable = checker.info(form.declaration)
     if isinstance(variable, checked.ParameterInfo) and variable.no_diff and variable.direction != "in":
         return f"'{form.declaration.name}' is no_diff"
-    return _of_type(world, variable.type)
+    return _of_type(checker, variable.type)
 
 
-def _global(world: World, info: checked.FunctionInfo, form: checked.Global) -> str | None:
+def _global(checker: Checker, info: checked.FunctionInfo, form: checked.Global) -> str | None:
     return f"'{form.reference.declaration.name}' is no part of the function and has no derivative"
 
 
-def _field(world: World, info: checked.FunctionInfo, form: OfClass) -> str | None:
+def _field(checker: Checker, info: checked.FunctionInfo, form: OfClass) -> str | None:
     declaration = form.reference.declaration
     if form.base is not None:
-        reason = loses_in_field(world, value_type(form.base), declaration)
-        return _of_whole(world, info, form) if reason is None else reason
-    return f"'{declaration.name}' is no_diff" if world.info(declaration).no_diff else None
+        reason = loses_in_field(checker, value_type(form.base), declaration)
+        return _of_whole(checker, info, form) if reason is None else reason
+    return f"'{declaration.name}' is no_diff" if checker.info(declaration).no_diff else None
 
 
-def loses_in_field(world: World, kind: Type, declaration: ast.Variable) -> str | None:
+def loses_in_field(checker: Checker, kind: Type, declaration: ast.Variable) -> str | None:
     """Why a derivative is lost in a field of a type that has derivatives. A field may have a derivative where the
     Differential of its struct, which is one for all instances, has none."""
-    if world.info(declaration).no_diff:
+    if checker.info(declaration).no_diff:
         return f"'{declaration.name}' is no_diff"
-    found = differential(world, kind) if isinstance(kind, StructType) else None
+    found = differential(checker, kind) if isinstance(kind, StructType) else None
     for field, target in () if found is None or has_no_diff(declaration) else found.fields:
-        if target is None and field.declaration is declaration and tangent(world, field_type(world, field)):
+        if (
+            target is None
+            and field.declaration is declaration
+            and tangent(checker, field_type(checker, field))
+        ):
             assert isinstance(declaration.parent, ast.Struct)
             return f"'{declaration.name}' has no derivative for all instances of '{declaration.parent.name}'"
     return None
 
 
 def _accessed(
-    world: World, info: checked.FunctionInfo, form: checked.Property | checked.Subscript
+    checker: Checker, info: checked.FunctionInfo, form: checked.Property | checked.Subscript
 ) -> str | None:
     declaration = form.reference.declaration
     if isinstance(declaration, ast.Variable):
-        return _field(world, info, form)
+        return _field(checker, info, form)
     setter = accessor(declaration, "set", "ref")
-    if setter is not None and world.info(setter).level != "none":
-        return _referred(world, form.reference, setter) if setter.name == "ref" else None
+    if setter is not None and checker.info(setter).level != "none":
+        return _referred(checker, form.reference, setter) if setter.name == "ref" else None
     message = f"the setter of '{function_name(declaration)}' is not differentiable"
-    return _of_whole(world, info, form) or message
+    return _of_whole(checker, info, form) or message
 
 
 def is_required(place: checked.Base) -> bool:
@@ -112,14 +116,14 @@ def is_required(place: checked.Base) -> bool:
     return any(isinstance(form.reference.declaration.parent, ast.Interface) for form in accessed)
 
 
-def _referred(world: World, reference: DeclRef, setter: ast.Accessor) -> str | None:
+def _referred(checker: Checker, reference: DeclRef, setter: ast.Accessor) -> str | None:
     """What the `ref` accessor returns may have no derivative; a custom derivative of it is one of reading."""
-    custom = derivatives(world, DeclRef(setter, reference.substitution))
+    custom = derivatives(checker, DeclRef(setter, reference.substitution))
     if custom.forward is not None or custom.backward is not None:
         name = function_name(reference.declaration)
         return f"the 'ref' of '{name}' has a custom derivative, which says what reading does"
-    info = world.info(setter)
-    reasons = (loses_derivative(world, info, place) for place in referred(world, reference.declaration))
+    info = checker.info(setter)
+    reasons = (loses_derivative(checker, info, place) for place in referred(checker, reference.declaration))
     return next((reason for reason in reasons if reason is not None), None)
 
 
@@ -133,5 +137,5 @@ _RULES: dict[type, Rule] = {
     checked.Swizzle: _of_whole,
     checked.Property: _accessed,
     checked.Subscript: _accessed,
-    checked.Dereference: lambda world, info, form: _of_type(world, value_type(form.pointer)),
+    checked.Dereference: lambda checker, info, form: _of_type(checker, value_type(form.pointer)),
 }

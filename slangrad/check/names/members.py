@@ -18,6 +18,7 @@ from slangrad.check.interfaces.lookup import LookupResult, member_names, members
 from slangrad.check.interfaces.witnesses import associated, member_type
 from slangrad.check.model import checked
 from slangrad.check.model.checked import Base, Conversion
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.meanings import (
     FAILED,
@@ -49,7 +50,6 @@ from slangrad.check.model.types import (
     vector,
 )
 from slangrad.check.model.values import parameter_value
-from slangrad.check.model.world import World
 from slangrad.check.names.places import require_readable, value_type
 from slangrad.check.names.scopes import Scope, enclosing_member_scope, levels
 from slangrad.check.names.unsupported import refused_member
@@ -74,7 +74,7 @@ def refuse(
     scope: Scope, node: ast.Expression, code: str, message: str, span: Span, note: str | None = None
 ) -> Meaning:
     """The expression is wrong, which is reported here."""
-    scope.world.error(code, message, span, note)
+    scope.checker.error(code, message, span, note)
     return fail(node)
 
 
@@ -91,7 +91,7 @@ def value_member(scope: Scope, node: ast.Member, base: ast.Expression) -> Meanin
     form = shaped(node.name, kind, base) if shaped is not None else None
     if form is not None:
         return set_slots(node, *form)
-    found = members(scope.world, kind, node.name)
+    found = members(scope.checker, kind, node.name)
     if not found:
         return report_no_member(scope, node, kind)
     return member_meaning(scope, node, found, base)
@@ -111,7 +111,7 @@ def report_no_member(scope: Scope, node: ast.Member, kind: Type) -> Meaning:
     if refusal is not None:
         message = f"'{node.name}' of '{kind}' is not supported"
         return refuse(scope, node, refusal.code, message, node.name_span, refusal.note)
-    note = near(node.name, sorted(member_names(scope.world, kind)))
+    note = near(node.name, sorted(member_names(scope.checker, kind)))
     if isinstance(kind, (Vector, Matrix)):
         note = f"'{node.name}' is no swizzle of a '{kind}'"
     return refuse(
@@ -164,7 +164,7 @@ def base_object(
         assert base is not None
         part = ast.Missing(name_span(node))
         part.type = substitute(
-            scope.world, scope.world.info(reference.declaration).type, reference.substitution
+            scope.checker, scope.checker.info(reference.declaration).type, reference.substitution
         )
         part.ref, base = checked.Field(base, reference), part
     return base
@@ -174,13 +174,13 @@ def is_visible(scope: Scope, declaration: ast.Declaration) -> bool:
     """Private members are visible inside their type and its extensions."""
     if not declaration.has("private"):
         return True
-    owner = _extended(scope.world, declaration.parent)
-    return any(_extended(scope.world, each.owner) is owner for each in levels(scope))
+    owner = _extended(scope.checker, declaration.parent)
+    return any(_extended(scope.checker, each.owner) is owner for each in levels(scope))
 
 
-def _extended(world: World, owner: ast.Declaration | None) -> ast.Declaration | None:
+def _extended(checker: Checker, owner: ast.Declaration | None) -> ast.Declaration | None:
     """The struct that an extension extends; other declarations themselves."""
-    target = world.extension_targets.get(owner) if isinstance(owner, ast.Extension) else None
+    target = checker.extension_targets.get(owner) if isinstance(owner, ast.Extension) else None
     return target.declaration if isinstance(target, StructType) else owner
 
 
@@ -196,10 +196,10 @@ def declared_meaning(scope: Scope, node: ast.Expression, member: LookupResult, b
 
 
 def _variable(scope: Scope, node: ast.Expression, member: LookupResult, base: Base | None) -> Meaning:
-    world, declaration = scope.world, member.declaration
-    info = world.info(declaration)
-    kind = substitute(world, info.type, member.substitution)
-    if info.kind != "local" and ("info", declaration) in world.in_progress:
+    checker, declaration = scope.checker, member.declaration
+    info = checker.info(declaration)
+    kind = substitute(checker, info.type, member.substitution)
+    if info.kind != "local" and ("info", declaration) in checker.in_progress:
         return refuse(
             scope, node, "E0321", f"the value of '{declaration.name}' depends on itself", name_span(node)
         )
@@ -208,7 +208,7 @@ def _variable(scope: Scope, node: ast.Expression, member: LookupResult, base: Ba
         return refuse(scope, node, "E0322", f"'{declaration.name}' holds no value", name_span(node), note)
     if info.constant is not None:
         return set_slots(
-            node, kind, checked.Constant(substitute_value(world, info.constant, member.substitution))
+            node, kind, checked.Constant(substitute_value(checker, info.constant, member.substitution))
         )
     if info.kind == "local":
         note_capture(scope, declaration)
@@ -227,7 +227,7 @@ def _report_no_object(scope: Scope, node: ast.Expression, name: str) -> Meaning:
 
 
 def _parameter(scope: Scope, node: ast.Expression, member: LookupResult, base: Base | None) -> Meaning:
-    info = scope.world.info(member.declaration)
+    info = scope.checker.info(member.declaration)
     kind = info.type
     if info.known is not None:
         return set_slots(node, kind, checked.Constant(parameter_value(info.known)))
@@ -257,17 +257,17 @@ def _declared_in(declaration: ast.Declaration, function: ast.AnyFunction) -> boo
 
 
 def _property(scope: Scope, node: ast.Expression, member: LookupResult, base: Base | None) -> Meaning:
-    info = scope.world.info(member.declaration)
+    info = scope.checker.info(member.declaration)
     if info.this_type is not None and base is None:
         return _report_no_object(scope, node, member.declaration.name)
     if base is not None:
         require_readable(scope, member.declaration, base, name_span(node))
-    kind = substitute(scope.world, info.result, member.substitution)
+    kind = substitute(scope.checker, info.result, member.substitution)
     return set_slots(node, kind, checked.Property(base, member.reference))
 
 
 def _enum_case(scope: Scope, node: ast.Expression, member: LookupResult, base: Base | None) -> Meaning:
-    info = scope.world.info(member.declaration)
+    info = scope.checker.info(member.declaration)
     return set_slots(node, info.type, checked.Constant(info.value))
 
 
@@ -276,8 +276,8 @@ def _nominal(scope: Scope, node: ast.Expression, member: LookupResult, base: Bas
     if declaration.generics:
         return GenericMeaning(declaration, member.substitution)
     if isinstance(declaration, ast.Struct) and declaration.alias is not None:
-        return TypeMeaning(scope.world.resolve_type(scope.world.scope_of(declaration), declaration.alias))
-    return TypeMeaning(member_type(scope.world, member))
+        return TypeMeaning(scope.checker.resolve_type(scope.checker.scope_of(declaration), declaration.alias))
+    return TypeMeaning(member_type(scope.checker, member))
 
 
 def _associated(scope: Scope, node: ast.Expression, member: LookupResult, base: Base | None) -> Meaning:
@@ -293,11 +293,11 @@ def _associated(scope: Scope, node: ast.Expression, member: LookupResult, base: 
     this = member.substitution.get(interface, parameter_type(interface))
     assert isinstance(this, Type)
     arguments = tuple(member.substitution[each] for each in interface.generics)
-    return TypeMeaning(associated(scope.world, this, nominal(interface, arguments), member.declaration))
+    return TypeMeaning(associated(scope.checker, this, nominal(interface, arguments), member.declaration))
 
 
 def _value_parameter(scope: Scope, node: ast.Expression, member: LookupResult, base: Base | None) -> Meaning:
-    kind = scope.world.info(member.declaration).type
+    kind = scope.checker.info(member.declaration).type
     if member.declaration.is_pack:
         kind = expanded_type(kind, (member.declaration,))
     return set_slots(node, kind, checked.Constant(parameter_value(member.declaration)))

@@ -6,7 +6,7 @@ In: a scope and a node.   Out: a Meaning; for a value the node's slots are fille
     Member           of a namespace, a type or a value
     GenericApplication, ThisType, and what the parser makes in type position
 
-Everything else is a value, which `World.check_value` checks.
+Everything else is a value, which `Checker.check_value` checks.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def refer_stored(scope: Scope, node: ast.Expression) -> Meaning:
     """The same for what is going to lie in memory: a type may have rules for that."""
     rule = RULES.get(type(node))
     if rule is None:
-        return ValueMeaning(scope.world.check_value(scope, node))
+        return ValueMeaning(scope.checker.check_value(scope, node))
     return rule(scope, node)
 
 
@@ -170,10 +170,10 @@ def _otherwise(scope: Scope, node: ast.Name) -> Meaning:
             return _found(scope, node, cases)
     refusal = refused_name(node.name)
     if refusal is not None:
-        scope.world.error(refusal.code, f"'{node.name}' is not supported", node.span, refusal.note)
+        scope.checker.error(refusal.code, f"'{node.name}' is not supported", node.span, refusal.note)
     else:
         note = suggestion(scope, node.name)
-        scope.world.error("E0301", f"'{node.name}' is not declared", node.span, note)
+        scope.checker.error("E0301", f"'{node.name}' is not declared", node.span, note)
     return fail(node)
 
 
@@ -213,13 +213,13 @@ def _accessors(scope: Scope, node: ast.Member) -> list[Candidate]:
         return []
     if not isinstance(owner.base, (ast.Name, ast.Member, ast.GenericApplication, ast.ThisType)):
         return []
-    with scope.world.silence():
+    with scope.checker.silence():
         base = refer(scope, owner.base)
     if not isinstance(base, TypeMeaning):
         return []
     return [
         Candidate(accessor, each.substitution, None, True)
-        for each in members(scope.world, base.type, owner.name)
+        for each in members(scope.checker, base.type, owner.name)
         if isinstance(each.declaration, (ast.Subscript, ast.Property)) and not each.declaration.has("static")
         for accessor in each.declaration.accessors
         if accessor.name == node.name
@@ -232,7 +232,7 @@ def use(scope: Scope, node: ast.Using) -> None:
     if isinstance(meaning, NamespaceMeaning):
         scope.usings.append(meaning.declarations)
     elif not isinstance(meaning, ErrorMeaning):
-        scope.world.error("E0302", f"'{node.target.span.text}' is no namespace", node.target.span)
+        scope.checker.error("E0302", f"'{node.target.span.text}' is no namespace", node.target.span)
 
 
 def _namespace_member(scope: Scope, node: ast.Member, base: NamespaceMeaning) -> Meaning:
@@ -240,7 +240,7 @@ def _namespace_member(scope: Scope, node: ast.Member, base: NamespaceMeaning) ->
         LookupResult(each, {})
         for space in base.declarations
         for each in (
-            space.local(node.name) if isinstance(space, Scope) else declared(scope.world, space, node.name)
+            space.local(node.name) if isinstance(space, Scope) else declared(scope.checker, space, node.name)
         )
     ]
     functions = [each for each in found if isinstance(each.declaration, CALLABLE)]
@@ -260,7 +260,7 @@ def type_member(scope: Scope, node: ast.Member, kind: Type, told_by: checked.Bas
     """`Type.name`: static members, nested types, methods to be called or differentiated."""
     if kind is ERROR:
         return fail(node)
-    found = members(scope.world, kind, node.name)
+    found = members(scope.checker, kind, node.name)
     if not found:
         if node.name == "Differential":
             message = f"'{kind}' has no derivative, so it has no 'Differential'"
@@ -291,7 +291,7 @@ def resolve_stored(scope: Scope, node: ast.Expression) -> Type:
     if isinstance(meaning, TypeMeaning):
         return mark_type(node, meaning.type)
     if not isinstance(meaning, ErrorMeaning):
-        scope.world.error("E0303", f"'{node.span.text}' is no type", node.span)
+        scope.checker.error("E0303", f"'{node.span.text}' is no type", node.span)
     node.type = ERROR
     return ERROR
 
@@ -318,7 +318,7 @@ def _generic(scope: Scope, node: ast.GenericApplication) -> Meaning:
     base = refer(scope, node.base)
     if not isinstance(base, (GenericMeaning, OverloadMeaning)):
         if not isinstance(base, ErrorMeaning):
-            scope.world.error("E0401", f"'{node.base.span.text}' is not generic", node.span)
+            scope.checker.error("E0401", f"'{node.base.span.text}' is not generic", node.span)
         return fail(node)
     named = [_generic_argument(scope, each) for each in node.arguments]
     known = [each for each in named if each is not None]
@@ -346,7 +346,7 @@ def _generic_argument(scope: Scope, node: ast.Expression) -> GenericArgument | N
     if isinstance(meaning, ValueMeaning):
         return known_value(scope, node)
     if isinstance(meaning, (OverloadMeaning, NamespaceMeaning)):
-        scope.world.error("E0402", f"'{node.span.text}' is neither a type nor a value", node.span)
+        scope.checker.error("E0402", f"'{node.span.text}' is neither a type nor a value", node.span)
     return None
 
 
@@ -355,7 +355,7 @@ def _value_written_as_type(scope: Scope, node: ast.Expression) -> Meaning | None
     if not isinstance(node, (ast.ConjunctionType, ast.ArrayType)):
         return None
     first = node.left if isinstance(node, ast.ConjunctionType) else node.element
-    with scope.world.silence():
+    with scope.checker.silence():
         if not isinstance(refer(scope, first), ValueMeaning):
             return None
     value: ast.Expression
@@ -363,7 +363,7 @@ def _value_written_as_type(scope: Scope, node: ast.Expression) -> Meaning | None
         value = ast.Binary(node.span, "&", node.left, node.right)
     else:
         value = ast.Index(node.span, node.element, [] if node.count is None else [node.count])
-    scope.world.check_value(scope, value)
+    scope.checker.check_value(scope, value)
     node.type, node.ref = value.type, value.ref
     return ValueMeaning(value.type)
 
@@ -389,23 +389,23 @@ def _array_type(scope: Scope, node: ast.ArrayType) -> Meaning:
         return FAILED
     if node.count is None:
         return TypeMeaning(array_of(element, None))
-    count = scope.world.constant(scope, node.count)
+    count = scope.checker.constant(scope, node.count)
     if count is None:
         return FAILED
     if isinstance(count, int) and count < 0:
-        scope.world.error("E0309", f"an array cannot have {count} elements", node.count.span)
+        scope.checker.error("E0309", f"an array cannot have {count} elements", node.count.span)
         return FAILED
     return TypeMeaning(array_of(element, count))
 
 
 def _pointer_type(scope: Scope, node: ast.PointerType) -> Meaning:
     element = resolve_stored(scope, node.element)
-    return FAILED if element is ERROR else TypeMeaning(pointer(as_usual(scope.world, node, element)))
+    return FAILED if element is ERROR else TypeMeaning(pointer(as_usual(scope.checker, node, element)))
 
 
 def _optional_type(scope: Scope, node: ast.OptionalType) -> Meaning:
     element = resolve_type(scope, node.element)
-    return FAILED if element is ERROR else TypeMeaning(library_type(scope.world, "Optional", element))
+    return FAILED if element is ERROR else TypeMeaning(library_type(scope.checker, "Optional", element))
 
 
 def _conjunction(scope: Scope, node: ast.ConjunctionType) -> Meaning:
@@ -416,7 +416,7 @@ def _conjunction(scope: Scope, node: ast.ConjunctionType) -> Meaning:
             if kind is not ERROR:
                 message = f"'&' joins interfaces only, and '{kind}' is none"
                 note = "Slang has no references: a parameter that is changed is 'inout float x'"
-                scope.world.error("E0410", message, side.span, note)
+                scope.checker.error("E0410", message, side.span, note)
             return FAILED
         parts += interfaces_in(kind)
     return TypeMeaning(conjunction(tuple(parts)))
@@ -427,7 +427,7 @@ def _tuple_type(scope: Scope, node: ast.Tuple) -> Meaning:
     if not isinstance(first, ValueMeaning):
         return TypeMeaning(tuple_of(resolve_types(scope, node.elements)))
     for each in node.elements[1:]:
-        scope.world.check_argument(scope, each)
+        scope.checker.check_argument(scope, each)
     unfold(node.elements)
     if any(isinstance(each, ast.InitializerList) for each in node.elements):
         return refuse(
@@ -456,11 +456,13 @@ def _modified_type(scope: Scope, node: ast.ModifiedType) -> Meaning:
         return _unsigned(scope, node)
     if node.modifier in ("unorm", "snorm"):
         message = f"formats of '{node.modifier}' are not supported"
-        scope.world.error("E9004", message, node.span, "load whole numbers and divide them")
+        scope.checker.error("E9004", message, node.span, "load whole numbers and divide them")
     if node.modifier in ORDERS:
         element = resolve_stored(scope, node.element)
         return (
-            FAILED if element is ERROR else TypeMeaning(stored(element, order_of(scope.world, node.modifier)))
+            FAILED
+            if element is ERROR
+            else TypeMeaning(stored(element, order_of(scope.checker, node.modifier)))
         )
     return refer_stored(scope, node.element)
 
@@ -475,7 +477,7 @@ def _unsigned(scope: Scope, node: ast.ModifiedType) -> Meaning:
     if found is not None:
         return TypeMeaning(found)
     if kind is not ERROR:
-        scope.world.error("E0303", f"'unsigned {kind}' is no type", node.span)
+        scope.checker.error("E0303", f"'unsigned {kind}' is no type", node.span)
     return FAILED
 
 

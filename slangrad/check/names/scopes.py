@@ -24,9 +24,9 @@ from slangrad.check.interfaces.lookup import (
     members,
 )
 from slangrad.check.model.checked import FunctionInfo
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import Bindings, Declared
 from slangrad.check.model.types import ERROR, InterfaceType, Type, parameter_type
-from slangrad.check.model.world import World
 from slangrad.syntax import ast
 from slangrad.syntax.lexing import foreign
 
@@ -49,8 +49,8 @@ class Body:
 class Scope:
     """A block, the parameters of a function, or generic parameters: names in a dict."""
 
-    def __init__(self, world: World, parent: Scope | None, owner: ast.Declaration | None = None) -> None:
-        self.world, self.parent, self.owner = world, parent, owner
+    def __init__(self, checker: Checker, parent: Scope | None, owner: ast.Declaration | None = None) -> None:
+        self.checker, self.parent, self.owner = checker, parent, owner
         self.names: dict[str, list[Declared]] = {}
         self.usings: list[list[ast.Namespace]] = []
         self.body: Body | None = parent.body if parent is not None else None
@@ -72,7 +72,7 @@ class Scope:
         if not self.usings:
             return []
         spaces = [space for used in self.usings for space in used]
-        return [LookupResult(each, {}) for space in spaces for each in declared(self.world, space, name)]
+        return [LookupResult(each, {}) for space in spaces for each in declared(self.checker, space, name)]
 
     def all_names(self) -> set[str]:
         return set(self.names)
@@ -81,8 +81,8 @@ class Scope:
 class MemberScope(Scope):
     """Inside a struct, interface, extension or enum."""
 
-    def __init__(self, world: World, parent: Scope | None, owner: ast.WithBases) -> None:
-        super().__init__(world, parent, owner)
+    def __init__(self, checker: Checker, parent: Scope | None, owner: ast.WithBases) -> None:
+        super().__init__(checker, parent, owner)
         self._this: Type | None = None
         for parameter in owner.generics:
             self.add(parameter)
@@ -92,7 +92,7 @@ class MemberScope(Scope):
         """The type that `This` is here."""
         if self._this is None:
             assert self.owner is not None
-            self._this = this_type(self.world, self.owner)
+            self._this = this_type(self.checker, self.owner)
         return self._this
 
     def local(self, name: str) -> list[LookupResult]:
@@ -103,25 +103,27 @@ class MemberScope(Scope):
             return []
         return [
             LookupResult(each.declaration, each.substitution, each.path, is_member=True)
-            for each in members(self.world, self.this, name)
+            for each in members(self.checker, self.this, name)
         ]
 
     def _in_header(self) -> bool:
         """What the type extends or inherits from is named from outside: members are not known before."""
-        answering = self.world.in_progress
+        answering = self.checker.in_progress
         if ("target", self.owner) in answering or ("bases", self.owner) in answering:
             return True
         return ("generics", self.owner) in answering and not isinstance(self.owner, ast.Interface)
 
     def all_names(self) -> set[str]:
-        return set(self.names) if self._in_header() else set(self.names) | member_names(self.world, self.this)
+        return (
+            set(self.names) if self._in_header() else set(self.names) | member_names(self.checker, self.this)
+        )
 
 
 class AppliedScope(MemberScope):
     """Inside `__func_extension __apply(Type::method)`, a method of the type. Its generics are another level."""
 
-    def __init__(self, world: World, parent: Scope, owner: ast.Function, this: Type) -> None:
-        Scope.__init__(self, world, parent, owner)
+    def __init__(self, checker: Checker, parent: Scope, owner: ast.Function, this: Type) -> None:
+        Scope.__init__(self, checker, parent, owner)
         self._this = this
 
 
@@ -130,7 +132,7 @@ class NamespaceScope(Scope):
 
     def local(self, name: str) -> list[LookupResult]:
         found = [
-            LookupResult(each, {}) for space in self.parts() for each in declared(self.world, space, name)
+            LookupResult(each, {}) for space in self.parts() for each in declared(self.checker, space, name)
         ]
         return found + self._used(name)
 
@@ -146,8 +148,8 @@ class NamespaceScope(Scope):
 class ModuleScope(Scope):
     """All files of a module, and behind them what it imports."""
 
-    def __init__(self, world: World, parent: Scope | None, name: str) -> None:
-        super().__init__(world, parent)
+    def __init__(self, checker: Checker, parent: Scope | None, name: str) -> None:
+        super().__init__(checker, parent)
         self.name = name
         self.imports: list[ModuleScope] = []
         self.linked: dict[
@@ -156,7 +158,7 @@ class ModuleScope(Scope):
         self.is_page = False  # the text around a call
         self.enums: list[ast.Enum] = []
         self.guarded = False  # states visibility: what is not public stays inside
-        self.view = world.view
+        self.view = checker.view
         self.extends = False  # declares extensions
 
     def see_as(self, modules: Sequence[ModuleScope]) -> None:
@@ -190,7 +192,7 @@ class ModuleScope(Scope):
         """Cases are found without their enum where nothing else has the name."""
         modules = [self, *self.imports]
         enums = [enum for module in modules for enum in module.enums]
-        return [LookupResult(each, {}) for enum in enums for each in declared(self.world, enum, name)]
+        return [LookupResult(each, {}) for enum in enums for each in declared(self.checker, enum, name)]
 
     def exported(self, name: str) -> list[LookupResult]:
         """What an importing module sees."""
@@ -228,12 +230,12 @@ def seen_inside(declaration: ast.Declaration) -> Bindings:
     return identity(parent)
 
 
-def this_type(world: World, owner: ast.Declaration) -> Type:
+def this_type(checker: Checker, owner: ast.Declaration) -> Type:
     """The type of `This` inside a struct, enum, interface or extension."""
     if isinstance(owner, ast.Interface):
         return parameter_type(owner)
     if isinstance(owner, ast.Extension):
-        target = extension_target(world, owner)
+        target = extension_target(checker, owner)
         return parameter_type(owner) if isinstance(target, InterfaceType) else target
     return self_type(owner)
 
@@ -272,36 +274,36 @@ def suggestion(scope: Scope, name: str) -> str | None:
 # --- The scopes of declarations -----------------------------------------------------------------------
 
 
-def scope_of(world: World, declaration: ast.Declaration) -> Scope:
+def scope_of(checker: Checker, declaration: ast.Declaration) -> Scope:
     """The scope in which the inside of a declaration looks up names."""
-    found: Scope | None = world.scopes.get(declaration)
+    found: Scope | None = checker.scopes.get(declaration)
     if found is None:
-        found = world.scopes[declaration] = _make_scope(world, declaration)
+        found = checker.scopes[declaration] = _make_scope(checker, declaration)
     return found
 
 
-def _make_scope(world: World, declaration: ast.Declaration) -> Scope:
-    outer = world.scopes_of_locals.get(declaration)
+def _make_scope(checker: Checker, declaration: ast.Declaration) -> Scope:
+    outer = checker.scopes_of_locals.get(declaration)
     if outer is None:
         assert declaration.parent is not None, "the scope of a module is made when it is loaded"
-        outer = scope_of(world, declaration.parent)
+        outer = scope_of(checker, declaration.parent)
     if isinstance(declaration, (ast.Struct, ast.Interface, ast.Extension, ast.Enum)):
-        return MemberScope(world, outer, declaration)
+        return MemberScope(checker, outer, declaration)
     if isinstance(declaration, ast.Namespace):
-        return NamespaceScope(world, outer, declaration)
-    scope = Scope(world, outer, declaration)
+        return NamespaceScope(checker, outer, declaration)
+    scope = Scope(checker, outer, declaration)
     for parameter in getattr(declaration, "generics", ()):
         scope.add(parameter)
     target = declaration.attribute(ast.APPLY_OF)
     if target is None or not isinstance(declaration, ast.Function):
         return scope
-    return _applied(world, scope, declaration, target)
+    return _applied(checker, scope, declaration, target)
 
 
-def _applied(world: World, scope: Scope, declaration: ast.Function, target: ast.Attribute) -> Scope:
+def _applied(checker: Checker, scope: Scope, declaration: ast.Function, target: ast.Attribute) -> Scope:
     named = target.arguments[0] if len(target.arguments) == 1 else None
     if not isinstance(named, ast.Member):
         return scope
-    with world.silence():
-        this = world.resolve_type(scope, named.base)
-    return scope if this is ERROR else AppliedScope(world, scope, declaration, this)
+    with checker.silence():
+        this = checker.resolve_type(scope, named.base)
+    return scope if this is ERROR else AppliedScope(checker, scope, declaration, this)

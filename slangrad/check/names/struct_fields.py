@@ -19,8 +19,8 @@ from slangrad.base.diagnostics import Reporter
 from slangrad.base.source import SourceFile
 from slangrad.check.interfaces.lookup import BASE, interface_bases, nested
 from slangrad.check.model import checked
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.types import BOOL, Scalar, StructType
-from slangrad.check.model.world import World
 from slangrad.check.names.scopes import ModuleScope, Scope, levels
 from slangrad.syntax import ast
 from slangrad.syntax.ast.copies import duplicate
@@ -29,15 +29,15 @@ from slangrad.syntax.parser import parse_module
 PREFIX = "__bits"  # of the names of words
 
 
-def complete_structs(world: World, members: Iterable[ast.Declaration]) -> None:
+def complete_structs(checker: Checker, members: Iterable[ast.Declaration]) -> None:
     """Give their fields to all structs among declarations, and in them."""
     structs = [member for member in nested(members) if isinstance(member, ast.Struct)]
     for struct in structs:
         if any(_bits_of(member) is not None for member in struct.members):
-            _pack(world, struct)
+            _pack(checker, struct)
     for struct in structs:
         if struct.bases and not _has_base(struct):
-            _add_base(world, struct)
+            _add_base(checker, struct)
 
 
 # --- Bit fields -----------------------------------------------------------------------------------------
@@ -76,47 +76,51 @@ def _bits_of(member: ast.Declaration) -> ast.Expression | None:
     return member.bits if isinstance(member, ast.Variable) else None
 
 
-def _pack(world: World, owner: ast.Struct) -> None:
+def _pack(checker: Checker, owner: ast.Struct) -> None:
     made: list[ast.Declaration] = []
     word, count = Word(f"{PREFIX}0"), 0
     for member in owner.members:
-        known = _measured(world, owner, member) if isinstance(member, ast.Variable) and member.bits else None
+        known = (
+            _measured(checker, owner, member) if isinstance(member, ast.Variable) and member.bits else None
+        )
         ends = known is None or known[1] == 0 or word.used + known[1] > word.size(known[0])
         if ends and word.fields:
-            made += _declared(world, owner, word)
+            made += _declared(checker, owner, word)
             count += 1
             word = Word(f"{PREFIX}{count}")
         if known is None:
             made += [member] if _bits_of(member) is None else []
         elif known[1] == 0:
             made += _parsed(
-                world,
+                checker,
                 owner,
                 f"property {member.name} : {known[0]} {{ get {{ return {known[0]}(0); }} set {{}} }}",
             )
         else:
             assert isinstance(member, ast.Variable)
             word.fields.append((member, *known))
-    owner.members = [*made, *(_declared(world, owner, word) if word.fields else [])]
-    world.member_tables.pop(owner, None)
+    owner.members = [*made, *(_declared(checker, owner, word) if word.fields else [])]
+    checker.member_tables.pop(owner, None)
 
 
-def _measured(world: World, owner: ast.Struct, member: ast.Variable) -> tuple[Scalar, int] | None:
+def _measured(checker: Checker, owner: ast.Struct, member: ast.Variable) -> tuple[Scalar, int] | None:
     """The type and width of a bit field; None after an error."""
     assert member.value_type is not None and member.bits is not None
-    scope = world.scope_of(owner)
-    kind, width = world.resolve_type(scope, member.value_type), world.constant(scope, member.bits)
+    scope = checker.scope_of(owner)
+    kind, width = checker.resolve_type(scope, member.value_type), checker.constant(scope, member.bits)
     if not isinstance(kind, Scalar) or kind.is_float:
-        world.error("E0323", f"a field of bits must be a whole number, not '{kind}'", member.value_type.span)
+        checker.error(
+            "E0323", f"a field of bits must be a whole number, not '{kind}'", member.value_type.span
+        )
         return None
     most = 1 if kind is BOOL else kind.bits
     if not isinstance(width, int) or not 0 <= width <= most:
-        world.error("E0309", f"a '{kind}' has 0 to {most} bits", member.bits.span)
+        checker.error("E0309", f"a '{kind}' has 0 to {most} bits", member.bits.span)
         return None
     return kind, width
 
 
-def _declared(world: World, owner: ast.Struct, word: Word) -> list[ast.Declaration]:
+def _declared(checker: Checker, owner: ast.Struct, word: Word) -> list[ast.Declaration]:
     size = word.size()
     lines = [f"internal uint{size}_t {word.name};"]
     low = 0
@@ -129,14 +133,14 @@ def _declared(world: World, owner: ast.Struct, word: Word) -> list[ast.Declarati
         accessors = f"get {{ return {kind}({whole}({get})); }} set {{ {word.name} = uint{size}_t({set_}); }}"
         lines.append(f"property {member.name} : {kind} {{ {accessors} }}")
         low += width
-    return _parsed(world, owner, "\n".join(lines))
+    return _parsed(checker, owner, "\n".join(lines))
 
 
-def _parsed(world: World, owner: ast.Struct, text: str) -> list[ast.Declaration]:
+def _parsed(checker: Checker, owner: ast.Struct, text: str) -> list[ast.Declaration]:
     """Members in Slang; where they stand is where their struct does."""
     source = SourceFile(f"{owner.name} ({owner.name_span.location})", f"struct Fields {{ {text} }}")
     reporter = Reporter()
-    (struct,) = parse_module(source, reporter, world.options).members
+    (struct,) = parse_module(source, reporter, checker.options).members
     assert isinstance(struct, ast.Struct) and not reporter.has_errors, text
     for member in struct.members:
         member.parent = owner
@@ -150,12 +154,12 @@ def _has_base(owner: ast.Struct) -> bool:
     return any(each.name == BASE for each in owner.members[:1])
 
 
-def _add_base(world: World, owner: ast.Struct) -> None:
+def _add_base(checker: Checker, owner: ast.Struct) -> None:
     node = owner.bases[0]
-    if not _may_be_struct(world.scope_of(owner), node):
+    if not _may_be_struct(checker.scope_of(owner), node):
         return
-    with world.silence():
-        interface_bases(world, owner)
+    with checker.silence():
+        interface_bases(checker, owner)
     if not isinstance(node.ref, checked.TypeName) or not isinstance(node.ref.named, StructType):
         return
     if inherits(node.ref.named, owner):
@@ -164,7 +168,7 @@ def _add_base(world: World, owner: ast.Struct) -> None:
     field = ast.Variable(node.span, BASE, node.span, "", node, made, [], None)
     field.parent, field.modifiers = owner, ("internal",)
     owner.members = [field, *owner.members]
-    world.member_tables.pop(owner, None)
+    checker.member_tables.pop(owner, None)
 
 
 def inherits(kind: StructType, owner: ast.Struct) -> bool:
