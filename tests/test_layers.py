@@ -18,7 +18,7 @@ LATE_MODULES = {
     ("call", "slangrad.call.front"),  # the derivative of a gradient that PyTorch asks for
     ("call", "slangrad.call.pytorch.torch_calls"),  # torch tensors among the arguments
     ("call", "slangrad.call.compiling.workers"),  # kernels that are compiled together, on several processors
-    ("runtime", "slangrad.base.formats"),  # kernels that print
+    ("runtime", "slangrad.base.prints.formats"),  # kernels that print
     ("tensors", "torch"),
     ("graph", "scipy.optimize"),  # what is computed again where memory is limited
     ("graph", "scipy.sparse"),  # partitions that are found

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from slangrad.absent import missing
 from slangrad.base.late import Late
-from slangrad.base.unique import Unique
+from slangrad.base.process.unique import Unique
 from slangrad.call.binding.launchable import Launchable
 from slangrad.call.binding.request import APPEND, Settings, Source, Tree, gathered, merge, settings_key
 from slangrad.call.caller import AnswersCalls, Caller

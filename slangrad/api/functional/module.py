@@ -20,14 +20,14 @@ from slangrad.api.functional.struct import Enum, Names, Struct
 from slangrad.api.sessions.generation import FRONT, Generation, KnownModule
 from slangrad.api.sessions.session import SHADER, LoadedModule, SlangSession
 from slangrad.base.late import Late
+from slangrad.base.process.unique import Unique
 from slangrad.base.suggestions import suggestion
-from slangrad.base.unique import Unique
 from slangrad.call.binding.module_index import UNKNOWN
 from slangrad.call.caller import Caller
 from slangrad.call.lasting import LastingCaller
 from slangrad.call.plan_store import PlanStore
 from slangrad.check.model.types import EnumType, Type
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.marshal.errors import CallError, NameNotFound
 from slangrad.marshal.protocol.spelling import spell, spell_value
 from slangrad.marshal.reflection.slang_type import SavedType

@@ -15,8 +15,8 @@ from operator import index
 from typing import TYPE_CHECKING, Any
 
 from slangrad.api.functional.function import DESCRIBE, Function, OwnText
+from slangrad.base.process.unique import Unique
 from slangrad.base.suggestions import near
-from slangrad.base.unique import Unique
 from slangrad.check.model.types import Type
 from slangrad.marshal.errors import CallError, NameNotFound
 from slangrad.marshal.protocol.marshal import ProgramTypes

@@ -22,9 +22,9 @@ from slangrad.api.reflection.declarations import DeclReflection, reflect_modules
 from slangrad.api.reflection.program_layout import EntryPointLayout, ProgramLayout, ReflectionCursor
 from slangrad.api.reflection.types import Context
 from slangrad.api.sessions.generation import KnownModule, of_generation
+from slangrad.base.disk.whole_files import write_output
 from slangrad.base.module_file import packed, to_bytes
 from slangrad.base.suggestions import suggestion
-from slangrad.base.whole_files import write_output
 from slangrad.call.binding.program import ModuleTypes, conformance_of
 from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import Bindings, DeclRef

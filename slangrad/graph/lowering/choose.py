@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import slangrad as spy
+from slangrad.base.disk.store import content_key
 from slangrad.base.options import store_of
-from slangrad.base.store import content_key
 from slangrad.graph.ir.cost import Machine
 from slangrad.graph.ir.layout import Layout, normal
 from slangrad.graph.ir.node import Node, make, new_input

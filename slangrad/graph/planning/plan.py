@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 import numpy as np
 
 import slangrad as spy
-from slangrad.base.forks import WORK, kept_at_fork
+from slangrad.base.process.forks import WORK, kept_at_fork
 from slangrad.graph.ir.cost import Machine
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.layout import Layout, dense

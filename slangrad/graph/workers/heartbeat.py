@@ -17,7 +17,7 @@ from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, NamedTuple
 
-from slangrad.base.threads import start_thread
+from slangrad.base.process.threads import start_thread
 
 if TYPE_CHECKING:
     import torch.distributed as dist

@@ -17,7 +17,7 @@ from threading import Event, Thread
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
-from slangrad.base.threads import start_thread
+from slangrad.base.process.threads import start_thread
 from slangrad.graph.workers.faults import Watch
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ a static variable, as those of programs are.
 
 from __future__ import annotations
 
-from slangrad.base.brace_formats import Argument, Place, encode, pieces_of
+from slangrad.base.prints.brace_formats import Argument, Place, encode, pieces_of
 from slangrad.check.calls.coerce import stripped
 from slangrad.check.model import checked
-from slangrad.ir.core import Value
-from slangrad.ir.types import BOOL, Array, Matrix, Scalar, Struct, Type, Vector
+from slangrad.ir.data.types import BOOL, Array, Matrix, Scalar, Struct, Type, Vector
+from slangrad.ir.ops.core import Value
 from slangrad.lower.calls.prints import given_values, literal_format, scalars_of
 from slangrad.lower.model.frame import Frame
 from slangrad.syntax import ast
