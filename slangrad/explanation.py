@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from slangrad.autodiff.checkpointing.report import Recomputed, Report, Stored, bytes_a_thread
-from slangrad.ir.core import Function, walk
+from slangrad.ir.ops.core import Function, walk
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from slangrad.base.source import Line
 from slangrad.check.model import checked as forms
 from slangrad.check.model.declref import DeclRef
-from slangrad.ir.text import program_lines
+from slangrad.ir.text.printer import program_lines
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk as walk_tree
 from slangrad.syntax.print import node_lines

@@ -30,10 +30,10 @@ from slangrad.flatten.aggregates import flatten_aggregates
 from slangrad.flatten.arrays import flatten_arrays
 from slangrad.flatten.math_functions import expand_math, kept_maths
 from slangrad.flatten.small_arrays import split_small_arrays
-from slangrad.ir import verify
-from slangrad.ir.core import Function, walk
-from slangrad.ir.primitives import INEXACT
-from slangrad.ir.types import Array, Struct
+from slangrad.ir.data.types import Array, Struct
+from slangrad.ir.ops.core import Function, walk
+from slangrad.ir.ops.primitives import INEXACT
+from slangrad.ir.text import verify
 from slangrad.math_library import MathLibrary
 from slangrad.opt.analyses.kernel_facts import read_places, used_arguments
 from slangrad.opt.calls.inline import inline_into

@@ -19,8 +19,8 @@ from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Limits, Options
 from slangrad.base.source import Line
 from slangrad.check.modules import Program as CheckedProgram
-from slangrad.ir import verify
-from slangrad.ir.core import Function, Program
+from slangrad.ir.ops.core import Function, Program
+from slangrad.ir.text import verify
 from slangrad.lower.program import lower_program
 from slangrad.opt.calls.inline import Keep, inline_into
 from slangrad.opt.calls.kept_calls import keep_calls

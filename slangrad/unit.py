@@ -18,9 +18,9 @@ from slangrad.base.traits import Traits
 from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import DeclRef, Substitution
 from slangrad.check.modules import Program as CheckedProgram
-from slangrad.ir.calls import callees_first
-from slangrad.ir.core import Function, Program
-from slangrad.ir.types import Struct
+from slangrad.ir.analyses.calls import callees_first
+from slangrad.ir.data.types import Struct
+from slangrad.ir.ops.core import Function, Program
 from slangrad.runtime.reports import Site
 from slangrad.syntax import ast
 

@@ -14,8 +14,8 @@ from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
 from slangrad.base.traits import CPU
 from slangrad.check.modules import Program as CheckedProgram
-from slangrad.ir import verify
-from slangrad.ir.core import Program
+from slangrad.ir.ops.core import Program
+from slangrad.ir.text import verify
 from slangrad.pipeline import COMMON, flat_kernel
 from slangrad.stages import Stage
 from slangrad.unit import CompileRequest

@@ -39,13 +39,13 @@ from slangrad.autodiff.sweeps.reverse import Planned, forward_half, handed_types
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import CUT, STORE
 from slangrad.base.source import Span
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Derivatives, Function, FunctionAttributes, Op, Program, Region, Value, walk
-from slangrad.ir.layout import layout_of
-from slangrad.ir.primitives import REQUESTS
-from slangrad.ir.rebuild import Rebuild, copy_op, defined_in
-from slangrad.ir.types import Struct
-from slangrad.ir.vectorspace import VectorSpace
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, copy_op, defined_in
+from slangrad.ir.building.vectorspace import VectorSpace
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.types import Struct
+from slangrad.ir.ops.core import Derivatives, Function, FunctionAttributes, Op, Program, Region, Value, walk
+from slangrad.ir.ops.primitives import REQUESTS
 
 Keep = Callable[[Function], bool]
 Flags = tuple[bool, ...]

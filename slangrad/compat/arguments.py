@@ -19,7 +19,7 @@ from slangrad.call.binding.module_index import reachable
 from slangrad.check.model.types import Type
 from slangrad.compat.call_data import MODES, BoundVariable
 from slangrad.compat.marshall import BindContext, CallContext, CodeGen, CodeGenBlock, NativeMarshall
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.marshal.composed import results
 from slangrad.marshal.errors import BoundVariableException, CallError
 from slangrad.marshal.host.encode import Encoder, memory_format

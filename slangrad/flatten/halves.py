@@ -11,11 +11,11 @@ there and back once, and local arrays hold floats. All other memory, and what ot
 
 from __future__ import annotations
 
-from slangrad.ir.addresses import LocalMemory
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.rebuild import Rebuild, Rule
-from slangrad.ir.types import F16, F32, Type, pointer, pointer_of
+from slangrad.ir.analyses.addresses import LocalMemory
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, Rule
+from slangrad.ir.data.types import F16, F32, Type, pointer, pointer_of
+from slangrad.ir.ops.core import Function, Op, Region, Value
 
 ROUNDED = ("add", "sub", "mul", "div", "sqrt")
 EXACT = ("neg", "abs", "min", "max", "floor", "ceil", "round", "trunc", "rem", "select")

@@ -16,8 +16,8 @@ import numpy as np
 
 from slangrad.base.disk.store import Json
 from slangrad.check.model import types as checked
-from slangrad.ir import types as ir
-from slangrad.ir.type_data import type_data, type_from
+from slangrad.ir.data import types as ir
+from slangrad.ir.data.type_data import type_data, type_from
 from slangrad.marshal.composed import results, scalars, structs
 from slangrad.marshal.containers import arrays, values
 from slangrad.marshal.containers.buffers import BufferLeaf

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from slangrad.ir.addresses import LocalMemory
-from slangrad.ir.control import carried, decides, merged
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.effects import effect_of
-from slangrad.ir.layout import element_size
-from slangrad.ir.numbers import Number
-from slangrad.ir.primitives import PURE
+from slangrad.ir.analyses.addresses import LocalMemory
+from slangrad.ir.data.layout import element_size
+from slangrad.ir.data.numbers import Number
+from slangrad.ir.ops.control import carried, decides, merged
+from slangrad.ir.ops.core import Function, Op, Region, Value
+from slangrad.ir.ops.effects import effect_of
+from slangrad.ir.ops.primitives import PURE
 from slangrad.spmd.shapes import (
     THREAD,
     UNIFORM,

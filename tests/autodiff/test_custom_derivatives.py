@@ -6,7 +6,7 @@ import pytest
 
 from slangrad.autodiff.analyses.vanishing import vanishing
 from slangrad.base.diagnostics import CompileError
-from slangrad.ir.core import walk
+from slangrad.ir.ops.core import walk
 from tests.autodiff.calculus import check, derivative, differentiated, parse, run
 
 # g(x, k, y) = x k y. Its derivatives are %scale times too large, which shows who was asked.

@@ -2,8 +2,8 @@
 
 import pytest
 
-from slangrad.ir.addresses import LocalMemory, Roots, leads_to_variables, place_of, root_of
-from slangrad.ir.core import walk
+from slangrad.ir.analyses.addresses import LocalMemory, Roots, leads_to_variables, place_of, root_of
+from slangrad.ir.ops.core import walk
 from tests.ir.parse_text import parse_program
 
 KERNEL = """

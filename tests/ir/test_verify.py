@@ -2,9 +2,18 @@
 
 import pytest
 
-from slangrad.ir import types as t
-from slangrad.ir.core import Function, Op, Program, Region, Value
-from slangrad.ir.verify import DELAYED, DIFFERENTIATED, FLAT, LANES, LOWERED, Stage, verify, verify_function
+from slangrad.ir.data import types as t
+from slangrad.ir.ops.core import Function, Op, Program, Region, Value
+from slangrad.ir.text.verify import (
+    DELAYED,
+    DIFFERENTIATED,
+    FLAT,
+    LANES,
+    LOWERED,
+    Stage,
+    verify,
+    verify_function,
+)
 from tests.ir.parse_text import parse_program
 from tests.ir.random_programs import FLAT as FLAT_STYLE
 from tests.ir.random_programs import Style, random_program

@@ -23,8 +23,8 @@ from slangrad.base.source import SourceFile
 from slangrad.base.traits import CPU
 from slangrad.check.model import types as checked
 from slangrad.check.modules import Program as CheckedProgram
-from slangrad.ir.core import Function, Op, Region, walk
-from slangrad.ir.text import print_program
+from slangrad.ir.ops.core import Function, Op, Region, walk
+from slangrad.ir.text.printer import print_program
 from slangrad.pipeline import COMMON, CompiledKernel, flat_kernel
 from slangrad.sites import Sites
 from slangrad.stages import check, lower

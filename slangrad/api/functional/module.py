@@ -27,7 +27,7 @@ from slangrad.call.caller import Caller
 from slangrad.call.lasting import LastingCaller
 from slangrad.call.plan_store import PlanStore
 from slangrad.check.model.types import EnumType, Type
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.marshal.errors import CallError, NameNotFound
 from slangrad.marshal.protocol.spelling import spell, spell_value
 from slangrad.marshal.reflection.slang_type import SavedType

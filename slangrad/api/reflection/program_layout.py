@@ -6,7 +6,7 @@
     layout.find_function_by_name("scale")
     program.reflection["main"]["count"].type             of a parameter of an entry point, by names and indices
 
-Sizes and offsets are those of memory (ir/layout.py), for parameters as for what buffers hold.
+Sizes and offsets are those of memory (ir/data/layout.py), for parameters as for what buffers hold.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from slangrad.call.binding.module_index import reachable
 from slangrad.check.interfaces.lookup import base_of
 from slangrad.check.model.types import VOID, InterfaceType, Type
 from slangrad.check.reflect import is_launch_parameter
-from slangrad.ir import types as ir
-from slangrad.ir.layout import Layout, composite, round_up
+from slangrad.ir.data import types as ir
+from slangrad.ir.data.layout import Layout, composite, round_up
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.vectors import HostVector, vector_class
 from slangrad.marshal.protocol.marshal import Reflected

@@ -26,8 +26,8 @@ from slangrad.check.model.types import Type
 from slangrad.check.modules import Program
 from slangrad.check.names.user_attributes import UserAttribute, user_attributes, value_of
 from slangrad.check.reflect import Reflection
-from slangrad.ir import types as ir
-from slangrad.ir.layout import Layout, layout_of
+from slangrad.ir.data import types as ir
+from slangrad.ir.data.layout import Layout, layout_of
 from slangrad.marshal.containers.buffers import BYTES, STRUCTURED, standard_name
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.protocol.spelling import full_name

@@ -28,7 +28,7 @@ from slangrad.call.compiling.recipe import Recipe, recipe_of, steps_of
 from slangrad.call.plans.packing import Compiled
 from slangrad.check.model.types import Type
 from slangrad.check.texts.files import Files
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.marshal.protocol.marshal import Reflected
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ Structs belong to modules; a tensor of structs shows the type that it was made w
 from __future__ import annotations
 
 from slangrad.check.model.types import Array, EnumType, GenericArgument, Matrix, Scalar, Type, Vector
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.marshal.host.encode import COMPONENTS
 from slangrad.marshal.protocol.marshal import ProgramTypes
 from slangrad.marshal.protocol.patterns import matches

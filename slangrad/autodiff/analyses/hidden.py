@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from slangrad.autodiff.analyses.activity import Activity
 from slangrad.base.diagnostics import CompileError, Diagnostic
-from slangrad.ir.addresses import Roots, holds_pointers, leads_to_variables
-from slangrad.ir.core import Op, Region, Value, walk
+from slangrad.ir.analyses.addresses import Roots, holds_pointers, leads_to_variables
+from slangrad.ir.ops.core import Op, Region, Value, walk
 
 
 def refuse_hidden(region: Region, activity: Activity) -> None:

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from slangrad.autodiff.analyses.halves import Halves
-from slangrad.ir.control import LOOPS, carried
-from slangrad.ir.core import Op, Region, Value, number_of
-from slangrad.ir.effects import primitive_effect
-from slangrad.ir.primitives import PRIMITIVES, PURE
-from slangrad.ir.types import U32, Array, Struct, Type, contains, is_integer, is_tape
+from slangrad.ir.data.types import U32, Array, Struct, Type, contains, is_integer, is_tape
+from slangrad.ir.ops.control import LOOPS, carried
+from slangrad.ir.ops.core import Op, Region, Value, number_of
+from slangrad.ir.ops.effects import primitive_effect
+from slangrad.ir.ops.primitives import PRIMITIVES, PURE
 
 USUAL_TRIPS, MOST_RUNS = 8, 1_000_000  # guesses: of a loop that runs until it is done, and of a nest
 READS = frozenset({"index", "get", "call"})  # uses of an array that leave it as it is

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from slangrad.ir.control import carried
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.types import component_count
+from slangrad.ir.data.types import component_count
+from slangrad.ir.ops.control import carried
+from slangrad.ir.ops.core import Function, Op, Region, Value
 
 Form = bool | tuple["Form", ...]
 """Whether a value is zero; for a struct or array perhaps of each component."""

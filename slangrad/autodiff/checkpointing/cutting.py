@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.control import carried
-from slangrad.ir.core import Function, Op, Region, Value, alike, without
-from slangrad.ir.rebuild import Rebuild, copy_op, free_values
-from slangrad.ir.types import U32
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, copy_op, free_values
+from slangrad.ir.data.types import U32
+from slangrad.ir.ops.control import carried
+from slangrad.ir.ops.core import Function, Op, Region, Value, alike, without
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,12 @@ from slangrad.autodiff.analyses.halves import may_be_handed
 from slangrad.autodiff.analyses.outline import Loop, Outline, Place, holds_array
 from slangrad.autodiff.checkpointing.minimum_cut import INFINITE, Network
 from slangrad.base.options import CUT, STORE
-from slangrad.ir.core import Op, Value
-from slangrad.ir.effects import primitive_effect
-from slangrad.ir.layout import layout_of
-from slangrad.ir.primitives import PRIMITIVES, PURE
-from slangrad.ir.rebuild import free_values
-from slangrad.ir.types import Pointer, Type, array, is_tape, scalar_of
+from slangrad.ir.building.rebuild import free_values
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.types import Pointer, Type, array, is_tape, scalar_of
+from slangrad.ir.ops.core import Op, Value
+from slangrad.ir.ops.effects import primitive_effect
+from slangrad.ir.ops.primitives import PRIMITIVES, PURE
 
 FIXED_TAPE = 1 << 16  # elements; longer tapes grow
 LOOSE_TAPE = 1 << 10  # the same where most of them may be unused

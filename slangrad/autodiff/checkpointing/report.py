@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from slangrad.autodiff.analyses.outline import Loop, Outline
 from slangrad.autodiff.checkpointing.plan import Plan, fixed_length
 from slangrad.base.source import Span
-from slangrad.ir.core import Value
-from slangrad.ir.layout import layout_of
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.ops.core import Value
 
 ITERATION, SEGMENT, CALL = "an iteration", "a segment", "a call"
 

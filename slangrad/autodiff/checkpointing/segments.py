@@ -14,12 +14,12 @@ from slangrad.autodiff.analyses.activity import Activity
 from slangrad.autodiff.analyses.outline import Outline, holds_array
 from slangrad.autodiff.checkpointing.cutting import Segments
 from slangrad.autodiff.checkpointing.plan import Plan
-from slangrad.ir.control import LOOPS
-from slangrad.ir.core import Op, Region, walk
-from slangrad.ir.layout import layout_of
-from slangrad.ir.rebuild import free_values
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import U32, contains, is_tape
+from slangrad.ir.building.rebuild import free_values
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.types import U32, contains, is_tape
+from slangrad.ir.ops.control import LOOPS
+from slangrad.ir.ops.core import Op, Region, walk
+from slangrad.ir.ops.type_rules import scalar_type
 
 SHORT = 64  # segments that a loop of known length keeps without checkpoints
 CHEAP = 4  # a state must have this part of the bytes of its segment at most

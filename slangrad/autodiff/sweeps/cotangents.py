@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable
 from slangrad.autodiff.analyses.activity import Activity
 from slangrad.autodiff.analyses.outline import holds_array
 from slangrad.autodiff.sweeps.residuals import Scope
-from slangrad.ir.core import Op, Value
-from slangrad.ir.types import Type, component
-from slangrad.ir.vectorspace import VectorSpace
+from slangrad.ir.building.vectorspace import VectorSpace
+from slangrad.ir.data.types import Type, component
+from slangrad.ir.ops.core import Op, Value
 
 Change = Callable[[Value], Value]
 

@@ -21,10 +21,10 @@ from slangrad.autodiff.analyses.activity import Callees
 from slangrad.autodiff.analyses.outline import Loop, Outline, holds_array
 from slangrad.autodiff.checkpointing.plan import Plan
 from slangrad.autodiff.sweeps.residuals import position
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Op, Region, Value
-from slangrad.ir.rebuild import Rebuild, Rule, copy_op
-from slangrad.ir.types import U32, is_integer
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, Rule, copy_op
+from slangrad.ir.data.types import U32, is_integer
+from slangrad.ir.ops.core import Op, Region, Value
 
 
 class ForwardSweep:

@@ -16,10 +16,10 @@ from typing import Protocol
 
 from slangrad.autodiff.analyses.outline import Loop, Outline, Place
 from slangrad.autodiff.checkpointing.plan import Plan
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Op, Region, Value, without
-from slangrad.ir.primitives import PRIMITIVES
-from slangrad.ir.types import U32
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.types import U32
+from slangrad.ir.ops.core import Op, Region, Value, without
+from slangrad.ir.ops.primitives import PRIMITIVES
 
 
 class Source(Protocol):

@@ -25,13 +25,13 @@ from slangrad.autodiff.sweeps.forward_sweep import ForwardSweep
 from slangrad.autodiff.sweeps.partials import partials_of, scaled
 from slangrad.autodiff.sweeps.residuals import Needs, Residuals, Scope, Source
 from slangrad.autodiff.sweeps.transposes import TRANSPOSES
-from slangrad.ir.builder import Builder
-from slangrad.ir.control import carried
-from slangrad.ir.core import Attributes, Op, Region, Value, alike, without
-from slangrad.ir.formula import Formula
-from slangrad.ir.rebuild import FreeValues
-from slangrad.ir.types import U32, Struct, Type
-from slangrad.ir.vectorspace import VectorSpace
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import FreeValues
+from slangrad.ir.building.vectorspace import VectorSpace
+from slangrad.ir.data.types import U32, Struct, Type
+from slangrad.ir.ops.control import carried
+from slangrad.ir.ops.core import Attributes, Op, Region, Value, alike, without
+from slangrad.ir.ops.formula import Formula
 
 
 @dataclass(frozen=True, slots=True)

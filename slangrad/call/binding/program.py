@@ -27,7 +27,7 @@ from slangrad.check.model.types import (
     stored,
 )
 from slangrad.check.reflect import FunctionView, ParameterView, Reflection, Resolution
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.encode import COMPONENTS
 from slangrad.marshal.protocol.marshal import Reflected

@@ -38,8 +38,7 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Footprint, Shape, Values
 from slangrad.marshal.protocol.marshal import Leaf, Setter
 from slangrad.marshal.registry import key_of
-from slangrad.runtime.device import Device, Grid, Kernel
-from slangrad.runtime.device import MemoryRegion
+from slangrad.runtime.device import Device, Grid, Kernel, MemoryRegion
 from slangrad.runtime.reports import NotFiniteError
 from slangrad.tensors.conversion import HostValue
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slangrad.check.model import checked
-from slangrad.ir.core import Value
-from slangrad.ir.types import U32, U64, Scalar, Type, is_integer
+from slangrad.ir.data.types import U32, U64, Scalar, Type, is_integer
+from slangrad.ir.ops.core import Value
 from slangrad.lower.bodies.assigned import assigned_variables
 from slangrad.lower.bodies.purity import stays
 from slangrad.lower.model.exits import Target, assigned_flags

@@ -15,8 +15,8 @@ from slangrad.check.model import checked
 from slangrad.check.model.types import VOID, is_dynamic
 from slangrad.check.model.values import RequiredValue
 from slangrad.check.names.places import value_type
-from slangrad.ir.core import Value
-from slangrad.ir.types import BOOL, I32, Pointer, Struct
+from slangrad.ir.data.types import BOOL, I32, Pointer, Struct
+from slangrad.ir.ops.core import Value
 from slangrad.lower.bodies import choices
 from slangrad.lower.bodies.place_forms import PLACES, this_place
 from slangrad.lower.calls import calls, conversions, prints, throwing

@@ -15,9 +15,9 @@ from functools import partial
 
 from slangrad.base.options import limit_note
 from slangrad.base.records import OfClass
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Attributes, Value
-from slangrad.ir.primitives import PRIMITIVES, PURE
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.ops.core import Attributes, Value
+from slangrad.ir.ops.primitives import PRIMITIVES, PURE
 from slangrad.lower.bodies import counted
 from slangrad.lower.bodies.assigned import assigned_variables
 from slangrad.lower.bodies.sequences import lower_in_order

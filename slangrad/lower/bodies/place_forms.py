@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from slangrad.base.records import OfClass
 from slangrad.check.model import checked
-from slangrad.ir.types import BOOL, Pointer
+from slangrad.ir.data.types import BOOL, Pointer
 from slangrad.lower.calls.accessors import accessed
 from slangrad.lower.model.flow import THIS, Key
 from slangrad.lower.model.frame import Frame, Place

@@ -16,7 +16,7 @@ from slangrad.base.source import Span
 from slangrad.check.bodies.statements import assertion_text
 from slangrad.check.model import checked
 from slangrad.check.model.types import VOID
-from slangrad.ir.core import Value
+from slangrad.ir.ops.core import Value
 from slangrad.lower.bodies import loops
 from slangrad.lower.bodies.sequences import (
     MOST_NESTED,

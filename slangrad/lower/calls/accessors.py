@@ -15,8 +15,8 @@ from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.names.bit_fields import is_bit_field
 from slangrad.check.names.places import gives_address
-from slangrad.ir.core import Value
-from slangrad.ir.types import U64, Type, component
+from slangrad.ir.data.types import U64, Type, component
+from slangrad.ir.ops.core import Value
 from slangrad.lower.calls import any_places, references
 from slangrad.lower.calls.arguments import argument_value
 from slangrad.lower.calls.calls import call_function

@@ -5,9 +5,7 @@ InterlockedAdd(p[0], 1, old)     %old = atomic %p, 1 {kind="add"}
 
 from __future__ import annotations
 
-from slangrad.ir.core import Value
-from slangrad.ir.primitives import ATOMIC_KINDS
-from slangrad.ir.types import (
+from slangrad.ir.data.types import (
     U32,
     Array,
     Pointer,
@@ -20,6 +18,8 @@ from slangrad.ir.types import (
     pointer_of,
     value_of,
 )
+from slangrad.ir.ops.core import Value
+from slangrad.ir.ops.primitives import ATOMIC_KINDS
 from slangrad.lower.calls.references import OneOf
 from slangrad.lower.model.frame import Frame, Place
 from slangrad.lower.places.places import Memory, Row, in_memory, no_place

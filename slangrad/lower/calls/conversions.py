@@ -12,8 +12,7 @@ from functools import partial
 from slangrad.check.model.checked import Conversion
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import Type as CheckedType
-from slangrad.ir.core import Value
-from slangrad.ir.types import (
+from slangrad.ir.data.types import (
     BOOL,
     U64,
     Array,
@@ -29,6 +28,7 @@ from slangrad.ir.types import (
     is_long,
     scalar_of,
 )
+from slangrad.ir.ops.core import Value
 from slangrad.lower.calls.calls import call_function
 from slangrad.lower.model.frame import Frame
 from slangrad.lower.places.places import Temporary

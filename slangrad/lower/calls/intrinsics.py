@@ -14,9 +14,9 @@ from functools import partial
 from slangrad.check.model import checked
 from slangrad.check.model import types as checked_types
 from slangrad.check.model.declref import DeclRef
-from slangrad.ir.core import Attributes, Value
-from slangrad.ir.primitives import GROUP_SIZE, PRIMITIVES
-from slangrad.ir.types import U32, Array, Pointer, Scalar, Struct, Type, scalar_of
+from slangrad.ir.data.types import U32, Array, Pointer, Scalar, Struct, Type, scalar_of
+from slangrad.ir.ops.core import Attributes, Value
+from slangrad.ir.ops.primitives import GROUP_SIZE, PRIMITIVES
 from slangrad.lower.calls import atomics, print_lines, prints
 from slangrad.lower.calls.arguments import argument_value
 from slangrad.lower.model.frame import Frame, Place

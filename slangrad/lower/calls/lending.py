@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from slangrad.check.generics.signatures import declared_parameters
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef, Substitution
-from slangrad.ir.core import Value
-from slangrad.ir.types import BOOL, Struct, Type, struct
+from slangrad.ir.data.types import BOOL, Struct, Type, struct
+from slangrad.ir.ops.core import Value
 from slangrad.lower.model.addresses import Address
 from slangrad.lower.model.flow import THIS, Key, declaration_of
 from slangrad.lower.model.frame import Acted, Frame, Place

@@ -12,8 +12,8 @@ from __future__ import annotations
 from slangrad.base.prints.brace_formats import Argument, Placeholder, encode, pieces_of
 from slangrad.check.calls.coerce import stripped
 from slangrad.check.model import checked
-from slangrad.ir.core import Value
-from slangrad.ir.types import BOOL, Array, Matrix, Scalar, Struct, Type, Vector
+from slangrad.ir.data.types import BOOL, Array, Matrix, Scalar, Struct, Type, Vector
+from slangrad.ir.ops.core import Value
 from slangrad.lower.calls.prints import given_values, literal_format, scalars_of
 from slangrad.lower.model.frame import Frame
 from slangrad.syntax import ast

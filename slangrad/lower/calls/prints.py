@@ -17,8 +17,7 @@ from slangrad.check.calls.coerce import stripped
 from slangrad.check.model import checked
 from slangrad.check.model import types as checked_types
 from slangrad.check.names.places import value_type
-from slangrad.ir.core import Value
-from slangrad.ir.types import (
+from slangrad.ir.data.types import (
     U32,
     Array,
     Matrix,
@@ -29,6 +28,7 @@ from slangrad.ir.types import (
     Vector,
     component_count,
 )
+from slangrad.ir.ops.core import Value
 from slangrad.lower.model.frame import Frame
 from slangrad.lower.places import packs
 from slangrad.syntax import ast

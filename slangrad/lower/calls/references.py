@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from slangrad.ir.core import Value
-from slangrad.ir.types import U32, Type
+from slangrad.ir.data.types import U32, Type
+from slangrad.ir.ops.core import Value
 from slangrad.lower.calls.arguments import passed
 from slangrad.lower.model.addresses import Address
 from slangrad.lower.model.frame import Frame, Place, Referring

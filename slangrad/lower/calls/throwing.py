@@ -11,8 +11,8 @@ arm of an `if` (`Frame.leave_where`).
 from __future__ import annotations
 
 from slangrad.check.model import checked
-from slangrad.ir.core import Value
-from slangrad.ir.types import BOOL, struct
+from slangrad.ir.data.types import BOOL, struct
+from slangrad.ir.ops.core import Value
 from slangrad.lower.calls.calls import lower_call
 from slangrad.lower.model.exits import Handler, error_keys, flags
 from slangrad.lower.model.frame import Frame, Place

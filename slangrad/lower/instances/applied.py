@@ -17,8 +17,8 @@ from __future__ import annotations
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import Type
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Derivatives, Function, Parameter, Region, Value
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.ops.core import Derivatives, Function, Parameter, Region, Value
 from slangrad.lower.model.frame import Lowering
 from slangrad.lower.model.signatures import Signature, SignatureParameter
 from slangrad.syntax import ast

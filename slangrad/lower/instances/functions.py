@@ -11,7 +11,7 @@ from slangrad.check.generics.signatures import declared_parameters
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import is_pack
-from slangrad.ir.core import Derivatives, Function, FunctionAttributes, Region, Value
+from slangrad.ir.ops.core import Derivatives, Function, FunctionAttributes, Region, Value
 from slangrad.lower.bodies.body import Body
 from slangrad.lower.calls import intrinsics
 from slangrad.lower.calls.lending import received

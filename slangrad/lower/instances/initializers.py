@@ -6,7 +6,7 @@ static int count = start();    func @"count.initial"() {initializes="count", ord
 from __future__ import annotations
 
 from slangrad.check.model.declref import DeclRef
-from slangrad.ir.core import Function, FunctionAttributes, Region
+from slangrad.ir.ops.core import Function, FunctionAttributes, Region
 from slangrad.lower.bodies.body import Body
 from slangrad.lower.model.frame import Lowering
 from slangrad.lower.places.defaults import field_default

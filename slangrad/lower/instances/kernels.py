@@ -13,8 +13,8 @@ from slangrad.check.model import checked
 from slangrad.check.model import types as checked_types
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.reflect import is_launch_parameter
-from slangrad.ir.core import Function, FunctionAttributes, Region, Value
-from slangrad.ir.types import U32, Type, Vector, is_integer
+from slangrad.ir.data.types import U32, Type, Vector, is_integer
+from slangrad.ir.ops.core import Function, FunctionAttributes, Region, Value
 from slangrad.lower.bodies.body import Body
 from slangrad.lower.instances.functions import lower_body
 from slangrad.lower.instances.wave_sizes import refuse_other_waves

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 
 from slangrad.check.model.declref import DeclRef
-from slangrad.ir.core import Function, Parameter, Region, Value
-from slangrad.ir.types import U32, Type
+from slangrad.ir.data.types import U32, Type
+from slangrad.ir.ops.core import Function, Parameter, Region, Value
 from slangrad.lower.bodies.body import Body
 from slangrad.lower.calls.accessors import Accessed
 from slangrad.lower.instances.functions import enter, lower_body

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from slangrad.ir.core import Value
-from slangrad.ir.types import Type, pointer_of
+from slangrad.ir.data.types import Type, pointer_of
+from slangrad.ir.ops.core import Value
 from slangrad.lower.model.flow import Flow
 
 

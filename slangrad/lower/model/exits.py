@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from slangrad.check.model import checked
-from slangrad.ir.core import Value
+from slangrad.ir.ops.core import Value
 from slangrad.lower.model.flow import ERROR, RESULT, RETURNED, THIS, THROWN, Key
 from slangrad.lower.model.frame import Frame
 from slangrad.syntax import ast

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Unpack
 
 from slangrad.base.source import Span
-from slangrad.ir.array_loops import repeated
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Attributes, Region, Value
-from slangrad.ir.types import BOOL, Array, Type, components, contains, is_float, is_long
+from slangrad.ir.building.array_loops import repeated
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.types import BOOL, Array, Type, components, contains, is_float, is_long
+from slangrad.ir.ops.core import Attributes, Region, Value
 from slangrad.syntax import ast
 
 Key = object  # a declaration, or one of the objects below

@@ -24,9 +24,9 @@ from slangrad.check.model.packs import Entry, element_parameter, spliced
 from slangrad.check.model.values import Pack
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.check.names.scopes import Scope
-from slangrad.ir import core
-from slangrad.ir.core import Attributes, Value
-from slangrad.ir.types import U32, Struct, Type
+from slangrad.ir.data.types import U32, Struct, Type
+from slangrad.ir.ops import core
+from slangrad.ir.ops.core import Attributes, Value
 from slangrad.lower.model.addresses import Address
 from slangrad.lower.model.alternatives import Alternatives
 from slangrad.lower.model.flow import Flow, Key, Variables

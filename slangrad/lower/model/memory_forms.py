@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slangrad.abi import Forms
-from slangrad.ir import core, types
-from slangrad.ir.forms import NATURAL, Rules, part_of
+from slangrad.ir.data import types
+from slangrad.ir.data.forms import NATURAL, Rules, part_of
+from slangrad.ir.ops import core
 
 Words = Callable[[types.Type], "types.Type | None"]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program
-from slangrad.ir.types import Struct, Type, struct
+from slangrad.ir.data.types import Struct, Type, struct
 from slangrad.syntax import ast
 
 

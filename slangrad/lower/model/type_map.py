@@ -18,9 +18,10 @@ from slangrad.check.conforming import any_value_size
 from slangrad.check.model import types as checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
-from slangrad.ir import core, types
-from slangrad.ir.forms import rules_from
-from slangrad.ir.layout import HEADER, Layout, any_value_composite, any_value_layout, layout_of, round_up
+from slangrad.ir.data import types
+from slangrad.ir.data.forms import rules_from
+from slangrad.ir.data.layout import HEADER, Layout, any_value_composite, any_value_layout, layout_of, round_up
+from slangrad.ir.ops import core
 from slangrad.lower.model.alternatives import Alternatives, Types, is_tangent
 from slangrad.lower.model.memory_forms import MemoryForms
 from slangrad.lower.model.names import UniqueNames

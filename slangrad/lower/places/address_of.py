@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from slangrad.base.source import Span
-from slangrad.ir.core import Value
-from slangrad.ir.types import Type
+from slangrad.ir.data.types import Type
+from slangrad.ir.ops.core import Value
 from slangrad.lower.model.frame import Frame, Place
 from slangrad.lower.places.places import Component, Swizzle
 from slangrad.lower.places.statics import Static

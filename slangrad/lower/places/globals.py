@@ -10,8 +10,8 @@ from slangrad.base.source import Span
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.texts.linking import is_open
-from slangrad.ir.core import Value
-from slangrad.ir.types import Type, pointer
+from slangrad.ir.data.types import Type, pointer
+from slangrad.ir.ops.core import Value
 from slangrad.lower.model.frame import Frame, Place
 from slangrad.lower.model.outside import is_in_function
 from slangrad.lower.places import statics

@@ -11,9 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Unpack
 
-from slangrad.ir.core import Attributes, Value
-from slangrad.ir.forms import WORDS, lies_by_columns, part_of, word_form
-from slangrad.ir.types import (
+from slangrad.ir.data.forms import WORDS, lies_by_columns, part_of, word_form
+from slangrad.ir.data.types import (
     Matrix,
     Struct,
     Type,
@@ -24,6 +23,7 @@ from slangrad.ir.types import (
     pointer_of,
     value_of,
 )
+from slangrad.ir.ops.core import Attributes, Value
 from slangrad.lower.model.addresses import Address
 from slangrad.lower.model.flow import Key
 from slangrad.lower.model.frame import Frame, Place

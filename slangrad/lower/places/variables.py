@@ -10,8 +10,8 @@ from __future__ import annotations
 from slangrad.check.model import checked
 from slangrad.check.model.types import Pointer
 from slangrad.check.names.places import value_type
-from slangrad.ir.core import Attributes, Value
-from slangrad.ir.types import Array, Type, pointer
+from slangrad.ir.data.types import Array, Type, pointer
+from slangrad.ir.ops.core import Attributes, Value
 from slangrad.lower.model.flow import THIS, Key, declaration_of
 from slangrad.lower.model.frame import Frame, Place
 from slangrad.lower.places.places import Local, Memory

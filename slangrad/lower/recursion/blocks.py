@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from slangrad.base.source import Span
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.ops.core import Function, Op, Region, Value, walk
 
 Moves = list[tuple[Value, Value]]
 

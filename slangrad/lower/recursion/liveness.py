@@ -9,9 +9,9 @@ A parameter that every call passes on as it is, is the root's parameter and need
 
 from __future__ import annotations
 
-from slangrad.ir.core import Function, Op, Value
-from slangrad.ir.effects import may_run_early
-from slangrad.ir.rebuild import free_values
+from slangrad.ir.building.rebuild import free_values
+from slangrad.ir.ops.core import Function, Op, Value
+from slangrad.ir.ops.effects import may_run_early
 from slangrad.lower.recursion.blocks import Block, Branch, Call, Cut, Jump
 
 

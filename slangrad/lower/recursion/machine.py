@@ -19,10 +19,10 @@ from functools import partial
 
 from slangrad.base.options import RECURSION_DEPTH
 from slangrad.base.source import Span
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.rebuild import Rebuild
-from slangrad.ir.types import I32, array
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.data.types import I32, array
+from slangrad.ir.ops.core import Function, Op, Region, Value
 from slangrad.lower.recursion.blocks import Block, Branch, Call, Cut, Jump, Return
 from slangrad.lower.recursion.liveness import Liveness
 

@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial, reduce
 
-from slangrad.ir.core import Value
-from slangrad.ir.forms import COLUMNS, WORDS, part_of
-from slangrad.ir.layout import HEADER, any_value_layout, layout_of
-from slangrad.ir.types import (
+from slangrad.ir.data.forms import COLUMNS, WORDS, part_of
+from slangrad.ir.data.layout import HEADER, any_value_layout, layout_of
+from slangrad.ir.data.types import (
     BOOL,
     U8,
     U32,
@@ -35,6 +34,7 @@ from slangrad.ir.types import (
     is_long,
     matrix,
 )
+from slangrad.ir.ops.core import Value
 from slangrad.lower.model.frame import Frame, Place
 from slangrad.lower.values.bit_casts import same_shape, unsigned, unsigned_of
 from slangrad.lower.values.byte_runs import (

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slangrad.ir.core import Value
-from slangrad.ir.layout import layout_of
-from slangrad.ir.types import BOOL, SCALARS, U8, U64, Array, Pointer, Scalar, Type, components, is_long
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.types import BOOL, SCALARS, U8, U64, Array, Pointer, Scalar, Type, components, is_long
+from slangrad.ir.ops.core import Value
 from slangrad.lower.model.frame import Frame, Place
 from slangrad.lower.values.byte_runs import Bytes, Piece, array_of, assembled, run_of
 

@@ -15,8 +15,8 @@ from functools import cache
 from math import lcm
 from typing import TypeAlias
 
-from slangrad.ir.core import Value
-from slangrad.ir.types import U32, U64, Array, Type, array, contains, is_long
+from slangrad.ir.data.types import U32, U64, Array, Type, array, contains, is_long
+from slangrad.ir.ops.core import Value
 from slangrad.lower.model.frame import Frame
 
 WORD = 4

@@ -15,7 +15,7 @@ from itertools import count
 import numpy as np
 
 from slangrad.check.model.types import Matrix, Scalar, Type, Vector, vector
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.marshal.containers.containers import CONVERTED
 from slangrad.marshal.containers.elements import make_elements
 from slangrad.marshal.containers.memory import (

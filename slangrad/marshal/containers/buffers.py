@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from slangrad.check.model.types import VOID, Pointer, StructType, Type, is_abstract, nominal
-from slangrad.ir.layout import layout_of
+from slangrad.ir.data.layout import layout_of
 from slangrad.marshal.containers.memory import address_of_array, address_of_torch, home_of
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Footprint, Memory, Shape, Use

@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 from slangrad.abi import SCALARS, Forms, interface_words
 from slangrad.check.model import types as checked
-from slangrad.ir import types as ir
-from slangrad.ir.forms import Rules, rules_from
-from slangrad.ir.layout import any_value_layout
+from slangrad.ir.data import types as ir
+from slangrad.ir.data.forms import Rules, rules_from
+from slangrad.ir.data.layout import any_value_layout
 
 _CHECKED_SCALARS: dict[ir.Scalar, checked.Type] = {lowered: t for t, lowered in SCALARS.items()}
 

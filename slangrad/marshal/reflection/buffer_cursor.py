@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from slangrad.ir import types as ir
-from slangrad.ir.forms import lies_by_columns, part_of, without_room
-from slangrad.ir.layout import layout_of, scalars_of
+from slangrad.ir.data import types as ir
+from slangrad.ir.data.forms import lies_by_columns, part_of, without_room
+from slangrad.ir.data.layout import layout_of, scalars_of
 from slangrad.marshal.errors import CallError, ending
 from slangrad.marshal.host.components import converted, gathered
 from slangrad.marshal.host.encode import (

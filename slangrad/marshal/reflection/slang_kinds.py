@@ -13,7 +13,7 @@ from enum import Enum
 from slangrad.base.late import Late
 from slangrad.check.model import types as checked
 from slangrad.check.model.types import Type
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.marshal.containers.buffers import BYTES, STRUCTURED
 from slangrad.marshal.protocol.marshal import ProgramTypes, Reflected
 from slangrad.marshal.reflection.slang_type import ElementLayout, SavedType, SlangType, number

@@ -20,9 +20,9 @@ from typing import Any, ClassVar
 
 from slangrad.base.late import Late
 from slangrad.check.model.types import Array, Matrix, Nominal, Type, Vector, is_abstract
-from slangrad.ir import types as ir
-from slangrad.ir.forms import part_of, without_room
-from slangrad.ir.layout import Layout, layout_of
+from slangrad.ir.data import types as ir
+from slangrad.ir.data.forms import part_of, without_room
+from slangrad.ir.data.layout import Layout, layout_of
 from slangrad.marshal.protocol.marshal import ProgramTypes, Reflected
 from slangrad.marshal.protocol.patterns import row_of
 from slangrad.marshal.protocol.spelling import full_name, spell

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from slangrad.ir.addresses import Roots, is_step, place_of
-from slangrad.ir.core import Op, Program, Value, walk
-from slangrad.ir.rebuild import count_uses
-from slangrad.ir.types import Pointer, is_float
+from slangrad.ir.analyses.addresses import Roots, is_step, place_of
+from slangrad.ir.building.rebuild import count_uses
+from slangrad.ir.data.types import Pointer, is_float
+from slangrad.ir.ops.core import Op, Program, Value, walk
 
 
 def ops_of(program: Program) -> Iterator[Op]:

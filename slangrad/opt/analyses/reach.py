@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from slangrad.ir.addresses import Place, place_of
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.layout import element_size
-from slangrad.ir.primitives import PRIMITIVES, PURE
-from slangrad.ir.rebuild import defined_in
-from slangrad.ir.types import BOOL, I64, Pointer, is_integer, pointer_of
+from slangrad.ir.analyses.addresses import Place, place_of
+from slangrad.ir.building.rebuild import defined_in
+from slangrad.ir.data.layout import element_size
+from slangrad.ir.data.types import BOOL, I64, Pointer, is_integer, pointer_of
+from slangrad.ir.ops.core import Function, Op, Region, Value
+from slangrad.ir.ops.primitives import PRIMITIVES, PURE
 from slangrad.opt.analyses.intervals import Bounds, Facts, Intervals
 from slangrad.opt.analyses.launch_values import LaunchValues
 

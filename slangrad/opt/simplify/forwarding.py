@@ -15,11 +15,11 @@ from collections.abc import Callable
 from functools import partial, reduce
 from typing import TypeVar
 
-from slangrad.ir.addresses import LocalMemory
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value, walk
-from slangrad.ir.numbers import Number
-from slangrad.ir.rebuild import Rebuild, copy_op
+from slangrad.ir.analyses.addresses import LocalMemory
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, copy_op
+from slangrad.ir.data.numbers import Number
+from slangrad.ir.ops.core import Function, Op, Region, Value, walk
 
 WRITERS = frozenset({"store", "atomic", "call", "barrier"})  # ops that write memory that a load reads
 OTHERS = ("call", "barrier")  # writers of memory that is nobody's own

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from slangrad.ir.core import Value
-from slangrad.ir.numbers import least_normal
-from slangrad.ir.types import Scalar, Type, scalar_of
+from slangrad.ir.data.numbers import least_normal
+from slangrad.ir.data.types import Scalar, Type, scalar_of
+from slangrad.ir.ops.core import Value
 
 Number = int | float
 OfType = Callable[[Scalar], Number]

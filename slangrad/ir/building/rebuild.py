@@ -19,10 +19,10 @@ from itertools import compress
 from typing import Generic, TypeVar
 
 from slangrad.base.source import Span
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value, alike, walk
-from slangrad.ir.effects import primitive_effect
-from slangrad.ir.primitives import PRIMITIVES, PURE
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.ops.core import Function, Op, Region, Value, alike, walk
+from slangrad.ir.ops.effects import primitive_effect
+from slangrad.ir.ops.primitives import PRIMITIVES, PURE
 
 Rule = Callable[["Rebuild", Builder, Op], tuple[Value, ...]]
 

@@ -14,10 +14,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from slangrad.ir.control import LOOPS, carried, merged
-from slangrad.ir.core import MadeBy, Op, Region, Value, number_of, walk
-from slangrad.ir.layout import element_size, layout_of
-from slangrad.ir.types import Lanes, Pointer, Type, contains, pointer_of
+from slangrad.ir.data.layout import element_size, layout_of
+from slangrad.ir.data.types import Lanes, Pointer, Type, contains, pointer_of
+from slangrad.ir.ops.control import LOOPS, carried, merged
+from slangrad.ir.ops.core import MadeBy, Op, Region, Value, number_of, walk
 
 MEMBERS = frozenset({"member"})
 STEPS = MEMBERS | {"offset", "bitcast"}

@@ -13,10 +13,10 @@ import math
 from collections.abc import Callable
 from typing import Protocol, Unpack
 
-from slangrad.ir.core import Attributes, Op, Value
-from slangrad.ir.numbers import Number, bitcast, convert
-from slangrad.ir.primitives import INEXACT, PRIMITIVES
-from slangrad.ir.types import Scalar, Type, index_extent, is_tape, scalar_of
+from slangrad.ir.data.numbers import Number, bitcast, convert
+from slangrad.ir.data.types import Scalar, Type, index_extent, is_tape, scalar_of
+from slangrad.ir.ops.core import Attributes, Op, Value
+from slangrad.ir.ops.primitives import INEXACT, PRIMITIVES
 
 
 class Scope(Protocol):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from slangrad.ir.core import Op, Value, number_of
+from slangrad.ir.ops.core import Op, Value, number_of
 
 LOOPS = frozenset({"for", "while"})
 

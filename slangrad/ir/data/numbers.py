@@ -17,7 +17,7 @@ from functools import cache
 
 import numpy as np
 
-from slangrad.ir.types import F16, F32, F64, Scalar
+from slangrad.ir.data.types import F16, F32, F64, Scalar
 
 Number = bool | int | float
 NAN, INF = math.nan, math.inf

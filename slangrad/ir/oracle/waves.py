@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from itertools import accumulate, groupby
 from typing import Protocol
 
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.interpret_memory import Datum, zero_of
-from slangrad.ir.interpret_values import Frame, Step, combination, integer_of
-from slangrad.ir.numbers import neutral, wrapper
-from slangrad.ir.primitives import WAVES
-from slangrad.ir.type_rules import scalar_type
+from slangrad.ir.data.numbers import neutral, wrapper
+from slangrad.ir.ops.core import Function, Op, Region, Value
+from slangrad.ir.ops.primitives import WAVES
+from slangrad.ir.ops.type_rules import scalar_type
+from slangrad.ir.oracle.memory import Datum, zero_of
+from slangrad.ir.oracle.values import Frame, Step, combination, integer_of
 
 
 class Compiler(Protocol):

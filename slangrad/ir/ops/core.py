@@ -19,8 +19,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypedDict, TypeVar, cast
 
 from slangrad.base.source import Span
-from slangrad.ir.numbers import Number
-from slangrad.ir.types import Struct, Type
+from slangrad.ir.data.numbers import Number
+from slangrad.ir.data.types import Struct, Type
 
 
 class Attributes(TypedDict, total=False):

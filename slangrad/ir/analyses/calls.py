@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slangrad.ir.core import Function, Program, walk
+from slangrad.ir.ops.core import Function, Program, walk
 
 CALL = ("call",)
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slangrad.ir.layout import composite, layout_of, round_up
-from slangrad.ir.types import (
+from slangrad.ir.data.layout import composite, layout_of, round_up
+from slangrad.ir.data.types import (
     BOOL,
     U32,
     Array,

@@ -4,7 +4,7 @@
     run_kernel(program, "kernel", address, (64, 1, 1))     reads and writes the memory of the argument block
 
 Each function becomes closures over a list of values, once. Float results are rounded after each op, integers
-wrapped; threads run one after the other, x fastest, or in waves (interpret_waves.py). What a program reports (an
+wrapped; threads run one after the other, x fastest, or in waves (waves.py). What a program reports (an
 index out of range, a print) goes to the caller's `Reports` with the op that reports it. Back ends are compared
 with this file.
 """
@@ -16,9 +16,14 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Protocol
 
-from slangrad.ir import types as t
-from slangrad.ir.core import Function, Op, Program, Value, initializers, walk
-from slangrad.ir.interpret_memory import (
+from slangrad.ir.data import types as t
+from slangrad.ir.data.layout import element_size, layout_of
+from slangrad.ir.data.numbers import Number, wrapper
+from slangrad.ir.ops.core import Function, Op, Program, Value, initializers, walk
+from slangrad.ir.ops.primitives import PRIMITIVES, WAVES
+from slangrad.ir.ops.target_ops import CPU, LANES, SUMS
+from slangrad.ir.ops.type_rules import scalar_type
+from slangrad.ir.oracle.memory import (
     Block,
     Datum,
     LocalMemory,
@@ -27,9 +32,9 @@ from slangrad.ir.interpret_memory import (
     writer_of,
     zero_of,
 )
-from slangrad.ir.interpret_tapes import TAPES
-from slangrad.ir.interpret_values import RULES as RULES_OF_VALUES
-from slangrad.ir.interpret_values import (
+from slangrad.ir.oracle.tapes import TAPES
+from slangrad.ir.oracle.values import RULES as RULES_OF_VALUES
+from slangrad.ir.oracle.values import (
     Effect,
     Frame,
     Meaning,
@@ -38,12 +43,7 @@ from slangrad.ir.interpret_values import (
     meaning_of,
     step_of,
 )
-from slangrad.ir.interpret_waves import RunWave, Waves
-from slangrad.ir.layout import element_size, layout_of
-from slangrad.ir.numbers import Number, wrapper
-from slangrad.ir.primitives import PRIMITIVES, WAVES
-from slangrad.ir.target_ops import CPU, LANES, SUMS
-from slangrad.ir.type_rules import scalar_type
+from slangrad.ir.oracle.waves import RunWave, Waves
 
 Point = tuple[int, int, int]
 IsMemory = Callable[[int, int], bool]  # whether so many bytes at an address are

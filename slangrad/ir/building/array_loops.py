@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Value
-from slangrad.ir.types import U32, Array
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.types import U32, Array
+from slangrad.ir.ops.core import Value
 
 Step = Callable[[Builder, Value, Value], Value]
 

@@ -14,10 +14,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from slangrad.ir.core import Op, Value
-from slangrad.ir.numbers import greatest, least
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import Scalar, Type, is_integer, scalar_of
+from slangrad.ir.data.numbers import greatest, least
+from slangrad.ir.data.types import Scalar, Type, is_integer, scalar_of
+from slangrad.ir.ops.core import Op, Value
+from slangrad.ir.ops.type_rules import scalar_type
 
 E = TypeVar("E")
 

@@ -22,8 +22,8 @@ from dataclasses import replace
 import numpy as np
 
 from slangrad.base.source import Line, Span, text_of
-from slangrad.ir import types as t
-from slangrad.ir.core import (
+from slangrad.ir.data import types as t
+from slangrad.ir.ops.core import (
     Derivatives,
     Differential,
     Function,
@@ -34,7 +34,7 @@ from slangrad.ir.core import (
     Value,
     walk,
 )
-from slangrad.ir.primitives import GIVEN, PRIMITIVES, REQUESTS
+from slangrad.ir.ops.primitives import GIVEN, PRIMITIVES, REQUESTS
 
 NUMBERED = re.compile(r"(\.\d+)+\Z")  # what makes a name unique: %x.1
 _PLAIN_NAME = re.compile(r"[A-Za-z_$][\w.$]*\Z")

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from slangrad.ir import types as t
-from slangrad.ir.core import Op
-from slangrad.ir.interpret_memory import Datum, Tape, fill, zero_of
-from slangrad.ir.numbers import bitcast, convert, wrapper
-from slangrad.ir.primitives import PRIMITIVES
+from slangrad.ir.data import types as t
+from slangrad.ir.data.numbers import bitcast, convert, wrapper
+from slangrad.ir.ops.core import Op
+from slangrad.ir.ops.primitives import PRIMITIVES
+from slangrad.ir.oracle.memory import Datum, Tape, fill, zero_of
 
 Frame = list[Datum]
 Step = Callable[[Frame], None]

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from slangrad.ir import types as t
-from slangrad.ir.core import Function, Op, Program, Region, Value, walk
-from slangrad.ir.effects import effect_of
-from slangrad.ir.primitives import (
+from slangrad.ir.data import types as t
+from slangrad.ir.ops.core import Function, Op, Program, Region, Value, walk
+from slangrad.ir.ops.effects import effect_of
+from slangrad.ir.ops.primitives import (
     ATOMIC_KINDS,
     CONTROL,
     GIVEN,
@@ -28,11 +28,11 @@ from slangrad.ir.primitives import (
     WAVES,
     WRITE,
 )
-from slangrad.ir.target_ops import CPU as CPU_OPS
-from slangrad.ir.target_ops import LANES as LANE_OPS
-from slangrad.ir.target_ops import SUMS
-from slangrad.ir.text import print_op
-from slangrad.ir.type_rules import RuleError, check_attributes, result_type
+from slangrad.ir.ops.target_ops import CPU as CPU_OPS
+from slangrad.ir.ops.target_ops import LANES as LANE_OPS
+from slangrad.ir.ops.target_ops import SUMS
+from slangrad.ir.ops.type_rules import RuleError, check_attributes, result_type
+from slangrad.ir.text.printer import print_op
 
 
 @dataclass(frozen=True)

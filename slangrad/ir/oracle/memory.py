@@ -16,9 +16,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import TypeAlias
 
-from slangrad.ir.layout import layout_of
-from slangrad.ir.numbers import Number, wrap
-from slangrad.ir.types import F16, SCALARS, Pointer, Scalar, Type, component, components, is_tape
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.numbers import Number, wrap
+from slangrad.ir.data.types import F16, SCALARS, Pointer, Scalar, Type, component, components, is_tape
 
 Datum: TypeAlias = "Number | Tape | tuple[Datum, ...]"
 Reader = Callable[[int], Datum]

@@ -17,8 +17,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from slangrad.ir import formula as f
-from slangrad.ir import numbers as n
+from slangrad.ir.data import numbers as n
+from slangrad.ir.ops import formula as f
 
 # Type rules; `type_rules.py` applies them.
 SAME = "all operands and the result have one type"

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from slangrad.ir.types import (
+from slangrad.ir.data.types import (
     BOOL,
     Array,
     Form,

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slangrad.ir.core import Function, Op, Value, walk
-from slangrad.ir.primitives import PRIMITIVES, PURE, READ, WRITE
-from slangrad.ir.types import pointer_of
+from slangrad.ir.data.types import pointer_of
+from slangrad.ir.ops.core import Function, Op, Value, walk
+from slangrad.ir.ops.primitives import PRIMITIVES, PURE, READ, WRITE
 
 ALLOCATIONS = frozenset(
     {"alloc", "variable", "tape_new", "tape_copy"}

@@ -14,10 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.source import Span
-from slangrad.ir.array_loops import with_elements
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Differential, Value
-from slangrad.ir.types import (
+from slangrad.ir.building.array_loops import with_elements
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.types import (
     BOOL,
     Array,
     Struct,
@@ -28,6 +27,7 @@ from slangrad.ir.types import (
     scalar_of,
     struct,
 )
+from slangrad.ir.ops.core import Differential, Value
 
 UNROLLED = 8  # longer arrays are added and zeroed by a loop
 

@@ -13,10 +13,7 @@ from functools import cache
 from types import UnionType
 from typing import get_args, get_origin, get_type_hints
 
-from slangrad.ir import primitives as p
-from slangrad.ir import target_ops  # noqa: F401  (its rows join the table)
-from slangrad.ir.core import Attributes, Value
-from slangrad.ir.types import (
+from slangrad.ir.data.types import (
     BOOL,
     Array,
     Lanes,
@@ -30,6 +27,9 @@ from slangrad.ir.types import (
     scalar_of,
     with_scalar,
 )
+from slangrad.ir.ops import primitives as p
+from slangrad.ir.ops import target_ops  # noqa: F401  (its rows join the table)
+from slangrad.ir.ops.core import Attributes, Value
 
 
 class RuleError(AssertionError):

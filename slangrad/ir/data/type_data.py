@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 
 Data: TypeAlias = "str | int | list[Data] | None"
 

@@ -11,10 +11,10 @@ import math
 from collections.abc import Callable
 from typing import Protocol
 
-from slangrad.ir.core import Op
-from slangrad.ir.interpret_memory import Datum, zero_of
-from slangrad.ir.interpret_values import Effect, Meaning, combination
-from slangrad.ir.type_rules import scalar_type
+from slangrad.ir.ops.core import Op
+from slangrad.ir.ops.type_rules import scalar_type
+from slangrad.ir.oracle.memory import Datum, zero_of
+from slangrad.ir.oracle.values import Effect, Meaning, combination
 
 UNWRITTEN_NUMBER = 37  # of any type
 

@@ -10,7 +10,7 @@ has neither a primal nor partials.
 
 from __future__ import annotations
 
-from slangrad.ir.primitives import FIRST, GIVEN, NOT_DIFFERENTIABLE, NOTHING, PURE, READ, WRITE, row
+from slangrad.ir.ops.primitives import FIRST, GIVEN, NOT_DIFFERENTIABLE, NOTHING, PURE, READ, WRITE, row
 
 
 def dialect(*rows: tuple[str, str, int, str, str, str]) -> frozenset[str]:

@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Unpack
 
 from slangrad.base.source import Span
-from slangrad.ir import algebra
-from slangrad.ir.core import Attributes, Op, Region, Value, alike
-from slangrad.ir.effects import primitive_effect
-from slangrad.ir.numbers import Number, wrap
-from slangrad.ir.primitives import PURE
-from slangrad.ir.type_rules import result_type, scalar_type
-from slangrad.ir.types import BOOL, Scalar, Type, scalar_of
+from slangrad.ir.data.numbers import Number, wrap
+from slangrad.ir.data.types import BOOL, Scalar, Type, scalar_of
+from slangrad.ir.ops import algebra
+from slangrad.ir.ops.core import Attributes, Op, Region, Value, alike
+from slangrad.ir.ops.effects import primitive_effect
+from slangrad.ir.ops.primitives import PURE
+from slangrad.ir.ops.type_rules import result_type, scalar_type
 
 Key = tuple[object, ...]
 Arm = Callable[["Builder"], Iterable[Value] | None]  # emits into a builder, and gives values, if any
