@@ -146,7 +146,7 @@ from tests.llvm.test_targets import *
 target = native.describe_target(X86, {cpu!r})
 for source in KERNELS.values():
     for lanes in (1, 8, 16, 32):
-        sized = Target(target.triple, target.cpu, target.flags, lanes, target.features)
+        sized = TargetMachine(target.triple, target.cpu, target.flags, lanes, target.features)
         listing = native.assembly(text_for(parse_program(source), sized), sized)
         assert not calls(listing), calls(listing)
 """
