@@ -39,7 +39,9 @@ def user_functions(function: ast.Function) -> list[ast.Function]:
     for current in functions:  # grows while it is read
         called = (_called(node) for node in walk_tree(current))
         functions += [
-            f for f in dict.fromkeys(called) if f is not None and f not in functions and not in_library(f)
+            f
+            for f in dict.fromkeys(called)
+            if f is not None and f not in functions and not f.span.source.is_library
         ]
     return functions
 
@@ -50,7 +52,3 @@ def _called(node: ast.Node) -> ast.Function | None:
         form = form.function
     declared = form.declaration if isinstance(form, DeclRef) else None
     return declared if isinstance(declared, ast.Function) else None
-
-
-def in_library(declared: ast.Declaration) -> bool:
-    return declared.span.source.is_library

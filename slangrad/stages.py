@@ -115,7 +115,7 @@ class Stage:
 
     name: str
     run: Callable[[StageValue], StageValue]
-    legal: verify.Stage | None
+    legal: verify.LegalIR | None
     lines: Callable[[StageValue], list[Line]] | None
 
 
