@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from slangrad.ir.analyses.addresses import LocalMemory
+from slangrad.ir.analyses.addresses import NonEscapingMemory
 from slangrad.ir.data.layout import element_size
 from slangrad.ir.data.numbers import Number
 from slangrad.ir.ops.control import carried, decides, merged
@@ -46,7 +46,7 @@ class Shapes:
         self._results = results
         self._of: dict[Value, Shape] = {}
         self._numbers: dict[Value, Number] = {}
-        self._memory = LocalMemory(function.region)
+        self._memory = NonEscapingMemory(function.region)
         self._private: set[Value] = set()  # allocs in it that differ from lane to lane; all others do
         self._changed = True
         self._news: set[Value] = set()  # values that changed in this sweep

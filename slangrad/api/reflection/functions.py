@@ -24,7 +24,7 @@ from slangrad.check.interfaces.lookup import BASE
 from slangrad.check.model.declref import Declared, DeclRef, GenericKey, visible_parameters
 from slangrad.check.model.meanings import Candidate
 from slangrad.check.model.types import GenericArgument, StructType, Type
-from slangrad.check.names.bit_fields import is_word
+from slangrad.check.names.struct_fields import is_word
 from slangrad.check.reflect import CONSTRUCTOR, FunctionView, is_added, without_library, written_generics
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.reflection.type_kinds import ModifierID

@@ -14,7 +14,7 @@ from slangrad.check.calls.coerce import stripped
 from slangrad.check.model import checked
 from slangrad.ir.data.types import BOOL, Array, Matrix, Scalar, Struct, Type, Vector
 from slangrad.ir.ops.core import Value
-from slangrad.lower.calls.prints import given_values, literal_format, scalars_of
+from slangrad.lower.calls.prints import given_values, literal_format
 from slangrad.lower.model.frame import Frame
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk
@@ -51,7 +51,7 @@ def lower_print(f: Frame, form: checked.Call) -> None:
                 )
                 return
             arguments.append(found)
-            values += scalars_of(f, value)
+            values += f.scalars(value, structs=True)
     try:
         encoded = _encoded(literal.value, arguments, texts, _texts_of(f, arguments))
     except ValueError as failure:

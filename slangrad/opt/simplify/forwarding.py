@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial, reduce
 from typing import TypeVar
 
-from slangrad.ir.analyses.addresses import LocalMemory
+from slangrad.ir.analyses.addresses import NonEscapingMemory
 from slangrad.ir.building.builder import Builder
 from slangrad.ir.building.rebuild import Rebuild, copy_op
 from slangrad.ir.data.numbers import Number
@@ -101,7 +101,7 @@ class _Forward(Rebuild):
         self.rules |= {"load": self._load, "store": self._store, "atomic": self._atomic}
         self.rules |= dict.fromkeys(OTHERS, self._others)
         self._made_by = function.region.makers.get
-        self._memory = LocalMemory(function.region)
+        self._memory = NonEscapingMemory(function.region)
         self._known = _Known()
         self._writes: dict[Op, frozenset[Value | None]] = {}
 
