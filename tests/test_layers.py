@@ -25,8 +25,8 @@ LATE_MODULES = {
     ("graph", "safetensors"),  # weights on disk
     ("graph", "safetensors.numpy"),
     ("graph", "slangrad.graph.torch_bridge"),  # torch tensors among the arguments of a graph
-    ("graph", "slangrad.graph.workers.links"),  # several workers
-    ("graph", "slangrad.graph.workers.storage"),  # checkpoints
+    ("graph", "slangrad.graph.workers.connections.links"),  # several workers
+    ("graph", "slangrad.graph.workers.checkpoints.storage"),  # checkpoints
     ("graph", "torch.distributed"),
     ("api", "slangrad.call.front"),  # a module or call that is not in the cache
     ("api", "slangrad.api.kernels.commands"),  # kernels of users

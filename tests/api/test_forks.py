@@ -211,6 +211,6 @@ def test_every_lock_is_kept_or_made_anew() -> None:
         "api/sessions/hot_reload.py",
         "base/process/forks.py",
         "base/progress.py",
-        "graph/workers/heartbeat.py",
-        "graph/workers/transfers.py",
+        "graph/workers/connections/heartbeat.py",
+        "graph/workers/connections/transfers.py",
     }

@@ -21,7 +21,8 @@ from slangrad.check.model.types import Type
 from slangrad.marshal.errors import CallError, NameNotFound
 from slangrad.marshal.protocol.marshal import ProgramTypes
 from slangrad.marshal.protocol.spelling import spell
-from slangrad.marshal.reflection.slang_type import SavedType, SlangType
+from slangrad.marshal.reflection.model import SavedType
+from slangrad.marshal.reflection.slang_type import SlangType
 from slangrad.marshal.simple.enums import EnumValue, holds
 from slangrad.tensors.conversion import HostValue
 

@@ -26,7 +26,7 @@ from slangrad.check.model.types import (
     nominal,
     stored,
 )
-from slangrad.check.reflect import FunctionView, ParameterView, Reflection, Resolution
+from slangrad.check.reflect import FunctionView, ParameterView, Reflection, Resolution, written_generics
 from slangrad.ir.data import types as ir
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.encode import COMPONENTS
@@ -176,16 +176,18 @@ class CallCandidate:
         return with_explicit(t, self.view, self.types)
 
     def __str__(self) -> str:
-        """The header; parameters of interface type show the interface instead of their hidden generic."""
+        """The header; parameters of interface type show the interface."""
         text = str(self.view)
         for parameter in self.view.parameters:
-            text = text.replace(f"{parameter.type} ", f"{self.named(parameter.type)} ")
+            text = text.replace(f"{parameter.type} ", f"{self.view.shown(parameter.type)} ")
         return text
 
-    def named(self, t: Type) -> str:
-        """The name of a parameter's type; the interfaces in place of a hidden generic parameter."""
-        name = str(t)
-        return " & ".join(map(str, self.types.bounds(t))) if name.startswith("$") else name
+    @property
+    def result(self) -> Type | None:
+        """The type of what it returns; None for nothing."""
+        if self.is_constructor:
+            return self.view.this_type
+        return self.with_explicit(self.view.result) if self.returns else None
 
 
 def candidate_of(view: FunctionView, types: ModuleTypes) -> CallCandidate:
@@ -318,9 +320,9 @@ def _spelled(
 
 def _explicit(view: FunctionView, resolution: Resolution) -> tuple[tuple[str, str], ...]:
     """Generic parameters that are written, with their arguments."""
-    written = [generic for generic in view.declaration.generics if not generic.name.startswith("$")]
     substitution = resolution.reference.substitution
-    return tuple((generic.name, spell_argument(substitution[generic])) for generic in written)
+    written = written_generics(view.declaration)
+    return tuple((parameter.name, spell_argument(substitution[parameter])) for parameter in written)
 
 
 def _listed(arguments: list[str]) -> str:

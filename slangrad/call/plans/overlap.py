@@ -35,7 +35,7 @@ MOST_WORK = 100_000
 
 
 @dataclass(slots=True)
-class MemoryRegion:
+class TouchedRegion:
     """Bytes `low` to `high` from the address in `values[place]`. `takes`: a derivative is read there; `adds`:
     one is accumulated.
 
@@ -60,7 +60,7 @@ class MemoryRegion:
         return self.writes or self.adds
 
 
-def pairs_of(regions: Sequence[MemoryRegion]) -> list[tuple[MemoryRegion, MemoryRegion]]:
+def pairs_of(regions: Sequence[TouchedRegion]) -> list[tuple[TouchedRegion, TouchedRegion]]:
     """The pairs worth looking at in every call."""
     return [
         (first, second)
@@ -70,7 +70,7 @@ def pairs_of(regions: Sequence[MemoryRegion]) -> list[tuple[MemoryRegion, Memory
     ]
 
 
-def _free(first: MemoryRegion, second: MemoryRegion) -> bool:
+def _free(first: TouchedRegion, second: TouchedRegion) -> bool:
     """Whole tensors that are written are the function's own business."""
     return first.strides is None and second.strides is None and first.writes and second.writes
 
@@ -79,7 +79,7 @@ def _free(first: MemoryRegion, second: MemoryRegion) -> bool:
 class Conflicts:
     """What to do about overlaps: regions to copy first; whether gradients share elements."""
 
-    copies: list[MemoryRegion]
+    copies: list[TouchedRegion]
     shared: bool
 
 
@@ -152,7 +152,7 @@ def both_changed(first: str, second: str) -> CallError:
     return CallError("E1008", message, (), "give each its own memory, for example a copy")
 
 
-def find_conflicts(pairs: Sequence[tuple[MemoryRegion, MemoryRegion]], values: Values) -> Conflicts | None:
+def find_conflicts(pairs: Sequence[tuple[TouchedRegion, TouchedRegion]], values: Values) -> Conflicts | None:
     """None, nearly always: nothing overlaps, or each element is read and written by one thread alone."""
     conflicts = Conflicts([], False)
     for first, second in pairs:
@@ -165,7 +165,7 @@ def find_conflicts(pairs: Sequence[tuple[MemoryRegion, MemoryRegion]], values: V
     return conflicts if conflicts.copies or conflicts.shared else None
 
 
-def refuse_touched(touched: Sequence[Touched], regions: Sequence[MemoryRegion], values: Values) -> None:
+def refuse_touched(touched: Sequence[Touched], regions: Sequence[TouchedRegion], values: Values) -> None:
     """CallError where elements of a list lead to memory that the call changes."""
     for i, memory in enumerate(touched):
         for region in regions:
@@ -195,13 +195,13 @@ def _interleaved(first: Lattice, second: Lattice, distance: int) -> bool:
     return between >= first[1] and between + second[1] <= step
 
 
-def _same_elements(first: MemoryRegion, second: MemoryRegion) -> bool:
+def _same_elements(first: TouchedRegion, second: TouchedRegion) -> bool:
     """Whether each call touches the same element through both, and no other call does."""
     same = first.strides is not None and first.strides == second.strides
     return same and first.injective and first.high == second.high and first.low == second.low
 
 
-def _resolve(first: MemoryRegion, second: MemoryRegion, same: bool, conflicts: Conflicts) -> None:
+def _resolve(first: TouchedRegion, second: TouchedRegion, same: bool, conflicts: Conflicts) -> None:
     if (first.adds and second.takes) or (first.takes and second.adds):
         message = (
             f"the gradients of '{first.label}' and '{second.label}' overlap: one is read where the other is "
@@ -236,9 +236,9 @@ def alone_of(leaves: Sequence[Leaf], shape: Shape, strides: Sequence[Sequence[Sh
 
 def regions_of(
     leaves: Sequence[Leaf], footprints: Sequence[Footprint], loops: Loops, places: Mapping[str, slice]
-) -> list[MemoryRegion]:
+) -> list[TouchedRegion]:
     """The regions of all arguments that lie in the caller's memory, as a launch has them."""
-    regions: list[MemoryRegion] = []
+    regions: list[TouchedRegion] = []
     first = 0
     for leaf, footprint in zip(leaves, footprints):
         for use in footprint.uses:
@@ -247,7 +247,7 @@ def regions_of(
             _, shape, steps, item, _ = use.memory
             low, high = span_of(item, shape, steps)
             start = places[use.name].start + use.at
-            region = MemoryRegion(
+            region = TouchedRegion(
                 use.label, start, low, high, use.reads, use.writes, use.adds, takes=use.takes
             )
             region.lattice = lattice_of(item, shape, steps)

@@ -21,7 +21,7 @@ from slangrad.call.plans.generated import SHOWING, show_kernel
 from slangrad.call.plans.geometry import MOST_THREADS, Loops, Stream, keep_loops, plan_loops
 from slangrad.call.plans.overlap import (
     Conflicts,
-    MemoryRegion,
+    TouchedRegion,
     alone_of,
     find_conflicts,
     overwritten_of,
@@ -38,8 +38,7 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Footprint, Shape, Values
 from slangrad.marshal.protocol.marshal import Leaf, Setter
 from slangrad.marshal.registry import key_of
-from slangrad.runtime.device import Device, Grid, Kernel
-from slangrad.runtime.device import Region as Bytes
+from slangrad.runtime.device import Device, Grid, Kernel, MemoryRegion
 from slangrad.runtime.reports import NotFiniteError
 from slangrad.tensors.conversion import HostValue
 
@@ -67,8 +66,8 @@ class Geometry:
     finders: list[Placed]
     setters: list[PlacedSetter]
     compiled: Compiled
-    pairs: list[tuple[MemoryRegion, MemoryRegion]]
-    regions: list[MemoryRegion]
+    pairs: list[tuple[TouchedRegion, TouchedRegion]]
+    regions: list[TouchedRegion]
     make_result: Callable[[], object]
     atomic: Geometry | None = None
 
@@ -81,7 +80,7 @@ class ScratchBlock:
     def __init__(self, runtime: Device, size: int) -> None:
         self.block = runtime.allocate(size)
         self.address = self.block.address
-        view = runtime.host_view(Bytes(self.address, (size,), (1,), BYTE), self.block)
+        view = runtime.host_view(MemoryRegion(self.address, (size,), (1,), BYTE), self.block)
         assert view is not None, "scratch memory must be reachable from the host"
         self.memory = memoryview(view)  # type: ignore[arg-type]
 

@@ -32,7 +32,7 @@ from slangrad.graph.ir.ops import letters_in
 from slangrad.graph.lowering.emit import KERNELS, Part
 from slangrad.graph.lowering.library import libraries
 from slangrad.graph.rewriting.fuse import flops_of, sizes_of
-from slangrad.graph.workers.mesh import Mesh
+from slangrad.graph.workers.meshes.mesh import Mesh
 
 if TYPE_CHECKING:
     from slangrad.graph.planning.plan import Plan

@@ -53,7 +53,7 @@ from slangrad.graph.rewriting.rewrite import rewritten
 
 if TYPE_CHECKING:
     from slangrad.graph.scan import Loop
-    from slangrad.graph.workers.links import Pending
+    from slangrad.graph.workers.connections.links import Pending
 
 Memory: TypeAlias = "dict[Holder, spy.Tensor]"
 Run: TypeAlias = "Callable[[Memory], None]"
