@@ -128,8 +128,8 @@ _TEXTS = {
 
 
 def _function(name: str, row: FunctionRow) -> Callable[..., object]:
-    def apply(*given: object, **named: object) -> object:
-        return _applied(name, row, arguments_of(name, row.parameters, given, named))
+    def apply(*by_position: object, **named: object) -> object:
+        return _applied(name, row, arguments_of(name, row.parameters, by_position, named))
 
     apply.__name__ = apply.__qualname__ = name
     apply.__doc__ = _TEXTS.get(name, f"{name}({', '.join(row.parameters)}) of each component.")
@@ -137,18 +137,18 @@ def _function(name: str, row: FunctionRow) -> Callable[..., object]:
 
 
 def arguments_of(
-    name: str, parameters: Sequence[str], given: Sequence[object], named: dict[str, object]
+    name: str, parameters: Sequence[str], by_position: Sequence[object], named: dict[str, object]
 ) -> list[object]:
     """The values of the parameters; TypeError as Python's own functions raise it."""
-    values = dict(zip(parameters, given))
-    unknown = [each for each in named if each not in parameters or each in values]
+    values = dict(zip(parameters, by_position))
+    unknown = [name_given for name_given in named if name_given not in parameters or name_given in values]
     if unknown:
         raise TypeError(f"{name}() got an unexpected argument '{unknown[0]}'")
     values |= named
-    if len(given) > len(parameters) or len(values) < len(parameters):
-        count = len(given) + len(named)
+    if len(by_position) > len(parameters) or len(values) < len(parameters):
+        count = len(by_position) + len(named)
         raise TypeError(f"{name}() takes {len(parameters)} arguments ({', '.join(parameters)}), not {count}")
-    return [values[each] for each in parameters]
+    return [values[parameter] for parameter in parameters]
 
 
 def _applied(name: str, row: FunctionRow, values: list[object]) -> object:
@@ -159,48 +159,50 @@ def _applied(name: str, row: FunctionRow, values: list[object]) -> object:
     if isinstance(model, HostQuaternion) and name not in _OF_QUATERNIONS:
         raise TypeError(f"{name}: there is none for {type(model).__name__}")
     with np.errstate(all="ignore"):
-        made = np.asarray(row.compute(*data))
+        computed = np.asarray(row.compute(*data))
     if model is None:
-        return made.item()
+        return computed.item()
     if row.result is TRUTH:
-        return vector_class(ir.BOOL, made.size).of(made)
-    return model.of(made.astype(model.dtype, copy=False))
+        return vector_class(ir.BOOL, computed.size).of(computed)
+    return model.of(computed.astype(model.dtype, copy=False))
 
 
 def model_of(name: str, values: Sequence[object]) -> HostArray | None:
     """The first vector or quaternion, whose type all others must have; None if all are numbers."""
-    found = [each for each in values if isinstance(each, HostArray)]
-    for each in found:
-        if not isinstance(each, (HostVector, HostQuaternion)):
-            raise TypeError(f"{name}: there is none for {type(each).__name__}")
-        if (each.shape, each.dtype) != (found[0].shape, found[0].dtype):
+    arrays = [array for array in values if isinstance(array, HostArray)]
+    for array in arrays:
+        if not isinstance(array, (HostVector, HostQuaternion)):
+            raise TypeError(f"{name}: there is none for {type(array).__name__}")
+        if (array.shape, array.dtype) != (arrays[0].shape, arrays[0].dtype):
             raise TypeError(
-                f"{name}: {type(found[0]).__name__} and {type(each).__name__} are of different types"
+                f"{name}: {type(arrays[0]).__name__} and {type(array).__name__} are of different types"
             )
-    return found[0] if found else None
+    return arrays[0] if arrays else None
 
 
 def operands(name: str, model: HostArray | None, values: Sequence[object]) -> list[Data]:
     """All values as arrays of the model's element type, numbers alone as those of the widest of them."""
     if model is None:
-        if not all(isinstance(each, (int, float, np.number, np.bool_)) for each in values):
-            wrong = next(each for each in values if not isinstance(each, (int, float, np.number, np.bool_)))
+        if not all(isinstance(value, (int, float, np.number, np.bool_)) for value in values):
+            wrong = next(
+                value for value in values if not isinstance(value, (int, float, np.number, np.bool_))
+            )
             raise TypeError(f"{name}: {type(wrong).__name__} is no number or vector")
-        common = np.result_type(*(np.asarray(each).dtype for each in values))
-        return [np.asarray(each, common) for each in values]
-    made = []
-    for each in values:
-        if isinstance(each, HostArray):
-            made.append(each.data)
-        elif isinstance(each, (int, float, np.number, np.bool_)) and fits(each, model.dtype):
-            made.append(converted(each, model.dtype, name))
+        common = np.result_type(*(np.asarray(value).dtype for value in values))
+        return [np.asarray(value, common) for value in values]
+    numbers = []
+    for value in values:
+        if isinstance(value, HostArray):
+            numbers.append(value.data)
+        elif isinstance(value, (int, float, np.number, np.bool_)) and fits(value, model.dtype):
+            numbers.append(converted(value, model.dtype, name))
         else:
-            raise TypeError(f"{name}: {each!r} is no component of {type(model).__name__}")
-    return made
+            raise TypeError(f"{name}: {value!r} is no component of {type(model).__name__}")
+    return numbers
 
 
 def _described(model: HostArray | None, values: Sequence[object]) -> str:
-    return ", ".join(type(each).__name__ for each in values) if model is None else type(model).__name__
+    return ", ".join(type(value).__name__ for value in values) if model is None else type(model).__name__
 
 
 # --- Others than rows ---------------------------------------------------------------------------------
@@ -264,8 +266,8 @@ def _reinterpreted(name: str) -> Callable[[object], object]:
         if isinstance(x, HostVector):
             if x.dtype.name not in takes:
                 raise TypeError(f"{name}: there is none for {type(x).__name__}")
-            made = vector_class(gives, x.shape[0])
-            return made.of(x.data.view(made.dtype).copy())
+            vector = vector_class(gives, x.shape[0])
+            return vector.of(x.data.view(vector.dtype).copy())
         dtype = np.dtype(number)
         if isinstance(x, int) and x < 0 and dtype.kind == "u":
             dtype = np.dtype(f"int{8 * dtype.itemsize}")

@@ -61,10 +61,10 @@ class StridedView(Operators):
             raise ValueError(f"strides: Shape dimensions ({rank}) must match stride dimensions ({steps})")
         if self.offset < 0:
             raise ValueError(f"offset: Tensor view offset is negative ({self.offset})")
-        found = reach(self.shape, self.strides)
-        if found is None or not self.element_size:
+        reached = reach(self.shape, self.strides)
+        if reached is None or not self.element_size:
             return
-        first, last = self.offset + found[0], self.offset + found[1]
+        first, last = self.offset + reached[0], self.offset + reached[1]
         if first < 0:
             raise ValueError(
                 f"strides: Strides must be positive or zero, or the offset large enough: from element "
@@ -132,11 +132,11 @@ class StridedView(Operators):
         """A copy: the view's dimensions, then those of an element, so that (4) of "float3" are (4, 3). Structs are
         bytes; with `structured` they are records with named fields."""
         region = region_of(self.element_type, self.address, self.shape, self.strides)
-        found = self.storage.runtime.read(region)
+        values = self.storage.runtime.read(region)
         if not structured:
-            return found
+            return values
         record = structured_dtype(self.element_type)
-        return found.view(record.base).reshape(*self.shape, *record.shape)
+        return values.view(record.base).reshape(*self.shape, *record.shape)
 
     def copy_from_numpy(self, data: AnyArray) -> None:
         """Overwrite all elements with a contiguous array of as many numbers (of structs: bytes). Numbers of another
@@ -194,9 +194,9 @@ class StridedView(Operators):
     def host_view(self) -> AnyArray:
         """The memory itself as a NumPy array that keeps the storage alive; as in `to_numpy`, elements add
         dimensions. Read-only if the tensor is. BufferError where the host cannot reach it."""
-        found = self.memory()
-        found.flags.writeable = self.writable and not self.storage.frozen
-        return found
+        memory = self.memory()
+        memory.flags.writeable = self.writable and not self.storage.frozen
+        return memory
 
     def memory(self) -> AnyArray:
         """`host_view`, always writable: for those who have checked what the tensor permits."""
@@ -222,16 +222,16 @@ class StridedView(Operators):
         return CURSOR.BufferCursor.of_tensor(self, start, count)
 
     def _seen(self, region: MemoryRegion) -> AnyArray:
-        found = self.storage.runtime.host_view(region, self.storage)
-        if found is None:
+        memory = self.storage.runtime.host_view(region, self.storage)
+        if memory is None:
             raise BufferError("the host cannot reach this device's memory; use tensor.to_numpy()")
-        return found
+        return memory
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> AnyArray:
         if copy is False:
             raise ValueError("copy: a tensor is copied to the host; np.from_dlpack(tensor) shares its memory")
-        found = self.to_numpy()
-        return found if dtype is None else found.astype(dtype)
+        values = self.to_numpy()
+        return values if dtype is None else values.astype(dtype)
 
     def __dlpack__(self, **options: HostValue) -> HostValue:
         """The memory itself, for other libraries. Not with negative strides: with these PyTorch ends the process, and

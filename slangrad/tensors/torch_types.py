@@ -60,16 +60,16 @@ def element_of(dtype: object) -> Scalar | None:
     try:
         return _elements[dtype]
     except KeyError:
-        found = _elements[dtype] = SCALARS_BY_NAME.get(str(dtype).removeprefix(PREFIX))
-        return found
+        element = _elements[dtype] = SCALARS_BY_NAME.get(str(dtype).removeprefix(PREFIX))
+        return element
 
 
 def dtype_of(scalar: Scalar) -> object:
     """The dtype of a scalar; AttributeError where this PyTorch has none (uint16 and wider came with 2.3)."""
-    found = _dtypes.get(scalar)
-    if found is None:
-        found = _dtypes[scalar] = getattr(TORCH, numpy_layout(scalar)[0].name)
-    return found
+    dtype = _dtypes.get(scalar)
+    if dtype is None:
+        dtype = _dtypes[scalar] = getattr(TORCH, numpy_layout(scalar)[0].name)
+    return dtype
 
 
 _lock = kept_at_fork(Lock(), BRIEF)
@@ -97,8 +97,8 @@ def host_array_of(tensor: HostValue, argument: str = "tensor") -> AnyArray:
         raise ValueError(
             f"{argument}: {tensor.dtype} has no Slang type here; pass {argument}.to(torch.float32)"
         )
-    found: AnyArray = tensor.detach().resolve_neg().numpy()
-    return found
+    array: AnyArray = tensor.detach().resolve_neg().numpy()
+    return array
 
 
 def torch_tensor_of(array: AnyArray) -> HostValue:
