@@ -230,8 +230,9 @@ class Caller:
         entry = self._plans.get(key if self._counted <= 0 else self._with_sizes(key, values))
         if entry is None:
             with self._session.lock:
-                named = replace(settings, given=(), globals=names)
-                entry = self._enter(key, checking, named, args, kwargs, values, kind, count, threads)
+                settings = replace(settings, given=(), globals=names)
+                request = self._request(settings, len(args), tuple(kwargs), values, kind, count)
+                entry = self._enter(key, request, values, kind, checking, threads)
         return entry, values, count, threads
 
     def _call_specially(
@@ -257,21 +258,15 @@ class Caller:
     def _enter(
         self,
         key: tuple[Hashable, ...],
-        checking: CheckMode | None,
-        settings: CallSettings,
-        args: tuple[object, ...],
-        kwargs: dict[str, object],
+        request: CallRequest,
         values: list[object],
         kind: object,
-        count: int,
+        checking: CheckMode | None,
         threads: int | None,
     ) -> _PlanEntry:
         if key in self._plans:
             return self._plans[key]
-        for value in values:
-            if hasattr(type(value), PROTOCOL):
-                raise AnswersCalls(value)
-        request = self._request(settings, len(args), tuple(kwargs), values, kind, count)
+        settings = request.settings
         kept = self._kept(request, key, checking)
         if self._counted < 0 and kept.call is None:  # else an earlier process has looked at the functions
             self._counted = counted_dimensions(self.candidates)
@@ -289,8 +284,7 @@ class Caller:
         check = None
         compares = checking is not None and checking.gradients and settings.mode == BACKWARD
         if compares and torch is None and threads is None:
-            at = count if kind is True else -1
-            check = COMPARED.BackwardCheck(self, checking, len(args), tuple(kwargs), at, plan.call)
+            check = COMPARED.BackwardCheck(self, checking, request, plan.call)
         wrap = results.wrap_of(kind)
         entry = _PlanEntry(plan, any(map(holds_objects, values)), returned, torch, check, wrap)
         if is_idle(settings.mode, plan.call.leaves, lambda: self.binder.types):
@@ -308,6 +302,9 @@ class Caller:
         count: int,
     ) -> CallRequest:
         """What the call asks for. With a torch tensor among its values it asks for one, if it says nothing."""
+        for value in values:
+            if hasattr(type(value), PROTOCOL):
+                raise AnswersCalls(value)
         marshals = [marshal_of(unwrap(value)) for value in values]
         result_kind = "" if kind is None or kind is True else results.kind_of(kind) or ""
         if kind is None and any(marshal.is_torch for marshal in marshals):

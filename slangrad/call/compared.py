@@ -18,7 +18,7 @@ import numpy as np
 
 from slangrad.base.process.warn import warn
 from slangrad.call.binding.launchable import Launchable, ValueSource, found_at
-from slangrad.call.binding.request import RESULT, CallSettings, CheckMode, settings_key
+from slangrad.call.binding.request import RESULT, CallRequest, CallSettings, CheckMode, settings_key
 from slangrad.check.model.types import Array, Matrix, Scalar, Vector
 from slangrad.marshal.containers.values import DiffPair, snapshot
 from slangrad.marshal.errors import CallError
@@ -141,9 +141,7 @@ class BackwardCheck:
 
     caller: Caller
     checking: CheckMode
-    positional: int
-    names: tuple[str, ...]
-    result_at: int
+    request: CallRequest
     call: Launchable
     comparable: bool = True
     primal: Launchable | None = None
@@ -195,10 +193,10 @@ class BackwardCheck:
     # --- runs on copies
 
     def _run(self, mode: str, values: list[object]) -> HostValue:
-        count = self.positional + len(self.names)
-        args, kwargs = values[: self.positional], dict(zip(self.names, values[self.positional : count]))
+        names, first = self.request.names, self.request.positional
+        args, kwargs = values[:first], dict(zip(names, values[first : first + len(names)]))
         result = self._given_result()
-        by_position = result is not None and result < self.positional
+        by_position = result is not None and result < first
         if by_position and mode == PRIMAL:
             args.pop()  # it is the last one
         if result is not None and (
@@ -216,7 +214,7 @@ class BackwardCheck:
         for leaf, source in self.call.passed:
             if leaf.label == RESULT:
                 return source.given
-        return self.result_at if self.result_at >= 0 else None
+        return self.request.result_at if self.request.result_at >= 0 else None
 
     def _outputs(self, values: list[object]) -> np.ndarray:
         """All outputs times their cotangents, in a run on copies."""

@@ -16,7 +16,7 @@ from slangrad.base.page_words import PAGE_WORDS
 from slangrad.call.binding.broadcast import align_right, call_dimensions
 from slangrad.call.binding.launchable import Launchable, ValueSource
 from slangrad.call.binding.mapping import MAPPED
-from slangrad.call.binding.program import FoundFunction
+from slangrad.call.binding.program import FoundFunction, ModuleTypes
 from slangrad.call.binding.request import RESULT
 from slangrad.check.conforming import Conformance
 from slangrad.check.model.types import Type
@@ -92,13 +92,11 @@ def bind_call(
     function: FoundFunction,
     passed: Sequence[PassedArgument],
     wanted: results.Wanted,
-    types: ProgramTypes,
-    taken_names: Iterable[str],
+    types: ModuleTypes,
     global_values: Sequence[tuple[Leaf, int]] = (),
-    order: int = 1,
 ) -> BoundCall:
     """`global_values` are leaves for values outside of functions; the kernel does not declare them again."""
-    names = _Names({*taken_names, *function.words, *PAGE_WORDS})
+    names = _Names({*types.global_names(), *function.words, *PAGE_WORDS})
     arguments = []
     sources: list[tuple[BoundNode, int]] = []
     for parameter, argument_passed in zip(function.parameters, passed):
@@ -113,7 +111,7 @@ def bind_call(
         sources.append((result, results.CREATED))
     if result is not None:
         _mark(result, function.result_differentiable, types)
-    call = BoundCall(mode, function, arguments, result, created, cotangent, dims, order)
+    call = BoundCall(mode, function, arguments, result, created, cotangent, dims)
     for node, index in sources:
         for path, leaf in node.leaves():
             call.leaves.append(leaf)

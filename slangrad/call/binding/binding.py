@@ -47,14 +47,12 @@ class Binder:
         function, passed = resolve(
             self._name, self.candidates, arguments, self._types, settings.mode, self._imports
         )
-        taken = self._types.global_names()
         set_values = [
             (self._bind_global(name, marshals[at]), at)
             for at, name in enumerate(settings.globals, request.globals_at)
         ]
-        call = bind_call(
-            settings.mode, function, passed, wanted, self._types, taken, set_values, settings.order
-        )
+        call = bind_call(settings.mode, function, passed, wanted, self._types, set_values)
+        call.order = settings.order
         _check_cotangent(call)
         call.conformances = tuple(conformance_of(self._types, named) for named in settings.conformances)
         if self._types.mentions(CALL_SHAPE) or any(leaf.reads_place for leaf in call.leaves):
