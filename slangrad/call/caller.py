@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from slangrad.call.binding.binding import Binder
     from slangrad.call.binding.program import CallCandidate
     from slangrad.call.binding.request import CheckMode
-    from slangrad.call.compared import BackwardCheck
+    from slangrad.call.gradient_check import BackwardCheck
     from slangrad.call.sessions import Session, SessionGeneration
 
 TORCH_CALLS = Late("slangrad.call.pytorch.torch_calls")
-COMPARED = Late("slangrad.call.compared")
+GRADIENT_CHECK = Late("slangrad.call.gradient_check")
 PROTOCOL = "__slangrad_call__"
 
 
@@ -284,7 +284,7 @@ class Caller:
         check = None
         compares = checking is not None and checking.gradients and settings.mode == BACKWARD
         if compares and torch is None and threads is None:
-            check = COMPARED.BackwardCheck(self, checking, request, plan.call)
+            check = GRADIENT_CHECK.BackwardCheck(self, checking, request, plan.call)
         wrap = results.wrap_of(kind)
         entry = _PlanEntry(plan, any(map(holds_objects, values)), returned, torch, check, wrap)
         if is_idle(settings.mode, plan.call.leaves, lambda: self.binder.types):

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from slangrad.api.functional.function import Function
-from slangrad.call.compared import Along, exactness
+from slangrad.call.gradient_check import Along, exactness
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.directions import has_derivative, inner, moved, random_like, restricted
 from slangrad.transforms.arguments import CODE, ArgumentPlace, DifferentiatedCall, in_their_types

@@ -27,8 +27,8 @@ from slangrad.call.binding.request import (
     settings_key,
 )
 from slangrad.call.caller import AnswersCalls, Caller
-from slangrad.call.lasting import LastingCaller, RepeatedCall
 from slangrad.call.plans.packing import Compiled
+from slangrad.call.repeated import RenewedCaller, RepeatedCall
 from slangrad.marshal.composed import results
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.protocol.marshal import BACKWARD, PRIMAL, TANGENT
@@ -97,7 +97,7 @@ class Function(Unique):
         self,
         module: Module,
         name: str,
-        calls: LastingCaller,
+        calls: RenewedCaller,
         struct: Struct | None = None,
         settings: CallSettings | None = None,
     ) -> None:
@@ -206,7 +206,7 @@ class Function(Unique):
         return self._copy(self.module, self._calls, self.struct, replace(self._settings, **changes))
 
     def _copy(
-        self, module: Module, calls: LastingCaller, struct: Struct | None, settings: CallSettings
+        self, module: Module, calls: RenewedCaller, struct: Struct | None, settings: CallSettings
     ) -> Function:
         made = Function(module, self.name, calls, struct, settings)
         made._group, made._bound = self._group, self._bound

@@ -24,8 +24,8 @@ from slangrad.base.process.unique import Unique
 from slangrad.base.suggestions import suggestion
 from slangrad.call.binding.module_index import UNKNOWN
 from slangrad.call.caller import Caller
-from slangrad.call.lasting import LastingCaller
 from slangrad.call.plan_store import PlanStore
+from slangrad.call.repeated import RenewedCaller
 from slangrad.check.model.types import EnumType, Type
 from slangrad.ir.data import types as ir
 from slangrad.marshal.errors import CallError, NameNotFound
@@ -285,7 +285,7 @@ class Module(Unique, Names):
             store = PlanStore(known.key, label, generation.settings, generation.target, known.types)
             return Caller(name, binder, generation, store, strict, self)
 
-        return Function(self, name, LastingCaller(self.session, caller), struct)
+        return Function(self, name, RenewedCaller(self.session, caller), struct)
 
     def _missing(self, name: str, what: str) -> NameNotFound:
         if not what:

@@ -17,7 +17,6 @@ import numpy as np
 
 from slangrad.call.binding.broadcast import Mapped, call_shape
 from slangrad.call.binding.launchable import PARTIAL, SHAPE, Launchable
-from slangrad.call.plans.generated import SHOWING, show_kernel
 from slangrad.call.plans.geometry import MOST_THREADS, Loops, Stream, keep_loops, plan_loops
 from slangrad.call.plans.overlap import (
     Conflicts,
@@ -32,6 +31,7 @@ from slangrad.call.plans.overlap import (
     regions_of,
 )
 from slangrad.call.plans.packing import Compiled
+from slangrad.call.plans.shown_kernels import SHOWING, show_kernel
 from slangrad.marshal.composed import results
 from slangrad.marshal.composed.rows import makes_rows
 from slangrad.marshal.errors import CallError

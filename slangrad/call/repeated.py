@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from slangrad.call.sessions import Session
 
 
-class LastingCaller:
+class RenewedCaller:
     """`now` is the newest caller, which may have expired: who calls often looks itself."""
 
     __slots__ = ("_make", "_session", "now")
@@ -58,7 +58,7 @@ class RepeatedCall:
 
     def __init__(
         self,
-        calls: LastingCaller,
+        calls: RenewedCaller,
         settings: CallSettings,
         args: tuple[object, ...],
         kwargs: dict[str, object],
