@@ -17,9 +17,9 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from slangrad.base.disk.store import Json, content_key
 from slangrad.base.late import Late
 from slangrad.base.options import Options
-from slangrad.base.store import Json, content_key
 from slangrad.base.traits import CPU, CUDA, INTERPRETER, Traits
 from slangrad.runtime.cpu import CpuDevice
 from slangrad.runtime.device import Device, Kernel

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from slangrad.autodiff.checkpointing.report import Recomputed, Report, Stored, bytes_a_thread
-from slangrad.ir.core import Function, walk
+from slangrad.autodiff.checkpointing.report import RecomputedValue, Report, StoredValue, bytes_a_thread
+from slangrad.ir.ops.core import Function, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,11 @@ class Explanation:
     costs: Mapping[str, StageCost]
 
     @property
-    def stored(self) -> tuple[Stored, ...]:
+    def stored(self) -> tuple[StoredValue, ...]:
         return tuple(each for report in self.reports for each in report.stored)
 
     @property
-    def recomputed(self) -> tuple[Recomputed, ...]:
+    def recomputed(self) -> tuple[RecomputedValue, ...]:
         return tuple(each for report in self.reports for each in report.recomputed)
 
     @property

@@ -8,14 +8,14 @@ from __future__ import annotations
 from slangrad.base.source import Line
 from slangrad.check.model import checked as forms
 from slangrad.check.model.declref import DeclRef
-from slangrad.ir.text import program_lines
+from slangrad.ir.text.printer import program_lines
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk as walk_tree
 from slangrad.syntax.print import node_lines
-from slangrad.unit import FlatKernel, Request, Unit
+from slangrad.unit import CompileRequest, FlatKernel, Unit
 
 
-def show_ast(request: Request) -> list[Line]:
+def show_ast(request: CompileRequest) -> list[Line]:
     assert request.declared is not None
     first, *others = user_functions(request.declared)
     return [*node_lines(first), *(line for each in others for line in (Line(""), *node_lines(each)))]
@@ -38,7 +38,11 @@ def user_functions(function: ast.Function) -> list[ast.Function]:
     found = [function]
     for each in found:  # grows while it is read
         called = (_called(node) for node in walk_tree(each))
-        found += [f for f in dict.fromkeys(called) if f is not None and f not in found and not in_library(f)]
+        found += [
+            f
+            for f in dict.fromkeys(called)
+            if f is not None and f not in found and not f.span.source.is_library
+        ]
     return found
 
 
@@ -48,7 +52,3 @@ def _called(node: ast.Node) -> ast.Function | None:
         form = form.function
     declared = form.declaration if isinstance(form, DeclRef) else None
     return declared if isinstance(declared, ast.Function) else None
-
-
-def in_library(declared: ast.Declaration) -> bool:
-    return declared.span.source.is_library

@@ -30,10 +30,10 @@ from slangrad.flatten.aggregates import flatten_aggregates
 from slangrad.flatten.arrays import flatten_arrays
 from slangrad.flatten.math_functions import expand_math, kept_maths
 from slangrad.flatten.small_arrays import split_small_arrays
-from slangrad.ir import verify
-from slangrad.ir.core import Function, walk
-from slangrad.ir.primitives import INEXACT
-from slangrad.ir.types import Array, Struct
+from slangrad.ir.data.types import Array, Struct
+from slangrad.ir.ops.core import Function, walk
+from slangrad.ir.ops.primitives import INEXACT
+from slangrad.ir.text import verify
 from slangrad.math_library import MathLibrary
 from slangrad.opt.analyses.kernel_facts import read_places, used_arguments
 from slangrad.opt.calls.inline import inline_into
@@ -59,7 +59,7 @@ from slangrad.stages import Context, Pass, Passes, Stage, StageValue, check, dif
 from slangrad.syntax import ast
 from slangrad.targets import c_text, cpu, cuda, interpreter
 from slangrad.targets.target import Target
-from slangrad.unit import FlatKernel, InIR, Request, Unit
+from slangrad.unit import CompileRequest, FlatKernel, InIR, Unit
 
 Listing = Callable[[], list[Line]]
 
@@ -272,7 +272,7 @@ def compile_kernel(
     """Run all stages of a target on a function of a text. The text becomes a module of the program and may import
     its others."""
     traits = target_of(target).backend.traits
-    return _compile(Request(checked, source, entry, options, traits, conformances=conformances))
+    return _compile(CompileRequest(checked, source, entry, options, traits, conformances=conformances))
 
 
 def compile_entry_point(
@@ -286,10 +286,10 @@ def compile_entry_point(
     declared: ast.Function = entry.declaration
     source, traits = declared.span.source, target_of(target).backend.traits
     what = (declared.name, options, traits, declared, entry.substitution, conformances)
-    return _compile(Request(checked, source, *what, by_hand=True))
+    return _compile(CompileRequest(checked, source, *what, by_hand=True))
 
 
-def _compile(request: Request) -> CompiledKernel:
+def _compile(request: CompileRequest) -> CompiledKernel:
     target, options = target_of(request.traits.name), request.options
     # Deep, as a chain of two thousand `else if`s is so in the IR, too.
     with shown(_title(request), options.progress and not options.dump) as progress, compiling():
@@ -321,7 +321,7 @@ def flat_kernel(unit: Unit) -> FlatKernel:
     return FlatKernel(unit.name, kernel, tuple(functions), unit.program.arguments, group, sites, unit.options)
 
 
-def _title(request: Request) -> str:
+def _title(request: CompileRequest) -> str:
     """A page is named for the call that it makes."""
     return request.source.name if request.source.is_page else f"kernel {request.entry}"
 
@@ -329,7 +329,7 @@ def _title(request: Request) -> str:
 class _Run:
     """Stages as they are run: what can be shown of each, and what it took. `count`: of all stages."""
 
-    def __init__(self, request: Request, progress: Progress, count: int) -> None:
+    def __init__(self, request: CompileRequest, progress: Progress, count: int) -> None:
         self.progress = progress
         self.count = count
         self.options = request.options

@@ -19,8 +19,8 @@ from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Limits, Options
 from slangrad.base.source import Line
 from slangrad.check.modules import Program as CheckedProgram
-from slangrad.ir import verify
-from slangrad.ir.core import Function, Program
+from slangrad.ir.ops.core import Function, Program
+from slangrad.ir.text import verify
 from slangrad.lower.program import lower_program
 from slangrad.opt.calls.inline import Keep, inline_into
 from slangrad.opt.calls.kept_calls import keep_calls
@@ -28,7 +28,7 @@ from slangrad.opt.checks.escapes import refuse_escapes
 from slangrad.opt.simplify.dead import remove_dead
 from slangrad.opt.simplify.variables import settle_variables
 from slangrad.syntax import ast
-from slangrad.unit import Request, Unit
+from slangrad.unit import CompileRequest, Unit
 
 # --- Rows ---------------------------------------------------------------------------------------------
 
@@ -113,14 +113,14 @@ class Stage:
 
     name: str
     run: Callable[[StageValue], StageValue]
-    legal: verify.Stage | None
+    legal: verify.LegalIR | None
     lines: Callable[[StageValue], list[Line]] | None
 
 
 # --- From a text to IR --------------------------------------------------------------------------------
 
 
-def check(request: Request) -> Request:
+def check(request: CompileRequest) -> CompileRequest:
     """Request to request: the text becomes a module, and the function is found."""
     if request.declared is not None:
         return request
@@ -137,7 +137,7 @@ def find_function(module: ast.Module, name: str) -> ast.Function | None:
     return next(found, None)
 
 
-def lower(request: Request) -> Unit:
+def lower(request: CompileRequest) -> Unit:
     lowered = lower_program(request.checked, request.reference, request.options, request.conformances)
     program, name, parameters = lowered
     refuse_escapes(program.functions.values())

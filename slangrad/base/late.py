@@ -13,7 +13,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
-from slangrad.base.forks import loading
+from slangrad.base.process.forks import loading
 
 Value = TypeVar("Value")
 

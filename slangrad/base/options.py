@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from slangrad.base.store import Store
+from slangrad.base.disk.store import Store
 
 MOST_LANES = 64
 RESIDUALS = CUT, STORE, RECOMPUTE = "cut", "store", "recompute"

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from slangrad.base.late import Late
-from slangrad.base.threads import start_thread
+from slangrad.base.process.threads import start_thread
 
 PATIENCE = 1.0  # seconds without a line
 _LINE = Late("slangrad.cli.progress")

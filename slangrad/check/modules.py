@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 
 from slangrad.base.compiling import compiling
 from slangrad.base.diagnostics import CompileError, Diagnostic, Reporter
+from slangrad.base.disk.store import content_key
 from slangrad.base.module_file import FILE, LINK, MODULE, Macros, Origin
 from slangrad.base.options import Options, store_of
 from slangrad.base.progress import shown
 from slangrad.base.records import record
 from slangrad.base.source import SourceFile, Span
-from slangrad.base.store import content_key
 from slangrad.base.traits import CPU, Traits
 from slangrad.check.bodies import bodies, declarations, expressions
 from slangrad.check.bodies.finite import require_finite

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from slangrad.base.diagnostics import Diagnostic
+from slangrad.base.disk.whole_files import write_output
 from slangrad.base.module_file import SUFFIX, Origin, packed, to_bytes
 from slangrad.base.options import Options
-from slangrad.base.whole_files import write_output
 from slangrad.check.diagnose import origins_of
 
 

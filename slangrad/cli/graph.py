@@ -14,7 +14,7 @@ import numpy as np
 from slangrad import graph
 from slangrad.graph import GraphError
 from slangrad.graph.train import Step
-from slangrad.graph.workers.timeline import Simulation, bytes_text, table, time_text
+from slangrad.graph.workers.simulation.timeline import Simulation, bytes_text, table, time_text
 
 AUTO = "auto"  # a mesh that is searched for
 KEYWORDS = [

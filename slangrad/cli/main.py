@@ -21,9 +21,9 @@ import typer
 
 import slangrad
 from slangrad.base.diagnostics import Diagnostic
+from slangrad.base.disk.store import Store
 from slangrad.base.late import Late
 from slangrad.base.options import Options
-from slangrad.base.store import Store
 
 CONSOLE = Late("rich.console")
 DIAGNOSE = Late("slangrad.check.diagnose")

@@ -23,13 +23,10 @@ from slangrad.flatten.leaves import (
     span_of,
 )
 from slangrad.flatten.rows import rows_to_read
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.intervals import Ranges
-from slangrad.ir.primitives import PRIMITIVES, WAVES
-from slangrad.ir.rebuild import same_region
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import (
+from slangrad.ir.analyses.intervals import Ranges
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import same_region
+from slangrad.ir.data.types import (
     BOOL,
     I64,
     U32,
@@ -47,6 +44,9 @@ from slangrad.ir.types import (
     is_long,
     pointer_of,
 )
+from slangrad.ir.ops.core import Function, Op, Region, Value
+from slangrad.ir.ops.primitives import PRIMITIVES, WAVES
+from slangrad.ir.ops.type_rules import scalar_type
 
 Leaves = tuple[Leaf, ...]
 

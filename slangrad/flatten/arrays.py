@@ -17,14 +17,14 @@ from collections.abc import Callable, Sequence
 from slangrad.flatten.leaves import UNROLLED
 from slangrad.flatten.lifetimes import Lifetimes, is_array
 from slangrad.flatten.versions import UPDATES
-from slangrad.ir.builder import Builder
-from slangrad.ir.control import carried
-from slangrad.ir.core import Attributes, Function, Op, Region, Value
-from slangrad.ir.intervals import Ranges
-from slangrad.ir.primitives import WRITE
-from slangrad.ir.rebuild import Rebuild
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import U32, Array, Type, is_tape, pointer, pointer_of
+from slangrad.ir.analyses.intervals import Ranges
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.data.types import U32, Array, Type, is_tape, pointer, pointer_of
+from slangrad.ir.ops.control import carried
+from slangrad.ir.ops.core import Attributes, Function, Op, Region, Value
+from slangrad.ir.ops.primitives import WRITE
+from slangrad.ir.ops.type_rules import scalar_type
 
 
 def flatten_arrays(function: Function) -> Function:

@@ -11,11 +11,11 @@ there and back once, and local arrays hold floats. All other memory, and what ot
 
 from __future__ import annotations
 
-from slangrad.ir.addresses import LocalMemory
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.rebuild import Rebuild, Rule
-from slangrad.ir.types import F16, F32, Type, pointer, pointer_of
+from slangrad.ir.analyses.addresses import NonEscapingMemory
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, Rule
+from slangrad.ir.data.types import F16, F32, Type, pointer, pointer_of
+from slangrad.ir.ops.core import Function, Op, Region, Value
 
 ROUNDED = ("add", "sub", "mul", "div", "sqrt")
 EXACT = ("neg", "abs", "min", "max", "floor", "ceil", "round", "trunc", "rem", "select")
@@ -26,14 +26,14 @@ def halves_as_floats(function: Function) -> Function:
     """The function with its values and local arrays of halves as floats."""
     if not any(value.type is F16 for value in (*function.region.parameters, *function.region.makers)):
         return function
-    made = _Floats(LocalMemory(function.region)).function(function)
+    made = _Floats(NonEscapingMemory(function.region)).function(function)
     return made.on(made.region)
 
 
 class _Floats(Rebuild):
     """Old values of type f16 are mapped to new ones of type f32 that hold halves."""
 
-    def __init__(self, memory: LocalMemory) -> None:
+    def __init__(self, memory: NonEscapingMemory) -> None:
         super().__init__(_RULES, _other)
         self._memory = memory
 

@@ -15,11 +15,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Value
-from slangrad.ir.intervals import Ranges
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import (
+from slangrad.ir.analyses.intervals import Ranges
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.types import (
     I64,
     U32,
     U64,
@@ -33,6 +31,8 @@ from slangrad.ir.types import (
     components,
     is_aggregate,
 )
+from slangrad.ir.ops.core import Value
+from slangrad.ir.ops.type_rules import scalar_type
 
 UNROLLED = 8  # longer copies are loops
 LARGEST_MAKE = 64

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slangrad.flatten.versions import UPDATES, Versions
-from slangrad.ir.control import LOOPS, carried, merged
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.rebuild import Nesting
-from slangrad.ir.types import Array, is_tape
+from slangrad.ir.building.rebuild import Nesting
+from slangrad.ir.data.types import Array, is_tape
+from slangrad.ir.ops.control import LOOPS, carried, merged
+from slangrad.ir.ops.core import Function, Op, Region, Value
 
 READS = frozenset({"index", "get"})
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slangrad.flatten.versions import UPDATES, Versions, groups
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value, walk
-from slangrad.ir.rebuild import Rebuild
-from slangrad.ir.types import Array, Type, components
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.data.types import Array, Type, components
+from slangrad.ir.ops.core import Function, Op, Region, Value, walk
 
 LONGEST = 64
 DYNAMIC = frozenset({"index", "set_index", "add_index"})

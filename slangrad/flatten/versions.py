@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slangrad.ir.control import versions
-from slangrad.ir.core import Function, Op, Value, walk
-from slangrad.ir.types import Array
+from slangrad.ir.data.types import Array
+from slangrad.ir.ops.control import versions
+from slangrad.ir.ops.core import Function, Op, Value, walk
 
 UPDATES = frozenset({"set", "set_index", "add_index"})
 

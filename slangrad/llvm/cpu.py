@@ -21,9 +21,9 @@ from dataclasses import dataclass
 
 from slangrad.base.options import Options
 from slangrad.base.source import Line
-from slangrad.ir.core import Function, Op, Value, walk
-from slangrad.ir.primitives import PRIMITIVES, PURE
-from slangrad.ir.types import Pointer, Struct
+from slangrad.ir.data.types import Pointer, Struct
+from slangrad.ir.ops.core import Function, Op, Value, walk
+from slangrad.ir.ops.primitives import PRIMITIVES, PURE
 from slangrad.llvm import functions
 from slangrad.llvm.launch import polling, reports
 from slangrad.llvm.launch.launch import field_address, field_at, read_field, write_field

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from slangrad.ir.core import Function, Op, Value
+from slangrad.ir.ops.core import Function, Op, Value
 from slangrad.llvm.memory.memory import WAVE_ALIGNMENT, Locals
 from slangrad.llvm.memory.tapes import TAKE
 from slangrad.llvm.text.emit import Emitter, Environment, Rule, carried_type, carry

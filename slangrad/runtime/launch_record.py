@@ -21,7 +21,7 @@ from slangrad.runtime.memory import ALIGNMENT, HOST_MEMORY, Block
 from slangrad.runtime.reports import FORMATS, OUT_OF_MEMORY, Failure, Printed, print_site
 
 if TYPE_CHECKING:
-    from slangrad.base.formats import Value
+    from slangrad.base.prints.formats import Value
 
 
 class Shared(ctypes.Structure):

@@ -21,7 +21,7 @@ from typing import Protocol
 
 import numpy as np
 
-from slangrad.base.forks import BRIEF, kept_at_fork
+from slangrad.base.process.forks import BRIEF, kept_at_fork
 
 ALIGNMENT = 64
 STEPS_PER_DOUBLING = 4

@@ -32,9 +32,9 @@ from slangrad.base.options import (
 from slangrad.base.source import Span, excerpt
 
 if TYPE_CHECKING:
-    from slangrad.base.formats import Value
+    from slangrad.base.prints.formats import Value
 
-FORMATS = Late("slangrad.base.formats")
+FORMATS = Late("slangrad.base.prints.formats")
 
 NO_ERROR, BOUNDS, OUT_OF_MEMORY, ASSERTION = range(4)
 

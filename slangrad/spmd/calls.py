@@ -14,10 +14,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Value, walk
-from slangrad.ir.effects import may_run_early
-from slangrad.ir.rebuild import count_uses
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import count_uses
+from slangrad.ir.ops.core import Function, Op, Value, walk
+from slangrad.ir.ops.effects import may_run_early
 from slangrad.spmd.lanes import Rule, Widening
 from slangrad.spmd.records import join_records
 from slangrad.spmd.shapes import Shape, passed_as

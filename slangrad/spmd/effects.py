@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Value
-from slangrad.ir.layout import element_size
-from slangrad.ir.numbers import neutral
-from slangrad.ir.rebuild import Rebuild
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import BOOL, U64, lanes
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.data.layout import element_size
+from slangrad.ir.data.numbers import neutral
+from slangrad.ir.data.types import BOOL, U64, lanes
+from slangrad.ir.ops.core import Function, Op, Value
+from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.spmd.access import blended, if_stride
 from slangrad.spmd.lanes import Rule, Widening
 from slangrad.spmd.masks import any_lane, each_lane

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Op, Value
-from slangrad.ir.layout import element_size
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import F16, F32, I64, SCALARS, U8, Pointer, Scalar, lanes, pointer, pointer_of
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.layout import element_size
+from slangrad.ir.data.types import F16, F32, I64, SCALARS, U8, Pointer, Scalar, lanes, pointer, pointer_of
+from slangrad.ir.ops.core import Op, Value
+from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.spmd.shapes import RULES as STRIDED_SHAPES
 from slangrad.spmd.shapes import Shape, stays
 from slangrad.spmd.uniformity import Shapes

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
-from slangrad.ir.control import carried, decides, merged
-from slangrad.ir.core import Function, Op, Region, Value, walk
-from slangrad.ir.effects import primitive_effect
-from slangrad.ir.primitives import PURE
+from slangrad.ir.ops.control import carried, decides, merged
+from slangrad.ir.ops.core import Function, Op, Region, Value, walk
+from slangrad.ir.ops.effects import primitive_effect
+from slangrad.ir.ops.primitives import PURE
 
 FIXED, SAME, OWN = 0, 1, 2
 GROUP_OPS = frozenset({"shared", "barrier"})

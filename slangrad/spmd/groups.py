@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.control import carried
-from slangrad.ir.core import Attributes, Function, Op, Region, Value, walk
-from slangrad.ir.effects import primitive_effect
-from slangrad.ir.numbers import least
-from slangrad.ir.primitives import PRIMITIVES, PURE
-from slangrad.ir.rebuild import Rebuild, copy_op, free_values
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import BOOL, I64, U32, Pointer, pointer, pointer_of
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, copy_op, free_values
+from slangrad.ir.data.numbers import least
+from slangrad.ir.data.types import BOOL, I64, U32, Pointer, pointer, pointer_of
+from slangrad.ir.ops.control import carried
+from slangrad.ir.ops.core import Attributes, Function, Op, Region, Value, walk
+from slangrad.ir.ops.effects import primitive_effect
+from slangrad.ir.ops.primitives import PRIMITIVES, PURE
+from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.spmd.group_values import GroupValues
 
 CHEAP = 16  # what costs less is computed again after a barrier, not kept

@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.control import merged
-from slangrad.ir.core import Function, Op, Parameter, Region, Value, without
-from slangrad.ir.primitives import PRIMITIVES, PURE
-from slangrad.ir.types import Scalar, Type, lanes
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.types import Scalar, Type, lanes
+from slangrad.ir.ops.control import merged
+from slangrad.ir.ops.core import Function, Op, Parameter, Region, Value, without
+from slangrad.ir.ops.primitives import PRIMITIVES, PURE
 from slangrad.spmd.forms import Forms, Strided
 from slangrad.spmd.masks import MASK, Mask, any_lane
 from slangrad.spmd.shapes import Shape, passed_as

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Op, Region, Value
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.ops.core import Op, Region, Value
 from slangrad.spmd.lanes import Rule, Widening
 from slangrad.spmd.masks import Mask, any_lane
 

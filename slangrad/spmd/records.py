@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from slangrad.ir.addresses import MEMBERS, place_of
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.effects import effect_of
-from slangrad.ir.layout import layout_of
-from slangrad.ir.primitives import PURE, WRITE
-from slangrad.ir.types import BOOL, Pointer, Scalar, Type, component, is_aggregate, pointer_of
+from slangrad.ir.analyses.addresses import MEMBERS, path_of
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.types import BOOL, Pointer, Scalar, Type, component, is_aggregate, pointer_of
+from slangrad.ir.ops.core import Function, Op, Region, Value
+from slangrad.ir.ops.effects import effect_of
+from slangrad.ir.ops.primitives import PURE, WRITE
 
 MOST_COMPONENTS = 4
 
@@ -105,7 +105,7 @@ class _Joining:
         """Record and number of the component that a load or store is for."""
         if op.name not in ("load", "store"):
             return None
-        place = place_of(op.operands[0], self._made_by, MEMBERS)
+        place = path_of(op.operands[0], self._made_by, MEMBERS)
         record = place.root.type
         if place.root is op.operands[0] or not isinstance(record, Pointer) or record.space != "global":
             return None

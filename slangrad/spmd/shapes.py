@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from slangrad.ir.core import Op
-from slangrad.ir.layout import element_size
-from slangrad.ir.numbers import Number
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import I64, Pointer, Scalar, Type, is_integer
+from slangrad.ir.data.layout import element_size
+from slangrad.ir.data.numbers import Number
+from slangrad.ir.data.types import I64, Pointer, Scalar, Type, is_integer
+from slangrad.ir.ops.core import Op
+from slangrad.ir.ops.type_rules import scalar_type
 
 Constant = Callable[[int], Number | None]  # the number an operand is, by its position
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Op, Value
-from slangrad.ir.rebuild import Rebuild
-from slangrad.ir.rebuild import Rule as RebuildRule
-from slangrad.ir.types import I64, U64, lanes, pointer, pointer_of
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.building.rebuild import Rule as RebuildRule
+from slangrad.ir.data.types import I64, U64, lanes, pointer, pointer_of
+from slangrad.ir.ops.core import Op, Value
 from slangrad.spmd.access import store_private
 from slangrad.spmd.effects import in_lane_order, lane_by_lane
 from slangrad.spmd.lanes import Rule, Widening

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from slangrad.ir.addresses import LocalMemory
-from slangrad.ir.control import carried, decides, merged
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.effects import effect_of
-from slangrad.ir.layout import element_size
-from slangrad.ir.numbers import Number
-from slangrad.ir.primitives import PURE
+from slangrad.ir.analyses.addresses import NonEscapingMemory
+from slangrad.ir.data.layout import element_size
+from slangrad.ir.data.numbers import Number
+from slangrad.ir.ops.control import carried, decides, merged
+from slangrad.ir.ops.core import Function, Op, Region, Value
+from slangrad.ir.ops.effects import effect_of
+from slangrad.ir.ops.primitives import PURE
 from slangrad.spmd.shapes import (
     THREAD,
     UNIFORM,
@@ -46,7 +46,7 @@ class Shapes:
         self._results = results
         self._of: dict[Value, Shape] = {}
         self._numbers: dict[Value, Number] = {}
-        self._memory = LocalMemory(function.region)
+        self._memory = NonEscapingMemory(function.region)
         self._private: set[Value] = set()  # allocs in it that differ from lane to lane; all others do
         self._changed = True
         self._news: set[Value] = set()  # values that changed in this sweep

@@ -9,12 +9,12 @@ A wave is as wide as the kernel's lanes. At one lane the rules `ALONE` answer in
 
 from __future__ import annotations
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Op, Value
-from slangrad.ir.rebuild import Rebuild
-from slangrad.ir.rebuild import Rule as RebuildRule
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import U32, U64
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.building.rebuild import Rule as RebuildRule
+from slangrad.ir.data.types import U32, U64
+from slangrad.ir.ops.core import Op, Value
+from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.spmd.effects import lane_by_lane, reduced
 from slangrad.spmd.forms import Strided
 from slangrad.spmd.lanes import Rule, Widening

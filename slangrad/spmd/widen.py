@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slangrad.ir.core import Function, walk
-from slangrad.ir.rebuild import Rebuild, count_uses
+from slangrad.ir.building.rebuild import Rebuild, count_uses
+from slangrad.ir.ops.core import Function, walk
 from slangrad.spmd import access, calls, effects, loops, tapes, variables, waves
 from slangrad.spmd.calls import Versions
 from slangrad.spmd.records import join_records

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slangrad.ir.control import LOOPS
-from slangrad.ir.core import Function, Op, Region, Value, walk
-from slangrad.ir.layout import element_size, layout_of
-from slangrad.ir.types import F64, Scalar
+from slangrad.ir.data.layout import element_size, layout_of
+from slangrad.ir.data.types import F64, Scalar
+from slangrad.ir.ops.control import LOOPS
+from slangrad.ir.ops.core import Function, Op, Region, Value, walk
 from slangrad.spmd.uniformity import Shapes
 
 IN_FLIGHT = 8  # registers of results that two arithmetic units with a latency of four have under way

@@ -14,12 +14,12 @@ from slangrad.backends import Backend
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.source import Line
 from slangrad.base.traits import C_TEXT
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.layout import element_size, layout_of
-from slangrad.ir.numbers import greatest, least
-from slangrad.ir.primitives import COMPARE, PRIMITIVES
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import Pointer, Scalar, Type, pointer_of
+from slangrad.ir.data.layout import element_size, layout_of
+from slangrad.ir.data.numbers import greatest, least
+from slangrad.ir.data.types import Pointer, Scalar, Type, pointer_of
+from slangrad.ir.ops.core import Function, Op, Region, Value
+from slangrad.ir.ops.primitives import COMPARE, PRIMITIVES
+from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.runtime.cpu import CpuDevice
 from slangrad.stages import Stage
 from slangrad.targets.target import Product, Target

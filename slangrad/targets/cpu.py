@@ -14,10 +14,10 @@ from math import prod
 from slangrad.backends import BACKENDS, load_object_code
 from slangrad.base.source import Line
 from slangrad.flatten.halves import halves_as_floats
-from slangrad.ir import verify
-from slangrad.ir.core import Function, Program
-from slangrad.ir.layout import layout_of
-from slangrad.ir.text import function_lines
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.ops.core import Function, Program
+from slangrad.ir.text import verify
+from slangrad.ir.text.printer import function_lines
 from slangrad.llvm import cpu
 from slangrad.llvm.machine import native
 from slangrad.llvm.machine.debug_lines import lines_of_listing, with_debug_lines

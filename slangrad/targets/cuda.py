@@ -15,7 +15,7 @@ from functools import cache, partial
 from slangrad.backends import backend_of
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.source import Line
-from slangrad.ir.layout import layout_of
+from slangrad.ir.data.layout import layout_of
 from slangrad.llvm.cuda import entries
 from slangrad.llvm.machine import nvptx
 from slangrad.runtime.cuda.image import CudaImage

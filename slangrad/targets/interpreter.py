@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slangrad.backends import BACKENDS
-from slangrad.ir.core import Op
-from slangrad.ir.interpret import run_kernel
-from slangrad.ir.layout import layout_of
-from slangrad.ir.numbers import Number
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.numbers import Number
+from slangrad.ir.ops.core import Op
+from slangrad.ir.oracle.interpret import run_kernel
 from slangrad.opt.analyses.kernel_facts import follows_memory
 from slangrad.runtime.device import Grid, PythonKernel
 from slangrad.runtime.memory import KnownMemory

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slangrad.base.late import Late
-from slangrad.ir.layout import layout_of
-from slangrad.ir.types import Type
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.types import Type
 from slangrad.runtime.device import Device, Region
 from slangrad.runtime.memory import Block, foreign_block
 from slangrad.tensors.conversion import AnyArray, HostValue, convert_exactly

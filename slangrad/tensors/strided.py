@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slangrad.base.late import Late
-from slangrad.ir.layout import layout_of
-from slangrad.ir.types import Type
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.types import Type
 from slangrad.runtime.device import Region
 from slangrad.tensors.buffer import Buffer, BufferUsage, MemoryType, as_source
 from slangrad.tensors.conversion import AnyArray, HostValue

@@ -17,10 +17,10 @@ from typing import Any, overload
 
 import numpy as np
 
-from slangrad.base.warn import warn
-from slangrad.ir.layout import layout_of
-from slangrad.ir.type_data import type_data, type_from
-from slangrad.ir.types import Type
+from slangrad.base.process.warn import warn
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.type_data import type_data, type_from
+from slangrad.ir.data.types import Type
 from slangrad.runtime.device import Region
 from slangrad.tensors.buffer import BYTES, READ_WRITE, Buffer, BufferUsage, MemoryType, runtime_of
 from slangrad.tensors.conversion import AnyArray, HostValue

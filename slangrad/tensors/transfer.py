@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slangrad.ir.layout import layout_of, scalars_of
-from slangrad.ir.types import Type
+from slangrad.ir.data.layout import layout_of, scalars_of
+from slangrad.ir.data.types import Type
 from slangrad.runtime.device import Region
 from slangrad.tensors.conversion import AnyArray, convert_exactly
 from slangrad.tensors.element_types import (

@@ -5,7 +5,7 @@ import pytest
 from slangrad.flatten.arrays import flatten_arrays
 from slangrad.flatten.lifetimes import Lifetimes
 from slangrad.flatten.versions import Versions
-from slangrad.ir.core import Function, Program, walk
+from slangrad.ir.ops.core import Function, Program, walk
 from tests.ir.outcomes import assert_same, outcome
 from tests.ir.parse_text import parse_function
 

@@ -11,8 +11,8 @@ import pytest
 
 import slangrad as spy
 from slangrad.base.options import Limits
-from slangrad.ir.core import Op
-from slangrad.ir.layout import element_size
+from slangrad.ir.data.layout import element_size
+from slangrad.ir.ops.core import Op
 from slangrad.llvm import cpu
 from slangrad.llvm.memory import memory
 from slangrad.llvm.text.emit import Emitter

@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from slangrad.base.options import Options
-from slangrad.ir import types as t
-from slangrad.ir.core import Function, Program
-from slangrad.ir.interpret import Recorded, run_kernel
-from slangrad.ir.layout import layout_of
-from slangrad.ir.numbers import numpy_dtype
-from slangrad.ir.verify import LANES as LANES_STAGE
-from slangrad.ir.verify import verify_function
+from slangrad.ir.data import types as t
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.numbers import numpy_dtype
+from slangrad.ir.ops.core import Function, Program
+from slangrad.ir.oracle.interpret import Recorded, run_kernel
+from slangrad.ir.text.verify import LANES as LANES_STAGE
+from slangrad.ir.text.verify import verify_function
 from slangrad.llvm.cpu import Kernel, Module, kernel_module
 from slangrad.llvm.machine import native
 from slangrad.llvm.machine.target import Features, Target

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slangrad.base.options import Limits, Options
-from slangrad.ir.core import Program
+from slangrad.ir.ops.core import Program
 from slangrad.llvm.cpu import Kernel, kernel_module
 from slangrad.llvm.machine import native
 from slangrad.llvm.machine.cpu_names import check_cpu

@@ -16,7 +16,7 @@ from functools import wraps
 from threading import RLock
 from unittest.mock import patch
 
-from slangrad.ir.interpret import run_kernel
+from slangrad.ir.oracle.interpret import run_kernel
 from slangrad.runtime.cuda import driver as drivers
 from slangrad.runtime.cuda.launch import LAUNCH, Status
 from slangrad.targets import cuda

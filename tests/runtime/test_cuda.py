@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import slangrad as spy
+from slangrad.base.disk.store import Store
 from slangrad.base.late import Late
 from slangrad.base.options import Options
-from slangrad.base.store import Store
 from slangrad.llvm.cuda import entries
 from slangrad.llvm.cuda import launch as compiled
 from slangrad.llvm.machine import nvptx

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from slangrad.base.options import Options
-from slangrad.ir.core import Function, Program
-from slangrad.ir.interpret import Recorded
-from slangrad.ir.rebuild import Rebuild
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.ops.core import Function, Program
+from slangrad.ir.oracle.interpret import Recorded
 from slangrad.pipeline import FLATTENING
 from slangrad.runtime.cpu import CpuDevice
 from slangrad.runtime.reports import BoundsError

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from slangrad.ir.core import Program, Value, walk
-from slangrad.ir.interpret import Recorded, evaluate
-from slangrad.ir.rebuild import Rebuild
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.ops.core import Program, Value, walk
+from slangrad.ir.oracle.interpret import Recorded, evaluate
 from slangrad.spmd.shapes import THREAD, UNIFORM, VARYING, Shape, join, strided
 from slangrad.spmd.uniformity import Shapes
 from tests.ir.parse_text import parse_function

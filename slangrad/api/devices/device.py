@@ -28,7 +28,7 @@ from slangrad.api.sessions.session import SHADER, LoadsModules, SlangSession
 from slangrad.backends import BACKENDS
 from slangrad.base.late import Late
 from slangrad.base.options import Options, store_of
-from slangrad.base.unique import Unique
+from slangrad.base.process.unique import Unique
 from slangrad.call.binding.request import CheckMode
 from slangrad.marshal.errors import CallError
 from slangrad.runtime.device import Device as RuntimeDevice
@@ -446,11 +446,12 @@ def create_device(
     include_paths: Iterable[str | Path] = (),
     **described: HostValue,
 ) -> Device:
-    """A new device, which becomes the current one: the machine's processors, an NVIDIA GPU, or the interpreter of the IR.
+    """A new device, which becomes the current one: the processors, an NVIDIA GPU, or the interpreter of the IR.
 
-    `type` is None, "automatic", "cpu", "cuda" or the DeviceType of these; `backend` is "cpu" or "interpreter", by default
-    what SLANGRAD_BACKEND says, else "cpu", and "cuda" for a GPU. `import` in Slang looks in `include_paths`, after the folder of the importing
-    file. `described` are arguments of `Device` (`options`, `defines`, `compiler_options`) and fields of a DeviceDesc.
+    `type` is None, "automatic", "cpu", "cuda" or the DeviceType of these. `backend` is "cuda" for a GPU, and "cpu" or
+    "interpreter" else, by default what SLANGRAD_BACKEND says, else "cpu". `import` in Slang looks in `include_paths`,
+    after the folder of the importing file. `described` are arguments of `Device` (`options`, `defines`,
+    `compiler_options`) and fields of a DeviceDesc.
     CallError (E1015) for devices and backends that do not exist; TypeError for unknown names.
     """
     return Device(type, backend, include_paths, **described)

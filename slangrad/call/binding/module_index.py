@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slangrad.base.disk.store import Json, Store
 from slangrad.base.module_file import FILE, MODULE, Macros, Origin, Request
 from slangrad.base.options import Options, store_of
 from slangrad.base.source import SourceFile
-from slangrad.base.store import Json, Store, digest_of
 from slangrad.cache import kernel_key
 from slangrad.check.texts.files import UNREADABLE, Files
 
@@ -102,7 +102,7 @@ class ModuleIndex:
             source = self._file(kind, name, asker)
         except UNREADABLE:
             return False
-        if source is None or digest_of(source) != wanted:
+        if source is None or source.digest != wanted:
             return False
         self._keep_text(source)
         texts[wanted] = source

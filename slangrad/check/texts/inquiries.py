@@ -13,7 +13,6 @@ from typing import Protocol
 
 from slangrad.base.module_file import FILE, INCLUDED, Macros, ModuleFileError, Origin, Request
 from slangrad.base.source import IncludeError, SourceFile, Span
-from slangrad.base.store import digest_of
 from slangrad.check.texts.files import UNREADABLE, Files
 
 Text = tuple[SourceFile, Path | None]
@@ -66,7 +65,7 @@ class Inquiries:
         return found
 
     def note_text(self, kind: str, name: str, asker: str, found: SourceFile) -> None:
-        digest = digest_of(found)
+        digest = found.digest
         self.note(kind, name, asker, digest)
         if self._open:
             self._open[-1][1][digest] = found

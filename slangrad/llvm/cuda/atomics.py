@@ -8,9 +8,9 @@ They are relaxed and seen by the whole device. An add whose result is not used b
 
 from __future__ import annotations
 
-from slangrad.ir.core import Op
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import Scalar
+from slangrad.ir.data.types import Scalar
+from slangrad.ir.ops.core import Op
+from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.llvm.cuda import memory
 from slangrad.llvm.cuda.memory import placed
 from slangrad.llvm.memory.atomics import INSTRUCTIONS, replacement

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 from slangrad.base.options import Options
 from slangrad.base.source import Line
-from slangrad.ir.core import Function, Op, walk
-from slangrad.ir.layout import layout_of
-from slangrad.ir.primitives import PRIMITIVES
-from slangrad.ir.types import Struct
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.types import Struct
+from slangrad.ir.ops.core import Function, Op, walk
+from slangrad.ir.ops.primitives import PRIMITIVES
 from slangrad.llvm import functions
 from slangrad.llvm.cuda import atomics, memory, reports
 from slangrad.llvm.cuda.launch import LAUNCH_SIZE, read_field

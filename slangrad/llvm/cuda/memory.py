@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slangrad.ir.core import Function, Op, Value, walk
-from slangrad.ir.layout import layout_of
-from slangrad.ir.types import pointer_of
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.types import pointer_of
+from slangrad.ir.ops.core import Function, Op, Value, walk
 from slangrad.llvm.memory import memory
 from slangrad.llvm.text.emit import Emitter, Rule
 from slangrad.llvm.text.type_names import memory_name

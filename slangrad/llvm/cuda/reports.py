@@ -7,7 +7,7 @@ The first thread that exchanges the record's error word writes the rest. The hos
 
 from __future__ import annotations
 
-from slangrad.ir.core import Op
+from slangrad.ir.ops.core import Op
 from slangrad.llvm.cuda.launch import BOUNDS_ERROR, STATUS_FIELDS, read_field
 from slangrad.llvm.launch.reports import UNLIKELY, extended, is_inside
 from slangrad.llvm.text.emit import Emitter, Rule

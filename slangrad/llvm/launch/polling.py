@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from slangrad.ir.control import constant_trips
-from slangrad.ir.core import Op, Region, Value
+from slangrad.ir.ops.control import constant_trips
+from slangrad.ir.ops.core import Op, Region, Value
 from slangrad.llvm.launch.launch import field_at
 from slangrad.llvm.text.emit import Emitter
 from slangrad.llvm.text.type_names import is_constant

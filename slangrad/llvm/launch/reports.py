@@ -8,9 +8,9 @@ In: scalar ops; `spmd` has picked the lanes that report. The run time makes exce
 
 from __future__ import annotations
 
-from slangrad.ir.core import Op, Value
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import F64, Pointer
+from slangrad.ir.data.types import F64, Pointer
+from slangrad.ir.ops.core import Op, Value
+from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.llvm.launch.launch import BOUNDS_ERROR, read_field, write_field
 from slangrad.llvm.text.conversions import convert
 from slangrad.llvm.text.emit import Emitter, Rule

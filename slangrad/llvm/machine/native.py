@@ -18,8 +18,8 @@ from itertools import count
 
 import llvmlite.binding as llvm
 
-from slangrad.base.forks import LIBRARY, kept_at_fork
 from slangrad.base.options import Options
+from slangrad.base.process.forks import LIBRARY, kept_at_fork
 from slangrad.llvm.machine.cpu_names import check_cpu
 from slangrad.llvm.machine.target import FUNCTION_ATTRIBUTES, LANES, Features, Target
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slangrad.ir.core import Op
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import Scalar
+from slangrad.ir.data.types import Scalar
+from slangrad.ir.ops.core import Op
+from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.llvm.text.emit import Emitter, Rule, primitive
 from slangrad.llvm.text.writer import phi
 

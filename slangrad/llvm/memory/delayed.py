@@ -9,8 +9,8 @@ The first place that meets a block is before the loop over waves, as nothing var
 
 from __future__ import annotations
 
-from slangrad.ir.core import Op
-from slangrad.ir.layout import element_size
+from slangrad.ir.data.layout import element_size
+from slangrad.ir.ops.core import Op
 from slangrad.llvm.launch.launch import read_field
 from slangrad.llvm.memory.memory import WAVE_ALIGNMENT, clear
 from slangrad.llvm.text.emit import Emitter, Rule

@@ -8,7 +8,7 @@ themselves lie in memory that the launch takes while it runs: their own tables a
 
 from __future__ import annotations
 
-from slangrad.ir.core import Op
+from slangrad.ir.ops.core import Op
 from slangrad.llvm.launch.launch import field_at
 from slangrad.llvm.memory.variables import frames_hold
 from slangrad.llvm.text.emit import Emitter, Rule

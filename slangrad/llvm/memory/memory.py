@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slangrad.ir.core import Op, Value
-from slangrad.ir.layout import layout_of, round_up
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import Lanes, Pointer, Scalar, Type, pointer_of
+from slangrad.ir.data.layout import layout_of, round_up
+from slangrad.ir.data.types import Lanes, Pointer, Scalar, Type, pointer_of
+from slangrad.ir.ops.core import Op, Value
+from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.llvm.memory.streaming import write_store
 from slangrad.llvm.text.emit import Emitter, Rule, shuffled, splat
 from slangrad.llvm.text.type_names import memory_name, scalar_name, suffix

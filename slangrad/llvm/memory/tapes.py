@@ -12,9 +12,9 @@ memory (reported by `reserve`, which also stops the launch) writes go to a row t
 
 from __future__ import annotations
 
-from slangrad.ir.core import Op, Value
-from slangrad.ir.layout import layout_of
-from slangrad.ir.types import Pointer, Scalar
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.types import Pointer, Scalar
+from slangrad.ir.ops.core import Op, Value
 from slangrad.llvm.launch.launch import field_at
 from slangrad.llvm.launch.reports import UNLIKELY, extended
 from slangrad.llvm.text.emit import Emitter, Rule

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slangrad.ir.core import Op
-from slangrad.ir.layout import element_size
+from slangrad.ir.data.layout import element_size
+from slangrad.ir.ops.core import Op
 from slangrad.llvm.launch.reports import extended
 from slangrad.llvm.memory.memory import allocate
 from slangrad.llvm.memory.tapes import TAKE

@@ -8,7 +8,7 @@ floats, integer instructions do: LLVM would call functions that nobody links.
 
 from __future__ import annotations
 
-from slangrad.ir.types import F16, F32, F64, Scalar
+from slangrad.ir.data.types import F16, F32, F64, Scalar
 from slangrad.llvm.text.type_names import scalar_name
 from slangrad.llvm.text.writer import Writer
 

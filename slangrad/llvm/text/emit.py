@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from slangrad.ir.core import Op, Region, Value
-from slangrad.ir.primitives import COMPARE, INEXACT, PRIMITIVES
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import F16, F32, Lanes, Pointer, Scalar, Struct, Type, scalar_of
+from slangrad.ir.data.types import F16, F32, Lanes, Pointer, Scalar, Struct, Type, scalar_of
+from slangrad.ir.ops.core import Op, Region, Value
+from slangrad.ir.ops.primitives import COMPARE, INEXACT, PRIMITIVES
+from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.llvm.text.conversions import convert, extend_half, like, round_to_half
 from slangrad.llvm.text.exact import EXACT
 from slangrad.llvm.text.instructions import CPU, HALF_ARITHMETIC, LANES

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from slangrad.ir.types import F16, F32, F64
+from slangrad.ir.data.types import F16, F32, F64
 from slangrad.llvm.text.conversions import convert, like
 from slangrad.llvm.text.writer import Writer, phi
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slangrad.ir.core import MadeBy, Op, Value, number_of
+from slangrad.ir.ops.core import MadeBy, Op, Value, number_of
 
 
 def counted_variables(loop: Op, made_by: MadeBy) -> Iterator[tuple[Value, Value, Value]]:

@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.control import carried
-from slangrad.ir.core import Op, Value
-from slangrad.ir.intervals import Interval, Numbers
-from slangrad.ir.numbers import greatest, least
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import BOOL, I64, Scalar, is_integer
+from slangrad.ir.analyses.intervals import Interval, Numbers
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.numbers import greatest, least
+from slangrad.ir.data.types import BOOL, I64, Scalar, is_integer
+from slangrad.ir.ops.control import carried
+from slangrad.ir.ops.core import Op, Value
+from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.opt.analyses.counted_loops import counted_variables
 from slangrad.opt.analyses.launch_values import LaunchValues
 

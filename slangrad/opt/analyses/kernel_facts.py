@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from slangrad.ir.addresses import Roots, is_step, place_of
-from slangrad.ir.core import Op, Program, Value, walk
-from slangrad.ir.rebuild import count_uses
-from slangrad.ir.types import Pointer, is_float
+from slangrad.ir.analyses.addresses import Roots, is_step, path_of
+from slangrad.ir.building.rebuild import count_uses
+from slangrad.ir.data.types import Pointer, is_float
+from slangrad.ir.ops.core import Op, Program, Value, walk
 
 
 def ops_of(program: Program) -> Iterator[Op]:
@@ -37,7 +37,7 @@ def read_places(program: Program) -> dict[str, tuple[int, ...] | None]:
                 made = roots.made_by(roots.root(address))
                 if made is None or made.name != "parameter":
                     continue
-                place = place_of(address, roots.made_by)
+                place = path_of(address, roots.made_by)
                 read = found[name := made.attributes["name"]]
                 if op.name != "load" or place.steps:
                     found[name] = None

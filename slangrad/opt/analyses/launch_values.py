@@ -9,11 +9,11 @@ does not write there. It is guarded against null, as the kernel may never execut
 
 from __future__ import annotations
 
-from slangrad.ir.addresses import root_of
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Value
-from slangrad.ir.primitives import PRIMITIVES, PURE
-from slangrad.ir.types import I64, pointer_of
+from slangrad.ir.analyses.addresses import root_of
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.types import I64, pointer_of
+from slangrad.ir.ops.core import Function, Op, Value
+from slangrad.ir.ops.primitives import PRIMITIVES, PURE
 
 DEEPEST = 200  # ops between a value and the parameters
 

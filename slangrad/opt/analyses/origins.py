@@ -10,10 +10,10 @@ the library is the program's, also where the library follows it.
 
 from __future__ import annotations
 
-from slangrad.ir.addresses import Roots, is_null, root_of
-from slangrad.ir.control import carried
-from slangrad.ir.core import Function, Op, Program, Value, walk
-from slangrad.ir.types import Struct
+from slangrad.ir.analyses.addresses import Roots, is_null, root_of
+from slangrad.ir.data.types import Struct
+from slangrad.ir.ops.control import carried
+from slangrad.ir.ops.core import Function, Op, Program, Value, walk
 
 
 class Origins(Roots):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Limits, limit_note
-from slangrad.ir.core import Function, Op, Program, walk
+from slangrad.ir.ops.core import Function, Op, Program, walk
 
 SHOWN = 3  # callees that the error names
 SHARE = 8  # each of them makes up this part of its caller at least

@@ -20,11 +20,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from slangrad.base.options import INLINE, KEEP, Options
-from slangrad.ir.addresses import ACCESSES, leads_to_variables
-from slangrad.ir.calls import callees_first
-from slangrad.ir.core import Function, Program, walk, without
-from slangrad.ir.primitives import STATICS, WAVES
-from slangrad.ir.types import Pointer, Type, contains, is_tape, pointer_of
+from slangrad.ir.analyses.addresses import ACCESSES, leads_to_variables
+from slangrad.ir.analyses.calls import callees_first
+from slangrad.ir.data.types import Pointer, Type, contains, is_tape, pointer_of
+from slangrad.ir.ops.core import Function, Program, walk, without
+from slangrad.ir.ops.primitives import STATICS, WAVES
 from slangrad.opt.analyses.origins import Origins
 
 SMALL_PROGRAM = 8_000  # ops with everything inlined

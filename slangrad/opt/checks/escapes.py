@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.source import Span
-from slangrad.ir.addresses import leads_to_variables
-from slangrad.ir.core import Function, Value, walk
+from slangrad.ir.analyses.addresses import leads_to_variables
+from slangrad.ir.ops.core import Function, Value, walk
 
 
 def refuse_escapes(functions: Iterable[Function]) -> None:

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.rebuild import Rebuild, copy_op
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import BOOL, I64
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, copy_op
+from slangrad.ir.data.types import BOOL, I64
+from slangrad.ir.ops.core import Function, Op, Region, Value
+from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.opt.analyses.intervals import Bounds, Facts, Intervals
 from slangrad.opt.analyses.launch_values import ChunkValues
 

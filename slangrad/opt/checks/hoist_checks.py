@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slangrad.base.options import POINTER
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value, walk
-from slangrad.ir.effects import effect_of, may_run_early
-from slangrad.ir.primitives import WRITE
-from slangrad.ir.rebuild import Rebuild, copy_op, defined_in, forgetting, free_values
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, copy_op, defined_in, forgetting, free_values
+from slangrad.ir.ops.core import Function, Op, Region, Value, walk
+from slangrad.ir.ops.effects import effect_of, may_run_early
+from slangrad.ir.ops.primitives import WRITE
 
 DEEPEST = 8  # loops that a check leaves, one in each walk
 

@@ -16,13 +16,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from slangrad.base.options import ANYWHERE, FIRST_PAGE, POINTER
-from slangrad.ir.addresses import ACCESSES
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Program, Region, Value, walk, without
-from slangrad.ir.effects import primitive_effect
-from slangrad.ir.primitives import PRIMITIVES, WRITE
-from slangrad.ir.rebuild import Rebuild, copy_op, forgetting
-from slangrad.ir.types import U64
+from slangrad.ir.analyses.addresses import ACCESSES
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, copy_op, forgetting
+from slangrad.ir.data.types import U64
+from slangrad.ir.ops.core import Function, Op, Program, Region, Value, walk, without
+from slangrad.ir.ops.effects import primitive_effect
+from slangrad.ir.ops.primitives import PRIMITIVES, WRITE
 from slangrad.opt.analyses.origins import Origins
 
 OWN = frozenset({"variable", "shared", "parameter", "alloc"})

@@ -16,12 +16,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from slangrad.base.options import POINTER
-from slangrad.ir.addresses import ACCESSES, MEMBERS, Roots, root_of
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Program, Value, walk
-from slangrad.ir.layout import element_size
-from slangrad.ir.rebuild import Rebuild, Rule, copy_op
-from slangrad.ir.types import I64, U64, Pointer, pointer
+from slangrad.ir.analyses.addresses import ACCESSES, MEMBERS, Roots, root_of
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, Rule, copy_op
+from slangrad.ir.data.layout import element_size
+from slangrad.ir.data.types import I64, U64, Pointer, pointer
+from slangrad.ir.ops.core import Function, Op, Program, Value, walk
 from slangrad.opt.analyses.origins import Origins
 
 BYTES = "_bytes"

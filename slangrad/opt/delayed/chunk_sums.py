@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Region, Value
-from slangrad.ir.types import I64, lanes, pointer
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.types import I64, lanes, pointer
+from slangrad.ir.ops.core import Function, Region, Value
 from slangrad.opt.delayed.delayed_sums import Accumulators, partials_of_lot
 
 

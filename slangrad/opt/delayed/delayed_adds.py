@@ -19,10 +19,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Value, walk
-from slangrad.ir.rebuild import count_uses
-from slangrad.ir.types import F16, F32, Scalar, is_float, pointer_of
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import count_uses
+from slangrad.ir.data.types import F16, F32, Scalar, is_float, pointer_of
+from slangrad.ir.ops.core import Function, Op, Value, walk
 from slangrad.opt.analyses.intervals import Bounds
 from slangrad.opt.analyses.launch_values import LaunchValues
 from slangrad.opt.analyses.reach import Access, Callees, Survey

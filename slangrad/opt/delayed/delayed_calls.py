@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Attributes, Function, Op, Region, Value
-from slangrad.ir.rebuild import Rebuild
-from slangrad.ir.types import I64, Pointer, pointer
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.data.types import I64, Pointer, pointer
+from slangrad.ir.ops.core import Attributes, Function, Op, Region, Value
 from slangrad.opt.analyses.reach import Access, Survey
 from slangrad.opt.delayed.delayed_sums import Block, Plan, partials_of_lot
 

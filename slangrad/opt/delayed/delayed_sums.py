@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.control import LOOPS, constant_trips
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.layout import element_size
-from slangrad.ir.types import I64, Scalar, pointer
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.layout import element_size
+from slangrad.ir.data.types import I64, Scalar, pointer
+from slangrad.ir.ops.control import LOOPS, constant_trips
+from slangrad.ir.ops.core import Function, Op, Region, Value
 from slangrad.opt.analyses.intervals import Bounds
 from slangrad.opt.analyses.launch_values import LaunchValues
 from slangrad.opt.analyses.reach import Access, Survey

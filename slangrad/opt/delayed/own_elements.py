@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Op, Value
-from slangrad.ir.intervals import Interval
-from slangrad.ir.types import I64
+from slangrad.ir.analyses.intervals import Interval
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.types import I64
+from slangrad.ir.ops.core import Op, Value
 from slangrad.opt.analyses.intervals import Bounds, Facts, Intervals
 from slangrad.opt.analyses.reach import Access
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.control import carried
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.effects import effect_of
-from slangrad.ir.primitives import WRITE
-from slangrad.ir.rebuild import Rebuild
-from slangrad.ir.types import BOOL
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.data.types import BOOL
+from slangrad.ir.ops.control import carried
+from slangrad.ir.ops.core import Function, Op, Region, Value
+from slangrad.ir.ops.effects import effect_of
+from slangrad.ir.ops.primitives import WRITE
 
 MOST_IMPLIED = 64  # truth values that a condition is made of and that are looked for in its arms
 

@@ -16,14 +16,14 @@ from dataclasses import replace
 from itertools import compress
 from operator import is_
 
-from slangrad.ir.addresses import Roots, is_step
-from slangrad.ir.builder import Builder
-from slangrad.ir.control import carried
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.effects import ALLOCATIONS, effect_of
-from slangrad.ir.intervals import Ranges
-from slangrad.ir.primitives import PRIMITIVES, WRITE
-from slangrad.ir.types import U32, Pointer, index_extent
+from slangrad.ir.analyses.addresses import Roots, is_step
+from slangrad.ir.analyses.intervals import Ranges
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.types import U32, Pointer, index_extent
+from slangrad.ir.ops.control import carried
+from slangrad.ir.ops.core import Function, Op, Region, Value
+from slangrad.ir.ops.effects import ALLOCATIONS, effect_of
+from slangrad.ir.ops.primitives import PRIMITIVES, WRITE
 
 WRITES_TO_FIRST = frozenset({"store", "tape_store", "tape_add", "tape_free"})
 CHECKED = frozenset({"set_index", "add_index"})

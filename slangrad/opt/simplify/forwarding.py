@@ -15,11 +15,11 @@ from collections.abc import Callable
 from functools import partial, reduce
 from typing import TypeVar
 
-from slangrad.ir.addresses import LocalMemory
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value, walk
-from slangrad.ir.numbers import Number
-from slangrad.ir.rebuild import Rebuild, copy_op
+from slangrad.ir.analyses.addresses import NonEscapingMemory
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, copy_op
+from slangrad.ir.data.numbers import Number
+from slangrad.ir.ops.core import Function, Op, Region, Value, walk
 
 WRITERS = frozenset({"store", "atomic", "call", "barrier"})  # ops that write memory that a load reads
 OTHERS = ("call", "barrier")  # writers of memory that is nobody's own
@@ -101,7 +101,7 @@ class _Forward(Rebuild):
         self.rules |= {"load": self._load, "store": self._store, "atomic": self._atomic}
         self.rules |= dict.fromkeys(OTHERS, self._others)
         self._made_by = function.region.makers.get
-        self._memory = LocalMemory(function.region)
+        self._memory = NonEscapingMemory(function.region)
         self._known = _Known()
         self._writes: dict[Op, frozenset[Value | None]] = {}
 

@@ -13,12 +13,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from slangrad.ir.addresses import MEMBERS, root_of
-from slangrad.ir.builder import Builder, attribute_key
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.effects import may_run_early
-from slangrad.ir.primitives import PRIMITIVES
-from slangrad.ir.rebuild import Rebuild
+from slangrad.ir.analyses.addresses import MEMBERS, root_of
+from slangrad.ir.building.builder import Builder, attribute_key
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.ops.core import Function, Op, Region, Value
+from slangrad.ir.ops.effects import may_run_early
+from slangrad.ir.ops.primitives import PRIMITIVES
 
 CHEAP = 4
 

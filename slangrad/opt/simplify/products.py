@@ -16,13 +16,13 @@ import math
 from collections import defaultdict
 from collections.abc import Callable
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.control import carried, merged
-from slangrad.ir.core import Function, Op, Region, Value, walk
-from slangrad.ir.intervals import Ranges
-from slangrad.ir.rebuild import Rebuild
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import is_aggregate, is_float, scalar_of
+from slangrad.ir.analyses.intervals import Ranges
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.data.types import is_aggregate, is_float, scalar_of
+from slangrad.ir.ops.control import carried, merged
+from slangrad.ir.ops.core import Function, Op, Region, Value, walk
+from slangrad.ir.ops.type_rules import scalar_type
 
 AWAY = 1e-4  # numbers beyond have an inverse and a logarithm in each type
 MOST = 10.0  # powers up to this exponent do not overflow

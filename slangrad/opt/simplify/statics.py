@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Program, Region, Value, initializers, walk
-from slangrad.ir.primitives import GROUP_SIZE, STATICS
-from slangrad.ir.rebuild import Holding, Rebuild
-from slangrad.ir.types import U32, Type
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Holding, Rebuild
+from slangrad.ir.data.types import U32, Type
+from slangrad.ir.ops.core import Function, Op, Program, Region, Value, initializers, walk
+from slangrad.ir.ops.primitives import GROUP_SIZE, STATICS
 
 
 def begin_statics(program: Program, kernel: Function) -> Function:

@@ -15,10 +15,10 @@ from typing import NoReturn
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Limits, limit_note
-from slangrad.ir.builder import Builder
-from slangrad.ir.control import constant_trips
-from slangrad.ir.core import Function, Op, Region, Value, walk
-from slangrad.ir.rebuild import Rebuild, copy_op
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, copy_op
+from slangrad.ir.ops.control import constant_trips
+from slangrad.ir.ops.core import Function, Op, Region, Value, walk
 from slangrad.opt.simplify.iterations import written_out
 
 SMALL = 128  # ops that a loop may become without being marked

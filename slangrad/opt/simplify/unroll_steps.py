@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.control import constant_trips, versions
-from slangrad.ir.core import Function, Op, Value, walk
-from slangrad.ir.primitives import CONTROL, INEXACT
-from slangrad.ir.rebuild import Rebuild, copy_op
-from slangrad.ir.types import Array, Type, is_aggregate, is_float, is_integer, scalar_of
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, copy_op
+from slangrad.ir.data.types import Array, Type, is_aggregate, is_float, is_integer, scalar_of
+from slangrad.ir.ops.control import constant_trips, versions
+from slangrad.ir.ops.core import Function, Op, Value, walk
+from slangrad.ir.ops.primitives import CONTROL, INEXACT
 from slangrad.opt.simplify.iterations import written_out
 
 MOST = 1024  # ops that all of them become

@@ -15,12 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from slangrad.ir.addresses import STEPS
-from slangrad.ir.builder import Builder
-from slangrad.ir.control import merged
-from slangrad.ir.core import Function, Op, Region, Value, number_of, walk
-from slangrad.ir.rebuild import Holding, Nesting, Rebuild, copy_op
-from slangrad.ir.types import (
+from slangrad.ir.analyses.addresses import STEPS
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Holding, Nesting, Rebuild, copy_op
+from slangrad.ir.data.types import (
     I64,
     Array,
     Matrix,
@@ -33,6 +31,8 @@ from slangrad.ir.types import (
     is_integer,
     pointer_of,
 )
+from slangrad.ir.ops.control import merged
+from slangrad.ir.ops.core import Function, Op, Region, Value, number_of, walk
 
 SEEN = frozenset({"equal", "not_equal", "less", "less_equal"})  # ops that ask for an address alone
 ACCESSES = frozenset({"load", "store"})

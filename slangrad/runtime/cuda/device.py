@@ -13,8 +13,8 @@ from itertools import product
 
 import numpy as np
 
+from slangrad.base.disk.store import content_key
 from slangrad.base.options import Options, store_of
-from slangrad.base.store import content_key
 from slangrad.runtime.cuda.architectures import newest_architecture
 from slangrad.runtime.cuda.driver import OLDEST_CAPABILITY, CudaUnavailable, load_driver
 from slangrad.runtime.cuda.image import ENTRY, CudaKernel
