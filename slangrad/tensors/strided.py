@@ -18,7 +18,7 @@ import numpy.typing as npt
 from slangrad.base.late import Late
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.data.types import Type
-from slangrad.runtime.device import Region
+from slangrad.runtime.device import MemoryRegion
 from slangrad.tensors.buffer import Buffer, BufferUsage, MemoryType, as_source
 from slangrad.tensors.conversion import AnyArray, HostValue
 from slangrad.tensors.element_types import TypeView, holds_structs, structured_dtype
@@ -216,13 +216,13 @@ class StridedView(Operators):
         """An array over the addresses of `host_view`, to be compared with others and never read."""
         return self._region().places()
 
-    def _region(self) -> Region:
+    def _region(self) -> MemoryRegion:
         return region_of(self.element_type, self.address, self.shape, self.strides)
 
-    def _whole(self) -> Region:
+    def _whole(self) -> MemoryRegion:
         return whole_elements(self.element_type, self.address, self.shape, self.strides)
 
-    def _items(self, region: Region) -> AnyArray:
+    def _items(self, region: MemoryRegion) -> AnyArray:
         runtime = self.storage.runtime
         found = runtime.host_view(region, self.storage)
         return runtime.read(region) if found is None else found
@@ -241,7 +241,7 @@ class StridedView(Operators):
         """Elements by index and fields by name, of all elements in row-major order or `count` from `start` on."""
         return CURSOR.BufferCursor.of_tensor(self, start, count)
 
-    def _seen(self, region: Region) -> AnyArray:
+    def _seen(self, region: MemoryRegion) -> AnyArray:
         found = self.storage.runtime.host_view(region, self.storage)
         if found is None:
             raise BufferError("the host cannot reach this device's memory; use tensor.to_numpy()")

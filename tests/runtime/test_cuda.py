@@ -18,7 +18,7 @@ from slangrad.runtime.cuda import memory
 from slangrad.runtime.cuda.architectures import ARCHITECTURES, newest_architecture
 from slangrad.runtime.cuda.image import CudaImage
 from slangrad.runtime.cuda.launch import LAUNCH, STATUS_OFFSETS, THREADS, blocks_for
-from slangrad.runtime.device import Region
+from slangrad.runtime.device import MemoryRegion
 from slangrad.runtime.reports import Site
 from tests.runtime.fake_cuda import FakeBindings, fake_gpu
 
@@ -242,9 +242,9 @@ def test_regions_are_read_written_and_cleared(device):
         runtime.write(block.address, full)
         part = full[view]
         at = block.address + part.__array_interface__["data"][0] - full.__array_interface__["data"][0]
-        region = Region(at, part.shape, part.strides, FLOAT)
+        region = MemoryRegion(at, part.shape, part.strides, FLOAT)
         np.testing.assert_array_equal(runtime.read(region), part)
-        whole, wanted = Region(block.address, full.shape, full.strides, FLOAT), full.copy()
+        whole, wanted = MemoryRegion(block.address, full.shape, full.strides, FLOAT), full.copy()
         wanted[view] = -part
         runtime.put(region, -part)
         np.testing.assert_array_equal(runtime.read(whole), wanted)
@@ -259,7 +259,7 @@ def test_copies_may_overlap(device):
     runtime.write(block.address, values)
     runtime.copy(block.address + 16, block.address, 128)
     values[4:36] = values[:32].copy()
-    np.testing.assert_array_equal(runtime.read(Region(block.address, (64,), (4,), FLOAT)), values)
+    np.testing.assert_array_equal(runtime.read(MemoryRegion(block.address, (64,), (4,), FLOAT)), values)
 
 
 @pytest.mark.parametrize("size", [memory.SMALL // 4 + 1, memory.PIECE // 4 * 3 + 5])

@@ -39,8 +39,7 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Footprint, Shape, Values
 from slangrad.marshal.protocol.marshal import Leaf, Setter
 from slangrad.marshal.registry import key_of
-from slangrad.runtime.device import Device, Grid, Kernel
-from slangrad.runtime.device import Region as Bytes
+from slangrad.runtime.device import Device, Grid, Kernel, MemoryRegion
 from slangrad.runtime.reports import NotFiniteError
 from slangrad.tensors.conversion import HostValue
 
@@ -84,7 +83,7 @@ class Scratch:
         self._runtime = runtime
         self.block = runtime.allocate(size)
         self.address = self.block.address
-        self._region = Bytes(self.address, (size,), (1,), BYTE)
+        self._region = MemoryRegion(self.address, (size,), (1,), BYTE)
         view = runtime.host_view(self._region, self.block)
         self._copied = np.zeros(size, BYTE) if view is None else None
         self.memory = memoryview(self._copied if view is None else view)  # type: ignore[arg-type]

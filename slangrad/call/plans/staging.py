@@ -17,9 +17,8 @@ from slangrad.call.plans.overlap import Region
 from slangrad.marshal.composed.rows import Touched
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Values
-from slangrad.runtime.device import Device, RegionItems
-from slangrad.runtime.device import Region as Bytes
-from slangrad.runtime.memory import Block
+from slangrad.runtime.device import Device, MemoryRegion, RegionItems
+from slangrad.runtime.memory import MemoryBlock
 from slangrad.tensors.conversion import AnyArray
 
 BYTE = np.dtype(np.uint8)
@@ -32,12 +31,12 @@ class Copied:
     low: int
     high: int
     changes: bool
-    block: Block | None = None
+    block: MemoryBlock | None = None
 
     @property
     def bytes(self) -> AnyArray:
         """The memory of the host."""
-        return np.asarray(RegionItems(Bytes(self.low, (self.high - self.low,), (1,), BYTE), None))
+        return np.asarray(RegionItems(MemoryRegion(self.low, (self.high - self.low,), (1,), BYTE), None))
 
 
 @dataclass(slots=True)
@@ -52,7 +51,7 @@ class Staged:
         for each in self.copies:
             if each.changes and each.block is not None:
                 size = each.high - each.low
-                each.bytes[:] = self.runtime.read(Bytes(each.block.address, (size,), (1,), BYTE))
+                each.bytes[:] = self.runtime.read(MemoryRegion(each.block.address, (size,), (1,), BYTE))
 
 
 def stage(runtime: Device, regions: Sequence[Region], scalars: Values) -> Staged:

@@ -14,13 +14,13 @@ from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.llvm.cuda import memory
 from slangrad.llvm.cuda.memory import placed
 from slangrad.llvm.memory.atomics import INSTRUCTIONS, replacement
-from slangrad.llvm.text.emit import Emitter, Rule
+from slangrad.llvm.text.emit import RegionEmitter, Rule
 from slangrad.llvm.text.writer import phi
 
 ORDER = 'syncscope("device") monotonic'
 
 
-def _atomic(e: Emitter, op: Op) -> None:
+def _atomic(e: RegionEmitter, op: Op) -> None:
     scalar, kind = scalar_type(op.results[0]), op.attributes["kind"]
     assert scalar.kind != "bool", op
     if op.attributes.get("alone"):
@@ -42,7 +42,7 @@ def _instruction(kind: str, scalar: Scalar) -> str | None:
     return INSTRUCTIONS[kind][scalar.kind == "unsigned"]
 
 
-def _plain(e: Emitter, op: Op, scalar: Scalar) -> str:
+def _plain(e: RegionEmitter, op: Op, scalar: Scalar) -> str:
     """No other thread uses the element."""
     p, name = op.operands[0], e.names.of(scalar)
     old = memory.load(e, p, name)
@@ -50,7 +50,7 @@ def _plain(e: Emitter, op: Op, scalar: Scalar) -> str:
     return old
 
 
-def _loop(e: Emitter, op: Op, scalar: Scalar) -> str:
+def _loop(e: RegionEmitter, op: Op, scalar: Scalar) -> str:
     """Compute and try to exchange, until no other thread was faster."""
     w, bits, name = e.w, f"i{scalar.bits}", e.names.of(scalar)
     pointer, replace = placed(e, op.operands[0]), replacement(e, op, op.attributes["kind"], scalar)

@@ -25,7 +25,7 @@ from slangrad.llvm.cuda.launch import LAUNCH_SIZE, read_field
 from slangrad.llvm.machine.target import Features
 from slangrad.llvm.memory.memory import Locals
 from slangrad.llvm.text import emit
-from slangrad.llvm.text.emit import Emitter, Environment, Rule
+from slangrad.llvm.text.emit import Environment, RegionEmitter, Rule
 from slangrad.llvm.text.type_names import TypeNames
 from slangrad.llvm.text.writer import Declarations, Writer, phi
 
@@ -114,7 +114,7 @@ def _write_entry(w: Writer, kernel: Function, environment: Callable[[Thread], En
     w.branch(w.value(f"icmp ult i64 {_wide(w, x)}, {read_field(w, '%launch', 'nx')}"), inside, done)
     w.block(inside)
     with _rows(w, "z") as z, _rows(w, "y") as y:
-        Emitter(w, TypeNames(1), environment((x, y, z)), RULES).region(kernel.region)
+        RegionEmitter(w, TypeNames(1), environment((x, y, z)), RULES).region(kernel.region)
     w.jump(done)
     w.block(done)
     w.line("ret void")

@@ -14,7 +14,7 @@ from slangrad.ir.data.layout import layout_of
 from slangrad.ir.data.types import pointer_of
 from slangrad.ir.ops.core import Function, Op, Value, walk
 from slangrad.llvm.memory import memory
-from slangrad.llvm.text.emit import Emitter, Rule
+from slangrad.llvm.text.emit import RegionEmitter, Rule
 from slangrad.llvm.text.type_names import memory_name
 
 GLOBAL = "ptr addrspace(1)"
@@ -25,20 +25,20 @@ def has_variables(functions: Iterable[Function]) -> bool:
     return any(op.name == "variable" for function in functions for op in walk(function.region))
 
 
-def placed(e: Emitter, p: Value) -> str:
+def placed(e: RegionEmitter, p: Value) -> str:
     """The address with its type, in the memory that it leads to."""
     if pointer_of(p.type).space != "global" or e.environment.mixed_spaces:
         return e.typed(p)
     return f"{GLOBAL} " + e.w.value(f"addrspacecast {e.typed(p)} to {GLOBAL}")
 
 
-def load(e: Emitter, p: Value, name: str) -> str:
+def load(e: RegionEmitter, p: Value, name: str) -> str:
     """A value of an LLVM type."""
     invariant = ", !invariant.load !0" if pointer_of(p.type).space == "constant" else ""
     return e.w.value(f"load {name}, {placed(e, p)}, align {_alignment(p)}{invariant}")
 
 
-def store(e: Emitter, p: Value, value: str) -> None:
+def store(e: RegionEmitter, p: Value, value: str) -> None:
     """A value behind its LLVM type."""
     e.w.line(f"store {value}, {placed(e, p)}, align {_alignment(p)}")
 
@@ -47,7 +47,7 @@ def _alignment(p: Value) -> int:
     return layout_of(pointer_of(p.type).element).alignment
 
 
-def _load(e: Emitter, op: Op) -> None:
+def _load(e: RegionEmitter, op: Op) -> None:
     (p,), (r,) = op.operands, op.results
     register = e.type(r)
     name = memory_name(register)
@@ -57,7 +57,7 @@ def _load(e: Emitter, op: Op) -> None:
     e.define(r, loaded)
 
 
-def _store(e: Emitter, op: Op) -> None:
+def _store(e: RegionEmitter, op: Op) -> None:
     p, v = op.operands
     register, value = e.type(v), e.operand(v)
     name = memory_name(register)
@@ -66,7 +66,7 @@ def _store(e: Emitter, op: Op) -> None:
     store(e, p, f"{name} {value}")
 
 
-def _variable(e: Emitter, op: Op) -> None:
+def _variable(e: RegionEmitter, op: Op) -> None:
     memory.allocate(e, op)
 
 

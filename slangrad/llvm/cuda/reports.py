@@ -10,7 +10,7 @@ from __future__ import annotations
 from slangrad.ir.ops.core import Op
 from slangrad.llvm.cuda.launch import BOUNDS_ERROR, STATUS_FIELDS, read_field
 from slangrad.llvm.launch.reports import UNLIKELY, extended, is_inside
-from slangrad.llvm.text.emit import Emitter, Rule
+from slangrad.llvm.text.emit import RegionEmitter, Rule
 
 _AT = STATUS_FIELDS
 REPORT = f"""
@@ -35,7 +35,7 @@ done:
 """
 
 
-def _in_bounds(e: Emitter, op: Op) -> None:
+def _in_bounds(e: RegionEmitter, op: Op) -> None:
     w, (index, extent), launch = e.w, op.operands, e.environment.launch
     w.declarations.add_functions(REPORT)
     inside = is_inside(e, index, extent)

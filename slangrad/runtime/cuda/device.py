@@ -20,8 +20,8 @@ from slangrad.runtime.cuda.driver import OLDEST_CAPABILITY, CudaUnavailable, loa
 from slangrad.runtime.cuda.image import ENTRY, CudaKernel
 from slangrad.runtime.cuda.launch import LAUNCH, Parameters, Status, blocks_for
 from slangrad.runtime.cuda.memory import Copies, StreamSource
-from slangrad.runtime.device import Array, Device, Grid, Kernel, Region, check_arguments, check_grid
-from slangrad.runtime.memory import Block, CachingAllocator
+from slangrad.runtime.device import Array, Device, Grid, Kernel, MemoryRegion, check_arguments, check_grid
+from slangrad.runtime.memory import CachingAllocator, MemoryBlock
 from slangrad.runtime.reports import Printed, exception_of
 
 LATER = "a launch since the last wait reported this; with SLANGRAD_SYNCHRONOUS=1 its call raises it"
@@ -137,7 +137,7 @@ class CudaDevice(Device):
 
     # --- memory
 
-    def allocate(self, size: int, zero: bool = False) -> Block:
+    def allocate(self, size: int, zero: bool = False) -> MemoryBlock:
         self._enter()
         return self.memory.allocate(size, zero)
 
@@ -147,14 +147,14 @@ class CudaDevice(Device):
         if source.nbytes:
             self._copies.to_gpu(address, source)
 
-    def read(self, region: Region) -> Array:
+    def read(self, region: MemoryRegion) -> Array:
         self._enter()
         if 0 in region.shape:
             return np.empty(region.shape, region.dtype)
         items = self._fetched(region)[1]
         return items if items.flags.c_contiguous else items.copy(order="C")
 
-    def put(self, region: Region, values: Array) -> None:
+    def put(self, region: MemoryRegion, values: Array) -> None:
         self._enter()
         if 0 in region.shape:
             return
@@ -166,7 +166,7 @@ class CudaDevice(Device):
         items[...] = values
         self._copies.to_gpu(region.address + region.span[0], memory)
 
-    def _fetched(self, region: Region) -> tuple[Array, Array]:
+    def _fetched(self, region: MemoryRegion) -> tuple[Array, Array]:
         """All bytes from the first item to the last, and the items in these."""
         low, high = region.span
         memory = np.empty(high - low, np.uint8)
@@ -187,7 +187,7 @@ class CudaDevice(Device):
     def _move(self, target: int, source: int, size: int) -> None:
         self._driver.call("cuMemcpyDtoDAsync", target, source, size, self._stream)
 
-    def clear(self, region: Region) -> None:
+    def clear(self, region: MemoryRegion) -> None:
         self._enter()
         if 0 in region.shape:
             return
@@ -200,5 +200,5 @@ class CudaDevice(Device):
             else:
                 self._driver.call("cuMemsetD2D8Async", at, pitch, 0, run, rows, self._stream)
 
-    def host_view(self, region: Region, owner: object) -> None:
+    def host_view(self, region: MemoryRegion, owner: object) -> None:
         """The host does not reach memory of a GPU."""
