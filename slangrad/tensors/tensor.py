@@ -251,7 +251,7 @@ class Tensor(StridedView):
     def copy(self) -> Tensor:
         """The same values in memory of their own on the same device, without gaps; gradients are copied as well."""
         copied = self._like(zero=False)
-        copied.elements()[...] = self.elements()
+        copied.put_elements(self.elements())
         grad_in, grad_out = self._grad_in, self._grad_out
         copied._grad_in = None if grad_in is None else grad_in.copy()
         if grad_out is grad_in:

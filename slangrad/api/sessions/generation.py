@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from slangrad.api.sessions.plain_types import PLAIN, is_plain
-from slangrad.backends import BACKENDS
+from slangrad.backends import backend_of
 from slangrad.base.diagnostics import CompileWarning
 from slangrad.base.late import Late, late_property
 from slangrad.base.module_file import Origin
@@ -145,7 +145,7 @@ class Generation:
 
     def _parse_all(self) -> None:
         """Load what was only looked up so far, in the same order."""
-        program = FRONT.Program(self.settings, (), self._defines, self.files, BACKENDS[self.target].traits)
+        program = FRONT.Program(self.settings, (), self._defines, self.files, backend_of(self.target).traits)
         for loaded, module in self._waiting:
             module.parsed = self._load(program, loaded)
         self._waiting.clear()
@@ -227,7 +227,7 @@ class Generation:
         """How another process makes the program with these modules; None where that is not known."""
         with self.lock:
             checked = {
-                loaded: known.parsed for loaded, known in self._known.items() if known.parsed is not None
+                loaded: module.parsed for loaded, module in self._known.items() if module.parsed is not None
             }
             steps = steps_of(checked, needed)
             said = (self.settings, self.target, self._defines, self._places)

@@ -70,8 +70,8 @@ class ModuleIndex:
         if data is None:
             return None
         key, also, asked = json.loads(data)
-        requests, texts = tuple(Lookup(*each) for each in asked), dict[str, SourceFile]()
-        if not all(self._is_same(each, texts) for each in requests):
+        requests, texts = tuple(Lookup(*lookup) for lookup in asked), dict[str, SourceFile]()
+        if not all(self._is_same(request, texts) for request in requests):
             return None
         self._keep_text(source)
         module = FoundModule(key, also, Origin(source, path, requests, texts, macros))

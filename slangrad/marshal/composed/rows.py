@@ -55,6 +55,7 @@ class Touched:
     low: int
     high: int
     writes: bool
+    is_host: bool = False  # memory of no device
 
 
 class Rows(np.ndarray):
@@ -138,9 +139,9 @@ class RowPacker:
             _put_own(cells, value, scalars, 0, None)  # type: ignore[arg-type]  # no cell of a row needs it
             packed.append(pack.pack(*scalars))
             for use in uses:
-                address, shape, strides, item, _ = use.memory
+                address, shape, strides, item, home = use.memory
                 low, high = span_of(item, shape, strides)
-                touched.append(Touched(use.label, address + low, address + high, use.writes))
+                touched.append(Touched(use.label, address + low, address + high, use.writes, home is None))
         array = np.frombuffer(b"".join(packed), np.dtype((np.void, size)), count=len(self.rows)).view(Rows)
         array.touched = tuple(touched)
         return array

@@ -107,8 +107,8 @@ class HostTypeMap(MemoryForms):
         return lifted(t, self._found)
 
     def _found(self, t: ir.Struct) -> checked.Type | None:
-        found = self._find(t.name)
-        return found if found is not None and self.lower(found) is t else None
+        declared = self._find(t.name)
+        return declared if declared is not None and self.lower(declared) is t else None
 
 
 def lifted(t: ir.Type, declared: Callable[[ir.Struct], checked.Type | None]) -> checked.Type | None:
