@@ -88,5 +88,10 @@ def refuse_in_rows(touched: Sequence[Touched]) -> None:
     """CallError where an element of a list leads to memory of the host: no launch can follow it."""
     for memory in touched:
         if memory.is_host:
-            message = f"'{memory.label}' lies in memory of the host, inside a list for a device that does not reach it"
-            raise CallError("E1022", message, (), f"pass Tensor.from_numpy(device, {memory.label}) there")
+            message = f"'{memory.label}' lies in memory of the host, inside of a list for a device that "
+            raise CallError(
+                "E1022",
+                f"{message}does not reach it",
+                (),
+                f"pass Tensor.from_numpy(device, {memory.label}) there",
+            )
