@@ -315,7 +315,7 @@ class Caller:
     def bind(
         self, settings: CallSettings, args: tuple[object, ...], kwargs: dict[str, object], result: object
     ) -> BoundCall:
-        """The bound call of such arguments, for who wants to write another function around it."""
+        """The bound call of such arguments, for texts of other functions around it."""
         filled = [] if result is None else [result]
         outside = gathered(settings.given)
         values = [*args, *kwargs.values(), *filled, *outside.values()]

@@ -1,4 +1,4 @@
-"""The calls of one function, whatever becomes of its text, and a call that is run again and again.
+"""The calls of one function across reloads of its text, and a call that is run again and again.
 
     step = module.step.bind_call(x, v, _result=x)       checked, compiled and packed now
     for _ in range(1000):
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 
 class RenewedCaller:
-    """`now` is the newest caller, which may have expired: who calls often looks itself."""
+    """The caller of a function, which is renewed after a reload. `now` is the newest one, and may have expired; code
+    that calls often reads `now.generation.expired` itself."""
 
     __slots__ = ("_make", "_session", "now")
 

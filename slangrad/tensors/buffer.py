@@ -181,8 +181,8 @@ class Buffer:
         usage: BufferUsage,
         frozen: bool = False,
     ) -> Buffer:
-        """A buffer over memory of the device that somebody else allocated; `owner` is kept alive. `frozen`: nobody may
-        write there."""
+        """A buffer over memory of the device that another library allocated; `owner` is kept alive. `frozen`: it must
+        not be written."""
         runtime_of(device)
         check_count(size // (layout_of(element).size or 1))
         block = foreign_block(address, size, owner)
@@ -220,7 +220,7 @@ class Buffer:
         return TORCH.from_numpy(array)
 
     def require_writes(self) -> None:
-        """ValueError if this is memory of somebody who does not permit writing; the host may write all other."""
+        """ValueError if the owner of the memory does not permit writing; the host may write all other memory."""
         if self.frozen:
             raise ValueError(
                 "the memory belongs to a read-only array: copy it, tensor.copy() or array.copy()"

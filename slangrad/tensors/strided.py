@@ -205,7 +205,7 @@ class StridedView(Operators):
         return self._items(self._region())
 
     def put_elements(self, values: AnyArray) -> None:
-        """Overwrite the elements by opaque items; for those who have checked what the tensor permits."""
+        """Overwrite the elements by opaque items; the caller has checked that the tensor permits it."""
         self.storage.runtime.put(self._whole(), values)
 
     def put_numbers(self, values: AnyArray) -> None:
@@ -254,8 +254,8 @@ class StridedView(Operators):
         return values if dtype is None else values.astype(dtype)
 
     def __dlpack__(self, **options: HostValue) -> HostValue:
-        """The memory itself, for other libraries. Not with negative strides: with these PyTorch ends the process, and
-        nobody tells who asks."""
+        """The memory itself, for other libraries. BufferError for negative strides: with these PyTorch ends the process,
+        and the protocol does not tell which library asks."""
         shown = self.host_view()
         if options.get("copy") is True:
             return np.array(shown, order="C").__dlpack__(**options | {"copy": None})

@@ -477,8 +477,8 @@ class Tensor(StridedView):
     ) -> Tensor:
         """A tensor over the same storage with gradients: the given one or a new one serves as both.
 
-        New gradients are zero unless `zero` is False; given ones are cleared only if `zero` is True. A tensor
-        that nobody may write gets no `grad_in` of its own.
+        New gradients are zero unless `zero` is False; given ones are cleared only if `zero` is True. A
+        read-only tensor gets no `grad_in` of its own.
         """
         gradients = [grad for grad in (grad_in, grad_out) if grad is not None]
         if zero:

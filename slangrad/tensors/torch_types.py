@@ -1,4 +1,4 @@
-"""PyTorch's dtypes and tensors, known without loading PyTorch: it is there once somebody has a tensor of it.
+"""PyTorch's dtypes and tensors, known without loading PyTorch: a program with a tensor of it has loaded it.
 
 element_of(torch.float32)  ->  f32      element_of(torch.bfloat16)  ->  None      dtype_of(f32)  ->  torch.float32
 is_torch_type(type(x))     ->  whether x is a torch tensor, of a subclass too
@@ -49,7 +49,7 @@ class TorchTensor(Protocol):
 
 
 def is_torch_type(kind: type) -> bool:
-    """Whether objects of a type are torch tensors. While nobody has loaded PyTorch, none are."""
+    """Whether objects of a type are torch tensors. None are before PyTorch is loaded."""
     torch = sys.modules.get("torch")
     base = getattr(torch, "Tensor", None)  # absent while PyTorch is being loaded
     return isinstance(base, type) and issubclass(kind, base)

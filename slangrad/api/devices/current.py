@@ -58,7 +58,7 @@ def is_current(device: Device) -> bool:
 
 
 def _top() -> Device | None:
-    """Devices that nobody holds any more are gone from the stack."""
+    """The device on top that is still referenced; the stack does not keep devices alive."""
     stack = _stacks.devices
     while stack:
         device = stack[-1]()

@@ -183,7 +183,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
 
     @staticmethod
     def get_created_devices() -> list[Device]:
-        """All devices that somebody holds and that are not closed."""
+        """All devices that are referenced and not closed."""
         return list(_created)
 
     @staticmethod
@@ -413,7 +413,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         return list(ABILITIES.FEATURES)
 
     def has_feature(self, feature: ABILITIES.Feature | str) -> bool:
-        """Whether the device can do something: a Feature or its name; False for names that nobody knows."""
+        """Whether the device can do something: a Feature or its name; False for unknown names."""
         name = feature if isinstance(feature, str) else feature.name
         return any(name == known_feature.name for known_feature in ABILITIES.FEATURES)
 

@@ -41,7 +41,7 @@ class QueryType(Enum):
 
 @dataclass(slots=True)
 class FenceDesc:
-    """How a fence begins. There is nobody to share it with."""
+    """The start of a fence. `shared` has no effect: no other API uses it."""
 
     initial_value: int = 0
     shared: bool = False

@@ -1,12 +1,12 @@
-"""What a session has made of its texts, from one reload to the next.
+"""Generations: objects that a session derives from its texts, from one reload to the next.
 
     generation = session.generation
     generation.of(loaded).checked          a module as it was when the generation began
     generation.expired                     a file changed since, or a newer generation is there
 
-Calls, kernels and reflection hold on to the generation that they were made in, so that what belongs together was made
-of the same texts; who is asked next looks at `expired` and asks the session for the newest. Calls in check mode have
-plans and kernels of their own (`CheckedSession`), so those of others cost nothing.
+Calls, kernels and reflection record their generation, so objects that belong together come from the same texts. They
+look at `expired` when they are used next, and take the session's newest generation. Calls in check mode have plans and
+kernels of their own (`CheckedSession`), so other calls cost nothing.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FRONT = Late("slangrad.call.front")
 
 
 class KnownModule:
-    """A module as a generation knows it. It is parsed at once if it has to be, else when somebody asks."""
+    """A module as a generation knows it. It is parsed at once if it has to be, else at its first use."""
 
     def __init__(self, generation: Generation, key: str, parsed: CheckedModule | None = None) -> None:
         self.generation = generation

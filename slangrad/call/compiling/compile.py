@@ -83,7 +83,7 @@ class KernelCompiler:
         return kernel_key(self.options, self.target, *parts)
 
     def take(self, key: Hashable, answer: bytes) -> None:
-        """A kernel that a worker has made: who asks for it finds it, unless another thread has compiled it."""
+        """Keep a kernel that a worker has made for the next request, unless another thread has compiled it."""
         with self.lock:
             if key not in self._compiled and key not in self._entries:
                 self._answers[key] = answer
@@ -98,7 +98,7 @@ class KernelCompiler:
     def _refer(
         self, key: Hashable, modules: Sequence[Module], seen_from: Module, said: Mapping[str, object]
     ) -> None:
-        """Before a kernel is compiled: who gathers missing kernels has it compiled later, perhaps by a worker."""
+        """Raise MissingKernel in a thread that gathers missing kernels: it compiles them later, perhaps by a worker."""
         if is_gathering():
             imports = [
                 (name, module.key) for name, module in self.program.modules.items() if module in modules

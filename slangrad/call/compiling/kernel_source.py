@@ -69,9 +69,8 @@ class KernelText:
 
 
 def write_kernel(call: BoundCall, classes: dict[str, str], alone: frozenset[str]) -> KernelText:
-    """`classes` has the letters of the streams of each leaf, `alone` the leaves whose gradients nobody else
-    adds to.
-    """
+    """The kernel of a call. `classes` has the letters of the streams of each leaf. `alone` has the leaves to whose
+    gradients no other thread adds."""
     page = KernelPage(call, classes, alone, functions=[(line, "") for line in call.function.outside])
     for leaf in call.leaves:
         page.owner = leaf.label
@@ -318,7 +317,7 @@ class _Orders:
         self.first = GradientCall(self.pairs.append)
 
     def constant(self, declared: str, name: str, taken: str, paired: bool = False) -> None:
-        """`paired`: the function has a derivative by it, which nobody asks for."""
+        """`paired`: the function has a derivative by it, which the call does not need."""
         self.parameters.append(f"{declared} {name}")
         self.taken.append(taken)
         self.next.append(name)
@@ -369,7 +368,7 @@ def _higher_argument(page: KernelPage, orders: _Orders, argument: BoundArgument)
 
 
 def _higher_constant(page: KernelPage, orders: _Orders, argument: BoundArgument) -> None:
-    """An argument whose derivative nobody asks for."""
+    """An argument whose derivative the call does not need."""
     kind, paired = spell_on_page(argument.type), argument.differentiable
     declared = f"no_diff {kind}" if paired or argument.no_diff else kind
     orders.constant(declared, argument.node.name, _constant(page, argument), paired)

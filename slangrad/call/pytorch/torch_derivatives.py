@@ -361,7 +361,7 @@ def _arrangement(page: GradientPage) -> Arrange:
 
 
 def _tree(node: BoundNode, paths: list[tuple[object, ...]], types: ProgramTypes) -> object:
-    """Dicts and lists as in the argument, for its derivative. What a list holds besides is a zero that nobody sees."""
+    """Dicts and lists as in the argument, for its derivative. All else in a list is a zero that no kernel reads."""
     if not isinstance(node, Composite):
         return None if paths else 0.0
     parts = {}

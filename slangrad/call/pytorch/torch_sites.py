@@ -163,8 +163,8 @@ def _reopened(value: object) -> object:
 
 
 def constants_of(site: TorchSite, values: list[object], places: Iterable[ValueSource]) -> list[HostValue]:
-    """The values of a call without its torch tensors. What somebody may overwrite before the derivative is asked for
-    is copied, at `places`: PyTorch knows when its own tensors change, and nobody when others do."""
+    """The values of a call without its torch tensors. The program may overwrite the values at `places` before it asks
+    for the derivative, so they are copied. PyTorch notices changes of its own tensors only."""
     constants = [value if type(value) in ATOMS else _reopened(value) for value in values]
     for slot in site.slots:
         put(constants, slot, None if not slot.writes else _standing(slot, found_at(constants, slot)))
