@@ -254,8 +254,8 @@ class StridedView(Operators):
         return values if dtype is None else values.astype(dtype)
 
     def __dlpack__(self, **options: HostValue) -> HostValue:
-        """The memory itself, for other libraries. BufferError for negative strides: with these PyTorch ends the process,
-        and the protocol does not tell which library asks."""
+        """The memory itself, for other libraries. BufferError for negative strides: PyTorch would end the process, and
+        the protocol does not tell which library asks."""
         shown = self.host_view()
         if options.get("copy") is True:
             return np.array(shown, order="C").__dlpack__(**options | {"copy": None})
