@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from slangrad.base.module_file import FILE, INCLUDED, Macros, ModuleFileError, Origin, Request
+from slangrad.base.module_file import FILE, INCLUDED, Lookup, Macros, ModuleFileError, Origin
 from slangrad.base.source import IncludeError, SourceFile, Span
 from slangrad.check.texts.files import UNREADABLE, Files
 
@@ -32,7 +32,7 @@ class DependencyTrace:
 
     def __init__(self, program: Reporting) -> None:
         self._program = program
-        self._open: list[tuple[list[Request], dict[str, SourceFile]]] = []
+        self._open: list[tuple[list[Lookup], dict[str, SourceFile]]] = []
 
     def begin(self) -> None:
         self._open.append(([], {}))
@@ -73,7 +73,7 @@ class DependencyTrace:
     def note(self, kind: str, name: str, asker: str, digest: str) -> None:
         """For the module that is being loaded; the standard library depends on nothing."""
         if self._open:
-            self._open[-1][0].append(Request(kind, name, asker, digest))
+            self._open[-1][0].append(Lookup(kind, name, asker, digest))
 
     def _find(
         self,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slangrad.abi import SCALARS, Forms, interface_words
+from slangrad.abi import SCALARS, MemoryForms, interface_words
 from slangrad.check.model import types as checked
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.forms import Rules, rules_from
@@ -21,7 +21,7 @@ _CHECKED_SCALARS: dict[ir.Scalar, checked.Type] = {lowered: t for t, lowered in 
 Fields = tuple[tuple[str, checked.Type], ...]
 
 
-class TypeMap(Forms):
+class TypeMap(MemoryForms):
     """`fields` gives the fields of a struct, with their rules for memory, `tag` the integer type of an enum, `find` the
     type of a name, `behind` how large values of an interface type are, if that is said, which types they can have."""
 
