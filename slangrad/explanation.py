@@ -25,19 +25,19 @@ class StageCost:
     functions: int | None = None
 
 
-def cost_of(milliseconds: float, made: Sequence[Function] | None) -> StageCost:
-    """`made`: the functions after the stage."""
-    if made is None:
+def cost_of(milliseconds: float, functions: Sequence[Function] | None) -> StageCost:
+    """`functions`: the functions after the stage."""
+    if functions is None:
         return StageCost(milliseconds)
-    return StageCost(milliseconds, sum(1 for f in made for _ in walk(f.region)), len(made))
+    return StageCost(milliseconds, sum(1 for f in functions for _ in walk(f.region)), len(functions))
 
 
 def costs_table(costs: Mapping[str, StageCost]) -> str:
     """A line for each stage, and one for their sum."""
     rows: list[tuple[object, ...]] = [("stage", "ms", "operations", "functions")]
-    for name, each in costs.items():
-        rows.append((name, f"{each.milliseconds:.1f}", each.operations, each.functions))
-    rows.append(("sum", f"{sum(each.milliseconds for each in costs.values()):.1f}", None, None))
+    for name, cost in costs.items():
+        rows.append((name, f"{cost.milliseconds:.1f}", cost.operations, cost.functions))
+    rows.append(("sum", f"{sum(cost.milliseconds for cost in costs.values()):.1f}", None, None))
     return "\n".join(_aligned([["" if cell is None else str(cell) for cell in row] for row in rows]))
 
 
@@ -59,11 +59,11 @@ class Explanation:
 
     @property
     def stored(self) -> tuple[StoredValue, ...]:
-        return tuple(each for report in self.reports for each in report.stored)
+        return tuple(value for report in self.reports for value in report.stored)
 
     @property
     def recomputed(self) -> tuple[RecomputedValue, ...]:
-        return tuple(each for report in self.reports for each in report.recomputed)
+        return tuple(value for report in self.reports for value in report.recomputed)
 
     @property
     def bytes_a_thread(self) -> int:

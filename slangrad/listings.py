@@ -18,32 +18,32 @@ from slangrad.unit import CompileRequest, FlatKernel, Unit
 def show_ast(request: CompileRequest) -> list[Line]:
     assert request.declared is not None
     first, *others = user_functions(request.declared)
-    return [*node_lines(first), *(line for each in others for line in (Line(""), *node_lines(each)))]
+    return [*node_lines(first), *(line for function in others for line in (Line(""), *node_lines(function)))]
 
 
-def show_program(made: Unit | FlatKernel) -> list[Line]:
-    return program_lines(made.program)
+def show_program(unit: Unit | FlatKernel) -> list[Line]:
+    return program_lines(unit.program)
 
 
 def show_derivatives(unit: Unit) -> list[Line]:
     """The program, and before it what is stored for each reverse sweep and what is computed again."""
     lines = []
-    for each in unit.reports.values():
-        lines += str(each).splitlines()
+    for report in unit.reports.values():
+        lines += str(report).splitlines()
     return [*(Line(f"// {line}") for line in lines), Line(""), *program_lines(unit.program)]
 
 
 def user_functions(function: ast.Function) -> list[ast.Function]:
     """The function and those that it calls, functions of the library left out."""
-    found = [function]
-    for each in found:  # grows while it is read
-        called = (_called(node) for node in walk_tree(each))
-        found += [
+    functions = [function]
+    for caller in functions:  # grows while it is read
+        called = (_called(node) for node in walk_tree(caller))
+        functions += [
             f
             for f in dict.fromkeys(called)
-            if f is not None and f not in found and not f.span.source.is_library
+            if f is not None and f not in functions and not f.span.source.is_library
         ]
-    return found
+    return functions
 
 
 def _called(node: ast.Node) -> ast.Function | None:

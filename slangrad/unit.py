@@ -82,10 +82,10 @@ class Unit:
     def changed(self, change: Callable[[Function, Program], Function]) -> Unit:
         """The kernel and the functions that stay, each by a change, callees first. Only these are left."""
         program = self.program
-        for each in callees_first(program, [self.name]):
-            if each.name == self.name or each.attributes.get("kept"):
-                made = change(each, program)
-                program = replace(program, functions={**program.functions, each.name: made})
+        for function in callees_first(program, [self.name]):
+            if function.name == self.name or function.attributes.get("kept"):
+                changed = change(function, program)
+                program = replace(program, functions={**program.functions, function.name: changed})
         left = {f.name: f for f in callees_first(program, [self.name])}
         return replace(self, program=replace(program, functions=left))
 

@@ -213,8 +213,8 @@ def _stay() -> None:
 
 def _call(machine: Machine, name: str, places: list[int], results: list[int]) -> Step:
     def step(frame: Frame) -> None:
-        made = machine.call(name, tuple([frame[p] for p in places]))
-        for r, value in zip(results, made, strict=True):
+        values = machine.call(name, tuple([frame[p] for p in places]))
+        for r, value in zip(results, values, strict=True):
             frame[r] = value
 
     return step

@@ -61,12 +61,12 @@ class Waves:
         steps, yields = self.region(function.region)
         frame_size = len(self._places)
 
-        def run(threads: Sequence[Callable[[], None]], given: Sequence[Sequence[Datum]]) -> list[Values]:
+        def run(threads: Sequence[Callable[[], None]], data: Sequence[Sequence[Datum]]) -> list[Values]:
             lanes = [
                 Lane(i % self.size, i // self.size, [0] * frame_size, resume)
                 for i, resume in enumerate(threads)
             ]
-            for lane, values in zip(lanes, given, strict=True):
+            for lane, values in zip(lanes, data, strict=True):
                 for place, value in zip(inputs, values, strict=True):
                     lane.frame[place] = value
             _run(lanes, steps)
@@ -174,10 +174,12 @@ def _told(w: Waves, op: Op) -> WaveStep:
     operands, (r,), tell = w.places(op.operands), w.places(op.results), TELLING[op.name](w.size, op)
 
     def run(lanes: list[Lane]) -> None:
-        for _, each in groupby(lanes, lambda lane: lane.wave):
-            wave = list(each)
-            given = [[lane.frame[x] for lane in wave] for x in operands]
-            for lane, value in zip(wave, tell([lane.number for lane in wave], *given), strict=True):
+        for _, members in groupby(lanes, lambda lane: lane.wave):
+            wave = list(members)
+            operands_of_lanes = [[lane.frame[x] for lane in wave] for x in operands]
+            for lane, value in zip(
+                wave, tell([lane.number for lane in wave], *operands_of_lanes), strict=True
+            ):
                 lane.frame[r] = value
 
     return run
@@ -189,8 +191,8 @@ def _reduce(size: int, op: Op) -> Tell:
     nothing, combine = neutral(kind, scalar), combination(kind, scalar)
 
     def reduced(numbers: list[int], xs: Data) -> Data:
-        own = dict(zip(numbers, xs, strict=True))
-        values = [own.get(i, nothing) for i in range(size)]
+        of_lanes = dict(zip(numbers, xs, strict=True))
+        values = [of_lanes.get(i, nothing) for i in range(size)]
         while len(values) > 1:
             half = len(values) // 2
             values = list(map(combine, values[:half], values[half:]))

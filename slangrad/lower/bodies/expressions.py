@@ -184,7 +184,7 @@ def _operator(f: Frame, node: ast.Expression) -> Value:
     form: checked.Operator = node.ref
     if choices.is_short_circuit(f, form):
         return choices.short_circuit(f, form)
-    operands = [f.value(each) for each in form.operands]
+    operands = [f.value(operand) for operand in form.operands]
     if form.name == "?:":
         return f.emit("select", *operands)
     return operators.apply(f, form.name, operands, f.type(node.type))
@@ -240,7 +240,7 @@ def part(f: Frame, part: checked.Part) -> Value:
     t = f.type(part.type)
     if isinstance(t, Struct):
         return defaults.struct_of_parts(f, part.parts, t)
-    return conversions.assemble(f, [value for each in part.parts for value in f.parts(each)], t)
+    return conversions.assemble(f, [value for inner in part.parts for value in f.parts(inner)], t)
 
 
 def parts(f: Frame, part: checked.Part) -> Iterable[Value]:
@@ -253,8 +253,8 @@ def parts(f: Frame, part: checked.Part) -> Iterable[Value]:
 def _closure(f: Frame, node: ast.Expression) -> Value:
     """A struct of the variables that a lambda captures, as they are now; calling it passes that as `this`."""
     info: checked.FunctionInfo = f.program.info(node.ref.function)
-    known = f.variables.keys() | f.homes.keys() | f.lent.keys()
-    captured = (held(f, each if each in known else THIS) for each in info.captures)
+    in_scope = f.variables.keys() | f.homes.keys() | f.lent.keys()
+    captured = (held(f, declared if declared in in_scope else THIS) for declared in info.captures)
     return f.emit("make", *captured, type=f.type(node.type))
 
 

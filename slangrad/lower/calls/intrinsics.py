@@ -126,8 +126,8 @@ def _scaled(f: Frame, factor: Value, x: Value) -> Value:
         return f.componentwise(x, t, lambda part, _: _scaled(f, factor, part))
     if scalar is None or scalar.kind != "float":
         return x
-    own = f.emit("convert", factor, type=scalar)
-    return f.emit("mul", own if t is scalar else f.emit("splat", own, type=t), x)
+    converted = f.emit("convert", factor, type=scalar)
+    return f.emit("mul", converted if t is scalar else f.emit("splat", converted, type=t), x)
 
 
 def _thread_place(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:

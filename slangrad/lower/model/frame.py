@@ -136,7 +136,7 @@ class Lowering(ABC):
         self.ir = core.Program()
         self.unique = UniqueNames()  # of functions and variables
         self.types = IRTypeMap(
-            program, self.ir, reporter, lambda each: self.function(each).name, alternatives
+            program, self.ir, reporter, lambda reference: self.function(reference).name, alternatives
         )
         self.tangents = self.types.tangents
         self.parameters = LaunchParameters()
@@ -156,7 +156,7 @@ class Lowering(ABC):
         """The same, without a request for its body."""
 
     @abstractmethod
-    def lent(self, reference: DeclRef, given: tuple[Type | None, ...], caller: Frame) -> Signature:
+    def lent(self, reference: DeclRef, lent_types: tuple[Type | None, ...], caller: Frame) -> Signature:
         """The function with some of its parameters as memory of the caller: what is passed for each of these."""
 
     @abstractmethod
@@ -235,16 +235,16 @@ class Frame(SSABuilder, ABC):
 
     def pack(self, parameter: Pack) -> tuple[Entry, ...]:
         """The entries of a pack."""
-        found = argument_of(self.program, parameter, self.substitution)
-        assert isinstance(found, tuple)
-        return spliced(found)
+        argument = argument_of(self.program, parameter, self.substitution)
+        assert isinstance(argument, tuple)
+        return spliced(argument)
 
     @contextmanager
     def element(self, packs: tuple[Pack, ...], index: int) -> Iterator[None]:
         """What is lowered within is about one element of packs."""
         outer = self.index, self.substitution
-        own: Bindings = {element_parameter(pack): self.pack(pack)[index] for pack in packs}
-        self.index, self.substitution = index, {**self.substitution, **own}
+        elements: Bindings = {element_parameter(pack): self.pack(pack)[index] for pack in packs}
+        self.index, self.substitution = index, {**self.substitution, **elements}
         try:
             yield
         finally:

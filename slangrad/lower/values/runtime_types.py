@@ -48,7 +48,7 @@ def is_static(f: Frame, declared: ast.AnyFunction) -> bool:
     return isinstance(declared, ast.Constructor) or f.program.info(declared).this_type is None
 
 
-def require_type(f: Frame, what: str, wide: checked.Type) -> None:
+def require_type(f: Frame, subject: str, wide: checked.Type) -> None:
     """The function that is being made, or one that called it, has to be made for each type."""
     name: str | None = f.name
     while name is not None and name in f.lowering.asked_by:
@@ -57,7 +57,7 @@ def require_type(f: Frame, what: str, wide: checked.Type) -> None:
         if key is not None:
             f.lowering.alternatives.open_function(reference.declaration, key)
             return
-    message = f"{what} depends on the type of a '{wide}', and there is no value here that would tell it"
+    message = f"{subject} depends on the type of a '{wide}', and there is no value here that would tell it"
     f.error("E0412", message, f.b.span, "use it on a value, or in a generic function that takes one")
 
 
@@ -86,8 +86,8 @@ def declared_types(f: Frame, declared: ast.AnyFunction) -> Iterator[tuple[Key, c
     info = f.program.info(declared)
     if info.this_type is not None and not isinstance(declared, ast.Constructor):
         yield THIS, info.this_type
-    for each in info.parameters:
-        yield each, f.program.info(each).type
+    for parameter in info.parameters:
+        yield parameter, f.program.info(parameter).type
 
 
 def told(f: Frame, teller: Value, wide: checked.Type) -> Value:
@@ -100,7 +100,7 @@ def told(f: Frame, teller: Value, wide: checked.Type) -> Value:
         require_type(f, f"'{wide}'", wide)
         return f.b.zero(t)
     assert isinstance(t, Struct)
-    parts = [f.emit("get", teller, index=0), *(f.b.zero(each) for _, each in t.fields[1:])]
+    parts = [f.emit("get", teller, index=0), *(f.b.zero(part_type) for _, part_type in t.fields[1:])]
     return f.emit("make", *parts, type=t)
 
 
@@ -113,9 +113,9 @@ def required(f: Frame, teller: Value, value: RequiredValue, t: Type) -> Value:
     if not _has_numbers(teller):
         require_type(f, f"'{value.declaration.name}'", value.base)
         return f.b.zero(t)
-    found = f.b.zero(t)
-    for i, each in enumerate(f.lowering.types.alternatives(value.base)):
-        known = f.program.required(each, value.interface, value.declaration)
-        assert isinstance(known, int)
-        found = f.emit("select", has_number(f, teller, i), f.b.constant(t, known), found)
-    return found
+    number = f.b.zero(t)
+    for i, alternative in enumerate(f.lowering.types.alternatives(value.base)):
+        constant = f.program.required(alternative, value.interface, value.declaration)
+        assert isinstance(constant, int)
+        number = f.emit("select", has_number(f, teller, i), f.b.constant(t, constant), number)
+    return number
