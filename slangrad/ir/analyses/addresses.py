@@ -1,8 +1,8 @@
 """Where addresses come from, and where they go.
 
     %m = member %v {index=1}               root of %q: %v
-    %q = offset %m, %i                     place of %q: 4 bytes behind %v, and 8 for each %i
-    %r = if %c {yield %q} {yield null}     place of %r: the same, chosen by %c
+    %q = offset %m, %i                     path of %q: 4 bytes behind %v, and 8 for each %i
+    %r = if %c {yield %q} {yield null}     path of %r: the same, chosen by %c
 
 If %v is a `variable`, all of them lead there (`leads_to_variables`). `made_by` tells the op of a value: it is
 `region.makers.get`, or a builder's.
@@ -154,7 +154,7 @@ def holds_pointers(t: Type) -> bool:
 
 
 def leads_to_variables(region: Region, origins: Iterable[Value] = ()) -> dict[Value, Value]:
-    """Values that may lead to a variable of the region, or where one of `origins` leads: with that value.
+    """Values that may lead to a variable of the region, or where one of `origins` leads: with that one.
 
     Pointers are followed through values of all kinds, variables that hold pointers, and calls: what a call gives may be
     any pointer that it was given. Numbers made of addresses are not followed.

@@ -122,7 +122,7 @@ class Rebuild:
     ) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
         """A branch or loop with more results: what `leave` gives at the end of each arm, or of a loop's body.
 
-        A loop carries it on from `starts`. `enter` begins each region; it is told what is carried, in an arm the
+        A loop carries it on from `starts`. `enter` begins each region; it gets what is carried, in an arm the
         starts. Returns the results that the op has had, and the others.
         """
         is_loop, starts, regions = op.name != "if", tuple(starts), []
@@ -144,7 +144,7 @@ class Rebuild:
     ) -> Iterator[Value | None]:
         """A branch or loop without some of its results, and what is carried for them; the others, None for these.
 
-        `enter` is told each region of a loop when its new parameters are there.
+        `enter` gets each region of a loop when its new parameters are there.
         """
         carries, regions = op.name != "if", []
         for region in op.regions:

@@ -73,7 +73,7 @@ class FunctionAttributes(TypedDict, total=False):
     kept: bool  # it stays a function, and its calls stay calls
     kernel: bool
     lanes: int
-    library: bool  # of the library, or made by the compiler: errors are told at the place of the call
+    library: bool  # of the library, or made by the compiler: errors appear at the place of the call
     of_pointers: bool
     open_primal: bool
     order: int  # of initializers: the place among them

@@ -139,11 +139,16 @@ def _constant(f: Frame, node: ast.Expression) -> Value:
     if not isinstance(value, int):
         assert isinstance(value, RequiredValue)
         if node.ref.told_by is not None:
-            teller = f.place(node.ref.told_by).get(f)
-            return runtime_types.required(f, teller, value, f.type(node.type, node.span))
+            carrier = f.place(node.ref.told_by).get(f)
+            return runtime_types.required(f, carrier, value, f.type(node.type, node.span))
         runtime_types.require_type(f, f"'{value.declaration.name}'", value.base)
         return f.b.zero(f.type(node.type, node.span))
     return f.b.constant(f.type(node.type, node.span), value)
+
+
+def _of_associated_type(f: Frame, node: ast.Expression) -> Value:
+    carrier = f.place(node.ref.base).get(f)
+    return runtime_types.with_discriminator(f, carrier, f.concrete(node.type))
 
 
 def _address_of(f: Frame, node: ast.Expression) -> Value:
@@ -276,7 +281,7 @@ def _downcast(f: Frame, node: ast.Expression) -> Value:
 FORMS: dict[type, Callable[[Frame, ast.Expression], Value]] = {
     **dict.fromkeys(PLACES, _read),
     checked.Constant:  _constant,
-    checked.Told:      lambda f, node: runtime_types.told(f, f.place(node.ref.base).get(f), f.concrete(node.type)),
+    checked.Told:      _of_associated_type,
     checked.AddressOf: _address_of,
     checked.Call:      _call,
     checked.Try:       _call,

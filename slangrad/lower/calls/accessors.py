@@ -156,8 +156,8 @@ class Accessed(Place):
         if dispatched(f.lowering, resolved) is not None:
             return any_places.place(f, resolved, self.owner, self.arguments)
         referring = f.lowering.referring(resolved)
-        told = references.ask(f, referring, self.owner, self.arguments)
-        return references.put_together(f, referring, self.owner, told)
+        descriptor = references.ask(f, referring, self.owner, self.arguments)
+        return references.put_together(f, referring, self.owner, descriptor)
 
     def _refuse_copy(self, f: Frame, accessor: ast.Accessor) -> None:
         """A `ref` runs on a copy of its object."""

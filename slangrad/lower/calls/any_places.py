@@ -47,7 +47,7 @@ def place(f: Frame, resolved: DeclRef, owner: Place | None, arguments: list[Temp
 
 
 class _Kind:
-    """One type that the object can have: variables hold what tells the place in it."""
+    """One type that the object can have: variables hold the descriptor of the place in it."""
 
     def __init__(
         self, f: Frame, reference: DeclRef, t: checked.Type, number: int, owner: Place, wide: checked.Type
@@ -67,24 +67,24 @@ class _Kind:
 
     @property
     def _keys(self) -> list[tuple[object, int]]:
-        return [] if self.referring is None else [(self, i) for i in range(len(self.referring.told))]
+        return [] if self.referring is None else [(self, i) for i in range(len(self.referring.descriptor))]
 
     def open(self) -> None:
         if self.referring is not None:
-            zeros = map(self.f.b.zero, self.referring.told)
+            zeros = map(self.f.b.zero, self.referring.descriptor)
             self.f.variables.update(zip(self._keys, zeros, strict=True))
 
     def ask(self, arguments: list[Temporary]) -> None:
         if self.referring is not None:
-            told = references.ask(self.f, self.referring, self.owner, arguments)
-            self.f.variables.update(zip(self._keys, told, strict=True))
+            descriptor = references.ask(self.f, self.referring, self.owner, arguments)
+            self.f.variables.update(zip(self._keys, descriptor, strict=True))
 
     def close(self) -> Place:
         if self.referring is None:
             assert self.field is not None
             return self.owner.field(self.f, self.field)
-        told = tuple(self.f.variables.pop(key) for key in self._keys)
-        return references.put_together(self.f, self.referring, self.owner, told)
+        descriptor = tuple(self.f.variables.pop(key) for key in self._keys)
+        return references.put_together(self.f, self.referring, self.owner, descriptor)
 
 
 @dataclass(slots=True)

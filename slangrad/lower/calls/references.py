@@ -22,12 +22,12 @@ from slangrad.lower.places.places import Aggregate, MemoryPlace, Temporary
 
 
 def ask(f: Frame, referring: Referring, owner: Place | None, arguments: list[Temporary]) -> tuple[Value, ...]:
-    """Run the accessor: what tells the place."""
+    """Run the accessor: the descriptor of the place."""
     signature = referring.signature
     this = [owner] if owner is not None and signature.has_this else []
     pairs = list(zip(signature.parameters, [*this, *arguments], strict=True))
     operands = tuple(passed(f, p, place) for p, place in pairs)
-    types = (*signature.result_types, *referring.told)
+    types = (*signature.result_types, *referring.descriptor)
     results = f.b.call(signature.name, operands, types)
     changed = [place for p, place in pairs if p.direction != "in"]
     for place, value in zip(changed, results, strict=False):
@@ -35,8 +35,8 @@ def ask(f: Frame, referring: Referring, owner: Place | None, arguments: list[Tem
     return results[len(changed) :]
 
 
-def put_together(f: Frame, referring: Referring, owner: Place | None, told: tuple[Value, ...]) -> Place:
-    values = iter(told)
+def put_together(f: Frame, referring: Referring, owner: Place | None, descriptor: tuple[Value, ...]) -> Place:
+    values = iter(descriptor)
     which = next(values) if len(referring.forms) > 1 else None
     places = [form.again(f, owner, values) for form in referring.forms]
     place = places[0] if which is None else OneOf(which, places)

@@ -155,11 +155,11 @@ def _custom_derivatives(lowering: Lowering, signature: Signature, reference: Dec
 
 
 def _attributes(declared: ast.Declaration) -> FunctionAttributes:
-    """What later passes are told about a function."""
+    """What a function says to later passes."""
     attributes: FunctionAttributes = {"library": True} if declared.span.source.is_library else {}
-    for name, told in ATTRIBUTES.items():
+    for name, attribute in ATTRIBUTES.items():
         if declared.attribute(name) is not None:
-            attributes |= told
+            attributes |= attribute
     return attributes
 
 

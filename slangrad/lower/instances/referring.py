@@ -60,15 +60,15 @@ class _Returns:
         lower_body(f, self.reference.declaration)
         pairs = zip(keys, signature.parameters, strict=True)
         changed = [held(f, key) for key, p in pairs if p.direction != "in"]
-        told = [f.variables[key] for key in f.told]
-        named = [Parameter(f"where{i}", value.type, "out") for i, value in enumerate(told)]
-        region = Region(inputs, f.b.ops, (*changed, *told))
+        descriptor = [f.variables[key] for key in f.descriptor]
+        named = [Parameter(f"where{i}", value.type, "out") for i, value in enumerate(descriptor)]
+        region = Region(inputs, f.b.ops, (*changed, *descriptor))
         parameters = (*signature.ir_parameters(), *named)
         span = self.reference.declaration.span
         return Function(signature.name, parameters, None, region, False, span=span)
 
     def _open(self) -> None:
-        """Variables for what is told."""
+        """Variables for the descriptor of the place."""
         if self.known is None:
             return
         keys: list[Key] = [WHICH] if len(self.known) > 1 else []
@@ -76,7 +76,7 @@ class _Returns:
         for i, form in enumerate(self.known):
             keys += [(i, j) for j in range(len(form.types))]
             types += form.types
-        self.f.told = keys
+        self.f.descriptor = keys
         self.f.variables.update({key: self.f.b.zero(t) for key, t in zip(keys, types, strict=True)})
 
     def returned(self, node: ast.Expression) -> None:

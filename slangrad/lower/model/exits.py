@@ -91,7 +91,7 @@ def assigned_flags(f: Frame, body: ast.Node, target: ExitTarget, *others: ast.Ex
         keys |= dict.fromkeys(_thrown_out_of(f, node)) if node is not None else {}
     for statement, inner in _exits(body, ()):
         if isinstance(statement, ast.Return):
-            keys |= {RETURNED: None, RESULT: None, **dict.fromkeys(f.told)}
+            keys |= {RETURNED: None, RESULT: None, **dict.fromkeys(f.descriptor)}
             keys |= {THIS: None} if isinstance(f.declared, ast.Constructor) else {}
         elif not _stays_within(statement, inner):
             out_to = _target_outside(f, statement, target)

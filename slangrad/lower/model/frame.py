@@ -111,7 +111,7 @@ class Referring:
     forms: tuple[ReturnedPlace, ...]
 
     @property
-    def told(self) -> tuple[Type, ...]:
+    def descriptor(self) -> tuple[Type, ...]:
         """What it gives besides what it changed: which form, if there are several, and the values of each."""
         which = (U32,) if len(self.forms) > 1 else ()
         return (*which, *(t for form in self.forms for t in form.types))
@@ -161,7 +161,7 @@ class Lowering(ABC):
 
     @abstractmethod
     def referring(self, reference: DeclRef) -> Referring:
-        """What a `ref` accessor became that tells the place it returns."""
+        """The function of a `ref` accessor, which returns a descriptor of the place."""
 
     @abstractmethod
     def derivative(
@@ -198,7 +198,7 @@ class Frame(SSABuilder, ABC):
         self.exits: list[object] = []  # the loops and switches around this point, see exits.py
         # `return` in what gives a place, see instances/referring.py, and what it sets then.
         self.refers: Callable[[ast.Expression], None] | None = None
-        self.told: list[Key] = []
+        self.descriptor: list[Key] = []
         self.index = 0  # of the element for which an `expand` is being lowered
         self._expanding: list[ast.Declaration] = []
 
