@@ -59,11 +59,11 @@ class Explanation:
 
     @property
     def stored(self) -> tuple[StoredValue, ...]:
-        return tuple(value for report in self.reports for value in report.stored)
+        return tuple(stored for report in self.reports for stored in report.stored)
 
     @property
     def recomputed(self) -> tuple[RecomputedValue, ...]:
-        return tuple(value for report in self.reports for value in report.recomputed)
+        return tuple(recomputed for report in self.reports for recomputed in report.recomputed)
 
     @property
     def bytes_a_thread(self) -> int:

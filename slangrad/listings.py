@@ -21,8 +21,8 @@ def show_ast(request: CompileRequest) -> list[Line]:
     return [*node_lines(first), *(line for function in others for line in (Line(""), *node_lines(function)))]
 
 
-def show_program(unit: Unit | FlatKernel) -> list[Line]:
-    return program_lines(unit.program)
+def show_program(stage_value: Unit | FlatKernel) -> list[Line]:
+    return program_lines(stage_value.program)
 
 
 def show_derivatives(unit: Unit) -> list[Line]:
@@ -36,8 +36,8 @@ def show_derivatives(unit: Unit) -> list[Line]:
 def user_functions(function: ast.Function) -> list[ast.Function]:
     """The function and those that it calls, functions of the library left out."""
     functions = [function]
-    for caller in functions:  # grows while it is read
-        called = (_called(node) for node in walk_tree(caller))
+    for current in functions:  # grows while it is read
+        called = (_called(node) for node in walk_tree(current))
         functions += [
             f
             for f in dict.fromkeys(called)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slangrad.base.prints.brace_formats import text_hash
-from slangrad.base.prints.formats import Conversion, Format, parse_format
+from slangrad.base.prints.formats import Format, FormatConversion, parse_format
 from slangrad.check.calls.coerce import stripped
 from slangrad.check.model import checked
 from slangrad.check.model import types as checked_types
@@ -114,13 +114,13 @@ def _counted(count: int, singular: str, plural: str = "") -> str:
     return f"{count} {singular if count == 1 else plural or f'{singular}s'}"
 
 
-def _conversions(parsed: Format) -> list[Conversion | None]:
+def _conversions(parsed: Format) -> list[FormatConversion | None]:
     """One for each value; None for a width or precision given as `*`."""
-    pieces = [piece for piece in parsed.pieces if isinstance(piece, Conversion)]
+    pieces = [piece for piece in parsed.pieces if isinstance(piece, FormatConversion)]
     return [conversion for piece in pieces for conversion in (*[None] * piece.stars, piece)]
 
 
-def _reason(how: Conversion | None, t: Type, named: checked_types.Type) -> tuple[str, str] | None:
+def _reason(how: FormatConversion | None, t: Type, named: checked_types.Type) -> tuple[str, str] | None:
     """Why a conversion cannot show a value, which is `named` so in the text or a part of it; and what can."""
     if how is not None and how.kind == "s":
         return "'%s' shows texts, which are no values", "write the text into the format"

@@ -84,8 +84,8 @@ class Survey:
         self._varies: dict[Value, bool] = {}
         self._given: dict[Value, Known] = {}  # addresses that another function gave
         facts, region = Facts(), function.region
-        for value, known in zip(region.parameters, arguments, strict=True):
-            self._learn(value, known, facts)
+        for value, argument in zip(region.parameters, arguments, strict=True):
+            self._learn(value, argument, facts)
         self.accesses = list(self._region(region, facts))
         self.own = {access.op: access for access in self.accesses if access.survey is self}
         self.results = [self._known(value, facts) for value in region.yields]
@@ -105,14 +105,14 @@ class Survey:
 
     def _is_own(self, op: Op, place: AddressPath | None) -> bool:
         """Whether it is in a variable of the thread; atomics are left to those who ask for all of them."""
-        made = None if place is None else self._launch.made_by(place.root)
-        return made is not None and made.name == "variable" and op.name != "atomic"
+        maker = None if place is None else self._launch.made_by(place.root)
+        return maker is not None and maker.name == "variable" and op.name != "atomic"
 
     def _inner(self, op: Op, facts: Facts) -> Iterator[Access]:
         if op.name == "for":
             self._varies[op.regions[0].parameters[0]] = False
-        for region, known in zip(op.regions, list(self.intervals.within(facts, op)), strict=True):
-            yield from self._region(region, known)
+        for region, inner_facts in zip(op.regions, list(self.intervals.within(facts, op)), strict=True):
+            yield from self._region(region, inner_facts)
 
     # --- calls
 
@@ -130,8 +130,8 @@ class Survey:
             surveys[key] = callee
             yield from callee.accesses
         self.called[op] = callee
-        for value, known in zip(op.results, callee.results, strict=True):
-            self._learn(value, known, facts)
+        for value, result in zip(op.results, callee.results, strict=True):
+            self._learn(value, result, facts)
 
     def _known(self, value: Value, facts: Facts) -> Known:
         t, same, varies = value.type, self._launch.of(value), self.varies_with_lane(value)
@@ -143,14 +143,14 @@ class Survey:
         root, reach = self._root(place), self._distances(place, facts)
         return Known(same, root, reach, varies) if root and reach else Known(same, None, None, varies)
 
-    def _learn(self, value: Value, known: Known, facts: Facts) -> None:
-        self._varies[value] = known.varies
-        if known.same is not None:
-            self._launch.learn(value, known.same)
-        if known.root is not None:
-            self._given[value] = known
-        elif known.range is not None:
-            facts.known[value] = facts.found[value] = known.range
+    def _learn(self, value: Value, argument: Known, facts: Facts) -> None:
+        self._varies[value] = argument.varies
+        if argument.same is not None:
+            self._launch.learn(value, argument.same)
+        if argument.root is not None:
+            self._given[value] = argument
+        elif argument.range is not None:
+            facts.known[value] = facts.found[value] = argument.range
 
     # --- places
 
@@ -183,9 +183,9 @@ class Survey:
 
     def start(self, place: AddressPath) -> Bounds:
         """How many bytes from its root on a place is without its steps."""
-        v, known = self.intervals, self._given.get(place.root)
+        v, argument = self.intervals, self._given.get(place.root)
         here = v.number(place.distance, place.distance)
-        return here if known is None or known.range is None else v.sum(known.range, here)
+        return here if argument is None or argument.range is None else v.sum(argument.range, here)
 
     def is_given(self, place: AddressPath) -> bool:
         """Whether its root came from another function, where it has a root in turn."""

@@ -1,8 +1,8 @@
-"""What the texts of modules ask for, found and written down while they are loaded.
+"""The files that modules depend on, found and recorded while the modules are loaded.
 
-inquiries.begin()                                 a module's text is parsed now; modules may begin inside
-inquiries.include("macros.h", includer)           its text, or None and an error is told
-inquiries.end(source, path, macros)               Origin: all that was asked, and what it meant
+trace.begin()                                 a module's text is parsed now; modules may begin inside
+trace.include("macros.h", includer)           its text, or None after an error
+trace.end(source, path, macros)               Origin: all names that were looked up, and what each one meant
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from slangrad.base.module_file import FILE, INCLUDED, Macros, ModuleFileError, Origin, Request
+from slangrad.base.module_file import FILE, INCLUDED, Lookup, Macros, ModuleFileError, Origin
 from slangrad.base.source import IncludeError, SourceFile, Span
 from slangrad.check.texts.files import UNREADABLE, Files
 
@@ -19,7 +19,7 @@ Text = tuple[SourceFile, Path | None]
 NOTHING = None, None
 
 
-class Texts(Protocol):
+class Reporting(Protocol):
     """A program, as far as it is needed here."""
 
     files: Files
@@ -27,12 +27,12 @@ class Texts(Protocol):
     def error(self, code: str, message: str, span: Span | None, note: str | None = None) -> object: ...
 
 
-class Inquiries:
-    """Those of one program, which is told what cannot be found."""
+class DependencyTrace:
+    """Those of one program, which reports what cannot be found."""
 
-    def __init__(self, program: Texts) -> None:
+    def __init__(self, program: Reporting) -> None:
         self._program = program
-        self._open: list[tuple[list[Request], dict[str, SourceFile]]] = []
+        self._open: list[tuple[list[Lookup], dict[str, SourceFile]]] = []
 
     def begin(self) -> None:
         self._open.append(([], {}))
@@ -45,7 +45,7 @@ class Inquiries:
         self._open.clear()
 
     def module(self, name: str, importer: Path | None, span: Span | None) -> Text | tuple[None, None]:
-        """Who asked notes the module itself, when it is known."""
+        """The caller records the module itself, when it is known."""
         return self._find(self._program.files.module, name, importer, span)
 
     def part(self, name: str, asker: Path | None, span: Span | None) -> Text | tuple[None, None]:
@@ -59,7 +59,7 @@ class Inquiries:
         try:
             found = self._program.files.included(name, includer.name)
         except UNREADABLE as problem:
-            raise IncludeError(f"'{name}' cannot be read: {_in_words(problem)}", _note(problem)) from None
+            raise IncludeError(f"'{name}' cannot be read: {_sentence(problem)}", _note(problem)) from None
         if found is not None:
             self.note_text(INCLUDED, name, includer.name, found)
         return found
@@ -71,9 +71,9 @@ class Inquiries:
             self._open[-1][1][digest] = found
 
     def note(self, kind: str, name: str, asker: str, found: str) -> None:
-        """For the module that is being loaded; the standard library asks for nothing."""
+        """For the module that is being loaded; the standard library depends on nothing."""
         if self._open:
-            self._open[-1][0].append(Request(kind, name, asker, found))
+            self._open[-1][0].append(Lookup(kind, name, asker, found))
 
     def _find(
         self,
@@ -86,7 +86,7 @@ class Inquiries:
         try:
             found = find(name, asker)
         except UNREADABLE as problem:
-            self._tell(name, problem, span)
+            self._report(name, problem, span)
             return NOTHING
         if found is None:
             where = (
@@ -96,15 +96,15 @@ class Inquiries:
             return NOTHING
         return found
 
-    def _tell(self, name: str, problem: Exception, span: Span | None) -> None:
+    def _report(self, name: str, problem: Exception, span: Span | None) -> None:
         if isinstance(problem, ModuleFileError):
             self._program.error("E0330", str(problem), span, problem.note)
         else:
-            message = f"'{name}' cannot be read: {_in_words(problem)}"
+            message = f"'{name}' cannot be read: {_sentence(problem)}"
             self._program.error("E0327", message, span, _note(problem))
 
 
-def _in_words(problem: Exception) -> str:
+def _sentence(problem: Exception) -> str:
     """Without numbers of errors. Never contents of a file."""
     if isinstance(problem, UnicodeDecodeError):
         return f"it is no text in UTF-8 from byte {problem.start} on"

@@ -22,11 +22,11 @@ from __future__ import annotations
 from dataclasses import field
 
 from slangrad.base.records import record
-from slangrad.check.derivatives.givers import (
+from slangrad.check.derivatives.derivative_attributes import (
     KINDS,
+    derivatives_elsewhere,
     functions_meant,
     generic_parameters,
-    givers_of,
     named_instance,
 )
 from slangrad.check.derivatives.rules import refused_pair
@@ -41,137 +41,143 @@ from slangrad.check.interfaces.differentiable import (
 )
 from slangrad.check.interfaces.lookup import concrete_members, unmet_constraint
 from slangrad.check.model.checked import Applied, CustomDerivatives, FunctionInfo
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import Bindings, DeclRef, visible_parameters
 from slangrad.check.model.meanings import Candidate
 from slangrad.check.model.types import VOID, FunctionParameter, FunctionType, Tuple, Type, function_type
-from slangrad.check.model.world import World
 from slangrad.syntax import ast
 
 Differentiated = ast.Function | ast.Accessor
 
 
 @record
-class Partial:
-    """A derivative for some instances of a generic function: `named` has its arguments in terms of the giver's."""
+class InstanceDerivative:
+    """A derivative for some instances of a generic function: `named` has its arguments in terms of the derivative's."""
 
     kind: str
-    giver: ast.Function
+    derivative: ast.Function
     named: Bindings
 
 
 @record
-class Given:
+class DerivativeDeclarations:
     """What was found for a declaration: for all its instances by kind of derivative, and for some of them."""
 
     general: dict[str, DeclRef] = field(default_factory=dict)
-    partial: list[Partial] = field(default_factory=list)
+    partial: list[InstanceDerivative] = field(default_factory=list)
 
 
 # --- Finding ------------------------------------------------------------------------------------------
 
 
-def derivatives(world: World, reference: DeclRef) -> CustomDerivatives:
+def derivatives(checker: Checker, reference: DeclRef) -> CustomDerivatives:
     """The derivatives given for a function, seen through the same substitution."""
-    known = given(world, reference.declaration)
-    found = {kind: see_through(world, each, reference.substitution) for kind, each in known.general.items()}
-    for each in known.partial:
-        match = _instance(world, each, reference)
+    declared = declared_derivatives(checker, reference.declaration)
+    found = {
+        kind: see_through(checker, each, reference.substitution) for kind, each in declared.general.items()
+    }
+    for each in declared.partial:
+        match = _instance(checker, each, reference)
         if match is not None:
             found[each.kind] = match
     apply = found.pop("apply", None)
     made = CustomDerivatives(**found, apply=None)
-    operator = None if apply is None else context_operator(world, apply, reference)
+    operator = None if apply is None else context_operator(checker, apply, reference)
     if apply is not None and operator is not None:
         made.apply = Applied(apply, *operator)
     return made
 
 
-def given(world: World, declaration: ast.Declaration) -> Given:
+def declared_derivatives(checker: Checker, declaration: ast.Declaration) -> DerivativeDeclarations:
     """What was given for a declaration."""
-    found: Given | None = world.custom_derivatives.get(declaration)
+    found: DerivativeDeclarations | None = checker.custom_derivatives.get(declaration)
     if found is None:
-        found = world.custom_derivatives[declaration] = _find(world, declaration)
+        found = checker.custom_derivatives[declaration] = _find(checker, declaration)
     return found
 
 
-def _instance(world: World, given: Partial, reference: DeclRef) -> DeclRef | None:
+def _instance(checker: Checker, given: InstanceDerivative, reference: DeclRef) -> DeclRef | None:
     """The derivative with its own generic arguments when it is one of this instance."""
-    solver = Solver(world, visible_parameters(given.giver))
+    solver = Solver(checker, visible_parameters(given.derivative))
     for parameter in generic_parameters(reference.declaration):
         actual = reference.substitution.get(parameter)
         if actual is None or not solver.unify_argument(given.named[parameter], actual):
             return None
-    owner: ast.Declaration | None = given.giver
+    owner: ast.Declaration | None = given.derivative
     while owner is not None:
-        if unmet_constraint(world, owner, solver.bindings) is not None:
+        if unmet_constraint(checker, owner, solver.bindings) is not None:
             return None
         owner = owner.parent
-    return DeclRef(given.giver, solver.bindings)
+    return DeclRef(given.derivative, solver.bindings)
 
 
-def _find(world: World, declaration: ast.Declaration) -> Given:
-    made = Given()
+def _find(checker: Checker, declaration: ast.Declaration) -> DerivativeDeclarations:
+    made = DerivativeDeclarations()
     if not isinstance(declaration, (ast.Function, ast.Accessor)):
         return made
     for name, _, kind in KINDS:
         attribute = declaration.attribute(name)
         if attribute is not None:
-            for candidate in functions_meant(world, declaration, attribute):
-                _take(world, made, kind, declaration, candidate)
-    for kind, giver, named in givers_of(world, declaration):
-        _take(world, made, kind, declaration, Candidate(giver, {}), named)
+            for candidate in functions_meant(checker, declaration, attribute):
+                _take(checker, made, kind, declaration, candidate)
+    for kind, derivative, named in derivatives_elsewhere(checker, declaration):
+        _take(checker, made, kind, declaration, Candidate(derivative, {}), named)
     return made
 
 
 def _take(
-    world: World,
-    made: Given,
+    checker: Checker,
+    made: DerivativeDeclarations,
     kind: str,
     declaration: Differentiated,
     candidate: Candidate,
     named: Candidate | None = None,
 ) -> None:
-    found = match_derivative(world, kind, declaration, candidate)
+    found = match_derivative(checker, kind, declaration, candidate)
     if found is not None:
         made.general.setdefault(kind, found)
         return
-    instance = None if named is None else _fitting_instance(world, kind, candidate.declaration, named)
+    instance = None if named is None else _fitting_instance(checker, kind, candidate.declaration, named)
     if instance is not None:
-        made.partial.append(Partial(kind, candidate.declaration, instance))
+        made.partial.append(InstanceDerivative(kind, candidate.declaration, instance))
 
 
-def _fitting_instance(world: World, kind: str, giver: ast.Function, named: Candidate) -> Bindings | None:
-    """The generic arguments with which a giver names a function, when it has the signature for these."""
+def _fitting_instance(
+    checker: Checker, kind: str, derivative: ast.Function, named: Candidate
+) -> Bindings | None:
+    """The generic arguments with which a derivative names a function, when it has the signature for these."""
     arguments = named_instance(named)
     if not arguments:
         return None
-    with world.assuming(giver):
+    with checker.assuming(derivative):
         reference = DeclRef(named.declaration, arguments)
         if kind == "apply":
-            apply = DeclRef(giver, identity(giver))
-            return None if context_operator(world, apply, reference) is None else arguments
-        wanted = expected_signature(world, kind, reference, with_this=world.info(giver).this_type is None)
-        offered = signature_of(world, DeclRef(giver, identity(giver)))
-        fits = wanted is not None and _fits(Solver(world, ()), offered, wanted)
+            apply = DeclRef(derivative, identity(derivative))
+            return None if context_operator(checker, apply, reference) is None else arguments
+        wanted = expected_signature(
+            checker, kind, reference, with_this=checker.info(derivative).this_type is None
+        )
+        offered = signature_of(checker, DeclRef(derivative, identity(derivative)))
+        fits = wanted is not None and _fits(Solver(checker, ()), offered, wanted)
     return arguments if fits else None
 
 
 def match_derivative(
-    world: World, kind: str, declaration: Differentiated, candidate: Candidate
+    checker: Checker, kind: str, declaration: Differentiated, candidate: Candidate
 ) -> DeclRef | None:
     """The candidate with its generic arguments when it has the signature of the derivative, else None."""
     reference = DeclRef(declaration, identity(declaration))
     if kind == "apply":
         alone = not visible_parameters(candidate.declaration) and not reference.substitution
         apply = DeclRef(candidate.declaration, {})
-        return apply if alone and context_operator(world, apply, reference) is not None else None
-    given: FunctionInfo = world.info(candidate.declaration)
-    wanted = expected_signature(world, kind, reference, with_this=given.this_type is None)
+        return apply if alone and context_operator(checker, apply, reference) is not None else None
+    given: FunctionInfo = checker.info(candidate.declaration)
+    wanted = expected_signature(checker, kind, reference, with_this=given.this_type is None)
     if wanted is None:
         return None
-    offered = signature_of(world, DeclRef(candidate.declaration, {}))
+    offered = signature_of(checker, DeclRef(candidate.declaration, {}))
     open_parameters = [each for each in identity(candidate.declaration) if each not in identity(declaration)]
-    solver = Solver(world, open_parameters)
+    solver = Solver(checker, open_parameters)
     for parameter, argument in zip(candidate.declaration.generics, candidate.explicit):
         solver.bindings[parameter] = argument
     if not _fits(solver, offered, wanted):
@@ -180,7 +186,7 @@ def match_derivative(
     made = {**around, **candidate.substitution, **_in_order(declaration, candidate), **solver.bindings}
     if any(each not in made for each in candidate.declaration.generics):
         return None
-    met = unmet_constraint(world, candidate.declaration, made) is None
+    met = unmet_constraint(checker, candidate.declaration, made) is None
     return DeclRef(candidate.declaration, made) if met else None
 
 
@@ -203,84 +209,91 @@ def _fits(solver: Solver, offered: FunctionType, wanted: FunctionType) -> bool:
     return solver.unify(offered.result, wanted.result)
 
 
-def expected_signature(world: World, kind: str, reference: DeclRef, with_this: bool) -> FunctionType | None:
+def expected_signature(
+    checker: Checker, kind: str, reference: DeclRef, with_this: bool
+) -> FunctionType | None:
     """The type that a derivative of the function must have; None when it cannot be of this form."""
-    info: FunctionInfo = world.info(reference.declaration)
+    info: FunctionInfo = checker.info(reference.declaration)
     with_this = with_this and info.this_type is not None
-    if not with_this and kind != "primal_substitute" and _carries_this(world, info, reference):
+    if not with_this and kind != "primal_substitute" and _carries_this(checker, info, reference):
         return None
-    signature = signature_of(world, reference, with_this=with_this)
+    signature = signature_of(checker, reference, with_this=with_this)
     if kind == "primal_substitute":
         return signature
-    return derivative_signature(world, kind, signature, info.no_diff_result)
+    return derivative_signature(checker, kind, signature, info.no_diff_result)
 
 
-def _carries_this(world: World, info: FunctionInfo, reference: DeclRef) -> bool:
+def _carries_this(checker: Checker, info: FunctionInfo, reference: DeclRef) -> bool:
     """Whether derivatives go through the object of a method."""
-    this = None if info.no_diff_this else this_of(world, reference)
-    return this is not None and (tangent(world, this) is not None or pointer_tangent(world, this) is not None)
+    this = None if info.no_diff_this else this_of(checker, reference)
+    return this is not None and (
+        tangent(checker, this) is not None or pointer_tangent(checker, this) is not None
+    )
 
 
 # --- Checking -----------------------------------------------------------------------------------------
 
 
-def check_derivative_attributes(world: World, declaration: Differentiated) -> None:
+def check_derivative_attributes(checker: Checker, declaration: Differentiated) -> None:
     """Report attributes that name no function, or one of another signature."""
     for name, of, kind in KINDS:
         attribute = declaration.attribute(name)
         if attribute is not None:
-            candidates = functions_meant(world, declaration, attribute)
+            candidates = functions_meant(checker, declaration, attribute)
             pairs = [(Candidate(declaration, identity(declaration)), each) for each in candidates]
-            _check_pairs(world, attribute, kind, pairs)
+            _check_pairs(checker, attribute, kind, pairs)
         attribute = declaration.attribute(of)
         if attribute is not None:
-            candidates = functions_meant(world, declaration, attribute)
+            candidates = functions_meant(checker, declaration, attribute)
             own = Candidate(declaration, {})
-            _check_pairs(world, attribute, kind, [(each, own) for each in candidates])
+            _check_pairs(checker, attribute, kind, [(each, own) for each in candidates])
 
 
 def _check_pairs(
-    world: World, attribute: ast.Attribute, kind: str, pairs: list[tuple[Candidate, Candidate]]
+    checker: Checker, attribute: ast.Attribute, kind: str, pairs: list[tuple[Candidate, Candidate]]
 ) -> None:
     """Each pair is a function as it is named, and what may be its derivative."""
     if not pairs:
         what = attribute.arguments[0].span.text if attribute.arguments else "nothing"
         shown = "__apply" if attribute.name == ast.APPLY_OF else f"[{attribute.name}]"
         message = f"{shown} needs the name of a function, which '{what}' is not"
-        world.error("E0504", message, attribute.span)
+        checker.error("E0504", message, attribute.span)
         return
-    reason = refused_pair(world, kind, pairs[0][0].declaration, pairs[0][1].declaration)
+    reason = refused_pair(checker, kind, pairs[0][0].declaration, pairs[0][1].declaration)
     if reason is not None:
-        world.error("E0504", reason, attribute.span)
+        checker.error("E0504", reason, attribute.span)
         return
     for named, candidate in pairs:
-        if match_derivative(world, kind, named.declaration, candidate) is not None:
+        if match_derivative(checker, kind, named.declaration, candidate) is not None:
             return
-        if _fitting_instance(world, kind, candidate.declaration, named) is not None:
+        if _fitting_instance(checker, kind, candidate.declaration, named) is not None:
             return
     named, candidate = pairs[0]
     what = _WHAT.get(kind, f"{kind} derivative")
     message = (
         f"'{candidate.declaration.name}' has not the signature of a {what} of '{named.declaration.name}'"
     )
-    with world.assuming(candidate.declaration):
-        note = _expected_text(world, kind, named, candidate.declaration)
-    offered = signature_text(world, DeclRef(candidate.declaration, {}))
-    world.error("E0504", message, attribute.span, f"{note}\n        but it is {offered}")
+    with checker.assuming(candidate.declaration):
+        note = _expected_text(checker, kind, named, candidate.declaration)
+    offered = signature_text(checker, DeclRef(candidate.declaration, {}))
+    checker.error("E0504", message, attribute.span, f"{note}\n        but it is {offered}")
 
 
 _WHAT = {"primal_substitute": "primal substitute", "apply": "forward pass with a context"}
 
 
-def _expected_text(world: World, kind: str, named: Candidate, giver: ast.Function) -> str:
+def _expected_text(checker: Checker, kind: str, named: Candidate, derivative: ast.Function) -> str:
     arguments = named_instance(named) or identity(named.declaration)
     reference = DeclRef(named.declaration, arguments)
     if kind == "apply":
-        return applied_text(world, giver, reference)
-    static = world.info(giver).this_type is None
-    wanted, name = expected_signature(world, kind, reference, with_this=static), giver.name
+        return applied_text(checker, derivative, reference)
+    static = checker.info(derivative).this_type is None
+    wanted, name = expected_signature(checker, kind, reference, with_this=static), derivative.name
     if wanted is None:
-        wanted, name = expected_signature(world, kind, reference, with_this=True), f"static {giver.name}"
+        wanted, name = (
+            expected_signature(checker, kind, reference, with_this=True),
+            f"static {derivative.name}",
+        )
     assert wanted is not None
     return f"expected {function_text(wanted, name)}"
 
@@ -291,21 +304,21 @@ def _expected_text(world: World, kind: str, named: Candidate, giver: ast.Functio
 _DIRECTIONS = {"in": "out", "constref": "out", "inout": "inout", "ref": "inout", "out": "in"}
 
 
-def context_operator(world: World, apply: DeclRef, reference: DeclRef) -> tuple[DeclRef, Type] | None:
+def context_operator(checker: Checker, apply: DeclRef, reference: DeclRef) -> tuple[DeclRef, Type] | None:
     """What goes backward, and the type of the context it belongs to; None where something does not fit."""
-    offered, wanted = signature_of(world, apply), signature_of(world, reference)
+    offered, wanted = signature_of(checker, apply), signature_of(checker, reference)
     context = _context(offered.result, wanted.result)
     parameters = function_type(wanted.parameters, offered.result)
     if (
         context is None
         or not same_signature(offered, parameters)
-        or this_of(world, apply) is not this_of(world, reference)
+        or this_of(checker, apply) is not this_of(checker, reference)
     ):
         return None
-    backward = context_signature(world, reference)
-    for member in concrete_members(world, context, "operator()"):
+    backward = context_signature(checker, reference)
+    for member in concrete_members(checker, context, "operator()"):
         is_method = isinstance(member.declaration, ast.Function)
-        if is_method and same_signature(signature_of(world, member.reference), backward):
+        if is_method and same_signature(signature_of(checker, member.reference), backward):
             return member.reference, context
     return None
 
@@ -318,24 +331,24 @@ def _context(offered: Type, result: Type) -> Type | None:
     return offered.elements[1] if is_pair and isinstance(offered, Tuple) else None
 
 
-def context_signature(world: World, reference: DeclRef) -> FunctionType:
+def context_signature(checker: Checker, reference: DeclRef) -> FunctionType:
     """What the `operator()` of a context must take for a function."""
-    signature, info = signature_of(world, reference, with_this=True), world.info(reference.declaration)
+    signature, info = signature_of(checker, reference, with_this=True), checker.info(reference.declaration)
     made = []
     for each in signature.parameters:
-        kind = None if each.no_diff else tangent(world, each.type)
+        kind = None if each.no_diff else tangent(checker, each.type)
         if kind is not None:
             made.append(FunctionParameter(kind, _DIRECTIONS[each.direction], False, f"d_{each.name}"))
-    kind = None if info.no_diff_result else tangent(world, signature.result)
+    kind = None if info.no_diff_result else tangent(checker, signature.result)
     if kind is not None:
         made.append(FunctionParameter(kind, "in", False, "d_result"))
     return function_type(tuple(made), VOID)
 
 
-def applied_text(world: World, declaration: ast.Declaration, reference: DeclRef) -> str:
+def applied_text(checker: Checker, declaration: ast.Declaration, reference: DeclRef) -> str:
     """What an `__apply` and its context must look like."""
-    signature = signature_of(world, reference)
+    signature = signature_of(checker, reference)
     result = "Context" if signature.result is VOID else f"Tuple<{signature.result}, Context>"
     parameters = ", ".join(map(str, signature.parameters))
-    backward = function_text(context_signature(world, reference), "operator()")
+    backward = function_text(context_signature(checker, reference), "operator()")
     return f"expected {declaration.name}({parameters}) -> {result}\n        and in Context: {backward}"
