@@ -349,7 +349,7 @@ def counted_loop(w: Writer, start: str, limit: str, step: int) -> Iterator[str]:
 
 
 def _write_drain(w: Writer, entry: str) -> None:
-    """Take lots until there are no more, `limit` were run or somebody asks to stop."""
+    """Take batches until none is left, `limit` were run, or the launch is to stop."""
     shared, chunks, lot = (read_field(w, "%launch", name) for name in ("shared", "chunks", "lot"))
     take, done = w.labels("take", "done")
     with counted_loop(w, "0", "%limit", 1):

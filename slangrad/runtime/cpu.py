@@ -38,7 +38,7 @@ MOST_CHUNKS_WITH_PARTIALS = 128
 ALL_LOTS = 1 << 62
 PROBE = 16
 
-# Nanoseconds, measured on a two-core virtual machine; they decide who works, never what comes out.
+# Nanoseconds, measured on a two-core virtual machine; they decide how many threads work, never the results.
 CALL_COST = 1_000
 SHORT_LOT = 5_000
 WORTH_A_HELPER = 50_000
@@ -69,7 +69,7 @@ class NativeKernel(Kernel):
     """Compiled functions by address. Without `drain` the runtime hands out chunks itself, a little slower.
 
     `ordered`: chunks run one after the other on the calling thread, and no two such kernels at a time; for
-    kernels that print, or that add floats and rely on nobody else doing so. `granularity`: a chunk has a
+    kernels that print, or that add floats and rely on no other thread doing so. `granularity`: a chunk has a
     multiple of so many threads of x (a multiple of 64, and of the group size where there are groups). `code`
     keeps the machine code loaded. A `plan` writes to the launch record how many chunks a lot has, and how many bytes
     each lot has for partial sums, which `finish` adds up, or -1 if `literal` is to run instead; a size that is no

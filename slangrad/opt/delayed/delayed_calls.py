@@ -132,7 +132,7 @@ class _Delaying(Rebuild):
             wide = value if block.element is block.sums else b.emit("convert", value, type=block.sums)
             ownership: Attributes = {} if block.own is None else {"own": True}
             b.primitive("atomic", (place, wide), block.sums, {"kind": "add", "alone": True, **ownership})
-            return (b.zero(block.element),)  # nobody asks
+            return (b.zero(block.element),)  # the result is not used
         return (b.primitive("atomic", (address, value), op.results[0].type, op.attributes),)
 
     # --- which element of its block an add is for
