@@ -30,7 +30,7 @@ from slangrad.check.model.declref import Declared
 from slangrad.check.model.meanings import Candidate
 from slangrad.check.model.types import Type, parameter_type
 from slangrad.check.modules import Module
-from slangrad.check.names.bit_fields import is_bit_field, is_word
+from slangrad.check.names.struct_fields import is_bit_field, is_word
 from slangrad.check.reflect import FunctionView, written_generics
 from slangrad.marshal.reflection.type_kinds import DeclarationKind
 from slangrad.syntax import ast

@@ -24,8 +24,8 @@ from slangrad.check.interfaces.lookup import BASE
 from slangrad.check.model.declref import Declared, DeclRef, GenericKey, visible_parameters
 from slangrad.check.model.meanings import Candidate
 from slangrad.check.model.types import GenericArgument, StructType, Type
-from slangrad.check.names.bit_fields import is_word
-from slangrad.check.reflect import CONSTRUCTOR, FunctionView, is_added, without_library
+from slangrad.check.names.struct_fields import is_word
+from slangrad.check.reflect import CONSTRUCTOR, FunctionView, is_added, without_library, written_generics
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.reflection.type_kinds import ModifierID
 from slangrad.syntax import ast
@@ -48,10 +48,12 @@ def reflect_function(context: ReflectionContext, view: FunctionView) -> Function
     return _of_reference(context, DeclRef(view.declaration, {**candidate.substitution, **explicit}))
 
 
-def _of_reference(context: ReflectionContext, reference: DeclRef) -> FunctionReflection:
+def _of_reference(
+    context: ReflectionContext, reference: DeclRef, interfaces: bool = True
+) -> FunctionReflection:
     arguments = reference.substitution
-    visible = (key for key in visible_parameters(reference.declaration) if not is_added(key))
-    known = tuple((key, arguments[key]) for key in visible if key in arguments)
+    keys = (key for key in visible_parameters(reference.declaration) if key in arguments)
+    known = tuple((key, arguments[key]) for key in keys if not (interfaces and is_added(key)))
     return context.make(FunctionReflection, reference.declaration, known)
 
 
@@ -122,10 +124,15 @@ class FunctionReflection(Attributed):
     def specialize_with_arg_types(self, types: Sequence[TypeReflection]) -> FunctionReflection | None:
         """The function that a call with arguments of these types means, its generics filled in. None: no function of
         the name takes them, or several do so equally well."""
-        given = _checked(types)
+        return self.specialized(_checked(types))
+
+    def specialized(self, types: Sequence[Type], interfaces: bool = True) -> FunctionReflection | None:
+        """The same; without `interfaces` their places are taken by the types of arguments."""
         with self._context.asking():
-            resolved, _ = self._context.view.resolve(self.views, given)
-        return _of_reference(self._context, resolved[0].reference) if len(resolved) == 1 else None
+            resolved, _ = self._context.view.resolve(self.views, types)
+        if len(resolved) != 1:
+            return None
+        return _of_reference(self._context, resolved[0].reference, interfaces)
 
     # --- How the checker sees it ---
 
@@ -136,9 +143,9 @@ class FunctionReflection(Attributed):
     @property
     def views(self) -> list[FunctionView]:
         """For a call: generic arguments of its own are as if they were written."""
-        own = [parameter for parameter in self.declaration.generics if parameter in self._known]
+        own = [key for key in written_generics(self.declaration) if key in self._known]
         around = {key: argument for key, argument in self._known.items() if key not in own}
-        explicit = tuple(self._known[parameter] for parameter in own)
+        explicit = tuple(self._known[key] for key in own)
         candidate = Candidate(self.declaration, around, explicit=explicit)
         return [FunctionView(self._context.program, candidate)]
 

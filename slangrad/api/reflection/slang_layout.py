@@ -319,8 +319,7 @@ class SlangFunction:
         """The one overload that takes arguments of these types, its generic parameters filled in; None if there is
         none, or more than one.
         """
-        reflections = [self.program.reflection_of(t.checked) for t in types]
-        function = self.reflection.specialize_with_arg_types(reflections)
+        function = self.reflection.specialized([t.checked for t in types], interfaces=False)
         return None if function is None else SlangFunction(self.program, function, "", self.this_type)
 
 

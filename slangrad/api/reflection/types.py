@@ -23,7 +23,7 @@ from slangrad.check.interfaces.differentiable import has_no_diff
 from slangrad.check.model.declref import Declared
 from slangrad.check.model.types import VOID, Array, Nominal, StructType, Type, rules_of, stored, unstored
 from slangrad.check.modules import Program
-from slangrad.check.names.user_attributes import UserAttribute, user_attributes, value_of
+from slangrad.check.names.attributes import UserAttribute, user_attributes, value_of
 from slangrad.check.reflect import Reflection
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.layout import Layout, composite, layout_of

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
-from slangrad.check.names.bit_fields import is_bit_field
 from slangrad.check.names.places import gives_address
+from slangrad.check.names.struct_fields import is_bit_field
 from slangrad.ir.data.types import U64, Type, component
 from slangrad.ir.ops.core import Value
 from slangrad.lower.calls import any_places, references
