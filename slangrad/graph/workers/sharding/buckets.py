@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from slangrad.graph.arrays.array import Array
 from slangrad.graph.ir.node import Node, in_order, make, topological_order, with_inputs
+from slangrad.graph.ir.ops import is_view
 from slangrad.graph.workers.meshes.collectives import all_gather, all_to_all, behind, merged
 
 # A bucket is full with as many bytes. By simulation, steps of several networks on 2 to 1,024 workers take then at most
@@ -22,9 +23,10 @@ BYTES = 4 << 20
 SMALL = 128 << 10
 
 
-def in_buckets(outputs: Sequence[Node]) -> list[Node]:
-    """The graph with collectives among the same workers made together."""
-    bucket_of = {node: bucket for bucket in _buckets(outputs) for node in bucket}
+def in_buckets(outputs: Sequence[Node], small: int = SMALL) -> list[Node]:
+    """The graph with collectives among the same workers made together. `small`: bytes of the largest array that is
+    copied into a bucket."""
+    bucket_of = {node: bucket for bucket in _buckets(outputs, small) for node in bucket}
 
     def members(node: Node) -> list[Node]:
         return bucket_of.get(node, [node])
@@ -76,24 +78,24 @@ def _columns(rows: Node, bucket: Sequence[Node]) -> Iterator[Node]:
 _TOGETHER = {"all_reduce": _sums, "all_gather": _gathers, "all_to_all": _all_to_alls}
 
 
-def is_shared(name: str, nbytes: int) -> bool:
+def is_shared(name: str, nbytes: int, small: int = SMALL) -> bool:
     """Whether an array goes into a bucket with others. `name`: of the collective; `nbytes`: of its result."""
-    return name == "all_reduce" or nbytes <= SMALL
+    return name == "all_reduce" or nbytes <= small
 
 
-def _buckets(outputs: Sequence[Node]) -> Iterator[list[Node]]:
-    """Collectives that do not depend on each other, the first ready first."""
+def _buckets(outputs: Sequence[Node], small: int) -> Iterator[list[Node]]:
+    """Collectives that do not depend on each other, the first ready first, and of these the smallest."""
     level: dict[Node, int] = {}  # collectives on the way to a node
     depth = _depths(outputs)
     alike: dict[object, list[Node]] = {}
     for node in topological_order(*outputs):
         before = max((level[x] for x in node.inputs), default=0)
         level[node] = before + (node.op in _TOGETHER)
-        if node.op in _TOGETHER and is_shared(node.op, node.nbytes):
+        if node.op in _TOGETHER and is_shared(node.op, node.nbytes, small):
             alike.setdefault((node.attributes["collective"], node.dtype, before), []).append(node)
     for nodes in alike.values():
         bucket: list[Node] = []
-        for node in sorted(nodes, key=depth.__getitem__):
+        for node in sorted(nodes, key=lambda node: (depth[node], node.nbytes)):
             bucket.append(node)
             if sum(member.nbytes for member in bucket) >= BYTES:
                 yield bucket
@@ -120,8 +122,9 @@ def chained(outputs: Sequence[Node]) -> list[Node]:
 
 
 def _depths(outputs: Sequence[Node]) -> dict[Node, int]:
-    """The number of operators on the longest way to each node."""
+    """The number of operators on the longest way to each node; views and parts of a bucket take no time."""
     depth: dict[Node, int] = {}
     for node in topological_order(*outputs):
-        depth[node] = 1 + max((depth[x] for x in node.inputs), default=0)
+        is_step = not is_view(node) and node.op != "concatenate"
+        depth[node] = is_step + max((depth[x] for x in node.inputs), default=0)
     return depth

@@ -22,7 +22,6 @@ from slangrad.graph.ir.values import Operand
 from slangrad.graph.workers.meshes.collectives import all_gather, all_reduce, all_to_all, own_part
 from slangrad.graph.workers.meshes.mesh import Mesh
 from slangrad.graph.workers.meshes.specs import MICRO, SHARD, Spec, parts, spec_of
-from slangrad.graph.workers.sharding.buckets import in_buckets
 from slangrad.graph.workers.sharding.index_maps import index_map_of
 from slangrad.graph.workers.sharding.moves import Move, is_added, moves
 from slangrad.graph.workers.sharding.propagate import (
@@ -58,16 +57,14 @@ def partitioned(
     mesh: Mesh,
     inputs: dict[Node, Node] | None = None,
     sharding: Sharding | None = None,
-    buckets: bool = True,
 ) -> Partition:
     """The graph of this worker. `given`: specs of inputs, copies by default; `wanted`: those of the outputs. `inputs`:
-    local ones that are there already; others are added. `sharding`: of all nodes, by default as specs propagate.
-    `buckets`: sums over workers are made together."""
+    local ones that are there already; others are added. `sharding`: of all nodes, by default as specs propagate."""
     order = topological_order(*outputs)
     sharding = sharding or propagate(order, {**given, **fixed_specs(order, mesh)}, mesh.cuts)
     local = _Local(mesh, sharding, _free(order, sharding), {} if inputs is None else inputs)
     made = [local.of(node, spec) for node, spec in zip(outputs, wanted, strict=True)]
-    return Partition(in_buckets(made) if buckets else made, local.inputs, sharding, local.origins)
+    return Partition(made, local.inputs, sharding, local.origins)
 
 
 def _free(order: Sequence[Node], sharding: Sharding) -> set[Node]:
