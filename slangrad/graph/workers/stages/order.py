@@ -9,6 +9,7 @@ A stage holds the values of at most as many micro-batches as there are stages fr
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 from slangrad.graph.ir.node import Node
@@ -22,6 +23,8 @@ from slangrad.graph.workers.stages.pieces import (
     StagePiece,
     StagePieces,
 )
+
+AHEAD = 2  # turns whose messages are requested before they run
 
 
 def one_forward_one_backward(stage: int, stages: int, microbatches: int) -> list[tuple[bool, int]]:
@@ -50,6 +53,7 @@ class StageSchedule:
     def __init__(self, pieces: StagePieces, stage: int, microbatches: int) -> None:
         self.stage = stage
         self._pieces = pieces
+        self._ahead = min(microbatches, pieces.stages - stage)
         self.sent: dict[Key, list[Message]] = {}
         for each in sorted(pieces.messages.values(), key=lambda each: each.tag):
             if each.source.stage == stage:
@@ -90,20 +94,26 @@ class StageSchedule:
         return found
 
     def most_alive(self) -> int:
-        """Bytes of the values that wait between turns, when these are most."""
+        """Bytes of the values that wait between turns, when these are most: with those that are requested ahead, and
+        those that are on their way to other stages."""
         alive = most = 0
         held: dict[int | None, dict[Node, None]] = {}
-        for key, i in self.turns:
-            own = held.setdefault(i, {})
+        sent = {message.node for messages in self.sent.values() for message in messages}
+        on_their_way: Counter[Node] = Counter()
+        for at, (key, i) in enumerate(self.turns):
+            values = held.setdefault(i, {})
             piece = self._pieces.pieces.get(key, StagePiece())
-            made = [node for node in piece.targets if node not in piece.places]
-            fresh = dict.fromkeys(
-                x for x in [*made, *(each.node for each in self.arrivals[key])] if x not in own
-            )
-            own |= fresh
-            alive += sum(node.nbytes for node in fresh)
+            fresh = [(i, node) for node in piece.targets if node not in piece.places]
+            for turn in self.turns[at : at + AHEAD]:
+                fresh += [(turn.microbatch, message.node) for message in self.arrivals[turn.key]]
+            for microbatch, node in fresh:
+                alive += 0 if node in held.setdefault(microbatch, {}) else node.nbytes
+                held[microbatch][node] = None
             most = max(most, alive)
-            for node in [node for node in own if i is not None and self.last.get(node) == key]:
-                del own[node]
-                alive -= node.nbytes
+            for node in [node for node in values if i is not None and self.last.get(node) == key]:
+                del values[node]
+                if node in sent and on_their_way[node] <= self._ahead:
+                    on_their_way[node] += 1
+                else:
+                    alive -= node.nbytes
         return most

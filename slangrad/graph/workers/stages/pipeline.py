@@ -29,15 +29,13 @@ from slangrad.graph.workers.sharding.partition import Partition
 from slangrad.graph.workers.sharding.step_graph import StepGraph
 from slangrad.graph.workers.stages.layers import Layers
 from slangrad.graph.workers.stages.microbatches import Microbatched, part_of
-from slangrad.graph.workers.stages.order import StageSchedule
+from slangrad.graph.workers.stages.order import AHEAD, StageSchedule
 from slangrad.graph.workers.stages.pieces import AFTER, BEFORE, Key, Message, StagePieces
 
 if TYPE_CHECKING:
     from slangrad.graph.workers.connections.transfers import Transfer
 
 Values: TypeAlias = "dict[Node, spy.Tensor]"
-
-AHEAD = 2  # turns whose messages are asked for before they run
 
 
 class StagePlan:
@@ -160,6 +158,7 @@ class _Running:
             nodes = plan.graphs[key].arguments
             tensors = plan.plans[key].run([values[x] if x in values else self.once[x] for x in nodes])
             values |= dict(zip(plan.pieces.pieces[key].targets, tensors, strict=True))
+        self._release()
         for message in program.sent.get(key, ()):
             array = np.ascontiguousarray(values[message.node].host_view())
             assert self._link is not None
@@ -178,6 +177,13 @@ class _Running:
             assert self._link is not None
             pending = self._link.receive(array, message.source.stage, message.tag)
             self._asked[at].append((message, array, pending))
+
+    def _release(self) -> None:
+        """Free the memory of what has been sent."""
+        ended = [transfer for _, transfer in self._sending if transfer.has_ended]
+        self._sending = [pair for pair in self._sending if pair[1] not in ended]
+        for transfer in ended:
+            transfer.wait()  # raises its error, if it has one
 
     def finish(self, part: int = AFTER) -> None:
         """Return when all is sent, of a part and those before it."""
