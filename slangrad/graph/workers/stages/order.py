@@ -30,12 +30,12 @@ AHEAD = 2  # turns whose messages are requested before they run
 def one_forward_one_backward(stage: int, stages: int, microbatches: int) -> list[tuple[bool, int]]:
     """Whether each turn is a backward sweep, and of which micro-batch."""
     ahead = min(microbatches, stages - stage)
-    made = [(False, i) for i in range(ahead)]
+    turns = [(False, i) for i in range(ahead)]
     for i in range(microbatches):
-        made.append((True, i))
+        turns.append((True, i))
         if i + ahead < microbatches:
-            made.append((False, i + ahead))
-    return made
+            turns.append((False, i + ahead))
+    return turns
 
 
 class Turn(NamedTuple):
@@ -55,9 +55,9 @@ class StageSchedule:
         self._pieces = pieces
         self._ahead = min(microbatches, pieces.stages - stage)
         self.sent: dict[Key, list[Message]] = {}
-        for each in sorted(pieces.messages.values(), key=lambda each: each.tag):
-            if each.source.stage == stage:
-                self.sent.setdefault(each.source, []).append(each)
+        for message in sorted(pieces.messages.values(), key=lambda message: message.tag):
+            if message.source.stage == stage:
+                self.sent.setdefault(message.source, []).append(message)
         self.keys = sorted(key for key in pieces.pieces if key.stage == stage)
         self.turns = self._turns(microbatches)
         self.arrivals = self._arrivals()
@@ -70,28 +70,30 @@ class StageSchedule:
     def _turns(self, microbatches: int) -> list[Turn]:
         keys = sorted({*self.keys, *(key for key in self.sent if key.level == GIVEN)})
         ends = [Key(part, 3 * self._pieces.stages + len(keys), self.stage) for part in range(3)]
-        made = [Turn(key, None) for key in keys if key.part == BEFORE] + [Turn(ends[BEFORE], None)]
+        turns = [Turn(key, None) for key in keys if key.part == BEFORE] + [Turn(ends[BEFORE], None)]
         for is_backward, i in one_forward_one_backward(self.stage, self._pieces.stages, microbatches):
             for key in keys:
                 if key.part == MICROBATCH and is_backward == (key.level >= self._pieces.stages):
-                    made.append(Turn(key, i))
-        return [*made, *(Turn(key, None) for key in keys if key.part == AFTER), Turn(ends[AFTER], None)]
+                    turns.append(Turn(key, i))
+        return [*turns, *(Turn(key, None) for key in keys if key.part == AFTER), Turn(ends[AFTER], None)]
 
     def _arrivals(self) -> dict[Key, list[Message]]:
         """All messages of a piece are waited for where one of them is read first, so that those between two stages are
         in the order in which they are sent; those for a later part at the end of their own."""
-        left = {each.node: each for each in self._pieces.messages.values() if each.to == self.stage}
-        found: dict[Key, list[Message]] = {}
+        left = {
+            message.node: message for message in self._pieces.messages.values() if message.to == self.stage
+        }
+        arrivals: dict[Key, list[Message]] = {}
         for key in dict.fromkeys(turn.key for turn in self.turns):
             piece = self._pieces.pieces.get(key)
             nodes = [] if key.level == GIVEN else list(left)  # what is there needs no message
             if piece is not None:
                 nodes = [x for x in piece.boundary if x in left]
             sources = {left[x].source for x in nodes if left[x].source.part == key.part}
-            own = [each for each in left.values() if each.source in sources]
-            left = {node: each for node, each in left.items() if each.source not in sources}
-            found[key] = sorted(own, key=lambda each: each.tag)
-        return found
+            ready = [message for message in left.values() if message.source in sources]
+            left = {node: message for node, message in left.items() if message.source not in sources}
+            arrivals[key] = sorted(ready, key=lambda message: message.tag)
+        return arrivals
 
     def most_alive(self) -> int:
         """Bytes of the values that wait between turns, when these are most: with those that are requested ahead, and
