@@ -47,7 +47,7 @@ def interface_words(name: str, size: int) -> types.Struct:
     return types.struct(name, (("words", types.array(types.U32, (HEADER + round_up(size, 4)) // 4)),))
 
 
-class Forms(ABC):
+class MemoryForms(ABC):
     """The forms of types in memory."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from slangrad.check.model.types import UINT64, Array, Matrix, Pointer, Scalar, T
 from slangrad.ir.data import types as ir
 from slangrad.marshal.composed.scalars import NumberMarshal
 from slangrad.marshal.protocol.marshal import BACKWARD, TANGENT, Leaf, Marshal
-from slangrad.marshal.reflection.slang_type import SavedType
+from slangrad.marshal.reflection.model import SavedType
 
 if TYPE_CHECKING:
     from slangrad.call.binding.program import ModuleTypes

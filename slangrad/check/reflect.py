@@ -1,11 +1,11 @@
-"""What the host sees of a program: functions and types by name, parameters, which function a call means.
+"""The program as the host sees it: functions and types by name, parameters, the function that a call means.
 
     view = Reflection(program, module)
     view.find_type("Foo<float, 4>")                 a checked type, None when there is none of that name
     view.find_functions("f<8, 5>")                  overloads, generic or not; "Foo<float>.method" works too
     view.resolve(functions, [FLOAT, vector(FLOAT, 3)])   the one that takes these, its generics filled in
 
-Nothing is reported here: what is not found is None or empty, what fails says why in words.
+Nothing is reported here: a name that is missing gives None or nothing, a failure has its reason as a text.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ from slangrad.check.interfaces.lookup import (
 )
 from slangrad.check.interfaces.witnesses import lacking
 from slangrad.check.model.checked import FunctionInfo
-from slangrad.check.model.declref import DeclRef, GenericKey
+from slangrad.check.model.declref import Bindings, Declared, DeclRef, GenericKey
 from slangrad.check.model.meanings import Candidate, GenericMeaning, Meaning, OverloadMeaning, TypeMeaning
 from slangrad.check.model.types import (
     ERROR,
+    Array,
     AssociatedType,
     EnumType,
     GenericArgument,
@@ -48,6 +49,11 @@ from slangrad.check.model.types import (
     ParameterType,
     StructType,
     Type,
+    array,
+    conjunction,
+    is_pack,
+    parameter_type,
+    stored,
 )
 from slangrad.check.model.values import ParameterValue
 from slangrad.check.modules import Module, Program
@@ -56,6 +62,8 @@ from slangrad.check.names.resolve import refer
 from slangrad.check.names.scopes import Scope
 from slangrad.syntax import ast
 from slangrad.syntax.parser import parse_module
+
+CONSTRUCTOR = "$init"  # SlangPy's name of constructors
 
 
 @dataclass(slots=True, frozen=True)
@@ -71,11 +79,40 @@ class ParameterView:
 
 @dataclass(slots=True, frozen=True)
 class FieldView:
-    name: str
+    """A field of a struct. `rules`: its own, for its place in memory."""
+
+    declaration: Declared
     type: Type
-    no_diff: bool
-    rules: str = ""  # how it lies in memory
-    is_initialized: bool = False  # by its declaration
+    rules: str
+
+    @property
+    def name(self) -> str:
+        name: str = self.declaration.name
+        return name
+
+    @property
+    def stored(self) -> Type:
+        """The type with its rules."""
+        return stored(self.type, self.rules)
+
+    @property
+    def no_diff(self) -> bool:
+        return has_no_diff(self.declaration)
+
+    @property
+    def is_initialized(self) -> bool:
+        """Whether its declaration gives it a value."""
+        return self.declaration.initializer is not None
+
+
+def is_added(parameter: object) -> bool:
+    """Whether the checker adds a generic parameter, for a parameter of interface type or for the length of an array."""
+    return isinstance(parameter, (ast.TypeParameter, ast.ValueParameter)) and parameter.name.startswith("$")
+
+
+def written_generics(declaration: object) -> list[Declared]:
+    """The generic parameters that stand in the text."""
+    return [parameter for parameter in getattr(declaration, "generics", ()) if not is_added(parameter)]
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -104,8 +141,8 @@ class FunctionView:
         declared = declared_parameters(self.program, self.reference)
         signature = signature_of(self.program, self.reference)
         return tuple(
-            ParameterView(each.name, one.type, one.direction, one.no_diff, each.default is not None)
-            for each, one in zip(declared, signature.parameters)
+            ParameterView(node.name, part.type, part.direction, part.no_diff, node.default is not None)
+            for node, part in zip(declared, signature.parameters)
         )
 
     @property
@@ -126,32 +163,38 @@ class FunctionView:
     @property
     def generics(self) -> tuple[str, ...]:
         """The generic parameters that the user wrote."""
-        return tuple(each.name for each in self.declaration.generics if not each.name.startswith("$"))
+        return tuple(parameter.name for parameter in written_generics(self.declaration))
+
+    def shown(self, t: Type) -> Type:
+        """A type of the header as the text has it: with interfaces and open sizes for the generic parameters that the
+        checker adds."""
+        added = [parameter for parameter in self.declaration.generics if is_added(parameter)]
+        if not added or is_pack(t):
+            return t
+        if isinstance(t, Array):
+            is_open = getattr(t.count, "declaration", None) in added
+            return array(self.shown(t.element), None if is_open else t.count)
+        interfaces: Bindings = {
+            parameter: conjunction(tuple(dict.fromkeys(bounds_of(self.program, parameter_type(parameter)))))
+            for parameter in added
+            if isinstance(parameter, ast.TypeParameter)
+        }
+        return self.program.substitute(t, interfaces)
 
     def __str__(self) -> str:
         return signature_text(self.program, self.reference)
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Resolution:
-    """A call that is resolved: the function with its generic arguments, and what converting the arguments
-    costs.
-    """
+class Resolution(FunctionView):
+    """The function that a call means, all its generic arguments known. `cost`: of converting the arguments."""
 
-    function: FunctionView
-    reference: DeclRef
-    concrete: FunctionView
-    parameters: tuple[ParameterView, ...]
-    result: Type
     cost: int
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Refusal:
-    """Why a function does not take the arguments."""
-
-    function: FunctionView
-    reason: str
+def without_library(views: Sequence[FunctionView]) -> Sequence[FunctionView]:
+    """Functions of the library stand back where a module has some of that name."""
+    return [view for view in views if not view.declaration.span.source.is_library] or views
 
 
 class Reflection:
@@ -190,29 +233,21 @@ class Reflection:
             return self._views(candidates)
 
     def find_methods(self, kind: Type, name: str) -> tuple[FunctionView, ...]:
-        """The methods of a type, its extensions and interfaces."""
+        """The methods of a type, its extensions and interfaces; its constructors for `__init` and `$init`."""
         with self.looking():
-            found = [
-                each
-                for each in members(self.program, kind, name)
-                if isinstance(each.declaration, ast.Function) and not each.path
-            ]
-            return self._views([Candidate(each.declaration, each.substitution) for each in found])
-
-    def find_constructors(self, kind: Type) -> tuple[FunctionView, ...]:
-        with self.looking():
-            found = members(self.program, kind, "__init")
-            return self._views([Candidate(each.declaration, each.substitution) for each in found])
+            return self._views([
+                Candidate(member.declaration, member.substitution)
+                for member in members(self.program, kind, "__init" if name == CONSTRUCTOR else name)
+                if isinstance(member.declaration, ast.Constructor)
+                or (isinstance(member.declaration, ast.Function) and not member.path)
+            ])  # fmt: skip
 
     def _views(self, candidates: Sequence[Candidate]) -> tuple[FunctionView, ...]:
         """One for each; a forward declaration gives way to its definition."""
-        views = [FunctionView(self.program, each) for each in candidates]
-        defined = {str(each) for each in views if getattr(each.declaration, "body", None) is not None}
-        return tuple(
-            each
-            for each in views
-            if getattr(each.declaration, "body", None) is not None or str(each) not in defined
-        )
+        views = [FunctionView(self.program, candidate) for candidate in candidates]
+        bodies = {view: getattr(view.declaration, "body", None) for view in views}
+        defined = {str(view) for view, body in bodies.items() if body is not None}
+        return tuple(view for view, body in bodies.items() if body is not None or str(view) not in defined)
 
     def why_not_found(self, name: str) -> tuple[str, str | None]:
         """Why `name` means no function and no type: the end of a sentence about the module, and a thing to try."""
@@ -225,15 +260,15 @@ class Reflection:
             finally:
                 self.program.reporter = before
         if isinstance(meaning, GenericMeaning) and meaning.declaration is not None:
-            parameters = ", ".join(each.name for each in meaning.declaration.generics)
+            parameters = ", ".join(parameter.name for parameter in meaning.declaration.generics)
             note = f"write module['{name}<{parameters}>'] with arguments in place of {parameters}"
             return f"has the generic '{name}', which needs arguments", note
         nothing = f"has no function or type named '{name}'"
         first = next(iter(reporter.diagnostics), None)
         if first is not None and first.message != f"'{name}' is not declared":
             return f"{nothing}: {first.message}", first.note
-        known = (*self.function_names(), *self.type_names())
-        return nothing, (first and first.note) or suggestion(name.partition("<")[0], known)
+        names = (*self.function_names(), *self.type_names())
+        return nothing, (first and first.note) or suggestion(name.partition("<")[0], names)
 
     def _meaning(self, name: str) -> Meaning | None:
         """The name is parsed as a type is, and looked up in the module."""
@@ -258,8 +293,8 @@ class Reflection:
         return self._declared((ast.Struct, ast.Enum, ast.Interface, ast.TypeAlias))
 
     def _declared(self, kinds: tuple[type[ast.Declaration], ...]) -> tuple[str, ...]:
-        declared = (each for part in self.module.files for each in part.members if isinstance(each, kinds))
-        return tuple(dict.fromkeys(each.name for each in declared))
+        members = (member for part in self.module.files for member in part.members)
+        return tuple(dict.fromkeys(member.name for member in members if isinstance(member, kinds)))
 
     def member_names(self, kind: Type) -> tuple[str, ...]:
         return tuple(sorted(member_names(self.program, kind)))
@@ -272,20 +307,18 @@ class Reflection:
             return ()
         return tuple(
             FieldView(
-                each.declaration.name,
-                field_type(self.program, each),
-                has_no_diff(each.declaration),
-                self.program.info(each.declaration).rules,
-                each.declaration.initializer is not None,
+                field.declaration,
+                field_type(self.program, field),
+                self.program.info(field.declaration).rules,
             )
-            for each in field_references(kind)
+            for field in field_references(kind)
         )
 
     def enumerators(self, kind: Type) -> tuple[tuple[str, int], ...]:
         """Names and values of an enum in the order of their declaration; nothing for other types."""
         if not isinstance(kind, EnumType):
             return ()
-        return tuple((each.name, int(self.program.info(each).value)) for each in kind.declaration.members)
+        return tuple((case.name, int(self.program.info(case).value)) for case in kind.declaration.members)
 
     def tangent(self, kind: Type) -> Type | None:
         """The Differential of a type; None when it has none."""
@@ -293,11 +326,10 @@ class Reflection:
 
     def tangent_field(self, kind: Type, name: str) -> str | None:
         """The field of the Differential that belongs to a field."""
-        found = self.program.differential(kind)
-        for field, target in found.fields if found is not None else ():
+        differential = self.program.differential(kind)
+        for field, target in differential.fields if differential is not None else ():
             if field.declaration.name == name and target is not None:
-                own: str = target.declaration.name
-                return own
+                return str(target.declaration.name)
         return None
 
     def bounds(self, kind: Type) -> tuple[InterfaceType, ...]:
@@ -319,15 +351,15 @@ class Reflection:
         if conforms(self.program, kind, interface):
             return True
         return any(
-            match(self.program, open_parameters(interface), interface, each) is not None
-            for each in conformances(self.program, kind)
+            match(self.program, open_parameters(interface), interface, other) is not None
+            for other in conformances(self.program, kind)
         )
 
     def lacking(self, kind: Type, interface: InterfaceType) -> list[str]:
         """What a type that does not conform to an interface would need to, a sentence for each requirement."""
         with self.looking():
-            inherited = with_inherited(self.program, interface)
-            return [line for each in inherited for line in lacking(self.program, kind, each)]
+            interfaces = with_inherited(self.program, interface)
+            return [line for wanted in interfaces for line in lacking(self.program, kind, wanted)]
 
     def standard(self, name: str, arguments: tuple[GenericArgument, ...] = ()) -> Type:
         """A generic type of the standard library."""
@@ -337,9 +369,9 @@ class Reflection:
 
     def resolve(
         self, functions: Sequence[FunctionView], arguments: Sequence[Type]
-    ) -> tuple[list[Resolution], list[Refusal]]:
+    ) -> tuple[list[Resolution], list[Failure]]:
         """The best function for positional arguments of these types, more than one when they are equally
-        good.
+        good; and why others do not take them.
         """
         scope = Scope(self.program, self.module.scope)
         span = self.module.declaration.span
@@ -349,25 +381,22 @@ class Reflection:
             node.type = kind
             nodes.append(node)
         with self.looking():
-            tried = [(each, evaluate(scope, each.candidate, nodes)) for each in functions]
-            matches = [made for _, made in tried if isinstance(made, Match)]
+            outcomes = [evaluate(scope, function.candidate, nodes) for function in functions]
+            matches = [outcome for outcome in outcomes if isinstance(outcome, Match)]
             best = best_matches(self.program, matches) if matches else []
-            resolved = [self._resolution(each, made) for each, made in tried if made in best]
-        refused = [Refusal(each, made.reason) for each, made in tried if isinstance(made, Failure)]
-        return resolved, refused
+        failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+        return [self._resolution(match) for match in best], failures
 
-    def _resolution(self, function: FunctionView, made: Match | Failure) -> Resolution:
-        assert isinstance(made, Match) and isinstance(made.target, DeclRef)
-        concrete = FunctionView(
-            self.program, Candidate(made.target.declaration, dict(made.target.substitution))
-        )
-        return Resolution(function, made.target, concrete, concrete.parameters, concrete.result, made.cost)
+    def _resolution(self, match: Match) -> Resolution:
+        target = match.target
+        assert isinstance(target, DeclRef)
+        return Resolution(self.program, Candidate(target.declaration, dict(target.substitution)), match.cost)
 
 
 def open_parameters(kind: Nominal) -> set[GenericKey]:
     """The generic parameters inside the arguments of a type."""
-    open_ones = (each for each in kind.arguments if isinstance(each, (ParameterType, ParameterValue)))
-    return {each.declaration for each in open_ones}
+    parameters = (ParameterType, ParameterValue)
+    return {argument.declaration for argument in kind.arguments if isinstance(argument, parameters)}
 
 
 def is_launch_parameter(program: Program, declared: ast.Parameter) -> bool:
@@ -381,4 +410,5 @@ def is_launch_parameter(program: Program, declared: ast.Parameter) -> bool:
 def _has_semantics(program: Program, kind: Type) -> bool:
     if not isinstance(kind, StructType):
         return False
-    return any(each.declaration.semantics or _has_semantics(program, t) for each, t in program.fields(kind))
+    fields = program.fields(kind)
+    return any(field.declaration.semantics or _has_semantics(program, t) for field, t in fields)

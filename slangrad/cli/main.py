@@ -12,6 +12,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -110,15 +111,15 @@ def check(
 ) -> None:
     """Report the errors and warnings of files. The exit code is 1 if there are errors."""
     with failures_shown():
-        there = [located(each, include) for each in files if each.is_file()]
-        found = DIAGNOSE.check_files(there, include, Options.from_environment())
-    missing = [Diagnostic("E0327", f"there is no file '{each}'") for each in files if not each.is_file()]
-    found = (*missing, *found)
-    for each in found:
-        print(json.dumps(described(each)) if as_json else f"{each}\n")
-    errors = sum(each.is_error for each in found)
+        there = [located(file, include) for file in files if file.is_file()]
+        diagnostics = DIAGNOSE.check_files(there, include, Options.from_environment())
+    missing = [Diagnostic("E0327", f"there is no file '{file}'") for file in files if not file.is_file()]
+    diagnostics = (*missing, *diagnostics)
+    for diagnostic in diagnostics:
+        print(json.dumps(described(diagnostic)) if as_json else f"{diagnostic}\n")
+    errors = sum(diagnostic.is_error for diagnostic in diagnostics)
     if not as_json:
-        counts = (len(files), "file"), (errors, "error"), (len(found) - errors, "warning")
+        counts = (len(files), "file"), (errors, "error"), (len(diagnostics) - errors, "warning")
         print(", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts))
     raise typer.Exit(1 if errors else 0)
 
@@ -159,7 +160,7 @@ def compile_modules(
 ) -> None:
     """Compile files to modules that programs import without the sources: a.slang to a.slang-module."""
     with failures_shown():
-        there = [located(each, include) for each in files]
+        there = [located(file, include) for file in files]
         written, told = COMPILE.write_modules(there, out, include, COMPILE.macros_of(macros), imports)
     for warning in told:
         print(f"{warning}\n", file=sys.stderr)
@@ -183,6 +184,7 @@ def dump(
     ] = False,
     html: Annotated[Path | None, typer.Option(help="Write all stages side by side to a page.")] = None,
     uniform: Annotated[list[str], typer.Option(help="A parameter with one value for all calls.")] = [],  # noqa: B006
+    target: Annotated[str, typer.Option(help='Whose code is made: "cuda:sm_90". No GPU is needed.')] = "",
     include: Includes = [],  # noqa: B006
 ) -> None:
     r"""Show a function on its way from text to machine code: kernel, AST, IR, derivative, lanes, assembly.
@@ -194,7 +196,8 @@ def dump(
         mode = mode_of(forward, backward or report)
         if html is not None and (after or everything):
             raise ValueError("error: --html shows all stages: leave out --after and --all")
-        device = slangrad.create_device(include_paths=include)
+        options = replace(Options.from_environment(), target=target)
+        device = slangrad.create_device(include_paths=include, options=options)
         compiled = STAGES.compile_function(device, str(located(file, include)), function, mode, uniform)
         chosen = STAGES.chosen_stages(compiled, after, everything)
         if report:
@@ -237,7 +240,7 @@ def train_mlp(
     Ctrl-C ends it early, with what it has learned so far.
     """
     steps, points = steps or TRAIN_MLP.STEPS, points or TRAIN_MLP.POINTS[optimizer]
-    settings = TRAIN_MLP.Settings(precision.value, optimizer.value, steps, points, seed)
+    settings = TRAIN_MLP.TrainingSettings(precision.value, optimizer.value, steps, points, seed)
     with failures_shown():
         TRAIN_MLP_SHOW.run(CONSOLE.Console(highlight=False), settings, out)
 
@@ -290,10 +293,10 @@ def plan(
     returns the step and such a tuple.
     """
     with failures_shown():
-        lines, found = GRAPH.simulated(target, workers, links, mesh, workers_per_host)
+        lines, simulation = GRAPH.simulated(target, workers, links, mesh, workers_per_host)
         if timeline is not None:
-            found.save(timeline)
-    print(*lines, found, sep="\n")
+            simulation.save(timeline)
+    print(*lines, simulation, sep="\n")
 
 
 @app.command(name="doctor")

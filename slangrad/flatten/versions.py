@@ -3,7 +3,7 @@
     %b = set_index %a, %i, %x                    {a, b}
     %r = for %n, %b (%i, %p) { ... yield %q }    {a, b, p, q, r}
 
-`Versions` puts the arrays of a function into such classes. Zeros belong to none, as many arrays begin with
+`ArrayVersions` puts the arrays of a function into such classes. Zeros belong to none, as many arrays begin with
 one zero; of some of them nobody reads what was not written.
 """
 
@@ -18,7 +18,7 @@ from slangrad.ir.ops.core import Function, Op, Value, walk
 UPDATES = frozenset({"set", "set_index", "add_index"})
 
 
-class Versions:
+class ArrayVersions:
     """A union-find over the arrays of a function."""
 
     def __init__(self, function: Function) -> None:

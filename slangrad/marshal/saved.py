@@ -33,8 +33,8 @@ from slangrad.marshal.containers.tensor_views import ViewTensor
 from slangrad.marshal.containers.whole import Family, WholeTensor
 from slangrad.marshal.protocol.marshal import ProgramTypes, Role, StreamSpec
 from slangrad.marshal.protocol.spelling import spell
-from slangrad.marshal.reflection.slang_kinds import slang_type_of
-from slangrad.marshal.reflection.slang_type import SavedType, SlangType
+from slangrad.marshal.reflection.model import SavedType
+from slangrad.marshal.reflection.slang_type import SlangType, slang_type_of
 from slangrad.marshal.simple import indices
 from slangrad.marshal.simple.plain import Uniform
 

@@ -59,8 +59,8 @@ def _places(w: Widening, b: Builder, op: Op, write: bool) -> tuple[Value, Mask]:
     exists = b.emit("less", b.emit("convert", index, type=lanes(U64)), capacity)
     elements = b.emit("tape_elements", tape, type=pointer(pointer_of(tape.type).element, "local"))
     row = b.emit("mul", index, b.constant(index.type, w.count))
-    own = b.emit("add", row, b.emit("lane_index", type=index.type))
-    places = b.emit("offset", b.emit("splat", elements, type=lanes(elements.type)), own)
+    element = b.emit("add", row, b.emit("lane_index", type=index.type))
+    places = b.emit("offset", b.emit("splat", elements, type=lanes(elements.type)), element)
     return places, w.mask.narrowed(b, exists)
 
 

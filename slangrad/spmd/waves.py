@@ -34,9 +34,9 @@ def _scan(w: Widening, b: Builder, op: Op) -> None:
     values = w.lanes_of(b, x)
 
     def body(inner: Builder, lane: Value, carried: tuple[Value, ...]) -> tuple[Value, ...]:
-        made, before = carried
-        own = inner.emit("lane_get", values, lane, type=x.type)
-        return inner.emit("lane_set", made, lane, before), inner.emit(kind, before, own)
+        lanes_so_far, before = carried
+        term = inner.emit("lane_get", values, lane, type=x.type)
+        return inner.emit("lane_set", lanes_so_far, lane, before), inner.emit(kind, before, term)
 
     start = b.zero(values.type), b.constant(scalar_type(x), FIRST[kind])
     w.forms.set(r, each_lane(b, w.mask.bits(b, w.count), start, body)[0])
@@ -58,8 +58,8 @@ def _read(w: Widening, b: Builder, op: Op) -> None:
         there = inner.emit(
             "and", inner.emit("less_equal", wide, last), inner.emit("not_equal", on, inner.zero(U64))
         )
-        found = inner.emit("lane_get", values, inner.emit("and", wide, last), type=x.type)
-        return inner.emit("select", there, found, inner.zero(x.type))
+        value = inner.emit("lane_get", values, inner.emit("and", wide, last), type=x.type)
+        return inner.emit("select", there, value, inner.zero(x.type))
 
     if w.forms.shape(lane).is_uniform:
         w.forms.set(r, value_of(b, w.forms.scalar(lane)))

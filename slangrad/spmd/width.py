@@ -46,15 +46,15 @@ def suitable_lanes(kernel: Function, lanes: int, register_bytes: int, registers:
     arrays = [op for op in ops if op.name == "alloc"]
     stepped = sum(_local_bytes(op) for op in arrays if op.attributes.get("written_first"))
     local = sum(map(_local_bytes, arrays)) - stepped
-    found = lanes
-    while found < MOST and any(body.waits(found / register_bytes) for body in bodies):
-        wide = 2 * found
+    best = lanes
+    while best < MOST and any(body.waits(best / register_bytes) for body in bodies):
+        wide = 2 * best
         if local * wide > LOCAL_BYTES or stepped * wide > STEPPED_BYTES:
             break
         if any(body.live * wide > SPILL * registers * register_bytes for body in bodies):
             break
-        found = wide
-    return found
+        best = wide
+    return best
 
 
 def _is_double(op: Op) -> bool:

@@ -10,7 +10,7 @@ from slangrad.ir.text.verify import (
     FLAT,
     LANES,
     LOWERED,
-    Stage,
+    LegalIR,
     verify,
     verify_function,
 )
@@ -152,7 +152,7 @@ def test_only_pointers_are_trusted():
         ('chunk_thread {which="first"} : i64', LANES),
         ("group_id {axis=0} : u32", LANES),
     ],
-    ids=lambda each: each.name if isinstance(each, Stage) else each.split()[0],
+    ids=lambda each: each.name if isinstance(each, LegalIR) else each.split()[0],
 )
 def test_ops_of_targets_are_legal_behind_the_stages_that_make_them(op, first):
     program = parse_program(f"func @f() -> () {{ %r = {op} yield }}")

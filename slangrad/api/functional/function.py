@@ -68,12 +68,12 @@ class OwnText(str):
     ask: Ask
 
     def __new__(cls, text: str | None, ask: Ask) -> Self:
-        made = super().__new__(cls, text or "")
-        made.ask = ask
-        return made
+        for_class = super().__new__(cls, text or "")
+        for_class.ask = ask
+        return for_class
 
-    def __get__(self, found: object, owner: type | None = None) -> str:
-        return self if found is None else self.ask(found)
+    def __get__(self, instance: object, owner: type | None = None) -> str:
+        return self if instance is None else self.ask(instance)
 
 
 class Function(Unique):
@@ -81,8 +81,8 @@ class Function(Unique):
     `return_type` and so on return other functions; none changes."""
 
     # fmt: off
-    __slots__ = ("__weakref__", "_backward", "_calls", "_group", "_kernel", "_modes", "_settings", "_tangent",
-                 "module", "name", "struct")
+    __slots__ = ("__weakref__", "_backward", "_bound", "_calls", "_group", "_kernel", "_modes", "_settings",
+                 "_tangent", "module", "name", "struct")
     # fmt: on
 
     def __init__(
@@ -97,11 +97,12 @@ class Function(Unique):
         self.name = name
         self.struct = struct
         self._calls = calls
-        found = settings or Settings()
-        self._settings = replace(found, key=settings_key(found))
+        chosen = settings or Settings()
+        self._settings = replace(chosen, key=settings_key(chosen))
         self._backward: Function | None = None
         self._tangent: Function | None = None
         self._modes: dict[tuple[str, int], Function] = {}
+        self._bound: tuple[HostValue, ...] = ()  # `this` of the method of one object
         self._group: tuple[int, int, int] | None = None
         self._kernel: ComputeKernel | None = None
 
@@ -127,9 +128,9 @@ class Function(Unique):
         if caller.generation.expired:
             caller = self._calls.renewed()
         try:
-            return caller.call(self._settings, args, kwargs)
-        except AnswersCalls as found:
-            return found.value.__slangrad_call__(self, args, kwargs)
+            return caller.call(self._settings, self._bound + args, kwargs)
+        except AnswersCalls as answer:
+            return answer.value.__slangrad_call__(self, args, kwargs)
 
     call = __call__
 
@@ -141,7 +142,7 @@ class Function(Unique):
         """Record the call: it is checked and compiled now, and runs when the commands are submitted."""
         caller = self._caller
         COMMANDS.check_encoder(command_encoder, caller.session.device, f"function '{self.name}'")
-        command_encoder.record(caller.later(self._settings, args, kwargs))
+        command_encoder.record(caller.later(self._settings, self._bound + args, kwargs))
 
     def compile(self, /, *args: object, **kwargs: object) -> CompiledKernel:
         """What the pipeline makes of the kernel of a call, which is not run: stages, times, reports."""
@@ -149,13 +150,13 @@ class Function(Unique):
 
     def kernel_of(self, /, *args: object, **kwargs: object) -> Compiled:
         """The kernel of a call, which is there afterwards; nothing is run."""
-        return self._caller.compile(self._settings, args, kwargs)
+        return self._caller.compile(self._settings, self._bound + args, kwargs)
 
     def debug_build_call_data(self, /, *args: object, **kwargs: object) -> CALL_DATA.CallData:
         """How a call of such arguments is made: the text of its kernel, its shape, how each argument is seen. It is
         compiled, and not run.
         """
-        return CALL_DATA.CallData(self, self._caller.inspected(self._settings, args, kwargs))
+        return CALL_DATA.CallData(self, self._caller.inspected(self._settings, self._bound + args, kwargs))
 
     @property
     def parameters(self) -> tuple[SlangParameter, ...]:
@@ -165,8 +166,8 @@ class Function(Unique):
     @property
     def result(self) -> SlangType | None:
         """The type of the result, None without one; of the first overload where there are several."""
-        found = LAYOUT.result_type(self._caller.candidates[0])
-        return None if found is None else self.module.layout.type_of(found)
+        result = self._caller.candidates[0].result
+        return None if result is None else self.module.layout.type_of(result)
 
     @property
     def slang_function(self) -> LAYOUT.SlangFunction:
@@ -179,7 +180,7 @@ class Function(Unique):
     _slang_func = slang_function  # SlangPy's name
 
     def as_func(self) -> Function:
-        """Itself: what a name means is a function here, for type checkers."""
+        """Itself: tells type checkers that the name is a function."""
         return self
 
     def as_struct(self) -> Struct:
@@ -199,9 +200,9 @@ class Function(Unique):
     def _copy(
         self, module: Module, calls: LastingCaller, struct: Struct | None, settings: Settings
     ) -> Function:
-        made = Function(module, self.name, calls, struct, settings)
-        made._group = self._group
-        return made
+        function = Function(module, self.name, calls, struct, settings)
+        function._group, function._bound = self._group, self._bound
+        return function
 
     def map(self, /, *args: HostValue, **kwargs: HostValue) -> Function:
         """Say to which call dimensions an argument's dimensions go, or as which type it is seen.
@@ -218,11 +219,11 @@ class Function(Unique):
             raise CallError("E1013", "Set accepts either positional or keyword arguments, not both")
         if len(args) > 1 or not (args or kwargs):
             raise CallError("E1013", "Set requires one dict or callable, or keyword arguments")
-        given = args[0] if args else kwargs
-        if not isinstance(given, Mapping) and not callable(given):
-            kind = type(given).__name__
+        values = args[0] if args else kwargs
+        if not isinstance(values, Mapping) and not callable(values):
+            kind = type(values).__name__
             raise CallError("E1013", f"Set requires a dict, a callable or keyword arguments, not {kind}")
-        return self._given(given if isinstance(given, Mapping) else self._asking(given))
+        return self._setting(values if isinstance(values, Mapping) else self._asking(values))
 
     def write(self, fn: Callable[..., object], *args: object, **kwargs: object) -> Function:
         """Let each call ask `fn(cursor, *args, **kwargs)` to write values outside of functions to a cursor."""
@@ -235,18 +236,18 @@ class Function(Unique):
             fn(CURSOR.GlobalsCursor(place), *args, **kwargs)
             return tree
 
-        return self._given(written)
+        return self._setting(written)
 
-    def _given(self, source: Source) -> Function:
+    def _setting(self, source: Source) -> Function:
         return self._with(given=(*self._settings.given, source))
 
     def _asking(self, ask: Callable[..., Mapping[str, object]]) -> Source:
-        """A callable without parameters; one that has a parameter is told the function."""
+        """A callable without parameters; one that has a parameter gets the function."""
         try:
             signature(ask).bind()
         except TypeError:
             return lambda: ask(self)
-        except ValueError:  # nothing is known about it
+        except ValueError:  # a callable without a signature
             pass
         return ask
 
@@ -259,24 +260,23 @@ class Function(Unique):
         return self._in(self.module.with_prelude(code))
 
     def _in(self, module: Module) -> Function:
-        """The same function of the module made anew."""
+        """The function of the same name in another module."""
         owner = None if self.struct is None else module.require_struct(self.struct.name)
-        found = module.require_function(self.name) if owner is None else owner.require_function(self.name)
-        return self._copy(module, found._calls, owner, self._settings)
+        function = (module if owner is None else owner).require_function(self.name)
+        return self._copy(module, function._calls, owner, self._settings)
 
     def type_conformances(self, conformances: Sequence[TypeConformance | tuple[object, ...]]) -> Function:
         """Say which types values of interface types can have that come from outside, and their ids."""
-        given = RAW.named_conformances((*self._settings.conformances, *conformances))
-        return self._with(conformances=given)
+        return self._with(conformances=RAW.named_conformances((*self._settings.conformances, *conformances)))
 
     def thread_group_size(self, size: HostValue) -> Function:
         """Threads of a group in x, y and z, for `dispatch`."""
-        x, y, z = (int(each) for each in size)
+        x, y, z = map(int, size)
         if min(x, y, z) < 1 or x * y * z > MOST_IN_GROUP:
             raise CallError("E1014", f"thread_group_size: {[x, y, z]} must be positive, 1024 in all at most")
-        made = self._with()
-        made._group = (x, y, z)
-        return made
+        function = self._with()
+        function._group = (x, y, z)
+        return function
 
     def call_group_shape(self, shape: object) -> Function:
         """Make calls in groups of this shape: the last dimensions of the call, at most 1024 calls together."""
@@ -315,16 +315,16 @@ class Function(Unique):
         kernel = self.dispatched_kernel()
         values = gathered(self._settings.given)
         merge(values, vars or {})
-        given = {name: self._dispatched(value) for name, value in parameters.items()}
-        kernel.dispatch(thread_count, values, command_encoder, **given)
+        dispatched = {name: self._dispatched(value) for name, value in parameters.items()}
+        kernel.dispatch(thread_count, values, command_encoder, **dispatched)
 
     def dispatched_kernel(self) -> ComputeKernel:
         """What `dispatch` launches."""
         caller = self._caller
         if self._kernel is None or self._kernel.generation is not caller.generation:
-            own = self.module.device_module
+            module = self.module.device_module
             self._kernel = RAW.make_kernel(
-                own, self.name, caller.candidates, self._group, self._settings.conformances
+                module, self.name, caller.candidates, self._group, self._settings.conformances
             )
         return self._kernel
 
@@ -333,11 +333,13 @@ class Function(Unique):
             owner = "" if self.struct is None or name == "__name__" else f"{self.struct.name}."
             return f"{owner}{self.name}"
         if name == "__signature__":
-            return DESCRIBE.signature_of(self, isinstance(self, BoundFunction))
+            return DESCRIBE.signature_of(self, bool(self._bound))
         meant = _MEANT.get(name)
         if meant is not None:
             raise AttributeError(f"a function has no attribute '{name}': {meant}")
-        raise missing("a function", name, (each for each in dir(Function) if not each.startswith("_")))
+        raise missing(
+            "a function", name, (attribute for attribute in dir(Function) if not attribute.startswith("_"))
+        )
 
     def _dispatched(self, value: object) -> object:
         """What a kernel gets for a value, which may be an object that stands for another one."""
@@ -351,7 +353,9 @@ class Function(Unique):
 
     def bind(self, this: object) -> Function:
         """The method of one object, or of many: `this` comes before the other arguments of each call."""
-        return BoundFunction(self, this)
+        method = self._with()
+        method._bound = (this,)
+        return method
 
     @property
     def bwds(self) -> Function:
@@ -370,7 +374,7 @@ class Function(Unique):
             self._tangent = self._with(mode=TANGENT)
         return self._tangent
 
-    # --- what derivatives as values are made of
+    # --- For derivatives as values (`transforms`)
 
     def with_mode(self, mode: str, order: int = 1) -> Function:
         """The function in a mode of calls, which is kept. In the mode `hvp` tangents of inputs are read from `grad_in`,
@@ -381,9 +385,9 @@ class Function(Unique):
             self._modes[mode, order] = self._with(mode=mode, order=order)
         return self._modes[mode, order]
 
-    def instead_of(self, given: int, args: tuple[object, ...], kwargs: dict[str, object]) -> str:
+    def instead_of(self, index: int, args: tuple[object, ...], kwargs: dict[str, object]) -> str:
         """How the parameter of an argument has to be declared for it to carry a derivative; empty where it can."""
-        return self._caller.instead_of(self._settings, given, args, kwargs)
+        return self._caller.instead_of(self._settings, index, args, kwargs)
 
     @property
     def is_primal(self) -> bool:
@@ -396,51 +400,15 @@ class Function(Unique):
 
     def bound(self, /, *args: object, **kwargs: object) -> Launchable:
         """How the arguments of a call are bound; nothing is run."""
-        return self._caller.bound(self._settings, args, kwargs)
+        return self._caller.bound(self._settings, self._bound + args, kwargs)
 
     def bind_call(self, /, *args: object, **kwargs: object) -> Callable[[], HostValue]:
         """The call as a function without arguments, which costs a launch: its arguments are checked, and its kernel is
         compiled, now. Tensors and arrays may change what they hold, numbers stay what they are. Raises as a call does.
         """
-        return RepeatedCall(self._calls, self._settings, args, kwargs)
+        return RepeatedCall(self._calls, self._settings, self._bound + args, kwargs)
 
 
-class BoundFunction(Function):
-    """A method with its `this`."""
-
-    __slots__ = ("this",)
-
-    def __init__(self, function: Function, this: object) -> None:
-        super().__init__(function.module, function.name, function._calls, function.struct, function._settings)
-        self._group = function._group
-        self.this = this
-
-    def _copy(
-        self, module: Module, calls: LastingCaller, struct: Struct | None, settings: Settings
-    ) -> Function:
-        return BoundFunction(super()._copy(module, calls, struct, settings), self.this)
-
-    def __call__(self, /, *args: HostValue, **kwargs: HostValue) -> HostValue:
-        return super().__call__(self.this, *args, **kwargs)
-
-    call = __call__
-
-    def append_to(self, /, command_encoder: COMMANDS.CommandEncoder, *args: object, **kwargs: object) -> None:
-        super().append_to(command_encoder, self.this, *args, **kwargs)
-
-    def kernel_of(self, /, *args: object, **kwargs: object) -> Compiled:
-        return super().kernel_of(self.this, *args, **kwargs)
-
-    def debug_build_call_data(self, /, *args: object, **kwargs: object) -> CALL_DATA.CallData:
-        return super().debug_build_call_data(self.this, *args, **kwargs)
-
-    def bound(self, /, *args: object, **kwargs: object) -> Launchable:
-        return super().bound(self.this, *args, **kwargs)
-
-    def bind_call(self, /, *args: object, **kwargs: object) -> Callable[[], HostValue]:
-        return super().bind_call(self.this, *args, **kwargs)
-
-
-for each in (Function, BoundFunction):  # what editors and help() show is the Slang function
-    each.__doc__ = OwnText(each.__doc__, lambda function: DESCRIBE.documentation_of(function))
-    each.__module__ = OwnText(each.__module__, lambda function: function.module.name)
+# What editors and help() show is the Slang function.
+Function.__doc__ = OwnText(Function.__doc__, lambda function: DESCRIBE.documentation_of(function))
+Function.__module__ = OwnText(Function.__module__, lambda function: function.module.name)

@@ -1,4 +1,4 @@
-"""What programs look like from outside: parameters, types, and how they lie in memory, in SlangPy's words.
+"""Programs from outside: parameters, types, and how they lie in memory, in SlangPy's words.
 
     layout = program.layout
     layout.globals_type_layout.fields[0].name
@@ -11,41 +11,41 @@ Sizes and offsets are those of memory (ir/data/layout.py), for parameters as for
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from slangrad.api.reflection.functions import (
-    CONSTRUCTOR,
     FunctionReflection,
     constructor_of_fields,
     reflect_functions,
 )
 from slangrad.api.reflection.types import (
-    BLOCKS,
     BaseReflectionObject,
-    Context,
-    Form,
-    Members,
+    BlockType,
+    ReflectionContext,
     TypeReflection,
     VariableReflection,
+    declared_type,
     element_of,
     expect,
-    form_of,
     unwrapped,
+    value_type,
 )
 from slangrad.base.prints.brace_formats import text_hash
 from slangrad.base.suggestions import suggestion
 from slangrad.call.binding.module_index import reachable
 from slangrad.check.interfaces.lookup import base_of
-from slangrad.check.model.types import VOID, InterfaceType, Type
-from slangrad.check.reflect import is_launch_parameter
+from slangrad.check.model.declref import Declared
+from slangrad.check.model.types import InterfaceType, Type
+from slangrad.check.reflect import CONSTRUCTOR, is_launch_parameter
 from slangrad.ir.data import types as ir
-from slangrad.ir.data.layout import Layout, composite, round_up
+from slangrad.ir.data.layout import Layout, round_up
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.vectors import HostVector, vector_class
 from slangrad.marshal.protocol.marshal import Reflected
 from slangrad.marshal.protocol.spelling import parse_generic_signature, spell
-from slangrad.marshal.reflection.type_kinds import ModifierID, ShapeKind, TypeKind
+from slangrad.marshal.reflection.model import BLOCKS, InMemory
+from slangrad.marshal.reflection.type_kinds import ShapeKind, TypeKind
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk
 
@@ -56,28 +56,33 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 
 
-class TypeLayoutReflection(BaseReflectionObject):
+class TypeLayoutReflection(BaseReflectionObject, InMemory):
     """A type and how it lies in memory."""
 
-    __slots__ = ("_form", "checked")
+    __slots__ = ("_type",)
 
-    def __init__(self, context: Context, form: Form) -> None:
+    def __init__(self, context: ReflectionContext, t: Type) -> None:
         super().__init__(context)
-        self._form = form
-        self.checked = form.type
+        self._type = t
 
     def __repr__(self) -> str:
         return f"TypeLayoutReflection({self.kind.name} {self.type.full_name}, size={self.size})"
 
     @property
+    def checked(self) -> Type:
+        """The type of values in memory; of a block that of what is in it."""
+        return value_type(self._type)
+
+    @property
     def kind(self) -> TypeKind:
         """What kind of type it is."""
-        return self.type.kind
+        kind: TypeKind = self.type.kind
+        return kind
 
     @property
     def type(self) -> TypeReflection:
         """The type itself."""
-        return self._context.make(TypeReflection, self._form)
+        return self._context.type_of(self._type)
 
     @property
     def name(self) -> str:
@@ -86,108 +91,63 @@ class TypeLayoutReflection(BaseReflectionObject):
 
     @property
     def ir_type(self) -> ir.Type | None:
-        return None if self._form.members is not None else self._context.types.lower(self.checked)
+        return self._context.types.lower(self.checked)
 
     @property
-    def _layout(self) -> Layout:
-        members = self._form.members
-        if members is None:
-            return self._context.layout(self.checked)
-        return composite(
-            [layout_for(self._context, form_of(self._context, *each))._layout for each in members]
-        )
-
-    @property
-    def size(self) -> int:
-        """Bytes; a multiple of the alignment. A block takes as much as what is in it."""
-        return self._layout.size
-
-    @property
-    def alignment(self) -> int:
-        """In bytes: addresses of values are multiples of it."""
-        return self._layout.alignment
-
-    @property
-    def stride(self) -> int:
-        """The distance of such elements in an array, in bytes."""
-        return self._layout.size
+    def memory(self) -> Layout:
+        return self._context.layout(self._type)
 
     @property
     def fields(self) -> list[VariableLayoutReflection]:
         """The fields of a struct, or of a block with a struct; all at zero where the type has no place in memory."""
-        context, inside = self._context, self._form.inside
-        if context.make(TypeReflection, inside).kind is not TypeKind.struct:
-            return []
-        found = context.stored_fields(inside.type) if inside.members is None else inside.members
-        offsets = self._layout.offsets or (0,) * len(found)
-        rows = zip(found, offsets)
+        members = self._context.fields(self._type)
+        offsets = self.memory.offsets or (0,) * len(members)
         return [
-            context.make(VariableLayoutReflection, each, form_of(context, each, t), at)
-            for (each, t), at in rows
+            self._context.make(VariableLayoutReflection, *member, at) for member, at in zip(members, offsets)
         ]
 
     @property
     def element_type_layout(self) -> TypeLayoutReflection | None:
         """Of an array, vector, matrix, buffer, pointer or block what is in it."""
-        if self._form.block is not None:
-            return layout_for(self._context, self._form.inside)
-        element = None if self._form.members is not None else element_of(self.checked)
-        return None if element is None else layout_for(self._context, Form(element))
+        element = element_of(self._type)
+        return None if element is None else layout_for(self._context, element)
 
     def unwrap_array(self) -> TypeLayoutReflection:
         """Of arrays of any depth the element's layout, else itself."""
-        if self._form.block is not None or self._form.members is not None:
-            return self
-        return layout_for(self._context, Form(unwrapped(self.checked)))
+        return layout_for(self._context, unwrapped(self._type))
 
 
-def layout_for(context: Context, form: Form) -> TypeLayoutReflection:
-    return context.make(TypeLayoutReflection, form)
+def layout_for(context: ReflectionContext, t: Type) -> TypeLayoutReflection:
+    return context.make(TypeLayoutReflection, t)
 
 
-class VariableLayoutReflection(BaseReflectionObject):
+class VariableLayoutReflection(VariableReflection):
     """A parameter or field: its name, its type, and where it lies in what holds it."""
 
-    __slots__ = ("_form", "declaration", "offset")
+    __slots__ = ("offset",)
 
-    def __init__(self, context: Context, declaration: object, form: Form, offset: int) -> None:
-        super().__init__(context)
-        self._form = form
-        self.declaration = declaration
+    def __init__(self, context: ReflectionContext, declaration: Declared, t: Type, offset: int) -> None:
+        super().__init__(context, declaration, t)
         self.offset = offset
 
     def __repr__(self) -> str:
         return f"VariableLayoutReflection({self.name}: {self.type.full_name}, offset={self.offset})"
 
     @property
-    def name(self) -> str:
-        """The name as it is declared."""
-        return self.variable.name
-
-    @property
-    def type(self) -> TypeReflection:
-        """The declared type."""
-        return self.variable.type
-
-    @property
     def type_layout(self) -> TypeLayoutReflection:
         """The type, with its place in memory."""
-        return layout_for(self._context, self._form)
+        return layout_for(self._context, self._type)
 
     @property
     def variable(self) -> VariableReflection:
         """The variable as it is declared."""
-        return self._context.make(VariableReflection, self.declaration, self._form)
+        return self._context.variable(self.declaration, self._type)
 
     @property
     def semantic_name(self) -> str:
         """`SV_DispatchThreadID` of `uint3 id : SV_DispatchThreadID`; empty for what has none."""
-        found = getattr(self.declaration, "semantics", ())
-        return found[0].name if found else ""
-
-    def has_modifier(self, modifier: ModifierID) -> bool:
-        """Whether it is declared with a modifier."""
-        return self.variable.has_modifier(modifier)
+        semantics = getattr(self.declaration, "semantics", ())
+        return semantics[0].name if semantics else ""
 
 
 class EntryPointLayout(BaseReflectionObject):
@@ -195,16 +155,18 @@ class EntryPointLayout(BaseReflectionObject):
 
     __slots__ = ("_members", "_sizes", "name", "name_override", "stage")
 
-    def __init__(self, context: Context, entry: SlangEntryPoint) -> None:
+    def __init__(self, context: ReflectionContext, entry: SlangEntryPoint) -> None:
         super().__init__(context)
         self.name: str = entry.declaration.name
         self.name_override = entry.name
         self.stage: ShaderStage = entry.stage
         self._sizes = entry.group_size
-        known = entry.reference.substitution
+        arguments = entry.reference.substitution
         with context.asking() as program:
-            declared = program.info(entry.declaration).parameters
-            self._members = [(each, program.substitute(program.info(each).type, known)) for each in declared]
+            self._members = [
+                (parameter, program.substitute(program.info(parameter).type, arguments))
+                for parameter in program.info(entry.declaration).parameters
+            ]
 
     def __repr__(self) -> str:
         return f"EntryPointLayout({self.name}, {self.stage.name}, {self._sizes})"
@@ -218,15 +180,15 @@ class EntryPointLayout(BaseReflectionObject):
     def parameters(self) -> list[VariableLayoutReflection]:
         """All of them. The launch gives one after the other; what each thread knows by itself, as the
         `SV_DispatchThreadID` that its `semantic_name` tells, has no place there and the offset 0."""
-        found, end = [], 0
+        rows, end = [], 0
         context = self._context
         for declared, t in self._members:
             layout, at = context.layout(t), 0
             if is_launch_parameter(context.program, declared):
                 at = round_up(end, layout.alignment)
                 end = at + layout.size
-            found.append(context.make(VariableLayoutReflection, declared, form_of(context, declared, t), at))
-        return found
+            rows.append(context.make(VariableLayoutReflection, declared, declared_type(declared, t), at))
+        return rows
 
 
 class HashedString(NamedTuple):
@@ -239,24 +201,20 @@ class HashedString(NamedTuple):
 class ProgramLayout(BaseReflectionObject):
     """All parameters and entry points of a program, its types and functions by name.
 
-    What there is not is None for `find_...` and a CallError for `require_...`, which names what is like it.
+    `find_...` give None for a name that is missing; `require_...` raise CallError, with names that are like it.
     """
 
-    __slots__ = ("_contexts", "_members", "entry_points")
+    __slots__ = ("_contexts", "_globals", "entry_points")
 
     def __init__(self, program: ShaderProgram) -> None:
-        self._contexts = [each.reflection_context for each in program.parts]
+        self._contexts = [module.reflection_context for module in program.parts]
         super().__init__(self._contexts[0])
-        self.entry_points = [EntryPointLayout(self._context, each) for each in program.entry_points]
-        self._members = self._typed([each.declaration for each in program.globals])
+        self.entry_points = [EntryPointLayout(self._context, entry) for entry in program.entry_points]
+        self._globals = self._context.block_of([parameter.declaration for parameter in program.globals])
 
     def __repr__(self) -> str:
-        names = [each.name for each in self.parameters]
+        names = [parameter.name for parameter in self.parameters]
         return f"ProgramLayout(parameters={names}, entry_points={self.entry_points})"
-
-    def _typed(self, declarations: Sequence[ast.Declaration]) -> Members:
-        of = self._context.type_of_variable
-        return tuple((each, VOID if isinstance(each, ast.BufferBlock) else of(each)) for each in declarations)
 
     @property
     def types(self) -> ModuleTypes:
@@ -270,13 +228,13 @@ class ProgramLayout(BaseReflectionObject):
     @property
     def globals_type_layout(self) -> TypeLayoutReflection:
         """The parameters outside of functions: a constant buffer with a struct of them."""
-        return layout_for(self._context, Form(VOID, TypeKind.constant_buffer, self._members))
+        return layout_for(self._context, self._globals)
 
     @property
     def globals_variable_layout(self) -> VariableLayoutReflection:
         """The same as a variable with the name of the module."""
-        form = Form(VOID, TypeKind.constant_buffer, self._members)
-        return self._context.make(VariableLayoutReflection, self._context.view.module.declaration, form, 0)
+        module = self._context.view.module.declaration
+        return self._context.make(VariableLayoutReflection, module, self._globals, 0)
 
     @property
     def parameters(self) -> list[VariableLayoutReflection]:
@@ -286,7 +244,8 @@ class ProgramLayout(BaseReflectionObject):
     @property
     def hashed_strings(self) -> list[HashedString]:
         """The texts of the program with the numbers by which kernels know them (`PrintableString.hash`)."""
-        parts = [part for each in self._contexts for one in reachable(each.view.module) for part in one.files]
+        modules = [module for context in self._contexts for module in reachable(context.view.module)]
+        parts = [part for module in modules for part in module.files]
         texts = [node.value for part in parts for node in walk(part) if isinstance(node, ast.StringLiteral)]
         return [HashedString(text, text_hash(text)) for text in dict.fromkeys(texts)]
 
@@ -294,17 +253,17 @@ class ProgramLayout(BaseReflectionObject):
 
     def find_entry_point_by_name(self, name: str) -> EntryPointLayout | None:
         """An entry point, or None."""
-        return next((each for each in self.entry_points if name in (each.name, each.name_override)), None)
+        return next((entry for entry in self.entry_points if name in (entry.name, entry.name_override)), None)
 
     def find_type_by_name(self, name: str) -> TypeReflection | None:
         """A type by name, its generic arguments filled in: "float3", "Grid<float, 4>"."""
         base, arguments = parse_generic_signature(expect(name, str, "find_type_by_name"))
-        block = BLOCKS.get(base) if arguments else None
+        is_block = base in BLOCKS and bool(arguments)
         for context in self._contexts:
             with context.asking():
-                found = context.types.find(name if block is None else arguments[0])
-            if found is not None:
-                return context.make(TypeReflection, Form(found, block))
+                t = context.types.find(arguments[0] if is_block else name)
+            if t is not None:
+                return context.type_of(BlockType(base, t) if is_block else t)
         return None
 
     def find_function_by_name(self, name: str) -> FunctionReflection | None:
@@ -312,9 +271,9 @@ class ProgramLayout(BaseReflectionObject):
         expect(name, str, "find_function_by_name")
         for context in self._contexts:
             with context.asking():
-                found = reflect_functions(context, context.view.find_functions(name))
-            if found is not None:
-                return found
+                function = reflect_functions(context, context.view.find_functions(name))
+            if function is not None:
+                return function
         return None
 
     def find_function_by_name_in_type(self, type: TypeReflection, name: str) -> FunctionReflection | None:
@@ -322,12 +281,11 @@ class ProgramLayout(BaseReflectionObject):
         type = expect(type, TypeReflection, "find_function_by_name_in_type")
         context, t = type._context, type.checked
         with context.asking():
-            if name in (CONSTRUCTOR, "__init"):
-                found = reflect_functions(context, context.view.find_constructors(t))
-                return found or constructor_of_fields(context, t)
             if "<" in name:
                 return reflect_functions(context, context.view.find_functions(f"{spell(t)}.{name}"))
-            return reflect_functions(context, context.view.find_methods(t, name))
+            methods = reflect_functions(context, context.view.find_methods(t, name))
+        is_missing = methods is None and name in (CONSTRUCTOR, "__init")
+        return constructor_of_fields(context, t) if is_missing else methods
 
     def require_type_by_name(self, name: str) -> TypeReflection:
         """A type by name; CallError (E1012) where there is none."""
@@ -339,13 +297,13 @@ class ProgramLayout(BaseReflectionObject):
 
     def require_function_by_name_in_type(self, type: TypeReflection, name: str) -> FunctionReflection:
         """The methods of a name; CallError (E1012) where there are none."""
-        found = self.find_function_by_name_in_type(type, name)
-        what = f"method in '{type.full_name}'"
-        return _required(found, what, name, type._context.view.member_names(type.checked))
+        method = self.find_function_by_name_in_type(type, name)
+        names = type._context.view.member_names(type.checked)
+        return _required(method, f"method in '{type.full_name}'", name, names)
 
     def require_entry_point_by_name(self, name: str) -> EntryPointLayout:
         """An entry point; CallError (E1012) where there is none."""
-        names = [each.name_override for each in self.entry_points]
+        names = [entry.name_override for entry in self.entry_points]
         return _required(self.find_entry_point_by_name(name), "entry point", name, names)
 
     def _names(self, kind: str) -> list[str]:
@@ -356,7 +314,7 @@ class ProgramLayout(BaseReflectionObject):
     def get_type_layout(self, type: TypeReflection) -> TypeLayoutReflection:
         """How values of a type lie in memory."""
         type = expect(type, TypeReflection, "get_type_layout")
-        return layout_for(type._context, type._form)
+        return layout_for(type._context, type._shown)
 
     def is_sub_type(self, sub_type: TypeReflection, super_type: TypeReflection) -> bool:
         """Whether one type is the other, conforms to that interface, or inherits from that struct."""
@@ -370,9 +328,9 @@ class ProgramLayout(BaseReflectionObject):
             return t is not None
 
 
-def _required(found: Found | None, what: str, name: str, known: Iterable[str]) -> Found:
+def _required(found: Found | None, kind: str, name: str, names: Iterable[str]) -> Found:
     if found is None:
-        raise CallError("E1012", f"there is no {what} named '{name}'", (), suggestion(name, known))
+        raise CallError("E1012", f"there is no {kind} named '{name}'", (), suggestion(name, names))
     return found
 
 
@@ -383,11 +341,11 @@ def find_type_layout_for_buffer(
     program_layout = getattr(program_layout, "program_layout", program_layout)
     if isinstance(slang_type, TypeLayoutReflection):
         return slang_type
-    found = program_layout.find_type_by_name(slang_type) if isinstance(slang_type, str) else slang_type
-    if found is None:
+    t = program_layout.find_type_by_name(slang_type) if isinstance(slang_type, str) else slang_type
+    if t is None:
         raise ValueError(f"the program has no type named '{slang_type}'")
-    made: TypeLayoutReflection = program_layout.get_type_layout(found)
-    return made
+    layout: TypeLayoutReflection = program_layout.get_type_layout(t)
+    return layout
 
 
 class ReflectionCursor:
@@ -398,14 +356,14 @@ class ReflectionCursor:
         self._layout: Reflected = getattr(shader_program, "layout", None)
         self._missing: CallError | None = None
         if not isinstance(self._layout, ProgramLayout):
-            given = type(shader_program).__name__
-            raise CallError("E1015", f"ReflectionCursor: {given} is not a ShaderProgram")
+            kind = type(shader_program).__name__
+            raise CallError("E1015", f"ReflectionCursor: {kind} is not a ShaderProgram")
 
     @classmethod
     def _of(cls, layout: object, missing: CallError | None = None) -> ReflectionCursor:
-        made = cls.__new__(cls)
-        made._layout, made._missing = layout, missing
-        return made
+        cursor = cls.__new__(cls)
+        cursor._layout, cursor._missing = layout, missing
+        return cursor
 
     def __repr__(self) -> str:
         return f"ReflectionCursor({'nothing' if self._layout is None else self._layout})"
@@ -450,9 +408,9 @@ class ReflectionCursor:
         return self._of(self.type_layout.element_type_layout)
 
     def __getitem__(self, key: str | int) -> ReflectionCursor:
-        found = self.find_element(key) if isinstance(key, int) else self.find_field(key)
-        found._require()
-        return found
+        part = self.find_element(key) if isinstance(key, int) else self.find_field(key)
+        part._require()
+        return part
 
     def __getattr__(self, name: str) -> ReflectionCursor:
         if name.startswith("__"):
@@ -468,23 +426,20 @@ class ReflectionCursor:
     def _children(self) -> dict[str, Reflected]:
         self._require()
         layout = self._layout
-        if isinstance(layout, ProgramLayout):
-            entries = {each.name: each for each in layout.entry_points}
-            return {**entries, **{each.name: each.type_layout for each in layout.parameters}}
-        if isinstance(layout, EntryPointLayout):
-            return {each.name: each.type_layout for each in layout.parameters}
-        return {each.name: each.type_layout for each in layout.fields}
+        entries = layout.entry_points if isinstance(layout, ProgramLayout) else ()
+        variables = layout.fields if isinstance(layout, TypeLayoutReflection) else layout.parameters
+        return {entry.name: entry for entry in entries} | {v.name: v.type_layout for v in variables}
 
 
 def element_of_resource(layout: object) -> ir.Type | None:
     """The type of a structured buffer's elements; TypeError for everything else."""
-    found = layout.type_layout if isinstance(layout, ReflectionCursor) else layout
-    if not isinstance(found, TypeLayoutReflection):
-        given = type(layout).__name__
+    resource = layout.type_layout if isinstance(layout, ReflectionCursor) else layout
+    if not isinstance(resource, TypeLayoutReflection):
+        kind = type(layout).__name__
         raise TypeError(
-            f"resource_type_layout: expected a TypeLayoutReflection or ReflectionCursor, not {given}"
+            f"resource_type_layout: expected a TypeLayoutReflection or ReflectionCursor, not {kind}"
         )
-    if found.type.resource_shape is not ShapeKind.structured_buffer:
-        raise TypeError(f"resource_type_layout: '{found.type.full_name}' is no structured buffer")
-    element = found.element_type_layout
+    if resource.type.resource_shape is not ShapeKind.structured_buffer:
+        raise TypeError(f"resource_type_layout: '{resource.type.full_name}' is no structured buffer")
+    element = resource.element_type_layout
     return None if element is None else element.ir_type

@@ -13,7 +13,7 @@ from slangrad.marshal.host.encode import COMPONENTS
 from slangrad.marshal.protocol.marshal import ProgramTypes
 from slangrad.marshal.protocol.patterns import matches
 from slangrad.marshal.protocol.type_map import Fields, TypeMap
-from slangrad.marshal.reflection.slang_kinds import slang_type_of
+from slangrad.marshal.reflection.slang_type import slang_type_of
 from slangrad.tensors.element_types import TypeView
 
 

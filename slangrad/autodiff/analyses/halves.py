@@ -18,7 +18,7 @@ from slangrad.ir.ops.core import Region, Value
 from slangrad.ir.ops.primitives import PRIMITIVES
 
 MOST_BYTES = 1024
-USUAL_TRIPS = 8  # a guess, of a loop whose count is not written down
+USUAL_TRIPS = 8  # a guess, of a loop whose count is not a constant
 
 
 @dataclass(frozen=True, slots=True)

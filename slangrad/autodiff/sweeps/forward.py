@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from slangrad.autodiff.analyses.activity import Activity, Callees
-from slangrad.autodiff.analyses.hidden import refuse_hidden
+from slangrad.autodiff.analyses.memory_escape import refuse_memory_escape
 from slangrad.autodiff.sweeps.partials import partials_of, scaled
 from slangrad.autodiff.sweeps.transposes import move_tangent
 from slangrad.ir.building.builder import Builder
@@ -34,7 +34,7 @@ def jvp(
     varied = [p for p, flag in zip(region.parameters, inputs, strict=True) if flag]
     wanted = [y for y, flag in zip(region.yields, results, strict=True) if flag]
     activity = Activity(space, callees).analyze(region, varied, wanted)
-    refuse_hidden(region, activity)
+    refuse_memory_escape(region, activity)
     activity.make_derivatives(region)
     return Forward(space, activity).region(region, varied, wanted)
 

@@ -23,9 +23,9 @@ def _files(folder: str) -> Iterator[str]:
     pending = [folder]
     while pending:
         with os.scandir(pending.pop()) as entries:
-            for each in sorted(entries, key=lambda entry: entry.name):
-                if each.is_dir(follow_symlinks=False):
-                    pending += [each.path] if each.name != "__pycache__" else []
-                elif each.name.endswith((".py", ".slang")):
-                    known = each.stat()
-                    yield f"{each.path[len(folder) :]} {known.st_size} {known.st_mtime_ns}"
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                if entry.is_dir(follow_symlinks=False):
+                    pending += [entry.path] if entry.name != "__pycache__" else []
+                elif entry.name.endswith((".py", ".slang")):
+                    status = entry.stat()
+                    yield f"{entry.path[len(folder) :]} {status.st_size} {status.st_mtime_ns}"

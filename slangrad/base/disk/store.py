@@ -53,8 +53,8 @@ def _pieces(part: object) -> Iterator[bytes]:
     """Bytes that tell where each part ends and of what kind it is."""
     if isinstance(part, (tuple, list)):
         yield b"(%d:" % len(part)
-        for each in part:
-            yield from _pieces(each)
+        for item in part:
+            yield from _pieces(item)
         return
     assert part is None or isinstance(part, (str, bytes, bool, int, float)), part
     data = part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogatepass")
@@ -133,7 +133,7 @@ class Store:
 
     def usage(self) -> Usage:
         entries = [] if self.problem else list(self._entries())
-        size = sum(each.st_size for _, each in entries)
+        size = sum(status.st_size for _, status in entries)
         return Usage(self.folder, self.problem, len(entries), size, self.limit)
 
     def clear(self) -> int:
@@ -149,9 +149,9 @@ class Store:
     def _entries(self) -> Iterator[tuple[str, os.stat_result]]:
         for part in _listed(self.folder):
             if len(part.name) == 2 and part.is_dir(follow_symlinks=False):
-                for each in _listed(part.path):
+                for entry in _listed(part.path):
                     try:
-                        yield each.path, each.stat(follow_symlinks=False)
+                        yield entry.path, entry.stat(follow_symlinks=False)
                     except OSError:  # another process has removed it
                         continue
 
@@ -162,14 +162,14 @@ class Store:
             if self._written < self.limit // ROOM_BETWEEN_SCANS:
                 return
             self._written = 0
-        entries = sorted(self._entries(), key=lambda each: each[1].st_mtime)
-        size = sum(each.st_size for _, each in entries)
+        entries = sorted(self._entries(), key=lambda item: item[1].st_mtime)
+        size = sum(status.st_size for _, status in entries)
         too_much = size > self.limit - self.limit // ROOM_BETWEEN_SCANS
-        for path, each in entries:
-            abandoned = os.path.basename(path).startswith(".") and time.time() - each.st_mtime > ABANDONED
+        for path, status in entries:
+            abandoned = os.path.basename(path).startswith(".") and time.time() - status.st_mtime > ABANDONED
             if abandoned or (too_much and size > self.limit * 4 // 5):
                 _remove(path)
-                size -= each.st_size
+                size -= status.st_size
 
 
 @cache
@@ -199,18 +199,18 @@ def _prepare(folder: str) -> tuple[str, str]:
         if problem:
             return problem, ELSEWHERE
     try:
-        for each in (os.path.dirname(folder), folder):
-            os.makedirs(each, mode=0o700, exist_ok=True)
-        found = os.lstat(folder)
+        for path in (os.path.dirname(folder), folder):
+            os.makedirs(path, mode=0o700, exist_ok=True)
+        status = os.lstat(folder)
     except OSError as problem:
         return f"{folder}: {problem.strerror or problem}", ""
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         return f"{folder} is no folder", ""
     if _own_user() is None:
         return "", ""
-    if found.st_uid != _own_user():
+    if status.st_uid != _own_user():
         return f"{folder} belongs to another user", ELSEWHERE
-    if stat.S_IMODE(found.st_mode) & 0o077:
+    if stat.S_IMODE(status.st_mode) & 0o077:
         return f"{folder} is open to other users", f"Close it: chmod 700 {folder}"
     return "", ""
 
@@ -226,27 +226,27 @@ def _folders_above(folder: str) -> Iterator[str]:
 def _exposure(folder: str) -> str:
     """Why another user could replace the files of a folder; empty if no other user can."""
     try:
-        found = os.lstat(folder)
+        status = os.lstat(folder)
     except OSError:
         return ""
-    if found.st_uid not in (0, _own_user()):
+    if status.st_uid not in (0, _own_user()):
         return f"{folder} belongs to another user"
-    open_to_all = found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX
-    return f"{folder} is open to all users" if open_to_all and not stat.S_ISLNK(found.st_mode) else ""
+    open_to_all = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
+    return f"{folder} is open to all users" if open_to_all and not stat.S_ISLNK(status.st_mode) else ""
 
 
 def _read(path: str, key: str, most: int) -> bytes | None:
     with open_file(path, follow=False) as file:
-        found = os.fstat(file.fileno())
-        if found.st_size > most or _own_user() not in (None, found.st_uid):
+        status = os.fstat(file.fileno())
+        if status.st_size > most or _own_user() not in (None, status.st_uid):
             return None
-        if _own_user() is not None and found.st_mode & TO_WRITERS:
+        if _own_user() is not None and status.st_mode & TO_WRITERS:
             return None
         whole = file.readall()
     data = whole[len(MAGIC) + DIGEST :]
     if whole[: len(MAGIC)] != MAGIC or whole[len(MAGIC) : len(MAGIC) + DIGEST] != _digest(key, data):
         return None
-    if time.time() - found.st_mtime > RECENTLY:
+    if time.time() - status.st_mtime > RECENTLY:
         _mark_used(path)
     return data
 
@@ -270,8 +270,8 @@ def _write(path: str, key: str, data: bytes) -> None:
 
 def _listed(folder: str) -> list[os.DirEntry[str]]:
     try:
-        with os.scandir(folder) as found:
-            return list(found)
+        with os.scandir(folder) as entries:
+            return list(entries)
     except OSError:
         return []
 

@@ -39,11 +39,11 @@ def open_file(path: str | Path, follow: bool = True) -> FileIO:
         raise
 
 
-def require_file(found: os.stat_result, path: str | Path) -> None:
+def require_file(status: os.stat_result, path: str | Path) -> None:
     """OSError for what is no file."""
-    if not stat.S_ISREG(found.st_mode):
-        what = OTHERS.get(stat.S_IFMT(found.st_mode), "no file")
-        raise OSError(errno.EINVAL, f"it is {what}, and a file is needed", str(path))
+    if not stat.S_ISREG(status.st_mode):
+        kind = OTHERS.get(stat.S_IFMT(status.st_mode), "no file")
+        raise OSError(errno.EINVAL, f"it is {kind}, and a file is needed", str(path))
 
 
 def read_whole(path: str | Path, most: int) -> bytes:

@@ -42,7 +42,7 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Placeholder:
     """Where an argument is shown, and how."""
 
     argument: int
@@ -53,43 +53,43 @@ class Place:
 class BraceFormat:
     """A parsed format: literal texts and places in turn. `texts` are those that numbers may stand for."""
 
-    pieces: tuple[str | Place, ...]
+    pieces: tuple[str | Placeholder, ...]
     arguments: tuple[Argument, ...]
     texts: tuple[str, ...] = ()
 
     @property
     def value_count(self) -> int:
-        return sum(each.count for each in self.arguments)
+        return sum(argument.count for argument in self.arguments)
 
     def decode(self, words: Sequence[int]) -> list[Value]:
         """Machine words to Python numbers: floats are the bits of a double."""
-        kinds = [each.kind for each in self.arguments for _ in range(each.count)]
+        kinds = [argument.kind for argument in self.arguments for _ in range(argument.count)]
         return [_decoded(kind, words[i]) for i, kind in enumerate(kinds)]
 
     def render(self, values: Sequence[Value]) -> str:
         """The line. ValueError for a spec that does not suit its argument."""
-        starts = [sum(each.count for each in self.arguments[:i]) for i in range(len(self.arguments))]
-        made = []
+        starts = [sum(argument.count for argument in self.arguments[:i]) for i in range(len(self.arguments))]
+        parts = []
         for piece in self.pieces:
             if isinstance(piece, str):
-                made.append(piece)
+                parts.append(piece)
                 continue
-            given, start = self.arguments[piece.argument], starts[piece.argument]
-            if given.kind == "hash":
-                made.append(format(self._text(int(values[start])), piece.spec))
+            argument, start = self.arguments[piece.argument], starts[piece.argument]
+            if argument.kind == "hash":
+                parts.append(format(self._text(int(values[start])), piece.spec))
                 continue
-            numbers = iter(values[start : start + given.count])
-            made.append(_nested(given.shape, lambda: _shown(next(numbers), given.kind, piece.spec)))  # noqa: B023
-        return "".join(made) + "\n"
+            numbers = iter(values[start : start + argument.count])
+            parts.append(_nested(argument.shape, lambda: _shown(next(numbers), argument.kind, piece.spec)))  # noqa: B023
+        return "".join(parts) + "\n"
 
     def _text(self, number: int) -> str:
-        known = {text_hash(each): each for each in self.texts}
-        return known.get(number, f"PrintableString({number})")
+        texts = {text_hash(text): text for text in self.texts}
+        return texts.get(number, f"PrintableString({number})")
 
 
-def pieces_of(text: str) -> tuple[str | Place, ...]:
+def pieces_of(text: str) -> tuple[str | Placeholder, ...]:
     """ValueError for what is no format. Places that name no argument take one after the other."""
-    made: list[str | Place] = []
+    pieces: list[str | Placeholder] = []
     plain, position, following = "", 0, 0
     while position < len(text):
         letter = text[position]
@@ -99,33 +99,35 @@ def pieces_of(text: str) -> tuple[str | Place, ...]:
             raise ValueError("'}' without '{': a brace by itself is '}}'")
         elif letter == "{":
             end = text.find("}", position)
-            found = _PLACE.match(text[position + 1 : end]) if end >= 0 else None
-            if found is None:
+            place = _PLACE.match(text[position + 1 : end]) if end >= 0 else None
+            if place is None:
                 raise ValueError(f"'{text[position : position + 8]}' is no place for a value")
-            made += [plain, Place(int(found["at"] or following), found["spec"] or "")]
-            plain, position, following = "", end + 1, following + (not found["at"])
+            pieces += [plain, Placeholder(int(place["at"] or following), place["spec"] or "")]
+            plain, position, following = "", end + 1, following + (not place["at"])
         else:
             plain, position = plain + letter, position + 1
-    return tuple(each for each in (*made, plain) if each != "")
+    return tuple(piece for piece in (*pieces, plain) if piece != "")
 
 
-def encode(pieces: Sequence[str | Place], arguments: Sequence[Argument], texts: Sequence[str] = ()) -> str:
+def encode(
+    pieces: Sequence[str | Placeholder], arguments: Sequence[Argument], texts: Sequence[str] = ()
+) -> str:
     """A text that `decoded` reads. ValueError where a place cannot show its argument, or there is none."""
-    made = BraceFormat(tuple(pieces), tuple(arguments), tuple(texts))
-    shown = {each.argument for each in pieces if isinstance(each, Place)}
+    result = BraceFormat(tuple(pieces), tuple(arguments), tuple(texts))
+    shown = {piece.argument for piece in pieces if isinstance(piece, Placeholder)}
     if shown != set(range(len(arguments))):
         raise ValueError(
             f"the format shows {max(shown, default=-1) + 1} values, and {len(arguments)} are given"
         )
-    made.render([0] * made.value_count)
-    parts = [each if isinstance(each, str) else [each.argument, each.spec] for each in pieces]
-    return MARK + json.dumps([parts, [[each.kind, each.shape] for each in arguments], [*texts]])
+    result.render([0] * result.value_count)
+    parts = [piece if isinstance(piece, str) else [piece.argument, piece.spec] for piece in pieces]
+    return MARK + json.dumps([parts, [[argument.kind, argument.shape] for argument in arguments], [*texts]])
 
 
 @cache
 def decoded(text: str) -> BraceFormat:
     parts, arguments, texts = json.loads(text[len(MARK) :])
-    pieces = tuple(each if isinstance(each, str) else Place(*each) for each in parts)
+    pieces = tuple(part if isinstance(part, str) else Placeholder(*part) for part in parts)
     return BraceFormat(pieces, tuple(Argument(kind, tuple(shape)) for kind, shape in arguments), tuple(texts))
 
 
@@ -139,8 +141,8 @@ def text_hash(text: str) -> int:
 
 def _decoded(kind: str, word: int) -> Value:
     if kind[0] == "f":
-        found: float = struct.unpack("<d", struct.pack("<Q", word & 0xFFFF_FFFF_FFFF_FFFF))[0]
-        return found
+        number: float = struct.unpack("<d", struct.pack("<Q", word & 0xFFFF_FFFF_FFFF_FFFF))[0]
+        return number
     return word & 0xFFFF_FFFF_FFFF_FFFF if kind[0] == "u" else word
 
 
@@ -152,14 +154,14 @@ def _nested(shape: tuple[int, ...], show: object) -> str:
 
 
 def _shown(value: Value, kind: str, spec: str) -> str:
-    found = _SPEC.match(spec)
-    if found is None:
+    match = _SPEC.match(spec)
+    if match is None:
         raise ValueError(f"'{spec}' is no way to show a value")
-    if kind == "bool" and not found["kind"]:
+    if kind == "bool" and not match["kind"]:
         return format("true" if value else "false", spec)
     if kind[0] != "f":
         return format(int(value), spec.replace("L", ""))
-    return _float(float(value), int(kind[1:]), found)
+    return _float(float(value), int(kind[1:]), match)
 
 
 def _float(value: float, bits: int, spec: re.Match[str]) -> str:
@@ -182,7 +184,7 @@ def _shortest(value: float, bits: int) -> str:
     """The fewest digits that are this number and no other one of its type."""
     if not isfinite(value):
         return str(value)
-    text = next(each for each in _candidates(value) if _rounded(float(each), bits) == value)
+    text = next(digits for digits in _candidates(value) if _rounded(float(digits), bits) == value)
     mantissa, _, exponent = text.partition("e")
     digits, power = mantissa.replace(".", "").rstrip("0"), int(exponent)
     if power not in _SHORTEST_ARE_FIXED:
@@ -201,7 +203,7 @@ def _candidates(value: float) -> Iterator[str]:
 
 def _rounded(value: float, bits: int) -> float:
     try:
-        found: float = struct.unpack(_FORMS[bits], struct.pack(_FORMS[bits], value))[0]
+        rounded: float = struct.unpack(_FORMS[bits], struct.pack(_FORMS[bits], value))[0]
     except OverflowError:
         return float("inf")
-    return found
+    return rounded

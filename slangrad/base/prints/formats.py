@@ -31,7 +31,7 @@ _HEX_AS = {"a": "f", "A": "F"}
 
 
 @dataclass(frozen=True, slots=True)
-class Conversion:
+class FormatConversion:
     """One `%...` of a format. `stars` is how many extra values its width and precision take."""
 
     flags: str
@@ -85,11 +85,11 @@ class Conversion:
 class Format:
     """A parsed format: literal texts and conversions in turn."""
 
-    pieces: tuple[str | Conversion, ...]
+    pieces: tuple[str | FormatConversion, ...]
 
     @property
     def value_count(self) -> int:
-        return sum(1 + piece.stars for piece in self.pieces if isinstance(piece, Conversion))
+        return sum(1 + piece.stars for piece in self.pieces if isinstance(piece, FormatConversion))
 
     def decode(self, words: Sequence[int]) -> list[Value]:
         """Machine words to Python numbers: the words of floating conversions hold the bits of a double."""
@@ -128,7 +128,7 @@ def format_of(text: str) -> Format | BraceFormat:
 @cache
 def parse_format(text: str) -> Format:
     """ValueError at the first `%` that starts no known conversion."""
-    pieces: list[str | Conversion] = []
+    pieces: list[str | FormatConversion] = []
     position = 0
     while (percent := text.find("%", position)) >= 0:
         match = _CONVERSION.match(text, percent)
@@ -140,27 +140,29 @@ def parse_format(text: str) -> Format:
     return Format(tuple(piece for piece in pieces if piece != ""))
 
 
-def _conversion(match: re.Match[str]) -> str | Conversion:
+def _conversion(match: re.Match[str]) -> str | FormatConversion:
     kind = match["kind"]
     if kind == "%":
         return "%"
     precision = match["precision"]
     bits = 64 if kind == "p" else _BITS.get(match["length"], 64)
-    return Conversion(match["flags"], match["width"] or "", "0" if precision == "" else precision, bits, kind)
+    return FormatConversion(
+        match["flags"], match["width"] or "", "0" if precision == "" else precision, bits, kind
+    )
 
 
-def _resolve_stars(conversion: Conversion, stars: list[int]) -> Conversion:
+def _resolve_stars(conversion: FormatConversion, stars: list[int]) -> FormatConversion:
     """The conversion with its `*` filled in: a negative width aligns left, a negative precision is none."""
     if not stars:
         return conversion
     flags, width, precision = conversion.flags, conversion.width, conversion.precision
     if width == "*":
-        given = stars.pop(0)
-        flags, width = flags + ("-" if given < 0 else ""), str(abs(given))
+        number = stars.pop(0)
+        flags, width = flags + ("-" if number < 0 else ""), str(abs(number))
     if precision == "*":
-        given = stars.pop(0)
-        precision = None if given < 0 else str(given)
-    return Conversion(flags, width, precision, conversion.bits, conversion.kind)
+        number = stars.pop(0)
+        precision = None if number < 0 else str(number)
+    return FormatConversion(flags, width, precision, conversion.bits, conversion.kind)
 
 
 def _double(word: int) -> float:

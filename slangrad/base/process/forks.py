@@ -56,7 +56,7 @@ class _WeakMethod:
             self.function(owner)
 
 
-class _Kept:
+class _KeptLock:
     """A lock, as long as its owner lives. `taken`: by the thread that forks."""
 
     __slots__ = ("broken", "lock", "rank", "taken")
@@ -126,7 +126,7 @@ class _Loading:
         return not (self._threads.keys() - {threading.get_ident()})
 
 
-_kept: dict[int, _Kept] = {}
+_kept: dict[int, _KeptLock] = {}
 _numbers = count()
 _loading = _Loading()
 
@@ -135,8 +135,8 @@ def kept_at_fork(lock: AnyLock, rank: int, broken: Broken | None = None) -> AnyL
     """The lock, which is free in every child. The child calls the method `broken` if another thread of the parent held
     the lock during the fork."""
     number = next(_numbers)
-    known: ref[ForkableLock] = ref(cast("ForkableLock", lock), lambda _: _kept.pop(number, None))
-    _kept[number] = _Kept(known, rank, None if broken is None else _WeakMethod(broken))
+    reference: ref[ForkableLock] = ref(cast("ForkableLock", lock), lambda _: _kept.pop(number, None))
+    _kept[number] = _KeptLock(reference, rank, None if broken is None else _WeakMethod(broken))
     return lock
 
 
@@ -161,23 +161,23 @@ def loading() -> Iterator[None]:
 
 def _before() -> None:
     ends: dict[int, float] = {}
-    for each in _in_order():
-        each.take(ends.setdefault(each.rank, time.monotonic() + PATIENCE[each.rank]))
+    for row in _in_order():
+        row.take(ends.setdefault(row.rank, time.monotonic() + PATIENCE[row.rank]))
 
 
 def _after_in_parent() -> None:
-    for each in reversed(_in_order()):
-        each.release()
+    for row in reversed(_in_order()):
+        row.release()
 
 
 def _after_in_child() -> None:
-    for each in reversed(_in_order()):
-        each.begin_in_child()
+    for row in reversed(_in_order()):
+        row.begin_in_child()
 
 
-def _in_order() -> list[_Kept]:
+def _in_order() -> list[_KeptLock]:
     """By rank, and those of a rank as they were made."""
-    return sorted(_kept.values(), key=lambda each: each.rank)
+    return sorted(_kept.values(), key=lambda row: row.rank)
 
 
 _one_at_a_time = kept_at_fork(threading.RLock(), FORKING)

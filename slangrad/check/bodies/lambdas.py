@@ -25,10 +25,10 @@ from slangrad.syntax.ast.copies import duplicate
 
 def check_lambda(scope: Scope, node: ast.Lambda) -> Type:
     function = node.function
-    world = scope.world
-    world.scopes_of_locals[function] = scope
-    info: checked.FunctionInfo = world.info(function)
-    inside = Scope(world, world.scope_of(function), function)
+    checker = scope.checker
+    checker.scopes_of_locals[function] = scope
+    info: checked.FunctionInfo = checker.info(function)
+    inside = Scope(checker, checker.scope_of(function), function)
     for parameter in function.parameters:
         inside.add(parameter)
     inside.body = Body(function, info, outer=scope.body)
@@ -49,9 +49,11 @@ def _result(scope: Scope, body: Body) -> Type:
     for statement, kind in body.returns:
         if kind is ERROR:
             return ERROR
-        joined = kind if result is None else common_type(scope.world, result, kind)
+        joined = kind if result is None else common_type(scope.checker, result, kind)
         if joined is None:
-            return scope.world.error("E0311", f"this lambda returns '{result}' and '{kind}'", statement.span)
+            return scope.checker.error(
+                "E0311", f"this lambda returns '{result}' and '{kind}'", statement.span
+            )
         result = joined
     return VOID if result is None else result
 
@@ -60,7 +62,7 @@ def function_value(scope: Scope, node: ast.Expression, meaning: OverloadMeaning)
     """A function that is named where a value should be: `f` is `(A a, B b) => f(a, b)`."""
     signature, reason = _only_signature(scope, meaning)
     writes = signature is not None and any(
-        each.direction not in ("in", "constref") for each in signature.parameters
+        expected.direction not in ("in", "constref") for expected in signature.parameters
     )
     if signature is None or scope.body is None or writes:
         code = "E0316" if signature is None else "E9012"
@@ -68,25 +70,25 @@ def function_value(scope: Scope, node: ast.Expression, meaning: OverloadMeaning)
             "it has parameters that it writes" if scope.body else "there is no function around"
         )
         message = f"'{meaning.name}' cannot be a value: {reason}"
-        scope.world.error(code, message, node.span, "pass a lambda that calls it")
+        scope.checker.error(code, message, node.span, "pass a lambda that calls it")
         node.type = ERROR
         return ERROR
     span = node.span
     parameters = [
         ast.Parameter(span, f"${i}", span, "in", None, None, []) for i in range(len(signature.parameters))
     ]
-    call = ast.Call(span, duplicate(node), [ast.Name(span, each.name) for each in parameters])
+    call = ast.Call(span, duplicate(node), [ast.Name(span, passed.name) for passed in parameters])
     body = ast.Block(span, [ast.Return(span, call)])
     function = ast.Function(span, "", span, parameters, None, None, body, [])
     function.parent = scope.body.declaration
     for parameter, declared in zip(parameters, signature.parameters):
         parameter.parent = function
         parameter.checked = checked.ParameterInfo(declared.type, "in", declared.no_diff)
-    made = ast.Lambda(span, function)
-    info: checked.FunctionInfo = scope.world.info(function)
-    info.level = scope.world.info(meaning.candidates[0].declaration).level
-    kind = check_lambda(scope, made)
-    node.type, node.ref = kind, made.ref
+    expression = ast.Lambda(span, function)
+    info: checked.FunctionInfo = scope.checker.info(function)
+    info.level = scope.checker.info(meaning.candidates[0].declaration).level
+    kind = check_lambda(scope, expression)
+    node.type, node.ref = kind, expression.ref
     return kind
 
 
@@ -97,12 +99,12 @@ def _only_signature(scope: Scope, meaning: OverloadMeaning) -> tuple[FunctionTyp
         return None, "there are several functions of this name"
     if candidate.inner is not None or not isinstance(candidate.declaration, ast.Function):
         return None, "it is no function that is declared by this name"
-    if scope.world.info(candidate.declaration).this_type is not None:
+    if scope.checker.info(candidate.declaration).this_type is not None:
         return None, "it is a method, which needs an object"
     generics = candidate.declaration.generics
-    given = grouped(generics, spliced(candidate.explicit))
-    if given is None or len(given) != len(generics):
+    arguments = grouped(generics, spliced(candidate.explicit))
+    if arguments is None or len(arguments) != len(generics):
         return None, "its generic arguments are not written"
     seen: Bindings = {**candidate.substitution}
-    seen.update(zip(generics, given))
-    return signature_of(scope.world, DeclRef(candidate.declaration, seen)), ""
+    seen.update(zip(generics, arguments))
+    return signature_of(scope.checker, DeclRef(candidate.declaration, seen)), ""

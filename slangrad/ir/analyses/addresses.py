@@ -45,7 +45,7 @@ def root_of(address: Value, made_by: MadeBy, steps: frozenset[str] = STEPS) -> V
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AddressPath:
     """An address: `distance` bytes and some steps, each an index times bytes, from a root. `choices` are ops on the way
     there, after which the address is null where their condition is false."""
 
@@ -55,7 +55,9 @@ class Place:
     choices: tuple[Op, ...] = ()
 
 
-def place_of(address: Value, made_by: MadeBy, steps: frozenset[str] = STEPS, choices: bool = False) -> Place:
+def path_of(
+    address: Value, made_by: MadeBy, steps: frozenset[str] = STEPS, choices: bool = False
+) -> AddressPath:
     """How an address is reached from its root, or, with `choices`, from one from which it is chosen, as null otherwise.
     Indices that are constants are part of the distance."""
     distance, indices, chosen = 0, list[tuple[Value, int]](), list[Op]()
@@ -72,7 +74,7 @@ def place_of(address: Value, made_by: MadeBy, steps: frozenset[str] = STEPS, cho
             distance += (number or 0) * size
         elif op.name != "bitcast":
             chosen.append(op)
-    return Place(address, distance, tuple(indices), tuple(chosen))
+    return AddressPath(address, distance, tuple(indices), tuple(chosen))
 
 
 def _chosen(op: Op, address: Value, made_by: MadeBy) -> Value | None:
@@ -116,7 +118,7 @@ class Roots:
         return op.operands[0] if op is not None and is_step(op) else None
 
 
-class LocalMemory(Roots):
+class NonEscapingMemory(Roots):
     """Memory by `alloc` whose address serves loads and stores only: no other code can reach it."""
 
     def __init__(self, region: Region) -> None:

@@ -122,10 +122,6 @@ def _two(op: Op, of: Of[E]) -> tuple[Interval[E], Interval[E]] | None:
     return None if x is None or y is None else (x, y)
 
 
-def _const(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
-    return v.number(op.attributes["value"], op.attributes["value"])
-
-
 def _add(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
     both = _two(op, of)
     return None if both is None else v.sum(*both)
@@ -221,16 +217,8 @@ def _abs(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
     return Interval(low, v.emit("max", x.high, y.high), x.conditions)
 
 
-def _unit(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
-    return v.number(-1, 1)
-
-
-def _positive(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
-    return v.number(0, math.inf)
-
-
 RULES: dict[str, Callable[[Numbers[E], Op, Of[E]], Maybe[E]]] = {
-    "const": _const,
+    "const": lambda v, op, of: v.number(op.attributes["value"], op.attributes["value"]),
     "add": _add,
     "sub": _sub,
     "neg": _neg,
@@ -242,8 +230,8 @@ RULES: dict[str, Callable[[Numbers[E], Op, Of[E]], Maybe[E]]] = {
     "and": _and,
     "select": _select,
     **dict.fromkeys(("convert", "splat", "get", "detach"), _same),
-    **dict.fromkeys(("sin", "cos", "tanh"), _unit),
-    **dict.fromkeys(("exp", "exp2", "sqrt"), _positive),
+    **dict.fromkeys(("sin", "cos", "tanh"), lambda v, op, of: v.number(-1, 1)),
+    **dict.fromkeys(("exp", "exp2", "sqrt"), lambda v, op, of: v.number(0, math.inf)),
 }
 
 

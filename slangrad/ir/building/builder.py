@@ -15,7 +15,7 @@ from typing import Unpack
 
 from slangrad.base.source import Span
 from slangrad.ir.data.numbers import Number, wrap
-from slangrad.ir.data.types import BOOL, Scalar, Type, scalar_of
+from slangrad.ir.data.types import BOOL, U32, Array, Scalar, Type, scalar_of
 from slangrad.ir.ops import algebra
 from slangrad.ir.ops.core import Attributes, Op, Region, Value, alike
 from slangrad.ir.ops.effects import primitive_effect
@@ -25,6 +25,7 @@ from slangrad.ir.ops.type_rules import result_type, scalar_type
 Key = tuple[object, ...]
 Arm = Callable[["Builder"], Iterable[Value] | None]  # emits into a builder, and gives values, if any
 Body = Callable[..., Iterable[Value] | None]  # an Arm that takes values, too
+Step = Callable[["Builder", Value, Value], Value]  # emits the next version of a value
 
 
 class Builder:
@@ -187,6 +188,21 @@ class Builder:
             self.region(carried, lambda inner: body(inner, *carried)),
         )
         return self.control("while", starts, regions)
+
+    def repeated(self, count: int, start: Value, step: Step) -> Value:
+        """`start` changed by `step(builder, the value so far, index)` for each index below `count`, in a loop: the
+        size of the code does not depend on the count."""
+        changed = lambda inner, index, carried: (step(inner, carried, index),)
+        return self.for_(self.constant(U32, count), (start,), changed)[0]
+
+    def with_elements(self, start: Value, element: Step) -> Value:
+        """An array with each element replaced, in place, by `element(builder, the array so far, index)`."""
+        assert isinstance(start.type, Array) and start.type.length is not None
+
+        def replaced(b: Builder, whole: Value, index: Value) -> Value:
+            return b.emit("set_index", whole, index, element(b, whole, index))
+
+        return self.repeated(start.type.length, start, replaced)
 
     def constant(self, t: Type, value: Number) -> Value:
         """A scalar constant of type `t`, or that scalar in each component of a vector or matrix."""

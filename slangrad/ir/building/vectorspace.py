@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.source import Span
-from slangrad.ir.building.array_loops import with_elements
 from slangrad.ir.building.builder import Builder
 from slangrad.ir.data.types import (
     BOOL,
@@ -156,7 +155,7 @@ class VectorSpace:
             part = None if value is None else nb.emit("index", value, i)
             return self.settled(nb, primal.element, nb.emit("index", whole, i), part)
 
-        return with_elements(b, tangent, element)
+        return b.with_elements(tangent, element)
 
     def _keeps(self, primal: Type) -> bool:
         if isinstance(primal, Array):
@@ -183,7 +182,7 @@ class VectorSpace:
         if primal.length is None or primal.length == 0:
             return b.zero(tangent)
         if primal.length > UNROLLED:
-            return with_elements(b, b.zero(tangent), lambda nb, _, i: self.zero(nb, primal.element))
+            return b.with_elements(b.zero(tangent), lambda nb, _, i: self.zero(nb, primal.element))
         parts = (self.zero(b, primal.element) for _ in range(primal.length))
         return b.emit("make", *parts, type=tangent)
 
@@ -201,13 +200,11 @@ class VectorSpace:
             raise CompileError([_sum_of_tapes(b.span)])
         element = primal.element
         if primal.length > UNROLLED:
-            return with_elements(
-                b,
-                x,
-                lambda nb, whole, i: self.add(
-                    nb, element, nb.emit("index", whole, i), nb.emit("index", y, i)
-                ),
-            )
+
+            def total(nb: Builder, whole: Value, i: Value) -> Value:
+                return self.add(nb, element, nb.emit("index", whole, i), nb.emit("index", y, i))
+
+            return b.with_elements(x, total)
         parts = (self._add_component(b, element, x, y, i) for i in range(primal.length))
         return b.emit("make", *parts, type=x.type)
 

@@ -17,8 +17,8 @@ from slangrad.ir.data.types import (
     BOOL,
     U32,
     Array,
-    Form,
     Matrix,
+    MemoryForm,
     Struct,
     Type,
     Vector,
@@ -63,15 +63,15 @@ def rules_from(text: str) -> Rules:
 
 def without_room(t: Type) -> Type:
     """What lies in a form that only adds room to the next element."""
-    while isinstance(t, Form) and t.fields and value_of(t.fields[0][1]) is t.value:
+    while isinstance(t, MemoryForm) and t.fields and value_of(t.fields[0][1]) is t.value:
         t = t.fields[0][1]
     return t
 
 
 def part_of(t: Type) -> str:
     """What the one field of a form holds, "" for structs and other types."""
-    has_one = isinstance(t, Form) and (not isinstance(t.value, Struct) or without_room(t) is not t)
-    return t.fields[0][0] if isinstance(t, Form) and has_one else ""
+    has_one = isinstance(t, MemoryForm) and (not isinstance(t.value, Struct) or without_room(t) is not t)
+    return t.fields[0][0] if isinstance(t, MemoryForm) and has_one else ""
 
 
 def lies_by_columns(t: Type) -> bool:
@@ -146,6 +146,6 @@ def alignment_of(t: Type, rules: Rules) -> int:
     if rules.is_std and isinstance(t, Array):
         return max(alignment_of(t.element, rules), LEAST if rules.layout == STD140 else 1)
     if rules.is_std and part_of(t) == WORDS:
-        assert isinstance(t, Form)
+        assert isinstance(t, MemoryForm)
         return alignment_of(t.fields[0][1], rules)
     return layout_of(t).alignment

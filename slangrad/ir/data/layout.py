@@ -16,8 +16,8 @@ from functools import cache
 from slangrad.ir.data.types import (
     BOOL,
     Array,
-    Form,
     Matrix,
+    MemoryForm,
     Pointer,
     Scalar,
     Struct,
@@ -70,7 +70,7 @@ def layout_of(t: Type) -> Layout:
         return Layout(t.size, t.size)
     if isinstance(t, Pointer):
         return Layout(POINTER_SIZE, POINTER_SIZE)
-    if isinstance(t, Form):
+    if isinstance(t, MemoryForm):
         return Layout(t.size, t.alignment, t.offsets)
     if isinstance(t, Struct):
         return composite([layout_of(part) for part in components(t)])

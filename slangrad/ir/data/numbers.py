@@ -25,12 +25,7 @@ NAN, INF = math.nan, math.inf
 
 def wrap(t: Scalar, value: Number) -> Number:
     """The value of type `t` that `value` stands for: modulo 2^bits, or rounded to nearest even."""
-    if t.kind == "bool":
-        return bool(value)
-    if t.kind == "float":
-        return round_float(t, float(value))
-    bits = int(value) & ((1 << t.bits) - 1)
-    return bits - (1 << t.bits) if t.kind == "signed" and bits >> (t.bits - 1) else bits
+    return wrapper(t)(value)
 
 
 def round_float(t: Scalar, value: float) -> float:

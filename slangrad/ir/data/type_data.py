@@ -38,7 +38,7 @@ _DATA: dict[type, Callable[..., Data]] = {
     ir.Matrix:  lambda t: ["matrix", type_data(t.element), t.rows, t.columns, t.transposed],
     ir.Array:   lambda t: ["array", type_data(t.element), t.length],
     ir.Struct:  lambda t: ["struct", t.name, _fields_data(t)],
-    ir.Form:    lambda t: [
+    ir.MemoryForm:    lambda t: [
         "form", t.name, _fields_data(t), type_data(t.value), t.size, t.alignment, list(t.offsets)
     ],
     ir.Pointer: lambda t: ["pointer", type_data(t.element), t.space],

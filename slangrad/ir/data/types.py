@@ -88,7 +88,7 @@ class Struct(Type):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Form(Struct):
+class MemoryForm(Struct):
     """How values of type `value` lie in memory where that is not as themselves (forms.py): bytes, alignment, offsets
     of the fields. Nothing is computed with it."""
 
@@ -164,14 +164,14 @@ def form(
     size: int,
     alignment: int,
     offsets: tuple[int, ...],
-) -> Form:
-    made = Form(name, fields, value, size, alignment, offsets)
+) -> MemoryForm:
+    made = MemoryForm(name, fields, value, size, alignment, offsets)
     return _intern(made, name, fields, value, size, alignment, offsets)
 
 
 def value_of(t: Type) -> Type:
     """What is computed with, by its form in memory."""
-    if isinstance(t, Form):
+    if isinstance(t, MemoryForm):
         return t.value
     if isinstance(t, Matrix) and t.transposed:
         return matrix(t.element, t.columns, t.rows)

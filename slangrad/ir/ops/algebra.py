@@ -11,30 +11,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Protocol, Unpack
 
 from slangrad.ir.data.numbers import Number, bitcast, convert
 from slangrad.ir.data.types import Scalar, Type, index_extent, is_tape, scalar_of
-from slangrad.ir.ops.core import Attributes, Op, Value
+from slangrad.ir.ops.core import Attributes, Op, OpBuilder, Value
 from slangrad.ir.ops.primitives import INEXACT, PRIMITIVES
 
 
-class Scope(Protocol):
-    """What a rule asks of the builder."""
-
-    def emit(
-        self, name: str, /, *operands: Value, type: Type | None = None, **attributes: Unpack[Attributes]
-    ) -> Value: ...
-    def primitive(
-        self, name: str, operands: tuple[Value, ...], given: Type | None, attributes: Attributes
-    ) -> Value: ...
-    def constant(self, t: Type, value: Number) -> Value: ...
-    def zero(self, t: Type) -> Value: ...
-    def made_by(self, value: Value) -> Op | None: ...
-    def constant_of(self, value: Value) -> Number | None: ...
-
-
-def simplify(b: Scope, name: str, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def simplify(
+    b: OpBuilder, name: str, xs: tuple[Value, ...], attributes: Attributes, made: Type
+) -> Value | None:
     """A value equal to the op's result, if there is one that is simpler than the op."""
     folded = _fold(b, name, xs, made)
     if folded is not None:
@@ -43,7 +29,7 @@ def simplify(b: Scope, name: str, xs: tuple[Value, ...], attributes: Attributes,
     return None if rule is None else rule(b, xs, attributes, made)
 
 
-def _fold(b: Scope, name: str, xs: tuple[Value, ...], made: Type) -> Value | None:
+def _fold(b: OpBuilder, name: str, xs: tuple[Value, ...], made: Type) -> Value | None:
     primal = PRIMITIVES[name].primal
     if primal is None or not xs or name in INEXACT:
         return None
@@ -68,7 +54,7 @@ def _is_float(x: Value) -> bool:
     return scalar is not None and scalar.kind == "float"
 
 
-def _add(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _add(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
     neutral: Number = -0.0 if _is_float(xs[0]) else 0
     if _is(b.constant_of(xs[1]), neutral):
         return xs[0]
@@ -84,7 +70,7 @@ def _add(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) ->
     return None
 
 
-def _divided(b: Scope, x: Value, y: Value) -> Value | None:
+def _divided(b: OpBuilder, x: Value, y: Value) -> Value | None:
     """(n / c) * c + n % c is n: the number of a thread, from those of its group and in its group."""
     product, rest = b.made_by(x), b.made_by(y)
     if product is None or rest is None or product.name != "mul" or rest.name != "rem" or _is_float(x):
@@ -99,14 +85,14 @@ def _divided(b: Scope, x: Value, y: Value) -> Value | None:
     return whole if whole is again or _same_thread(b, whole, again) else None
 
 
-def _same_thread(b: Scope, x: Value, y: Value) -> bool:
+def _same_thread(b: OpBuilder, x: Value, y: Value) -> bool:
     first, second = b.made_by(x), b.made_by(y)
     if first is None or second is None or first.name != "thread_id" or second.name != "thread_id":
         return False
     return first.attributes["axis"] == second.attributes["axis"]
 
 
-def _sub(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _sub(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
     if _is(b.constant_of(xs[1]), 0):
         return xs[0]
     if xs[0] is xs[1] and not _is_float(xs[0]):
@@ -115,7 +101,7 @@ def _sub(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) ->
     return None if negated is None else b.emit("add", xs[0], negated)
 
 
-def _mul(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _mul(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
     for x, y in (xs, xs[::-1]):
         number = b.constant_of(y)
         if number is not None and number == 1:
@@ -131,7 +117,7 @@ def _mul(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) ->
     return None
 
 
-def _scale(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _scale(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
     """Plain multiplication by a finite number; zero by zero, of any sign."""
     for x, y in (xs, xs[::-1]):
         number = b.constant_of(y)
@@ -146,62 +132,59 @@ def _scale(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) 
     return None
 
 
-def _div(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _div(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
     number = b.constant_of(xs[1])
     return xs[0] if number is not None and number == 1 else None
 
 
-def _negated(b: Scope, x: Value) -> Value | None:
+def _negated(b: OpBuilder, x: Value) -> Value | None:
     """What x is the negative of. Rounding is symmetric, so signs may move through sums and products."""
     op = b.made_by(x)
     return op.operands[0] if op is not None and op.name == "neg" else None
 
 
-def _neg(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _neg(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
     return _negated(b, xs[0])
 
 
-def _and(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _and(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    return _of_bits(b, xs, no_bits=1, all_bits=0)
+
+
+def _or(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    return _of_bits(b, xs, no_bits=0, all_bits=1)
+
+
+def _of_bits(b: OpBuilder, xs: tuple[Value, ...], no_bits: int, all_bits: int) -> Value | None:
+    """Which of two operands is the result, where the second one is a constant without bits or with all bits."""
     if xs[0] is xs[1]:
         return xs[0]
-    for x, y in (xs, xs[::-1]):
-        number = b.constant_of(y)
+    for pair in (xs, xs[::-1]):
+        number = b.constant_of(pair[1])
         if number is not None and number == 0:
-            return y
+            return pair[no_bits]
         if number is True or number == -1:
-            return x
+            return pair[all_bits]
     return None
 
 
-def _or(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
-    if xs[0] is xs[1]:
-        return xs[0]
-    for x, y in (xs, xs[::-1]):
-        number = b.constant_of(y)
-        if number is not None and number == 0:
-            return x
-        if number is True or number == -1:
-            return y
-    return None
-
-
-def _not(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _not(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
     op = b.made_by(xs[0])
     return op.operands[0] if op is not None and op.name == "not" else None
 
 
-def _shift(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _shift(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
     return xs[0] if b.constant_of(xs[1]) == 0 else None
 
 
-def _select(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _select(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
     if xs[1] is xs[2]:
         return xs[1]
     condition = b.constant_of(xs[0])
     return None if condition is None else xs[1] if condition else xs[2]
 
 
-def _convert(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _convert(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
     if xs[0].type is made:
         return xs[0]
     number, source, target = b.constant_of(xs[0]), scalar_of(xs[0].type), scalar_of(made)
@@ -210,7 +193,7 @@ def _convert(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type
     return b.constant(made, convert(source, target, number))
 
 
-def _bitcast(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _bitcast(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
     if xs[0].type is made:
         return xs[0]
     op = b.made_by(xs[0])
@@ -222,7 +205,7 @@ def _bitcast(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type
     return b.constant(made, bitcast(source, made, number))
 
 
-def _make(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _make(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
     """make(get 0 of v, get 1 of v, ...) is v."""
     whole: Value | None = None
     for i, x in enumerate(xs):
@@ -235,7 +218,7 @@ def _make(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -
     return whole
 
 
-def _get(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _get(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
     op, index = b.made_by(xs[0]), attributes["index"]
     if op is None:
         return None
@@ -252,7 +235,7 @@ def _get(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) ->
     return b.constant(made, op.attributes["value"]) if op.name == "const" else None
 
 
-def _set(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _set(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
     """A component put where it is; one that is written twice."""
     part, whole = b.made_by(xs[1]), b.made_by(xs[0])
     index = attributes["index"]
@@ -263,7 +246,7 @@ def _set(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) ->
     return None
 
 
-def _index(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _index(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
     """A constant index within the array is `get`; an element of a zero, or one set to zero, is zero."""
     number, op = b.constant_of(xs[1]), b.made_by(xs[0])
     if number is not None and _reaches(xs[0].type, number):
@@ -276,7 +259,7 @@ def _index(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) 
     return op.operands[2] if same and is_tape(xs[0].type) and not _is_signed(xs[1]) else None
 
 
-def _set_index(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _set_index(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
     """With a constant index `set`; nothing for an element put where it is; one write instead of two."""
     number, part, whole = b.constant_of(xs[1]), b.made_by(xs[2]), b.made_by(xs[0])
     if number is not None and not is_tape(made) and _reaches(made, number):
@@ -293,7 +276,7 @@ def _set_index(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Ty
     return xs[0] if has_zeros and _is_zero(b, xs[2]) else None
 
 
-def _add_index(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _add_index(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
     """With a constant index `set` of a sum; the sum, where the element was just written."""
     if scalar_of(xs[2].type) is None:
         return None
@@ -318,7 +301,7 @@ def _check(op: Op) -> Attributes:
     return {"check": True} if op.attributes.get("check") else {}
 
 
-def _is_zero(b: Scope, x: Value) -> bool:
+def _is_zero(b: OpBuilder, x: Value) -> bool:
     op = b.made_by(x)
     return _is(b.constant_of(x), 0) or (op is not None and op.name == "zero")
 
@@ -334,23 +317,23 @@ def _reaches(t: Type, number: Number) -> bool:
     return number >= 0 and (extent is None or number < extent)
 
 
-def _splat(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _splat(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
     number = b.constant_of(xs[0])
     return None if number is None else b.constant(made, number)
 
 
-def _shuffle(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _shuffle(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
     """A swizzle is written as components, so that `get` sees through it."""
     indices = attributes["indices"]
     picked = [b.emit("get", xs[0], index=i) for i in indices]
     return picked[0] if made is picked[0].type else b.emit("make", *picked, type=made)
 
 
-def _zero(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _zero(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
     return b.constant(made, 0) if isinstance(made, Scalar) else None
 
 
-RULES: dict[str, Callable[[Scope, tuple[Value, ...], Attributes, Type], Value | None]] = {
+RULES: dict[str, Callable[[OpBuilder, tuple[Value, ...], Attributes, Type], Value | None]] = {
     "add": _add,
     "sub": _sub,
     "mul": _mul,

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TypedDict, TypeVar, cast
+from typing import Protocol, TypedDict, TypeVar, Unpack, cast
 
 from slangrad.base.source import Span
 from slangrad.ir.data.numbers import Number
@@ -48,7 +48,7 @@ class Attributes(TypedDict, total=False):
     own: bool
     reverse: bool  # of a loop: the last iteration first
     site: int  # of a report: the number of its place (slangrad/sites.py)
-    segmented: bool  # of a loop: each iteration runs a segment (autodiff/checkpointing/cutting.py)
+    segmented: bool  # of a loop: each iteration runs a segment (autodiff/checkpointing/loop_splitting.py)
     stored: bool  # of a select: what it chooses is stored where the other operand was loaded
     text: str
     trusted: bool
@@ -78,7 +78,7 @@ class FunctionAttributes(TypedDict, total=False):
     open_primal: bool
     order: int  # of initializers: the place among them
     prefer: str
-    segment: bool  # one segment of a loop (autodiff/checkpointing/cutting.py)
+    segment: bool  # one segment of a loop (autodiff/checkpointing/loop_splitting.py)
     wanted_lanes: int  # SIMD lanes of a kernel; as many as suit it where it does not say
     wave: int  # how many threads a wave of the kernel has
 
@@ -113,6 +113,21 @@ class Op:
 
 
 MadeBy = Callable[[Value], Op | None]  # as `makers.get` of a region
+
+
+class OpBuilder(Protocol):
+    """The builder (`ir/building/builder.py`) as the tables of this room see it."""
+
+    def emit(
+        self, name: str, /, *operands: Value, type: Type | None = None, **attributes: Unpack[Attributes]
+    ) -> Value: ...
+    def primitive(
+        self, name: str, operands: tuple[Value, ...], given: Type | None, attributes: Attributes
+    ) -> Value: ...
+    def constant(self, t: Type, value: Number) -> Value: ...
+    def zero(self, t: Type) -> Value: ...
+    def made_by(self, value: Value) -> Op | None: ...
+    def constant_of(self, value: Value) -> Number | None: ...
 
 
 @dataclass(slots=True, eq=False)

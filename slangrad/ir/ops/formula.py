@@ -10,22 +10,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from slangrad.ir.data.numbers import least_normal
-from slangrad.ir.data.types import Scalar, Type, scalar_of
-from slangrad.ir.ops.core import Value
+from slangrad.ir.data.types import Scalar, scalar_of
+from slangrad.ir.ops.core import OpBuilder, Value
 
 Number = int | float
 OfType = Callable[[Scalar], Number]
 """A constant that each type has its own of, as its smallest normal number."""
 
 
-class Emitter(Protocol):
-    """The two things a formula asks of the builder."""
-
-    def emit(self, name: str, /, *operands: Value) -> Value: ...
-    def constant(self, t: Type, value: Number) -> Value: ...
+def _operator(name: str, flipped: bool = False) -> Callable[[Formula, Operand], Formula]:
+    if flipped:
+        return lambda self, other: self.flipped(name, other)
+    return lambda self, other: self.apply(name, other)
 
 
 class Formula:
@@ -34,7 +32,7 @@ class Formula:
     __slots__ = ("_fetch", "_value", "builder")
 
     def __init__(
-        self, builder: Emitter, value: Value | None = None, fetch: Callable[[], Value] | None = None
+        self, builder: OpBuilder, value: Value | None = None, fetch: Callable[[], Value] | None = None
     ) -> None:
         self.builder, self._value, self._fetch = builder, value, fetch
 
@@ -58,50 +56,24 @@ class Formula:
     def apply(self, name: str, *others: Operand) -> Formula:
         return self._later(lambda: self.builder.emit(name, self.value, *map(self.lift, others)))
 
-    def _flipped(self, name: str, other: Operand) -> Formula:
+    def flipped(self, name: str, other: Operand) -> Formula:
+        """The same with this formula as the second operand."""
         return self._later(lambda: self.builder.emit(name, self.lift(other), self.value))
 
     def _later(self, emit: Callable[[], Value]) -> Formula:
         return Formula(self.builder, fetch=emit)
 
-    def __add__(self, other: Operand) -> Formula:
-        return self.apply("add", other)
-
-    def __radd__(self, other: Number) -> Formula:
-        return self._flipped("add", other)
-
-    def __sub__(self, other: Operand) -> Formula:
-        return self.apply("sub", other)
-
-    def __rsub__(self, other: Number) -> Formula:
-        return self._flipped("sub", other)
-
-    def __mul__(self, other: Operand) -> Formula:
-        return self.apply("mul", other)
-
-    def __rmul__(self, other: Number) -> Formula:
-        return self._flipped("mul", other)
-
-    def __truediv__(self, other: Operand) -> Formula:
-        return self.apply("div", other)
-
-    def __rtruediv__(self, other: Number) -> Formula:
-        return self._flipped("div", other)
+    # fmt: off
+    __add__,     __radd__     = _operator("add"), _operator("add", flipped=True)
+    __sub__,     __rsub__     = _operator("sub"), _operator("sub", flipped=True)
+    __mul__,     __rmul__     = _operator("mul"), _operator("mul", flipped=True)
+    __truediv__, __rtruediv__ = _operator("div"), _operator("div", flipped=True)
+    __lt__,      __gt__       = _operator("less"), _operator("less", flipped=True)
+    __le__,      __ge__       = _operator("less_equal"), _operator("less_equal", flipped=True)
+    # fmt: on
 
     def __neg__(self) -> Formula:
         return self.apply("neg")
-
-    def __lt__(self, other: Operand) -> Formula:
-        return self.apply("less", other)
-
-    def __gt__(self, other: Operand) -> Formula:
-        return self._flipped("less", other)
-
-    def __le__(self, other: Operand) -> Formula:
-        return self.apply("less_equal", other)
-
-    def __ge__(self, other: Operand) -> Formula:
-        return self._flipped("less_equal", other)
 
 
 Operand = Formula | int | float | OfType
@@ -188,32 +160,14 @@ def equal(x: Formula, y: Operand) -> Formula:
     return x.apply("equal", y)
 
 
-def abs(x: Formula) -> Formula:
-    return x.apply("abs")
+def _function(name: str) -> Callable[[Formula], Formula]:
+    return lambda x: x.apply(name)
 
 
-def round(x: Formula) -> Formula:
-    return x.apply("round")
-
-
-def sqrt(x: Formula) -> Formula:
-    return x.apply("sqrt")
-
-
-def log(x: Formula) -> Formula:
-    return x.apply("log")
-
-
-def sin(x: Formula) -> Formula:
-    return x.apply("sin")
-
-
-def cos(x: Formula) -> Formula:
-    return x.apply("cos")
-
-
-def exp(x: Formula) -> Formula:
-    return x.apply("exp")
+abs, round, sqrt = _function("abs"), _function("round"), _function("sqrt")
+exp, log = _function("exp"), _function("log")
+sin, cos, sinpi, cospi = _function("sin"), _function("cos"), _function("sinpi"), _function("cospi")
+sinh, cosh = _function("sinh"), _function("cosh")
 
 
 def bell(x: Formula) -> Formula:
@@ -221,22 +175,6 @@ def bell(x: Formula) -> Formula:
     square = x * x
     power = exp(-square)
     return where(power > 0, power - power * x.apply("fma", x, -square), power)
-
-
-def sinpi(x: Formula) -> Formula:
-    return x.apply("sinpi")
-
-
-def cospi(x: Formula) -> Formula:
-    return x.apply("cospi")
-
-
-def sinh(x: Formula) -> Formula:
-    return x.apply("sinh")
-
-
-def cosh(x: Formula) -> Formula:
-    return x.apply("cosh")
 
 
 def pow(x: Formula, y: Operand) -> Formula:

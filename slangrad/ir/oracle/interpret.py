@@ -5,7 +5,7 @@
 
 Each function becomes closures over a list of values, once. Float results are rounded after each op, integers
 wrapped; threads run one after the other, x fastest, or in waves (waves.py). What a program reports (an
-index out of range, a print) goes to the caller's `Reports` with the op that reports it. Back ends are compared
+index out of range, a print) goes to the caller's `ReportSink` with the op that reports it. Back ends are compared
 with this file.
 """
 
@@ -19,14 +19,14 @@ from typing import Protocol
 from slangrad.ir.data import types as t
 from slangrad.ir.data.layout import element_size, layout_of
 from slangrad.ir.data.numbers import Number, wrapper
-from slangrad.ir.ops.core import Function, Op, Program, Value, initializers, walk
+from slangrad.ir.ops.core import Function, Op, Program, initializers, walk
 from slangrad.ir.ops.primitives import PRIMITIVES, WAVES
 from slangrad.ir.ops.target_ops import CPU, LANES, SUMS
 from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.ir.oracle.memory import (
     Block,
     Datum,
-    LocalMemory,
+    ThreadMemory,
     leaves,
     reader_of,
     writer_of,
@@ -50,7 +50,7 @@ IsMemory = Callable[[int, int], bool]  # whether so many bytes at an address are
 WAVE = 32
 
 
-class Reports(Protocol):
+class ReportSink(Protocol):
     """What a running program tells its caller; `op` has the span, and the format of a print."""
 
     def out_of_bounds(self, op: Op, index: int, extent: int) -> None: ...
@@ -72,14 +72,18 @@ class Recorded:
 
 
 def evaluate(
-    program: Program, name: str, inputs: Sequence[Datum], arguments: int = 0, reports: Reports | None = None
+    program: Program,
+    name: str,
+    inputs: Sequence[Datum],
+    arguments: int = 0,
+    reports: ReportSink | None = None,
 ) -> tuple[Datum, ...]:
     """The results of a function for the values of its inputs."""
     return Machine(program, arguments, reports or Recorded()).call(name, tuple(inputs))
 
 
 def evaluate_wave(
-    program: Program, name: str, inputs: Sequence[tuple[Datum, ...]], reports: Reports | None = None
+    program: Program, name: str, inputs: Sequence[tuple[Datum, ...]], reports: ReportSink | None = None
 ) -> list[tuple[Datum, ...]]:
     """The results of a function without calls in each thread of a wave, for the inputs of each."""
     return Machine(program, 0, reports or Recorded()).call_wave(name, inputs)
@@ -90,7 +94,7 @@ def run_kernel(
     name: str,
     arguments: int,
     grid: Point,
-    reports: Reports | None = None,
+    reports: ReportSink | None = None,
     is_memory: IsMemory | None = None,
 ) -> None:
     """Run a kernel's thread for each point of the grid. `arguments` is the address of the argument block; `is_memory`
@@ -109,7 +113,7 @@ def run_kernel(
 class Machine:
     """The state of a run: functions compiled so far, the current thread, its local memory and tapes."""
 
-    def __init__(self, program: Program, arguments: int, reports: Reports) -> None:
+    def __init__(self, program: Program, arguments: int, reports: ReportSink) -> None:
         self.program = program
         self.arguments = arguments
         self.reports = reports
@@ -122,7 +126,7 @@ class Machine:
 
     def begin_thread(self, thread: Point) -> None:
         self.thread = thread
-        self.memory = LocalMemory(self._lasting)
+        self.memory = ThreadMemory(self._lasting)
         self.tapes: list[dict[int, Datum]] = [{}]  # handle 0 is the empty tape
         self.statics: dict[str, Datum] = {}
         for name, function in self._initializers:
@@ -140,7 +144,7 @@ class Machine:
 
     def waves(self, name: str, size: int) -> Callable[[list[Point]], None]:
         """Runs threads in waves of `size`."""
-        run_wave = Waves(Compiler(self), size).function(self.program.functions[name])
+        run_wave = Waves(self._step, size).function(self.program.functions[name])
 
         def run(points: list[Point]) -> None:
             for start in range(0, len(points), size):
@@ -152,7 +156,7 @@ class Machine:
     def groups(self, kernel: Function, grid: Point) -> None:
         """Runs threads in groups: those of one go on together, and share memory that begins as zero."""
         size = kernel.attributes["group_size"]
-        run = Waves(Compiler(self), kernel.wave or 1).function(kernel)
+        run = Waves(self._step, kernel.wave or 1).function(kernel)
         starts = [range(0, count, step) for count, step in zip(grid, size, strict=True)]
         for z, y, x in product(*reversed(starts)):
             self._begin_group()
@@ -165,7 +169,7 @@ class Machine:
 
     def _begin_group(self) -> None:
         self._shared: dict[str, int] = {}
-        self._group_memory = LocalMemory()
+        self._group_memory = ThreadMemory()
 
     def shared(self, name: str, size: int) -> int:
         """The address of memory of the group."""
@@ -175,7 +179,7 @@ class Machine:
 
     def call_wave(self, name: str, inputs: Sequence[tuple[Datum, ...]]) -> list[tuple[Datum, ...]]:
         threads = [self._resumption((i, 0, 0)) for i in range(len(inputs))]
-        return Waves(Compiler(self), WAVE).function(self.program.functions[name])(threads, inputs)
+        return Waves(self._step, WAVE).function(self.program.functions[name])(threads, inputs)
 
     def _resumption(self, thread: Point) -> Callable[[], None]:
         """What makes a new thread the current one."""
@@ -187,39 +191,24 @@ class Machine:
 
         return resume
 
+    def _step(self, op: Op, places: list[int], results: list[int]) -> Step:
+        """An op in the current thread, as a closure over a frame: a list with a place for each value."""
+        if op.name == "call":
+            return _call(self, op.attributes["callee"], places, results)
+        rule = RULES.get(op.name)
+        meaning = meaning_of(op, self.reports.out_of_bounds) if rule is None else rule(self, op)
+        return step_of(meaning, places, results)
+
     def call(self, name: str, inputs: tuple[Datum, ...]) -> tuple[Datum, ...]:
         """The results of a function in the current thread, alone."""
         run, function = self._runs.get(name), self.program.functions[name]
         if run is None:
-            run = self._runs[name] = Waves(Compiler(self), 1, alone=True).function(function)
+            run = self._runs[name] = Waves(self._step, 1, alone=True).function(function)
         return run([_stay], [inputs])[0]
 
 
 def _stay() -> None:
     """The current thread goes on."""
-
-
-class Compiler:
-    """Turns the ops of one function into closures over a frame: a list with a place for each value."""
-
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-        self._places: dict[Value, int] = {}
-
-    def frame_size(self) -> int:
-        return len(self._places)
-
-    def places(self, values: Sequence[Value]) -> list[int]:
-        """Where values live in the frame."""
-        return [self._places.setdefault(v, len(self._places)) for v in values]
-
-    def op(self, op: Op) -> Step:
-        places, results, machine = self.places(op.operands), self.places(op.results), self.machine
-        if op.name == "call":
-            return _call(machine, op.attributes["callee"], places, results)
-        rule = RULES.get(op.name)
-        meaning = meaning_of(op, machine.reports.out_of_bounds) if rule is None else rule(machine, op)
-        return step_of(meaning, places, results)
 
 
 def _call(machine: Machine, name: str, places: list[int], results: list[int]) -> Step:
@@ -267,14 +256,6 @@ def _member(machine: Machine, op: Op) -> Meaning:
     return lambda address: address + distance
 
 
-def _load(machine: Machine, op: Op) -> Meaning:
-    return reader_of(op.results[0].type)
-
-
-def _store(machine: Machine, op: Op) -> Effect:
-    return writer_of(op.operands[1].type)
-
-
 def _atomic(machine: Machine, op: Op) -> Meaning:
     """Threads take turns here, so an atomic is a load and a store."""
     element = scalar_type(op.results[0])
@@ -301,11 +282,6 @@ def _write_static(machine: Machine, op: Op) -> Effect:
 def _shared(machine: Machine, op: Op) -> Meaning:
     name, size = op.attributes["name"], element_size(op.results[0].type)
     return lambda: machine.shared(name, size)
-
-
-def _nothing(machine: Machine, op: Op) -> Effect:
-    """Threads of a group go on together, so they are all here."""
-    return lambda: None
 
 
 # --- threads, parameters, reports
@@ -344,12 +320,13 @@ RULES: dict[str, Callable[[Machine, Op], Meaning | Effect]] = {
     "is_memory": _is_memory,
     "offset": _offset,
     "member": _member,
-    "load": _load,
-    "store": _store,
+    "load": lambda machine, op: reader_of(op.results[0].type),
+    "store": lambda machine, op: writer_of(op.operands[1].type),
     "atomic": _atomic,
     "shared": _shared,
-    "barrier": _nothing,
-    "fence": _nothing,
+    **dict.fromkeys(
+        ("barrier", "fence"), lambda machine, op: lambda: None
+    ),  # threads of a group go on together
     "read_static": _read_static,
     "write_static": _write_static,
     "parameter": _parameter,

@@ -179,7 +179,7 @@ def _checked(address: int) -> int:
 Block: TypeAlias = "ctypes.Array[ctypes.c_char]"
 
 
-class LocalMemory:
+class ThreadMemory:
     """Memory of one thread, kept until the thread ends; that of variables, of which others may know, as long as
     `lasting`."""
 

@@ -19,7 +19,7 @@ from slangrad.ir.oracle.values import Effect, Meaning, combination
 UNWRITTEN_NUMBER = 37  # of any type
 
 
-class Machine(Protocol):
+class TapeMemory(Protocol):
     """What is needed of the state of a run."""
 
     tapes: list[dict[int, Datum]]
@@ -46,37 +46,25 @@ class FreedElements(dict[int, Datum]):
         raise AssertionError("a freed tape is copied")
 
 
-def _kept(machine: Machine, tape: dict[int, Datum]) -> int:
+def _kept(machine: TapeMemory, tape: dict[int, Datum]) -> int:
     """The handle of a new tape."""
     machine.tapes.append(tape)
     return len(machine.tapes) - 1
 
 
-def _tape_new(machine: Machine, op: Op) -> Meaning:
+def _tape_new(machine: TapeMemory, op: Op) -> Meaning:
     made: type[dict[int, Datum]] = UnreadElements if op.attributes.get("written_first") else dict
     return lambda: _kept(machine, made())
 
 
-def _tape_free(machine: Machine, op: Op) -> Effect:
+def _tape_free(machine: TapeMemory, op: Op) -> Effect:
     def free(tape: int) -> None:
         machine.tapes[tape] = FreedElements()
 
     return free
 
 
-def _tape_copy(machine: Machine, op: Op) -> Meaning:
-    return lambda tape: _kept(machine, machine.tapes[tape].copy())
-
-
-def _tape_store(machine: Machine, op: Op) -> Effect:
-    return _tape_write(machine, lambda old, new: new)
-
-
-def _tape_add(machine: Machine, op: Op) -> Effect:
-    return _tape_write(machine, combination("add", scalar_type(op.operands[2])))
-
-
-def _tape_write(machine: Machine, combine: Callable[[Datum, Datum], Datum]) -> Effect:
+def _tape_write(machine: TapeMemory, combine: Callable[[Datum, Datum], Datum]) -> Effect:
     def write(handle: int, index: int, value: Datum) -> None:
         assert handle > 0 and index >= 0, f"element {index} of tape {handle} is written"
         tape = machine.tapes[handle]
@@ -85,16 +73,16 @@ def _tape_write(machine: Machine, combine: Callable[[Datum, Datum], Datum]) -> E
     return write
 
 
-def _tape_load(machine: Machine, op: Op) -> Meaning:
+def _tape_load(machine: TapeMemory, op: Op) -> Meaning:
     zero = zero_of(op.results[0].type)
     return lambda tape, index: machine.tapes[tape].get(index, zero)
 
 
-TAPES: dict[str, Callable[[Machine, Op], Meaning | Effect]] = {
+TAPES: dict[str, Callable[[TapeMemory, Op], Meaning | Effect]] = {
     "tape_new": _tape_new,
     "tape_free": _tape_free,
-    "tape_copy": _tape_copy,
-    "tape_store": _tape_store,
-    "tape_add": _tape_add,
+    "tape_copy": lambda machine, op: lambda tape: _kept(machine, machine.tapes[tape].copy()),
+    "tape_store": lambda machine, op: _tape_write(machine, lambda old, new: new),
+    "tape_add": lambda machine, op: _tape_write(machine, combination("add", scalar_type(op.operands[2]))),
     "tape_load": _tape_load,
 }

@@ -100,10 +100,6 @@ def _select(op: Op, report: Report) -> Meaning:
     return choose if isinstance(op.operands[0].type, t.Scalar) else _mapped(choose)
 
 
-def _detach(op: Op, report: Report) -> Meaning:
-    return lambda x: x
-
-
 def _const(op: Op, report: Report) -> Meaning:
     number, made = op.attributes["value"], op.results[0].type
     scalar = t.scalar_of(made)
@@ -144,10 +140,6 @@ def integer_of(value: Datum) -> int:
 def _replaced(whole: Datum, index: int, part: Datum) -> Datum:
     parts = tuple_of(whole)
     return (*parts[:index], part, *parts[index + 1 :])
-
-
-def _make(op: Op, report: Report) -> Meaning:
-    return lambda *parts: parts
 
 
 def _get(op: Op, report: Report) -> Meaning:
@@ -202,14 +194,6 @@ def _index(op: Op, report: Report) -> Meaning:
     return read
 
 
-def _set_index(op: Op, report: Report) -> Meaning:
-    return _put(op, report, lambda old, new: new)
-
-
-def _add_index(op: Op, report: Report) -> Meaning:
-    return _put(op, report, _adder(op.operands[2].type))
-
-
 def _put(op: Op, report: Report, combine: Callable[[Datum, Datum], Datum]) -> Meaning:
     """The aggregate with `combine(old element, operand)` at the index."""
     element, reaches = op.operands[2].type, _reaches(op, report)
@@ -253,14 +237,14 @@ RULES: dict[str, Rule] = {
     "convert": _convert,
     "bitcast": _bitcast,
     "select": _select,
-    "detach": _detach,
-    "make": _make,
+    "detach": lambda op, report: lambda x: x,
+    "make": lambda op, report: lambda *parts: parts,
     "get": _get,
     "set": _set,
     "splat": _splat,
     "shuffle": _shuffle,
     "index": _index,
-    "set_index": _set_index,
-    "add_index": _add_index,
+    "set_index": lambda op, report: _put(op, report, lambda old, new: new),
+    "add_index": lambda op, report: _put(op, report, _adder(op.operands[2].type)),
 }
 assert RULES.keys() <= PRIMITIVES.keys()

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
-from typing import Protocol
 
 from slangrad.ir.data.numbers import neutral, wrapper
 from slangrad.ir.ops.core import Function, Op, Region, Value
@@ -22,14 +21,6 @@ from slangrad.ir.ops.primitives import WAVES
 from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.ir.oracle.memory import Datum, zero_of
 from slangrad.ir.oracle.values import Frame, Step, combination, integer_of
-
-
-class Compiler(Protocol):
-    """What is needed of the compiler of single threads."""
-
-    def places(self, values: Sequence[Value]) -> list[int]: ...
-    def op(self, op: Op) -> Step: ...
-    def frame_size(self) -> int: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -43,6 +34,7 @@ class Lane:
 
 
 WaveStep = Callable[[list[Lane]], None]
+StepOfOp = Callable[[Op, list[int], list[int]], Step]  # with the places of operands and results in a frame
 Data = list[Datum]
 Tell = Callable[..., Sequence[Datum]]  # from the numbers of lanes and their operands
 Code = tuple[list[WaveStep], list[int]]
@@ -53,17 +45,21 @@ RunWave = Callable[[Sequence[Callable[[], None]], Sequence[Sequence[Datum]]], li
 class Waves:
     """A function as steps of whole waves, or of a thread that is `alone`, as it is in what it calls."""
 
-    def __init__(self, compiler: Compiler, size: int, alone: bool = False) -> None:
-        self.compiler = compiler
+    def __init__(self, step_of_op: StepOfOp, size: int, alone: bool = False) -> None:
         self.size = size
         self.alone = alone
-        self.places = compiler.places
+        self._step_of_op = step_of_op
+        self._places: dict[Value, int] = {}
+
+    def places(self, values: Sequence[Value]) -> list[int]:
+        """Where values live in the frame of a thread."""
+        return [self._places.setdefault(v, len(self._places)) for v in values]
 
     def function(self, function: Function) -> RunWave:
         """Runs a function in all threads of a wave: how to make each the current one, and its inputs."""
         inputs = self.places(function.region.parameters)
         steps, yields = self.region(function.region)
-        frame_size = self.compiler.frame_size()
+        frame_size = len(self._places)
 
         def run(threads: Sequence[Callable[[], None]], given: Sequence[Sequence[Datum]]) -> list[Values]:
             lanes = [
@@ -86,7 +82,7 @@ class Waves:
         rule = RULES.get(op.name)
         if rule is not None:
             return rule(self, op)
-        step = self.compiler.op(op)
+        step = self._step_of_op(op, self.places(op.operands), self.places(op.results))
         return _each(step) if not self.alone else lambda lanes: step(lanes[0].frame)
 
 
@@ -210,8 +206,8 @@ def _scan(size: int, op: Op) -> Tell:
     return lambda numbers, xs: list(accumulate(xs[:-1], combine, initial=first))
 
 
-def _ballot(size: int, op: Op) -> Tell:
-    return lambda numbers, xs: [sum(1 << i for i, x in zip(numbers, xs, strict=True) if x)] * len(numbers)
+def _ballot(numbers: list[int], xs: Data) -> Data:
+    return [sum(1 << i for i, x in zip(numbers, xs, strict=True) if x)] * len(numbers)
 
 
 def _read(size: int, op: Op) -> Tell:
@@ -224,16 +220,12 @@ def _read(size: int, op: Op) -> Tell:
     return read
 
 
-def _lane(size: int, op: Op) -> Tell:
-    return lambda numbers: numbers
-
-
 TELLING: dict[str, Callable[[int, Op], Tell]] = {
     "wave_reduce": _reduce,
     "wave_scan": _scan,
-    "wave_ballot": _ballot,
+    "wave_ballot": lambda size, op: _ballot,
     "wave_read": _read,
-    "wave_lane": _lane,
+    "wave_lane": lambda size, op: lambda numbers: numbers,
 }
 RULES: dict[str, Callable[[Waves, Op], WaveStep]] = {
     "if": _if,

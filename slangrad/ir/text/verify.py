@@ -36,7 +36,7 @@ from slangrad.ir.text.printer import print_op
 
 
 @dataclass(frozen=True)
-class Stage:
+class LegalIR:
     """What the IR may consist of after a stage."""
 
     name: str
@@ -56,16 +56,16 @@ FLAT_OPS = frozenset(COMMON_OPS - AGGREGATE_OPS - STATICS - {"detach", "scale"})
 WIDE_OPS = (FLAT_OPS - WAVES - {"barrier", "shared"}) | SUMS | LANE_OPS | CPU_OPS | RECORD_OPS | {"splat"}
 
 # fmt: off
-LOWERED        = Stage("lower",    SOURCE_OPS | REQUESTS,           SOURCE_TYPES)
-DIFFERENTIATED = Stage("autodiff", SOURCE_OPS,                      SOURCE_TYPES)
-INLINED        = Stage("inline",   SOURCE_OPS - STATICS,            SOURCE_TYPES)
-FLAT           = Stage("flatten",  FLAT_OPS,                        FLAT_TYPES,             True)
-DELAYED        = Stage("delayed",  FLAT_OPS | SUMS,                 FLAT_TYPES,             True)
-LANES          = Stage("spmd",     WIDE_OPS,                        (*FLAT_TYPES, t.Lanes), True)
+LOWERED        = LegalIR("lower",    SOURCE_OPS | REQUESTS,           SOURCE_TYPES)
+DIFFERENTIATED = LegalIR("autodiff", SOURCE_OPS,                      SOURCE_TYPES)
+INLINED        = LegalIR("inline",   SOURCE_OPS - STATICS,            SOURCE_TYPES)
+FLAT           = LegalIR("flatten",  FLAT_OPS,                        FLAT_TYPES,             True)
+DELAYED        = LegalIR("delayed",  FLAT_OPS | SUMS,                 FLAT_TYPES,             True)
+LANES          = LegalIR("spmd",     WIDE_OPS,                        (*FLAT_TYPES, t.Lanes), True)
 # fmt: on
 
 
-def verify(program: Program, stage: Stage = LOWERED, functions: Iterable[Function] | None = None) -> None:
+def verify(program: Program, stage: LegalIR = LOWERED, functions: Iterable[Function] | None = None) -> None:
     """Check each function of a program, or others that call only these, and what it says of its types."""
     for struct, fields in program.trusted.items():
         for i in fields:
@@ -75,12 +75,12 @@ def verify(program: Program, stage: Stage = LOWERED, functions: Iterable[Functio
         verify_function(function, program, stage)
 
 
-def verify_function(function: Function, program: Program, stage: Stage = LOWERED) -> None:
+def verify_function(function: Function, program: Program, stage: LegalIR = LOWERED) -> None:
     _Verifier(function, program, stage).function()
 
 
 class _Verifier:
-    def __init__(self, function: Function, program: Program, stage: Stage) -> None:
+    def __init__(self, function: Function, program: Program, stage: LegalIR) -> None:
         self.checked = function
         self.program = program
         self.stage = stage
@@ -107,7 +107,7 @@ class _Verifier:
             self.require(plain, "a kernel has parameters or results")
             waves = any(op.name in WAVES for op in walk(f.region))
             self.require(bool(f.wave) or not waves, "a kernel uses waves of unknown size")
-        for name in _derivative_names(f):
+        for name in () if f.derivatives is None else f.derivatives.names:
             self.require(name in self.program.functions, f"there is no function {name!r}")
 
     def _match(
@@ -181,11 +181,6 @@ class _Verifier:
 
 def _types(values: Iterable[Value]) -> list[t.Type]:
     return [v.type for v in values]
-
-
-def _derivative_names(function: Function) -> list[str]:
-    d = function.derivatives
-    return [] if d is None else d.names
 
 
 # --- control flow
@@ -402,11 +397,7 @@ def _combined(v: _Verifier, op: Op) -> None:
     v.require(isinstance(op.operands[0].type, t.Scalar), f"{op.name} takes a scalar", op)
 
 
-def _ballot(v: _Verifier, op: Op) -> None:
-    v.same_types(op, "bits", _types(op.results), [t.U32])
-
-
-def _wave_lane(v: _Verifier, op: Op) -> None:
+def _makes_u32(v: _Verifier, op: Op) -> None:
     v.same_types(op, "number", _types(op.results), [t.U32])
 
 
@@ -448,8 +439,8 @@ RULES: dict[str, tuple[int | None, Callable[[_Verifier, Op], object]]] = {
     "group_id": (None, _thread_id),
     "wave_reduce": (1, _combined),
     "wave_scan": (1, _combined),
-    "wave_ballot": (1, _ballot),
+    "wave_ballot": (1, _makes_u32),
     "wave_read": (2, _wave_read),
-    "wave_lane": (0, _wave_lane),
+    "wave_lane": (0, _makes_u32),
 }
 assert RULES.keys() <= PRIMITIVES.keys()

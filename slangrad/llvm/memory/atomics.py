@@ -13,11 +13,11 @@ from collections.abc import Callable
 from slangrad.ir.data.types import Scalar
 from slangrad.ir.ops.core import Op
 from slangrad.ir.ops.type_rules import scalar_type
-from slangrad.llvm.text.emit import Emitter, Rule, primitive
+from slangrad.llvm.text.emit import RegionEmitter, Rule, primitive
 from slangrad.llvm.text.writer import phi
 
 # What LLVM has as one instruction, for signed and unsigned integers.
-_INSTRUCTIONS = {
+INSTRUCTIONS = {
     "add": ("add", "add"),
     "and": ("and", "and"),
     "or": ("or", "or"),
@@ -28,23 +28,23 @@ _INSTRUCTIONS = {
 }
 
 
-def _atomic(e: Emitter, op: Op) -> None:
+def _atomic(e: RegionEmitter, op: Op) -> None:
     kind, scalar = op.attributes["kind"], scalar_type(op.results[0])
     assert scalar.kind != "bool", op
     if op.attributes.get("alone"):
         pointer, name = e.typed(op.operands[0]), e.names.of(scalar)
         old = e.w.value(f"load {name}, {pointer}, align {scalar.size}")
-        e.w.line(f"store {name} {_replacement(e, op, kind, scalar)(old)}, {pointer}, align {scalar.size}")
-    elif scalar.kind != "float" and kind in _INSTRUCTIONS:
+        e.w.line(f"store {name} {replacement(e, op, kind, scalar)(old)}, {pointer}, align {scalar.size}")
+    elif scalar.kind != "float" and kind in INSTRUCTIONS:
         p, v = op.operands
-        name = _INSTRUCTIONS[kind][scalar.kind == "unsigned"]
+        name = INSTRUCTIONS[kind][scalar.kind == "unsigned"]
         old = e.w.value(f"atomicrmw {name} {e.typed(p)}, {e.typed(v)} seq_cst, align {scalar.size}")
     else:
-        old = _loop(e, op, scalar, _replacement(e, op, kind, scalar))
+        old = _loop(e, op, scalar, replacement(e, op, kind, scalar))
     e.define(op.results[0], old)
 
 
-def _replacement(e: Emitter, op: Op, kind: str, scalar: Scalar) -> Callable[[str], str]:
+def replacement(e: RegionEmitter, op: Op, kind: str, scalar: Scalar) -> Callable[[str], str]:
     """From what is in memory to what shall be."""
     name = e.names.of(scalar)
     values = [e.operand(v) for v in op.operands[1:]]
@@ -61,7 +61,7 @@ def _replacement(e: Emitter, op: Op, kind: str, scalar: Scalar) -> Callable[[str
     return replace_equal
 
 
-def _loop(e: Emitter, op: Op, scalar: Scalar, replace: Callable[[str], str]) -> str:
+def _loop(e: RegionEmitter, op: Op, scalar: Scalar, replace: Callable[[str], str]) -> str:
     """Compute and try to exchange until nobody else was faster."""
     w, pointer, bits, name = e.w, e.typed(op.operands[0]), f"i{scalar.bits}", e.names.of(scalar)
     head, done = w.labels("atomic", "stored")

@@ -130,8 +130,8 @@ def _to_half(w: Writer, source: Scalar, source_type: str, x: str) -> str:
 
 def extend_half(w: Writer, half_type: str, x: str) -> str:
     """A half as float, exactly."""
-    one = _FLOAT_OF_ONE_HALF if half_type == "half" else "%r = fpext {half} %x to {float}"
-    template = one if w.features.half else _FLOAT_OF_HALF
+    native = _FLOAT_OF_ONE_HALF if half_type == "half" else "%r = fpext {half} %x to {float}"
+    template = native if w.features.half else _FLOAT_OF_HALF
     return w.expand(template, {"T": half_type}, {"x": x})
 
 

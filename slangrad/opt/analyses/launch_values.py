@@ -58,8 +58,8 @@ class LaunchValues:
         if op.name != "load" and PRIMITIVES[op.name].effect != PURE:
             return None
         operands = []
-        for each in op.operands:
-            copy = self.of(each, depth + 1)
+        for operand in op.operands:
+            copy = self.of(operand, depth + 1)
             if copy is None:
                 return None
             operands.append(copy)
@@ -91,7 +91,7 @@ class ChunkValues(LaunchValues):
 
     def threads(self, axis: int) -> tuple[Value, Value]:
         if axis == 0:
-            first, last = (self.plan.emit("chunk_thread", type=I64, which=each) for each in ("first", "last"))
+            first, last = (self.plan.emit("chunk_thread", type=I64, which=end) for end in ("first", "last"))
             return first, last
         number = self.plan.emit("convert", self.plan.emit("thread_id", axis=axis), type=I64)
         return number, number

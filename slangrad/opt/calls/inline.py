@@ -28,8 +28,8 @@ Keep = Callable[[Function], bool]
 def inline(program: Program, everything: bool = False, limits: Limits | None = None) -> Program:
     """The program with calls inlined in all functions; the functions themselves stay."""
     keep = _keep_none if everything else _keep_derivatives
-    made = {name: inline_into(program, f, keep, limits) for name, f in program.functions.items()}
-    return replace(program, functions=made)
+    inlined = {name: inline_into(program, f, keep, limits) for name, f in program.functions.items()}
+    return replace(program, functions=inlined)
 
 
 def inline_into(program: Program, function: Function, keep: Keep, limits: Limits | None = None) -> Function:

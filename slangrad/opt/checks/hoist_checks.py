@@ -67,14 +67,14 @@ class _HoistChecks(Rebuild):
         return copy_op(self, b, op)
 
     def _emit(self, b: Builder, leaving: Sequence[Op]) -> None:
-        for each in leaving:
-            self.op(b, each)
+        for op in leaving:
+            self.op(b, op)
         self.moved.update(leaving)
 
     def _guard(self, b: Builder, count: Value, leaving: Sequence[Op], body: Region) -> None:
-        made = {value: None for op in leaving for value in op.results}
+        leaving_values = {value: None for op in leaving for value in op.results}
         rest = Region((), [op for op in body.ops if op not in leaving], body.yields)
-        used = [value for value in free_values(rest) if value in made]
+        used = [value for value in free_values(rest) if value in leaving_values]
         turns = b.emit("less", b.zero(count.type), count)
 
         def leave(there: Builder) -> tuple[Value, ...]:

@@ -26,8 +26,8 @@ def chunk_sums(blocks: Sequence[Accumulators], count: int) -> Function:
 
 
 def _add_up(b: Builder, block: Accumulators, count: int) -> None:
-    made = pointer(block.sums, "local")
-    start = b.emit("accumulators", type=made, block=block.block, count=block.count)
+    element_pointer = pointer(block.sums, "local")
+    start = b.emit("accumulators", type=element_pointer, block=block.block, count=block.count)
     first = b.emit("add", partials_of_lot(b), b.constant(I64, block.offset))
     partials = b.emit("bitcast", first, type=pointer(block.sums))
 

@@ -154,13 +154,13 @@ class _Liveness:
 
     def _follow(self, value: Value) -> None:
         """What a live value is made from."""
-        found = self._carried.get(value)
-        if found is None:
+        place = self._carried.get(value)
+        if place is None:
             op = self._makers.get(value)
             if op is not None:
                 self._keep(op)
             return
-        op, i = found
+        op, i = place
         self._keep(op)
         if op.name == "if":
             self._need(region.yields[i] for region in op.regions)
@@ -188,7 +188,7 @@ class _Liveness:
 
     def _reduced(self, op: Op) -> Op:
         """A branch or loop with its live results."""
-        inside = {each.result: each.inside for each in carried(op)}
+        inside = {loop_value.result: loop_value.inside for loop_value in carried(op)}
         live = [not self.live.isdisjoint((r, *inside.get(r, ()))) for r in op.results]
         count = len(live) if op.name != "if" else 0
         regions = []

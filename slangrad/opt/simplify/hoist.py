@@ -112,9 +112,9 @@ class _Hoist(Rebuild):
 
     def _numbered(self, arm: Region, numbers: dict[object, int]) -> Iterable[tuple[Op, int]]:
         inside: dict[Value, int] = {}
-        made = {r for op in arm.ops for r in op.results}
+        results_here = {r for op in arm.ops for r in op.results}
         for op in arm.ops:
-            local = any(v in made and v not in inside for v in op.operands)
+            local = any(v in results_here and v not in inside for v in op.operands)
             if local or not may_run_early(op) or op.name == "load":
                 continue
             operands = tuple(inside.get(v) or self.value(v) for v in op.operands)

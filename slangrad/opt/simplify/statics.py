@@ -31,7 +31,7 @@ def begin_statics(program: Program, kernel: Function) -> Function:
 def settle_statics(function: Function) -> Function:
     """A function without calls, its static variables as values; they are zero until they are written."""
     types = {op.attributes["name"]: _type(op) for op in walk(function.region) if op.name in STATICS}
-    return _Settle(types).function(function) if types else function
+    return _SettleStatics(types).function(function) if types else function
 
 
 def _type(op: Op) -> Type:
@@ -48,7 +48,7 @@ def _group_size(kernel: Function, b: Builder, t: Type) -> Value:
     return b.emit("make", *(b.constant(U32, size) for size in sizes), type=t)
 
 
-class _Settle(Holding[str]):
+class _SettleStatics(Holding[str]):
     def __init__(self, types: dict[str, Type]) -> None:
         super().__init__({"read_static": self._read, "write_static": self._write})
         self._types = types

@@ -3,7 +3,7 @@
     for %n (%i, %s) {..}      keeps a value each time, and nobody knows how often: segments of 256
     for 64 (%i, %s) {..}      stays as it is
 
-Loops with effects stay, too, as a segment runs twice. How a loop is cut is in cutting.py.
+Loops with effects stay, too, as a segment runs twice. `loop_splitting.py` splits them.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from slangrad.autodiff.analyses.activity import Activity
-from slangrad.autodiff.analyses.outline import Outline, holds_array
-from slangrad.autodiff.checkpointing.cutting import Segments
-from slangrad.autodiff.checkpointing.plan import Plan
+from slangrad.autodiff.analyses.loop_tree import LoopTree, holds_array
+from slangrad.autodiff.checkpointing.loop_splitting import Segments
+from slangrad.autodiff.checkpointing.plan import ResidualPlan
 from slangrad.ir.building.rebuild import free_values
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.data.types import U32, contains, is_tape
@@ -26,24 +26,24 @@ CHEAP = 4  # a state must have this part of the bytes of its segment at most
 INSIDE = 16  # iterations that loops of unknown length in a segment are thought to take
 
 
-class Choice:
+class LoopChoice:
     """The outermost loops that reverse mode would keep too much of, in a plan that keeps all."""
 
     def __init__(
         self,
-        outline: Outline,
-        plan: Plan,
+        tree: LoopTree,
+        plan: ResidualPlan,
         activity: Activity,
         may_run_again: Callable[[Op], bool],
         trips: int,
     ) -> None:
-        self._outline = outline
+        self._tree = tree
         self._plan = plan
         self._activity = activity
         self._may_run_again = may_run_again
         self._trips = trips
         self.chosen: dict[Op, Segments] = {}
-        self._visit(outline.top.region, often=False)
+        self._visit(tree.top.region, often=False)
 
     def _visit(self, region: Region, often: bool) -> None:
         """`often`: a loop around, which stays whole, runs nobody knows how often."""
@@ -79,7 +79,7 @@ class Choice:
         """How often the loop runs at most, as far as is known or promised."""
         if op.attributes.get("segmented"):
             return 1
-        loop, promised = self._outline.loops[op], op.attributes.get("max_trips")
+        loop, promised = self._tree.loops[op], op.attributes.get("max_trips")
         return loop.most if loop.most is not None or not isinstance(promised, int) else promised
 
     def _inside(self, op: Op) -> int | None:
@@ -94,7 +94,7 @@ class Choice:
 
     def _keeps(self, op: Op) -> bool:
         loops = (each for each in (op, *walk(op.regions[-1])) if each.name in LOOPS)
-        return self._activity.live(op) and any(self._plan.taped.get(self._outline.loops[x]) for x in loops)
+        return self._activity.live(op) and any(self._plan.taped.get(self._tree.loops[x]) for x in loops)
 
     def _worth(self, op: Op) -> int:
         """How long segments must be for their states to be few bytes beside what is kept within."""
@@ -103,7 +103,7 @@ class Choice:
 
     def _kept(self, op: Op) -> int:
         """Bytes that one iteration keeps."""
-        own = sum(layout_of(v.type).size for v in self._plan.taped.get(self._outline.loops[op], ()))
+        own = sum(layout_of(v.type).size for v in self._plan.taped.get(self._tree.loops[op], ()))
         inner = _outermost_loops(op.regions[-1])
         return own + sum((self._bound(each) or INSIDE) * self._kept(each) for each in inner)
 

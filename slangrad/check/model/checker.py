@@ -1,10 +1,11 @@
-"""The state that all of `check` shares: options, errors, what is in progress, what is already known.
+"""The state that all of `check` shares: options, errors, questions in progress, answers.
 
-In: nothing.   Out: `World`, the first argument of every question about a program.
+In: nothing.   Out: `Checker`, the first argument of every function that asks about a program.
 
-Lower files ask questions of higher ones through it; `modules.Program` names the functions that answer them, so files
-import each other in one direction only. Everything is answered on demand and kept: the
-header of a declaration when it is first looked at, the body of a library function when it is first needed.
+Files import each other in one direction only, but types, names and bodies depend on each other. So `Checker` declares
+the functions of higher rooms that lower ones call, with their types, and `modules.Program` has them. Everything is
+computed on demand and kept: the header of a declaration when it is first looked at, the body of a library function when
+it is first needed.
 """
 
 from __future__ import annotations
@@ -12,88 +13,84 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.options import Options
 from slangrad.base.source import Span
 from slangrad.base.traits import Traits
-from slangrad.check.model.checked import (
-    CaseInfo,
-    DifferentialInfo,
-    FunctionInfo,
-    Info,
-    ParameterInfo,
-    SubscriptInfo,
-    TypeInfo,
-    VariableInfo,
-)
+from slangrad.check.model import checked
+from slangrad.check.model.checked import FunctionInfo, VariableInfo
 from slangrad.check.model.declref import Bindings, Declared
-from slangrad.check.model.meanings import Coercion, Plan
+from slangrad.check.model.meanings import Coercion
 from slangrad.check.model.types import ERROR, InterfaceType, Type
 from slangrad.check.model.values import Value
 from slangrad.syntax import ast
 
+if TYPE_CHECKING:  # of higher rooms
+    from slangrad.check.derivatives.custom_derivatives import DerivativeDeclarations
+    from slangrad.check.generics.bounds import GenericInfo
+    from slangrad.check.names.scopes import ModuleScope, Scope
+
 Answer = TypeVar("Answer")
-AnyScope = Any  # a Scope of names/scopes.py, which stands above this room
 
 
 @dataclass(slots=True)
-class Settling:
+class Progress:
     """Whether a question is asked for the first time; afterwards, whether its answer may be kept."""
 
     is_first: bool
     complete: bool = False
 
 
-class View:
+class VisibleExtensions:
     """The modules whose extensions are visible, and what types can do as seen from there."""
 
-    def __init__(self, modules: frozenset[AnyScope]) -> None:
+    def __init__(self, modules: frozenset[ModuleScope]) -> None:
         self.modules = modules
         self.extension_matches: dict[object, list[tuple[ast.Extension, Bindings]]] = {}
         self.conformances: dict[object, tuple[InterfaceType, ...]] = {}
         self.requirements: dict[
             object, dict[str, list[InterfaceType]]
         ] = {}  # interfaces by what they require
-        self.answers: dict[object, object] = {}  # to other questions, see World.settled
+        self.answers: dict[object, object] = {}  # to other questions, see Checker.settled
 
     def forget(self) -> None:
-        """After extensions were added: what types can do is asked again."""
-        for known in (self.requirements, self.extension_matches, self.conformances, self.answers):
-            known.clear()
+        """After extensions were added: what types can do is computed again."""
+        for answers in (self.requirements, self.extension_matches, self.conformances, self.answers):
+            answers.clear()
 
 
-class World:
-    """Shared state and the questions that cross files."""
+class Checker:
+    """Shared state, and the functions that cross rooms."""
 
     def __init__(self, options: Options, traits: Traits) -> None:
         self.options, self.traits = options, traits
         self.reporter = Reporter(options=options)
         self.library: dict[str, list[ast.Declaration]] = {}  # the declarations of the standard library
         # Where the inside of a declaration looks up names; the names that it declares.
-        self.scopes: dict[ast.Declaration, AnyScope] = {}
-        self.scopes_of_locals: dict[ast.Declaration, AnyScope] = {}
+        self.scopes: dict[ast.Declaration, Scope] = {}
+        self.scopes_of_locals: dict[ast.Declaration, Scope] = {}
         self.member_tables: dict[ast.Declaration, dict[str, list[Declared]]] = {}
         # Extensions by what they extend (see lookup.extension_key), their targets, where they apply.
         self.extensions: dict[object, list[ast.Extension]] = {}
         self.extension_targets: dict[ast.Extension, Type] = {}
-        self.extension_homes: dict[ast.Extension, AnyScope] = {}
+        self.extension_homes: dict[ast.Extension, ModuleScope] = {}
         # Functions with [BackwardDerivativeOf(f)] and the like, by the name f.
-        self.derivative_givers: dict[str, list[ast.Function]] = {}
+        self.derivative_functions: dict[str, list[ast.Function]] = {}
         # What types can do.
-        self.generics: dict[object, Any] = {}  # GenericInfo of generics/bounds.py
+        self.generics: dict[object, GenericInfo] = {}
         self.bases: dict[ast.Declaration, list[InterfaceType]] = {}
         self.without_circles: set[ast.Interface] = set()
         self.partial_conformances: dict[Type, dict[InterfaceType, None]] = {}
         self.tag_types: dict[ast.Enum, Type] = {}
         self.case_positions: dict[ast.EnumCase, int] = {}  # of the cases of enums
-        self.custom_derivatives: dict[ast.Declaration, Any] = {}  # Given of derivatives/given.py
+        self.custom_derivatives: dict[ast.Declaration, DerivativeDeclarations] = {}
         # Generic functions in which lost derivatives were looked for, and the parameters whose types had one.
         self.instances_looked_at: set[object] = set()
         self.synthesized: dict[object, ast.Struct] = {}
         self.synthesized_members: dict[object, ast.Declaration | None] = {}
-        self.view = View(frozenset())
+        self.view = VisibleExtensions(frozenset())
         # Questions being answered; checks that wait until declarations are complete; declarations whose
         # `where` clauses hold in what is being checked; depth of trying things without reporting.
         self.in_progress: set[object] = set()
@@ -109,8 +106,8 @@ class World:
 
     def standard(self, name: str) -> Any:
         """A declaration of the standard library by its name, as in a DeclRef; None where there is none."""
-        found = self.library.get(name)
-        return found[0] if found else None
+        declarations = self.library.get(name)
+        return declarations[0] if declarations else None
 
     # --- Errors ---
 
@@ -135,7 +132,7 @@ class World:
 
     @contextmanager
     def answering(self, question: object) -> Iterator[bool]:
-        """Whether `question` is not already being answered further up; it is from now on."""
+        """Whether `question` is not being answered further up. Inside, it is."""
         if question in self.in_progress:
             yield False
             return
@@ -146,33 +143,33 @@ class World:
             self.in_progress.discard(question)
 
     @contextmanager
-    def settling(self, question: object) -> Iterator[Settling]:
-        """Like `answering`, and tells in the end whether the answer rests on no half-answered question."""
-        settling = Settling(question not in self.in_progress)
-        if not settling.is_first:
+    def settling(self, question: object) -> Iterator[Progress]:
+        """Like `answering`, and records whether the answer rests on no half-answered question."""
+        progress = Progress(question not in self.in_progress)
+        if not progress.is_first:
             self.rests_on.add(question)
-            yield settling
+            yield progress
             return
         before, self.rests_on = self.rests_on, set()
         self.in_progress.add(question)
         try:
-            yield settling
+            yield progress
         finally:
             self.in_progress.discard(question)
             self.rests_on.discard(question)
-            settling.complete = not self.rests_on
+            progress.complete = not self.rests_on
             self.rests_on |= before
 
     def settled(self, question: object, find: Callable[[], Answer], meanwhile: Answer) -> Answer:
-        """The answer to a question, which is kept where it rests on no half-answered one; `meanwhile` is answered where
-        it is asked once more."""
+        """The answer to a question. It is kept if it rests on no half-answered one. `meanwhile` is the answer where the
+        question is asked again before that."""
         answers = self.view.answers
         if question not in answers:
-            with self.settling(question) as settling:
-                found = find() if settling.is_first else meanwhile
-            if not settling.complete:
-                return found
-            answers[question] = found
+            with self.settling(question) as progress:
+                answer = find() if progress.is_first else meanwhile
+            if not progress.complete:
+                return answer
+            answers[question] = answer
         return cast(Answer, answers[question])
 
     @contextmanager
@@ -187,29 +184,28 @@ class World:
         finally:
             self.assumptions.pop()
 
-    # --- Questions ---
-    # `modules.Program` names the functions that answer them.
+    # --- Functions of higher rooms ---
 
     @overload
     def info(self, declaration: ast.Variable) -> VariableInfo: ...
     @overload
-    def info(self, declaration: ast.Parameter) -> ParameterInfo: ...
+    def info(self, declaration: ast.Parameter) -> checked.ParameterInfo: ...
     @overload
     def info(self, declaration: ast.AnyFunction) -> FunctionInfo: ...
     @overload
-    def info(self, declaration: ast.Subscript | ast.Property) -> SubscriptInfo: ...
+    def info(self, declaration: ast.Subscript | ast.Property) -> checked.SubscriptInfo: ...
     @overload
-    def info(self, declaration: ast.EnumCase) -> CaseInfo: ...
+    def info(self, declaration: ast.EnumCase) -> checked.CaseInfo: ...
     @overload
-    def info(self, declaration: ast.TypeAlias | ast.ValueParameter) -> TypeInfo: ...
+    def info(self, declaration: ast.TypeAlias | ast.ValueParameter) -> checked.TypeInfo: ...
     @overload
-    def info(self, declaration: ast.Declaration) -> Info: ...
-    def info(self, declaration: ast.Declaration) -> Info:
+    def info(self, declaration: ast.Declaration) -> checked.Info: ...
+    def info(self, declaration: ast.Declaration) -> checked.Info:
         """What its header says."""
         raise NotImplementedError
 
     # The tangent type, or None when the type carries no derivative.
-    differential: Callable[[Type], DifferentialInfo | None]
+    differential: Callable[[Type], checked.DifferentialInfo | None]
     # `sizeof`, `alignof`, `countof` of a type.
     size_of: Callable[[str, Type], Value]
     # How a value of one type becomes another, by a constructor, too; None when it cannot. Last: only implicitly.
@@ -220,21 +216,21 @@ class World:
     required: Callable[[Type, InterfaceType, ast.Variable], Value]
 
     # The scope for names inside a declaration.
-    scope_of: Callable[[ast.Declaration], AnyScope]
+    scope_of: Callable[[ast.Declaration], Scope]
     # The type that an expression names; ERROR after reporting that it names none.
-    resolve_type: Callable[[AnyScope, ast.Expression], Type]
+    resolve_type: Callable[[Scope, ast.Expression], Type]
     # The integer that an expression is known to be; None after reporting that it is not.
-    constant: Callable[[AnyScope, ast.Expression], Value | None]
+    constant: Callable[[Scope, ast.Expression], Value | None]
 
     # The type of an expression that must be a value; its slots are filled.
-    check_value: Callable[[AnyScope, ast.Expression], Type]
+    check_value: Callable[[Scope, ast.Expression], Type]
     # The same where initializer lists may stand, which have no type yet.
-    check_argument: Callable[[AnyScope, ast.Expression], None]
-    # Check a local declaration throughout; the body of a made-up function.
+    check_argument: Callable[[Scope, ast.Expression], None]
+    # Check a local declaration throughout; the body of a synthesized function.
     check_declaration: Callable[[ast.Declaration], None]
-    check_made: Callable[[ast.AnyFunction], None]
+    check_synthesized: Callable[[ast.AnyFunction], None]
     # How an initializer list becomes a type, or None; report why it cannot.
-    plan_list: Callable[[AnyScope, ast.InitializerList, Type], Plan | None]
-    explain_list: Callable[[AnyScope, ast.InitializerList, Type], None]
+    plan_list: Callable[[Scope, ast.InitializerList, Type], Coercion | None]
+    explain_list: Callable[[Scope, ast.InitializerList, Type], None]
     # An implicit conversion by a constructor, or None.
-    plan_constructor: Callable[[AnyScope, ast.Expression, Type], Plan | None]
+    plan_constructor: Callable[[Scope, ast.Expression, Type], Coercion | None]

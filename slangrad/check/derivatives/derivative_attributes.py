@@ -15,11 +15,11 @@ from slangrad.base.source import SourceFile
 from slangrad.check.generics.signatures import this_of
 from slangrad.check.interfaces.lookup import nested
 from slangrad.check.model.checked import FunctionInfo
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import Bindings, visible_parameters
 from slangrad.check.model.meanings import Candidate, OverloadMeaning
 from slangrad.check.model.types import Type
 from slangrad.check.model.values import Pack
-from slangrad.check.model.world import World
 from slangrad.check.names.resolve import refer
 from slangrad.syntax import ast
 
@@ -32,32 +32,32 @@ KINDS = (
     ("",                   ast.APPLY_OF,           "apply"),
 )
 # fmt: on
-_GIVEN = {of: kind for _, of, kind in KINDS}
+_KIND_OF = {of: kind for _, of, kind in KINDS}
 
 
 def are_named_in(source: SourceFile) -> bool:
     """Whether a text of the library has such functions, by its words: no macro puts them together there."""
-    return any(word in source.text for word in (*_GIVEN, "__func_extension"))
+    return any(word in source.text for word in (*_KIND_OF, "__func_extension"))
 
 
-def note_givers(world: World, declarations: list[ast.Declaration]) -> None:
+def note_derivatives(checker: Checker, declarations: list[ast.Declaration]) -> None:
     """File the functions that are derivatives of others under the name of the other."""
     for node in nested(declarations, (ast.Struct, ast.Extension, ast.Interface, ast.Namespace)):
         if not isinstance(node, ast.Function):
             continue
         for attribute in node.attributes:
-            if attribute.name in _GIVEN and len(attribute.arguments) == 1:
-                world.derivative_givers.setdefault(_last_name(attribute.arguments[0]), []).append(node)
-                _remind(world, node, attribute)
+            if attribute.name in _KIND_OF and len(attribute.arguments) == 1:
+                checker.derivative_functions.setdefault(_last_name(attribute.arguments[0]), []).append(node)
+                _remind(checker, node, attribute)
 
 
-def _remind(world: World, giver: ast.Function, attribute: ast.Attribute) -> None:
+def _remind(checker: Checker, derivative: ast.Function, attribute: ast.Attribute) -> None:
     """Functions of other modules may have been looked at before their derivative became known."""
-    for candidate in functions_meant(world, giver, attribute):
-        world.custom_derivatives.pop(candidate.declaration, None)
-        known = candidate.declaration.checked
-        if isinstance(known, FunctionInfo) and known.level != "backward":
-            known.level = "forward" if _GIVEN[attribute.name] == "forward" else "backward"
+    for candidate in functions_meant(checker, derivative, attribute):
+        checker.custom_derivatives.pop(candidate.declaration, None)
+        info = candidate.declaration.checked
+        if isinstance(info, FunctionInfo) and info.level != "backward":
+            info.level = "forward" if _KIND_OF[attribute.name] == "forward" else "backward"
 
 
 def _last_name(node: ast.Expression) -> str:
@@ -66,30 +66,34 @@ def _last_name(node: ast.Expression) -> str:
     return node.name if isinstance(node, (ast.Name, ast.Member)) else ""
 
 
-def givers_of(world: World, declaration: ast.Declaration) -> Iterator[tuple[str, ast.Function, Candidate]]:
+def derivatives_elsewhere(
+    checker: Checker, declaration: ast.Declaration
+) -> Iterator[tuple[str, ast.Function, Candidate]]:
     """The functions elsewhere that say they are a derivative of this one, and how they name it."""
-    for giver in world.derivative_givers.get(declaration.name, ()):
-        for attribute in giver.attributes:
-            if attribute.name not in _GIVEN:
+    for derivative in checker.derivative_functions.get(declaration.name, ()):
+        for attribute in derivative.attributes:
+            if attribute.name not in _KIND_OF:
                 continue
-            for meant in functions_meant(world, giver, attribute):
+            for meant in functions_meant(checker, derivative, attribute):
                 if meant.declaration is declaration:
-                    yield _GIVEN[attribute.name], giver, meant
+                    yield _KIND_OF[attribute.name], derivative, meant
 
 
-def functions_meant(world: World, declaration: ast.Declaration, attribute: ast.Attribute) -> list[Candidate]:
+def functions_meant(
+    checker: Checker, declaration: ast.Declaration, attribute: ast.Attribute
+) -> list[Candidate]:
     """The functions that the argument of an attribute names, seen from the declaration."""
     if len(attribute.arguments) != 1:
         return []
     argument = attribute.arguments[0]
-    with world.silence():
-        meaning = refer(world.scope_of(declaration), argument)
+    with checker.silence():
+        meaning = refer(checker.scope_of(declaration), argument)
     return meaning.candidates if isinstance(meaning, OverloadMeaning) else []
 
 
-def given_level(world: World, declaration: ast.Declaration) -> str:
+def level_from_elsewhere(checker: Checker, declaration: ast.Declaration) -> str:
     """ "forward" or "backward" when some function elsewhere is a derivative of this one."""
-    kinds = {kind for kind, _, _ in givers_of(world, declaration)}
+    kinds = {kind for kind, _, _ in derivatives_elsewhere(checker, declaration)}
     if kinds - {"forward"}:
         return "backward"
     return "forward" if kinds else "none"
@@ -98,18 +102,20 @@ def given_level(world: World, declaration: ast.Declaration) -> str:
 def named_instance(candidate: Candidate) -> Bindings | None:
     """The generic arguments with which a function is named: `f<T>`, `S<float>::f`; None when some are open."""
     written = dict(zip(getattr(candidate.declaration, "generics", ()), candidate.explicit))
-    found = {**candidate.substitution, **written}
+    bindings = {**candidate.substitution, **written}
     needed = generic_parameters(candidate.declaration)
-    return found if all(each in found for each in needed) else None
+    return bindings if all(parameter in bindings for parameter in needed) else None
 
 
 def generic_parameters(declaration: ast.Declaration) -> list[Pack]:
     """The generic parameters of a function and of what is around it."""
     around = visible_parameters(declaration)
-    return [each for each in around if isinstance(each, (ast.TypeParameter, ast.ValueParameter))]
+    return [
+        parameter for parameter in around if isinstance(parameter, (ast.TypeParameter, ast.ValueParameter))
+    ]
 
 
-def applied_type(world: World, declaration: ast.Function, attribute: ast.Attribute) -> Type | None:
+def applied_type(checker: Checker, declaration: ast.Function, attribute: ast.Attribute) -> Type | None:
     """The type of `this` in `__func_extension __apply(Type::method)`; None for that of another function."""
-    meant = functions_meant(world, declaration, attribute)
-    return this_of(world, meant[0].reference) if meant else None
+    meant = functions_meant(checker, declaration, attribute)
+    return this_of(checker, meant[0].reference) if meant else None

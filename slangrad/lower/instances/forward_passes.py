@@ -24,7 +24,7 @@ from slangrad.lower.model.signatures import Signature, SignatureParameter
 from slangrad.syntax import ast
 
 
-def lower_applied(lowering: Lowering, of: Signature, given: checked.Applied) -> str:
+def lower_forward_pass(lowering: Lowering, of: Signature, given: checked.Applied) -> str:
     """The name of the function that stands for one with a forward pass of its own."""
     name = lowering.unique(f"{of.name}.applied")
     inputs = tuple(Value(p.type, p.name) for p in of.inputs)

@@ -14,7 +14,7 @@ from slangrad.ir.analyses.addresses import Roots, holds_pointers, leads_to_varia
 from slangrad.ir.ops.core import Op, Region, Value, walk
 
 
-def refuse_hidden(region: Region, activity: Activity) -> None:
+def refuse_memory_escape(region: Region, activity: Activity) -> None:
     """Raise where a derivative gets lost in a variable in memory."""
     ops = list(walk(region))
     if not any(op.name == "variable" for op in ops):

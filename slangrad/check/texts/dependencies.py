@@ -1,8 +1,8 @@
-"""What the texts of modules ask for, found and written down while they are loaded.
+"""The files that modules depend on, found and recorded while the modules are loaded.
 
-inquiries.begin()                                 a module's text is parsed now; modules may begin inside
-inquiries.include("macros.h", includer)           its text, or None and an error is told
-inquiries.end(source, path, macros)               Origin: all that was asked, and what it meant
+trace.begin()                                 a module's text is parsed now; modules may begin inside
+trace.include("macros.h", includer)           its text, or None after an error
+trace.end(source, path, macros)               Origin: all names that were looked up, and what each one meant
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from slangrad.base.module_file import FILE, INCLUDED, Macros, ModuleFileError, Origin, Request
+from slangrad.base.module_file import FILE, INCLUDED, Lookup, Macros, ModuleFileError, Origin
 from slangrad.base.source import IncludeError, SourceFile, Span
 from slangrad.check.texts.files import UNREADABLE, Files
 
@@ -19,7 +19,7 @@ Text = tuple[SourceFile, Path | None]
 NOTHING = None, None
 
 
-class Texts(Protocol):
+class Reporting(Protocol):
     """A program, as far as it is needed here."""
 
     files: Files
@@ -27,12 +27,12 @@ class Texts(Protocol):
     def error(self, code: str, message: str, span: Span | None, note: str | None = None) -> object: ...
 
 
-class Inquiries:
-    """Those of one program, which is told what cannot be found."""
+class DependencyTrace:
+    """Those of one program, which reports what cannot be found."""
 
-    def __init__(self, program: Texts) -> None:
+    def __init__(self, program: Reporting) -> None:
         self._program = program
-        self._open: list[tuple[list[Request], dict[str, SourceFile]]] = []
+        self._open: list[tuple[list[Lookup], dict[str, SourceFile]]] = []
 
     def begin(self) -> None:
         self._open.append(([], {}))
@@ -45,35 +45,35 @@ class Inquiries:
         self._open.clear()
 
     def module(self, name: str, importer: Path | None, span: Span | None) -> Text | tuple[None, None]:
-        """Who asked notes the module itself, when it is known."""
+        """The caller records the module itself, when it is known."""
         return self._find(self._program.files.module, name, importer, span)
 
     def part(self, name: str, asker: Path | None, span: Span | None) -> Text | tuple[None, None]:
-        found = self._find(self._program.files.part, name, asker, span)
-        if found[0] is not None:
-            self.note_text(FILE, name, str(asker or ""), found[0])
-        return found
+        text = self._find(self._program.files.part, name, asker, span)
+        if text[0] is not None:
+            self.note_text(FILE, name, str(asker or ""), text[0])
+        return text
 
     def include(self, name: str, includer: SourceFile) -> SourceFile | None:
         """IncludeError where it cannot be read."""
         try:
-            found = self._program.files.included(name, includer.name)
+            text = self._program.files.included(name, includer.name)
         except UNREADABLE as problem:
-            raise IncludeError(f"'{name}' cannot be read: {_in_words(problem)}", _note(problem)) from None
-        if found is not None:
-            self.note_text(INCLUDED, name, includer.name, found)
-        return found
+            raise IncludeError(f"'{name}' cannot be read: {_sentence(problem)}", _note(problem)) from None
+        if text is not None:
+            self.note_text(INCLUDED, name, includer.name, text)
+        return text
 
-    def note_text(self, kind: str, name: str, asker: str, found: SourceFile) -> None:
-        digest = found.digest
+    def note_text(self, kind: str, name: str, asker: str, text: SourceFile) -> None:
+        digest = text.digest
         self.note(kind, name, asker, digest)
         if self._open:
-            self._open[-1][1][digest] = found
+            self._open[-1][1][digest] = text
 
-    def note(self, kind: str, name: str, asker: str, found: str) -> None:
-        """For the module that is being loaded; the standard library asks for nothing."""
+    def note(self, kind: str, name: str, asker: str, digest: str) -> None:
+        """For the module that is being loaded; the standard library depends on nothing."""
         if self._open:
-            self._open[-1][0].append(Request(kind, name, asker, found))
+            self._open[-1][0].append(Lookup(kind, name, asker, digest))
 
     def _find(
         self,
@@ -84,27 +84,28 @@ class Inquiries:
     ) -> Text | tuple[None, None]:
         """A text that was provided, else a file."""
         try:
-            found = find(name, asker)
+            text = find(name, asker)
         except UNREADABLE as problem:
-            self._tell(name, problem, span)
+            self._report(name, problem, span)
             return NOTHING
-        if found is None:
+        if text is None:
             where = (
-                ", ".join(str(each) for each in self._program.files.include_paths) or "the folder of the file"
+                ", ".join(str(folder) for folder in self._program.files.include_paths)
+                or "the folder of the file"
             )
             self._program.error("E0327", f"there is no module '{name}'", span, f"looked in {where}")
             return NOTHING
-        return found
+        return text
 
-    def _tell(self, name: str, problem: Exception, span: Span | None) -> None:
+    def _report(self, name: str, problem: Exception, span: Span | None) -> None:
         if isinstance(problem, ModuleFileError):
             self._program.error("E0330", str(problem), span, problem.note)
         else:
-            message = f"'{name}' cannot be read: {_in_words(problem)}"
+            message = f"'{name}' cannot be read: {_sentence(problem)}"
             self._program.error("E0327", message, span, _note(problem))
 
 
-def _in_words(problem: Exception) -> str:
+def _sentence(problem: Exception) -> str:
     """Without numbers of errors. Never contents of a file."""
     if isinstance(problem, UnicodeDecodeError):
         return f"it is no text in UTF-8 from byte {problem.start} on"

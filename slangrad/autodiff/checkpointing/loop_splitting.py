@@ -1,4 +1,4 @@
-"""Cut loops into segments, so that reverse mode keeps the state between segments and one segment at a time.
+"""Split loops into segments, so that reverse mode keeps the state between segments and one segment at a time.
 
     %r = for %n, %x (%i, %s) {..}      %a = for (min %n, 256), %x (%i, %s) {..}       all of it, if it is short
                                        %r = for %more, %a (%k, %s) {
@@ -6,7 +6,7 @@
                                          yield %t }
 
 The function of a segment stays a call while derivatives are made. Its vjp runs the segment again and walks it
-backwards: no other rule is needed. Which loops are cut is decided in segments.py.
+backwards: no other rule is needed. `loop_choice.py` chooses the loops.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Segments:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class SplitFunction:
     """A function whose loops are cut, its segments, and for their values those of the old function."""
 
     function: Function
@@ -38,15 +38,15 @@ class Cut:
     old: dict[Value, Value]
 
 
-def cut(function: Function, chosen: dict[Op, Segments], constants: dict[Value, Op]) -> Cut:
+def split_loops(function: Function, chosen: dict[Op, Segments], constants: dict[Value, Op]) -> SplitFunction:
     """`constants`: the ops of values that segments make for themselves."""
-    walk = _Cut(function.name, chosen, constants)
+    walk = _Splitter(function.name, chosen, constants)
     made = walk.function(function)
     old = {new: old for old, new in walk.new.items()}
-    return Cut(made, tuple(walk.segments), {**old, **walk.old})
+    return SplitFunction(made, tuple(walk.segments), {**old, **walk.old})
 
 
-class _Cut(Rebuild):
+class _Splitter(Rebuild):
     def __init__(self, name: str, chosen: dict[Op, Segments], constants: dict[Value, Op]) -> None:
         super().__init__({"for": self._for, "while": self._while})
         self._name = name
@@ -165,7 +165,7 @@ def _call(b: Builder, segment: Function, operands: tuple[Value, ...]) -> tuple[V
 # --- segments again
 
 
-def quiet(function: Function) -> tuple[Function, dict[Value, Value]]:
+def without_reports(function: Function) -> tuple[Function, dict[Value, Value]]:
     """A function that does not report, as it has before; for its values those of the old function."""
     walk = Rebuild({"in_bounds": _inside}, _without_check)
     made = walk.function(function)

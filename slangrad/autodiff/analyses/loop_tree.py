@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from slangrad.autodiff.analyses.halves import Halves
+from slangrad.autodiff.analyses.halves import USUAL_TRIPS, Halves
 from slangrad.ir.data.types import U32, Array, Struct, Type, contains, is_integer, is_tape
 from slangrad.ir.ops.control import LOOPS, carried
 from slangrad.ir.ops.core import Op, Region, Value, number_of
 from slangrad.ir.ops.effects import primitive_effect
 from slangrad.ir.ops.primitives import PRIMITIVES, PURE
 
-USUAL_TRIPS, MOST_RUNS = 8, 1_000_000  # guesses: of a loop that runs until it is done, and of a nest
+MOST_RUNS = 1_000_000  # a guess, of a nest of loops
 READS = frozenset({"index", "get", "call"})  # uses of an array that leave it as it is
 
 
@@ -43,7 +43,7 @@ class Loop:
     """A `for` or `while`, seen from the values inside."""
 
     op: Op
-    home: Place  # where the op stands
+    home: RegionNode  # where the op stands
     body: Region
     index: Value | None  # of a `for`
     trips: Value  # how often it runs: the count of a `for`, counted for a `while`
@@ -67,32 +67,32 @@ class Counter:
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class RegionNode:
     """A region: the op it belongs to and the place where that op stands (None for the function's own)."""
 
     region: Region
     op: Op | None
-    outer: Place | None
+    outer: RegionNode | None
     loop: Loop | None  # the innermost loop around
     runs: int  # how often it runs, for all that is known
 
-    def within(self, other: Place) -> bool:
+    def within(self, other: RegionNode) -> bool:
         """Whether this region is the other one or inside of it."""
-        place: Place | None = self
+        place: RegionNode | None = self
         while place is not None and place is not other:
             place = place.outer
         return place is not None
 
 
-class Outline:
+class LoopTree:
     """The places of all values of one function's region. `handed`: the reverse sweep is a function of its own, which
     has the parameters at hand and no other values."""
 
     def __init__(
         self, region: Region, halves: Callable[[Op], Halves | None] = lambda op: None, handed: bool = False
     ) -> None:
-        self.places: dict[Region, Place] = {}
-        self.homes: dict[Value, Place] = {}
+        self.places: dict[Region, RegionNode] = {}
+        self.homes: dict[Value, RegionNode] = {}
         self.makers = region.makers
         self.loops: dict[Op, Loop] = {}
         self.uses: dict[Value, list[Op]] = {}
@@ -104,21 +104,21 @@ class Outline:
         self._halves_of = halves
         self.handed = handed
         self._fixed: set[Value] = set()
-        self.top = Place(region, None, None, None, 1)
+        self.top = RegionNode(region, None, None, None, 1)
         self._enter(self.top)
 
-    def _enter(self, place: Place) -> None:
+    def _enter(self, place: RegionNode) -> None:
         self.places[place.region] = place
         for p in place.region.parameters:
             self._define(p, place)
         for op in place.region.ops:
             self._op(op, place)
 
-    def _define(self, value: Value, place: Place) -> None:
+    def _define(self, value: Value, place: RegionNode) -> None:
         self.homes[value] = place
         self.order[value] = len(self.order)
 
-    def _op(self, op: Op, place: Place) -> None:
+    def _op(self, op: Op, place: RegionNode) -> None:
         for v in op.operands:
             self.uses.setdefault(v, []).append(op)
         if op.name == "call":
@@ -126,7 +126,7 @@ class Outline:
         loop = self._loop(op, place) if op.name in LOOPS else place.loop
         for region in op.regions:
             runs = place.runs if loop is place.loop or loop is None else _times(place.runs, loop.constant)
-            self._enter(Place(region, op, place, loop, runs))
+            self._enter(RegionNode(region, op, place, loop, runs))
             for y in region.yields:
                 self.uses.setdefault(y, []).append(op)
         for r in op.results:
@@ -136,7 +136,7 @@ class Outline:
         if op.name in LOOPS and not op.attributes.get("reverse"):
             self._find_counters(op)
 
-    def _call(self, op: Op, place: Place) -> None:
+    def _call(self, op: Op, place: RegionNode) -> None:
         halves = self._halves_of(op)
         if halves is None:
             return
@@ -155,7 +155,7 @@ class Outline:
             if x is p and self.is_constant(step) and self.is_at_hand(start):
                 self.counters[p] = Counter(start, step, made.name == "sub")
 
-    def _loop(self, op: Op, place: Place) -> Loop:
+    def _loop(self, op: Op, place: RegionNode) -> Loop:
         body = op.regions[-1]
         if op.name == "for":
             count = op.operands[0]

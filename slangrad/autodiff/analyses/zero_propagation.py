@@ -16,11 +16,11 @@ from slangrad.ir.data.types import component_count
 from slangrad.ir.ops.control import carried
 from slangrad.ir.ops.core import Function, Op, Region, Value
 
-Form = bool | tuple["Form", ...]
+Zeros = bool | tuple["Zeros", ...]
 """Whether a value is zero; for a struct or array perhaps of each component."""
 
 
-def vanishing(functions: Mapping[str, Function], name: str, inputs: Sequence[Form]) -> list[Form]:
+def zero_results(functions: Mapping[str, Function], name: str, inputs: Sequence[Zeros]) -> list[Zeros]:
     """What is zero in the results of a function, where that is so in its inputs."""
     return _Walk(functions).function(name, inputs)
 
@@ -29,16 +29,16 @@ class _Walk:
     def __init__(self, functions: Mapping[str, Function]) -> None:
         self._functions = functions
         self._open: list[str] = []  # functions that are looked at
-        self._known: dict[tuple[str, tuple[Form, ...]], list[Form]] = {}
-        self.forms: dict[Value, Form] = {}
+        self._known: dict[tuple[str, tuple[Zeros, ...]], list[Zeros]] = {}
+        self.forms: dict[Value, Zeros] = {}
 
-    def of(self, value: Value) -> Form:
+    def of(self, value: Value) -> Zeros:
         return self.forms.get(value, False)
 
-    def all_of(self, values: Sequence[Value]) -> list[Form]:
+    def all_of(self, values: Sequence[Value]) -> list[Zeros]:
         return [self.of(v) for v in values]
 
-    def function(self, name: str, inputs: Sequence[Form]) -> list[Form]:
+    def function(self, name: str, inputs: Sequence[Zeros]) -> list[Zeros]:
         region = self._functions[name].region
         if name in self._open:
             return [False] * len(region.yields)
@@ -50,7 +50,7 @@ class _Walk:
             self._open.pop()
         return self._known[key]
 
-    def region(self, region: Region) -> list[Form]:
+    def region(self, region: Region) -> list[Zeros]:
         for op in region.ops:
             if op.name in _CONTROL:
                 made = _CONTROL[op.name](self, op)
@@ -60,11 +60,11 @@ class _Walk:
             self.forms.update(zip(op.results, made, strict=True))
         return self.all_of(region.yields)
 
-    def branch(self, op: Op) -> list[Form]:
+    def branch(self, op: Op) -> list[Zeros]:
         first, second = (self.region(arm) for arm in op.regions)
         return [_both(one, other) for one, other in zip(first, second, strict=True)]
 
-    def loop(self, op: Op) -> list[Form]:
+    def loop(self, op: Op) -> list[Zeros]:
         """What is carried is zero if it starts so and an iteration leaves it so."""
         forms = [self.of(each.start) for each in carried(op)]
         while True:
@@ -77,11 +77,11 @@ class _Walk:
                 return made
             forms = made
 
-    def call(self, op: Op) -> list[Form]:
+    def call(self, op: Op) -> list[Zeros]:
         return self.function(op.attributes["callee"], self.all_of(op.operands))
 
 
-_CONTROL: dict[str, Callable[[_Walk, Op], list[Form]]] = {
+_CONTROL: dict[str, Callable[[_Walk, Op], list[Zeros]]] = {
     "if": _Walk.branch,
     "for": _Walk.loop,
     "while": _Walk.loop,
@@ -89,7 +89,7 @@ _CONTROL: dict[str, Callable[[_Walk, Op], list[Form]]] = {
 }
 
 
-def _both(one: Form, other: Form) -> Form:
+def _both(one: Zeros, other: Zeros) -> Zeros:
     if isinstance(one, tuple) and isinstance(other, tuple):
         return _joined([_both(left, right) for left, right in zip(one, other, strict=True)])
     if one is True:
@@ -97,41 +97,41 @@ def _both(one: Form, other: Form) -> Form:
     return one if other is True else False
 
 
-def _joined(parts: Sequence[Form]) -> Form:
+def _joined(parts: Sequence[Zeros]) -> Zeros:
     if all(each is True for each in parts):
         return True
     return tuple(parts) if any(each is not False for each in parts) else False
 
 
-def _parts(form: Form, count: int) -> list[Form]:
+def _parts(form: Zeros, count: int) -> list[Zeros]:
     return list(form) if isinstance(form, tuple) else [form] * count
 
 
-def _get(op: Op, forms: list[Form]) -> Form:
+def _get(op: Op, forms: list[Zeros]) -> Zeros:
     (form,) = forms
     return form[op.attributes["index"]] if isinstance(form, tuple) else form
 
 
-def _set(op: Op, forms: list[Form]) -> Form:
+def _set(op: Op, forms: list[Zeros]) -> Zeros:
     whole, part = forms
     parts = _parts(whole, component_count(op.results[0].type))
     parts[op.attributes["index"]] = part
     return _joined(parts)
 
 
-def _all(op: Op, forms: list[Form]) -> Form:
+def _all(op: Op, forms: list[Zeros]) -> Zeros:
     return all(each is True for each in forms)
 
 
-def _any(op: Op, forms: list[Form]) -> Form:
+def _any(op: Op, forms: list[Zeros]) -> Zeros:
     return any(each is True for each in forms)
 
 
-def _first(op: Op, forms: list[Form]) -> Form:
+def _first(op: Op, forms: list[Zeros]) -> Zeros:
     return forms[0] is True
 
 
-_RULES: dict[str, Callable[[Op, list[Form]], Form]] = {
+_RULES: dict[str, Callable[[Op, list[Zeros]], Zeros]] = {
     "const": lambda op, forms: op.attributes["value"] == 0,
     "zero": lambda op, forms: True,
     "make": lambda op, forms: _joined(forms),
