@@ -131,9 +131,9 @@ class StagePlan:
 
     # --- running
 
-    def run(self, arguments: Sequence[spy.Tensor], count: int | None = 1) -> list[spy.Tensor]:
+    def run(self, arrays: Sequence[spy.Tensor], count: int | None = 1) -> list[spy.Tensor]:
         """The loss alone, for arguments in the order of inputs."""
-        given = dict(zip(self._inputs, arguments, strict=True)) | self._sums
+        given = dict(zip(self._inputs, arrays, strict=True)) | self._sums
         for each in self._sums.values():
             each.clear()
         rows = [
