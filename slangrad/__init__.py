@@ -52,7 +52,7 @@ _HOMES = {
     "slangrad.api.sessions.session":             "SlangSession SlangSessionDesc",
     "slangrad.base.diagnostics":                 "CompileError CompileWarning Diagnostic SlangCompileError",
     "slangrad.base.options":                     "Options",
-    "slangrad.base.store":                       "CacheWarning",
+    "slangrad.base.disk.store":                       "CacheWarning",
     "slangrad.call.compared":                    "GradientError",
     "slangrad.call.plans.generated":             "set_dump_generated_shaders set_dump_slang_intermediates "
                                                  "set_print_generated_shaders",
@@ -101,7 +101,7 @@ sys.meta_path.append(_Paths)  # type: ignore[arg-type]
 
 
 def __getattr__(name: str) -> object:
-    with import_module("slangrad.base.forks").loading():
+    with import_module("slangrad.base.process.forks").loading():
         made = globals()[name] = _find(name)
     return made
 

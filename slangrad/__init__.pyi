@@ -98,8 +98,8 @@ from slangrad.base.diagnostics import CompileError as CompileError
 from slangrad.base.diagnostics import CompileWarning as CompileWarning
 from slangrad.base.diagnostics import Diagnostic as Diagnostic
 from slangrad.base.diagnostics import SlangCompileError as SlangCompileError
+from slangrad.base.disk.store import CacheWarning as CacheWarning
 from slangrad.base.options import Options as Options
-from slangrad.base.store import CacheWarning as CacheWarning
 from slangrad.call.compared import GradientError as GradientError
 from slangrad.call.plans.generated import set_dump_generated_shaders as set_dump_generated_shaders
 from slangrad.call.plans.generated import set_dump_slang_intermediates as set_dump_slang_intermediates

@@ -3,9 +3,9 @@
     float3 -> f32x3                               a scalar, by the table
     struct S { column_major float3x2 m; }    ->   form "S in memory" { m: f32x2x3t }     computed with: struct S
 
-In: the type of values, and rules (`ir/forms.py`).   Out: its form in memory, the type itself where it lies there as it
-is. Kernels (`lower/model/type_map.py`) and the host (`marshal/protocol/type_map.py`) say which type the values of a
-checked type have.
+In: the type of values, and rules (`ir/data/forms.py`).   Out: its form in memory, the type itself where it lies there
+as it is. Kernels (`lower/model/type_map.py`) and the host (`marshal/protocol/type_map.py`) say which type the values
+of a checked type have.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from slangrad.check.model import types as checked
-from slangrad.ir import types
-from slangrad.ir.forms import (
+from slangrad.ir.data import types
+from slangrad.ir.data.forms import (
     NATURAL,
     Rules,
     array_form,
@@ -24,7 +24,7 @@ from slangrad.ir.forms import (
     rules_from,
     struct_form,
 )
-from slangrad.ir.layout import HEADER, round_up
+from slangrad.ir.data.layout import HEADER, round_up
 
 SCALARS: dict[checked.Type, types.Scalar] = {
     checked.BOOL: types.BOOL,
@@ -47,7 +47,7 @@ def interface_words(name: str, size: int) -> types.Struct:
     return types.struct(name, (("words", types.array(types.U32, (HEADER + round_up(size, 4)) // 4)),))
 
 
-class Forms(ABC):
+class MemoryForms(ABC):
     """The forms of types in memory."""
 
     def __init__(self) -> None:

@@ -17,9 +17,9 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from slangrad.base.disk.store import Json, content_key
 from slangrad.base.late import Late
 from slangrad.base.options import Options
-from slangrad.base.store import Json, content_key
 from slangrad.base.traits import CPU, INTERPRETER, Traits
 from slangrad.runtime.cpu import CpuDevice
 from slangrad.runtime.device import Device, Kernel
@@ -53,10 +53,10 @@ def _stamps(package: Path) -> Iterator[tuple[str, int, int]]:
     """Of the file with the version, and of the library, whatever it is called here."""
     for folder in (package, package / "binding"):
         with os.scandir(folder) as entries:
-            for each in sorted(entries, key=lambda entry: entry.name):
-                if each.name == "_version.py" or "llvmlite" in each.name:
-                    known = each.stat()
-                    yield each.name, known.st_size, known.st_mtime_ns
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                if entry.name == "_version.py" or "llvmlite" in entry.name:
+                    status = entry.stat()
+                    yield entry.name, status.st_size, status.st_mtime_ns
 
 
 def load_image(data: bytes) -> tuple[Kernel, Json]:

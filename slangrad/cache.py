@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from slangrad.backends import BACKENDS
-from slangrad.base.identity import compiler_identity
+from slangrad.base.disk.identity import compiler_identity
+from slangrad.base.disk.store import Json, content_key
 from slangrad.base.options import Options, store_of
-from slangrad.base.store import Json, content_key
-from slangrad.ir.type_data import type_data, type_from
-from slangrad.ir.types import Struct
+from slangrad.ir.data.type_data import type_data, type_from
+from slangrad.ir.data.types import Struct
 from slangrad.runtime.device import Kernel
 from slangrad.runtime.image import KernelImage
 

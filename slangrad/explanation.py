@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from slangrad.autodiff.checkpointing.report import Recomputed, Report, Stored, bytes_a_thread
-from slangrad.ir.core import Function, walk
+from slangrad.autodiff.checkpointing.report import RecomputedValue, Report, StoredValue, bytes_a_thread
+from slangrad.ir.ops.core import Function, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,19 +25,19 @@ class StageCost:
     functions: int | None = None
 
 
-def cost_of(milliseconds: float, made: Sequence[Function] | None) -> StageCost:
+def cost_of(milliseconds: float, functions: Sequence[Function] | None) -> StageCost:
     """`made`: the functions after the stage."""
-    if made is None:
+    if functions is None:
         return StageCost(milliseconds)
-    return StageCost(milliseconds, sum(1 for f in made for _ in walk(f.region)), len(made))
+    return StageCost(milliseconds, sum(1 for f in functions for _ in walk(f.region)), len(functions))
 
 
 def costs_table(costs: Mapping[str, StageCost]) -> str:
     """A line for each stage, and one for their sum."""
     rows: list[tuple[object, ...]] = [("stage", "ms", "operations", "functions")]
-    for name, each in costs.items():
-        rows.append((name, f"{each.milliseconds:.1f}", each.operations, each.functions))
-    rows.append(("sum", f"{sum(each.milliseconds for each in costs.values()):.1f}", None, None))
+    for name, cost in costs.items():
+        rows.append((name, f"{cost.milliseconds:.1f}", cost.operations, cost.functions))
+    rows.append(("sum", f"{sum(cost.milliseconds for cost in costs.values()):.1f}", None, None))
     return "\n".join(_aligned([["" if cell is None else str(cell) for cell in row] for row in rows]))
 
 
@@ -58,12 +58,12 @@ class Explanation:
     costs: Mapping[str, StageCost]
 
     @property
-    def stored(self) -> tuple[Stored, ...]:
-        return tuple(each for report in self.reports for each in report.stored)
+    def stored(self) -> tuple[StoredValue, ...]:
+        return tuple(stored for report in self.reports for stored in report.stored)
 
     @property
-    def recomputed(self) -> tuple[Recomputed, ...]:
-        return tuple(each for report in self.reports for each in report.recomputed)
+    def recomputed(self) -> tuple[RecomputedValue, ...]:
+        return tuple(recomputed for report in self.reports for recomputed in report.recomputed)
 
     @property
     def bytes_a_thread(self) -> int:

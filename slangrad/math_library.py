@@ -14,8 +14,8 @@ from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.check.texts.files import STD
 from slangrad.check.texts.standard import MATHS
-from slangrad.ir.core import Function
-from slangrad.ir.types import Scalar
+from slangrad.ir.data.types import Scalar
+from slangrad.ir.ops.core import Function
 from slangrad.lower.program import lower_functions
 from slangrad.opt.calls.inline import inline
 from slangrad.opt.simplify.dead import remove_dead

@@ -30,10 +30,10 @@ from slangrad.flatten.aggregates import flatten_aggregates
 from slangrad.flatten.arrays import flatten_arrays
 from slangrad.flatten.math_functions import expand_math, kept_maths
 from slangrad.flatten.small_arrays import split_small_arrays
-from slangrad.ir import verify
-from slangrad.ir.core import Function, walk
-from slangrad.ir.primitives import INEXACT
-from slangrad.ir.types import Array, Struct
+from slangrad.ir.data.types import Array, Struct
+from slangrad.ir.ops.core import Function, walk
+from slangrad.ir.ops.primitives import INEXACT
+from slangrad.ir.text import verify
 from slangrad.math_library import MathLibrary
 from slangrad.opt.analyses.kernel_facts import read_places, used_arguments
 from slangrad.opt.calls.inline import inline_into
@@ -55,10 +55,10 @@ from slangrad.runtime.device import Kernel
 from slangrad.runtime.image import KernelImage
 from slangrad.sites import number_sites
 from slangrad.spmd.group_values import check_barriers, runs_in_groups
-from slangrad.stages import Context, Pass, Passes, Stage, StageValue, check, differentiate, lower
+from slangrad.stages import Pass, PassContext, Passes, Stage, StageValue, check, differentiate, lower
 from slangrad.syntax import ast
 from slangrad.targets import c_text, cpu, interpreter
-from slangrad.unit import FlatKernel, InIR, Request, Unit
+from slangrad.unit import CompileRequest, FlatKernel, InIR, Unit
 
 Listing = Callable[[], list[Line]]
 
@@ -70,26 +70,26 @@ def is_kept(function: Function) -> bool:
 # --- Passes that need more than their function -----------------------------------------------------------
 
 
-def begin(function: Function, context: Context) -> Function:
+def begin(function: Function, context: PassContext) -> Function:
     return begin_statics(context.program, function)
 
 
-def is_kernel(function: Function, context: Context) -> bool:
+def is_kernel(function: Function, context: PassContext) -> bool:
     return bool(function.attributes.get("kernel"))
 
 
-def inline(function: Function, context: Context) -> Function:
+def inline(function: Function, context: PassContext) -> Function:
     return inline_into(context.program, function, is_kept, context.options.limits)
 
 
-def guards(function: Function, context: Context) -> Function:
+def guards(function: Function, context: PassContext) -> Function:
     """Around accesses that the library does not vouch for: in check mode any pointer is asked about, else null."""
     if context.options.check:
         return check_pointers(context.program, function, context.by_hand)
     return check_null(context.program, function)
 
 
-def write_out(function: Function, context: Context) -> Function:
+def write_out(function: Function, context: PassContext) -> Function:
     return unroll(function, context.options.limits)
 
 
@@ -98,49 +98,49 @@ def no_escapes(function: Function) -> Function:
     return function
 
 
-def scalars(function: Function, context: Context) -> Function:
+def scalars(function: Function, context: PassContext) -> Function:
     return flatten_aggregates(function, context.options.bounds_checks)
 
 
-def maths(function: Function, context: Context) -> Function:
+def maths(function: Function, context: PassContext) -> Function:
     return expand_math(function, math_library(context), context.program.functions)
 
 
-def math_library(context: Context) -> MathLibrary:
+def math_library(context: PassContext) -> MathLibrary:
     assert context.checked is not None
     return MathLibrary(context.checked, context.options, partial(FLATTENING.over, context=context))
 
 
 def without_maths(unit: Unit) -> Unit:
     """Maths functions that are used often join the program, all others go into their callers."""
-    library = math_library(Context(unit.options, unit.program, unit.request.checked))
+    library = math_library(PassContext(unit.options, unit.program, unit.request.checked))
     kept = {f.name: f for f in kept_maths(unit.program.functions.values(), library)}
     return MATHS(replace(unit, program=replace(unit.program, functions=kept | unit.program.functions)))
 
 
-def even_barriers(function: Function, context: Context) -> Function:
+def even_barriers(function: Function, context: PassContext) -> Function:
     check_barriers(function, context.program.functions)
     return function
 
 
-def in_check_mode(function: Function, context: Context) -> bool:
+def in_check_mode(function: Function, context: PassContext) -> bool:
     return context.options.check
 
 
-def has_maths(function: Function, context: Context) -> bool:
+def has_maths(function: Function, context: PassContext) -> bool:
     return any(op.name in INEXACT for op in walk(function.region))
 
 
-def has_arrays(function: Function, context: Context) -> bool:
-    made = (r for op in walk(function.region) for r in op.results)
-    return any(isinstance(v.type, Array) for v in (*function.region.parameters, *made))
+def has_arrays(function: Function, context: PassContext) -> bool:
+    results = (r for op in walk(function.region) for r in op.results)
+    return any(isinstance(v.type, Array) for v in (*function.region.parameters, *results))
 
 
-def has_branches(function: Function, context: Context) -> bool:
+def has_branches(function: Function, context: PassContext) -> bool:
     return any(op.regions for op in function.region.ops)
 
 
-def has_steps_to_write_out(function: Function, context: Context) -> bool:
+def has_steps_to_write_out(function: Function, context: PassContext) -> bool:
     return has_steps(function)
 
 
@@ -206,7 +206,7 @@ COMMON: tuple[Stage, ...] = (
 )
 # fmt: on
 
-TARGETS = {each.name: each for each in (cpu.TARGET, interpreter.TARGET, c_text.TARGET)}
+TARGETS = {target.name: target for target in (cpu.TARGET, interpreter.TARGET, c_text.TARGET)}
 assert TARGETS.keys() >= BACKENDS.keys(), BACKENDS.keys() - TARGETS.keys()
 
 
@@ -266,7 +266,7 @@ def compile_kernel(
     """Run all stages of a target on a function of a text. The text becomes a module of the program and may import
     its others."""
     traits = TARGETS[target].backend.traits
-    return _compile(Request(checked, source, entry, options, traits, conformances=conformances))
+    return _compile(CompileRequest(checked, source, entry, options, traits, conformances=conformances))
 
 
 def compile_entry_point(
@@ -279,15 +279,15 @@ def compile_entry_point(
     """Run all stages of a target on a function of a checked module."""
     declared: ast.Function = entry.declaration
     source, traits = declared.span.source, TARGETS[target].backend.traits
-    what = (declared.name, options, traits, declared, entry.substitution, conformances)
-    return _compile(Request(checked, source, *what, by_hand=True))
+    settings = (declared.name, options, traits, declared, entry.substitution, conformances)
+    return _compile(CompileRequest(checked, source, *settings, by_hand=True))
 
 
-def _compile(request: Request) -> CompiledKernel:
+def _compile(request: CompileRequest) -> CompiledKernel:
     target, options = TARGETS[request.traits.name], request.options
     # Deep, as a chain of two thousand `else if`s is so in the IR, too.
     with shown(_title(request), options.progress and not options.dump) as progress, compiling():
-        run = _Run(request, progress, len(COMMON) + len(target.tail))
+        run = _StageRun(request, progress, len(COMMON) + len(target.tail))
         unit = run.through(COMMON, request)
         flat = flat_kernel(unit)
         product = target.finish(run.through(target.tail, flat))
@@ -315,15 +315,15 @@ def flat_kernel(unit: Unit) -> FlatKernel:
     return FlatKernel(unit.name, kernel, tuple(functions), unit.program.arguments, group, sites, unit.options)
 
 
-def _title(request: Request) -> str:
+def _title(request: CompileRequest) -> str:
     """A page is named for the call that it makes."""
     return request.source.name if request.source.is_page else f"kernel {request.entry}"
 
 
-class _Run:
+class _StageRun:
     """Stages as they are run: what can be shown of each, and what it took. `count`: of all stages."""
 
-    def __init__(self, request: Request, progress: Progress, count: int) -> None:
+    def __init__(self, request: CompileRequest, progress: Progress, count: int) -> None:
         self.progress = progress
         self.count = count
         self.options = request.options
@@ -341,15 +341,15 @@ class _Run:
         number = len(self.milliseconds) + 1
         self.progress.detail = f"stage {number} of {self.count}, {stage.name}"
         start = perf_counter()
-        made = stage.run(value)
+        result = stage.run(value)
         self.milliseconds[stage.name] = 1e3 * (perf_counter() - start)
-        if isinstance(made, InIR):
-            self.functions[stage.name] = made.in_ir
+        if isinstance(result, InIR):
+            self.functions[stage.name] = result.in_ir
             if self.options.verify and stage.legal is not None:
-                verify.verify(made.program, stage.legal, made.in_ir)
+                verify.verify(result.program, stage.legal, result.in_ir)
         if stage.lines is not None:
-            show = partial(stage.lines, made)
+            show = partial(stage.lines, result)
             self.listings[stage.name] = show
             if stage.name in self.options.dump:
                 print(f"// {self.name}, after stage '{stage.name}'\n{text_of(show())}")
-        return made
+        return result

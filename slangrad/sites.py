@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from slangrad.base.options import TYPE_OF_VALUE
-from slangrad.ir.core import Function, Op, Region
+from slangrad.ir.ops.core import Function, Op, Region
 from slangrad.runtime.reports import Site
 
 REPORTS = ("in_bounds", "print")

@@ -19,8 +19,8 @@ from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Limits, Options
 from slangrad.base.source import Line
 from slangrad.check.modules import Program as CheckedProgram
-from slangrad.ir import verify
-from slangrad.ir.core import Function, Program
+from slangrad.ir.ops.core import Function, Program
+from slangrad.ir.text import verify
 from slangrad.lower.program import lower_program
 from slangrad.opt.calls.inline import Keep, inline_into
 from slangrad.opt.calls.kept_calls import keep_calls
@@ -28,13 +28,13 @@ from slangrad.opt.checks.escapes import refuse_escapes
 from slangrad.opt.simplify.dead import remove_dead
 from slangrad.opt.simplify.variables import settle_variables
 from slangrad.syntax import ast
-from slangrad.unit import Request, Unit
+from slangrad.unit import CompileRequest, Unit
 
 # --- Rows ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class PassContext:
     """What a pass may ask besides its function."""
 
     options: Options
@@ -55,7 +55,7 @@ class Pass:
     folder: str
     run: Run
     asks: bool = False
-    when: Callable[[Function, Context], bool] | None = None
+    when: Callable[[Function, PassContext], bool] | None = None
     after_change: bool = False
     needs: tuple[str, ...] = ()
 
@@ -63,7 +63,7 @@ class Pass:
     def name(self) -> str:
         return self.run.__name__
 
-    def __call__(self, function: Function, context: Context) -> Function:
+    def __call__(self, function: Function, context: PassContext) -> Function:
         if self.when is not None and not self.when(function, context):
             return function
         return self.run(function, context) if self.asks else self.run(function)
@@ -77,28 +77,30 @@ class Passes:
 
     def __post_init__(self) -> None:
         for i, row in enumerate(self.rows):
-            unmet = set(row.needs) - {each.name for each in self.rows[:i]}
+            unmet = set(row.needs) - {row.name for row in self.rows[:i]}
             assert not unmet, f"{row.name} needs {', '.join(unmet)}"
 
     def __add__(self, others: Passes) -> Passes:
         return Passes(self.rows + others.rows)
 
-    def over(self, function: Function, context: Context) -> Function:
+    def over(self, function: Function, context: PassContext) -> Function:
         changed, idle = True, set[object]()  # `idle`: what found nothing to do in this very function
         for row in self.rows:
             if (row.run, row.when) in idle or (row.after_change and not changed):
                 continue
-            made = row(function, context)
-            changed = row.after_change or made is not function
-            idle = {*idle, (row.run, row.when)} if made is function else set()
-            function = made
+            result = row(function, context)
+            changed = row.after_change or result is not function
+            idle = {*idle, (row.run, row.when)} if result is function else set()
+            function = result
         return function
 
     def __call__(self, unit: Unit) -> Unit:
         request = unit.request
 
         def over(function: Function, program: Program) -> Function:
-            return self.over(function, Context(request.options, program, request.checked, request.by_hand))
+            return self.over(
+                function, PassContext(request.options, program, request.checked, request.by_hand)
+            )
 
         return unit.changed(over)
 
@@ -113,14 +115,14 @@ class Stage:
 
     name: str
     run: Callable[[StageValue], StageValue]
-    legal: verify.Stage | None
+    legal: verify.LegalIR | None
     lines: Callable[[StageValue], list[Line]] | None
 
 
 # --- From a text to IR --------------------------------------------------------------------------------
 
 
-def check(request: Request) -> Request:
+def check(request: CompileRequest) -> CompileRequest:
     """Request to request: the text becomes a module, and the function is found."""
     if request.declared is not None:
         return request
@@ -133,11 +135,11 @@ def check(request: Request) -> Request:
 
 
 def find_function(module: ast.Module, name: str) -> ast.Function | None:
-    found = (m for m in module.members if isinstance(m, ast.Function) and m.name == name)
-    return next(found, None)
+    functions = (m for m in module.members if isinstance(m, ast.Function) and m.name == name)
+    return next(functions, None)
 
 
-def lower(request: Request) -> Unit:
+def lower(request: CompileRequest) -> Unit:
     lowered = lower_program(request.checked, request.reference, request.options, request.conformances)
     program, name, parameters = lowered
     refuse_escapes(program.functions.values())
@@ -149,8 +151,10 @@ def differentiate(unit: Unit) -> Unit:
     options = unit.options
     program = keep_calls(unit.program, unit.name, options, differentiates=True)
     inline = partial(inline_settled, limits=options.limits)
-    made = answer_requests(program, inline, options.segment_trips, options.residuals)
-    return replace(unit, program=keep_calls(made.program, unit.name, options), reports=made.reports)
+    differentiated = answer_requests(program, inline, options.segment_trips, options.residuals)
+    return replace(
+        unit, program=keep_calls(differentiated.program, unit.name, options), reports=differentiated.reports
+    )
 
 
 def inline_settled(

@@ -18,9 +18,9 @@ from slangrad.base.traits import Traits
 from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import DeclRef, Substitution
 from slangrad.check.modules import Program as CheckedProgram
-from slangrad.ir.calls import callees_first
-from slangrad.ir.core import Function, Program
-from slangrad.ir.types import Struct
+from slangrad.ir.analyses.calls import callees_first
+from slangrad.ir.data.types import Struct
+from slangrad.ir.ops.core import Function, Program
 from slangrad.runtime.reports import Site
 from slangrad.syntax import ast
 
@@ -37,7 +37,7 @@ class InIR(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Request:
+class CompileRequest:
     """Without `declared`, `source` is a text that becomes a module of the program. `by_hand`: an entry point that the
     user wrote, whose pointers are the user's own."""
 
@@ -61,7 +61,7 @@ class Request:
 class Unit:
     """`parameters`: the argument of each variable that was met. `reports`: what reverse sweeps keep."""
 
-    request: Request
+    request: CompileRequest
     program: Program
     name: str
     parameters: Mapping[ast.Declaration, str]
@@ -82,10 +82,10 @@ class Unit:
     def changed(self, change: Callable[[Function, Program], Function]) -> Unit:
         """The kernel and the functions that stay, each by a change, callees first. Only these are left."""
         program = self.program
-        for each in callees_first(program, [self.name]):
-            if each.name == self.name or each.attributes.get("kept"):
-                made = change(each, program)
-                program = replace(program, functions={**program.functions, each.name: made})
+        for function in callees_first(program, [self.name]):
+            if function.name == self.name or function.attributes.get("kept"):
+                changed = change(function, program)
+                program = replace(program, functions={**program.functions, function.name: changed})
         left = {f.name: f for f in callees_first(program, [self.name])}
         return replace(self, program=replace(program, functions=left))
 

@@ -14,11 +14,11 @@ from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
 from slangrad.base.traits import CPU
 from slangrad.check.modules import Program as CheckedProgram
-from slangrad.ir import verify
-from slangrad.ir.core import Program
+from slangrad.ir.ops.core import Program
+from slangrad.ir.text import verify
 from slangrad.pipeline import COMMON, flat_kernel
 from slangrad.stages import Stage
-from slangrad.unit import Request
+from slangrad.unit import CompileRequest
 
 
 def through(stages: Sequence[Stage], value: Any) -> Any:
@@ -34,5 +34,5 @@ def through(stages: Sequence[Stage], value: Any) -> Any:
 def flat_program(text: str) -> Program:
     """What machine code is made of, without fused operations."""
     options = Options(contraction=False)
-    request = Request(CheckedProgram(options), SourceFile("text", text), "kernel", options, CPU)
+    request = CompileRequest(CheckedProgram(options), SourceFile("text", text), "kernel", options, CPU)
     return flat_kernel(through(COMMON, request)).program

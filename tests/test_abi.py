@@ -5,8 +5,8 @@ import random
 import pytest
 
 import slangrad as spy
-from slangrad.ir import types as ir
-from slangrad.ir.layout import scalars_of
+from slangrad.ir.data import types as ir
+from slangrad.ir.data.layout import scalars_of
 from slangrad.marshal.host.encode import format_of
 
 SCALARS = [

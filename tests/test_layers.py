@@ -18,15 +18,15 @@ LATE_MODULES = {
     ("call", "slangrad.call.front"),  # the derivative of a gradient that PyTorch asks for
     ("call", "slangrad.call.pytorch.torch_calls"),  # torch tensors among the arguments
     ("call", "slangrad.call.compiling.workers"),  # kernels that are compiled together, on several processors
-    ("runtime", "slangrad.base.formats"),  # kernels that print
+    ("runtime", "slangrad.base.prints.formats"),  # kernels that print
     ("tensors", "torch"),
     ("graph", "scipy.optimize"),  # what is computed again where memory is limited
     ("graph", "scipy.sparse"),  # partitions that are found
     ("graph", "safetensors"),  # weights on disk
     ("graph", "safetensors.numpy"),
     ("graph", "slangrad.graph.torch_bridge"),  # torch tensors among the arguments of a graph
-    ("graph", "slangrad.graph.workers.links"),  # several workers
-    ("graph", "slangrad.graph.workers.storage"),  # checkpoints
+    ("graph", "slangrad.graph.workers.connections.links"),  # several workers
+    ("graph", "slangrad.graph.workers.checkpoints.storage"),  # checkpoints
     ("graph", "torch.distributed"),
     ("api", "slangrad.call.front"),  # a module or call that is not in the cache
     ("api", "slangrad.api.kernels.commands"),  # kernels of users

@@ -15,12 +15,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
-from slangrad.ir.builder import Builder
-from slangrad.ir.control import carried, merged
-from slangrad.ir.core import Function, Op, Parameter, Region, Value
-from slangrad.ir.primitives import PRIMITIVES, PURE
-from slangrad.ir.rebuild import Rebuild, Rule, copy_op
-from slangrad.ir.types import (
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, Rule, copy_op
+from slangrad.ir.building.vectorspace import VectorSpace
+from slangrad.ir.data.types import (
     Array,
     Pointer,
     Struct,
@@ -31,7 +29,9 @@ from slangrad.ir.types import (
     is_aggregate,
     is_float,
 )
-from slangrad.ir.vectorspace import VectorSpace
+from slangrad.ir.ops.control import carried, merged
+from slangrad.ir.ops.core import Function, Op, Parameter, Region, Value
+from slangrad.ir.ops.primitives import PRIMITIVES, PURE
 
 DualOf = Callable[[str], tuple[Function, Function] | None]
 """A function that stays a call, and the one with two parameters for each pointer; None where it has no pointers."""

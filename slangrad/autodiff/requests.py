@@ -16,12 +16,12 @@ from dataclasses import dataclass, field, replace
 from slangrad.autodiff.analyses.activity import Callee
 from slangrad.autodiff.analyses.effects import Effects
 from slangrad.autodiff.analyses.halves import MOST_BYTES, Halves, cost_of, may_be_handed, residual_type
-from slangrad.autodiff.analyses.outline import Outline
-from slangrad.autodiff.analyses.vanishing import vanishing
-from slangrad.autodiff.checkpointing.cutting import Segments, cut, quiet
+from slangrad.autodiff.analyses.loop_tree import LoopTree
+from slangrad.autodiff.analyses.zero_propagation import zero_results
+from slangrad.autodiff.checkpointing.loop_choice import LoopChoice
+from slangrad.autodiff.checkpointing.loop_splitting import Segments, split_loops, without_reports
 from slangrad.autodiff.checkpointing.plan import Wishes, plan
 from slangrad.autodiff.checkpointing.report import Report, report
-from slangrad.autodiff.checkpointing.segments import Choice
 from slangrad.autodiff.duals import Duals, dual_by_derivative, dual_function, without_pairs
 from slangrad.autodiff.signatures import (
     forward_function,
@@ -39,13 +39,14 @@ from slangrad.autodiff.sweeps.reverse import Planned, forward_half, handed_types
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import CUT, STORE
 from slangrad.base.source import Span
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Derivatives, Function, FunctionAttributes, Op, Program, Region, Value, walk
-from slangrad.ir.layout import layout_of
-from slangrad.ir.primitives import REQUESTS
-from slangrad.ir.rebuild import Rebuild, copy_op, defined_in
-from slangrad.ir.types import Struct
-from slangrad.ir.vectorspace import VectorSpace
+from slangrad.ir.analyses.calls import called
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, copy_op, defined_in
+from slangrad.ir.building.vectorspace import VectorSpace
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.types import Struct
+from slangrad.ir.ops.core import Derivatives, Function, FunctionAttributes, Op, Program, Region, Value, walk
+from slangrad.ir.ops.primitives import REQUESTS
 
 Keep = Callable[[Function], bool]
 Flags = tuple[bool, ...]
@@ -174,23 +175,22 @@ class _Requests:
         made = self._planned(f, ready, preferences)
         chosen = self._long_loops(made)
         if chosen:
-            ready, preferences = self._cut(ready, preferences, chosen, made.outline)
+            ready, preferences = self._cut(ready, preferences, chosen, made.tree)
             made = self._planned(f, ready, preferences)
-        reverse = vjp(made, self._space, self._vjp_callee)
-        function = vjp_function(f, reverse.region, self._space)
-        self.result.reports[function.name] = report(function.name, reverse.outline, reverse.plan)
+        function = vjp_function(f, vjp(made, self._space, self._vjp_callee), self._space)
+        self.result.reports[function.name] = report(function.name, made.tree, made.plan)
         return function
 
     def _prepared(self, f: Function) -> tuple[Function, _Preferences]:
         """The function with calls only to such as stay, and what is preferred for its values."""
         if f.region in self._wishes:
-            ready, old = quiet(f)
+            ready, old = without_reports(f)
             return ready, self._wishes[f.region].moved(old)
         ready, of_values = self._expanded(self._ready(f, "vjp", _has_preference))
         preferences = _Preferences(_preference(f), of_values)
         if not f.attributes.get("segment"):
             return ready, preferences
-        ready, old = quiet(ready)
+        ready, old = without_reports(ready)
         return ready, preferences.moved(old)
 
     def _planned(
@@ -211,17 +211,19 @@ class _Requests:
     def _long_loops(self, made: Planned) -> dict[Op, Segments]:
         if not self._segment_trips or not made.plan.taped:
             return {}
-        quiet = not any(self._effects.of_op("changes", op) or self._op_gives(op) for op in walk(made.region))
-        may_run_again = lambda op: (
-            not self._effects.of_op("changes", op) and (quiet or not self._effects.of_op("reads", op))
+        is_quiet = not any(
+            self._effects.of_op("changes", op) or self._op_gives(op) for op in walk(made.region)
         )
-        return Choice(made.outline, made.plan, made.activity, may_run_again, self._segment_trips).chosen
+        may_run_again = lambda op: (
+            not self._effects.of_op("changes", op) and (is_quiet or not self._effects.of_op("reads", op))
+        )
+        return LoopChoice(made.tree, made.plan, made.activity, may_run_again, self._segment_trips).chosen
 
     def _cut(
-        self, ready: Function, preferences: _Preferences, chosen: dict[Op, Segments], outline: Outline
+        self, ready: Function, preferences: _Preferences, chosen: dict[Op, Segments], tree: LoopTree
     ) -> tuple[Function, _Preferences]:
-        constants = {v: op for v, op in outline.makers.items() if outline.is_constant(v)}
-        made = cut(ready, chosen, constants)
+        constants = {v: op for v, op in tree.makers.items() if tree.is_constant(v)}
+        made = split_loops(ready, chosen, constants)
         changed = preferences.moved(made.old)
         for segment in made.segments:
             self._new[segment.name] = segment
@@ -271,7 +273,7 @@ class _Requests:
         t = residual_type(f.name, handed_types(made.plan))
         if self._hands_too_much(t):
             again = replace(wishes, runs_calls_again=True)
-            made = replace(made, plan=plan(made.outline, made.plan.needs, again))
+            made = replace(made, plan=plan(made.tree, made.plan.needs, again))
             t = residual_type(f.name, handed_types(made.plan))
             if self._hands_too_much(t):
                 return None
@@ -280,7 +282,7 @@ class _Requests:
         forward = forward_function(f, forward_half(made, self._vjp_callee, t), t)
         reverse, takes = reverse_function(f, reverse_half(made, self._space, t), t, self._space)
         self._new.update({each.name: each for each in (forward, reverse)})
-        self.result.reports[reverse.name] = report(reverse.name, made.outline, made.plan, handed=True)
+        self.result.reports[reverse.name] = report(reverse.name, made.tree, made.plan, handed=True)
         cost = cost_of(f.region, self._cost)
         return Halves(forward.name, reverse.name, takes, t, cost, lambda: self._whole(f, "vjp"))
 
@@ -309,7 +311,7 @@ class _Requests:
             return b.call(name, walk.values(op.operands), types)
 
         ready = self._inline(self.result.program, f, keep)
-        while any(_is_substituted(self._new[op.attributes["callee"]], mode) for op in _calls(ready)):
+        while any(_is_substituted(self._new[name], mode) for name in called(ready)):
             changed = Rebuild({"call": substitute}).function(ready)
             ready = self._inline(self.result.program, changed, keep)
         return ready
@@ -321,7 +323,7 @@ class _Requests:
         assert name is not None, f.name
         made = self._new[name]
         context = made.attributes.get("context")
-        if context is not None and any(op.attributes["callee"] != context for op in _calls(made)):
+        if context is not None and any(callee != context for callee in called(made)):
             self._new[name] = self._inline(self.result.program, made, lambda g: g.name == context)
         return name
 
@@ -341,7 +343,7 @@ class _Requests:
                 preferences.setdefault(walk.new[old], inner.get(old, _preference(g)))
             return made
 
-        if all(self._stays(self._new[op.attributes["callee"]], "vjp") for op in _calls(f)):
+        if all(self._stays(self._new[name], "vjp") for name in called(f)):
             return f, preferences
         return Rebuild({"call": call}).function(f), preferences
 
@@ -358,7 +360,7 @@ class _Requests:
             return made
         stay = lambda g: g.derivatives is not None or "of_pointers" in g.attributes
         ready = self._inline(self.result.program, f, stay)
-        _refuse_nested(f, [self._new[op.attributes["callee"]] for op in _calls(ready)])
+        _refuse_nested(f, [self._new[name] for name in called(ready)])
         function = dual_function(ready, self._duals, self._dual_of)
         if f.derivatives is not None:
             given = f.derivatives
@@ -416,7 +418,7 @@ class _Requests:
     def _brings(self, derivative: str, inputs: Flags, results: Flags) -> bool:
         """Whether a jvp has tangents that are not zero where none goes in: the user's own derivative says so."""
         given = (*(False for _ in inputs), *(True for flag in inputs if flag))
-        made = vanishing(self._new, derivative, given)
+        made = zero_results(self._new, derivative, given)
         return any(each is not True for each in made[len(results) :])
 
     def _op_gives(self, op: Op) -> bool:
@@ -474,13 +476,9 @@ def _has_preference(f: Function) -> bool:
     return _preference(f) != ""
 
 
-def _calls(f: Function) -> list[Op]:
-    return [op for op in walk(f.region) if op.name == "call"]
-
-
 def _used(f: Function) -> list[str]:
     """The functions that a function calls, differentiates or has as its derivatives."""
-    names = [op.attributes["callee"] for op in walk(f.region) if op.name == "call" or op.name in REQUESTS]
+    names = called(f, ("call", *REQUESTS))
     if "dual_of" in f.attributes:
         names.append(f.attributes["dual_of"])
     return names if f.derivatives is None else names + f.derivatives.names

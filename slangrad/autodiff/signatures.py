@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, FunctionAttributes, Parameter, Region, Value
-from slangrad.ir.rebuild import free_values
-from slangrad.ir.types import Struct, Type
-from slangrad.ir.vectorspace import VectorSpace
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import free_values
+from slangrad.ir.building.vectorspace import VectorSpace
+from slangrad.ir.data.types import Struct, Type
+from slangrad.ir.ops.core import Function, FunctionAttributes, Parameter, Region, Value
 
 
 def is_differentiable(p: Parameter, space: VectorSpace) -> bool:

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
-from slangrad.base.forks import BRIEF, kept_at_fork
+from slangrad.base.process.forks import BRIEF, kept_at_fork
 
 DEEP = 60_000
 

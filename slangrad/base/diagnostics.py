@@ -247,17 +247,19 @@ class CompileError(SlangCompileError):
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics = in_order(diagnostics)
-        super().__init__("\n\n".join(str(each) for each in self.diagnostics))
+        super().__init__("\n\n".join(str(diagnostic) for diagnostic in self.diagnostics))
 
 
 def in_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """By their places in a file; files in the order of their first diagnostics, those without a place last."""
-    given = tuple(diagnostics)
+    listed = tuple(diagnostics)
     files: dict[object, int] = {}
-    for each in given:
-        files.setdefault(each.span and each.span.source, len(files) if each.span else len(given))
+    for diagnostic in listed:
+        files.setdefault(
+            diagnostic.span and diagnostic.span.source, len(files) if diagnostic.span else len(listed)
+        )
     return tuple(
-        sorted(given, key=lambda d: (files[d.span and d.span.source], d.span.start if d.span else 0))
+        sorted(listed, key=lambda d: (files[d.span and d.span.source], d.span.start if d.span else 0))
     )
 
 
@@ -316,11 +318,11 @@ class Reporter:
     def has_syntax_error(self, within: Span) -> bool:
         """Whether a part of the text could not be parsed."""
         return any(
-            each.code.startswith("E02")
-            and each.span is not None
-            and each.span.source is within.source
-            and within.start <= each.span.start <= within.end
-            for each in self.diagnostics
+            diagnostic.code.startswith("E02")
+            and diagnostic.span is not None
+            and diagnostic.span.source is within.source
+            and within.start <= diagnostic.span.start <= within.end
+            for diagnostic in self.diagnostics
         )
 
     def raise_if_errors(self) -> None:

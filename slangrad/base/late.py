@@ -13,7 +13,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
-from slangrad.base.forks import loading
+from slangrad.base.process.forks import loading
 
 Value = TypeVar("Value")
 
@@ -26,9 +26,9 @@ class Late:
 
     def __getattr__(self, name: str) -> Any:  # as the module has it
         with loading():
-            found = getattr(import_module(self._name), name)
-        setattr(self, name, found)
-        return found
+            value = getattr(import_module(self._name), name)
+        setattr(self, name, value)
+        return value
 
 
 class late_property(Generic[Value]):

@@ -39,7 +39,7 @@ class ModuleFileError(ValueError):
         self.note = note
 
 
-class Request(NamedTuple):
+class Lookup(NamedTuple):
     """A name that a text asked for, from which file, and what it meant: the key of a module, the digest of a file."""
 
     kind: str
@@ -55,7 +55,7 @@ class Origin:
 
     source: SourceFile
     path: Path | None
-    requests: tuple[Request, ...]
+    requests: tuple[Lookup, ...]
     texts: Mapping[str, SourceFile]
     macros: Macros
 
@@ -83,26 +83,26 @@ def packed(origin: Origin) -> PackedModule:
     """Texts of the standard library stay out: every version has its own."""
     numbers = dict.fromkeys(origin.names, 0)
     texts = [origin.source]
-    for each in origin.texts.values():
-        if not each.is_library and each.name not in numbers:
-            numbers[each.name] = len(texts)
-            texts.append(each)
-    found = {}
+    for text in origin.texts.values():
+        if not text.is_library and text.name not in numbers:
+            numbers[text.name] = len(texts)
+            texts.append(text)
+    meanings = {}
     for kind, name, asker, digest in origin.requests:
         meant = origin.texts.get(digest)
         if meant is not None and asker in numbers and meant.name in numbers:
-            found[kind, name, numbers[asker]] = numbers[meant.name]
-    named = zip(_short_names(texts), (each.text for each in texts), strict=True)
-    imports = dict.fromkeys(each.name for each in origin.requests if each.kind == MODULE)
-    return PackedModule(tuple(named), found, origin.macros, tuple(imports))
+            meanings[kind, name, numbers[asker]] = numbers[meant.name]
+    named = zip(_short_names(texts), (text.text for text in texts), strict=True)
+    imports = dict.fromkeys(request.name for request in origin.requests if request.kind == MODULE)
+    return PackedModule(tuple(named), meanings, origin.macros, tuple(imports))
 
 
 def _short_names(texts: list[SourceFile]) -> list[str]:
     """Names as seen from the folder of the first text; of others, without their folders."""
     folder = Path(texts[0].name).parent
     names: list[str] = []
-    for each in texts:
-        path = Path(each.name)
+    for text in texts:
+        path = Path(text.name)
         name = path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
         name = name if _is_inside(name) else path.name or "text"
         names.append(name if name not in names else f"{len(names)}/{name}")
@@ -116,18 +116,18 @@ def _is_inside(name: str) -> bool:
 
 
 def to_bytes(module: PackedModule) -> bytes:
-    records = [_record("text", *each) for each in module.texts]
+    records = [_record("text", *row) for row in module.texts]
     records += [_record("found", *map(str, (*asked, number))) for asked, number in module.found.items()]
-    records += [_record("macro", *each) for each in module.macros]
-    records += [_record("import", each) for each in module.imports]
+    records += [_record("macro", *macro) for macro in module.macros]
+    records += [_record("import", name) for name in module.imports]
     data = b"".join(records)
     return b"%s %d %d %s\n%s" % (MAGIC, FORMAT, len(data), _digest(data), data)
 
 
 def _record(word: str, *fields: str) -> bytes:
-    whole = [each.encode("utf-8", "surrogatepass") for each in fields]
-    sizes = " ".join([word, *(str(len(each)) for each in whole)])
-    return b"".join(each + b"\n" for each in (sizes.encode(), *whole))
+    whole = [field.encode("utf-8", "surrogatepass") for field in fields]
+    sizes = " ".join([word, *(str(len(field)) for field in whole)])
+    return b"".join(part + b"\n" for part in (sizes.encode(), *whole))
 
 
 def _digest(data: bytes) -> bytes:
@@ -185,17 +185,17 @@ def _text(data: bytes) -> str:
 
 
 def _from_records(records: list[tuple[str, list[str]]]) -> PackedModule:
-    of = {word: [fields for each, fields in records if each == word] for word in FIELDS}
+    of = {word: [fields for kind, fields in records if kind == word] for word in FIELDS}
     texts = [(name, text) for name, text in of["text"]]
     numbers = {str(number): number for number in range(len(texts))}
-    found = {}
+    meanings = {}
     for kind, name, asker, meant in of["found"]:
         if asker not in numbers or meant not in numbers:
             raise ModuleFileError("is damaged")
-        found[kind, name, numbers[asker]] = numbers[meant]
+        meanings[kind, name, numbers[asker]] = numbers[meant]
     names = {name for name, _ in texts}
     if not texts or len(names) != len(texts) or not all(map(_is_inside, names)):
         raise ModuleFileError("is damaged")
     macros = tuple((name, value) for name, value in of["macro"])
     imports = tuple(name for (name,) in of["import"])
-    return PackedModule(tuple(texts), found, macros, imports)
+    return PackedModule(tuple(texts), meanings, macros, imports)

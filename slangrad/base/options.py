@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from slangrad.base.store import Store
+from slangrad.base.disk.store import Store
 
 MOST_LANES = 64
 RESIDUALS = CUT, STORE, RECOMPUTE = "cut", "store", "recompute"
@@ -99,26 +99,26 @@ class Options:
     )  # where kernels are kept, None: the user's
 
     def __post_init__(self) -> None:
-        for name, known in (("residuals", RESIDUALS), ("calls", CALLS)):
-            given = getattr(self, name)
-            if given not in known:
-                one_of = ", ".join(map(repr, known))
-                raise ValueError(f"{name} (SLANGRAD_{name.upper()}) must be one of {one_of}, not {given!r}")
+        for name, choices in (("residuals", RESIDUALS), ("calls", CALLS)):
+            value = getattr(self, name)
+            if value not in choices:
+                one_of = ", ".join(map(repr, choices))
+                raise ValueError(f"{name} (SLANGRAD_{name.upper()}) must be one of {one_of}, not {value!r}")
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> Options:
         """The defaults, changed by `SLANGRAD_<NAME>`; an unreadable value is a ValueError that names it."""
         environment = os.environ if environment is None else environment
-        given: dict[str, Any] = {"verify": False, "calls": AUTO}  # as each field has it
-        for each in fields(Options):
-            name, read = f"SLANGRAD_{each.name.upper()}", _READERS.get(str(each.type))
+        settings: dict[str, Any] = {"verify": False, "calls": AUTO}  # as each field has it
+        for setting in fields(Options):
+            name, read = f"SLANGRAD_{setting.name.upper()}", _READERS.get(str(setting.type))
             text = environment.get(name, "").strip()
             if text and read is not None:
-                given[each.name] = read(name, text)
-        lanes = given.get("lanes", 0)
+                settings[setting.name] = read(name, text)
+        lanes = settings.get("lanes", 0)
         if lanes > MOST_LANES or lanes & (lanes - 1):
             raise ValueError(f"SLANGRAD_LANES must be a power of two up to {MOST_LANES}, not {lanes}")
-        return Options(**given)
+        return Options(**settings)
 
 
 def store_of(options: Options) -> Store:
@@ -145,7 +145,7 @@ def _calls(environment: Mapping[str, str]) -> str:
 
 def _names(name: str, text: str) -> tuple[str, ...]:
     """Names between commas."""
-    return tuple(filter(None, (each.strip() for each in text.split(","))))
+    return tuple(filter(None, (name.strip() for name in text.split(","))))
 
 
 def _integer(name: str, text: str) -> int:
@@ -155,10 +155,10 @@ def _integer(name: str, text: str) -> int:
 
 
 def _switch(name: str, text: str) -> bool:
-    found = _SWITCH.get(text.lower())
-    if found is None:
+    value = _SWITCH.get(text.lower())
+    if value is None:
         raise ValueError(f"{name} must be 0 or 1, not {text.lower()!r}")
-    return found
+    return value
 
 
 # How the value of a variable is read, by the type of the setting as it is written.

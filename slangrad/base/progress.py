@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from slangrad.base.late import Late
-from slangrad.base.threads import start_thread
+from slangrad.base.process.threads import start_thread
 
 PATIENCE = 1.0  # seconds without a line
 _LINE = Late("slangrad.cli.progress")
@@ -28,13 +28,13 @@ _LINE = Late("slangrad.cli.progress")
 class Progress:
     """What is being compiled; `detail` is changed on the way."""
 
-    what: str
+    title: str
     detail: str = ""
     start: float = field(default_factory=monotonic)
 
     def __str__(self) -> str:
         detail = f": {self.detail}" if self.detail else ""
-        return f"compiling {self.what}{detail} ({monotonic() - self.start:.0f} s)"
+        return f"compiling {self.title}{detail} ({monotonic() - self.start:.0f} s)"
 
 
 # Of all threads. The first one has the line; what begins meanwhile, in it or in another thread, has none.
@@ -42,9 +42,9 @@ _running: list[Progress] = []
 
 
 @contextmanager
-def shown(what: str, wanted: bool) -> Iterator[Progress]:
+def shown(title: str, wanted: bool) -> Iterator[Progress]:
     """Meanwhile there is a line, if that is wanted and somebody can see it."""
-    progress = Progress(what)
+    progress = Progress(title)
     if not (wanted and is_seen(os.environ)):
         yield progress
         return

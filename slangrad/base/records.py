@@ -29,33 +29,33 @@ class WeaklyReferenced:
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
 def record(kind: type[Kind]) -> type[Kind]:
     """The same class with its fields in slots, and an `__init__`."""
-    own: dict[str, object] = {name: kind.__dict__.get(name, MISSING) for name in kind.__annotations__}
+    declared: dict[str, object] = {name: kind.__dict__.get(name, MISSING) for name in kind.__annotations__}
     inherited = fields_of(kind.__bases__[0])
-    fields = {**inherited, **own}
-    kept = {name: value for name, value in kind.__dict__.items() if name not in own}
-    kept["__slots__"] = tuple(name for name in own if name not in inherited)
+    fields = {**inherited, **declared}
+    kept = {name: value for name, value in kind.__dict__.items() if name not in declared}
+    kept["__slots__"] = tuple(name for name in declared if name not in inherited)
     kept |= {"_fields": fields, "__init__": _initializer(fields)}
     for name in ("__dict__", "__weakref__"):  # slots take their place
         kept.pop(name, None)
     make = cast("Callable[..., type[Kind]]", type(kind))
-    made = make(kind.__name__, kind.__bases__, kept)
-    made.__qualname__ = kind.__qualname__
-    return made
+    made_class = make(kind.__name__, kind.__bases__, kept)
+    made_class.__qualname__ = kind.__qualname__
+    return made_class
 
 
 def fields_of(kind: type[object]) -> Mapping[str, object]:
     """The fields of a record, those of its base first, with their defaults or what `field` says of them."""
-    found: Mapping[str, object] = getattr(kind, "_fields", {})
-    return found
+    declared: Mapping[str, object] = getattr(kind, "_fields", {})
+    return declared
 
 
 def kinds_of(base: type[Kind]) -> set[type[Kind]]:
     """The records at the ends of a tree of classes. A table by class asserts that it has a row for each."""
-    found: set[type[Kind]] = set()
+    kinds: set[type[Kind]] = set()
     for kind in base.__subclasses__():
         if "_fields" in vars(kind):  # not the class that `record` took, which may still be in memory
-            found |= kinds_of(kind) or {kind}
-    return found
+            kinds |= kinds_of(kind) or {kind}
+    return kinds
 
 
 def default_of(value: object) -> object:
@@ -70,15 +70,19 @@ def _initializer(fields: Mapping[str, object]) -> Callable[..., None]:
     parameters, lines = ["self"], [" pass"]
     names: dict[str, object] = {"MISSING": MISSING}
     for name, value in fields.items():
-        default, given, made = f"default_{name}", True, name
+        default, is_parameter, value_text = f"default_{name}", True, name
         if isinstance(value, Field):
-            given, names[default], names[f"make_{name}"] = value.init, value.default, value.default_factory
+            is_parameter, names[default], names[f"make_{name}"] = (
+                value.init,
+                value.default,
+                value.default_factory,
+            )
             before = default if value.default_factory is MISSING else f"make_{name}()"
-            made = f"{before} if {name} is MISSING else {name}" if given else before
+            value_text = f"{before} if {name} is MISSING else {name}" if is_parameter else before
         elif value is not MISSING:
             names[default] = value
-        if given:
+        if is_parameter:
             parameters.append(f"{name}={default}" if default in names else name)
-        lines.append(f" self.{name} = {made}")
+        lines.append(f" self.{name} = {value_text}")
     exec("\n".join((f"def __init__({', '.join(parameters)}):", *lines)), names)
     return cast("Callable[..., None]", names["__init__"])

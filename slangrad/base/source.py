@@ -14,6 +14,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from slangrad.base.disk.store import content_key
+
 TAB_WIDTH = 4
 LONGEST_EXCERPT = 160
 
@@ -51,6 +53,11 @@ class SourceFile:
                 position = self.text.find("\n", position + 1)
             self._line_starts = starts
         return self._line_starts
+
+    @property
+    def digest(self) -> str:
+        """Of the text under its name."""
+        return content_key(self.name, self.text)
 
     @property
     def is_library(self) -> bool:

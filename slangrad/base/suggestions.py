@@ -12,15 +12,15 @@ from slangrad.base.late import Late
 DIFFLIB = Late("difflib")
 
 
-def near(name: object, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The question whether the most similar of the known names was meant; None where no name is similar."""
-    names = [each for each in known if each != name]
-    close = [each for each in names if each.lower() == str(name).lower()]
+def near(name: object, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The question whether the most similar of the candidates names was meant; None where no name is similar."""
+    names = [candidate for candidate in candidates if candidate != name]
+    close = [candidate for candidate in names if candidate.lower() == str(name).lower()]
     close = close or DIFFLIB.get_close_matches(str(name), names, 1, cutoff)
     return f"did you mean '{close[0]}'?" if close else None
 
 
-def suggestion(name: object, known: Iterable[str], nothing: str = "none") -> str:
+def suggestion(name: object, candidates: Iterable[str], nothing: str = "none") -> str:
     """The same, or else all that there are."""
-    names = list(known)
+    names = list(candidates)
     return near(name, names) or f"there are {', '.join(names) or nothing}"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from slangrad.base.late import Late
-from slangrad.base.warn import warn
+from slangrad.base.process.warn import warn
 from slangrad.call.binding.launchable import Launchable
 from slangrad.call.binding.request import RESULT, THREADS, Request, Settings, gathered
 from slangrad.call.idle import is_idle, only_numbers

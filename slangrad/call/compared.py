@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slangrad.base.warn import warn
+from slangrad.base.process.warn import warn
 from slangrad.call.binding.launchable import Launchable, Source, found_at
 from slangrad.call.binding.request import RESULT, Settings, settings_key
 from slangrad.check.model.types import Array, Matrix, Scalar, Vector

@@ -6,6 +6,14 @@ from slangrad.call.binding.binding import Binder
 from slangrad.call.binding.program import ModuleTypes, candidate_of
 from slangrad.call.compiling.compile import KernelCompiler
 from slangrad.check.modules import Program
-from slangrad.check.reflect import Reflection
+from slangrad.check.reflect import Reflection, without_library
 
-__all__ = ["Binder", "KernelCompiler", "ModuleTypes", "Program", "Reflection", "candidate_of"]
+__all__ = [
+    "Binder",
+    "KernelCompiler",
+    "ModuleTypes",
+    "Program",
+    "Reflection",
+    "candidate_of",
+    "without_library",
+]

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from slangrad.check.model.types import UINT64, Array, Matrix, Pointer, Scalar, Type, Vector
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.marshal.composed.scalars import NumberMarshal
 from slangrad.marshal.protocol.marshal import BACKWARD, TANGENT, Leaf, Marshal
-from slangrad.marshal.reflection.slang_type import SavedType
+from slangrad.marshal.reflection.model import SavedType
 
 if TYPE_CHECKING:
     from slangrad.call.binding.program import ModuleTypes

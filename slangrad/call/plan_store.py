@@ -22,8 +22,8 @@ from slangrad.cache import find_kernel, kernel_key
 from slangrad.call.binding.launchable import Launchable, Source
 from slangrad.call.binding.request import Settings
 from slangrad.call.plans.packing import Compiled, packer_of
-from slangrad.ir import types as ir
-from slangrad.ir.type_data import type_data
+from slangrad.ir.data import types as ir
+from slangrad.ir.data.type_data import type_data
 from slangrad.marshal.protocol.marshal import ProgramTypes
 from slangrad.marshal.saved import Unsaved, restored, saved
 

@@ -18,32 +18,31 @@ from typing import TYPE_CHECKING
 
 from slangrad.base.compiling import compiling
 from slangrad.base.diagnostics import CompileError, Diagnostic, Reporter
+from slangrad.base.disk.store import content_key
 from slangrad.base.module_file import FILE, LINK, MODULE, Macros, Origin
 from slangrad.base.options import Options, store_of
 from slangrad.base.progress import shown
 from slangrad.base.records import record
 from slangrad.base.source import SourceFile, Span
-from slangrad.base.store import content_key
 from slangrad.base.traits import CPU, Traits
 from slangrad.check.bodies import bodies, declarations, expressions
 from slangrad.check.bodies.finite import require_finite
 from slangrad.check.calls import calls, convert, initializers
-from slangrad.check.derivatives import given, givers
+from slangrad.check.derivatives import custom_derivatives, derivative_attributes
 from slangrad.check.generics import substitution
 from slangrad.check.generics.signatures import signature_of, signature_text
 from slangrad.check.generics.substitution import identity, self_argument
 from slangrad.check.interfaces import differentiable, lookup, witnesses
 from slangrad.check.interfaces.lookup import add_extension, nested
+from slangrad.check.model.checker import Checker, VisibleExtensions
 from slangrad.check.model.declref import Bindings, DeclRef
 from slangrad.check.model.types import StructType, Type
-from slangrad.check.model.world import View, World
 from slangrad.check.names import constants, resolve, scopes
-from slangrad.check.names.base_fields import add_bases
-from slangrad.check.names.bit_fields import pack_fields
 from slangrad.check.names.scopes import ModuleScope
+from slangrad.check.names.struct_fields import complete_structs
 from slangrad.check.texts import standard
+from slangrad.check.texts.dependencies import DependencyTrace
 from slangrad.check.texts.files import WITHIN_STANDARD, Files, is_standard
-from slangrad.check.texts.inquiries import Inquiries
 from slangrad.check.texts.linking import can_be_linked, exported_names, named_from, open_names
 from slangrad.syntax import ast
 from slangrad.syntax.parser import parse_module
@@ -71,7 +70,7 @@ class Module:
         return found
 
 
-class Program(World):
+class Program(Checker):
     """Modules that know each other, the standard library among them."""
 
     def __init__(
@@ -89,9 +88,9 @@ class Program(World):
         self._loading: list[str] = []
         self._links: dict[str, list[Module]] = {}  # who exports a name
         self._linked: dict[Module, Module] = {}
-        self._inquiries = Inquiries(self)
+        self._trace = DependencyTrace(self)
         self._owners: dict[ast.Module, Module] = {}
-        self._views: dict[frozenset[ModuleScope], View] = {}
+        self._views: dict[frozenset[ModuleScope], VisibleExtensions] = {}
         self._standard, self._store = ModuleScope(self, None, "std"), store_of(self.options)
         self.library = self._standard.names
         self._parts: set[str] = set()
@@ -181,7 +180,7 @@ class Program(World):
         """Let a module see one name of another one."""
         scope = module.scope
         if exporter not in module.imports:
-            self._inquiries.note(LINK, exporter.name, str(module.path or ""), exporter.key)
+            self._trace.note(LINK, exporter.name, str(module.path or ""), exporter.key)
             module.imports.append(exporter)
             scope.imports.append(exporter.scope)
             scope.linked[exporter.scope] = set()
@@ -216,7 +215,7 @@ class Program(World):
                 module: Module | None = work()
             finally:
                 self._loading.clear()
-                self._inquiries.forget()
+                self._trace.forget()
         if self.reporter.has_errors:
             for name in (
                 self.modules.keys() - before
@@ -233,7 +232,7 @@ class Program(World):
     def _add(
         self, name: str, source: SourceFile, path: Path | None, added: SourceFile | None = None
     ) -> Module:
-        self._inquiries.begin()
+        self._trace.begin()
         main = self._parse(source, path)
         scope = ModuleScope(self, self._standard, name)
         module = Module(name, main, scope, [main], [], path, added)
@@ -269,7 +268,7 @@ class Program(World):
 
     def _identify(self, module: Module) -> None:
         source, macros = module.declaration.source, self._macros(module.path)
-        module.origin = self._inquiries.end(source, module.path, macros)
+        module.origin = self._trace.end(source, module.path, macros)
         module.key = content_key(source.name, source.text, module.origin.requests, macros)
         self._owners |= dict.fromkeys(module.files, module)
 
@@ -291,17 +290,17 @@ class Program(World):
         self.view = scope.view
         for part in files:
             for extension in _extensions(part.members):
-                add_extension(self, extension, scope)
+                add_extension(self, extension)
+                self.extension_homes[extension] = scope
         for part in files:
             if scope is not self._standard:  # which has no bit fields, and no structs that inherit
-                pack_fields(self, part.members)
-                add_bases(self, part.members)
-            if scope is not self._standard or givers.are_named_in(part.source):
-                givers.note_givers(self, part.members)
+                complete_structs(self, part.members)
+            if scope is not self._standard or derivative_attributes.are_named_in(part.source):
+                derivative_attributes.note_derivatives(self, part.members)
         if scope.extends:
             self.view.forget()
 
-    def _view_of(self, scope: ModuleScope) -> View:
+    def _view_of(self, scope: ModuleScope) -> VisibleExtensions:
         """What a module sees; modules that see the same extensions share it."""
         seen, pending = {self._standard}, [scope]
         while pending:
@@ -310,7 +309,7 @@ class Program(World):
                 pending += [one for one in each.imports if one not in seen]
                 seen.add(each)
         key = frozenset(each for each in seen if each.extends)
-        return self._views.setdefault(key, View(key))
+        return self._views.setdefault(key, VisibleExtensions(key))
 
     def look_from(self, declaration: ast.Declaration) -> None:
         """What types can do is asked from the module of a declaration from now on: extensions are seen
@@ -318,7 +317,9 @@ class Program(World):
         """
         while declaration.parent is not None:
             declaration = declaration.parent
-        self.view = self.scopes[declaration].view
+        scope = self.scopes[declaration]
+        assert isinstance(scope, ModuleScope)
+        self.view = scope.view
 
     def _check_module(self, module: Module) -> None:
         for part in module.files:
@@ -339,7 +340,7 @@ class Program(World):
         for member in part.members:
             if not isinstance(member, ast.IncludeModule) or member.keyword != "__include":
                 continue
-            source, where = self._inquiries.part(member.path, path, member.span)
+            source, where = self._trace.part(member.path, path, member.span)
             if source is None or any(each.source.name == source.name for each in module.files):
                 continue
             found = self._parse(source, where)
@@ -349,7 +350,7 @@ class Program(World):
     def _put_file(self, module: Module, text: SourceFile) -> list[ast.Declaration]:
         """One more file, whose exports take the place of what the others leave open, which is returned."""
         more = self._parse(text)
-        self._inquiries.note_text(FILE, text.name, "", text)
+        self._trace.note_text(FILE, text.name, "", text)
         exported = exported_names([more])
         taken = _taken_out(module, exported)
         module.files.append(more)
@@ -371,7 +372,7 @@ class Program(World):
             return
         found = self._again(found) if self._links else found
         module.scope.linked.pop(found.scope, None)  # all of it is seen
-        self._inquiries.note(MODULE, node.path, str(module.path or ""), found.key)
+        self._trace.note(MODULE, node.path, str(module.path or ""), found.key)
         if found in module.imports:
             return
         for each in [found, *_reexported(found)]:
@@ -383,7 +384,7 @@ class Program(World):
         known = self.modules.get(name)
         if known is not None:
             return known
-        source, path = self._inquiries.module(name, importer, span)
+        source, path = self._trace.module(name, importer, span)
         if source is None:
             return None
         key = str(path) if path is not None else name
@@ -400,7 +401,7 @@ class Program(World):
         if path is not None and is_standard(path):
             return standard.imported(path, self._store)
         return parse_module(
-            source, self.reporter, self.options, self._inquiries.include, dict(self._macros(path))
+            source, self.reporter, self.options, self._trace.include, dict(self._macros(path))
         )
 
     def _macros(self, path: Path | None) -> Macros:
@@ -428,12 +429,12 @@ class Program(World):
     value = substitution.substitute_value
     tag_type = lookup.tag_type
     pointer_differential = differentiable.pointer_tangent
-    derivatives = given.derivatives
+    derivatives = custom_derivatives.derivatives
     known_value = staticmethod(constants.known_value)
 
     # --- What lower files of this folder ask of higher ones ---
 
-    if not TYPE_CHECKING:  # World says which info a declaration has
+    if not TYPE_CHECKING:  # Checker says which info a declaration has
         info = declarations.info
     differential = differentiable.differential
     size_of = constants.size_of
@@ -446,7 +447,7 @@ class Program(World):
     check_value = staticmethod(expressions.check_value)
     check_argument = staticmethod(calls.check_argument)
     check_declaration = bodies.check_declaration
-    check_made = bodies.check_body
+    check_synthesized = bodies.check_body
     plan_list = staticmethod(initializers.plan_list)
     explain_list = staticmethod(initializers.explain_list)
     plan_constructor = staticmethod(initializers.plan_constructor)
@@ -490,30 +491,30 @@ def _names_of(module: Module) -> set[str]:
 Header = tuple[tuple[tuple[Type, str], ...], Type]
 
 
-def _check_given(world: World, scope: ModuleScope, declared: ast.Function) -> None:
+def _check_given(checker: Checker, scope: ModuleScope, declared: ast.Function) -> None:
     """Report a function that no module exports with the header that it is declared with: `export float f(float4 n)`
     does not give `extern float f(float3 n);`."""
     found = [each.declaration for each in scope.local(declared.name)]
     given = [each for each in found if isinstance(each, ast.Function) and each.has("export")]
-    if any(_agrees(world, declared, each) for each in given):
+    if any(_agrees(checker, declared, each) for each in given):
         return
-    wanted = signature_text(world, DeclRef(declared, identity(declared)))
-    lines = [signature_text(world, DeclRef(each, identity(each))) for each in given]
+    wanted = signature_text(checker, DeclRef(declared, identity(declared)))
+    lines = [signature_text(checker, DeclRef(each, identity(each))) for each in given]
     message = f"no linked module exports '{wanted}'"
-    world.error(
+    checker.error(
         "E0704", message, declared.name_span, f"what is exported is {'; '.join(lines) or 'no function'}"
     )
 
 
-def _agrees(world: World, declared: ast.Function, given: ast.Function) -> bool:
+def _agrees(checker: Checker, declared: ast.Function, given: ast.Function) -> bool:
     """Whether types and directions are the same, generic parameters in the place of each other."""
     if [type(each) for each in declared.generics] != [type(each) for each in given.generics]:
         return False
     renamed: Bindings = {theirs: self_argument(own) for own, theirs in zip(declared.generics, given.generics)}
     own = DeclRef(declared, identity(declared))
-    return _header(world, own) == _header(world, DeclRef(given, renamed))
+    return _header(checker, own) == _header(checker, DeclRef(given, renamed))
 
 
-def _header(world: World, reference: DeclRef) -> Header:
-    signature = signature_of(world, reference)
+def _header(checker: Checker, reference: DeclRef) -> Header:
+    signature = signature_of(checker, reference)
     return tuple((each.type, each.direction) for each in signature.parameters), signature.result

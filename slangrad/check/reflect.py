@@ -36,10 +36,11 @@ from slangrad.check.interfaces.lookup import (
 )
 from slangrad.check.interfaces.witnesses import lacking
 from slangrad.check.model.checked import FunctionInfo
-from slangrad.check.model.declref import DeclRef, GenericKey
+from slangrad.check.model.declref import Bindings, Declared, DeclRef, GenericKey
 from slangrad.check.model.meanings import Candidate, GenericMeaning, Meaning, OverloadMeaning, TypeMeaning
 from slangrad.check.model.types import (
     ERROR,
+    Array,
     AssociatedType,
     EnumType,
     GenericArgument,
@@ -48,6 +49,10 @@ from slangrad.check.model.types import (
     ParameterType,
     StructType,
     Type,
+    array,
+    conjunction,
+    is_pack,
+    parameter_type,
 )
 from slangrad.check.model.values import ParameterValue
 from slangrad.check.modules import Module, Program
@@ -56,6 +61,8 @@ from slangrad.check.names.resolve import refer
 from slangrad.check.names.scopes import Scope
 from slangrad.syntax import ast
 from slangrad.syntax.parser import parse_module
+
+CONSTRUCTOR = "$init"  # SlangPy's name of constructors
 
 
 @dataclass(slots=True, frozen=True)
@@ -76,6 +83,16 @@ class FieldView:
     no_diff: bool
     rules: str = ""  # how it lies in memory
     is_initialized: bool = False  # by its declaration
+
+
+def is_added(parameter: object) -> bool:
+    """Whether the checker adds a generic parameter, for a parameter of interface type or for the length of an array."""
+    return isinstance(parameter, (ast.TypeParameter, ast.ValueParameter)) and parameter.name.startswith("$")
+
+
+def written_generics(declaration: object) -> list[Declared]:
+    """The generic parameters that stand in the text."""
+    return [parameter for parameter in getattr(declaration, "generics", ()) if not is_added(parameter)]
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -126,32 +143,38 @@ class FunctionView:
     @property
     def generics(self) -> tuple[str, ...]:
         """The generic parameters that the user wrote."""
-        return tuple(each.name for each in self.declaration.generics if not each.name.startswith("$"))
+        return tuple(parameter.name for parameter in written_generics(self.declaration))
+
+    def shown(self, t: Type) -> Type:
+        """A type of the header as the text has it: with interfaces and open sizes for the generic parameters that the
+        checker adds."""
+        added = [parameter for parameter in self.declaration.generics if is_added(parameter)]
+        if not added or is_pack(t):
+            return t
+        if isinstance(t, Array):
+            is_open = getattr(t.count, "declaration", None) in added
+            return array(self.shown(t.element), None if is_open else t.count)
+        interfaces: Bindings = {
+            parameter: conjunction(tuple(dict.fromkeys(bounds_of(self.program, parameter_type(parameter)))))
+            for parameter in added
+            if isinstance(parameter, ast.TypeParameter)
+        }
+        return self.program.substitute(t, interfaces)
 
     def __str__(self) -> str:
         return signature_text(self.program, self.reference)
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Resolution:
-    """A call that is resolved: the function with its generic arguments, and what converting the arguments
-    costs.
-    """
+class Resolution(FunctionView):
+    """The function that a call means, all its generic arguments known. `cost`: of converting the arguments."""
 
-    function: FunctionView
-    reference: DeclRef
-    concrete: FunctionView
-    parameters: tuple[ParameterView, ...]
-    result: Type
     cost: int
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Refusal:
-    """Why a function does not take the arguments."""
-
-    function: FunctionView
-    reason: str
+def without_library(views: Sequence[FunctionView]) -> Sequence[FunctionView]:
+    """Functions of the library stand back where a module has some of that name."""
+    return [view for view in views if not view.declaration.span.source.is_library] or views
 
 
 class Reflection:
@@ -190,19 +213,14 @@ class Reflection:
             return self._views(candidates)
 
     def find_methods(self, kind: Type, name: str) -> tuple[FunctionView, ...]:
-        """The methods of a type, its extensions and interfaces."""
+        """The methods of a type, its extensions and interfaces; its constructors for `__init` and `$init`."""
         with self.looking():
-            found = [
-                each
-                for each in members(self.program, kind, name)
-                if isinstance(each.declaration, ast.Function) and not each.path
-            ]
-            return self._views([Candidate(each.declaration, each.substitution) for each in found])
-
-    def find_constructors(self, kind: Type) -> tuple[FunctionView, ...]:
-        with self.looking():
-            found = members(self.program, kind, "__init")
-            return self._views([Candidate(each.declaration, each.substitution) for each in found])
+            return self._views([
+                Candidate(member.declaration, member.substitution)
+                for member in members(self.program, kind, "__init" if name == CONSTRUCTOR else name)
+                if isinstance(member.declaration, ast.Constructor)
+                or (isinstance(member.declaration, ast.Function) and not member.path)
+            ])  # fmt: skip
 
     def _views(self, candidates: Sequence[Candidate]) -> tuple[FunctionView, ...]:
         """One for each; a forward declaration gives way to its definition."""
@@ -337,9 +355,9 @@ class Reflection:
 
     def resolve(
         self, functions: Sequence[FunctionView], arguments: Sequence[Type]
-    ) -> tuple[list[Resolution], list[Refusal]]:
+    ) -> tuple[list[Resolution], list[Failure]]:
         """The best function for positional arguments of these types, more than one when they are equally
-        good.
+        good; and why others do not take them.
         """
         scope = Scope(self.program, self.module.scope)
         span = self.module.declaration.span
@@ -349,19 +367,16 @@ class Reflection:
             node.type = kind
             nodes.append(node)
         with self.looking():
-            tried = [(each, evaluate(scope, each.candidate, nodes)) for each in functions]
-            matches = [made for _, made in tried if isinstance(made, Match)]
+            outcomes = [evaluate(scope, function.candidate, nodes) for function in functions]
+            matches = [outcome for outcome in outcomes if isinstance(outcome, Match)]
             best = best_matches(self.program, matches) if matches else []
-            resolved = [self._resolution(each, made) for each, made in tried if made in best]
-        refused = [Refusal(each, made.reason) for each, made in tried if isinstance(made, Failure)]
-        return resolved, refused
+        failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+        return [self._resolution(match) for match in best], failures
 
-    def _resolution(self, function: FunctionView, made: Match | Failure) -> Resolution:
-        assert isinstance(made, Match) and isinstance(made.target, DeclRef)
-        concrete = FunctionView(
-            self.program, Candidate(made.target.declaration, dict(made.target.substitution))
-        )
-        return Resolution(function, made.target, concrete, concrete.parameters, concrete.result, made.cost)
+    def _resolution(self, match: Match) -> Resolution:
+        target = match.target
+        assert isinstance(target, DeclRef)
+        return Resolution(self.program, Candidate(target.declaration, dict(target.substitution)), match.cost)
 
 
 def open_parameters(kind: Nominal) -> set[GenericKey]:

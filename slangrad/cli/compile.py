@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from slangrad.base.diagnostics import Diagnostic
+from slangrad.base.disk.whole_files import write_output
 from slangrad.base.module_file import SUFFIX, Origin, packed, to_bytes
 from slangrad.base.options import Options
-from slangrad.base.whole_files import write_output
 from slangrad.check.diagnose import origins_of
 
 
@@ -20,22 +20,22 @@ def write_modules(
 ) -> tuple[list[Path], list[Diagnostic]]:
     """The files that were written, and warnings. `out` is a folder, or the file of the only module; without it each
     stands beside its source. CompileError, ValueError, OSError, and then nothing was written."""
-    one = out is not None and out.name.endswith(SUFFIX)
-    if one and (len(files) > 1 or imports):
+    is_file = out is not None and out.name.endswith(SUFFIX)
+    if is_file and (len(files) > 1 or imports):
         raise ValueError(f"error: '{out}' can hold one module: name a folder to write several into")
-    made: dict[Path, bytes] = {}
+    contents: dict[Path, bytes] = {}
     told: list[Diagnostic] = []
     for file in files:
         origins, warnings = origins_of(file, include, macros, Options.from_environment())
-        told += [each for each in warnings if str(each) not in map(str, told)]
+        told += [warning for warning in warnings if str(warning) not in map(str, told)]
         for path, origin in _targets(file, out, include, origins if imports else origins[:1]):
             data = to_bytes(packed(origin))
-            if made.setdefault(path, data) != data:
+            if contents.setdefault(path, data) != data:
                 raise ValueError(f"error: two modules would be written to '{path}'")
-    for path, data in made.items():
+    for path, data in contents.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_output(path, data)
-    return list(made), told
+    return list(contents), told
 
 
 def _targets(
@@ -43,18 +43,18 @@ def _targets(
 ) -> Iterator[tuple[Path, Origin]]:
     """Where each module goes: in the folder as it lies seen from its source's folder or from an include path."""
     roots = [file.parent, *include]
-    for each in origins:
-        assert each.path is not None
+    for origin in origins:
+        assert origin.path is not None
         if out is None:
-            yield each.path.with_suffix(SUFFIX), each
+            yield origin.path.with_suffix(SUFFIX), origin
         elif out.name.endswith(SUFFIX):
-            yield out, each
+            yield out, origin
         else:
-            inside = (each.path.relative_to(root) for root in roots if each.path.is_relative_to(root))
-            yield (out / next(inside, each.path.name)).with_suffix(SUFFIX), each
+            inside = (origin.path.relative_to(root) for root in roots if origin.path.is_relative_to(root))
+            yield (out / next(inside, origin.path.name)).with_suffix(SUFFIX), origin
 
 
-def macros_of(given: Iterable[str]) -> dict[str, str]:
+def macros_of(words: Iterable[str]) -> dict[str, str]:
     """`NAME` and `NAME=VALUE`."""
-    parts = [each.partition("=") for each in given]
+    parts = [word.partition("=") for word in words]
     return {name: value if equals else "1" for name, equals, value in parts}

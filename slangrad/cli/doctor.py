@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 import slangrad
+from slangrad.base.disk.store import Store, Usage
 from slangrad.base.options import Options
-from slangrad.base.store import Store, Usage
 from slangrad.llvm.machine import native
 from slangrad.runtime.processors import available_processors
 

@@ -67,7 +67,7 @@ class Places:
     def color(self, lines: list[Line]) -> None:
         """Give the user's lines colors in their order: those that any of `lines` comes from."""
         firsts = {first for line in lines if (first := self._first(line)) is not None}
-        self._hues = {each: number % HUES for number, each in enumerate(sorted(firsts))}
+        self._hues = {source: number % HUES for number, source in enumerate(sorted(firsts))}
 
     def number(self, line: Line) -> int | None:
         """None for what comes from no line of these."""
@@ -80,12 +80,12 @@ class Places:
 
     def _first(self, line: Line) -> tuple[int, int] | None:
         """The user's line; what comes from the generated kernel alone has none."""
-        return next((each for each in self._place(line) if each[0] not in self._generated), None)
+        return next((place for place in self._place(line) if place[0] not in self._generated), None)
 
     def _place(self, line: Line) -> Place:
         spans = [] if line.span is None else line.span.and_callers()
-        found = ((self._sources.get(each.source), each.line) for each in spans)
-        return tuple(dict.fromkeys((source, line) for source, line in found if source is not None))
+        places = ((self._sources.get(span.source), span.line) for span in spans)
+        return tuple(dict.fromkeys((source, line) for source, line in places if source is not None))
 
     def table(self) -> list[Place]:
         return list(self._numbers)
@@ -106,10 +106,10 @@ def write_page(path: Path, compiled: CompiledKernel, title: str, machine: str) -
 
 
 def page(columns: list[Column], title: str, machine: str) -> str:
-    places = Places([each.source for each in columns if each.source is not None])
-    places.color([line for each in columns if each.source is None for line in each.lines])
-    times = [each.milliseconds or 0.0 for each in columns]
-    sections = "\n".join(section(each, places, max(times)) for each in columns)
+    places = Places([column.source for column in columns if column.source is not None])
+    places.color([line for column in columns if column.source is None for line in column.lines])
+    times = [column.milliseconds or 0.0 for column in columns]
+    sections = "\n".join(section(column, places, max(times)) for column in columns)
     return Template(_part("page.html")).substitute(
         title=escape(title),
         machine=escape(f"{machine}, compiled in {sum(times):.0f} ms"),
@@ -131,8 +131,8 @@ def _part(name: str) -> str:
 def columns_of(compiled: CompiledKernel) -> list[Column]:
     """The files that code comes from, the kernel, the stages."""
     stages = {stage: compiled.lines(stage) for stage in compiled.stages}
-    columns = [_source_column(each) for each in files_of(stages)]
-    for stage in (each for each in stages if each != "kernel"):
+    columns = [_source_column(source) for source in files_of(stages)]
+    for stage in (name for name in stages if name != "kernel"):
         time, language = compiled.milliseconds.get(stage), LANGUAGES.get(stage, "ir")
         columns.append(Column(stage, ABOUT[stage], language, stages[stage], time))
     return columns
@@ -153,12 +153,12 @@ def _source_column(source: SourceFile) -> Column:
 def files_of(stages: dict[str, list[Line]]) -> list[SourceFile]:
     """All texts that lines come from but the library's; the generated kernel last."""
     spans = (line.span for lines in stages.values() for line in lines if line.span is not None)
-    found: dict[str, SourceFile] = {}
-    for each in dict.fromkeys(place.source for span in spans for place in span.and_callers()):
-        known = found.get(each.name)  # what macros expand to has the name of its file
-        if not each.is_library and (known is None or len(known.text) < len(each.text)):
-            found[each.name] = each
-    return sorted(found.values(), key=is_generated)
+    sources: dict[str, SourceFile] = {}
+    for source in dict.fromkeys(place.source for span in spans for place in span.and_callers()):
+        earlier = sources.get(source.name)  # what macros expand to has the name of its file
+        if not source.is_library and (earlier is None or len(earlier.text) < len(source.text)):
+            sources[source.name] = source
+    return sorted(sources.values(), key=is_generated)
 
 
 # --- HTML
@@ -190,7 +190,7 @@ def _rows(column: Column, places: Places) -> Iterator[str]:
     lines = column.lines
     while lines and not lines[-1].text.strip():
         lines = lines[:-1]
-    for line, text in zip(lines, colored([each.text for each in lines], column.language), strict=True):
+    for line, text in zip(lines, colored([line.text for line in lines], column.language), strict=True):
         number, hue = places.number(line), places.hue(line)
         place = "" if number is None else f" data-p={number}"
         color = "" if hue is None else f" class=h{hue}"

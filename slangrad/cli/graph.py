@@ -14,11 +14,13 @@ import numpy as np
 from slangrad import graph
 from slangrad.graph import GraphError
 from slangrad.graph.train import Step
-from slangrad.graph.workers.timeline import Simulation, bytes_text, table, time_text
+from slangrad.graph.workers.simulation.timeline import Simulation, bytes_text, table, time_text
 
 AUTO = "auto"  # a mesh that is searched for
 KEYWORDS = [
-    name for name, each in signature(graph.cluster).parameters.items() if each.kind != each.VAR_KEYWORD
+    name
+    for name, parameter in signature(graph.cluster).parameters.items()
+    if parameter.kind != parameter.VAR_KEYWORD
 ]
 
 
@@ -42,47 +44,50 @@ def best_of(
 ) -> tuple[list[str], Simulation]:
     """A line for each way to put workers on the axes "data" and "stages", with the same rows of all together, and the
     simulation of the one that takes the least time."""
-    found: dict[str, Simulation] = {}
+    simulations: dict[str, Simulation] = {}
     refused: GraphError | None = None
     for stages in (n for n in range(1, workers + 1) if workers % n == 0):
         sizes: Any = {"data": workers // stages, **({"stages": stages} if stages > 1 else {})}
         cluster = graph.cluster(workers, links, workers_per_host, **sizes)
         name = ", ".join(f"{axis}={n}" for axis, n in sizes.items())
         try:
-            found[name] = graph.simulate(step, *(with_rows(each, stages) for each in batch), cluster)
+            simulations[name] = graph.simulate(step, *(with_rows(array, stages) for array in batch), cluster)
         except GraphError as error:  # too few layers, or too little memory
             refused = refused or error
             continue
-    if not found:
+    if not simulations:
         raise refused or ValueError(f"error: --workers {workers}")
-    rows = [(name, time_text(each.seconds), bytes_text(each.peak)) for name, each in found.items()]
-    best = min(found.values(), key=lambda each: each.seconds)
+    rows = [
+        (name, time_text(simulation.seconds), bytes_text(simulation.peak))
+        for name, simulation in simulations.items()
+    ]
+    best = min(simulations.values(), key=lambda simulation: simulation.seconds)
     return [*table([("mesh", "a step", "memory of a worker"), *rows]), ""], best
 
 
 def with_rows(array: object, count: int) -> object:
     """An array of so many times the rows, for plans alone: it takes no memory."""
-    given = np.asarray(array)
-    if not given.ndim:
+    values = np.asarray(array)
+    if not values.ndim:
         return array
-    number = np.zeros(1, given.dtype)
+    number = np.zeros(1, values.dtype)
     return np.lib.stride_tricks.as_strided(
-        number, (given.shape[0] * count, *given.shape[1:]), (0,) * given.ndim
+        number, (values.shape[0] * count, *values.shape[1:]), (0,) * values.ndim
     )
 
 
 def sizes_of(mesh: str) -> dict[str, int]:
     """The sizes of axes in "data=128,model=8"."""
     try:
-        pairs = [each.split("=") for each in mesh.split(",") if each]
-        found = {name.strip(): int(size) for name, size in pairs}
+        pairs = [pair.split("=") for pair in mesh.split(",") if pair]
+        axes = {name.strip(): int(size) for name, size in pairs}
     except ValueError:
         raise ValueError(f"error: --mesh {mesh}: expected data=128,model=8") from None
-    if len(found) < len(pairs) or not found.keys().isdisjoint(KEYWORDS):
+    if len(axes) < len(pairs) or not axes.keys().isdisjoint(KEYWORDS):
         raise ValueError(
             f"error: --mesh {mesh}: expected axes of different names, but for {', '.join(KEYWORDS)}"
         )
-    return found
+    return axes
 
 
 def step_of(target: str) -> tuple[Step, tuple[object, ...]]:
@@ -92,12 +97,12 @@ def step_of(target: str) -> tuple[Step, tuple[object, ...]]:
     if not path.is_file():
         raise ValueError(f"error: {target}: expected FILE:step, and there is no file '{file}'")
     module = _loaded(path.absolute())
-    found = getattr(module, name, None)
-    if isinstance(found, Step):
-        made: object = found, getattr(module, "batch", None)
+    named = getattr(module, name, None)
+    if isinstance(named, Step):
+        result: object = named, getattr(module, "batch", None)
     else:
-        made = found() if callable(found) else None
-    match made:
+        result = named() if callable(named) else None
+    match result:
         case (Step() as step, tuple() | list() as batch):
             return step, tuple(batch)
     said = "a step of graph.train beside a tuple 'batch', or a function that returns both"

@@ -20,9 +20,9 @@ import typer
 
 import slangrad
 from slangrad.base.diagnostics import Diagnostic
+from slangrad.base.disk.store import Store
 from slangrad.base.late import Late
 from slangrad.base.options import Options
-from slangrad.base.store import Store
 
 CONSOLE = Late("rich.console")
 DIAGNOSE = Late("slangrad.check.diagnose")
@@ -110,15 +110,15 @@ def check(
 ) -> None:
     """Report the errors and warnings of files. The exit code is 1 if there are errors."""
     with failures_shown():
-        there = [located(each, include) for each in files if each.is_file()]
-        found = DIAGNOSE.check_files(there, include, Options.from_environment())
-    missing = [Diagnostic("E0327", f"there is no file '{each}'") for each in files if not each.is_file()]
-    found = (*missing, *found)
-    for each in found:
-        print(json.dumps(described(each)) if as_json else f"{each}\n")
-    errors = sum(each.is_error for each in found)
+        there = [located(file, include) for file in files if file.is_file()]
+        diagnostics = DIAGNOSE.check_files(there, include, Options.from_environment())
+    missing = [Diagnostic("E0327", f"there is no file '{file}'") for file in files if not file.is_file()]
+    diagnostics = (*missing, *diagnostics)
+    for diagnostic in diagnostics:
+        print(json.dumps(described(diagnostic)) if as_json else f"{diagnostic}\n")
+    errors = sum(diagnostic.is_error for diagnostic in diagnostics)
     if not as_json:
-        counts = (len(files), "file"), (errors, "error"), (len(found) - errors, "warning")
+        counts = (len(files), "file"), (errors, "error"), (len(diagnostics) - errors, "warning")
         print(", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts))
     raise typer.Exit(1 if errors else 0)
 
@@ -159,7 +159,7 @@ def compile_modules(
 ) -> None:
     """Compile files to modules that programs import without the sources: a.slang to a.slang-module."""
     with failures_shown():
-        there = [located(each, include) for each in files]
+        there = [located(file, include) for file in files]
         written, told = COMPILE.write_modules(there, out, include, COMPILE.macros_of(macros), imports)
     for warning in told:
         print(f"{warning}\n", file=sys.stderr)
@@ -237,7 +237,7 @@ def train_mlp(
     Ctrl-C ends it early, with what it has learned so far.
     """
     steps, points = steps or TRAIN_MLP.STEPS, points or TRAIN_MLP.POINTS[optimizer]
-    settings = TRAIN_MLP.Settings(precision.value, optimizer.value, steps, points, seed)
+    settings = TRAIN_MLP.TrainingSettings(precision.value, optimizer.value, steps, points, seed)
     with failures_shown():
         TRAIN_MLP_SHOW.run(CONSOLE.Console(highlight=False), settings, out)
 
@@ -290,10 +290,10 @@ def plan(
     returns the step and such a tuple.
     """
     with failures_shown():
-        lines, found = GRAPH.simulated(target, workers, links, mesh, workers_per_host)
+        lines, simulation = GRAPH.simulated(target, workers, links, mesh, workers_per_host)
         if timeline is not None:
-            found.save(timeline)
-    print(*lines, found, sep="\n")
+            simulation.save(timeline)
+    print(*lines, simulation, sep="\n")
 
 
 @app.command(name="doctor")

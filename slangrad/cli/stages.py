@@ -29,7 +29,7 @@ DEFAULT = "clean"
 
 def compile_function(device: Device, path: str, name: str, mode: str, uniform: list[str]) -> CompiledKernel:
     """A kernel of the file, or the kernel of an example call of a function."""
-    entries = {each.name: each for each in device.load_module(path).entry_points}
+    entries = {entry.name: entry for entry in device.load_module(path).entry_points}
     if name not in entries:
         return compile_example(load_function(device, path, name), mode, uniform)
     if mode != "call" or uniform:
@@ -92,21 +92,25 @@ def example_arguments(function: Function, mode: str, uniform: list[str]) -> dict
     """Arguments by name; parameters named in `uniform` get one value for all calls."""
     device = function.module.device
     parameters = function.parameters
-    unknown = set(uniform) - {each.name for each in parameters}
+    unknown = set(uniform) - {parameter.name for parameter in parameters}
     if unknown:
         raise ValueError(f"error: '{function.name}' has no parameter '{min(unknown)}'")
-    indexed = any(tensor_rank(each.type) is not None for each in parameters)
-    made: dict[str, object] = {}
-    for each in parameters:
-        if each.name in uniform:
-            made[each.name] = one_value(each.type)
-        elif indexed and is_index(each.type):
-            made[each.name] = slangrad.grid((SIZE,) * max(len(each.type.shape), 1, sum(each.type.shape)))
+    indexed = any(tensor_rank(parameter.type) is not None for parameter in parameters)
+    arguments: dict[str, object] = {}
+    for parameter in parameters:
+        if parameter.name in uniform:
+            arguments[parameter.name] = one_value(parameter.type)
+        elif indexed and is_index(parameter.type):
+            arguments[parameter.name] = slangrad.grid(
+                (SIZE,) * max(len(parameter.type.shape), 1, sum(parameter.type.shape))
+            )
         else:
-            made[each.name] = many_values(device, each.type, mode, each.direction == "inout")
+            arguments[parameter.name] = many_values(
+                device, parameter.type, mode, parameter.direction == "inout"
+            )
     if mode == "bwds" and function.result is not None and function.result.differentiable:
-        made["_result"] = with_gradients(Tensor.zeros(device, (SIZE,), function.result))
-    return made
+        arguments["_result"] = with_gradients(Tensor.zeros(device, (SIZE,), function.result))
+    return arguments
 
 
 def one_value(kind: SlangType) -> object:
@@ -139,8 +143,14 @@ def many_values(device: object, kind: SlangType, mode: str, separate: bool) -> o
 
 def with_gradients(tensor: Tensor, separate: bool = False) -> Tensor:
     """What is read and written needs a gradient that comes in and another one that goes out."""
-    made = tensor.with_grads()
-    return made.with_grads(grad_in=made.grad, grad_out=Tensor.zeros_like(made.grad)) if separate else made
+    differentiable = tensor.with_grads()
+    return (
+        differentiable.with_grads(
+            grad_in=differentiable.grad, grad_out=Tensor.zeros_like(differentiable.grad)
+        )
+        if separate
+        else differentiable
+    )
 
 
 def tensor_rank(kind: SlangType) -> int | None:

@@ -20,7 +20,7 @@ from types import FrameType
 import numpy as np
 
 from slangrad.cli.mlp import train as example
-from slangrad.cli.mlp.train import Array, Kernels, Training, goals_at
+from slangrad.cli.mlp.train import Array, NetworkKernels, Training, goals_at
 
 RULES = {"adam": "Adam", "gd": "Descent"}
 POINTS = {name: example.POINTS[rule] for name, rule in RULES.items()}  # of a step
@@ -31,7 +31,7 @@ MEASURED = 100  # times that the loss is measured on the way
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class TrainingSettings:
     precision: str = "half"
     optimizer: str = "adam"
     steps: int = STEPS
@@ -40,10 +40,10 @@ class Settings:
 
 
 @dataclass(slots=True)
-class Progress:
+class TrainingProgress:
     """What is known so far. `worst` has the largest loss of each step, `mean` the loss on a grid after some steps."""
 
-    settings: Settings
+    settings: TrainingSettings
     worst: list[float] = field(default_factory=list)
     mean: list[tuple[int, float]] = field(default_factory=list)
     seconds: float = 0.0
@@ -62,10 +62,10 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class TrainingResult:
     """`targets` and `learned` are the four functions on a grid: [function, row of y, column of x]."""
 
-    progress: Progress
+    progress: TrainingProgress
     targets: Array
     learned: Array
 
@@ -74,13 +74,15 @@ class Result:
         return self.progress.steps == self.progress.settings.steps
 
 
-def new_network(settings: Settings) -> Training:
-    return Training(Kernels(settings.precision), RULES[settings.optimizer], settings.seed)
+def new_network(settings: TrainingSettings) -> Training:
+    return Training(NetworkKernels(settings.precision), RULES[settings.optimizer], settings.seed)
 
 
-def train(network: Training, settings: Settings, show: Callable[[Progress], None]) -> Result:
+def train(
+    network: Training, settings: TrainingSettings, show: Callable[[TrainingProgress], None]
+) -> TrainingResult:
     """Train until the end or Ctrl-C. `show` is called after each step."""
-    progress, random = Progress(settings), np.random.default_rng(settings.seed + 1)
+    progress, random = TrainingProgress(settings), np.random.default_rng(settings.seed + 1)
     interval = max(1, settings.steps // MEASURED)
     with interruption() as interrupted:
         while progress.steps < settings.steps and not interrupted():
@@ -99,7 +101,7 @@ def grid_points(side: int) -> Array:
     return np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
 
 
-def _step(network: Training, progress: Progress, random: np.random.Generator) -> None:
+def _step(network: Training, progress: TrainingProgress, random: np.random.Generator) -> None:
     points = random.random((progress.settings.points, 2), dtype=np.float32)
     start = perf_counter()
     worst = network.step(points)
@@ -109,13 +111,13 @@ def _step(network: Training, progress: Progress, random: np.random.Generator) ->
         raise ValueError(_diverged(progress))
 
 
-def _measure(network: Training, progress: Progress) -> None:
+def _measure(network: Training, progress: TrainingProgress) -> None:
     points = grid_points(SIDE)
     differences = network.predict(points) - goals_at(points)
     progress.mean.append((progress.steps, float((differences**2).sum(axis=1).mean())))
 
 
-def _diverged(progress: Progress) -> str:
+def _diverged(progress: TrainingProgress) -> str:
     settings = progress.settings
     way = "--optimizer adam"
     if settings.optimizer == "gd" and settings.points > 1:
@@ -125,10 +127,12 @@ def _diverged(progress: Progress) -> str:
     return f"error: the loss is not a number after step {progress.steps}\nnote: try {way}"
 
 
-def _result(network: Training, progress: Progress) -> Result:
+def _result(network: Training, progress: TrainingProgress) -> TrainingResult:
     points = grid_points(FINE_SIDE)
-    maps = (each.T.reshape(4, FINE_SIDE, FINE_SIDE) for each in (goals_at(points), network.predict(points)))
-    return Result(progress, *maps)
+    maps = (
+        values.T.reshape(4, FINE_SIDE, FINE_SIDE) for values in (goals_at(points), network.predict(points))
+    )
+    return TrainingResult(progress, *maps)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from slangrad.cli.mlp.train import Array
-from slangrad.cli.train_mlp import Result
+from slangrad.cli.train_mlp import TrainingResult
 
 Drawn = Any  # figures, axes and images of matplotlib, which need not be installed
 # fmt: off
@@ -32,7 +32,7 @@ SHADES = 32
 DARK, LIGHT = "#2b4c9b", "#b9c8ea"
 
 
-def draw(result: Result, path: Path) -> None:
+def draw(result: TrainingResult, path: Path) -> None:
     with matplotlib.rc_context(STYLE):
         figure: Drawn = Figure(figsize=(10, 8.6), dpi=100)
         upper, lower = figure.subfigures(2, 1, height_ratios=(2.4, 6.2))
@@ -45,7 +45,7 @@ def draw(result: Result, path: Path) -> None:
 # --- The loss
 
 
-def _draw_loss(figure: Drawn, result: Result) -> None:
+def _draw_loss(figure: Drawn, result: TrainingResult) -> None:
     progress, settings = result.progress, result.progress.settings
     axes = figure.subplots()
     figure.subplots_adjust(left=0.075, right=0.955, top=0.84, bottom=0.2)
@@ -72,7 +72,7 @@ def _draw_loss(figure: Drawn, result: Result) -> None:
 # --- The maps
 
 
-def _draw_maps(figure: Drawn, result: Result) -> None:
+def _draw_maps(figure: Drawn, result: TrainingResult) -> None:
     grid = figure.subplots(3, 4, sharex=True, sharey=True)
     figure.subplots_adjust(left=0.075, right=0.915, top=0.95, bottom=0.075, wspace=0.16, hspace=0.12)
     errors = result.learned - result.targets

@@ -19,14 +19,14 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from slangrad.cli.mlp.train import GOALS
-from slangrad.cli.train_mlp import Progress, Result, Settings, new_network, train
+from slangrad.cli.train_mlp import TrainingProgress, TrainingResult, TrainingSettings, new_network, train
 
 LINES = 10  # where there is no terminal
 HINT = "note: there is no picture without matplotlib: pip install matplotlib"
 FORMATS = (".png", ".svg", ".pdf")
 
 
-def run(console: Console, settings: Settings, out: Path) -> None:
+def run(console: Console, settings: TrainingSettings, out: Path) -> None:
     """The command: train, show, draw."""
     check_picture(out)
     start = perf_counter()
@@ -47,7 +47,7 @@ def check_picture(out: Path) -> None:
         raise ValueError(f"error: --out '{out}': there is no folder '{out.parent}'")
 
 
-def draw(result: Result, out: Path) -> str:
+def draw(result: TrainingResult, out: Path) -> str:
     """Draw the picture where that can be done; what to say about it."""
     if find_spec("matplotlib") is None:
         return HINT
@@ -55,7 +55,7 @@ def draw(result: Result, out: Path) -> str:
     return f"picture: {out}"
 
 
-def rate(progress: Progress) -> str:
+def rate(progress: TrainingProgress) -> str:
     """Points a second: 950, 12.3 k, 1.2 M."""
     count = progress.points_per_second
     for unit, size in (("M ", 1e6), ("k ", 1e3)):
@@ -65,7 +65,7 @@ def rate(progress: Progress) -> str:
 
 
 @contextmanager
-def shown_progress(console: Console, steps: int) -> Iterator[Callable[[Progress], None]]:
+def shown_progress(console: Console, steps: int) -> Iterator[Callable[[TrainingProgress], None]]:
     """What is to be called after each step."""
     if not console.is_terminal:
         yield lambda progress: _line(console, progress, steps)
@@ -76,11 +76,11 @@ def shown_progress(console: Console, steps: int) -> Iterator[Callable[[Progress]
         yield lambda progress: bar.update(task, completed=progress.steps, description=_state(progress))
 
 
-def _state(progress: Progress) -> str:
+def _state(progress: TrainingProgress) -> str:
     return f"  loss {progress.loss:.2e}   {rate(progress)}  "
 
 
-def _line(console: Console, progress: Progress, steps: int) -> None:
+def _line(console: Console, progress: TrainingProgress, steps: int) -> None:
     """Some ten lines in all, the first step and the last among them."""
     if progress.steps == 1 or progress.steps == steps or progress.steps % max(1, steps // LINES) == 0:
         width = len(str(steps))
@@ -90,7 +90,7 @@ def _line(console: Console, progress: Progress, steps: int) -> None:
         )
 
 
-def summary(result: Result) -> Table:
+def summary(result: TrainingResult) -> Table:
     """Errors of each function on the grid."""
     table = Table("function", box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for name in ("values", "mean error", "largest error"):
@@ -102,7 +102,7 @@ def summary(result: Result) -> Table:
     return table
 
 
-def closing(result: Result) -> str:
+def closing(result: TrainingResult) -> str:
     progress = result.progress
     settings = progress.settings
     steps = f"{progress.steps} step{'' if progress.steps == 1 else 's'}"

@@ -19,7 +19,7 @@ from slangrad.call.binding.module_index import reachable
 from slangrad.check.model.types import Type
 from slangrad.compat.call_data import MODES, BoundVariable
 from slangrad.compat.marshall import BindContext, CallContext, CodeGen, CodeGenBlock, NativeMarshall
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.marshal.composed import results
 from slangrad.marshal.errors import BoundVariableException, CallError
 from slangrad.marshal.host.encode import Encoder, memory_format
@@ -101,7 +101,7 @@ class TaughtMarshal(Marshal):
     def _dims(self, marshall: NativeMarshall, context: BindContext, seen: SlangType) -> int | None:
         if marshall.match_call_shape:
             return 0
-        binding = BoundVariable.before(seen, marshall)
+        binding = BoundVariable(seen, marshall)
         question = lambda: marshall.resolve_dimensionality(context, binding, seen)
         found: int | None = self._ask("resolve_dimensionality", question)
         return found
@@ -198,7 +198,7 @@ class TaughtLeaf(Leaf):
         layout = self.types.program()
         context = context_of(layout, self.mode)
         context.call_dimensionality = self.call_dims
-        binding = BoundVariable(self, self.label, self.label, layout)
+        binding = BoundVariable.of(self, self.label, self.label, layout)
         binding.python = self.marshall
         if self.marshall.match_call_shape:
             binding.vector_mapping, binding.call_dimensionality = Shape(self._along), self.call_dims

@@ -9,6 +9,7 @@ Nothing runs until `data.call(...)`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -51,56 +52,65 @@ class AccessType(Enum):
     readwrite = 3
 
 
+NOT_KNOWN = Shape(None)
+
+
 def _access(reads: bool, writes: bool) -> AccessType:
     return AccessType(int(reads) + 2 * int(writes))
 
 
+@dataclass(eq=False, repr=False)
 class BoundVariable:
-    """A value of a call, or a part of one in a dict or list.
+    """A value of a call, or a part of one in a dict or list. Before the function is chosen, only `vector_type` and
+    `python` are known.
 
     `vector_type`: as what the function sees it. `call_dimensionality` and `vector_mapping`: how many dimensions it
-    brings, and to which of the call each goes. `access`: what happens to it and to its derivative.
+    brings, and to which of the call each goes. `access`: what happens to it and to its derivative. `python`: the
+    Marshall of a user's class.
     """
 
-    def __init__(self, node: Node, name: str, path: str, layout: SlangProgramLayout, index: int = -1) -> None:
-        self.name = name
-        self.variable_name = node.name
-        self.path = path
-        self.param_index = index
-        self.vector_type: SlangType = layout.type_of(node.type)
-        self.described = node.described
-        role = node.role
-        self.access = (_access(role.reads, role.writes), _access(role.takes, bool(role.gives)))
-        self.differentiable = role.differentiates
-        self.vector_mapping = Shape(_mapping(node))
-        self.explicitly_vectorized = isinstance(node, Leaf) and node.explicit is not None
-        self.call_dimensionality = node.dims
-        if self.explicitly_vectorized:
-            self.call_dimensionality = max(self.vector_mapping, default=-1) + 1
-        self.python: NativeMarshall | None = None  # the Marshall of a user's class
-        self.direct_bind = False
-        self.calldata_type_name = ""
-        self.children: dict[str, BoundVariable] | None = None
+    vector_type: SlangType
+    python: NativeMarshall | None = None
+    name: str = ""
+    variable_name: str = ""
+    path: str = ""
+    param_index: int = -1
+    described: str = ""
+    access: tuple[AccessType, AccessType] = (AccessType.none, AccessType.none)
+    differentiable: bool = False
+    vector_mapping: Shape = NOT_KNOWN
+    explicitly_vectorized: bool = False
+    call_dimensionality: int = 0
+    direct_bind: bool = False
+    calldata_type_name: str = ""
+    children: dict[str, BoundVariable] | None = None
+
+    @staticmethod
+    def of(node: Node, name: str, path: str, layout: SlangProgramLayout, index: int = -1) -> BoundVariable:
+        role, mapping = node.role, Shape(_mapping(node))
+        is_explicit = isinstance(node, Leaf) and node.explicit is not None
+        children = None
         if isinstance(node, Composite):
-            self.children = {}
-            for part in node.parts:
-                child = f"{path}{part.access}"
-                self.children[str(part.key)] = BoundVariable(part.node, str(part.key), child, layout)
+            parts = [(str(part.key), f"{path}{part.access}", part.node) for part in node.parts]
+            children = {key: BoundVariable.of(part, key, place, layout) for key, place, part in parts}
+        return BoundVariable(
+            layout.type_of(node.type),
+            name=name,
+            variable_name=node.name,
+            path=path,
+            param_index=index,
+            described=node.described,
+            access=(_access(role.reads, role.writes), _access(role.takes, bool(role.gives))),
+            differentiable=role.differentiates,
+            vector_mapping=mapping,
+            explicitly_vectorized=is_explicit,
+            call_dimensionality=max(mapping, default=-1) + 1 if is_explicit else node.dims,
+            children=children,
+        )
 
     def __repr__(self) -> str:
         dims = f"{self.call_dimensionality} dimensions to {self.vector_mapping}"
         return f"BoundVariable({self.path}: {self.described} as {self.vector_type.full_name}, {dims})"
-
-    @staticmethod
-    def before(seen: SlangType, marshall: NativeMarshall) -> BoundVariable:
-        """What is known before the function is chosen."""
-        made = BoundVariable.__new__(BoundVariable)
-        made.name = made.variable_name = made.path = made.calldata_type_name = ""
-        made.param_index, made.vector_type, made.python = -1, seen, marshall
-        made.described, made.access = "", (AccessType.none, AccessType.none)
-        made.differentiable = made.explicitly_vectorized = made.direct_bind = False
-        made.vector_mapping, made.call_dimensionality, made.children = Shape(None), 0, None
-        return made
 
     @property
     def transform(self) -> Shape:
@@ -114,8 +124,8 @@ class BoundVariable:
         """Appends itself, or what it is made of."""
         if not self.children:
             args.append(self)
-        for each in (self.children or {}).values():
-            each.get_input_list(args)
+        for child in (self.children or {}).values():
+            child.get_input_list(args)
         return args
 
 
@@ -153,12 +163,12 @@ class BoundCall:
 
         def shown(index: int, name: str) -> BoundVariable:
             i, argument = found[index]
-            return BoundVariable(argument.node, name, name, layout, i)
+            return BoundVariable.of(argument.node, name, name, layout, i)
 
         self.args = [shown(i, parameters[found[i][0]].name) for i in range(positional) if i in found]
         self.kwargs = {name: shown(i, name) for i, name in enumerate(call.names, positional)}
         if call.bound.result is not None:
-            self.kwargs[RESULT] = BoundVariable(call.bound.result, RESULT, RESULT, layout)
+            self.kwargs[RESULT] = BoundVariable.of(call.bound.result, RESULT, RESULT, layout)
 
     def __repr__(self) -> str:
         return f"BoundCall({', '.join(map(repr, (*self.args, *self.kwargs.values())))})"

@@ -17,7 +17,7 @@ from enum import Enum, IntEnum
 from os import PathLike
 from pathlib import Path
 
-from slangrad.base.forks import BRIEF, kept_at_fork
+from slangrad.base.process.forks import BRIEF, kept_at_fork
 
 
 class LogLevel(IntEnum):

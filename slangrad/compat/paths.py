@@ -24,10 +24,11 @@ _TYPES = (
 _KINDS = (
     "ArrayType ByteAddressBufferType DiffTensorViewType DifferentialPairType InterfaceType MatrixType PointerType "
     "ResourceType SamplerStateType ScalarType StructType StructuredBufferType TensorType TensorViewType "
-    "TextureType UnhandledType UnknownType VectorType VoidType SlangLayout TensorAccess ITensorType is_known "
-    "is_known_or_none is_matching_array_type is_unknown"
+    "TextureType UnhandledType UnknownType VectorType VoidType SlangLayout TensorAccess ITensorType"
 )
-_REFLECTION = f"{_KINDS} SlangField SlangFunction SlangParameter SlangProgramLayout SlangType TypeReflection"
+_QUESTIONS = "is_known is_known_or_none is_matching_array_type is_unknown"
+_VIEWS = "SlangField SlangFunction SlangParameter SlangProgramLayout SlangType TypeReflection"
+_REFLECTION = f"{_KINDS} {_QUESTIONS} {_VIEWS}"
 _LOOKUP = "innermost_type numpy_to_slang resolve_element_type resolve_program_layout slang_to_numpy"
 _MARSHALLS = "BindContext CallContext Marshall NativeMarshall NativeValueMarshall can_direct_bind_common"
 _TABLES = "PYTHON_SIGNATURES PYTHON_TYPES get_or_create_type lookup_signature_callback lookup_type_callback"
@@ -88,11 +89,10 @@ _HOMES = {
     "slangrad.compat.types":            f"{_TABLES} {_CURSORS}",
     "slangrad.api.reflection.program_layout":  "find_type_layout_for_buffer",
     "slangrad.api.reflection.slang_layout":    "SlangFunction SlangProgramLayout",
-    "slangrad.compat.type_resolution": f"{_LOOKUP} ResolutionDiagnostic ResolveResult resolve_function "
+    "slangrad.compat.type_resolution": f"{_LOOKUP} {_QUESTIONS} ResolutionDiagnostic ResolveResult resolve_function "
                                                "unpack_args unpack_kwargs",
     "slangrad.marshal.simple.generators":             "GridArg calc_wang_hash calc_wang_hash_numpy",
-    "slangrad.marshal.reflection.slang_kinds":            _KINDS,
-    "slangrad.marshal.reflection.slang_type":             "IOType SlangField SlangParameter",
+    "slangrad.marshal.reflection.slang_type":             f"{_KINDS} IOType SlangField SlangParameter",
     "slangrad.marshal.protocol.spelling":               "parse_generic_signature",
     "slangrad.marshal.containers.values":                 "PrimType",
     "slangrad.tensors.shape":                  "TShapeOrTuple",

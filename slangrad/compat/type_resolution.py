@@ -11,13 +11,15 @@ resolve_element_type(layout, int).full_name                 ->   "int"
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from slangrad.api.devices.device import Device
 from slangrad.api.functional.module import Module
-from slangrad.api.reflection.slang_layout import SlangFunction, SlangProgramLayout
+from slangrad.api.reflection.slang_layout import SlangFunction, SlangProgramLayout, slang_parameters
 from slangrad.call.binding.program import Candidate
 from slangrad.call.binding.resolve import Arguments, Survivor, arrange, attempt
 from slangrad.check.model import types as checked
@@ -25,7 +27,13 @@ from slangrad.check.model.types import VOID
 from slangrad.compat.call_data import MODES, BoundCall
 from slangrad.compat.marshall import BindContext
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.reflection.slang_type import SlangParameter, SlangType
+from slangrad.marshal.reflection.slang_type import (
+    ArrayType,
+    SlangParameter,
+    SlangType,
+    UnknownType,
+    innermost_type,
+)
 from slangrad.marshal.registry import holds_objects, marshal_of, unwrap
 from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.element_types import element_type as memory_type
@@ -52,21 +60,21 @@ class ResolutionDiagnostic:
         return "\n".join(self.detail_lines)
 
 
+@dataclass(frozen=True, slots=True)
 class ResolveResult:
     """A function that takes the arguments. `args` and `kwargs`: as what each argument is seen; `params`: the
     parameters, generics filled in; `dimensions`: how many of the call each argument brings, in their order.
     """
 
-    def __init__(self, function: SlangFunction, return_type: SlangType) -> None:
-        self.function = function
-        self.return_type = return_type
-        self.args: tuple[SlangType, ...] = ()
-        self.kwargs: dict[str, SlangType] = {}
-        self.params: tuple[SlangParameter, ...] = ()
-        self.dimensions: tuple[int, ...] = ()
+    function: SlangFunction
+    return_type: SlangType
+    args: tuple[SlangType, ...]
+    kwargs: dict[str, SlangType]
+    params: tuple[SlangParameter, ...]
+    dimensions: tuple[int, ...]
 
     def __repr__(self) -> str:
-        seen = ", ".join(each.full_name for each in (*self.args, *self.kwargs.values()))
+        seen = ", ".join(t.full_name for t in (*self.args, *self.kwargs.values()))
         return f"ResolveResult({self.function.name}: {seen})"
 
 
@@ -78,59 +86,52 @@ def resolve_function(
     this_type: SlangType | None = None,
 ) -> ResolveResult | None:
     """The one overload that takes the arguments, None where there is none or more than one."""
-    told = ResolutionDiagnostic() if diagnostics is None else diagnostics
-    found: list[tuple[Candidate, Survivor]] = []
-    for candidate in function.candidates:
-        told.summary(str(candidate))
-        found += [(candidate, each) for each in _survivors(bind_context, candidate, bindings, told)]
-    least = min((each.cost for _, each in found), default=0)
-    best = [each for each in found if each[1].cost == least]
+    report = ResolutionDiagnostic() if diagnostics is None else diagnostics
+    survivors: list[tuple[SlangFunction, Survivor]] = []
+    for overload, candidate in zip(function.overloads, function.candidates):
+        report.summary(str(candidate))
+        survivors += [(overload, each) for each in _survivors(bind_context, candidate, bindings, report)]
+    least = min((survivor.cost for _, survivor in survivors), default=0)
+    best = [row for row in survivors if row[1].cost == least]
     if len(best) > 1:
-        told.summary("    the arguments can be seen in several ways: map() or f<...> says which is meant")
-    return _result(function, bindings, *best[0]) if len(best) == 1 else None
+        report.summary("    the arguments can be seen in several ways: map() or f<...> says which is meant")
+    return _result(bindings, *best[0]) if len(best) == 1 else None
 
 
 def _survivors(
-    context: BindContext, candidate: Candidate, bindings: BoundCall, told: ResolutionDiagnostic
+    context: BindContext, candidate: Candidate, bindings: BoundCall, report: ResolutionDiagnostic
 ) -> list[Survivor]:
-    given, named = bindings.values, bindings.named_values
+    positional, named = bindings.values, bindings.named_values
     try:
-        count = len(given)
+        count = len(positional)
         arguments = Arguments(
-            [(i, marshal_of(each)) for i, each in enumerate(given)],
-            {name: (count + i, marshal_of(each)) for i, (name, each) in enumerate(named.items())},
+            [(i, marshal_of(value)) for i, value in enumerate(positional)],
+            {name: (count + i, marshal_of(value)) for i, (name, value) in enumerate(named.items())},
         )
         placed = arrange(candidate, arguments)
         types, mode = candidate.types, _NAMES[context.call_mode]
-        found = placed if isinstance(placed, str) else attempt(candidate, placed, types, mode, tuple)
+        outcome = placed if isinstance(placed, str) else attempt(candidate, placed, types, mode, tuple)
     except CallError as error:
-        found = error.message
-    if isinstance(found, str):
-        told.summary(f"    {found}")
+        outcome = error.message
+    if isinstance(outcome, str):
+        report.summary(f"    {outcome}")
         return []
-    return found
+    return outcome
 
 
-def _result(
-    function: SlangFunction, bindings: BoundCall, candidate: Candidate, survivor: Survivor
-) -> ResolveResult:
-    layout, chosen = function.program, survivor.function
-    seen = {each.index: each.way for each in survivor.given}
-    made = ResolveResult(
-        SlangFunction(layout, [candidate.view], function.full_name, function.this_type),
-        layout.type_of(chosen.result or VOID),
-    )
+def _result(bindings: BoundCall, overload: SlangFunction, survivor: Survivor) -> ResolveResult:
+    layout, chosen = overload.program, survivor.function
+    seen = {argument.index: argument.way for argument in survivor.given}
+    types = {i: layout.type_of(way.type) for i, way in seen.items()}
     count = len(bindings.values)
-    made.args = tuple(layout.type_of(seen[i].type) for i in range(count))
-    made.kwargs = {name: layout.type_of(seen[i].type) for i, name in enumerate(bindings.named_values, count)}
-    made.dimensions = tuple(seen[i].dims for i in sorted(seen))
-    made.params = tuple(
-        SlangParameter(
-            each.name, layout.type_of(each.type), each.direction, each.no_diff, i, each.has_default
-        )
-        for i, each in enumerate(chosen.parameters, -int(chosen.has_this))
+    return ResolveResult(
+        overload,
+        layout.type_of(chosen.result or VOID),
+        tuple(types[i] for i in range(count)),
+        {name: types[i] for i, name in enumerate(bindings.named_values, count)},
+        slang_parameters(chosen.parameters, chosen.has_this, layout),
+        tuple(seen[i].dims for i in sorted(seen)),
     )
-    return made
 
 
 def unpack_args(*args: object) -> tuple[list[HostValue], bool]:
@@ -174,10 +175,30 @@ def resolve_element_type(program_layout: SlangProgramLayout, element_type: objec
     return program_layout.type_of(found)
 
 
-def innermost_type(slang_type: SlangType) -> SlangType:
-    """What is in all arrays, vectors and containers."""
-    inner = slang_type.element_type
-    return slang_type if inner is slang_type else innermost_type(inner)
+def is_unknown(t: SlangType | None) -> bool:
+    return isinstance(t, UnknownType)
+
+
+def is_known(t: SlangType | None) -> bool:
+    """ValueError for None."""
+    if t is None:
+        raise ValueError("Type is None")
+    return not is_unknown(t)
+
+
+def is_known_or_none(t: SlangType | None) -> bool:
+    return not is_unknown(t)
+
+
+def is_matching_array_type(a: SlangType, b: SlangType, allow_generics: bool = True) -> bool:
+    """Whether two types are arrays of the same sizes and elements; open ones fit all others if that is allowed."""
+    arrays: list[Any] = [t for t in (a, b) if isinstance(t, ArrayType)]  # with the properties of their class
+    if len(arrays) < 2:
+        return False
+    if allow_generics and any(t.any_generic_dims or is_unknown(t.inner_element_type) for t in arrays):
+        return True
+    first, second = ((t.array_shape, t.inner_element_type) for t in arrays)
+    return first == second
 
 
 def slang_to_numpy(slang_dtype: SlangType) -> np.dtype | None:

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from slangrad.flatten.leaves import (
-    Elements,
     Leaf,
+    LeafElements,
     extent_of,
     is_fixed_array,
     leaf_names,
@@ -23,13 +23,10 @@ from slangrad.flatten.leaves import (
     span_of,
 )
 from slangrad.flatten.rows import rows_to_read
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.intervals import Ranges
-from slangrad.ir.primitives import PRIMITIVES, WAVES
-from slangrad.ir.rebuild import same_region
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import (
+from slangrad.ir.analyses.intervals import Ranges
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import same_region
+from slangrad.ir.data.types import (
     BOOL,
     I64,
     U32,
@@ -47,6 +44,9 @@ from slangrad.ir.types import (
     is_long,
     pointer_of,
 )
+from slangrad.ir.ops.core import Function, Op, Region, Value
+from slangrad.ir.ops.primitives import PRIMITIVES, WAVES
+from slangrad.ir.ops.type_rules import scalar_type
 
 Leaves = tuple[Leaf, ...]
 
@@ -63,7 +63,7 @@ class _Flatten:
         self.bounds_checks = bounds_checks
         self.rows_to_read = rows_to_read
         self.ranges = Ranges()
-        self.elements = Elements(self.ranges)
+        self.elements = LeafElements(self.ranges)
         self._leaves: dict[Value, Leaves] = {}
 
     def function(self, function: Function) -> Region:
@@ -102,10 +102,10 @@ class _Flatten:
             leaves = leaves[count:]
 
     def parameters(self, old: Sequence[Value]) -> tuple[Value, ...]:
-        made = list(map(_made_of, old))
-        for value, leaves in zip(old, made, strict=True):
+        leaves_of_each = list(map(_made_of, old))
+        for value, leaves in zip(old, leaves_of_each, strict=True):
             self.define(value, leaves)
-        return tuple(leaf for leaves in made for leaf in leaves)
+        return tuple(leaf for leaves in leaves_of_each for leaf in leaves)
 
     # --- ops
 
@@ -115,9 +115,9 @@ class _Flatten:
                 self._leaves[op.results[0]] = b.again(op)
                 continue
             outer, b.span = b.span, op.span or b.span
-            made = RULES[op.name](self, b, op)
+            leaves = RULES[op.name](self, b, op)
             b.span = outer
-            self.define_all(op.results, made)
+            self.define_all(op.results, leaves)
 
     def _stays(self, op: Op) -> bool:
         """Whether it is on scalars, all of which are in the new function."""
@@ -222,30 +222,30 @@ def _set(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
 
 def _element(f: _Flatten, b: Builder, t: Array, whole: Leaves, index: Value) -> Sequence[Leaf]:
     """The leaves of an element of an array, at an index of any integer type."""
-    made: list[Leaf] = []
+    parts: list[Leaf] = []
     for leaf, part in zip(whole, leaf_types(t.element), strict=True):
         if is_fixed_array(part):
             assert isinstance(part, Array) and part.length is not None
-            made.append(f.elements.read_row(leaf, _row(f, b, leaf, part, index), part.length))
+            parts.append(f.elements.read_row(leaf, _row(f, b, leaf, part, index), part.length))
         else:
-            made.append(f.elements.read(b, leaf, f.elements.position(b, index, extent_of(leaf))))
-    return made
+            parts.append(f.elements.read(b, leaf, f.elements.position(b, index, extent_of(leaf))))
+    return parts
 
 
 def _put(
     f: _Flatten, b: Builder, t: Array, whole: Leaves, index: Value, new: Leaves, adds: bool
 ) -> Sequence[Leaf]:
     """The leaves of an array after an element was written, or added to."""
-    made: list[Leaf] = []
+    leaves: list[Leaf] = []
     for leaf, value, part in zip(whole, new, leaf_types(t.element), strict=True):
         if is_fixed_array(part):
             assert isinstance(part, Array) and part.length is not None
             row = _row(f, b, leaf, part, index)
-            made.append(f.elements.write_row(b, leaf, row, part.length, value, adds))
+            leaves.append(f.elements.write_row(b, leaf, row, part.length, value, adds))
         else:
             at = f.elements.position(b, index, extent_of(leaf))
-            made.append(f.elements.write(b, leaf, at, f.elements.as_value(b, value), adds))
-    return made
+            leaves.append(f.elements.write(b, leaf, at, f.elements.as_value(b, value), adds))
+    return leaves
 
 
 def _row(f: _Flatten, b: Builder, leaf: Leaf, part: Array, index: Value) -> Value:
@@ -258,12 +258,12 @@ def _index(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     if extent is not None:
         f.report(b, op, index, extent)
     if isinstance(t, Array):
-        found = _element(f, b, t, f.leaves(op.operands[0]), index)
-        return [f.elements.as_value(b, leaf) for leaf in found] if op in f.rows_to_read else found
-    made: Sequence[Leaf] = [b.zero(leaf) for leaf in leaf_types(op.results[0].type)]
+        leaves = _element(f, b, t, f.leaves(op.operands[0]), index)
+        return [f.elements.as_value(b, leaf) for leaf in leaves] if op in f.rows_to_read else leaves
+    chosen: Sequence[Leaf] = [b.zero(leaf) for leaf in leaf_types(op.results[0].type)]
     for hit, part in _components(f, b, t, f.leaves(op.operands[0]), index):
-        made = [_choose(f, b, hit, x, y) for x, y in zip(part, made, strict=True)]
-    return made
+        chosen = [_choose(f, b, hit, x, y) for x, y in zip(part, chosen, strict=True)]
+    return chosen
 
 
 def _set_index(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
@@ -281,13 +281,13 @@ def _change(f: _Flatten, b: Builder, op: Op, adds: bool) -> Sequence[Leaf]:
         f.report(b, op, index, extent)
     if isinstance(t, Array):
         return _put(f, b, t, whole, index, new, adds)
-    made: list[Leaf] = []
+    leaves: list[Leaf] = []
     values = f.values(b, op.operands[2:])
     for hit, part in _components(f, b, t, whole, index):
         for value, old in zip(values, part, strict=True):
             assert isinstance(old, Value)
-            made.append(b.emit("select", hit, b.emit("add", old, value) if adds else value, old))
-    return made
+            leaves.append(b.emit("select", hit, b.emit("add", old, value) if adds else value, old))
+    return leaves
 
 
 def _components(

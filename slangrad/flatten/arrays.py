@@ -17,14 +17,14 @@ from collections.abc import Callable, Sequence
 from slangrad.flatten.leaves import UNROLLED
 from slangrad.flatten.lifetimes import Lifetimes, is_array
 from slangrad.flatten.versions import UPDATES
-from slangrad.ir.builder import Builder
-from slangrad.ir.control import carried
-from slangrad.ir.core import Attributes, Function, Op, Region, Value
-from slangrad.ir.intervals import Ranges
-from slangrad.ir.primitives import WRITE
-from slangrad.ir.rebuild import Rebuild
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import U32, Array, Type, is_tape, pointer, pointer_of
+from slangrad.ir.analyses.intervals import Ranges
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.data.types import U32, Array, Type, is_tape, pointer, pointer_of
+from slangrad.ir.ops.control import carried
+from slangrad.ir.ops.core import Attributes, Function, Op, Region, Value
+from slangrad.ir.ops.primitives import WRITE
+from slangrad.ir.ops.type_rules import scalar_type
 
 
 def flatten_arrays(function: Function) -> Function:
@@ -114,10 +114,10 @@ class _Arrays(Rebuild):
 
     def _new_place(self, b: Builder, root: Value, zero: bool, start: Value | None = None) -> Value:
         """Memory for a chain that begins here, with a zero or to be filled; tapes are always zero at first."""
-        made = self._prepared.pop(root, None) or self._allocate(b, root, zero, start)
-        made.hint = made.hint or root.hint
-        self._places[root] = made
-        return made
+        place = self._prepared.pop(root, None) or self._allocate(b, root, zero, start)
+        place.hint = place.hint or root.hint
+        self._places[root] = place
+        return place
 
     def _allocate(self, b: Builder, version: Value, zero: bool, start: Value | None = None) -> Value:
         """`start`: the zero that the memory begins as; it is not cleared if nobody reads that."""
@@ -146,11 +146,11 @@ class _Arrays(Rebuild):
         if source in self._lifetimes.zeros:
             return self._new_place(b, root, True, source)
         if is_tape(source.type):
-            made = self._places[root] = self._noted(b.emit("tape_copy", self.place(b, source)), root)
-            return made
-        made = self._new_place(b, root, zero=False)
-        self._copy(b, source.type, self._source(b, source), made)
-        return made
+            copy = self._places[root] = self._noted(b.emit("tape_copy", self.place(b, source)), root)
+            return copy
+        copy = self._new_place(b, root, zero=False)
+        self._copy(b, source.type, self._source(b, source), copy)
+        return copy
 
     def _source(self, b: Builder, version: Value) -> Value | None:
         """Where to copy a version from; None for zeros."""
@@ -216,8 +216,8 @@ class _Arrays(Rebuild):
         return b.emit("less", at, b.constant(U32, extent)), b.emit("min", at, b.constant(U32, extent - 1))
 
     def _update(self, b: Builder, op: Op) -> None:
-        old, made = op.operands[0], op.results[0]
-        place = self.place(b, old) if made in self._lifetimes.origin else self._copied(b, old, made)
+        old, update = op.operands[0], op.results[0]
+        place = self.place(b, old) if update in self._lifetimes.origin else self._copied(b, old, update)
         at, new = self._position(b, op), op.operands[-1]
         value = self.place(b, new) if is_array(new) else self.value(new)
         assert isinstance(old.type, Array)
@@ -265,8 +265,8 @@ class _Arrays(Rebuild):
         passed += [self._new_place(b, r, zero=False) for r in left]
         others = [r for r in op.results if not is_array(r)]
         attributes = op.attributes | ({"effect": WRITE} if left else {})
-        made = b.several("call", passed, [r.type for r in others], (), attributes)
-        self._define(others, made)
+        passed_back = b.several("call", passed, [r.type for r in others], (), attributes)
+        self._define(others, passed_back)
 
     def _argument(self, b: Builder, value: Value) -> Value:
         if not is_array(value):
@@ -279,12 +279,12 @@ class _Arrays(Rebuild):
     # --- branches
 
     def _if(self, b: Builder, op: Op) -> None:
-        own = [i for i, r in enumerate(op.results) if is_array(r) and self._has_own_place(r)]
-        for i in own:
+        placed = [i for i, r in enumerate(op.results) if is_array(r) and self._has_own_place(r)]
+        for i in placed:
             result = op.results[i]
             self._new_place(b, result, zero=result in self._lifetimes.begins_empty)
         passed = self._passed(op.results)
-        regions = tuple(self._arm(b.nested(), region, op, own, passed) for region in op.regions)
+        regions = tuple(self._arm(b.nested(), region, op, placed, passed) for region in op.regions)
         self._control(b, op, (self.value(op.operands[0]),), regions, passed)
 
     def _has_own_place(self, result: Value) -> bool:
@@ -294,9 +294,9 @@ class _Arrays(Rebuild):
         """Which values a branch or loop passes on: all that are no arrays, and handles of tapes."""
         return [i for i, v in enumerate(values) if not is_array(v) or v in self._lifetimes.handles]
 
-    def _arm(self, b: Builder, region: Region, op: Op, own: list[int], passed: list[int]) -> Region:
+    def _arm(self, b: Builder, region: Region, op: Op, placed: list[int], passed: list[int]) -> Region:
         """An arm leaves results with memory of their own there, and begins them there where it can."""
-        places = {i: self._places[op.results[i]] for i in own}
+        places = {i: self._places[op.results[i]] for i in placed}
         for i, place in places.items():
             root = self._lifetimes.root(region.yields[i])
             if root not in self._lifetimes.zeros and self._lifetimes.nesting.inside(root, region):
@@ -305,9 +305,9 @@ class _Arrays(Rebuild):
         for inner in region.ops:
             self.op(b, inner)
         for i, place in places.items():
-            made = region.yields[i]
-            if made not in self._lifetimes.zeros and self.place(b, made) is not place:
-                self._copy(b, made.type, self.place(b, made), place)
+            value = region.yields[i]
+            if value not in self._lifetimes.zeros and self.place(b, value) is not place:
+                self._copy(b, value.type, self.place(b, value), place)
         self._free_tapes(b, region)
         return Region((), b.ops, tuple(self._handed(b, region.yields[i]) for i in passed))
 
@@ -326,8 +326,8 @@ class _Arrays(Rebuild):
     def _handed(self, b: Builder, value: Value) -> Value:
         return self.place(b, value) if is_array(value) else self.value(value)
 
-    def _define(self, old: Sequence[Value], made: Sequence[Value]) -> None:
-        for value, new in zip(old, made, strict=True):
+    def _define(self, old: Sequence[Value], new_values: Sequence[Value]) -> None:
+        for value, new in zip(old, new_values, strict=True):
             new.hint = new.hint or value.hint
             if is_array(value):
                 self._places[value] = new
@@ -346,8 +346,8 @@ class _Arrays(Rebuild):
         self._loop(b, op, (), ())
 
     def _loop(self, b: Builder, op: Op, first: tuple[Value, ...], index: tuple[Value, ...]) -> None:
-        starts, yields = [each.start for each in carried(op)], op.regions[-1].yields
-        parameters = [each.parameter for each in carried(op)]
+        starts, yields = [loop_value.start for loop_value in carried(op)], op.regions[-1].yields
+        parameters = [loop_value.parameter for loop_value in carried(op)]
         for start, parameter in zip(starts, parameters, strict=True):
             if is_array(parameter) and self._has_own_place(parameter):
                 self._copied(b, start, parameter)
@@ -355,14 +355,14 @@ class _Arrays(Rebuild):
         operands = tuple(self._owned(b, op, i, starts[i], op.results[i]) for i in passed)
         regions = []
         for region in op.regions[:-1]:
-            nested, made = self._begun(b, region, region.parameters, passed)
+            nested, new = self._begun(b, region, region.parameters, passed)
             self._free_tapes(nested, region)
-            regions.append(Region(made, nested.ops, self.values(region.yields)))
-        nested, made = self._begun(b, op.regions[-1], parameters, passed)
+            regions.append(Region(new, nested.ops, self.values(region.yields)))
+        nested, new = self._begun(b, op.regions[-1], parameters, passed)
         self._finish(nested, parameters, yields)
         handed = tuple(self._owned(nested, op, -1 - i, yields[i], op.results[i]) for i in passed)
         self._free_tapes(nested, op.regions[-1])
-        regions.append(Region((*index, *made), nested.ops, handed))
+        regions.append(Region((*index, *new), nested.ops, handed))
         self._control(b, op, (*first, *operands), tuple(regions), passed)
 
     def _begun(
@@ -371,11 +371,11 @@ class _Arrays(Rebuild):
         """The ops of a region of a loop, and its parameters for what is passed on; its tapes are still there."""
         self._tapes.append([])
         nested, old = b.nested(), [carried[i] for i in passed]
-        made = tuple(_in_place_of(p, storage_type) for p in old)
-        self._define(old, made)
+        parameters = tuple(_in_place_of(p, storage_type) for p in old)
+        self._define(old, parameters)
         for op in region.ops:
             self.op(nested, op)
-        return nested, made
+        return nested, parameters
 
     def _owned(self, b: Builder, op: Op, use: int, value: Value, version: Value) -> Value:
         """A carried value, which goes on as a version; the handle of a tape that only the loop has."""

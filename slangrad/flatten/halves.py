@@ -11,11 +11,11 @@ there and back once, and local arrays hold floats. All other memory, and what ot
 
 from __future__ import annotations
 
-from slangrad.ir.addresses import LocalMemory
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.rebuild import Rebuild, Rule
-from slangrad.ir.types import F16, F32, Type, pointer, pointer_of
+from slangrad.ir.analyses.addresses import NonEscapingMemory
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, Rule
+from slangrad.ir.data.types import F16, F32, Type, pointer, pointer_of
+from slangrad.ir.ops.core import Function, Op, Region, Value
 
 ROUNDED = ("add", "sub", "mul", "div", "sqrt")
 EXACT = ("neg", "abs", "min", "max", "floor", "ceil", "round", "trunc", "rem", "select")
@@ -26,14 +26,14 @@ def halves_as_floats(function: Function) -> Function:
     """The function with its values and local arrays of halves as floats."""
     if not any(value.type is F16 for value in (*function.region.parameters, *function.region.makers)):
         return function
-    made = _Floats(LocalMemory(function.region)).function(function)
-    return made.on(made.region)
+    changed = _Floats(NonEscapingMemory(function.region)).function(function)
+    return changed.on(changed.region)
 
 
 class _Floats(Rebuild):
     """Old values of type f16 are mapped to new ones of type f32 that hold halves."""
 
-    def __init__(self, memory: LocalMemory) -> None:
+    def __init__(self, memory: NonEscapingMemory) -> None:
         super().__init__(_RULES, _other)
         self._memory = memory
 
@@ -54,9 +54,9 @@ def _wide(t: Type) -> Type:
 
 def _narrow(b: Builder, value: Value) -> Value:
     """The half that a float holds."""
-    made = b.made_by(value)
-    known = made is not None and made.name == "convert" and made.operands[0].type is F16
-    return made.operands[0] if made is not None and known else b.emit("convert", value, type=F16)
+    maker = b.made_by(value)
+    is_widened = maker is not None and maker.name == "convert" and maker.operands[0].type is F16
+    return maker.operands[0] if maker is not None and is_widened else b.emit("convert", value, type=F16)
 
 
 def _extended(b: Builder, value: Value) -> Value:
@@ -64,10 +64,10 @@ def _extended(b: Builder, value: Value) -> Value:
 
 
 def _computed(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-    made = b.primitive(op.name, walk.values(op.operands), None, op.attributes)
+    result = b.primitive(op.name, walk.values(op.operands), None, op.attributes)
     if op.name in ROUNDED and op.results[0].type is F16:
-        made = _extended(b, b.emit("convert", made, type=F16))
-    return (made,)
+        result = _extended(b, b.emit("convert", result, type=F16))
+    return (result,)
 
 
 def _constant(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:

@@ -15,11 +15,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Value
-from slangrad.ir.intervals import Ranges
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import (
+from slangrad.ir.analyses.intervals import Ranges
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.types import (
     I64,
     U32,
     U64,
@@ -33,6 +31,8 @@ from slangrad.ir.types import (
     components,
     is_aggregate,
 )
+from slangrad.ir.ops.core import Value
+from slangrad.ir.ops.type_rules import scalar_type
 
 UNROLLED = 8  # longer copies are loops
 LARGEST_MAKE = 64
@@ -120,7 +120,7 @@ def extent_of(leaf: Leaf) -> int | None:
     return t.length
 
 
-class Elements:
+class LeafElements:
     """Reads and writes elements and rows of leaves. Nothing is changed: writing gives another leaf."""
 
     def __init__(self, ranges: Ranges) -> None:
@@ -190,10 +190,10 @@ class Elements:
             whole = before
         if isinstance(leaf, Slice) and leaf.whole is whole and leaf.row is row and not adds:
             return self._apply(b, whole, leaf)
-        made = self._copy_row(b, whole, row, length, leaf, adds)
+        copied = self._copy_row(b, whole, row, length, leaf, adds)
         if not adds:
-            self._overwritten[made] = (whole, row)
-        return made
+            self._overwritten[copied] = (whole, row)
+        return copied
 
     def _copy_row(self, b: Builder, whole: Leaf, row: Value, length: int, leaf: Leaf, adds: bool) -> Value:
         extent = extent_of(whole)
@@ -220,10 +220,12 @@ class Elements:
         if isinstance(leaf, Value):
             return leaf
         original = Slice(leaf.whole, leaf.row, leaf.length)
-        made = self._copied(b, original)
+        array_value = self._copied(b, original)
         for patch in leaf.patches:
-            made = b.emit("add_index" if patch.adds else "set_index", made, patch.at, patch.value)
-        return made
+            array_value = b.emit(
+                "add_index" if patch.adds else "set_index", array_value, patch.at, patch.value
+            )
+        return array_value
 
     def _copied(self, b: Builder, original: Slice) -> Value:
         t = leaf_type(original)
@@ -234,7 +236,7 @@ class Elements:
             b,
             original.length,
             b.zero(t),
-            lambda b, made, k: b.emit("set_index", made, k, self.read(b, original, k)),
+            lambda b, copy, k: b.emit("set_index", copy, k, self.read(b, original, k)),
         )
 
     def joined(self, b: Builder, parts: list[Leaf]) -> Value:
@@ -243,11 +245,11 @@ class Elements:
         if not is_fixed_array(t):
             return b.emit("make", *[self.as_value(b, p) for p in parts], type=array(t, len(parts)))
         assert isinstance(t, Array) and t.length is not None
-        made = array(t.element, t.length * len(parts))
+        whole_type = array(t.element, t.length * len(parts))
         if t.length * len(parts) <= LARGEST_MAKE:
             positions = [b.constant(U32, k) for k in range(t.length)]
-            return b.emit("make", *[self.read(b, p, at) for p in parts for at in positions], type=made)
-        whole: Leaf = b.zero(made)
+            return b.emit("make", *[self.read(b, p, at) for p in parts for at in positions], type=whole_type)
+        whole: Leaf = b.zero(whole_type)
         for i, part in enumerate(parts):
             whole = self.write_row(b, whole, b.constant(U32, i), t.length, part)
         return self.as_value(b, whole)

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from slangrad.flatten.versions import UPDATES, Versions
-from slangrad.ir.control import LOOPS, carried, merged
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.rebuild import Nesting
-from slangrad.ir.types import Array, is_tape
+from slangrad.flatten.versions import UPDATES, ArrayVersions
+from slangrad.ir.building.rebuild import Nesting
+from slangrad.ir.data.types import Array, is_tape
+from slangrad.ir.ops.control import LOOPS, carried, merged
+from slangrad.ir.ops.core import Function, Op, Region, Value
 
 READS = frozenset({"index", "get"})
 
@@ -42,7 +42,7 @@ class Lifetimes:
         self._stored: list[
             tuple[Value, int]
         ] = []  # those that become elements, and in how many loops they do
-        self._versions = Versions(function)
+        self._versions = ArrayVersions(function)
         self.zeros = self._versions.zeros
         self.written_first = self._versions.written_first
         self._gather(function.region, 0)
@@ -67,13 +67,13 @@ class Lifetimes:
 
     def _gather(self, region: Region, depth: int) -> set[Value]:
         """Find all that has to do with arrays; returns those that the region uses but does not make."""
-        made, used = list(filter(is_array, region.parameters)), set(filter(is_array, region.yields))
+        arrays, used = list(filter(is_array, region.parameters)), set(filter(is_array, region.yields))
         ops = self._ops[region] = []
         for op in region.ops:
             operands, results = list(filter(is_array, op.operands)), list(filter(is_array, op.results))
             if op.regions:
                 inner = depth + (op.name in LOOPS)
-                self._free[op] = set[Value]().union(*[self._gather(each, inner) for each in op.regions])
+                self._free[op] = set[Value]().union(*[self._gather(body, inner) for body in op.regions])
                 used |= self._free[op]
             elif not operands and not results:
                 continue
@@ -82,19 +82,19 @@ class Lifetimes:
                 self._stored += [(v, depth) for v in stored if v not in self.zeros]
             ops.append(op)
             used.update(operands)
-            made += results
-        self._made += [(v, depth) for v in made]
-        return used.difference(made)
+            arrays += results
+        self._made += [(v, depth) for v in arrays]
+        return used.difference(arrays)
 
     def _find_tapes(self) -> dict[Value, list[Value]]:
         """The versions of each class of tapes, but for those that are elements of something."""
-        found: dict[Value, list[Value]] = {}
+        tapes: dict[Value, list[Value]] = {}
         for value, _ in self._made:
             if is_tape(value.type) and value not in self.zeros:
-                found.setdefault(self._versions.find(value), []).append(value)
+                tapes.setdefault(self._versions.find(value), []).append(value)
         for stored, _ in self._stored:
-            found.pop(self._versions.find(stored), None)
-        return found
+            tapes.pop(self._versions.find(stored), None)
+        return tapes
 
     def _find_blocked(self) -> set[Value]:
         """Classes of tapes that a loop makes elements of something, while the tape lives on outside of that loop.
@@ -150,12 +150,12 @@ class Lifetimes:
         return not is_tape(value.type) or self._versions.find(value) not in self._blocked
 
     def _visit_update(self, op: Op) -> None:
-        old, made = op.operands[0], op.results[0]
+        old, new = op.operands[0], op.results[0]
         self._share(op.operands[1:])
         if old in self.zeros:
-            self.begins_empty.add(made)
+            self.begins_empty.add(new)
         elif old in self._dying[op] and self._owned(old):
-            self.origin[made] = old
+            self.origin[new] = old
 
     def _visit_if(self, op: Op) -> None:
         before, after = self._shared, set(self._shared)
@@ -205,36 +205,40 @@ class Lifetimes:
         for region in op.regions:
             self._visit(region)
         taken, all_carried = set(self._free[op]), carried(op)
-        in_place = [self.root(each.yielded) is each.parameter for each in all_carried]
-        moved = {self.root(each.yielded) for each, same in zip(all_carried, in_place, strict=True) if same}
-        for i, each in enumerate(all_carried):
-            if not is_array(each.result):
+        in_place = [self.root(loop_value.yielded) is loop_value.parameter for loop_value in all_carried]
+        moved = {
+            self.root(loop_value.yielded)
+            for loop_value, same in zip(all_carried, in_place, strict=True)
+            if same
+        }
+        for i, loop_value in enumerate(all_carried):
+            if not is_array(loop_value.result):
                 continue
-            handle, start = is_tape(each.result.type) and not in_place[i], each.start
+            handle, start = is_tape(loop_value.result.type) and not in_place[i], loop_value.start
             if handle:
-                self._pass_on(op, i, each.yielded, moved)
+                self._pass_on(op, i, loop_value.yielded, moved)
             elif start in self.zeros:
-                self.begins_empty.add(each.parameter)
+                self.begins_empty.add(loop_value.parameter)
             if start in self._dying[op] and start not in taken and self._owned(start):
                 taken.add(start)
                 if handle:
                     self.moved.add((op, i))
                 else:
-                    self.origin[each.parameter] = start
-            others = (each.result, *each.inside[:-1])
+                    self.origin[loop_value.parameter] = start
+            others = (loop_value.result, *loop_value.inside[:-1])
             if handle:
-                self.handles.update((each.parameter, *others))
+                self.handles.update((loop_value.parameter, *others))
             else:
-                self.origin.update(dict.fromkeys(others, each.parameter))
+                self.origin.update(dict.fromkeys(others, loop_value.parameter))
 
-    def _pass_on(self, op: Op, i: int, made: Value, moved: set[Value]) -> None:
+    def _pass_on(self, op: Op, i: int, yielded: Value, moved: set[Value]) -> None:
         """A tape that the next iteration gets by its handle; a copy, if its memory is not its own.
 
         Tapes of a blocked class are never changed in place, so that they need no memory of their own.
         """
-        root = self.root(made)
+        root = self.root(yielded)
         if self._versions.find(op.results[i]) in self._blocked:
             self.moved.update(((op, i), (op, -1 - i)))
-        elif root not in moved and self.nesting.inside(root, op.regions[-1]) and self._owned(made):
+        elif root not in moved and self.nesting.inside(root, op.regions[-1]) and self._owned(yielded):
             moved.add(root)
             self.moved.add((op, -1 - i))

@@ -14,13 +14,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Value, walk
-from slangrad.ir.effects import effect_of_call
-from slangrad.ir.primitives import INEXACT
-from slangrad.ir.rebuild import Rebuild
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import F16, F32, Scalar
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.data.types import F16, F32, Scalar
+from slangrad.ir.ops.core import Function, Op, Value, walk
+from slangrad.ir.ops.effects import effect_of_call
+from slangrad.ir.ops.primitives import INEXACT
+from slangrad.ir.ops.type_rules import scalar_type
 
 MOST_INLINED = (
     3_000  # ops that maths may become in a kernel; beyond, functions that are used again are called

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 
 from slangrad.flatten.leaves import is_fixed_array, leaf_types
 from slangrad.flatten.versions import UPDATES
-from slangrad.ir.core import Function, Op, Region, Value, walk
-from slangrad.ir.types import Array, is_tape
+from slangrad.ir.data.types import Array, is_tape
+from slangrad.ir.ops.core import Function, Op, Region, Value, walk
 
 
 def rows_to_read(function: Function) -> set[Op]:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from slangrad.flatten.versions import UPDATES, Versions, groups
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value, walk
-from slangrad.ir.rebuild import Rebuild
-from slangrad.ir.types import Array, Type, components
+from slangrad.flatten.versions import UPDATES, ArrayVersions, groups
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.data.types import Array, Type, components
+from slangrad.ir.ops.core import Function, Op, Region, Value, walk
 
 LONGEST = 64
 DYNAMIC = frozenset({"index", "set_index", "add_index"})
@@ -23,14 +23,14 @@ DYNAMIC = frozenset({"index", "set_index", "add_index"})
 
 def split_small_arrays(function: Function) -> Function:
     """The function with such arrays as scalars."""
-    return _Split(_Kept(function)).function(function)
+    return _SplitArrays(_KeptArrays(function)).function(function)
 
 
-class _Kept:
+class _KeptArrays:
     """Which arrays stay arrays, by class of versions."""
 
     def __init__(self, function: Function) -> None:
-        self._versions = Versions(function)
+        self._versions = ArrayVersions(function)
         self._kept: set[Value] = set()
         self._keep_if((*function.region.parameters, *function.region.yields), True)
         for op in walk(function.region):
@@ -60,10 +60,10 @@ def _is_long(t: Type) -> bool:
     return isinstance(t, Array) and (t.length is None or t.length > LONGEST)
 
 
-class _Split(Rebuild):
+class _SplitArrays(Rebuild):
     """`_parts` maps old arrays that are split to their elements; all other values are in the walk's map."""
 
-    def __init__(self, kept: _Kept) -> None:
+    def __init__(self, kept: _KeptArrays) -> None:
         super().__init__()
         self._kept = kept
         self._parts: dict[Value, tuple[Value, ...]] = {}
@@ -103,19 +103,19 @@ class _Split(Rebuild):
     def _made_of(self, old: Iterable[Value]) -> tuple[Value, ...]:
         """New values for the elements of what is split; all others stay what they are."""
         parts = (map(Value, components(v.type)) if self._kept.splits(v) else (v,) for v in old)
-        return tuple(part for each in parts for part in each)
+        return tuple(part for parts_of_one in parts for part in parts_of_one)
 
-    def _define(self, old: Iterable[Value], made: Sequence[Value]) -> None:
+    def _define(self, old: Iterable[Value], leaves: Sequence[Value]) -> None:
         """Old values from their elements, all in a row."""
         for value in old:
             count = len(list(components(value.type))) if self._kept.splits(value) else 1
-            for new in made[:count]:
+            for new in leaves[:count]:
                 new.hint = new.hint or value.hint
             if self._kept.splits(value):
-                self._parts[value] = tuple(made[:count])
+                self._parts[value] = tuple(leaves[:count])
             else:
-                (self.new[value],) = made[:count]
-            made = made[count:]
+                (self.new[value],) = leaves[:count]
+            leaves = leaves[count:]
 
     # --- control flow
 

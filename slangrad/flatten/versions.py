@@ -3,7 +3,7 @@
     %b = set_index %a, %i, %x                    {a, b}
     %r = for %n, %b (%i, %p) { ... yield %q }    {a, b, p, q, r}
 
-`Versions` puts the arrays of a function into such classes. Zeros belong to none, as many arrays begin with
+`ArrayVersions` puts the arrays of a function into such classes. Zeros belong to none, as many arrays begin with
 one zero; of some of them nobody reads what was not written.
 """
 
@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slangrad.ir.control import versions
-from slangrad.ir.core import Function, Op, Value, walk
-from slangrad.ir.types import Array
+from slangrad.ir.data.types import Array
+from slangrad.ir.ops.control import versions
+from slangrad.ir.ops.core import Function, Op, Value, walk
 
 UPDATES = frozenset({"set", "set_index", "add_index"})
 
 
-class Versions:
+class ArrayVersions:
     """A union-find over the arrays of a function."""
 
     def __init__(self, function: Function) -> None:

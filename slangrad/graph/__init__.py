@@ -18,12 +18,12 @@ from slangrad.graph.scan import scan
 from slangrad.graph.trace import grad, jit, jvp, value_and_grad
 from slangrad.graph.train import train
 from slangrad.graph.weights import load, save
-from slangrad.graph.workers.checkpoint import checkpoint
-from slangrad.graph.workers.costs import Links, measure_links
-from slangrad.graph.workers.faults import WorkerLost
-from slangrad.graph.workers.mesh import mesh
-from slangrad.graph.workers.simulate import cluster, simulate
-from slangrad.graph.workers.specs import shard
+from slangrad.graph.workers.checkpoints.checkpoint import checkpoint
+from slangrad.graph.workers.connections.costs import Links, measure_links
+from slangrad.graph.workers.connections.faults import WorkerLost
+from slangrad.graph.workers.meshes.mesh import mesh
+from slangrad.graph.workers.meshes.specs import shard
+from slangrad.graph.workers.simulation.simulate import cluster, simulate
 
 __all__ = [
     "Array", "GraphError", "Links", "TracedValueError", "WorkerLost", "attention", "avg_pool2d", "batch_norm",

@@ -17,7 +17,7 @@ import numpy as np
 
 import slangrad as spy
 from slangrad.base.late import Late
-from slangrad.base.warn import warn
+from slangrad.base.process.warn import warn
 from slangrad.graph.arrays.array import Array, checked_type, lifted
 from slangrad.graph.arrays.gradient import add_all, compute_gradient, compute_tangent
 from slangrad.graph.arrays.trees import (

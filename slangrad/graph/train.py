@@ -41,23 +41,23 @@ from slangrad.graph.trace import (
     wrap_of,
 )
 from slangrad.graph.workers.bits import ConsistentPlan
-from slangrad.graph.workers.buckets import chained
-from slangrad.graph.workers.costs import Links, links_of
-from slangrad.graph.workers.mesh import ONE, Mesh
-from slangrad.graph.workers.microbatches import checked_microbatches, microbatched, sizes_of
+from slangrad.graph.workers.connections.costs import Links, links_of
+from slangrad.graph.workers.meshes.mesh import ONE, Mesh, checked_mesh
+from slangrad.graph.workers.meshes.specs import whole
 from slangrad.graph.workers.parameters import Parameters, Updates, digest_of, rows_of, rows_specs
-from slangrad.graph.workers.partition import Partition, partitioned
-from slangrad.graph.workers.pipeline import StagePlan, StepGraph
-from slangrad.graph.workers.propagate import Sharding
-from slangrad.graph.workers.simulate import Cluster, simulated
-from slangrad.graph.workers.specs import whole
-from slangrad.graph.workers.stage_times import simulated_stages
-from slangrad.graph.workers.stages import Layers, layers_of
-from slangrad.graph.workers.strategies import Variable
-from slangrad.graph.workers.timeline import Simulation
+from slangrad.graph.workers.sharding.buckets import chained
+from slangrad.graph.workers.sharding.partition import Partition, partitioned
+from slangrad.graph.workers.sharding.propagate import Sharding
+from slangrad.graph.workers.sharding.step_graph import StepGraph, TrainedVariable
+from slangrad.graph.workers.simulation.simulate import Cluster, simulated
+from slangrad.graph.workers.simulation.stage_times import simulated_stages
+from slangrad.graph.workers.simulation.timeline import Simulation
+from slangrad.graph.workers.stages.layers import Layers, layers_of
+from slangrad.graph.workers.stages.microbatches import checked_microbatches, microbatched, sizes_of
+from slangrad.graph.workers.stages.pipeline import StagePlan
 
 if TYPE_CHECKING:
-    from slangrad.graph.workers.checkpoint import Checkpoints
+    from slangrad.graph.workers.checkpoints.checkpoint import Checkpoints
     from slangrad.optim.optimizers import Update
 
 
@@ -82,7 +82,7 @@ class Step:
         self.settings = settings_of(memory, consistent)
         self.links = links_of(links)
         self.optimizer = optimizer
-        self.mesh = mesh
+        self.mesh = checked_mesh(mesh, "train")
         self.is_cut_into_shards = consistent == "bits" and bool(mesh.sizes)
         if self.is_cut_into_shards and partition is not None:
             raise ValueError("consistent='bits' leaves parameters and state whole: partition=None")
@@ -167,7 +167,7 @@ class _Planned:
         aux = self._returned
         gradients = compute_gradient(output, parameters, origin=origin)
         links = mesh.costs if isinstance(mesh, Cluster) else step.links
-        sizes = sizes_of(mesh, step.microbatches, held, links, call.arrays)
+        sizes = sizes_of(mesh, step.microbatches, held.held_bytes(), links, call.arrays)
         layers = layers_of(output, parameters, given, origin, sizes, step.settings["memory"], held.owners)
         if step.has_aux and (step.is_cut_into_shards or layers.microbatches > 1 or mesh.stages > 1):
             raise ValueError(
@@ -322,7 +322,7 @@ def _state_of(updates: Updates) -> list[spy.Tensor]:
 
 def _variables(
     updates: Updates, parameters: Sequence[Node], gradients: Sequence[Node], settings: Node
-) -> list[Variable]:
+) -> list[TrainedVariable]:
     """The parameters, inputs for their state, and the updates."""
     count, made = 0, []
     for (_, update), parameter, gradient in zip(updates, parameters, gradients, strict=True):
@@ -332,7 +332,7 @@ def _variables(
         ]
         count += len(states)
         values = _updated(update, parameter, gradient, states, Array(settings))
-        made.append(Variable(parameter, states, values))
+        made.append(TrainedVariable(parameter, states, values))
     return made
 
 
@@ -384,8 +384,8 @@ def train(
     each stage; without stages, gradients of the parts are summed. With either, `memory` is for all that a worker holds.
 
     GraphError (E1045) where the loss is not one number, (E1043) without an optimizer and for parameters of structs,
-    (E1047) where memory is too small, (E1048) where shapes do not fit the mesh or the micro-batches, or each of
-    these needs a value of all rows. ValueError for another value of `consistent` or `partition`, for stages and
+    (E1047) where memory is too small, (E1048) without a mesh, where shapes do not fit it or the micro-batches, or each
+    of these needs a value of all rows. ValueError for another value of `consistent` or `partition`, for stages and
     micro-batches with "bits" or `has_aux`, and for `has_aux` with a mesh and "bits". WorkerLost where another
     worker is gone, hangs, or runs another program.
     ImportError for "auto" without scipy.

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 import slangrad as spy
+from slangrad.base.disk.whole_files import open_file, write_output
 from slangrad.base.late import Late
-from slangrad.base.whole_files import open_file, write_output
 from slangrad.graph.arrays.array import Array
 from slangrad.graph.arrays.trees import PyTree, all_leaves, filled, hidden_in, leaves, parts_of
 from slangrad.graph.ir.errors import GraphError, TracedValueError

@@ -21,19 +21,19 @@ from dataclasses import dataclass
 
 from slangrad.base.options import Options
 from slangrad.base.source import Line
-from slangrad.ir.core import Function, Op, Value, walk
-from slangrad.ir.primitives import PRIMITIVES, PURE
-from slangrad.ir.types import Pointer, Struct
+from slangrad.ir.data.types import Pointer, Struct
+from slangrad.ir.ops.core import Function, Op, Value, walk
+from slangrad.ir.ops.primitives import PRIMITIVES, PURE
 from slangrad.llvm import functions
 from slangrad.llvm.launch import polling, reports
 from slangrad.llvm.launch.launch import field_address, field_at, read_field, write_field
-from slangrad.llvm.machine.target import FUNCTION_ATTRIBUTES, Target
+from slangrad.llvm.machine.target import FUNCTION_ATTRIBUTES, TargetMachine
 from slangrad.llvm.memory import atomics, delayed, known_memory, memory, tapes, variables
 from slangrad.llvm.memory.memory import Locals
 from slangrad.llvm.memory.streaming import write_conditions, write_fence
 from slangrad.llvm.memory.tapes import RESERVE
 from slangrad.llvm.text import emit
-from slangrad.llvm.text.emit import Emitter, Environment
+from slangrad.llvm.text.emit import Environment, RegionEmitter
 from slangrad.llvm.text.type_names import TypeNames
 from slangrad.llvm.text.writer import Declarations, Writer, phi
 
@@ -53,7 +53,7 @@ _FOOTER = f"""!0 = !{{}}
 
 
 @dataclass(frozen=True, slots=True)
-class Module:
+class LlvmModule:
     """LLVM text with the functions `entry` and `drain`."""
 
     text: str
@@ -68,7 +68,7 @@ class Module:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class LaneKernel:
     """At some number of lanes. At least one of `full` and `masked` is there; at one lane only `full`. Of chunks whose
     `condition` is false `masked` runs all waves."""
 
@@ -95,16 +95,16 @@ class Delayed:
     plan: Function
     sums: Function
     finish: Function
-    literal: Kernel
+    literal: LaneKernel
 
 
-def kernel_module(kernel: Kernel, target: Target, options: Options) -> Module:
+def kernel_module(kernel: LaneKernel, target: TargetMachine, options: Options) -> LlvmModule:
     declarations = Declarations()
 
     def writer() -> Writer:
         return Writer(declarations, target.features, options.contraction)
 
-    def entry_and_drain(kernel: Kernel, name: str, drain_name: str) -> tuple[list[str], Writer]:
+    def entry_and_drain(kernel: LaneKernel, name: str, drain_name: str) -> tuple[list[str], Writer]:
         entry, drain, local = writer(), writer(), Locals(options.limits.local_bytes * kernel.lanes)
         _write_entry(entry, kernel, local, target.triple)
         _write_drain(drain, name)
@@ -119,10 +119,10 @@ def kernel_module(kernel: Kernel, target: Target, options: Options) -> Module:
         parts += _functions(literal, writer, options.limits.local_bytes)
         parts += _plan_and_finish(kernel, kernel.delayed, writer(), writer())
     parts += [*declarations.functions.values(), *declarations.intrinsics.values(), _FOOTER]
-    return Module("\n".join(parts) + "\n", entry)
+    return LlvmModule("\n".join(parts) + "\n", entry)
 
 
-def _functions(kernel: Kernel, writer: Callable[[], Writer], stack_bytes: int) -> list[str]:
+def _functions(kernel: LaneKernel, writer: Callable[[], Writer], stack_bytes: int) -> list[str]:
     texts = []
     for function in kernel.functions:
         thread, local = ("%x", "%y", "%z"), Locals(stack_bytes)
@@ -132,7 +132,7 @@ def _functions(kernel: Kernel, writer: Callable[[], Writer], stack_bytes: int) -
     return texts
 
 
-def _plan_and_finish(kernel: Kernel, delayed: Delayed, plan: Writer, finish: Writer) -> list[str]:
+def _plan_and_finish(kernel: LaneKernel, delayed: Delayed, plan: Writer, finish: Writer) -> list[str]:
     size, lot, *_ = _emitter_of_one(plan, kernel).region(delayed.plan.region)
     write_field(plan, "%launch", "partial_size", size)
     write_field(plan, "%launch", "lot", lot)
@@ -144,10 +144,10 @@ def _plan_and_finish(kernel: Kernel, delayed: Delayed, plan: Writer, finish: Wri
     return parts
 
 
-def _emitter_of_one(w: Writer, kernel: Kernel) -> Emitter:
+def _emitter_of_one(w: Writer, kernel: LaneKernel) -> RegionEmitter:
     """For code that runs once a launch."""
     around = Environment("%arguments", kernel.arguments, "%launch", ("", "", ""), Locals(0))
-    return Emitter(w, TypeNames(1), around, RULES)
+    return RegionEmitter(w, TypeNames(1), around, RULES)
 
 
 def _function(name: str, last: str, begin: list[str], w: Writer) -> str:
@@ -172,7 +172,7 @@ def _begin(w: Writer, local: Locals) -> list[str]:
     ]
 
 
-def _write_entry(w: Writer, kernel: Kernel, local: Locals, triple: str) -> None:
+def _write_entry(w: Writer, kernel: LaneKernel, local: Locals, triple: str) -> None:
     write_field(w, "%launch", "chunk", "%chunk")
     w.line(f"%arena_start = load i64, ptr {field_address(w, '%launch', 'arena_used')}")
     x, end, y, z = _chunk_range(w, kernel.group)
@@ -182,12 +182,12 @@ def _write_entry(w: Writer, kernel: Kernel, local: Locals, triple: str) -> None:
     if kernel.delayed is not None and _uses_plan(kernel):
         planned = _emitter_of_one(w, kernel).region(kernel.delayed.plan.region)
 
-    def emitter() -> Emitter:
+    def emitter() -> RegionEmitter:
         thread = ("", y, z)
         around = Environment("%arguments", kernel.arguments, "%launch", thread, local)
         around.planned, around.accumulators, around.uses_arena = planned, accumulators, kernel.uses_arena
         around.budget, around.leave, around.rounds = budget, done, polling.rounds
-        return Emitter(w, names, around, RULES)
+        return RegionEmitter(w, names, around, RULES)
 
     whole: str | None = None
     if kernel.condition is not None:
@@ -211,7 +211,7 @@ def _write_entry(w: Writer, kernel: Kernel, local: Locals, triple: str) -> None:
     w.line("ret void")
 
 
-def _uses_plan(kernel: Kernel) -> bool:
+def _uses_plan(kernel: LaneKernel) -> bool:
     functions = [f for f in (kernel.full, kernel.masked) if f is not None]
     return any(op.name == "planned" for f in functions for op in walk(f.region))
 
@@ -238,14 +238,16 @@ def _groups(w: Writer, count: str, size: int) -> str:
     return w.value(f"udiv i64 {w.value(f'add i64 {count}, {size - 1}')}, {size}")
 
 
-def _write_groups(e: Emitter, function: Function, x: str, end: str, leave: str) -> None:
+def _write_groups(e: RegionEmitter, function: Function, x: str, end: str, leave: str) -> None:
     """A loop over groups."""
     inner = _write_invariants(e, function)
     with counted_loop(e.w, x, end, 1) as group:
         _write_wave(e, group, inner, leave)
 
 
-def _write_waves(e: Emitter, function: Function, x: str, end: str, leave: str, condition: str | None) -> str:
+def _write_waves(
+    e: RegionEmitter, function: Function, x: str, end: str, leave: str, condition: str | None
+) -> str:
     """A loop over whole waves, if the condition is true; returns the x where it ends."""
     w, lanes = e.w, e.names.lanes
     count = w.value(f"sub i64 {end}, {x}")
@@ -260,7 +262,7 @@ def _write_waves(e: Emitter, function: Function, x: str, end: str, leave: str, c
     return limit
 
 
-def _write_masked_waves(e: Emitter, function: Function, x: str, end: str, leave: str) -> None:
+def _write_masked_waves(e: RegionEmitter, function: Function, x: str, end: str, leave: str) -> None:
     w, lanes = e.w, e.names.lanes
     (mask,) = function.region.parameters
     inner = _write_invariants(e, function)
@@ -271,7 +273,7 @@ def _write_masked_waves(e: Emitter, function: Function, x: str, end: str, leave:
         _write_wave(e, wave, inner, leave)
 
 
-def _write_wave(e: Emitter, wave: str, ops: list[Op], leave: str) -> None:
+def _write_wave(e: RegionEmitter, wave: str, ops: list[Op], leave: str) -> None:
     _, y, z = e.environment.thread
     e.environment.thread = e.w.value(f"trunc i64 {wave} to i32"), y, z
     variables.begin_wave(e, [inner for op in ops for inner in (op, *_within(op))])
@@ -286,7 +288,7 @@ def _within(op: Op) -> Iterator[Op]:
         yield from walk(region)
 
 
-def _write_end_of_tapes(e: Emitter, leave: str) -> None:
+def _write_end_of_tapes(e: RegionEmitter, leave: str) -> None:
     """The next wave may use their memory; there is none where the launch ran out of it."""
     w, launch = e.w, e.environment.launch
     write_field(w, launch, "arena_used", "%arena_start")
@@ -298,13 +300,13 @@ def _write_end_of_tapes(e: Emitter, leave: str) -> None:
     w.block(following)
 
 
-def _write_invariants(e: Emitter, function: Function) -> list[Op]:
+def _write_invariants(e: RegionEmitter, function: Function) -> list[Op]:
     """Write the ops that are the same in all waves of a chunk; returns the others."""
-    known: set[Value] = set()
+    invariant: set[Value] = set()
     varying = []
     for op in function.region.ops:
-        if _is_invariant(op) and known.issuperset(op.operands):
-            known.update(op.results)
+        if _is_invariant(op) and invariant.issuperset(op.operands):
+            invariant.update(op.results)
             e.op(op)
         else:
             varying.append(op)
@@ -321,7 +323,7 @@ def _is_invariant(op: Op) -> bool:
     return op.name in PRIMITIVES and PRIMITIVES[op.name].effect == PURE
 
 
-def first_lanes(e: Emitter, count: str) -> str:
+def first_lanes(e: RegionEmitter, count: str) -> str:
     """The mask of the first `count` lanes, a number of type i32."""
     lanes = e.names.widened("i32")
     numbers = ", ".join(f"i32 {lane}" for lane in range(e.names.lanes))

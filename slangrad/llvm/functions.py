@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from slangrad.ir.core import Function, Op, Value
+from slangrad.ir.ops.core import Function, Op, Value
 from slangrad.llvm.memory.memory import WAVE_ALIGNMENT, Locals
 from slangrad.llvm.memory.tapes import TAKE
-from slangrad.llvm.text.emit import Emitter, Environment, Rule, carried_type, carry
+from slangrad.llvm.text.emit import Environment, RegionEmitter, Rule, carried_type, carry
 from slangrad.llvm.text.type_names import TypeNames
 from slangrad.llvm.text.writer import Writer
 
@@ -25,7 +25,7 @@ def write_function(
     w: Writer, function: Function, around: Environment, lanes: int, rules: Mapping[str, Rule]
 ) -> str:
     """The text of a function; `w` is a writer of its own."""
-    e, region, local = Emitter(w, TypeNames(lanes), around, rules), function.region, around.locals
+    e, region, local = RegionEmitter(w, TypeNames(lanes), around, rules), function.region, around.locals
     assert isinstance(local, Locals)
     parameters, through_memory = [AROUND], len(region.yields) > 1
     for number, value in enumerate(region.parameters):
@@ -62,11 +62,11 @@ def _symbol(name: str) -> str:
 # --- results: one in a register, several in memory of the caller
 
 
-def _result_type(e: Emitter, values: Sequence[Value]) -> str:
+def _result_type(e: RegionEmitter, values: Sequence[Value]) -> str:
     return carried_type(e, values[0]) if len(values) == 1 else "void"
 
 
-def _struct(e: Emitter, values: Sequence[Value]) -> str:
+def _struct(e: RegionEmitter, values: Sequence[Value]) -> str:
     return f"{{{', '.join(carried_type(e, v) for v in values)}}}"
 
 
@@ -109,7 +109,7 @@ def _give_locals(w: Writer, local: Locals) -> None:
 # --- calls
 
 
-def _call(e: Emitter, op: Op) -> None:
+def _call(e: RegionEmitter, op: Op) -> None:
     w, around = e.w, e.environment
     x, y, z = around.thread
     arguments = [f"ptr {around.arguments}", f"ptr {around.launch}", f"i32 {x}", f"i32 {y}", f"i32 {z}"]

@@ -15,7 +15,7 @@ from slangrad.base.options import Options
 from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
-from slangrad.ir import core
+from slangrad.ir.ops import core
 from slangrad.lower.instances import kernels
 from slangrad.lower.instances.instances import Instances
 from slangrad.lower.instances.wave_sizes import note_wave_size

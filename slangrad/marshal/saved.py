@@ -14,10 +14,10 @@ from dataclasses import fields, is_dataclass
 
 import numpy as np
 
-from slangrad.base.store import Json
+from slangrad.base.disk.store import Json
 from slangrad.check.model import types as checked
-from slangrad.ir import types as ir
-from slangrad.ir.type_data import type_data, type_from
+from slangrad.ir.data import types as ir
+from slangrad.ir.data.type_data import type_data, type_from
 from slangrad.marshal.composed import results, scalars, structs
 from slangrad.marshal.containers import arrays, values
 from slangrad.marshal.containers.buffers import BufferLeaf
@@ -33,8 +33,8 @@ from slangrad.marshal.containers.tensor_views import ViewTensor
 from slangrad.marshal.containers.whole import Family, WholeTensor
 from slangrad.marshal.protocol.marshal import ProgramTypes, Role, StreamSpec
 from slangrad.marshal.protocol.spelling import spell
-from slangrad.marshal.reflection.slang_kinds import slang_type_of
-from slangrad.marshal.reflection.slang_type import SavedType, SlangType
+from slangrad.marshal.reflection.model import SavedType
+from slangrad.marshal.reflection.slang_type import SlangType, slang_type_of
 from slangrad.marshal.simple import indices
 from slangrad.marshal.simple.plain import Uniform
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.marshal.host.components import Data, converted, fits
 from slangrad.marshal.host.vectors import HostArray, HostQuaternion, HostVector, vector_class
 

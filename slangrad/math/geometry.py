@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.marshal.host.components import Data, converted
 from slangrad.marshal.host.vectors import (
     HostArray,

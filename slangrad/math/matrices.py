@@ -13,7 +13,7 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.marshal.host.components import Data
 from slangrad.marshal.host.vectors import HostArray, HostMatrix, HostQuaternion, HostVector, matrix_class
 from slangrad.math.geometry import floats, mul, rounded, wide

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slangrad.api.devices.device import default_device
-from slangrad.ir.types import Type
+from slangrad.ir.data.types import Type
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.records import as_fields
 from slangrad.tensors.conversion import HostValue

@@ -25,9 +25,9 @@ from time import perf_counter_ns
 import numpy as np
 
 from slangrad.base.options import Options
-from slangrad.runtime.device import Array, Device, DeviceClosedError, Grid, Kernel, PythonKernel, Region
+from slangrad.runtime.device import Array, Device, DeviceClosedError, Grid, Kernel, MemoryRegion, PythonKernel
 from slangrad.runtime.launch_record import LaunchRecord, give_back_record, take_record
-from slangrad.runtime.memory import ALIGNMENT, HOST_MEMORY, Block, KnownMemory
+from slangrad.runtime.memory import ALIGNMENT, HOST_MEMORY, KnownMemory, MemoryBlock
 from slangrad.runtime.pool import POOL, Job
 from slangrad.runtime.processors import available_processors
 from slangrad.runtime.reports import Failure, Printed, exception_of
@@ -192,8 +192,8 @@ class CpuDevice(Device):
         record = take_record()
         record.begin(kernel, self._tape_limit, grid, geometry)
         record.printed = self.printed
-        known = KnownMemory() if kernel.follows_memory else None
-        record.launch.memory = None if known is None else known.address
+        memory = KnownMemory() if kernel.follows_memory else None
+        record.launch.memory = None if memory is None else memory.address
         failures: Failures = []
         try:
             size = self._size_of_partials(kernel, arguments, record)
@@ -242,7 +242,7 @@ class CpuDevice(Device):
     def _run_chunks(
         self, kernel: NativeKernel, arguments: bytes, record: LaunchRecord, failures: Failures
     ) -> None:
-        _Run(kernel, arguments, record, failures).all_chunks(1 if kernel.ordered else self.threads)
+        _ChunkRun(kernel, arguments, record, failures).all_chunks(1 if kernel.ordered else self.threads)
 
     def _launch_python(self, kernel: PythonKernel, arguments: bytearray, grid: Grid) -> None:
         record = take_record()
@@ -258,7 +258,7 @@ class CpuDevice(Device):
         if failures:
             raise exception_of(failures[0][1], kernel.name, kernel.sites, self._tape_limit)
 
-    def allocate(self, size: int, zero: bool = False) -> Block:
+    def allocate(self, size: int, zero: bool = False) -> MemoryBlock:
         self.require_open()
         return HOST_MEMORY.allocate(size, zero)
 
@@ -268,19 +268,21 @@ class CpuDevice(Device):
         if source.nbytes:
             ctypes.memmove(address, source.ctypes.data, source.nbytes)
 
-    def read(self, region: Region) -> Array:
+    def read(self, region: MemoryRegion) -> Array:
         return self.host_view(region, None).copy()
 
     def copy(self, target: int, source: int, size: int) -> None:
         self.require_open()
         ctypes.memmove(target, source, size)
 
-    def clear(self, region: Region) -> None:
+    def clear(self, region: MemoryRegion) -> None:
         size = region.dtype.itemsize
-        every_byte = Region(region.address, (*region.shape, size), (*region.strides, 1), np.dtype(np.uint8))
+        every_byte = MemoryRegion(
+            region.address, (*region.shape, size), (*region.strides, 1), np.dtype(np.uint8)
+        )
         self.host_view(every_byte, None)[...] = 0
 
-    def host_view(self, region: Region, owner: object) -> Array:
+    def host_view(self, region: MemoryRegion, owner: object) -> Array:
         self.require_open()
         return np.asarray(_HostMemory(region, owner)).view(region.dtype)
 
@@ -299,7 +301,7 @@ class _HostMemory:
 
     __slots__ = ("__array_interface__", "owner")
 
-    def __init__(self, region: Region, owner: object) -> None:
+    def __init__(self, region: MemoryRegion, owner: object) -> None:
         self.owner = owner
         self.__array_interface__ = {
             "data": (region.address, False),
@@ -310,7 +312,7 @@ class _HostMemory:
         }
 
 
-class _Run:
+class _ChunkRun:
     """A launch of several chunks in progress, taken by lots."""
 
     __slots__ = ("_arguments", "_failures", "_kernel", "_lock", "_lots", "_record")

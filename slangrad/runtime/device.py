@@ -20,14 +20,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slangrad.runtime.memory import Block
-from slangrad.runtime.reports import Printed, Reports, Site
+from slangrad.runtime.memory import MemoryBlock
+from slangrad.runtime.reports import LaunchReports, Printed, Site
 
 Grid = tuple[int, int, int]
 Array = npt.NDArray[np.generic]
 
 
-class Region(NamedTuple):
+class MemoryRegion(NamedTuple):
     """Items of `dtype` in device memory: the item at index i is at address + sum(i * strides), in bytes."""
 
     address: int
@@ -52,7 +52,7 @@ class Kernel:
 class PythonKernel(Kernel):
     """A kernel that is a Python function: `function(address of the argument block, grid, reports)`."""
 
-    function: Callable[[int, Grid, Reports], None]
+    function: Callable[[int, Grid, LaunchReports], None]
 
 
 class DeviceClosedError(RuntimeError):
@@ -86,7 +86,7 @@ class Device(ABC):
         return self
 
     @abstractmethod
-    def allocate(self, size: int, zero: bool = False) -> Block:
+    def allocate(self, size: int, zero: bool = False) -> MemoryBlock:
         """Memory aligned to 64 bytes, freed when the block is no longer referred to."""
 
     @abstractmethod
@@ -102,7 +102,7 @@ class Device(ABC):
         """Copy a C-contiguous host array to the device."""
 
     @abstractmethod
-    def read(self, region: Region) -> Array:
+    def read(self, region: MemoryRegion) -> Array:
         """A new C-contiguous host array with a copy of the items."""
 
     @abstractmethod
@@ -110,11 +110,11 @@ class Device(ABC):
         """Copy bytes within the device; the ranges may overlap."""
 
     @abstractmethod
-    def clear(self, region: Region) -> None:
+    def clear(self, region: MemoryRegion) -> None:
         """Set the items to zero, and nothing between them."""
 
     @abstractmethod
-    def host_view(self, region: Region, owner: object) -> Array | None:
+    def host_view(self, region: MemoryRegion, owner: object) -> Array | None:
         """The memory itself as an array that keeps `owner` alive; None where the host cannot reach it."""
 
     @abstractmethod

@@ -48,20 +48,20 @@ class KernelImage:
     def kernel(self, load: Load) -> NativeKernel:
         loaded = load(self.code, self.functions)
         address = loaded.addresses
-        known = {name: getattr(self, name) for name in _SHARED}
+        shared = {name: getattr(self, name) for name in _SHARED}
         entry, drain, finish = address[ENTRY], address.get(DRAIN, 0), address.get(FINISH, 0)
-        made = NativeKernel(entry=entry, drain=drain, finish=finish, code=loaded.code, **known)
+        kernel = NativeKernel(entry=entry, drain=drain, finish=finish, code=loaded.code, **shared)
         if PLAN not in address:
-            return made
+            return kernel
         first, last = address[LITERAL], address[LITERAL_DRAIN]
         literal = replace(
-            made, entry=first, drain=last, finish=0, ordered=True, granularity=DEFAULT_GRANULARITY
+            kernel, entry=first, drain=last, finish=0, ordered=True, granularity=DEFAULT_GRANULARITY
         )
-        return replace(made, plan=address[PLAN], literal=literal)
+        return replace(kernel, plan=address[PLAN], literal=literal)
 
     def to_bytes(self) -> bytes:
         kept = {name: getattr(self, name) for name in (*_SHARED, "functions", "about")}
-        kept["sites"] = [[each.location, each.excerpt, each.text] for each in self.sites]
+        kept["sites"] = [[site.location, site.excerpt, site.text] for site in self.sites]
         head = json.dumps(kept, separators=(",", ":")).encode()
         return _LENGTH.pack(len(head)) + head + self.code
 
@@ -69,10 +69,12 @@ class KernelImage:
     def from_bytes(data: bytes) -> KernelImage:
         (length,) = _LENGTH.unpack_from(data)
         kept = json.loads(data[_LENGTH.size : _LENGTH.size + length])
-        kept["sites"] = tuple(Site(*each) for each in kept["sites"])
+        kept["sites"] = tuple(Site(*row) for row in kept["sites"])
         kept["functions"], kept["group"] = tuple(kept["functions"]), tuple(kept["group"])
         return KernelImage(code=data[_LENGTH.size + length :], **kept)
 
 
 # What a kernel has from its image as it is.
-_SHARED = tuple(each.name for each in fields(KernelImage) if each.name not in ("code", "functions", "about"))
+_SHARED = tuple(
+    field.name for field in fields(KernelImage) if field.name not in ("code", "functions", "about")
+)

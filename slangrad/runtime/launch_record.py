@@ -17,11 +17,11 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from slangrad.runtime.device import Grid, Kernel
-from slangrad.runtime.memory import ALIGNMENT, HOST_MEMORY, Block
+from slangrad.runtime.memory import ALIGNMENT, HOST_MEMORY, MemoryBlock
 from slangrad.runtime.reports import FORMATS, OUT_OF_MEMORY, Failure, Printed, print_site
 
 if TYPE_CHECKING:
-    from slangrad.base.formats import Value
+    from slangrad.base.prints.formats import Value
 
 
 class Shared(ctypes.Structure):
@@ -90,7 +90,7 @@ class LaunchRecord:
 
     def __init__(self) -> None:
         self._memory = HOST_MEMORY.allocate(RECORD_SIZE, zero=True)
-        self._arenas: list[Block] = []
+        self._arenas: list[MemoryBlock] = []
         self.address = self._memory.address
         self.pointer = ctypes.c_void_p(self.address)
         self.launch = Launch.from_address(self.address)
@@ -145,9 +145,9 @@ class LaunchRecord:
         launch = self.launch
         if not launch.error:
             return None, raised
-        found = (launch.error_chunk, Failure(launch.error, launch.site, launch.index, launch.extent))
+        failure = (launch.error_chunk, Failure(launch.error, launch.site, launch.index, launch.extent))
         launch.error = 0
-        return found, raised
+        return failure, raised
 
     def is_touched(self) -> bool:
         """Whether the launch left anything that `end` has to read or to clean."""

@@ -1,11 +1,11 @@
 """A caching allocator for device memory.
 
-In: a size in bytes.   Out: a `Block` with a stable address aligned to 64 bytes.
+In: a size in bytes.   Out: a `MemoryBlock` with a stable address aligned to 64 bytes.
 
     block = allocator.allocate(1000, zero=True)   # 1024 bytes of a size class, the first 1000 zero
     del block                                     # kept for the next request of that class, up to `cap` bytes
 
-A block lives as long as somebody refers to it. Where memory comes from is the `Source`'s business;
+A block lives as long as somebody refers to it. Where memory comes from is the `MemorySource`'s business;
 this file only decides what to keep.
 """
 
@@ -21,14 +21,14 @@ from typing import Protocol
 
 import numpy as np
 
-from slangrad.base.forks import BRIEF, kept_at_fork
+from slangrad.base.process.forks import BRIEF, kept_at_fork
 
 ALIGNMENT = 64
 STEPS_PER_DOUBLING = 4
 DEFAULT_CAP = 1 << 30
 
 
-class Source(Protocol):
+class MemorySource(Protocol):
     """Where memory of one device comes from. A handle keeps its memory alive; dropping it frees it."""
 
     def obtain(self, size: int, zero: bool) -> tuple[int, object]:
@@ -53,7 +53,7 @@ class HostSource:
         ctypes.memset(address, 0, size)
 
 
-class Block:
+class MemoryBlock:
     """`size` bytes at `address`, of which `wanted` were asked for. Goes back to its allocator when the last reference
     is gone."""
 
@@ -76,9 +76,9 @@ class Block:
         return f"Block({self.size} bytes at {self.address:#x})"
 
 
-def foreign_block(address: int, size: int, owner: object) -> Block:
+def foreign_block(address: int, size: int, owner: object) -> MemoryBlock:
     """Memory that somebody else allocated; `owner` is kept alive and nothing is ever reused."""
-    return Block(address, size, owner, None, size)
+    return MemoryBlock(address, size, owner, None, size)
 
 
 def size_class(size: int) -> int:
@@ -92,7 +92,7 @@ def size_class(size: int) -> int:
 class CachingAllocator:
     """Keeps up to `cap` bytes of freed blocks, by size class."""
 
-    def __init__(self, source: Source, cap: int = DEFAULT_CAP) -> None:
+    def __init__(self, source: MemorySource, cap: int = DEFAULT_CAP) -> None:
         self.cap = cap
         self.in_use = 0
         self.cached = 0
@@ -102,17 +102,17 @@ class CachingAllocator:
         self._returned: deque[tuple[int, int, object]] = deque()
         self._lock = kept_at_fork(threading.Lock(), BRIEF)
 
-    def allocate(self, size: int, zero: bool = False) -> Block:
+    def allocate(self, size: int, zero: bool = False) -> MemoryBlock:
         """A block of at least `size` bytes; MemoryError when even an empty cache leaves no room."""
         if size < 0:
             raise ValueError(f"cannot allocate {size} bytes")
         rounded = size_class(size)
-        found = self._reuse(rounded)
-        if found is None:
-            found = self._obtain(rounded, zero)
+        block = self._reuse(rounded)
+        if block is None:
+            block = self._obtain(rounded, zero)
         elif zero:
-            self._source.fill_zero(found[0], size)
-        return Block(found[0], rounded, found[1], self, size)
+            self._source.fill_zero(block[0], size)
+        return MemoryBlock(block[0], rounded, block[1], self, size)
 
     def take_back(self, address: int, size: int, handle: object) -> None:
         """Called by `Block.__del__`, which may run anywhere, even inside `allocate` on this thread.
@@ -161,13 +161,13 @@ class CachingAllocator:
     def _obtain(self, rounded: int, zero: bool) -> tuple[int, object]:
         """New memory, which counts as used once it is there."""
         try:
-            found = self._source.obtain(rounded, zero)
+            memory = self._source.obtain(rounded, zero)
         except MemoryError:
             self.trim()
-            found = self._obtain_at_last(rounded, zero)
+            memory = self._obtain_at_last(rounded, zero)
         with self._lock:
             self._count(rounded)
-        return found
+        return memory
 
     def _obtain_at_last(self, rounded: int, zero: bool) -> tuple[int, object]:
         try:
@@ -185,23 +185,25 @@ class KnownMemory:
     only where blocks overlap. Blocks are found among the objects of the process, so that else no list is kept."""
 
     def __init__(self) -> None:
-        blocks = (each for each in gc.get_objects() if type(each) is Block)
-        found = sorted((each.address, each.address + each.wanted) for each in blocks if each.wanted)
+        blocks = (item for item in gc.get_objects() if type(item) is MemoryBlock)
+        ranges_of_blocks = sorted(
+            (block.address, block.address + block.wanted) for block in blocks if block.wanted
+        )
         ranges: list[tuple[int, int]] = []
-        for start, end in found:
+        for start, end in ranges_of_blocks:
             if ranges and start < ranges[-1][1]:
                 ranges[-1] = ranges[-1][0], max(end, ranges[-1][1])
             else:
                 ranges.append((start, end))
         self._starts = [start for start, _ in ranges]
         self._ends = [end for _, end in ranges]
-        self._table = np.array([len(ranges), *(place for each in ranges for place in each)], np.int64)
+        self._table = np.array([len(ranges), *(place for span in ranges for place in span)], np.int64)
 
     @property
     def address(self) -> int:
         """Where the table is, as long as this object lives."""
-        found: int = self._table.ctypes.data
-        return found
+        table: int = self._table.ctypes.data
+        return table
 
     def holds(self, address: int, size: int) -> bool:
         """Whether so many bytes are within a block."""

@@ -53,7 +53,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Symbol:
+class ObjectSymbol:
     name: str
     section: int
     value: int
@@ -82,12 +82,12 @@ def load_object(code: bytes, names: Sequence[str]) -> Loaded:
             memory[offset : offset + section.size] = code[section.at : section.at + section.size]
     places = [_place(symbol, offsets) for symbol in symbols]
     _relocate(code, sections, offsets, places, memory)
-    found = {symbol.name: place for symbol, place in zip(symbols, places) if place is not None}
+    addresses = {symbol.name: place for symbol, place in zip(symbols, places) if place is not None}
     _make_executable(base, executable)
-    missing = [name for name in names if name not in found]
+    missing = [name for name in names if name not in addresses]
     if missing:
         raise Unloadable(f"the object file has no function '{missing[0]}'")
-    return Loaded({name: base + found[name] for name in names}, memory)
+    return Loaded({name: base + addresses[name] for name in names}, memory)
 
 
 def _sections(code: bytes) -> list[Section]:
@@ -104,15 +104,15 @@ def _sections(code: bytes) -> list[Section]:
     ]
 
 
-def _symbols(code: bytes, sections: list[Section]) -> list[Symbol]:
-    table = next(each for each in sections if each.kind == SYMTAB)
+def _symbols(code: bytes, sections: list[Section]) -> list[ObjectSymbol]:
+    table = next(section for section in sections if section.kind == SYMTAB)
     names = sections[table.link].at
-    made = []
+    symbols = []
     for at in range(table.at, table.at + table.size, _SYMBOL.size):
         name, _, _, section, value, _ = _SYMBOL.unpack_from(code, at)
         text = code[names + name : code.index(b"\0", names + name)].decode()
-        made.append(Symbol(text, section, value))
-    return made
+        symbols.append(ObjectSymbol(text, section, value))
+    return symbols
 
 
 def _lay_out(sections: list[Section]) -> tuple[dict[int, int], int, int]:
@@ -132,7 +132,7 @@ def _lay_out(sections: list[Section]) -> tuple[dict[int, int], int, int]:
     return offsets, executable, max(end, mmap.PAGESIZE)
 
 
-def _place(symbol: Symbol, offsets: dict[int, int]) -> int | None:
+def _place(symbol: ObjectSymbol, offsets: dict[int, int]) -> int | None:
     """Where a symbol lies in the memory; None where it does not."""
     start = offsets.get(symbol.section)
     return None if start is None else start + symbol.value
@@ -151,8 +151,8 @@ def _relocate(
         target = places[number]
         rule = APPLY.get((machine, kind))
         if target is None or rule is None:
-            what = "a symbol from outside" if rule is not None else f"relocation {kind}"
-            raise Unloadable(f"the object file needs {what}")
+            missing = "a symbol from outside" if rule is not None else f"relocation {kind}"
+            raise Unloadable(f"the object file needs {missing}")
         rule(memory, start + at, base + target + addend, base + start + at)
 
 

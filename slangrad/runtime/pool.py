@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
-from slangrad.base.threads import start_thread
+from slangrad.base.process.threads import start_thread
 
 
 class Job:

@@ -55,14 +55,14 @@ def cgroup_quota(groups: Path = PROCESS_GROUPS, root: Path = GROUP_FILES) -> flo
 def _along(root: Path, path: str, read: Callable[[Path], float | None]) -> list[float]:
     """Quotas of a group and of all that contain it."""
     group = root / path.strip("/")
-    found = []
+    quotas = []
     for folder in (group, *group.parents):
         quota = read(folder)
         if quota is not None:
-            found.append(quota)
+            quotas.append(quota)
         if folder == root:
             break
-    return found
+    return quotas
 
 
 def _quota_v2(folder: Path) -> float | None:
@@ -90,15 +90,15 @@ def _lines(path: Path) -> list[str]:
 @cache
 def processor_identity() -> str:
     """What tells machines apart that cannot run each other's code: the processor's names and abilities."""
-    known = [sys.platform, platform.machine()]
+    facts = [sys.platform, platform.machine()]
     if sys.platform.startswith("linux"):
-        known += _first_processor(Path("/proc/cpuinfo"))
+        facts += _first_processor(Path("/proc/cpuinfo"))
     elif sys.platform == "darwin":
-        known += [_system_value(name) for name in _DARWIN_NAMES]
+        facts += [_system_value(name) for name in _DARWIN_NAMES]
     else:
-        known += [os.environ.get(name, "") for name in ("PROCESSOR_IDENTIFIER", "PROCESSOR_REVISION")]
-        known += [platform.node()]  # abilities are not told here
-    return "\n".join(known)
+        facts += [os.environ.get(name, "") for name in ("PROCESSOR_IDENTIFIER", "PROCESSOR_REVISION")]
+        facts += [platform.node()]  # abilities are not told here
+    return "\n".join(facts)
 
 
 _LINUX_NAMES = (

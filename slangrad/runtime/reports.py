@@ -32,9 +32,9 @@ from slangrad.base.options import (
 from slangrad.base.source import Span, excerpt
 
 if TYPE_CHECKING:
-    from slangrad.base.formats import Value
+    from slangrad.base.prints.formats import Value
 
-FORMATS = Late("slangrad.base.formats")
+FORMATS = Late("slangrad.base.prints.formats")
 
 NO_ERROR, BOUNDS, OUT_OF_MEMORY, ASSERTION = range(4)
 
@@ -130,19 +130,19 @@ class NotFiniteError(KernelReport, FloatingPointError):
         self,
         kernel: str,
         site: Site,
-        what: str,
+        value: str,
         thread: tuple[int, int, int] | None,
         call: tuple[int, ...] | None = None,
     ) -> None:
         self.thread = thread
         self.call = call
         self._site = site
-        self._what = what
+        self._what = value
         where = "" if thread is None else f" in thread {thread}"
         if call is not None:
             where = f" in call {call}" if call else ""
         super().__init__(
-            kernel, site, f"{what}{where}", "; check mode stops at the first number that is not finite"
+            kernel, site, f"{value}{where}", "; check mode stops at the first number that is not finite"
         )
 
     def in_call(self, call: tuple[int, ...]) -> NotFiniteError:
@@ -187,7 +187,7 @@ def _address(number: int) -> int:
     return (number + FIRST_PAGE) % (1 << 64)
 
 
-class Reports(Protocol):
+class LaunchReports(Protocol):
     """Where a kernel written in Python reports to."""
 
     def fail(self, error: int, site: int, index: int = 0, extent: int = 0) -> None:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Attributes, Op, Value
-from slangrad.ir.layout import element_size
-from slangrad.ir.types import I64, U32, U64, lanes, pointer_of
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.layout import element_size
+from slangrad.ir.data.types import I64, U32, U64, lanes, pointer_of
+from slangrad.ir.ops.core import Attributes, Op, Value
 from slangrad.spmd.forms import Strided
 from slangrad.spmd.lanes import Rule, Widening
 from slangrad.spmd.masks import last_lane

@@ -14,19 +14,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Value, walk
-from slangrad.ir.effects import may_run_early
-from slangrad.ir.rebuild import count_uses
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import count_uses
+from slangrad.ir.ops.core import Function, Op, Value, walk
+from slangrad.ir.ops.effects import may_run_early
 from slangrad.spmd.lanes import Rule, Widening
 from slangrad.spmd.records import join_records
-from slangrad.spmd.shapes import Shape, passed_as
+from slangrad.spmd.shapes import LaneShape, passed_as
 from slangrad.spmd.uniformity import Shapes
 
-Pattern = tuple[Shape, ...]
+Pattern = tuple[LaneShape, ...]
 
 
-class Versions:
+class FunctionVersions:
     """All versions at some number of lanes, made when they are asked for."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Versions:
 
     # --- for the analysis of callers
 
-    def results(self, op: Op, arguments: Sequence[Shape]) -> list[Shape]:
+    def results(self, op: Op, arguments: Sequence[LaneShape]) -> list[LaneShape]:
         """The shapes of what a call gives."""
         shapes = self._analyzed(op.attributes["callee"], tuple(map(passed_as, arguments)))
         return [passed_as(shapes.of(v)) for v in self._functions[op.attributes["callee"]].region.yields]
@@ -87,8 +87,8 @@ def _call(w: Widening, b: Builder, op: Op) -> None:
     operands = [w.pack(b, v, shape) for v, shape in zip(op.operands, pattern, strict=True)]
     if len(callee.inputs) > len(operands):
         operands += w.mask.operands()
-    made = b.call(callee.name, operands, callee.result_types, op.attributes)
-    w.unpack_all(b, op.results, made)
+    results = b.call(callee.name, operands, callee.result_types, op.attributes)
+    w.unpack_all(b, op.results, results)
 
 
 RULES: dict[str, Rule] = {"call": _call}

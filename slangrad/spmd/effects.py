@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Value
-from slangrad.ir.layout import element_size
-from slangrad.ir.numbers import neutral
-from slangrad.ir.rebuild import Rebuild
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import BOOL, U64, lanes
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.data.layout import element_size
+from slangrad.ir.data.numbers import neutral
+from slangrad.ir.data.types import BOOL, U64, lanes
+from slangrad.ir.ops.core import Function, Op, Value
+from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.spmd.access import blended, if_stride
 from slangrad.spmd.lanes import Rule, Widening
 from slangrad.spmd.masks import any_lane, each_lane
@@ -52,8 +52,8 @@ def in_lane_order(w: Widening, b: Builder, op: Op, act: Act) -> Value | None:
     start = (b.zero(lanes(op.results[0].type)),) if wanted else ()
 
     def body(inner: Builder, lane: Value, carried: tuple[Value, ...]) -> tuple[Value, ...]:
-        made = act(inner, picked.of(inner, lane), lane)
-        return (inner.emit("lane_set", carried[0], lane, made),) if wanted and made is not None else ()
+        value = act(inner, picked.of(inner, lane), lane)
+        return (inner.emit("lane_set", carried[0], lane, value),) if wanted and value is not None else ()
 
     ends = each_lane(b, w.mask.bits(b, w.count), start, body)
     return ends[0] if wanted else None
@@ -61,9 +61,9 @@ def in_lane_order(w: Widening, b: Builder, op: Op, act: Act) -> Value | None:
 
 def lane_by_lane(w: Widening, b: Builder, op: Op, act: Act) -> None:
     """The same; its values are the result of the op."""
-    made = in_lane_order(w, b, op, act)
-    if made is not None:
-        w.forms.set(op.results[0], made)
+    values = in_lane_order(w, b, op, act)
+    if values is not None:
+        w.forms.set(op.results[0], values)
 
 
 # --- reports
@@ -154,10 +154,10 @@ def _atomic(w: Widening, b: Builder, op: Op) -> None:
             otherwise = lambda inner: if_stride(inner, form, 0, combined, one_by_one)
         if _is_alone(w, op):
             together = lambda inner: _together(w, inner, op)
-            made = if_stride(b, form, element_size(address.type), together, otherwise)
+            results = if_stride(b, form, element_size(address.type), together, otherwise)
         else:
-            made = otherwise(b)
-        _define(w, op, made)
+            results = otherwise(b)
+        _define(w, op, results)
 
 
 def _is_alone(w: Widening, op: Op) -> bool:
@@ -210,8 +210,8 @@ def exclusive(kernel: Function) -> Function:
     return Rebuild({"atomic": atomic}).function(kernel)
 
 
-def _define(w: Widening, op: Op, made: tuple[Value, ...]) -> None:
-    for value in made:
+def _define(w: Widening, op: Op, values: tuple[Value, ...]) -> None:
+    for value in values:
         w.forms.set(op.results[0], value)
 
 

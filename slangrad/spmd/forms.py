@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Op, Value
-from slangrad.ir.layout import element_size
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import F16, F32, I64, SCALARS, U8, Pointer, Scalar, lanes, pointer, pointer_of
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.layout import element_size
+from slangrad.ir.data.types import F16, F32, I64, SCALARS, U8, Pointer, Scalar, lanes, pointer, pointer_of
+from slangrad.ir.ops.core import Op, Value
+from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.spmd.shapes import RULES as STRIDED_SHAPES
-from slangrad.spmd.shapes import Shape, stays
+from slangrad.spmd.shapes import LaneShape, stays
 from slangrad.spmd.uniformity import Shapes
 
 
@@ -33,7 +33,7 @@ class Strided:
     guard: Value | None = None
 
 
-class Forms:
+class LaneForms:
     """What has become of the values of the kernel."""
 
     def __init__(self, shapes: Shapes) -> None:
@@ -43,7 +43,7 @@ class Forms:
         self._lanes: dict[Value, Value] = {}
         self._made_by: dict[Value, Op] = {}
 
-    def shape(self, old: Value) -> Shape:
+    def shape(self, old: Value) -> LaneShape:
         return self.shapes.of(old)
 
     def scalar(self, old: Value) -> Value:
@@ -130,10 +130,10 @@ def interleaved(b: Builder, index: Value, count: int) -> Value:
 
 def _splat(b: Builder, value: Value) -> Value:
     """Halves are converted in all lanes at once, as machines do that no slower than for one."""
-    made = b.made_by(value)
-    if made is None or made.name != "convert" or made.operands[0].type is not F16 or value.type is not F32:
+    maker = b.made_by(value)
+    if maker is None or maker.name != "convert" or maker.operands[0].type is not F16 or value.type is not F32:
         return b.emit("splat", value, type=lanes(value.type))
-    halves = b.emit("splat", made.operands[0], type=lanes(F16))
+    halves = b.emit("splat", maker.operands[0], type=lanes(F16))
     return b.emit("convert", halves, type=lanes(value.type))
 
 
@@ -145,15 +145,15 @@ def _spread_number(b: Builder, form: Strided) -> Value:
 
 def _spread_address(b: Builder, form: Strided) -> Value:
     """In elements where the stride is a number of them, so that machines can scale; else in bytes."""
-    made = pointer_of(form.base.type)
-    size, stride = element_size(made), b.constant_of(form.stride)
+    element_pointer = pointer_of(form.base.type)
+    size, stride = element_size(element_pointer), b.constant_of(form.stride)
     if stride is not None and stride % size == 0:
         steps = _spread_number(b, Strided(b.zero(I64), b.constant(I64, stride // size)))
-        return b.emit("offset", b.emit("splat", form.base, type=lanes(made)), steps)
+        return b.emit("offset", b.emit("splat", form.base, type=lanes(element_pointer)), steps)
     base = b.emit("bitcast", form.base, type=pointer(U8, pointer_of(form.base.type).space))
     steps = _spread_number(b, Strided(b.zero(I64), form.stride))
     moved = b.emit("offset", b.emit("splat", base, type=lanes(base.type)), steps)
-    return b.emit("bitcast", moved, type=lanes(made))
+    return b.emit("bitcast", moved, type=lanes(element_pointer))
 
 
 # --- rules for strided results
@@ -164,7 +164,7 @@ def both(b: Builder, guards: list[Value]) -> Value | None:
     return b.all(guards) if guards else None
 
 
-def _linear(forms: Forms, b: Builder, op: Op) -> Strided:
+def _linear(forms: LaneForms, b: Builder, op: Op) -> Strided:
     """Base and stride each by the op itself: add, sub, neg."""
     parts = [forms.terms(b, x) for x in op.operands]
     base = b.emit(op.name, *(p[0] for p in parts))
@@ -172,14 +172,14 @@ def _linear(forms: Forms, b: Builder, op: Op) -> Strided:
     return Strided(base, stride, both(b, [g for p in parts for g in p[2]]))
 
 
-def _scale(forms: Forms, b: Builder, op: Op) -> Strided:
+def _scale(forms: LaneForms, b: Builder, op: Op) -> Strided:
     """By a uniform number: mul, shl."""
     x, y = op.operands if forms.shape(op.operands[0]).is_strided else op.operands[::-1]
     form, factor = forms.strided(x), forms.scalar(y)
     return Strided(b.emit(op.name, form.base, factor), b.emit(op.name, form.stride, factor), form.guard)
 
 
-def _shift_right(forms: Forms, b: Builder, op: Op) -> Strided:
+def _shift_right(forms: LaneForms, b: Builder, op: Op) -> Strided:
     form, count = forms.strided(op.operands[0]), forms.scalar(op.operands[1])
     lost = b.emit("sub", b.emit("shl", b.constant(I64, 1), count), b.constant(I64, 1))
     bits = b.emit("and", b.emit("or", form.base, form.stride), lost)
@@ -187,7 +187,7 @@ def _shift_right(forms: Forms, b: Builder, op: Op) -> Strided:
     return Strided(b.emit("shr", form.base, count), b.emit("shr", form.stride, count), both(b, guards))
 
 
-def _convert(forms: Forms, b: Builder, op: Op) -> Strided:
+def _convert(forms: LaneForms, b: Builder, op: Op) -> Strided:
     (x,), (r,) = op.operands, op.results
     source, target = scalar_type(x), scalar_type(r)
     form = forms.strided(x)
@@ -197,7 +197,7 @@ def _convert(forms: Forms, b: Builder, op: Op) -> Strided:
     return Strided(base, stride, form.guard)
 
 
-def _widen(forms: Forms, b: Builder, old: Value, target: Scalar) -> Strided:
+def _widen(forms: LaneForms, b: Builder, old: Value, target: Scalar) -> Strided:
     """As a number of more bits. The guard says that no lane is beyond the number where they wrap."""
     source, form = scalar_type(old), forms.strided(old)
     stride = b.emit("convert", b.emit("convert", form.stride, type=_signed(source)), type=I64)
@@ -215,7 +215,7 @@ def _signed(t: Scalar) -> Scalar:
     return SCALARS[f"i{t.bits}"]
 
 
-def _offset(forms: Forms, b: Builder, op: Op) -> Strided:
+def _offset(forms: LaneForms, b: Builder, op: Op) -> Strided:
     p, i = op.operands
     base, stride, guards = forms.terms(b, p)
     index, step = _index_terms(forms, b, i, guards)
@@ -225,7 +225,7 @@ def _offset(forms: Forms, b: Builder, op: Op) -> Strided:
     return Strided(b.emit("offset", base, index), b.emit("add", stride, step), both(b, guards))
 
 
-def _index_terms(forms: Forms, b: Builder, index: Value, guards: list[Value]) -> tuple[Value, Value]:
+def _index_terms(forms: LaneForms, b: Builder, index: Value, guards: list[Value]) -> tuple[Value, Value]:
     """Base and stride of an index, wide enough to count elements; adds to the guards."""
     if not forms.shape(index).is_strided:
         return forms.scalar(index), b.zero(I64)
@@ -236,7 +236,7 @@ def _index_terms(forms: Forms, b: Builder, index: Value, guards: list[Value]) ->
     return form.base, form.stride
 
 
-def _each(forms: Forms, b: Builder, op: Op) -> Strided:
+def _each(forms: LaneForms, b: Builder, op: Op) -> Strided:
     """The op on the base; the stride stays: member, bitcast."""
     form, t = forms.strided(op.operands[0]), op.results[0].type
     base = b.primitive(op.name, (form.base,), t, op.attributes)
@@ -244,13 +244,13 @@ def _each(forms: Forms, b: Builder, op: Op) -> Strided:
     return Strided(base, stride, form.guard)
 
 
-def _select(forms: Forms, b: Builder, op: Op) -> Strided:
+def _select(forms: LaneForms, b: Builder, op: Op) -> Strided:
     condition, x, y = op.operands
     base = b.emit("select", forms.scalar(condition), forms.strided(x).base, forms.strided(y).base)
     return Strided(base, forms.strided(x).stride)
 
 
-RULES: dict[str, Callable[[Forms, Builder, Op], Strided]] = {
+RULES: dict[str, Callable[[LaneForms, Builder, Op], Strided]] = {
     "add": _linear,
     "sub": _linear,
     "neg": _linear,

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
-from slangrad.ir.control import carried, decides, merged
-from slangrad.ir.core import Function, Op, Region, Value, walk
-from slangrad.ir.effects import primitive_effect
-from slangrad.ir.primitives import PURE
+from slangrad.ir.ops.control import carried, decides, merged
+from slangrad.ir.ops.core import Function, Op, Region, Value, walk
+from slangrad.ir.ops.effects import primitive_effect
+from slangrad.ir.ops.primitives import PURE
 
 FIXED, SAME, OWN = 0, 1, 2
 GROUP_OPS = frozenset({"shared", "barrier"})
@@ -49,7 +49,7 @@ class GroupValues:
     def holds_barrier(self, op: Op) -> bool:
         if op not in self._holding:
             inner = walk(*op.regions)
-            self._holding[op] = op.name == "barrier" or any(each.name == "barrier" for each in inner)
+            self._holding[op] = op.name == "barrier" or any(x.name == "barrier" for x in inner)
         return self._holding[op]
 
     def place_in_grid(self, op: Op) -> tuple[str, int] | None:
@@ -119,9 +119,9 @@ class GroupValues:
         least = FIXED if self.holds_barrier(op) else self._most((decides(op),), SAME)
         if op.name == "for":
             self._raise(op.regions[0].parameters[0], least)
-        for each in carried(op):
-            rank = self._most((each.start, each.yielded), least)
-            for value in (each.result, *each.inside):
+        for loop_value in carried(op):
+            rank = self._most((loop_value.start, loop_value.yielded), least)
+            for value in (loop_value.result, *loop_value.inside):
                 self._raise(value, rank)
         for region in op.regions:
             self._region(region)
@@ -157,9 +157,9 @@ def _check(values: GroupValues, region: Region) -> None:
 
 
 def _divergent(op: Op) -> Diagnostic:
-    barrier = next(each for each in walk(*op.regions) if each.name == "barrier")
-    what = "branch" if op.name == "if" else "loop"
+    barrier = next(op for op in walk(*op.regions) if op.name == "barrier")
+    construct = "branch" if op.name == "if" else "loop"
     place = "" if op.span is None else f" ({op.span.location})"
     message = "not all threads of a group come to this barrier"
-    note = f"the {what} around it{place} differs from thread to thread; put the barrier outside of it"
+    note = f"the {construct} around it{place} differs from thread to thread; put the barrier outside of it"
     return Diagnostic("E9009", message, barrier.span or op.span, note)

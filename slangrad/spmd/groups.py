@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.control import carried
-from slangrad.ir.core import Attributes, Function, Op, Region, Value, walk
-from slangrad.ir.effects import primitive_effect
-from slangrad.ir.numbers import least
-from slangrad.ir.primitives import PRIMITIVES, PURE
-from slangrad.ir.rebuild import Rebuild, copy_op, free_values
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import BOOL, I64, U32, Pointer, pointer, pointer_of
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, copy_op, free_values
+from slangrad.ir.data.numbers import least
+from slangrad.ir.data.types import BOOL, I64, U32, Pointer, pointer, pointer_of
+from slangrad.ir.ops.control import carried
+from slangrad.ir.ops.core import Attributes, Function, Op, Region, Value, walk
+from slangrad.ir.ops.effects import primitive_effect
+from slangrad.ir.ops.primitives import PRIMITIVES, PURE
+from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.spmd.group_values import GroupValues
 
 CHEAP = 16  # what costs less is computed again after a barrier, not kept
@@ -32,7 +32,7 @@ Stores = list[tuple[Value, Value]]  # where, and the old value that goes there
 
 
 @dataclass(slots=True, eq=False)
-class Phase:
+class ThreadPhase:
     """Ops of single threads between two barriers."""
 
     ops: list[Op]
@@ -53,13 +53,13 @@ class Around:
     regions: list[list[Node]]
 
 
-Node = Phase | Fixed | Around
+Node = ThreadPhase | Fixed | Around
 
 
 def run_in_groups(kernel: Function, lanes: int, functions: Mapping[str, Function]) -> Function:
     """The kernel as the code of one of `lanes` lanes that run a group; a group at the edge may be incomplete.
     `functions`: those that it calls."""
-    split = _Split(kernel, lanes, functions)
+    split = _GroupSplit(kernel, lanes, functions)
     b = Builder(span=kernel.span)
     split.allocate(b)
     if sum(1 for _ in walk(kernel.region)) > LARGE:
@@ -70,7 +70,7 @@ def run_in_groups(kernel: Function, lanes: int, functions: Mapping[str, Function
     return replace(kernel, region=Region((), b.ops, ()))
 
 
-class _Split:
+class _GroupSplit:
     """`fixed`: what is known of the group, by old value. `slots`: local memory of values that are kept, one element
     for each thread that a lane runs. `complete`: whether all threads of the group are in the grid."""
 
@@ -100,7 +100,7 @@ class _Split:
 
         def end_phase() -> None:
             nonlocal ops
-            nodes.extend([Phase(ops)] if ops else [])
+            nodes.extend([ThreadPhase(ops)] if ops else [])
             ops = []
 
         for op in region.ops:
@@ -122,7 +122,7 @@ class _Split:
 
     def _find_kept(self, nodes: list[Node]) -> None:
         for node in nodes:
-            if isinstance(node, Phase):
+            if isinstance(node, ThreadPhase):
                 self._need(free_values(Region((), node.ops, ())))
             elif isinstance(node, Around):
                 op = node.op
@@ -189,7 +189,7 @@ class _Split:
         for node in nodes:
             if not isinstance(node, Around):
                 continue
-            inside = {each.result: each.inside for each in carried(node.op)}
+            inside = {loop_value.result: loop_value.inside for loop_value in carried(node.op)}
             for result in node.op.results:
                 if not self.values.is_fixed(result):
                     self.slots |= dict.fromkeys([result, *inside.get(result, ())], self._slot(b, result))
@@ -220,7 +220,7 @@ class _Split:
 
     def _run(self, b: Builder, nodes: list[Node]) -> None:
         for node in nodes:
-            if isinstance(node, Phase):
+            if isinstance(node, ThreadPhase):
                 self._phase(b, node.ops)
                 continue
             outer, b.span = b.span, node.op.span or b.span
@@ -275,20 +275,24 @@ class _Split:
 
         def body(thread: Thread) -> Values:
             thread.know([value])
-            own = thread.new[value]
-            return (own if number is value.type else thread.b.emit("convert", own, type=number),)
+            number_of_thread = thread.new[value]
+            return (
+                number_of_thread
+                if number is value.type
+                else thread.b.emit("convert", number_of_thread, type=number),
+            )
 
-        (found,) = self.each_thread(b, body, (b.constant(number, least(number)),))
+        (largest,) = self.each_thread(b, body, (b.constant(number, least(number)),))
         if self.lanes > 1:
-            found = b.emit("wave_reduce", found, kind="max")
-        return found if number is value.type else b.emit("not_equal", found, b.zero(number))
+            largest = b.emit("wave_reduce", largest, kind="max")
+        return largest if number is value.type else b.emit("not_equal", largest, b.zero(number))
 
     def each_thread(self, b: Builder, body: Callable[[Thread], Values], start: Values = ()) -> Values:
         """The body for each thread of the group that this lane runs; what it gives for the last one."""
         if self.steps == 1:
             return self._one_thread(b, b.constant(U32, 0), body, start)
-        one = lambda inner, step, *carried: self._one_thread(inner, step, body, carried)
-        return b.for_(b.constant(U32, self.steps), start, one, hint="step")
+        run_thread = lambda inner, step, *carried: self._one_thread(inner, step, body, carried)
+        return b.for_(b.constant(U32, self.steps), start, run_thread, hint="step")
 
     def _one_thread(
         self, b: Builder, step: Value, body: Callable[[Thread], Values], before: Values
@@ -308,12 +312,12 @@ class _Split:
         x = b.emit("rem", along, b.constant(U32, gx)) if self.threads > gx else along
         rows = b.emit("div", along, b.constant(U32, gx)) if self.threads > gx else b.zero(U32)
         x = b.emit("add", x, lane) if along is first else x
-        own = [x, b.emit("rem", rows, b.constant(U32, gy)), b.emit("div", rows, b.constant(U32, gy))]
+        in_group = [x, b.emit("rem", rows, b.constant(U32, gy)), b.emit("div", rows, b.constant(U32, gy))]
         there = b.constant(BOOL, True)
         if self.steps * self.lanes != self.threads:
             there = b.emit("less", index, b.constant(U32, self.threads))
         places = []
-        for axis, (number, size) in enumerate(zip(own, self.size, strict=True)):
+        for axis, (number, size) in enumerate(zip(in_group, self.size, strict=True)):
             start = b.emit("mul", self.group_id(b, axis), b.constant(U32, size))
             places.append((b.emit("add", start, number), number))
             if not self.complete:
@@ -327,37 +331,37 @@ class _Split:
     def _if(self, b: Builder, node: Around) -> None:
         op = node.op
         condition = self._known(b, op.operands[0])
-        own = [i for i, r in enumerate(op.results) if not self.values.is_fixed(r)]
+        moved = [i for i, r in enumerate(op.results) if not self.values.is_fixed(r)]
         fixed = [i for i, r in enumerate(op.results) if self.values.is_fixed(r)]
         regions = []
         for region, inner in zip(op.regions, node.regions, strict=True):
             arm = b.nested()
             self._run(arm, inner)
-            self._move(arm, [(self.slots[op.results[i]], region.yields[i]) for i in own])
+            self._move(arm, [(self.slots[op.results[i]], region.yields[i]) for i in moved])
             regions.append(Region((), arm.ops, tuple(self.fixed[region.yields[i]] for i in fixed)))
-        made = b.control("if", (condition,), tuple(regions), op.attributes)
-        self.fixed |= {op.results[i]: value for i, value in zip(fixed, made, strict=True)}
+        results = b.control("if", (condition,), tuple(regions), op.attributes)
+        self.fixed |= {op.results[i]: value for i, value in zip(fixed, results, strict=True)}
 
     def _for(self, b: Builder, node: Around) -> None:
         op, (body,) = node.op, node.op.regions
         count, *starts = op.operands
         trips, carried = self._known(b, count), body.parameters[1:]
-        own, fixed = self._begin(b, carried, starts)
+        moved, fixed = self._begin(b, carried, starts)
         index, inner = Value(count.type, body.parameters[0].hint), b.nested()
         passed = tuple(Value(carried[i].type, carried[i].hint) for i in fixed)
         self.fixed[body.parameters[0]] = index
         self.fixed |= {carried[i]: value for i, value in zip(fixed, passed, strict=True)}
         first = tuple(self.fixed[starts[i]] for i in fixed)
         self._run(inner, node.regions[0])
-        self._move(inner, [(self.slots[carried[i]], body.yields[i]) for i in own])
+        self._move(inner, [(self.slots[carried[i]], body.yields[i]) for i in moved])
         region = Region((index, *passed), inner.ops, tuple(self.fixed[body.yields[i]] for i in fixed))
-        made = b.control("for", (trips, *first), (region,), op.attributes)
-        self.fixed |= {op.results[i]: value for i, value in zip(fixed, made, strict=True)}
+        results = b.control("for", (trips, *first), (region,), op.attributes)
+        self.fixed |= {op.results[i]: value for i, value in zip(fixed, results, strict=True)}
 
     def _while(self, b: Builder, node: Around) -> None:
         """The test is asked before the loop and at the end of each round; the loop carries the answer."""
         op, (test, body) = node.op, node.op.regions
-        own, fixed = self._begin(b, body.parameters, op.operands)
+        moved, fixed = self._begin(b, body.parameters, op.operands)
 
         def ask(b: Builder, values: Values) -> Value:
             self.fixed |= {test.parameters[i]: value for i, value in zip(fixed, values, strict=True)}
@@ -370,7 +374,7 @@ class _Split:
         self.fixed |= {body.parameters[i]: value for i, value in zip(fixed, passed, strict=True)}
         inner = b.nested()
         self._run(inner, node.regions[1])
-        self._move(inner, [(self.slots[body.parameters[i]], body.yields[i]) for i in own])
+        self._move(inner, [(self.slots[body.parameters[i]], body.yields[i]) for i in moved])
         ends = tuple(self.fixed[body.yields[i]] for i in fixed)
         goes_on = ask(inner, ends)
         tested = (Value(BOOL), *(Value(v.type) for v in first))
@@ -378,17 +382,17 @@ class _Split:
             Region(tested, [], (tested[0],)),
             Region((Value(BOOL), *passed), inner.ops, (goes_on, *ends)),
         )
-        made = b.control("while", (begins, *first), regions, op.attributes)
-        self.fixed |= {op.results[i]: value for i, value in zip(fixed, made[1:], strict=True)}
+        results = b.control("while", (begins, *first), regions, op.attributes)
+        self.fixed |= {op.results[i]: value for i, value in zip(fixed, results[1:], strict=True)}
 
     def _begin(
         self, b: Builder, carried: Sequence[Value], starts: Sequence[Value]
     ) -> tuple[list[int], list[int]]:
         """What a loop carries begins in memory, or as values of the group; which is which."""
         fixed = [i for i, value in enumerate(carried) if self.values.is_fixed(value)]
-        own = [i for i, value in enumerate(carried) if not self.values.is_fixed(value)]
-        self._move(b, [(self.slots[carried[i]], starts[i]) for i in own])
-        return own, fixed
+        moved = [i for i, value in enumerate(carried) if not self.values.is_fixed(value)]
+        self._move(b, [(self.slots[carried[i]], starts[i]) for i in moved])
+        return moved, fixed
 
 
 _STAYS = frozenset({"alloc", "variable", "wave_lane"})
@@ -399,17 +403,19 @@ def _is_variable(op: Op) -> bool:
     return op.name == "variable" and not op.operands
 
 
-_AROUND: dict[str, Callable[[_Split, Builder, Around], None]] = {
-    "if": _Split._if,
-    "for": _Split._for,
-    "while": _Split._while,
+_AROUND: dict[str, Callable[[_GroupSplit, Builder, Around], None]] = {
+    "if": _GroupSplit._if,
+    "for": _GroupSplit._for,
+    "while": _GroupSplit._while,
 }
 
 
 class Thread(Rebuild):
     """One thread in one phase: `new` has what it knows."""
 
-    def __init__(self, split: _Split, b: Builder, step: Value, places: list[tuple[Value, Value]]) -> None:
+    def __init__(
+        self, split: _GroupSplit, b: Builder, step: Value, places: list[tuple[Value, Value]]
+    ) -> None:
         super().__init__()
         self.rules = {
             "thread_id": self._thread_id,
@@ -491,7 +497,7 @@ class Thread(Rebuild):
 
     def _atomic(self, rebuild: Rebuild, b: Builder, op: Op) -> Values:
         """Nobody but this group reaches what it shares, and its threads take turns."""
-        own: Attributes = {"alone": True} if pointer_of(op.operands[0].type).space == "shared" else {}
+        alone: Attributes = {"alone": True} if pointer_of(op.operands[0].type).space == "shared" else {}
         return (
-            b.primitive("atomic", self.values(op.operands), op.results[0].type, {**op.attributes, **own}),
+            b.primitive("atomic", self.values(op.operands), op.results[0].type, {**op.attributes, **alone}),
         )

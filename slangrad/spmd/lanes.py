@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.control import merged
-from slangrad.ir.core import Function, Op, Parameter, Region, Value, without
-from slangrad.ir.primitives import PRIMITIVES, PURE
-from slangrad.ir.types import Scalar, Type, lanes
-from slangrad.spmd.forms import Forms, Strided
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.types import Scalar, Type, lanes
+from slangrad.ir.ops.control import merged
+from slangrad.ir.ops.core import Function, Op, Parameter, Region, Value, without
+from slangrad.ir.ops.primitives import PRIMITIVES, PURE
+from slangrad.spmd.forms import LaneForms, Strided
 from slangrad.spmd.masks import MASK, Mask, any_lane
-from slangrad.spmd.shapes import Shape, passed_as
+from slangrad.spmd.shapes import LaneShape, passed_as
 from slangrad.spmd.uniformity import Shapes
 
 BLEND_COST = 40  # arms that cost less, together, are computed both
@@ -44,7 +44,7 @@ class Widening:
         self.shapes = shapes
         self.exclusive = exclusive
         self.count = shapes.lanes
-        self.forms = Forms(shapes)
+        self.forms = LaneForms(shapes)
         self.mask = Mask()
         self._uses = uses
         self.version = version
@@ -71,8 +71,8 @@ class Widening:
             self.mask = Mask(Value(MASK, "mask"), is_entry=False)
         self.ops(b, function.region)
         yields = tuple(self.pack(b, v, passed_as(self.forms.shape(v))) for v in function.region.yields)
-        made = function.on(Region((*parameters, *self.mask.operands()), b.ops, yields))
-        return replace(made, attributes={**function.attributes, "lanes": self.count})
+        callee = function.on(Region((*parameters, *self.mask.operands()), b.ops, yields))
+        return replace(callee, attributes={**function.attributes, "lanes": self.count})
 
     def ops(self, b: Builder, region: Region) -> None:
         """The region's ops emitted into `b`; its parameters have forms already."""
@@ -99,7 +99,7 @@ class Widening:
 
     # --- values that cross the border of a region, as one new value each
 
-    def pack(self, b: Builder, old: Value, shape: Shape) -> Value:
+    def pack(self, b: Builder, old: Value, shape: LaneShape) -> Value:
         if shape.is_uniform:
             return self.forms.scalar(old)
         if shape.is_strided:
@@ -123,7 +123,7 @@ class Widening:
 
 
 Rule = Callable[[Widening, Builder, Op], None]
-Version = Callable[[str, tuple[Shape, ...], bool], Function]
+Version = Callable[[str, tuple[LaneShape, ...], bool], Function]
 """The form of a function for arguments of some shapes, and whether it is called under a mask."""
 
 
@@ -145,8 +145,8 @@ def _uniform_if(w: Widening, b: Builder, op: Op) -> None:
         return [w.pack(inner, m[1 + position], w.forms.shape(m[0])) for m in differ]
 
     condition = w.forms.scalar(op.operands[0])
-    made = b.if_(condition, lambda inner: arm(inner, 0), lambda inner: arm(inner, 1))
-    w.unpack_all(b, [result for result, _, _ in differ], made)
+    results = b.if_(condition, lambda inner: arm(inner, 0), lambda inner: arm(inner, 1))
+    w.unpack_all(b, [result for result, _, _ in differ], results)
     _copy_equal_yields(w, op)
 
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Op, Region, Value
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.ops.core import Op, Region, Value
 from slangrad.spmd.lanes import Rule, Widening
 from slangrad.spmd.masks import Mask, any_lane
 
 
-class Carried:
+class CarriedLanes:
     """What a loop carries: a packed value for each old one, then copies in lanes of those that need them."""
 
     def __init__(self, w: Widening, old: Sequence[Value], results: Sequence[Value]) -> None:
@@ -53,18 +53,18 @@ class Carried:
         """At the end of an iteration that lanes make which are live; `old` are the old parameters of its
         region.
         """
-        made = []
+        ends = []
         for parameter, value, kept in zip(old, values, before[: len(old)], strict=True):
             shape = self._w.forms.shape(parameter)
             if value is parameter:
-                made.append(kept)
+                ends.append(kept)
             elif shape.kind == "varying":
-                made.append(b.emit("select", live, self._w.lanes_of(b, value), kept))
+                ends.append(b.emit("select", live, self._w.lanes_of(b, value), kept))
             else:
-                made.append(self._w.pack(b, value, shape))
+                ends.append(self._w.pack(b, value, shape))
         for i, kept in zip(self._copied, before[len(old) :], strict=True):
-            made.append(b.emit("select", live, self._w.lanes_of(b, values[i]), kept))
-        return made
+            ends.append(b.emit("select", live, self._w.lanes_of(b, values[i]), kept))
+        return ends
 
     def finish(self, b: Builder, new: Sequence[Value]) -> None:
         """Define the loop's results."""
@@ -80,7 +80,7 @@ def _for(w: Widening, b: Builder, op: Op) -> None:
     count, *start = op.operands
     (region,) = op.regions
     index, *old = region.parameters
-    carried = Carried(w, old, op.results)
+    carried = CarriedLanes(w, old, op.results)
     starts, uniform = carried.starts(b, start), w.shapes.loop_is_uniform(op)
     limits = None if uniform else _limits(w, b, count)
     total = (
@@ -112,14 +112,14 @@ def _limits(w: Widening, b: Builder, count: Value) -> Value:
 
 
 def _while(w: Widening, b: Builder, op: Op) -> None:
-    carried = Carried(w, op.regions[0].parameters, op.results)
+    carried = CarriedLanes(w, op.regions[0].parameters, op.results)
     if w.shapes.loop_is_uniform(op):
         _uniform_while(w, b, op, carried)
     else:
         _varying_while(w, b, op, carried)
 
 
-def _uniform_while(w: Widening, b: Builder, op: Op, carried: Carried) -> None:
+def _uniform_while(w: Widening, b: Builder, op: Op, carried: CarriedLanes) -> None:
     test, region = op.regions
 
     def tested(inner: Builder, *parameters: Value) -> Value:
@@ -135,7 +135,7 @@ def _uniform_while(w: Widening, b: Builder, op: Op, carried: Carried) -> None:
     carried.finish(b, b.while_(carried.starts(b, op.operands), tested, turn))
 
 
-def _varying_while(w: Widening, b: Builder, op: Op, carried: Carried) -> None:
+def _varying_while(w: Widening, b: Builder, op: Op, carried: CarriedLanes) -> None:
     """The test stands before the loop and at the end of its body, for the lanes that are live there."""
     test, region = op.regions
     starts = carried.starts(b, op.operands)
@@ -154,7 +154,7 @@ def _varying_while(w: Widening, b: Builder, op: Op, carried: Carried) -> None:
     carried.finish(b, results[:-1])
 
 
-def _test(w: Widening, b: Builder, test: Region, carried: Carried, values: Sequence[Value]) -> Value:
+def _test(w: Widening, b: Builder, test: Region, carried: CarriedLanes, values: Sequence[Value]) -> Value:
     carried.begin(b, test.parameters, values)
     w.ops(b, test)
     return w.lanes_of(b, test.yields[0])

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Value
-from slangrad.ir.types import BOOL, U64, lanes
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.types import BOOL, U64, lanes
+from slangrad.ir.ops.core import Value
 
 MASK = lanes(BOOL)
 

@@ -14,19 +14,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from slangrad.ir.addresses import MEMBERS, place_of
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.effects import effect_of
-from slangrad.ir.layout import layout_of
-from slangrad.ir.primitives import PURE, WRITE
-from slangrad.ir.types import BOOL, Pointer, Scalar, Type, component, is_aggregate, pointer_of
+from slangrad.ir.analyses.addresses import MEMBERS, path_of
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.types import BOOL, Pointer, Scalar, Type, component, is_aggregate, pointer_of
+from slangrad.ir.ops.core import Function, Op, Region, Value
+from slangrad.ir.ops.effects import effect_of
+from slangrad.ir.ops.primitives import PURE, WRITE
 
 MOST_COMPONENTS = 4
 
 
 @dataclass(slots=True)
-class Group:
+class RecordGroup:
     """Loads or stores of one record: their ops, and by component the loaded or stored values."""
 
     root: Value
@@ -40,12 +40,12 @@ def join_records(kernel: Function) -> Function:
 
 def components_of(record: Type) -> tuple[Scalar, ...] | None:
     """The scalars of a record, if they follow each other without gaps and are few, of one size."""
-    found = _leaves(record)
-    if found is None or not 2 <= len(found) <= MOST_COMPONENTS or BOOL in found:
+    scalars = _leaves(record)
+    if scalars is None or not 2 <= len(scalars) <= MOST_COMPONENTS or BOOL in scalars:
         return None
-    size = found[0].size
-    dense = all(s.size == size for s in found) and layout_of(record).size == size * len(found)
-    return tuple(found) if dense else None
+    size = scalars[0].size
+    dense = all(s.size == size for s in scalars) and layout_of(record).size == size * len(scalars)
+    return tuple(scalars) if dense else None
 
 
 def _leaves(t: Type) -> list[Scalar] | None:
@@ -53,13 +53,13 @@ def _leaves(t: Type) -> list[Scalar] | None:
         return [t]
     if not is_aggregate(t):
         return None
-    found: list[Scalar] = []
+    scalars: list[Scalar] = []
     for index in range(len(layout_of(t).offsets)):
         inner = _leaves(component(t, index))
-        if inner is None or len(found) > MOST_COMPONENTS:
+        if inner is None or len(scalars) > MOST_COMPONENTS:
             return None
-        found += inner
-    return found
+        scalars += inner
+    return scalars
 
 
 class _Joining:
@@ -82,8 +82,8 @@ class _Joining:
     def _join(self, ops: list[Op]) -> dict[Op, tuple[Op, ...]]:
         """What stands for ops that are part of a group."""
         replaced: dict[Op, tuple[Op, ...]] = {}
-        loads: dict[Value, Group] = {}
-        stores: Group | None = None
+        loads: dict[Value, RecordGroup] = {}
+        stores: RecordGroup | None = None
         for op in ops:
             place = self._place(op)
             if (
@@ -105,26 +105,26 @@ class _Joining:
         """Record and number of the component that a load or store is for."""
         if op.name not in ("load", "store"):
             return None
-        place = place_of(op.operands[0], self._made_by, MEMBERS)
+        place = path_of(op.operands[0], self._made_by, MEMBERS)
         record = place.root.type
         if place.root is op.operands[0] or not isinstance(record, Pointer) or record.space != "global":
             return None
         components = components_of(record.element)
         return None if components is None else (place.root, place.distance // components[0].size)
 
-    def _finish_loads(self, loads: dict[Value, Group], replaced: dict[Op, tuple[Op, ...]]) -> None:
+    def _finish_loads(self, loads: dict[Value, RecordGroup], replaced: dict[Op, tuple[Op, ...]]) -> None:
         for group in loads.values():
             replaced[group.ops[0]] = (_load_record(group),)
             replaced.update((op, ()) for op in group.ops[1:])
         loads.clear()
 
     def _add_store(
-        self, group: Group | None, place: tuple[Value, int], op: Op, replaced: dict[Op, tuple[Op, ...]]
-    ) -> Group | None:
+        self, group: RecordGroup | None, place: tuple[Value, int], op: Op, replaced: dict[Op, tuple[Op, ...]]
+    ) -> RecordGroup | None:
         """A group of stores is of use when it is complete only: what is between components is not ours."""
         root, index = place
         if group is None or group.root is not root or index in group.values:
-            group = Group(root)
+            group = RecordGroup(root)
         group.ops.append(op)
         group.values[index] = op.operands[1]
         components = components_of(pointer_of(root.type).element)
@@ -132,20 +132,20 @@ class _Joining:
         if len(group.values) < len(components):
             return group
         values = tuple(group.values[i] for i in range(len(components)))
-        replaced.update((each, ()) for each in group.ops[:-1])
+        replaced.update((op, ()) for op in group.ops[:-1])
         replaced[op] = (Op("store_record", (root, *values), (), {}, (), op.span),)
         return None
 
 
-def _add(groups: dict[Value, Group], place: tuple[Value, int], op: Op, value: Value) -> None:
+def _add(groups: dict[Value, RecordGroup], place: tuple[Value, int], op: Op, value: Value) -> None:
     root, index = place
-    group = groups.setdefault(root, Group(root))
+    group = groups.setdefault(root, RecordGroup(root))
     if index not in group.values:
         group.ops.append(op)
         group.values[index] = value
 
 
-def _load_record(group: Group) -> Op:
+def _load_record(group: RecordGroup) -> Op:
     """One result for each component; nobody asks for some of them."""
     components = components_of(pointer_of(group.root.type).element)
     assert components is not None

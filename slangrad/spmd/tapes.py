@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Op, Value
-from slangrad.ir.rebuild import Rebuild
-from slangrad.ir.rebuild import Rule as RebuildRule
-from slangrad.ir.types import I64, U64, lanes, pointer, pointer_of
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.building.rebuild import Rule as RebuildRule
+from slangrad.ir.data.types import I64, U64, lanes, pointer, pointer_of
+from slangrad.ir.ops.core import Op, Value
 from slangrad.spmd.access import store_private
 from slangrad.spmd.effects import in_lane_order, lane_by_lane
 from slangrad.spmd.lanes import Rule, Widening
@@ -59,8 +59,8 @@ def _places(w: Widening, b: Builder, op: Op, write: bool) -> tuple[Value, Mask]:
     exists = b.emit("less", b.emit("convert", index, type=lanes(U64)), capacity)
     elements = b.emit("tape_elements", tape, type=pointer(pointer_of(tape.type).element, "local"))
     row = b.emit("mul", index, b.constant(index.type, w.count))
-    own = b.emit("add", row, b.emit("lane_index", type=index.type))
-    places = b.emit("offset", b.emit("splat", elements, type=lanes(elements.type)), own)
+    element = b.emit("add", row, b.emit("lane_index", type=index.type))
+    places = b.emit("offset", b.emit("splat", elements, type=lanes(elements.type)), element)
     return places, w.mask.narrowed(b, exists)
 
 

@@ -13,18 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from slangrad.ir.addresses import LocalMemory
-from slangrad.ir.control import carried, decides, merged
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.effects import effect_of
-from slangrad.ir.layout import element_size
-from slangrad.ir.numbers import Number
-from slangrad.ir.primitives import PURE
+from slangrad.ir.analyses.addresses import NonEscapingMemory
+from slangrad.ir.data.layout import element_size
+from slangrad.ir.data.numbers import Number
+from slangrad.ir.ops.control import carried, decides, merged
+from slangrad.ir.ops.core import Function, Op, Region, Value
+from slangrad.ir.ops.effects import effect_of
+from slangrad.ir.ops.primitives import PURE
 from slangrad.spmd.shapes import (
     THREAD,
     UNIFORM,
     VARYING,
-    Shape,
+    LaneShape,
     elementwise,
     is_private,
     is_shared,
@@ -32,21 +32,25 @@ from slangrad.spmd.shapes import (
     strided,
 )
 
-Results = Callable[[Op, Sequence[Shape]], list[Shape]]
+Results = Callable[[Op, Sequence[LaneShape]], list[LaneShape]]
 
 
 class Shapes:
     """The result of the analysis."""
 
     def __init__(
-        self, function: Function, lanes: int, parameters: Sequence[Shape] = (), results: Results | None = None
+        self,
+        function: Function,
+        lanes: int,
+        parameters: Sequence[LaneShape] = (),
+        results: Results | None = None,
     ) -> None:
         """`parameters`: shapes of those of a function. `results`: shapes of what calls give."""
         self.lanes = lanes
         self._results = results
-        self._of: dict[Value, Shape] = {}
+        self._of: dict[Value, LaneShape] = {}
         self._numbers: dict[Value, Number] = {}
-        self._memory = LocalMemory(function.region)
+        self._memory = NonEscapingMemory(function.region)
         self._private: set[Value] = set()  # allocs in it that differ from lane to lane; all others do
         self._changed = True
         self._news: set[Value] = set()  # values that changed in this sweep
@@ -57,10 +61,10 @@ class Shapes:
             self._changed, self._news, self._before = False, set(), self._news
             self._region(function.region, uniform_control=True)
 
-    def of(self, value: Value) -> Shape:
+    def of(self, value: Value) -> LaneShape:
         return self._of[value]
 
-    def all_of(self, values: Sequence[Value]) -> list[Shape]:
+    def all_of(self, values: Sequence[Value]) -> list[LaneShape]:
         return [self._of[v] for v in values]
 
     def is_private(self, pointer: Value) -> bool:
@@ -72,7 +76,7 @@ class Shapes:
 
     # --- the fixpoint
 
-    def _set(self, value: Value, shape: Shape) -> None:
+    def _set(self, value: Value, shape: LaneShape) -> None:
         before = self._of.get(value)
         if before != shape:
             self._of[value] = shape
@@ -172,8 +176,8 @@ class Shapes:
         values, condition = carried(op), decides(op)
         uniform = condition not in self._of or self._of[condition].is_uniform
         together = uniform or not op.attributes.get("reverse")
-        first = {each.parameter: each.inside[0] for each in values}
-        ends = [first.get(each.yielded, each.yielded) for each in values]
+        first = {loop_value.parameter: loop_value.inside[0] for loop_value in values}
+        ends = [first.get(loop_value.yielded, loop_value.yielded) for loop_value in values]
         if op.name == "for":  # the number of the iteration, which is the same for the lanes that are on
             self._set(op.regions[0].parameters[0], UNIFORM)
         for (start, (value, *_), _, _), end in zip(values, ends, strict=True):
@@ -185,9 +189,9 @@ class Shapes:
             self._set(inner, self._of[value])
         for region in op.regions:
             self._region(region, uniform_control and uniform)
-        for each, end in zip(values, ends, strict=True):
-            value = each.inside[0]
-            self._set(each.result, self._of[value] if uniform or end is value else VARYING)
+        for loop_value, end in zip(values, ends, strict=True):
+            value = loop_value.inside[0]
+            self._set(loop_value.result, self._of[value] if uniform or end is value else VARYING)
 
 
 Rule = Callable[[Shapes, Op, bool], None]
@@ -208,7 +212,7 @@ _RULES: dict[str, Rule] = {
 }
 
 # Lanes that are on together get the same answer of a wave, and have one handle for a tape, with a place for each.
-_GIVEN: dict[str, Shape] = {
+_GIVEN: dict[str, LaneShape] = {
     **dict.fromkeys(("tape_new", "wave_reduce", "wave_ballot"), UNIFORM),
     **dict.fromkeys(("atomic", "tape_load", "wave_scan"), VARYING),
     "wave_lane": strided(1),

@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Op, Value
-from slangrad.ir.layout import element_size
-from slangrad.ir.types import I64
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.layout import element_size
+from slangrad.ir.data.types import I64
+from slangrad.ir.ops.core import Op, Value
 from slangrad.spmd.effects import lane_by_lane
 from slangrad.spmd.forms import Strided
 from slangrad.spmd.lanes import Rule, Widening

@@ -9,12 +9,12 @@ A wave is as wide as the kernel's lanes. At one lane the rules `ALONE` answer in
 
 from __future__ import annotations
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Op, Value
-from slangrad.ir.rebuild import Rebuild
-from slangrad.ir.rebuild import Rule as RebuildRule
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import U32, U64
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.building.rebuild import Rule as RebuildRule
+from slangrad.ir.data.types import U32, U64
+from slangrad.ir.ops.core import Op, Value
+from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.spmd.effects import lane_by_lane, reduced
 from slangrad.spmd.forms import Strided
 from slangrad.spmd.lanes import Rule, Widening
@@ -34,9 +34,9 @@ def _scan(w: Widening, b: Builder, op: Op) -> None:
     values = w.lanes_of(b, x)
 
     def body(inner: Builder, lane: Value, carried: tuple[Value, ...]) -> tuple[Value, ...]:
-        made, before = carried
-        own = inner.emit("lane_get", values, lane, type=x.type)
-        return inner.emit("lane_set", made, lane, before), inner.emit(kind, before, own)
+        lanes_so_far, before = carried
+        term = inner.emit("lane_get", values, lane, type=x.type)
+        return inner.emit("lane_set", lanes_so_far, lane, before), inner.emit(kind, before, term)
 
     start = b.zero(values.type), b.constant(scalar_type(x), FIRST[kind])
     w.forms.set(r, each_lane(b, w.mask.bits(b, w.count), start, body)[0])
@@ -58,8 +58,8 @@ def _read(w: Widening, b: Builder, op: Op) -> None:
         there = inner.emit(
             "and", inner.emit("less_equal", wide, last), inner.emit("not_equal", on, inner.zero(U64))
         )
-        found = inner.emit("lane_get", values, inner.emit("and", wide, last), type=x.type)
-        return inner.emit("select", there, found, inner.zero(x.type))
+        value = inner.emit("lane_get", values, inner.emit("and", wide, last), type=x.type)
+        return inner.emit("select", there, value, inner.zero(x.type))
 
     if w.forms.shape(lane).is_uniform:
         w.forms.set(r, value_of(b, w.forms.scalar(lane)))

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slangrad.ir.core import Function, walk
-from slangrad.ir.rebuild import Rebuild, count_uses
+from slangrad.ir.building.rebuild import Rebuild, count_uses
+from slangrad.ir.ops.core import Function, walk
 from slangrad.spmd import access, calls, effects, loops, tapes, variables, waves
-from slangrad.spmd.calls import Versions
+from slangrad.spmd.calls import FunctionVersions
 from slangrad.spmd.records import join_records
 from slangrad.spmd.uniformity import Shapes
 
@@ -55,7 +55,7 @@ def widen(
     if lanes == 1:
         single, *others = (_single(f, exclusive) for f in (kernel, *functions))
         return WideKernel(1, single, None, functions=tuple(others))
-    versions = Versions(functions, lanes, exclusive, RULES)
+    versions = FunctionVersions(functions, lanes, exclusive, RULES)
     wide = _Wide(kernel, versions)
     if entire:
         entirely = wide.function(masked=False)
@@ -70,7 +70,7 @@ def widen(
 class _Wide:
     """A kernel that was analyzed; it can be made of lanes with a mask and without."""
 
-    def __init__(self, kernel: Function, versions: Versions) -> None:
+    def __init__(self, kernel: Function, versions: FunctionVersions) -> None:
         self.kernel = join_records(kernel)
         self._versions = versions
         self._shapes = Shapes(self.kernel, versions.lanes, results=versions.results)

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slangrad.ir.control import LOOPS
-from slangrad.ir.core import Function, Op, Region, Value, walk
-from slangrad.ir.layout import element_size, layout_of
-from slangrad.ir.types import F64, Scalar
+from slangrad.ir.data.layout import element_size, layout_of
+from slangrad.ir.data.types import F64, Scalar
+from slangrad.ir.ops.control import LOOPS
+from slangrad.ir.ops.core import Function, Op, Region, Value, walk
 from slangrad.spmd.uniformity import Shapes
 
 IN_FLIGHT = 8  # registers of results that two arithmetic units with a latency of four have under way
@@ -46,15 +46,15 @@ def suitable_lanes(kernel: Function, lanes: int, register_bytes: int, registers:
     arrays = [op for op in ops if op.name == "alloc"]
     stepped = sum(_local_bytes(op) for op in arrays if op.attributes.get("written_first"))
     local = sum(map(_local_bytes, arrays)) - stepped
-    found = lanes
-    while found < MOST and any(body.waits(found / register_bytes) for body in bodies):
-        wide = 2 * found
+    best = lanes
+    while best < MOST and any(body.waits(best / register_bytes) for body in bodies):
+        wide = 2 * best
         if local * wide > LOCAL_BYTES or stepped * wide > STEPPED_BYTES:
             break
         if any(body.live * wide > SPILL * registers * register_bytes for body in bodies):
             break
-        found = wide
-    return found
+        best = wide
+    return best
 
 
 def _is_double(op: Op) -> bool:

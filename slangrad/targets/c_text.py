@@ -14,12 +14,12 @@ from slangrad.backends import Backend
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.source import Line
 from slangrad.base.traits import C_TEXT
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.layout import element_size, layout_of
-from slangrad.ir.numbers import greatest, least
-from slangrad.ir.primitives import COMPARE, PRIMITIVES
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import Pointer, Scalar, Type, pointer_of
+from slangrad.ir.data.layout import element_size, layout_of
+from slangrad.ir.data.numbers import greatest, least
+from slangrad.ir.data.types import Pointer, Scalar, Type, pointer_of
+from slangrad.ir.ops.core import Function, Op, Region, Value
+from slangrad.ir.ops.primitives import COMPARE, PRIMITIVES
+from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.runtime.cpu import CpuDevice
 from slangrad.stages import Stage
 from slangrad.targets.target import Product, Target
@@ -89,7 +89,7 @@ def literal(t: Scalar, value: bool | int | float) -> str:
     return f"({name_of(t)}){number.hex()}"
 
 
-class Writer:
+class CWriter:
     """Statements of one kernel. Each value is a variable of C, declared where it is made."""
 
     def __init__(self, kernel: FlatKernel, symbols: dict[str, str]) -> None:
@@ -131,10 +131,10 @@ class Writer:
             rule(self, op)
 
 
-Rule = Callable[[Writer, Op], None]
+Rule = Callable[[CWriter, Op], None]
 
 
-def _primitive(w: Writer, op: Op) -> None:
+def _primitive(w: CWriter, op: Op) -> None:
     first = op.operands[0].type if op.operands else None
     template, unsigned, mask, f = ANY.get(op.name), "", 0, ""
     if isinstance(first, Scalar):
@@ -146,18 +146,18 @@ def _primitive(w: Writer, op: Op) -> None:
     if template is None:
         raise CompileError([Diagnostic("E9003", f"'{op.name}' is not supported as C", op.span)])
     (r,) = op.results
-    operands, made = dict(zip("xyz", map(w.name, op.operands))), name_of(r.type)
-    kind = made if first is None else name_of(first)
-    text = template.format(**operands, T=kind, R=made, U=unsigned, mask=mask, f=f)
-    w.declare(r, f"({made})({text})", op)
+    operands, result_type = dict(zip("xyz", map(w.name, op.operands))), name_of(r.type)
+    kind = result_type if first is None else name_of(first)
+    text = template.format(**operands, T=kind, R=result_type, U=unsigned, mask=mask, f=f)
+    w.declare(r, f"({result_type})({text})", op)
 
 
-def _const(w: Writer, op: Op) -> None:
+def _const(w: CWriter, op: Op) -> None:
     (r,) = op.results
     w.declare(r, literal(scalar_type(r), op.attributes["value"]), op)
 
 
-def _convert(w: Writer, op: Op) -> None:
+def _convert(w: CWriter, op: Op) -> None:
     (x,), (r,) = op.operands, op.results
     assert isinstance(x.type, Scalar) and isinstance(r.type, Scalar)
     name, text = w.name(x), f"({name_of(r.type)}){w.name(x)}"
@@ -170,13 +170,13 @@ def _convert(w: Writer, op: Op) -> None:
     w.declare(r, text, op)
 
 
-def _in_bounds(w: Writer, op: Op) -> None:
+def _in_bounds(w: CWriter, op: Op) -> None:
     index, extent = map(w.name, op.operands)
     w.declare(op.results[0], f"0 <= {index} && {index} < {extent}", op)
     w.line(f"if (!{w.name(op.results[0])}) report(to, {op.attributes['site']}, {index}, {extent});")
 
 
-def _alloc(w: Writer, op: Op) -> None:
+def _alloc(w: CWriter, op: Op) -> None:
     (r,), count = op.results, op.attributes.get("count", 1)
     size = max(1, element_size(r.type) * count)
     start = " = {0}" if op.attributes.get("zero") else ""
@@ -184,7 +184,7 @@ def _alloc(w: Writer, op: Op) -> None:
     w.declare(r, f"memory_{w.name(r)}")
 
 
-def _atomic(w: Writer, op: Op) -> None:
+def _atomic(w: CWriter, op: Op) -> None:
     """Threads run one after the other."""
     (p, *values), (r,), kind = op.operands, op.results, op.attributes["kind"]
     assert isinstance(r.type, Scalar)
@@ -198,14 +198,14 @@ def _atomic(w: Writer, op: Op) -> None:
     w.line(f"STORE({t}, {at}, {new});")
 
 
-def _if(w: Writer, op: Op) -> None:
+def _if(w: CWriter, op: Op) -> None:
     for r in op.results:
         w.declare(r)
     w.block(f"if ({w.name(op.operands[0])})", op.regions[0], op.results)
     w.block("else", op.regions[1], op.results)
 
 
-def _for(w: Writer, op: Op) -> None:
+def _for(w: CWriter, op: Op) -> None:
     (count, *starts), (region,) = op.operands, op.regions
     index, *carried = region.parameters
     for parameter, start in zip(carried, starts, strict=True):
@@ -219,7 +219,7 @@ def _for(w: Writer, op: Op) -> None:
         w.declare(r, w.name(parameter))
 
 
-def _while(w: Writer, op: Op) -> None:
+def _while(w: CWriter, op: Op) -> None:
     test, body = op.regions
     for parameter, start in zip(body.parameters, op.operands, strict=True):
         w.declare(parameter, w.name(start))
@@ -237,32 +237,32 @@ def _while(w: Writer, op: Op) -> None:
         w.declare(r, w.name(parameter))
 
 
-def _parameter(w: Writer, op: Op) -> None:
+def _parameter(w: CWriter, op: Op) -> None:
     block = w.kernel.arguments
     at = layout_of(block).offsets[block.index(op.attributes["name"])]
     w.declare(op.results[0], f"arguments + {at}", op)
 
 
-def _offset(w: Writer, op: Op) -> None:
+def _offset(w: CWriter, op: Op) -> None:
     p, i = op.operands
     w.declare(op.results[0], f"{w.name(p)} + (int64_t){w.name(i)} * {element_size(p.type)}", op)
 
 
-def _member(w: Writer, op: Op) -> None:
+def _member(w: CWriter, op: Op) -> None:
     (p,), index = op.operands, op.attributes["index"]
     w.declare(op.results[0], f"{w.name(p)} + {layout_of(pointer_of(p.type).element).offsets[index]}", op)
 
 
-def _store(w: Writer, op: Op) -> None:
+def _store(w: CWriter, op: Op) -> None:
     p, v = op.operands
     w.line(f"STORE({name_of(v.type)}, {w.name(p)}, {w.name(v)});", op)
 
 
-def _thread_id(w: Writer, op: Op) -> None:
+def _thread_id(w: CWriter, op: Op) -> None:
     w.declare(op.results[0], "xyz"[op.attributes["axis"]], op)
 
 
-def _call(w: Writer, op: Op) -> None:
+def _call(w: CWriter, op: Op) -> None:
     """What a function gives is left in variables whose addresses come last."""
     for r in op.results:
         w.declare(r)
@@ -279,7 +279,7 @@ RULES: dict[str, Rule] = {
 }  # fmt: skip
 
 
-def _function(w: Writer, function: Function) -> None:
+def _function(w: CWriter, function: Function) -> None:
     region = function.region
     takes = [f"{name_of(p.type)} {w.name(p)}" for p in region.parameters]
     gives = [f"{name_of(v.type)} *result_{i}" for i, v in enumerate(region.yields)]
@@ -297,9 +297,9 @@ def write_c(kernel: FlatKernel) -> list[Line]:
     """The text of a kernel, in lines that know what they were made from."""
     if kernel.group is not None:
         raise CompileError([Diagnostic("E9003", "groups are not supported as C", kernel.function.span)])
-    w = Writer(kernel, {f.name: f"function_{i}" for i, f in enumerate(kernel.functions)})
-    for each in kernel.functions:
-        _function(w, each)
+    w = CWriter(kernel, {f.name: f"function_{i}" for i, f in enumerate(kernel.functions)})
+    for function in kernel.functions:
+        _function(w, function)
     w.lines += [Line(f"void kernel({AROUND})"), Line("{")]
     w.region(kernel.function.region)
     return [*map(Line, HEAD.splitlines()), *w.lines, Line("}")]

@@ -14,14 +14,14 @@ from math import prod
 from slangrad.backends import BACKENDS, load_object_code
 from slangrad.base.source import Line
 from slangrad.flatten.halves import halves_as_floats
-from slangrad.ir import verify
-from slangrad.ir.core import Function, Program
-from slangrad.ir.layout import layout_of
-from slangrad.ir.text import function_lines
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.ops.core import Function, Program
+from slangrad.ir.text import verify
+from slangrad.ir.text.printer import function_lines
 from slangrad.llvm import cpu
 from slangrad.llvm.machine import native
 from slangrad.llvm.machine.debug_lines import lines_of_listing, with_debug_lines
-from slangrad.llvm.machine.target import Target as Machine
+from slangrad.llvm.machine.target import TargetMachine
 from slangrad.opt.analyses.kernel_facts import follows_memory, is_ordered
 from slangrad.opt.checks.foreseen_bounds import Foreseen, foresee_bounds
 from slangrad.opt.delayed.chunk_sums import chunk_sums
@@ -33,7 +33,7 @@ from slangrad.runtime.image import DELAYED, DELAYED_GRANULARITY, DRAIN, ENTRY, K
 from slangrad.spmd.groups import run_in_groups
 from slangrad.spmd.widen import WideKernel, may_be_full, widen
 from slangrad.spmd.width import suitable_lanes
-from slangrad.stages import Context, Pass, Passes, Stage
+from slangrad.stages import Pass, PassContext, Passes, Stage
 from slangrad.targets.target import Product, Target
 from slangrad.unit import FlatKernel
 
@@ -58,7 +58,7 @@ class Summed:
 @dataclass(frozen=True, slots=True, eq=False)
 class Widened:
     summed: Summed
-    machine: Machine
+    machine: TargetMachine
     wide: WideKernel
 
     @property
@@ -72,9 +72,9 @@ class Widened:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Written:
+class WithText:
     widened: Widened
-    module: cpu.Module
+    module: cpu.LlvmModule
 
 
 # --- Stages -------------------------------------------------------------------------------------------
@@ -96,20 +96,20 @@ def widen_kernel(summed: Summed) -> Widened:
         return Widened(summed, machine, wide)
     exclusive = adds is None and is_ordered(flat.program)
     foreseen = foresee_bounds(function) if lanes > 1 and may_be_full(function) else None
-    certain = None if foreseen is None else _cleaned(foreseen, Context(flat.options))
+    certain = None if foreseen is None else _cleaned(foreseen, PassContext(flat.options))
     wide = widen(function, lanes, exclusive, certain=certain, functions=functions)
     return Widened(summed, machine, wide)
 
 
-def _cleaned(foreseen: Foreseen, context: Context) -> tuple[Function, Function]:
+def _cleaned(foreseen: Foreseen, context: PassContext) -> tuple[Function, Function]:
     return FORESEEN.over(foreseen.kernel, context), FORESEEN.over(foreseen.condition, context)
 
 
-def _for_machine(function: Function, machine: Machine) -> Function:
+def _for_machine(function: Function, machine: TargetMachine) -> Function:
     return function if machine.features.half_arithmetic else halves_as_floats(function)
 
 
-def _lanes_for(function: Function, machine: Machine, wanted: int) -> int:
+def _lanes_for(function: Function, machine: TargetMachine, wanted: int) -> int:
     """A wave's, where the kernel speaks of waves; those that were asked for; else those that suit it."""
     asked = function.wave or function.attributes.get("wanted_lanes", 0)
     if asked or wanted:
@@ -118,7 +118,7 @@ def _lanes_for(function: Function, machine: Machine, wanted: int) -> int:
     return suitable_lanes(function, machine.lanes, features.register_bytes, features.registers)
 
 
-def write_llvm(widened: Widened) -> Written:
+def write_llvm(widened: Widened) -> WithText:
     flat, adds, machine = widened.summed.flat, widened.summed.adds, widened.machine
     kernel = _kernel_of(flat, widened.wide)
     if adds is not None:
@@ -127,15 +127,15 @@ def write_llvm(widened: Widened) -> Written:
         sums = chunk_sums(adds.accumulators, widened.wide.lanes)
         after = cpu.Delayed(adds.plan, sums, adds.finish, _kernel_of(flat, literal))
         kernel = replace(kernel, delayed=after)
-    return Written(widened, cpu.kernel_module(kernel, machine, flat.options))
+    return WithText(widened, cpu.kernel_module(kernel, machine, flat.options))
 
 
-def _kernel_of(flat: FlatKernel, wide: WideKernel) -> cpu.Kernel:
+def _kernel_of(flat: FlatKernel, wide: WideKernel) -> cpu.LaneKernel:
     forms = wide.full, wide.masked, wide.lanes
-    return cpu.Kernel(*forms, flat.arguments, wide.condition, flat.group, functions=wide.functions)
+    return cpu.LaneKernel(*forms, flat.arguments, wide.condition, flat.group, functions=wide.functions)
 
 
-def generate_code(written: Written) -> tuple[Written, KernelImage]:
+def generate_code(written: WithText) -> tuple[WithText, KernelImage]:
     summed, machine = written.widened.summed, written.widened.machine
     flat, adds, module = summed.flat, summed.adds, written.module
     group = flat.group or (1, 1, 1)
@@ -154,8 +154,8 @@ def generate_code(written: Written) -> tuple[Written, KernelImage]:
     return written, image
 
 
-def finish(made: tuple[Written, KernelImage]) -> Product:
-    image = made[1]
+def finish(written_and_image: tuple[WithText, KernelImage]) -> Product:
+    image = written_and_image[1]
     return Product(image.kernel(load_object_code), image)
 
 
@@ -173,12 +173,12 @@ def show_lanes(widened: Widened) -> list[Line]:
     return [line for f in widened.in_ir for line in function_lines(f)]
 
 
-def show_llvm(written: Written) -> list[Line]:
+def show_llvm(written: WithText) -> list[Line]:
     return written.module.lines()
 
 
-def show_assembly(made: tuple[Written, KernelImage]) -> list[Line]:
-    widened, module = made[0].widened, made[0].module
+def show_assembly(written_and_image: tuple[WithText, KernelImage]) -> list[Line]:
+    widened, module = written_and_image[0].widened, written_and_image[0].module
     text, lines = with_debug_lines(module.text), module.lines()
     listing = native.assembly(text, widened.machine, widened.summed.flat.options.optimize)
     return [Line(text, lines[n - 1].span if n else None) for text, n in lines_of_listing(listing)]

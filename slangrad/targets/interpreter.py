@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slangrad.backends import BACKENDS
-from slangrad.ir.core import Op
-from slangrad.ir.interpret import run_kernel
-from slangrad.ir.layout import layout_of
-from slangrad.ir.numbers import Number
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.numbers import Number
+from slangrad.ir.ops.core import Op
+from slangrad.ir.oracle.interpret import run_kernel
 from slangrad.opt.analyses.kernel_facts import follows_memory
 from slangrad.runtime.device import Grid, PythonKernel
 from slangrad.runtime.memory import KnownMemory
-from slangrad.runtime.reports import BOUNDS, Reports
+from slangrad.runtime.reports import BOUNDS, LaunchReports
 from slangrad.targets.target import Product, Target
 from slangrad.unit import FlatKernel
 
@@ -22,7 +22,7 @@ def interpreted(kernel: FlatKernel) -> Product:
     """A Python function that interprets the kernel for all threads of a launch."""
     program, name = kernel.program, kernel.name
 
-    def run(arguments: int, grid: Grid, reports: Reports) -> None:
+    def run(arguments: int, grid: Grid, reports: LaunchReports) -> None:
         is_memory = KnownMemory().holds if follows_memory(program) else None
         run_kernel(program, name, arguments, grid, OracleReports(reports), is_memory)
 
@@ -34,7 +34,7 @@ def interpreted(kernel: FlatKernel) -> Product:
 class OracleReports:
     """The interpreter's reports, which name ops, as reports of a launch, which name sites."""
 
-    launch: Reports
+    launch: LaunchReports
 
     def out_of_bounds(self, op: Op, index: int, extent: int) -> None:
         self.launch.fail(BOUNDS, op.attributes["site"], index, extent)

@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from slangrad.base.late import Late
-from slangrad.ir.layout import layout_of
-from slangrad.ir.types import Type
-from slangrad.runtime.device import Device, Region
-from slangrad.runtime.memory import Block, foreign_block
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.types import Type
+from slangrad.runtime.device import Device, MemoryRegion
+from slangrad.runtime.memory import MemoryBlock, foreign_block
 from slangrad.tensors.conversion import AnyArray, HostValue, convert_exactly
 from slangrad.tensors.element_types import element_type as find_element_type
 from slangrad.tensors.element_types import holds_structs, numpy_layout
@@ -106,7 +106,7 @@ class Buffer:
     def __init__(
         self,
         device: Any,  # has a Device as `runtime`; its class stands above
-        block: Block,
+        block: MemoryBlock,
         size: int,
         element_type: Type | None = None,
         struct_size: int = 1,
@@ -209,7 +209,7 @@ class Buffer:
                 f"shape: the requested shape {sizes} exceeds the buffer size of {self.size} bytes"
             )
         dtype = numpy_layout(element)[0]
-        region = Region(self.address + offset, sizes, tuple(step * size for step in steps), dtype)
+        region = MemoryRegion(self.address + offset, sizes, tuple(step * size for step in steps), dtype)
         array = self.runtime.host_view(region, self)
         if array is None:
             raise BufferError("the host cannot reach this device's memory; use buffer.to_numpy()")
@@ -244,7 +244,7 @@ class Buffer:
 
     def to_numpy(self) -> npt.NDArray[np.uint8]:
         """A copy of the bytes; `buffer.to_numpy().view(np.float32)` gives numbers."""
-        return self.runtime.read(Region(self.address, (self.size,), (1,), BYTES))  # type: ignore[return-value]
+        return self.runtime.read(MemoryRegion(self.address, (self.size,), (1,), BYTES))  # type: ignore[return-value]
 
     def copy_from_numpy(self, data: AnyArray) -> None:
         """Overwrite the front of the buffer with a contiguous array, which may be smaller. Numbers are converted to
@@ -263,12 +263,12 @@ class Buffer:
     def clear(self) -> None:
         """Set all bytes to zero."""
         self.require_writes()
-        self.runtime.clear(Region(self.address, (self.size,), (1,), BYTES))
+        self.runtime.clear(MemoryRegion(self.address, (self.size,), (1,), BYTES))
 
     def read_bytes(self, offset: int, size: int) -> bytes:
         """A copy of bytes from `offset` on; ValueError where they are not all in the buffer."""
         self._check_range(offset, size)
-        return self.runtime.read(Region(self.address + offset, (size,), (1,), BYTES)).tobytes()
+        return self.runtime.read(MemoryRegion(self.address + offset, (size,), (1,), BYTES)).tobytes()
 
     def write_bytes(self, offset: int, data: bytes | bytearray | memoryview) -> None:
         """Overwrite bytes from `offset` on; ValueError where they are not all in the buffer."""

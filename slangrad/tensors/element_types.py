@@ -15,8 +15,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from slangrad.ir.layout import layout_of
-from slangrad.ir.types import (
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.types import (
     BOOL,
     F16,
     F32,

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import Enum, IntFlag
 from typing import Any
 
-from slangrad.ir import types as ir
-from slangrad.ir.types import Type, vector
+from slangrad.ir.data import types as ir
+from slangrad.ir.data.types import Type, vector
 from slangrad.tensors.element_types import element_type, slang_name
 
 

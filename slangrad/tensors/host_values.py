@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slangrad.base.late import Late
-from slangrad.ir.types import Matrix, Pointer, Scalar, Vector
+from slangrad.ir.data.types import Matrix, Pointer, Scalar, Vector
 from slangrad.tensors.conversion import AnyArray, HostValue, convert_exactly
 from slangrad.tensors.element_types import holds_structs, numpy_layout, slang_name
 from slangrad.tensors.torch_types import host_array_of, is_torch_type

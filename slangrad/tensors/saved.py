@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slangrad.base.late import Late
-from slangrad.ir.type_data import Data
+from slangrad.ir.data.type_data import Data
 from slangrad.tensors.conversion import AnyArray
 
 CURRENT = Late("slangrad.api.devices.current")

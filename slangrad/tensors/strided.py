@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from slangrad.base.late import Late
-from slangrad.ir.layout import layout_of
-from slangrad.ir.types import Type
-from slangrad.runtime.device import Region
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.types import Type
+from slangrad.runtime.device import MemoryRegion
 from slangrad.tensors.buffer import Buffer, BufferUsage, MemoryType, as_source
 from slangrad.tensors.conversion import AnyArray, HostValue
 from slangrad.tensors.element_types import TypeView, holds_structs, structured_dtype
@@ -221,7 +221,7 @@ class StridedView(Operators):
         """Elements by index and fields by name, of all elements in row-major order or `count` from `start` on."""
         return CURSOR.BufferCursor.of_tensor(self, start, count)
 
-    def _seen(self, region: Region) -> AnyArray:
+    def _seen(self, region: MemoryRegion) -> AnyArray:
         found = self.storage.runtime.host_view(region, self.storage)
         if found is None:
             raise BufferError("the host cannot reach this device's memory; use tensor.to_numpy()")

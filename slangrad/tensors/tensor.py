@@ -17,11 +17,11 @@ from typing import Any, overload
 
 import numpy as np
 
-from slangrad.base.warn import warn
-from slangrad.ir.layout import layout_of
-from slangrad.ir.type_data import type_data, type_from
-from slangrad.ir.types import Type
-from slangrad.runtime.device import Region
+from slangrad.base.process.warn import warn
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.type_data import type_data, type_from
+from slangrad.ir.data.types import Type
+from slangrad.runtime.device import MemoryRegion
 from slangrad.tensors.buffer import BYTES, READ_WRITE, Buffer, BufferUsage, MemoryType, runtime_of
 from slangrad.tensors.conversion import AnyArray, HostValue
 from slangrad.tensors.element_types import derivative_type, from_numpy_type, holds_structs, slang_name
@@ -556,7 +556,7 @@ def _shared(device: object, array: AnyArray, element: Type | None) -> Shared | N
     found = shared_memory(array, element)
     if found is None:
         return None
-    whole = Region(found.address, (0,), (1,), BYTES)
+    whole = MemoryRegion(found.address, (0,), (1,), BYTES)
     return None if runtime_of(device).host_view(whole, None) is None else found
 
 

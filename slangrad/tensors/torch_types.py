@@ -13,9 +13,9 @@ import sys
 from threading import Lock
 from typing import Protocol, Self
 
-from slangrad.base.forks import BRIEF, kept_at_fork
 from slangrad.base.late import Late
-from slangrad.ir.types import Scalar
+from slangrad.base.process.forks import BRIEF, kept_at_fork
+from slangrad.ir.data.types import Scalar
 from slangrad.tensors.conversion import AnyArray, HostValue
 from slangrad.tensors.element_types import SCALARS_BY_NAME, numpy_layout
 

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slangrad.ir.layout import layout_of, scalars_of
-from slangrad.ir.types import Type
-from slangrad.runtime.device import Region
+from slangrad.ir.data.layout import layout_of, scalars_of
+from slangrad.ir.data.types import Type
+from slangrad.runtime.device import MemoryRegion
 from slangrad.tensors.conversion import AnyArray, convert_exactly
 from slangrad.tensors.element_types import (
     from_numpy_type,
@@ -38,18 +38,20 @@ class Import(NamedTuple):
     strides: tuple[int, ...]
 
 
-def region_of(t: Type, address: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Region:
+def region_of(t: Type, address: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> MemoryRegion:
     """The scalars (for structs, the bytes) of strided elements."""
     dtype, inner = numpy_layout(t)
     size = layout_of(t).size
     inner_strides = [step * dtype.itemsize for step in contiguous_strides(inner)]
-    return Region(address, (*shape, *inner), (*(step * size for step in strides), *inner_strides), dtype)
+    return MemoryRegion(
+        address, (*shape, *inner), (*(step * size for step in strides), *inner_strides), dtype
+    )
 
 
-def whole_elements(t: Type, address: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Region:
+def whole_elements(t: Type, address: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> MemoryRegion:
     """The elements as opaque bytes."""
     size = layout_of(t).size
-    return Region(address, shape, tuple(step * size for step in strides), np.dtype(f"V{size}"))
+    return MemoryRegion(address, shape, tuple(step * size for step in strides), np.dtype(f"V{size}"))
 
 
 def import_array(given: AnyArray, target: Type | None) -> Import:

@@ -21,7 +21,7 @@ import numpy as np
 from slangrad.api.functional.function import Function
 from slangrad.call.binding.launchable import Launchable
 from slangrad.check.model.types import Scalar
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.marshal.composed import results
 from slangrad.marshal.composed.structs import packed_element
 from slangrad.marshal.containers.arrays import converted_to

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import slangrad as spy
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.marshal.host.encode import decode, encode, memory_format
 from slangrad.marshal.host.vectors import matrix_class, vector_class
 from slangrad.tensors.element_types import NUMPY_TYPES, structured_dtype

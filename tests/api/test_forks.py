@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 import slangrad as spy
-from slangrad.base import forks
 from slangrad.base.late import Late
+from slangrad.base.process import forks
 from slangrad.llvm.machine import native
 
 PACKAGE = Path(spy.__file__).parent
@@ -209,8 +209,8 @@ def test_every_lock_is_kept_or_made_anew() -> None:
         "runtime/pool.py",
         "runtime/cpu.py",
         "api/sessions/hot_reload.py",
-        "base/forks.py",
+        "base/process/forks.py",
         "base/progress.py",
-        "graph/workers/heartbeat.py",
-        "graph/workers/transfers.py",
+        "graph/workers/connections/heartbeat.py",
+        "graph/workers/connections/transfers.py",
     }

@@ -5,7 +5,7 @@ import pytest
 
 import slangrad as spy
 from slangrad import Format, FormatChannels, FormatType
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.tensors.formats import element_of
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import slangrad as spy
-from slangrad.base.brace_formats import Argument, decoded, encode, pieces_of
+from slangrad.base.prints.brace_formats import Argument, decoded, encode, pieces_of
 
 F = np.float32
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import slangrad as spy
+from slangrad.base.disk.store import Store
+from slangrad.base.disk.whole_files import read_whole
 from slangrad.base.module_file import PackedModule, to_bytes
 from slangrad.base.options import Options
-from slangrad.base.store import Store
-from slangrad.base.whole_files import read_whole
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no FIFO")
 SECRET = "root:x:0:0 secret"

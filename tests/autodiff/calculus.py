@@ -18,13 +18,13 @@ from slangrad.autodiff.signatures import (
     result_flags,
     vjp_parameters,
 )
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Program, Region, Value
-from slangrad.ir.interpret import Machine, Recorded
-from slangrad.ir.interpret_memory import Datum, zero_of
-from slangrad.ir.types import Scalar, Struct, Type, component, components
-from slangrad.ir.vectorspace import VectorSpace
-from slangrad.ir.verify import DIFFERENTIATED, verify
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.vectorspace import VectorSpace
+from slangrad.ir.data.types import Scalar, Struct, Type, component, components
+from slangrad.ir.ops.core import Function, Program, Region, Value
+from slangrad.ir.oracle.interpret import Machine, Recorded
+from slangrad.ir.oracle.memory import Datum, zero_of
+from slangrad.ir.text.verify import DIFFERENTIATED, verify
 from slangrad.opt.calls.inline import inline_into
 from tests.ir.parse_text import parse_program
 

@@ -3,8 +3,8 @@
 import pytest
 
 from slangrad.base.diagnostics import CompileError
-from slangrad.ir import types as t
-from slangrad.ir.core import walk
+from slangrad.ir.data import types as t
+from slangrad.ir.ops.core import walk
 from tests.autodiff.calculus import check, derivative, differentiated, parse
 
 A = (0.5, -0.3, 0.8, 1.1)

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from slangrad.autodiff.analyses.vanishing import vanishing
+from slangrad.autodiff.analyses.zero_propagation import zero_results
 from slangrad.base.diagnostics import CompileError
-from slangrad.ir.core import walk
+from slangrad.ir.ops.core import walk
 from tests.autodiff.calculus import check, derivative, differentiated, parse, run
 
 # g(x, k, y) = x k y. Its derivatives are %scale times too large, which shows who was asked.
@@ -299,7 +299,7 @@ AFFINE = CUSTOM.replace(
 @pytest.mark.parametrize(("text", "form"), [(EXACT, (False, True)), (AFFINE, False)])
 def test_what_a_forward_derivative_brings_by_itself(text, form):
     pair = (False, True)  # whose tangent is zero
-    assert vanishing(parse(text).functions, "g_fwd", (pair, False, pair)) == [form]
+    assert zero_results(parse(text).functions, "g_fwd", (pair, False, pair)) == [form]
 
 
 def test_a_loop_whose_derivative_stays_zero_and_one_that_is_added_to():
@@ -316,7 +316,7 @@ def test_a_loop_whose_derivative_stays_zero_and_one_that_is_added_to():
       yield %a, %b
     }
     """
-    assert vanishing(parse(text).functions, "k", (True, False, False)) == [True, False]
+    assert zero_results(parse(text).functions, "k", (True, False, False)) == [True, False]
 
 
 def test_a_forward_derivative_is_asked_where_no_tangent_goes_in():

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from slangrad.ir import types as t
-from slangrad.ir.core import Program, walk
-from slangrad.ir.interpret import Recorded
+from slangrad.ir.data import types as t
+from slangrad.ir.ops.core import Program, walk
+from slangrad.ir.oracle.interpret import Recorded
 from tests.autodiff.calculus import differentiated, parse, run
 from tests.ir.outcomes import Memory
 

@@ -3,9 +3,9 @@
 import pytest
 
 from slangrad.autodiff.requests import Differentiated, differentiate
-from slangrad.ir.core import walk
-from slangrad.ir.interpret import Machine, Recorded
-from slangrad.ir.interpret_memory import Datum
+from slangrad.ir.ops.core import walk
+from slangrad.ir.oracle.interpret import Machine, Recorded
+from slangrad.ir.oracle.memory import Datum
 from slangrad.opt.calls.inline import inline_into
 from tests.autodiff.calculus import check, parse, request
 

@@ -7,9 +7,9 @@ import pytest
 
 from slangrad.autodiff.checkpointing.minimum_cut import Network
 from slangrad.autodiff.requests import differentiate
-from slangrad.ir import types as t
-from slangrad.ir.core import Function, Op, walk
-from slangrad.ir.verify import DIFFERENTIATED, verify
+from slangrad.ir.data import types as t
+from slangrad.ir.ops.core import Function, Op, walk
+from slangrad.ir.text.verify import DIFFERENTIATED, verify
 from slangrad.opt.calls.inline import inline_into
 from tests.autodiff import calculus
 from tests.autodiff.calculus import check, differentiated, parse, request

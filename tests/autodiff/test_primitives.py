@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from slangrad.ir import types as t
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Parameter, Program, Region, Value, walk
-from slangrad.ir.primitives import CONSTANT, INEXACT, PRIMITIVES, SAME
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data import types as t
+from slangrad.ir.ops.core import Function, Parameter, Program, Region, Value, walk
+from slangrad.ir.ops.primitives import CONSTANT, INEXACT, PRIMITIVES, SAME
 from tests.autodiff.calculus import Derivatives, check, differentiated, request
 from tests.ir.parse_text import parse_program
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from slangrad.ir import types as t
-from slangrad.ir.core import Differential, Program, walk
-from slangrad.ir.interpret_memory import Datum
-from slangrad.ir.vectorspace import VectorSpace
+from slangrad.ir.building.vectorspace import VectorSpace
+from slangrad.ir.data import types as t
+from slangrad.ir.ops.core import Differential, Program, walk
+from slangrad.ir.oracle.memory import Datum
 from tests.autodiff.calculus import STEP, Derivatives, derivative, leaves, moved, request, to_tangent
 from tests.ir.random_programs import SMOOTH, random_inputs, random_program
 

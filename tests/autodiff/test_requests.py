@@ -5,8 +5,8 @@ import math
 import pytest
 
 from slangrad.autodiff.requests import differentiate
-from slangrad.ir.core import walk
-from slangrad.ir.interpret import Recorded
+from slangrad.ir.ops.core import walk
+from slangrad.ir.oracle.interpret import Recorded
 from slangrad.opt.calls.inline import inline_into
 from tests.autodiff.calculus import check, derivative, differentiated, parse, run
 

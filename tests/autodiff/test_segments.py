@@ -4,10 +4,10 @@ import pytest
 
 from slangrad.autodiff.requests import differentiate
 from slangrad.base.compiling import compiling
-from slangrad.ir import types as t
-from slangrad.ir.core import Program
-from slangrad.ir.interpret import Machine, Recorded
-from slangrad.ir.verify import DIFFERENTIATED, verify
+from slangrad.ir.data import types as t
+from slangrad.ir.ops.core import Program
+from slangrad.ir.oracle.interpret import Machine, Recorded
+from slangrad.ir.text.verify import DIFFERENTIATED, verify
 from slangrad.opt.calls.inline import inline_into
 from tests.autodiff import calculus
 from tests.autodiff.calculus import check, parse, request

@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from slangrad.ir.core import Program
+from slangrad.ir.ops.core import Program
 from tests.autodiff.calculus import check, derivative
 from tests.std.programs import lowered
 

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from slangrad.base.formats import parse_format
+from slangrad.base.prints.formats import parse_format
 
 LIBC = ctypes.CDLL(None)
 

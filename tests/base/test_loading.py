@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from slangrad.base.forks import loading
+from slangrad.base.process.forks import loading
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from slangrad.base import module_file
-from slangrad.base.module_file import ModuleFileError, Origin, Request, from_bytes, packed, to_bytes
+from slangrad.base.module_file import Lookup, ModuleFileError, Origin, from_bytes, packed, to_bytes
 from slangrad.base.source import SourceFile
 
 MAIN = SourceFile("lib/a.slang", '#include "b.h"\nfloat é() { return 1; }')
@@ -15,10 +15,10 @@ ORIGIN = Origin(
     MAIN,
     Path("lib/a.slang"),
     (
-        Request("included", "b.h", "lib/a.slang", "1"),
-        Request("included", "/opt/b.h", "lib/inc/b.h", "2"),
-        Request("included", "trigonometry", "lib/a.slang", "3"),
-        Request("module", "helper", "lib/a.slang", "4"),
+        Lookup("included", "b.h", "lib/a.slang", "1"),
+        Lookup("included", "/opt/b.h", "lib/inc/b.h", "2"),
+        Lookup("included", "trigonometry", "lib/a.slang", "3"),
+        Lookup("module", "helper", "lib/a.slang", "4"),
     ),
     {"1": BESIDE, "2": ELSEWHERE, "3": SourceFile("std/trigonometry.slang", "of every version")},
     (("N", "4"), ("FLAG", "")),

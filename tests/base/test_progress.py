@@ -95,7 +95,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     begun: list[str] = []
 
     def begin(progress: Progress, done: threading.Event) -> None:
-        begun.append(progress.what)
+        begun.append(progress.title)
 
     monkeypatch.setattr(progress, "is_seen", lambda environment: True)
     monkeypatch.setattr(progress, "_show_later", begin)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from slangrad.base import store
-from slangrad.base.store import CacheWarning, Store, content_key
+from slangrad.base.disk import store
+from slangrad.base.disk.store import CacheWarning, Store, content_key
 
 
 def entry_file(folder: Path) -> Path:
@@ -222,7 +222,7 @@ def as_another_user(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if os.geteuid() == 0:
         os.chown(path, 12345, -1)
     else:
-        monkeypatch.setattr("slangrad.base.store._own_user", lambda: os.geteuid() + 1)
+        monkeypatch.setattr("slangrad.base.disk.store._own_user", lambda: os.geteuid() + 1)
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="this system knows no owners")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import slangrad as spy
-from slangrad.base.warn import warn
+from slangrad.base.process.warn import warn
 
 
 def place_of(text: str, **names: object) -> tuple[str, int]:

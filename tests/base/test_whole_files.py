@@ -7,7 +7,7 @@ from pathlib import Path
 WRITER = """
 import sys
 from pathlib import Path
-from slangrad.base.whole_files import write_whole
+from slangrad.base.disk.whole_files import write_whole
 for _ in range(60):
     write_whole(Path(sys.argv[1]), sys.argv[2].encode() * 50_000)
 """

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from slangrad import pipeline
-from slangrad.unit import Request
+from slangrad.unit import CompileRequest
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     made: list[str] = []
     run = pipeline._compile
 
-    def noted(request: Request) -> pipeline.CompiledKernel:
+    def noted(request: CompileRequest) -> pipeline.CompiledKernel:
         made.append(request.source.name)
         return run(request)
 

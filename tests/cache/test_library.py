@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import slangrad as spy
-from slangrad.base import store
 from slangrad.base.diagnostics import CompileError
+from slangrad.base.disk import store
 from slangrad.check.modules import Program
 from slangrad.check.texts import standard
 from slangrad.math_library import MathLibrary

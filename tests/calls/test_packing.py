@@ -5,8 +5,8 @@ import struct
 import pytest
 
 from slangrad.call.plans.packing import packer_of
-from slangrad.ir.types import BOOL, F32, F64, I32, I64, U32, array, matrix, pointer, vector
-from slangrad.ir.types import struct as struct_type
+from slangrad.ir.data.types import BOOL, F32, F64, I32, I64, U32, array, matrix, pointer, vector
+from slangrad.ir.data.types import struct as struct_type
 from slangrad.marshal.errors import CallError
 
 

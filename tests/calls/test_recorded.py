@@ -25,6 +25,15 @@ def test_recorded_calls_run_when_they_are_submitted(device, load):
     assert x.grad.to_numpy().tolist() == [12, 18]
 
 
+def test_methods_with_their_object_are_recorded(device, load):
+    module = load("struct Scale { float by; float apply(float x) { return by * x; } }")
+    apply = module.Scale.apply.bind({"by": 2.0})
+    y, encoder = Tensor.zeros(device, (2,), "float"), device.create_command_encoder()
+    apply(np.array([1, 2], F), _result=y, _append_to=encoder)
+    device.submit_command_buffer(encoder.finish())
+    assert y.to_numpy().tolist() == [2, 4]
+
+
 def test_numbers_and_lists_are_those_of_the_recording(device, load):
     module = load("float total(float x[2]) { return x[0] + x[1]; }")
     y, x = Tensor.zeros(device, (1,), "float"), [1.0, 2.0]

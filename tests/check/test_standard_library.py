@@ -9,7 +9,7 @@ from slangrad.base.compiling import compiling
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.options import store_of
 from slangrad.check.bodies import bodies
-from slangrad.check.derivatives import givers
+from slangrad.check.derivatives import derivative_attributes
 from slangrad.check.modules import Program
 from slangrad.check.texts import standard
 from slangrad.check.texts.files import STD
@@ -58,12 +58,12 @@ def test_the_library_has_nothing_that_is_passed_over() -> None:
         assert not {base.span.text.partition("<")[0] for base in struct.bases} & {
             each.name for each in structs
         }
-    before = {name: list(noted) for name, noted in program.derivative_givers.items()}
+    before = {name: list(noted) for name, noted in program.derivative_functions.items()}
     assert {"length", "normalize"} <= before.keys()
     for file in files:
-        if not givers.are_named_in(file.source):
-            givers.note_givers(program, file.members)
-    assert program.derivative_givers == before
+        if not derivative_attributes.are_named_in(file.source):
+            derivative_attributes.note_derivatives(program, file.members)
+    assert program.derivative_functions == before
 
 
 def test_bodies_of_the_library_wait_until_they_are_needed() -> None:

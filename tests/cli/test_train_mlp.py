@@ -10,7 +10,7 @@ import pytest
 
 from slangrad.cli import train_mlp, train_mlp_show
 from slangrad.cli.mlp import train as mlp_train
-from slangrad.cli.mlp.train import Kernels, Training, goals_at
+from slangrad.cli.mlp.train import NetworkKernels, Training, goals_at
 from slangrad.cli.train_mlp import grid_points
 from tests.network.model import losses_and_gradients
 
@@ -89,9 +89,11 @@ def test_a_picture_shows_all_maps_on_shared_scales(monkeypatch, tmp_path):
     monkeypatch.setattr(Figure, "savefig", lambda figure, path, **_: drawn.append(figure))
     points = grid_points(20)
     targets = goals_at(points).T.reshape(4, 20, 20)
-    progress = train_mlp.Progress(train_mlp.Settings(steps=2), [4.0, 2.0], [(1, 1.0), (2, 0.5)], 0.1)
+    progress = train_mlp.TrainingProgress(
+        train_mlp.TrainingSettings(steps=2), [4.0, 2.0], [(1, 1.0), (2, 0.5)], 0.1
+    )
     learned = targets + np.linspace(-0.2, 0.1, 20)
-    train_mlp_picture.draw(train_mlp.Result(progress, targets, learned), tmp_path / "a.png")
+    train_mlp_picture.draw(train_mlp.TrainingResult(progress, targets, learned), tmp_path / "a.png")
     axes = [each for part in drawn[0].subfigs for each in part.axes]
     assert axes[0].get_yscale() == "log"
     images = [each.images[0] for each in axes if each.images]
@@ -180,9 +182,9 @@ def test_wrong_arguments(slangrad, words, code, error):
 
 def test_the_loss_shown_is_that_of_the_model():
     """The mean over the grid after one step, and the largest loss of the step's points before it."""
-    settings = train_mlp.Settings("float", "gd", steps=1, points=50, seed=2)
+    settings = train_mlp.TrainingSettings("float", "gd", steps=1, points=50, seed=2)
     progress = train_mlp.train(train_mlp.new_network(settings), settings, lambda progress: None).progress
-    trained = Training(Kernels("float"), "Descent", seed=2)
+    trained = Training(NetworkKernels("float"), "Descent", seed=2)
     points = np.random.default_rng(3).random((50, 2), dtype=np.float32)
     losses, gradients = losses_and_gradients(trained.values.to_numpy().view(np.float32), points)
     assert progress.worst == [pytest.approx(losses.max(), rel=1e-5)]

@@ -19,8 +19,8 @@ import numpy as np
 from slangrad.base.options import AUTO, Options
 from slangrad.base.source import SourceFile
 from slangrad.check.modules import Program
-from slangrad.ir.layout import layout_of
-from slangrad.ir.types import Pointer, Scalar, Struct
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.types import Pointer, Scalar, Struct
 from slangrad.pipeline import CompiledKernel, compile_kernel
 from slangrad.runtime.cpu import CpuDevice
 

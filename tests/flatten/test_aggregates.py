@@ -4,8 +4,8 @@ import pytest
 
 from slangrad.flatten.aggregates import flatten_aggregates
 from slangrad.flatten.leaves import leaf_names, leaf_types
-from slangrad.ir import types as t
-from slangrad.ir.text import print_function
+from slangrad.ir.data import types as t
+from slangrad.ir.text.printer import print_function
 from slangrad.opt.simplify.dead import remove_dead
 from tests.ir.golden import assert_becomes
 from tests.ir.parse_text import parse_function

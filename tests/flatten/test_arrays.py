@@ -3,9 +3,9 @@
 import pytest
 
 from slangrad.flatten.arrays import flatten_arrays
-from slangrad.ir.core import Program, walk
-from slangrad.ir.interpret import evaluate
-from slangrad.ir.verify import FLAT, verify
+from slangrad.ir.ops.core import Program, walk
+from slangrad.ir.oracle.interpret import evaluate
+from slangrad.ir.text.verify import FLAT, verify
 from tests.ir.golden import assert_becomes
 from tests.ir.parse_text import parse_function
 

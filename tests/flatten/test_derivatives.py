@@ -8,9 +8,9 @@ from slangrad.autodiff.requests import differentiate
 from slangrad.flatten.aggregates import flatten_aggregates
 from slangrad.flatten.arrays import flatten_arrays
 from slangrad.flatten.small_arrays import split_small_arrays
-from slangrad.ir import types as t
-from slangrad.ir.core import Program, walk
-from slangrad.ir.verify import FLAT, verify
+from slangrad.ir.data import types as t
+from slangrad.ir.ops.core import Program, walk
+from slangrad.ir.text.verify import FLAT, verify
 from slangrad.opt.calls.inline import inline, inline_into
 from slangrad.opt.simplify.dead import remove_dead
 from slangrad.opt.simplify.products import settle_products

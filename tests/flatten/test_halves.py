@@ -1,7 +1,7 @@
 """Halves as floats: rounded once by each operation, in local arrays too; memory and other ops keep halves."""
 
 from slangrad.flatten.halves import halves_as_floats
-from slangrad.ir.core import walk
+from slangrad.ir.ops.core import walk
 from tests.ir.golden import assert_becomes
 from tests.ir.parse_text import parse_function
 

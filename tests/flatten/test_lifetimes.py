@@ -4,8 +4,8 @@ import pytest
 
 from slangrad.flatten.arrays import flatten_arrays
 from slangrad.flatten.lifetimes import Lifetimes
-from slangrad.flatten.versions import Versions
-from slangrad.ir.core import Function, Program, walk
+from slangrad.flatten.versions import ArrayVersions
+from slangrad.ir.ops.core import Function, Program, walk
 from tests.ir.outcomes import assert_same, outcome
 from tests.ir.parse_text import parse_function
 
@@ -64,7 +64,7 @@ def arrays(function: Function) -> list:
 @pytest.mark.parametrize("text, origins, classes", CASES.values(), ids=CASES)
 def test_versions(text, origins, classes):
     function = parse_function(HEAD + text)
-    lifetimes, versions = Lifetimes(function), Versions(function)
+    lifetimes, versions = Lifetimes(function), ArrayVersions(function)
     assert {one.hint: other.hint for one, other in lifetimes.origin.items()} == origins
     members: dict[object, list[str]] = {}
     for value in arrays(function):

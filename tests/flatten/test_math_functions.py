@@ -1,7 +1,7 @@
 """Maths primitives become library code: at their type, half through float, on what the arguments are there."""
 
 from slangrad.flatten.math_functions import expand_math
-from slangrad.ir import types as t
+from slangrad.ir.data import types as t
 from tests.ir.golden import assert_becomes
 from tests.ir.parse_text import parse_function
 

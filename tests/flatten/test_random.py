@@ -7,16 +7,16 @@ import pytest
 from slangrad.flatten.aggregates import flatten_aggregates
 from slangrad.flatten.arrays import flatten_arrays
 from slangrad.flatten.small_arrays import split_small_arrays
-from slangrad.ir import types as t
-from slangrad.ir.core import Program
-from slangrad.ir.verify import DIFFERENTIATED, FLAT, Stage, verify
+from slangrad.ir.data import types as t
+from slangrad.ir.ops.core import Program
+from slangrad.ir.text.verify import DIFFERENTIATED, FLAT, LegalIR, verify
 from slangrad.opt.calls.inline import inline, reachable
 from slangrad.opt.simplify.dead import remove_dead
 from slangrad.opt.simplify.forwarding import forward_loads
 from tests.ir.outcomes import KERNEL, assert_same, kernel_of, kernel_outcome
 from tests.ir.random_programs import MOVING, Style, random_inputs, random_program
 
-ARRAYS = Stage("aggregates", DIFFERENTIATED.ops, (t.Scalar, t.Pointer, t.Array))
+ARRAYS = LegalIR("aggregates", DIFFERENTIATED.ops, (t.Scalar, t.Pointer, t.Array))
 STYLES = {
     "vectors": Style(arrays=False, tapes=False, structs=False),
     "structs": Style(arrays=False, tapes=False),

@@ -3,8 +3,8 @@
 from slangrad.flatten.aggregates import flatten_aggregates
 from slangrad.flatten.arrays import flatten_arrays
 from slangrad.flatten.rows import rows_to_read
-from slangrad.ir.core import Program, walk
-from slangrad.ir.interpret import evaluate
+from slangrad.ir.ops.core import Program, walk
+from slangrad.ir.oracle.interpret import evaluate
 from tests.ir.parse_text import parse_function
 
 MOVED = """

@@ -1,8 +1,8 @@
 """Short arrays with constant indices are scalars; one dynamic index keeps a whole class of versions."""
 
 from slangrad.flatten.small_arrays import split_small_arrays
-from slangrad.ir import types as t
-from slangrad.ir.core import walk
+from slangrad.ir.data import types as t
+from slangrad.ir.ops.core import walk
 from slangrad.opt.simplify.dead import remove_dead
 from tests.ir.golden import assert_becomes
 from tests.ir.parse_text import parse_function

@@ -11,11 +11,11 @@ import pytest
 
 import slangrad as spy
 from slangrad.base.options import Limits
-from slangrad.ir.core import Op
-from slangrad.ir.layout import element_size
+from slangrad.ir.data.layout import element_size
+from slangrad.ir.ops.core import Op
 from slangrad.llvm import cpu
 from slangrad.llvm.memory import memory
-from slangrad.llvm.text.emit import Emitter
+from slangrad.llvm.text.emit import RegionEmitter
 from slangrad.runtime.launch_record import LaunchRecord
 from slangrad.runtime.memory import HOST_MEMORY
 
@@ -326,7 +326,7 @@ def test_what_memory_held_before_does_not_matter(
 ) -> None:
     """Residuals are in memory that is not cleared. Here it is full of bytes that are no numbers."""
 
-    def filled(e: Emitter, op: Op) -> None:
+    def filled(e: RegionEmitter, op: Op) -> None:
         memory.RULES["alloc"](e, op)
         if op.attributes.get("written_first"):
             found.append(op)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import slangrad as spy
-from slangrad.ir.interpret import Machine, Recorded
+from slangrad.ir.oracle.interpret import Machine, Recorded
 from tests.gradients.edges import TYPES
 from tests.std.programs import differentiated
 

@@ -13,7 +13,7 @@ import pytest
 
 import slangrad as spy
 from slangrad.base.options import AUTO, INLINE, KEEP
-from slangrad.ir.interpret import Machine, Recorded
+from slangrad.ir.oracle.interpret import Machine, Recorded
 from tests.gradients.random_programs import generate, in_doubles
 from tests.std.programs import differentiated
 

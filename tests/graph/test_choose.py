@@ -9,7 +9,7 @@ import pytest
 
 import slangrad as spy
 from slangrad import graph
-from slangrad.base.store import Store
+from slangrad.base.disk.store import Store
 from slangrad.graph.lowering import choose
 from slangrad.graph.lowering.emit import Product
 from slangrad.graph.lowering.library import NUMPY, TORCH, product

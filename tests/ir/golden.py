@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from slangrad.ir.core import Function, Program, walk
-from slangrad.ir.text import print_program
+from slangrad.ir.ops.core import Function, Program, walk
+from slangrad.ir.text.printer import print_program
 from tests.ir.outcomes import Input, assert_same, outcome
 from tests.ir.parse_text import parse_function
 

@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from slangrad.ir import types as t
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Program, Region
-from slangrad.ir.interpret import Recorded, evaluate, run_kernel
-from slangrad.ir.interpret_memory import Datum, Tape, reader_of, writer_of
-from slangrad.ir.layout import layout_of
-from slangrad.ir.numbers import Number
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data import types as t
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.numbers import Number
+from slangrad.ir.ops.core import Function, Program, Region
+from slangrad.ir.oracle.interpret import Recorded, evaluate, run_kernel
+from slangrad.ir.oracle.memory import Datum, Tape, reader_of, writer_of
 from tests.ir.random_programs import MEMORY_LENGTH
 
 Input: TypeAlias = "Datum | list[Datum]"  # a list is the memory behind a pointer

@@ -1,9 +1,9 @@
-"""IR text to IR; the grammar is what text.py prints.
+"""IR text to IR; the grammar is what `ir/text/printer.py` prints.
 
     %r = for %n, %x : f32 {reverse=true} (%i: i32, %sum: f32) { ... yield %next }
 
 Types of results come from the table where it gives them. A malformed text is a `TextError` that names the
-line; whether the IR makes sense beyond its form is asked by verify.py.
+line; whether the IR makes sense beyond its form is asked by `ir/text/verify.py`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import re
 from collections.abc import Iterable
 from typing import cast
 
-from slangrad.ir import types as t
-from slangrad.ir.core import (
+from slangrad.ir.data import types as t
+from slangrad.ir.data.numbers import Number, wrap
+from slangrad.ir.ops.core import (
     Attributes,
     Derivatives,
     Differential,
@@ -27,10 +28,9 @@ from slangrad.ir.core import (
     Region,
     Value,
 )
-from slangrad.ir.numbers import Number, wrap
-from slangrad.ir.primitives import CONTROL, PRIMITIVES, REQUESTS
-from slangrad.ir.text import NUMBERED
-from slangrad.ir.type_rules import RuleError, check_attributes, result_type
+from slangrad.ir.ops.primitives import CONTROL, PRIMITIVES, REQUESTS
+from slangrad.ir.ops.type_rules import RuleError, check_attributes, result_type
+from slangrad.ir.text.printer import NUMBERED
 
 
 class TextError(ValueError):

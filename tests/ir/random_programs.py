@@ -13,12 +13,12 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from slangrad.ir import types as t
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Parameter, Program, Region, Value
-from slangrad.ir.interpret_memory import Datum
-from slangrad.ir.numbers import Number, greatest, least, wrap
-from slangrad.ir.primitives import COMPARE, INEXACT, PRIMITIVES, SAME, SHIFT
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data import types as t
+from slangrad.ir.data.numbers import Number, greatest, least, wrap
+from slangrad.ir.ops.core import Function, Parameter, Program, Region, Value
+from slangrad.ir.ops.primitives import COMPARE, INEXACT, PRIMITIVES, SAME, SHIFT
+from slangrad.ir.oracle.memory import Datum
 
 MEMORY_LENGTH = 8  # elements behind each pointer parameter
 

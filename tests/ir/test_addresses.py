@@ -2,8 +2,8 @@
 
 import pytest
 
-from slangrad.ir.addresses import LocalMemory, Roots, leads_to_variables, place_of, root_of
-from slangrad.ir.core import walk
+from slangrad.ir.analyses.addresses import NonEscapingMemory, Roots, leads_to_variables, path_of, root_of
+from slangrad.ir.ops.core import walk
 from tests.ir.parse_text import parse_program
 
 KERNEL = """
@@ -41,8 +41,8 @@ def test_places():
     made_by = made.makers.get
     assert root_of(named["r"], made_by) is named["q"]
     assert root_of(named["a"], made_by) is named["p"]
-    assert place_of(named["r"], made_by).distance == 8
-    place = place_of(named["r"], made_by, choices=True)
+    assert path_of(named["r"], made_by).distance == 8
+    place = path_of(named["r"], made_by, choices=True)
     assert (place.root, place.distance, place.steps) == (named["p"], 8 + 8 + 4, ((named["i"], 4),))
     assert [op.operands for op in place.choices] == [(named["c"],)]
 
@@ -52,7 +52,7 @@ def test_local_memory():
       %a = alloc {count=8} : ptr<f32, local>  %x = offset %a, %i  store %x, %f
       %b = alloc {count=8} : ptr<f32, local>  %y = offset %b, %i  %z = if %c : ptr<f32, local> { yield %y } { yield %b }
     """)
-    memory = LocalMemory(made)
+    memory = NonEscapingMemory(made)
     assert memory.of(named["x"]) is memory.of(named["a"]) is named["a"]
     assert {memory.of(named[each]) for each in ("b", "y", "z", "p")} == {None}
 

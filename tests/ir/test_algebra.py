@@ -5,12 +5,12 @@ import random
 
 import pytest
 
-from slangrad.ir import types as t
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Parameter, Program, Region, Value
-from slangrad.ir.interpret import Recorded, evaluate
-from slangrad.ir.numbers import greatest, least, wrap
-from slangrad.ir.primitives import INEXACT, PRIMITIVES, SAME
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data import types as t
+from slangrad.ir.data.numbers import greatest, least, wrap
+from slangrad.ir.ops.core import Function, Op, Parameter, Program, Region, Value
+from slangrad.ir.ops.primitives import INEXACT, PRIMITIVES, SAME
+from slangrad.ir.oracle.interpret import Recorded, evaluate
 from tests.ir.outcomes import same
 from tests.ir.random_programs import ARITY
 

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from slangrad.ir.interpret import Recorded, evaluate, run_kernel
-from slangrad.ir.interpret_memory import Tape
+from slangrad.ir.oracle.interpret import Recorded, evaluate, run_kernel
+from slangrad.ir.oracle.memory import Tape
 from tests.ir.parse_text import parse_program
 
 

@@ -5,11 +5,11 @@ import random
 
 import pytest
 
-from slangrad.ir import types as t
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Parameter, Program, Region, Value
-from slangrad.ir.interpret import evaluate
-from slangrad.ir.intervals import Ranges, whole
+from slangrad.ir.analyses.intervals import Ranges, whole
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data import types as t
+from slangrad.ir.ops.core import Function, Parameter, Program, Region, Value
+from slangrad.ir.oracle.interpret import evaluate
 from tests.ir.random_programs import random_number
 
 BINARY = ("add", "sub", "mul", "div", "rem", "min", "max", "and", "shr", "shl")

@@ -1,7 +1,7 @@
 """What regions use from outside, and where values are made."""
 
-from slangrad.ir.core import Value, walk
-from slangrad.ir.rebuild import FreeValues, Nesting
+from slangrad.ir.building.rebuild import FreeValues, Nesting
+from slangrad.ir.ops.core import Value, walk
 from tests.ir.parse_text import parse_function
 
 NESTED = parse_function("""

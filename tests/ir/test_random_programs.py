@@ -2,10 +2,10 @@
 
 import pytest
 
-from slangrad.ir import types as t
-from slangrad.ir.core import walk
-from slangrad.ir.primitives import INEXACT
-from slangrad.ir.text import print_program
+from slangrad.ir.data import types as t
+from slangrad.ir.ops.core import walk
+from slangrad.ir.ops.primitives import INEXACT
+from slangrad.ir.text.printer import print_program
 from tests.ir.outcomes import assert_same, kernel_of, kernel_outcome, outcome, same
 from tests.ir.parse_text import parse_program
 from tests.ir.random_programs import EXACT, FLAT, SMOOTH, Style, random_inputs, random_program

@@ -1,8 +1,8 @@
 """Ops that a rebuild leaves as they are stay the same objects; all others are new, each once in a function."""
 
-from slangrad.ir.core import Function, Op, walk
-from slangrad.ir.rebuild import Rebuild, copy_op
-from slangrad.ir.text import print_function
+from slangrad.ir.building.rebuild import Rebuild, copy_op
+from slangrad.ir.ops.core import Function, Op, walk
+from slangrad.ir.text.printer import print_function
 from tests.ir.parse_text import parse_function
 
 TEXT = """

@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from slangrad.ir import types as t
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Parameter, Program, Region, Value
-from slangrad.ir.text import print_function, print_op, print_program
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data import types as t
+from slangrad.ir.ops.core import Function, Parameter, Program, Region, Value
+from slangrad.ir.text.printer import print_function, print_op, print_program
 from tests.ir.parse_text import TextError, parse_function, parse_program
 
 EVERYTHING = """\

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from slangrad.ir import types as ir
-from slangrad.ir.type_data import type_data, type_from
+from slangrad.ir.data import types as ir
+from slangrad.ir.data.type_data import type_data, type_from
 
 POINT = ir.struct("Point", (("at", ir.vector(ir.F32, 3)), ("mass", ir.F64)))
 

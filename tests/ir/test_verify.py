@@ -2,9 +2,18 @@
 
 import pytest
 
-from slangrad.ir import types as t
-from slangrad.ir.core import Function, Op, Program, Region, Value
-from slangrad.ir.verify import DELAYED, DIFFERENTIATED, FLAT, LANES, LOWERED, Stage, verify, verify_function
+from slangrad.ir.data import types as t
+from slangrad.ir.ops.core import Function, Op, Program, Region, Value
+from slangrad.ir.text.verify import (
+    DELAYED,
+    DIFFERENTIATED,
+    FLAT,
+    LANES,
+    LOWERED,
+    LegalIR,
+    verify,
+    verify_function,
+)
 from tests.ir.parse_text import parse_program
 from tests.ir.random_programs import FLAT as FLAT_STYLE
 from tests.ir.random_programs import Style, random_program
@@ -143,7 +152,7 @@ def test_only_pointers_are_trusted():
         ('chunk_thread {which="first"} : i64', LANES),
         ("group_id {axis=0} : u32", LANES),
     ],
-    ids=lambda each: each.name if isinstance(each, Stage) else each.split()[0],
+    ids=lambda each: each.name if isinstance(each, LegalIR) else each.split()[0],
 )
 def test_ops_of_targets_are_legal_behind_the_stages_that_make_them(op, first):
     program = parse_program(f"func @f() -> () {{ %r = {op} yield }}")

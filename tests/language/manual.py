@@ -27,18 +27,18 @@ import numpy as np
 
 from slangrad.autodiff.requests import differentiate
 from slangrad.base.diagnostics import CompileError, Diagnostic
-from slangrad.base.formats import parse_format
 from slangrad.base.options import Options
+from slangrad.base.prints.formats import parse_format
 from slangrad.base.source import SourceFile
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Module, Program
 from slangrad.check.texts.files import Files
-from slangrad.ir import core as ir
-from slangrad.ir import verify
-from slangrad.ir.interpret import Recorded, evaluate, evaluate_wave, run_kernel
-from slangrad.ir.interpret_memory import leaves
-from slangrad.ir.numbers import numpy_dtype
-from slangrad.ir.types import Pointer, Scalar, Type, components
+from slangrad.ir.data.numbers import numpy_dtype
+from slangrad.ir.data.types import Pointer, Scalar, Type, components
+from slangrad.ir.ops import core as ir
+from slangrad.ir.oracle.interpret import Recorded, evaluate, evaluate_wave, run_kernel
+from slangrad.ir.oracle.memory import leaves
+from slangrad.ir.text import verify
 from slangrad.lower.program import lower_functions, lower_program
 from slangrad.opt.calls.inline import inline_into
 from slangrad.opt.calls.kept_calls import keep_calls

@@ -17,16 +17,16 @@ import numpy as np
 import numpy.typing as npt
 
 from slangrad.base.options import Options
-from slangrad.ir import types as t
-from slangrad.ir.core import Function, Program
-from slangrad.ir.interpret import Recorded, run_kernel
-from slangrad.ir.layout import layout_of
-from slangrad.ir.numbers import numpy_dtype
-from slangrad.ir.verify import LANES as LANES_STAGE
-from slangrad.ir.verify import verify_function
-from slangrad.llvm.cpu import Kernel, Module, kernel_module
+from slangrad.ir.data import types as t
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.numbers import numpy_dtype
+from slangrad.ir.ops.core import Function, Program
+from slangrad.ir.oracle.interpret import Recorded, run_kernel
+from slangrad.ir.text.verify import LANES as LANES_STAGE
+from slangrad.ir.text.verify import verify_function
+from slangrad.llvm.cpu import LaneKernel, LlvmModule, kernel_module
 from slangrad.llvm.machine import native
-from slangrad.llvm.machine.target import Features, Target
+from slangrad.llvm.machine.target import Features, TargetMachine
 from slangrad.runtime.cpu import CpuDevice, NativeKernel
 from slangrad.runtime.reports import BoundsError, Site
 from slangrad.sites import number_sites
@@ -65,7 +65,7 @@ ALL_FEATURES = "all features"  # a cpu: text as for machines with mask registers
 
 
 @cache
-def target_for(cpu: str) -> Target:
+def target_for(cpu: str) -> TargetMachine:
     if cpu == ALL_FEATURES:
         return replace(target_for(""), features=Features(True, target_for("").features.fma, True, True, True))
     return native.target_of(Options(cpu=cpu))
@@ -73,14 +73,14 @@ def target_for(cpu: str) -> Target:
 
 def module_for(
     program: Program, options: Options, masked_only: bool = False, exclusive: bool = False
-) -> Module:
+) -> LlvmModule:
     (kernel,), _ = number_sites([program.functions[KERNEL]])
     wide = widen(kernel, options.lanes, exclusive)
     for function in (wide.full, wide.masked):
         if function is not None:
             verify_function(function, program, LANES_STAGE)
     full = None if masked_only and wide.masked is not None else wide.full
-    widened = Kernel(full, wide.masked, wide.lanes, program.arguments)
+    widened = LaneKernel(full, wide.masked, wide.lanes, program.arguments)
     return kernel_module(widened, target_for(options.cpu), options)
 
 
@@ -179,7 +179,7 @@ def compile_group(program: Program, options: Options) -> Compiled:
     assert wide.full is not None
     verify_function(wide.full, program, LANES_STAGE)
     size = function.attributes["group_size"]
-    kernel = Kernel(wide.full, None, wide.lanes, program.arguments, group=size)
+    kernel = LaneKernel(wide.full, None, wide.lanes, program.arguments, group=size)
     module = kernel_module(kernel, target_for(options.cpu), options)
     code = native.load(native.object_code(module.text, target_for(options.cpu)), ("entry", "drain"))
     assert program.arguments is not None

@@ -6,11 +6,11 @@ import math
 import numpy as np
 import pytest
 
-from slangrad.ir import types as t
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Program, Region, Value
-from slangrad.ir.numbers import Number, bitcast, convert, greatest, least, numpy_dtype, wrap
-from slangrad.ir.primitives import COMPARE, INEXACT, PRIMITIVES, SAME, SHIFT
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data import types as t
+from slangrad.ir.data.numbers import Number, bitcast, convert, greatest, least, numpy_dtype, wrap
+from slangrad.ir.ops.core import Function, Program, Region, Value
+from slangrad.ir.ops.primitives import COMPARE, INEXACT, PRIMITIVES, SAME, SHIFT
 from slangrad.llvm.text.exact import EXACT
 from slangrad.llvm.text.instructions import CPU
 from tests.llvm.machine import KERNEL, assert_equal_arrays, compile_kernel, options_for, run

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from slangrad.base.options import Limits, Options
-from slangrad.ir.core import Program
-from slangrad.llvm.cpu import Kernel, kernel_module
+from slangrad.ir.ops.core import Program
+from slangrad.llvm.cpu import LaneKernel, kernel_module
 from slangrad.llvm.machine import native
 from slangrad.llvm.machine.cpu_names import check_cpu
-from slangrad.llvm.machine.target import Target
+from slangrad.llvm.machine.target import TargetMachine
 from slangrad.spmd.widen import widen
 from tests.ir.parse_text import parse_program
 from tests.llvm.machine import KERNEL, module_for, options_for, target_for
@@ -80,9 +80,9 @@ EVERYTHING = POLYNOMIAL.replace(
 KERNELS = {"polynomial": POLYNOMIAL, "loop": LOOP, "everything": EVERYTHING}
 
 
-def text_for(program: Program, target: Target) -> str:
+def text_for(program: Program, target: TargetMachine) -> str:
     wide = widen(program.functions[KERNEL], target.lanes)
-    kernel = Kernel(wide.full, wide.masked, wide.lanes, program.arguments)
+    kernel = LaneKernel(wide.full, wide.masked, wide.lanes, program.arguments)
     return kernel_module(kernel, target, Options(lanes=target.lanes)).text
 
 
@@ -146,7 +146,7 @@ from tests.llvm.test_targets import *
 target = native.describe_target(X86, {cpu!r})
 for source in KERNELS.values():
     for lanes in (1, 8, 16, 32):
-        sized = Target(target.triple, target.cpu, target.flags, lanes, target.features)
+        sized = TargetMachine(target.triple, target.cpu, target.flags, lanes, target.features)
         listing = native.assembly(text_for(parse_program(source), sized), sized)
         assert not calls(listing), calls(listing)
 """
@@ -192,7 +192,7 @@ def test_text_that_llvm_refuses() -> None:
 def test_large_locals_are_not_on_the_stack() -> None:
     program = parse_program(EVERYTHING)
     wide = widen(program.functions[KERNEL], 8)
-    kernel = Kernel(wide.full, wide.masked, 8, program.arguments)
+    kernel = LaneKernel(wide.full, wide.masked, 8, program.arguments)
     small = kernel_module(kernel, target_for(""), Options(lanes=8))
     large = kernel_module(kernel, target_for(""), Options(lanes=8, limits=Limits(local_bytes=1 << 20)))
     assert "%locals = call ptr @reserve" in small.text and "%locals" not in large.text

@@ -10,8 +10,9 @@ from textwrap import dedent
 from slangrad.base.options import Options
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program
-from slangrad.ir import core, verify
-from slangrad.ir.text import print_function
+from slangrad.ir.ops import core
+from slangrad.ir.text import verify
+from slangrad.ir.text.printer import print_function
 from slangrad.lower.program import lower_functions
 from slangrad.opt.simplify.dead import remove_dead
 from slangrad.syntax import ast

@@ -1,7 +1,7 @@
 """What autodiff is told about functions: custom derivatives, differential types, what carries a derivative."""
 
-from slangrad.ir.core import Derivatives
-from slangrad.ir.types import F32, struct
+from slangrad.ir.data.types import F32, struct
+from slangrad.ir.ops.core import Derivatives
 from tests.lower.lowering import lower
 
 CUSTOM = """

@@ -1,6 +1,6 @@
 """Early exits become flags, branches become `if`, loops `for` and `while`: the IR of statements."""
 
-from slangrad.ir.text import print_program
+from slangrad.ir.text.printer import print_program
 from tests.lower.lowering import lines, lower, printed
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from slangrad.ir.core import walk
+from slangrad.ir.ops.core import walk
 from tests.lower.lowering import lower
 
 TEXTS = {

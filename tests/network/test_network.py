@@ -12,7 +12,7 @@ BACKENDS = pytest.mark.parametrize("backend", ["cpu", "interpreter"])
 
 @cache
 def kernels(number, backend="cpu"):
-    return train.Kernels(number, backend=backend)
+    return train.NetworkKernels(number, backend=backend)
 
 
 def points_of(count, seed=7):

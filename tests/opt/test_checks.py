@@ -5,8 +5,8 @@ import math
 import pytest
 
 from slangrad.base.options import NOT_FINITE, POINTER
-from slangrad.ir.core import Program
-from slangrad.ir.text import print_program
+from slangrad.ir.ops.core import Program
+from slangrad.ir.text.printer import print_program
 from slangrad.opt.checks.finite_checks import check_finite
 from slangrad.opt.checks.null_checks import check_null
 from slangrad.opt.checks.pointer_checks import check_pointers

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from slangrad.ir import types as t
-from slangrad.ir.core import Function, Program
-from slangrad.ir.interpret import evaluate
-from slangrad.ir.rebuild import Rebuild
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.data import types as t
+from slangrad.ir.ops.core import Function, Program
+from slangrad.ir.oracle.interpret import evaluate
 from slangrad.opt.delayed.chunk_sums import chunk_sums
 from slangrad.opt.delayed.delayed_adds import DelayedAdds, delay_adds
 from slangrad.opt.delayed.delayed_sums import ALIGNMENT, Accumulators

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from slangrad.ir import types as t
-from slangrad.ir.core import Function, Program, walk
-from slangrad.ir.interpret import Recorded, evaluate
-from slangrad.ir.rebuild import Rebuild
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.data import types as t
+from slangrad.ir.ops.core import Function, Program, walk
+from slangrad.ir.oracle.interpret import Recorded, evaluate
 from slangrad.opt.checks.foreseen_bounds import Foreseen, foresee_bounds
 from tests.ir.golden import assert_becomes
 from tests.ir.outcomes import Memory

@@ -1,6 +1,6 @@
 """Loop-invariant code, common code of arms, and what must not move."""
 
-from slangrad.ir.text import print_function
+from slangrad.ir.text.printer import print_function
 from slangrad.opt.simplify.hoist import hoist
 from tests.ir.golden import assert_becomes
 from tests.ir.parse_text import parse_program

@@ -4,7 +4,7 @@ import pytest
 
 from slangrad.base.diagnostics import CompileError
 from slangrad.base.options import Limits
-from slangrad.ir.text import print_function
+from slangrad.ir.text.printer import print_function
 from slangrad.opt.calls.inline import inline, reachable
 from tests.ir.parse_text import parse_program
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from slangrad.ir.core import walk
+from slangrad.ir.ops.core import walk
 from slangrad.opt.analyses.counted_loops import counted_variables
 from slangrad.opt.analyses.kernel_facts import follows_memory, is_ordered, read_places, used_arguments
 from tests.ir.parse_text import parse_program

@@ -2,7 +2,7 @@
 
 import pytest
 
-from slangrad.ir.core import walk
+from slangrad.ir.ops.core import walk
 from slangrad.opt.analyses.origins import Origins
 from slangrad.opt.checks.null_checks import check_null
 from slangrad.opt.checks.pointer_checks import check_pointers

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from slangrad.ir.verify import DIFFERENTIATED, verify
+from slangrad.ir.text.verify import DIFFERENTIATED, verify
 from slangrad.opt.calls.inline import inline
 from slangrad.opt.simplify.branches import simplify_branches
 from slangrad.opt.simplify.dead import remove_dead

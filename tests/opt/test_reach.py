@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import pytest
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Program, Region, Value
-from slangrad.ir.interpret import evaluate
-from slangrad.ir.rebuild import Rebuild
-from slangrad.ir.types import I64
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.data.types import I64
+from slangrad.ir.ops.core import Function, Program, Region, Value
+from slangrad.ir.oracle.interpret import evaluate
 from slangrad.opt.analyses.intervals import Interval
 from slangrad.opt.analyses.launch_values import LaunchValues
 from slangrad.opt.analyses.reach import Callees, Known, Survey

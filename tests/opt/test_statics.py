@@ -2,7 +2,7 @@
 
 import pytest
 
-from slangrad.ir.core import Program
+from slangrad.ir.ops.core import Program
 from slangrad.opt.calls.inline import inline_into
 from slangrad.opt.simplify.dead import remove_dead
 from slangrad.opt.simplify.statics import begin_statics, settle_statics

@@ -4,7 +4,7 @@ import pytest
 
 from slangrad.base.diagnostics import CompileError
 from slangrad.base.options import Limits
-from slangrad.ir.core import walk
+from slangrad.ir.ops.core import walk
 from slangrad.opt.simplify.unroll import unroll
 from tests.ir.golden import assert_becomes
 from tests.ir.parse_text import parse_function

@@ -2,7 +2,7 @@
 
 import pytest
 
-from slangrad.ir.core import walk
+from slangrad.ir.ops.core import walk
 from slangrad.opt.simplify.unroll_steps import unroll_steps
 from tests.ir.parse_text import parse_function
 

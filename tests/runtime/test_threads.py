@@ -17,7 +17,7 @@ from slangrad.runtime.cpu import CpuDevice, NativeKernel
 from slangrad.runtime.device import Grid, PythonKernel
 from slangrad.runtime.pool import Job, Pool
 from slangrad.runtime.processors import available_processors, cgroup_quota
-from slangrad.runtime.reports import ASSERTION, BOUNDS, BoundsError, KernelAssertionError, Reports, Site
+from slangrad.runtime.reports import ASSERTION, BOUNDS, BoundsError, KernelAssertionError, LaunchReports, Site
 
 Native = Callable[..., NativeKernel]
 
@@ -136,7 +136,7 @@ def test_without_room_for_threads_there_are_fewer(
         start(thread)
 
     monkeypatch.setattr("slangrad.runtime.cpu.POOL", pool)
-    monkeypatch.setattr("slangrad.base.threads._told", [])
+    monkeypatch.setattr("slangrad.base.process.threads._told", [])
     monkeypatch.setattr(threading.Thread, "start", refuse)
     kernel = native(SLEEP, argument_size=16, granularity=64)
     device = cpu(4)
@@ -211,7 +211,7 @@ def test_closing_waits_for_helpers_at_work() -> None:
 
 
 def test_a_kernel_written_in_python(capsys: pytest.CaptureFixture[str]) -> None:
-    def double(arguments: int, grid: Grid, reports: Reports) -> None:
+    def double(arguments: int, grid: Grid, reports: LaunchReports) -> None:
         values = (ctypes.c_int64 * grid[0]).from_address(ctypes.c_int64.from_address(arguments).value)
         for i in range(grid[0]):
             values[i] *= 2
@@ -225,7 +225,7 @@ def test_a_kernel_written_in_python(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_kernel_written_in_python_reports_its_first_error() -> None:
-    def fail(arguments: int, grid: Grid, reports: Reports) -> None:
+    def fail(arguments: int, grid: Grid, reports: LaunchReports) -> None:
         reports.fail(BOUNDS, 0, index=9, extent=1)
         reports.fail(ASSERTION, 0)
 

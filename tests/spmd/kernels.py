@@ -4,7 +4,7 @@ program_of("store %y_at, %x")           %x and %k are loaded, %y_at and %z_at ar
 program_of(body, head)                  another beginning
 """
 
-from slangrad.ir.core import Program
+from slangrad.ir.ops.core import Program
 from tests.ir.parse_text import parse_program
 
 HEAD = """

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from slangrad.ir.core import walk
+from slangrad.ir.ops.core import walk
 from slangrad.spmd.widen import widen
 from tests.ir.parse_text import parse_program
 from tests.llvm.machine import ALL_FEATURES, KERNEL, assert_like_oracle

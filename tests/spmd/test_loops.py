@@ -1,7 +1,7 @@
 """What loops of lanes carry: scalars where live lanes agree, and copies for lanes that have left."""
 
-from slangrad.ir.core import Op, walk
-from slangrad.ir.types import Lanes
+from slangrad.ir.data.types import Lanes
+from slangrad.ir.ops.core import Op, walk
 from slangrad.spmd.widen import widen
 from tests.llvm.machine import KERNEL
 from tests.spmd import test_control_flow, test_tapes

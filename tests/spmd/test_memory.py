@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from slangrad.base.options import Options
-from slangrad.ir.core import Program, walk
-from slangrad.ir.types import Lanes
+from slangrad.ir.data.types import Lanes
+from slangrad.ir.ops.core import Program, walk
 from slangrad.runtime.cpu import CpuDevice
 from slangrad.spmd.widen import widen
 from tests.llvm.machine import (

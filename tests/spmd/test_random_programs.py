@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from slangrad.base.options import Options
-from slangrad.ir.core import Function, Program
-from slangrad.ir.interpret import Recorded
-from slangrad.ir.rebuild import Rebuild
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.ops.core import Function, Program
+from slangrad.ir.oracle.interpret import Recorded
 from slangrad.pipeline import FLATTENING
 from slangrad.runtime.cpu import CpuDevice
 from slangrad.runtime.reports import BoundsError
-from slangrad.stages import Context
+from slangrad.stages import PassContext
 from tests.flatten.test_random import STYLES, random_kernel, with_kernel
 from tests.ir.outcomes import KERNEL, Launch, assert_same, kernel_of, kernel_outcome
 from tests.ir.random_programs import FLAT, Style, random_inputs, random_program
@@ -57,7 +57,7 @@ def test_programs_that_were_flattened(seed: int, style: Style) -> None:
     main, program = random_kernel(seed, style)
     inputs = [random_inputs(main, 1000 * seed + i) for i in range(THREADS)]
     expected = kernel_outcome(program, main, inputs)
-    flat = with_kernel(program, FLATTENING.over(program.functions[KERNEL], Context(Options())))
+    flat = with_kernel(program, FLATTENING.over(program.functions[KERNEL], PassContext(Options())))
     for cpu, lanes in (("", 1), ("", 16), (ALL_FEATURES, 8)):
         launch = Launch(main, inputs)
         compiled = compile_kernel(flat, options_for(cpu, lanes))

@@ -6,8 +6,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from slangrad.ir.core import walk
-from slangrad.ir.types import F32, F64, I32, array, matrix, struct, vector
+from slangrad.ir.data.types import F32, F64, I32, array, matrix, struct, vector
+from slangrad.ir.ops.core import walk
 from slangrad.spmd.records import components_of
 from slangrad.spmd.widen import widen
 from tests.llvm.machine import ALL_FEATURES, KERNEL, assert_like_oracle

@@ -5,7 +5,7 @@ import pytest
 
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile, Span
-from slangrad.ir.core import Program, walk
+from slangrad.ir.ops.core import Program, walk
 from slangrad.runtime.cpu import CpuDevice
 from slangrad.runtime.reports import BoundsError
 from tests.ir.parse_text import parse_program

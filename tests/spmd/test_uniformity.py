@@ -6,10 +6,10 @@ from itertools import pairwise
 
 import pytest
 
-from slangrad.ir.core import Program, Value, walk
-from slangrad.ir.interpret import Recorded, evaluate
-from slangrad.ir.rebuild import Rebuild
-from slangrad.spmd.shapes import THREAD, UNIFORM, VARYING, Shape, join, strided
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.ops.core import Program, Value, walk
+from slangrad.ir.oracle.interpret import Recorded, evaluate
+from slangrad.spmd.shapes import THREAD, UNIFORM, VARYING, LaneShape, join, strided
 from slangrad.spmd.uniformity import Shapes
 from tests.ir.parse_text import parse_function
 
@@ -73,7 +73,7 @@ SHAPES = {
 # fmt: on
 
 
-def shape_of(body: str) -> tuple[Shape, Shapes, Value]:
+def shape_of(body: str) -> tuple[LaneShape, Shapes, Value]:
     kernel = parse_function(f"{HEAD}{body}  yield }}")
     shapes = Shapes(kernel, LANES, (UNIFORM, UNIFORM))
     regions = [region for op in walk(kernel.region) for region in op.regions]
@@ -85,7 +85,7 @@ def shape_of(body: str) -> tuple[Shape, Shapes, Value]:
 
 
 @pytest.mark.parametrize("body, wanted", SHAPES.values(), ids=SHAPES)
-def test_shapes(body: str, wanted: Shape) -> None:
+def test_shapes(body: str, wanted: LaneShape) -> None:
     assert shape_of(body)[0] == wanted
 
 

@@ -13,9 +13,9 @@ from slangrad.autodiff.requests import differentiate
 from slangrad.base.options import Options
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
-from slangrad.ir.core import Program
-from slangrad.ir.interpret import Recorded, evaluate
-from slangrad.ir.interpret_memory import Datum
+from slangrad.ir.ops.core import Program
+from slangrad.ir.oracle.interpret import Recorded, evaluate
+from slangrad.ir.oracle.memory import Datum
 from slangrad.lower.program import lower_functions
 from slangrad.opt.calls.inline import inline_into
 from slangrad.syntax import ast

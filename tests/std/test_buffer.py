@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slangrad.ir.interpret import Recorded
-from slangrad.ir.interpret_memory import Datum
+from slangrad.ir.oracle.interpret import Recorded
+from slangrad.ir.oracle.memory import Datum
 from tests.std.programs import call, differentiated, lowered
 
 Array = np.ndarray

@@ -13,11 +13,11 @@ from slangrad.base.options import Options
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.check.texts.standard import MATHS
-from slangrad.ir.core import Program
-from slangrad.ir.interpret import Machine, Recorded
-from slangrad.ir.numbers import power
-from slangrad.ir.primitives import PRIMITIVES
-from slangrad.ir.types import F64
+from slangrad.ir.data.numbers import power
+from slangrad.ir.data.types import F64
+from slangrad.ir.ops.core import Program
+from slangrad.ir.ops.primitives import PRIMITIVES
+from slangrad.ir.oracle.interpret import Machine, Recorded
 from slangrad.lower.program import lower_functions
 from slangrad.syntax import ast
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from slangrad.ir.interpret_memory import Datum
+from slangrad.ir.oracle.memory import Datum
 from tests.autodiff.calculus import check, derivative
 from tests.std.programs import call, lowered
 

@@ -5,7 +5,7 @@ import pytest
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
 from slangrad.check.modules import Program
-from slangrad.ir.core import Op, walk
+from slangrad.ir.ops.core import Op, walk
 from slangrad.pipeline import compile_kernel
 
 TEXT = """

@@ -23,14 +23,14 @@ from slangrad.base.source import SourceFile
 from slangrad.base.traits import CPU
 from slangrad.check.model import types as checked
 from slangrad.check.modules import Program as CheckedProgram
-from slangrad.ir.core import Function, Op, Region, walk
-from slangrad.ir.text import print_program
+from slangrad.ir.ops.core import Function, Op, Region, walk
+from slangrad.ir.text.printer import print_program
 from slangrad.pipeline import COMMON, CompiledKernel, flat_kernel
 from slangrad.sites import Sites
 from slangrad.stages import check, lower
 from slangrad.syntax import ast
 from slangrad.targets import cpu
-from slangrad.unit import Request, Unit
+from slangrad.unit import CompileRequest, Unit
 from tests.flat import through
 from tests.gradients.programs import PROGRAMS
 from tests.gradients.test_programs import DERIVATIVES, points
@@ -75,7 +75,7 @@ def written(unit: Unit) -> list[str]:
     return [*print_program(flat.program).splitlines(), *through(WRITTEN, flat).module.text.splitlines()]
 
 
-def compare(request: Request) -> None:
+def compare(request: CompileRequest) -> None:
     unit = lower(request)
     bare = {name: without_spans(f) for name, f in unit.program.functions.items()}
     assert any(op.span for op in walk(unit.function.region))
@@ -96,7 +96,7 @@ def compared(monkeypatch) -> list[str]:
     """The names of the kernels that calls compiled, each of which was compared."""
     names, compile_one = [], pipeline._compile
 
-    def compile_and_compare(request: Request) -> CompiledKernel:
+    def compile_and_compare(request: CompileRequest) -> CompiledKernel:
         known = check(request)
         compare(known)
         names.append(request.source.name)
@@ -146,7 +146,7 @@ def test_examples(name, compared):
     assert compared
 
 
-def kernels_of(program: CheckedProgram, block: Block, options: Options) -> Iterator[Request]:
+def kernels_of(program: CheckedProgram, block: Block, options: Options) -> Iterator[CompileRequest]:
     """The kernels of a block of the manual, and one around each function that needs no arguments."""
     (file, *others) = files_of(block)
     for each in others:
@@ -164,7 +164,7 @@ def kernels_of(program: CheckedProgram, block: Block, options: Options) -> Itera
     module = program.add_source(f"{file.name}_kernels", text)
     for each in module.declaration.members:
         if isinstance(each, ast.Function) and each.attribute("shader") is not None:
-            yield Request(program, each.span.source, each.name, options, CPU, each, by_hand=True)
+            yield CompileRequest(program, each.span.source, each.name, options, CPU, each, by_hand=True)
 
 
 BLOCKS = [

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.runtime.cpu import CpuDevice
 from slangrad.runtime.memory import HOST_MEMORY
 from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferUsage, MemoryType

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from slangrad.ir import types as ir
-from slangrad.ir.layout import layout_of
+from slangrad.ir.data import types as ir
+from slangrad.ir.data.layout import layout_of
 from slangrad.tensors.element_types import (
     derivative_type,
     element_type,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.runtime.cpu import CpuDevice
 from slangrad.tensors.buffer import BufferUsage
 from slangrad.tensors.tensor import Tensor

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.runtime.cpu import CpuDevice
 from slangrad.tensors.buffer import BufferUsage
 from slangrad.tensors.tensor import Tensor

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import slangrad as spy
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.runtime.cpu import CpuDevice
 from slangrad.tensors.host_values import CHUNK
 from slangrad.tensors.tensor import Tensor

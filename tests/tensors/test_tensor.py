@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import slangrad.api.sessions.plain_types  # noqa: F401  how types are shown
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.runtime.cpu import CpuDevice
 from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferUsage, MemoryType
 from slangrad.tensors.element_types import TypeView

@@ -28,7 +28,7 @@ from slangrad.api.sessions.session import SHADER, LoadsModules, SlangSession
 from slangrad.backends import BACKENDS
 from slangrad.base.late import Late
 from slangrad.base.options import Options, store_of
-from slangrad.base.unique import Unique
+from slangrad.base.process.unique import Unique
 from slangrad.call.binding.request import CheckMode
 from slangrad.marshal.errors import CallError
 from slangrad.runtime.reports import write_text

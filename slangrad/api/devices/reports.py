@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from slangrad.base.store import Store
+from slangrad.base.disk.store import Store
 from slangrad.runtime.memory import HOST_MEMORY
 
 if TYPE_CHECKING:

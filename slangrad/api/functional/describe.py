@@ -15,7 +15,7 @@ from itertools import zip_longest
 from keyword import iskeyword
 from typing import TYPE_CHECKING
 
-from slangrad.api.reflection.slang_layout import parameters_of, result_type, shown_type
+from slangrad.api.reflection.slang_layout import parameters_of
 from slangrad.call.binding.request import RESULT
 from slangrad.check.model.types import EnumType
 from slangrad.marshal.reflection.slang_type import SlangType
@@ -51,7 +51,7 @@ def signature_of(function: Function, bound: bool) -> Signature:
     candidates = function._caller.candidates
     found = [list(_parameters(each, function))[bound and each.has_this :] for each in candidates]
     names = [tuple(each.name for each in row) for row in found]
-    returned = list(dict.fromkeys(_result(each, function) for each in candidates))
+    returned = list(dict.fromkeys(_result(each) for each in candidates))
     only_named = [RESULT, "_append_to"] if any(each is not None for each in returned) else ["_append_to"]
     last = [Parameter(name, ONLY_NAMED, default=None) for name in only_named if name not in names[0]]
     annotation = None if returned == [None] else " | ".join(map(str, returned))
@@ -87,9 +87,9 @@ def _joined(rows: Sequence[Sequence[Parameter]]) -> list[Parameter]:
     return made[::-1]
 
 
-def _result(candidate: Candidate, function: Function) -> str | None:
-    found = result_type(candidate)
-    return None if found is None else str(shown_type(found, function.module.types))
+def _result(candidate: Candidate) -> str | None:
+    result = candidate.result
+    return None if result is None else str(candidate.view.shown(result))
 
 
 def documentation_of(function: Function) -> str:

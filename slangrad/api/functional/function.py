@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from slangrad.absent import missing
 from slangrad.base.late import Late
-from slangrad.base.unique import Unique
+from slangrad.base.process.unique import Unique
 from slangrad.call.binding.launchable import Launchable
 from slangrad.call.binding.request import APPEND, Settings, Source, Tree, gathered, merge, settings_key
 from slangrad.call.caller import AnswersCalls, Caller
@@ -81,8 +81,8 @@ class Function(Unique):
     `return_type` and so on return other functions; none changes."""
 
     # fmt: off
-    __slots__ = ("__weakref__", "_backward", "_calls", "_group", "_kernel", "_modes", "_settings", "_tangent",
-                 "module", "name", "struct")
+    __slots__ = ("__weakref__", "_backward", "_bound", "_calls", "_group", "_kernel", "_modes", "_settings",
+                 "_tangent", "module", "name", "struct")
     # fmt: on
 
     def __init__(
@@ -102,6 +102,7 @@ class Function(Unique):
         self._backward: Function | None = None
         self._tangent: Function | None = None
         self._modes: dict[tuple[str, int], Function] = {}
+        self._bound: tuple[HostValue, ...] = ()  # `this` of the method of one object
         self._group: tuple[int, int, int] | None = None
         self._kernel: ComputeKernel | None = None
 
@@ -127,7 +128,7 @@ class Function(Unique):
         if caller.generation.expired:
             caller = self._calls.renewed()
         try:
-            return caller.call(self._settings, args, kwargs)
+            return caller.call(self._settings, self._bound + args, kwargs)
         except AnswersCalls as found:
             return found.value.__slangrad_call__(self, args, kwargs)
 
@@ -141,7 +142,7 @@ class Function(Unique):
         """Record the call: it is checked and compiled now, and runs when the commands are submitted."""
         caller = self._caller
         COMMANDS.check_encoder(command_encoder, caller.session.device, f"function '{self.name}'")
-        command_encoder.record(caller.later(self._settings, args, kwargs))
+        command_encoder.record(caller.later(self._settings, self._bound + args, kwargs))
 
     def compile(self, /, *args: object, **kwargs: object) -> CompiledKernel:
         """What the pipeline makes of the kernel of a call, which is not run: stages, times, reports."""
@@ -149,13 +150,13 @@ class Function(Unique):
 
     def kernel_of(self, /, *args: object, **kwargs: object) -> Compiled:
         """The kernel of a call, which is there afterwards; nothing is run."""
-        return self._caller.compile(self._settings, args, kwargs)
+        return self._caller.compile(self._settings, self._bound + args, kwargs)
 
     def debug_build_call_data(self, /, *args: object, **kwargs: object) -> CALL_DATA.CallData:
         """How a call of such arguments is made: the text of its kernel, its shape, how each argument is seen. It is
         compiled, and not run.
         """
-        return CALL_DATA.CallData(self, self._caller.inspected(self._settings, args, kwargs))
+        return CALL_DATA.CallData(self, self._caller.inspected(self._settings, self._bound + args, kwargs))
 
     @property
     def parameters(self) -> tuple[SlangParameter, ...]:
@@ -165,8 +166,8 @@ class Function(Unique):
     @property
     def result(self) -> SlangType | None:
         """The type of the result, None without one; of the first overload where there are several."""
-        found = LAYOUT.result_type(self._caller.candidates[0])
-        return None if found is None else self.module.layout.type_of(found)
+        result = self._caller.candidates[0].result
+        return None if result is None else self.module.layout.type_of(result)
 
     @property
     def slang_function(self) -> LAYOUT.SlangFunction:
@@ -200,7 +201,7 @@ class Function(Unique):
         self, module: Module, calls: LastingCaller, struct: Struct | None, settings: Settings
     ) -> Function:
         made = Function(module, self.name, calls, struct, settings)
-        made._group = self._group
+        made._group, made._bound = self._group, self._bound
         return made
 
     def map(self, /, *args: HostValue, **kwargs: HostValue) -> Function:
@@ -333,7 +334,7 @@ class Function(Unique):
             owner = "" if self.struct is None or name == "__name__" else f"{self.struct.name}."
             return f"{owner}{self.name}"
         if name == "__signature__":
-            return DESCRIBE.signature_of(self, isinstance(self, BoundFunction))
+            return DESCRIBE.signature_of(self, bool(self._bound))
         meant = _MEANT.get(name)
         if meant is not None:
             raise AttributeError(f"a function has no attribute '{name}': {meant}")
@@ -351,7 +352,9 @@ class Function(Unique):
 
     def bind(self, this: object) -> Function:
         """The method of one object, or of many: `this` comes before the other arguments of each call."""
-        return BoundFunction(self, this)
+        method = self._with()
+        method._bound = (this,)
+        return method
 
     @property
     def bwds(self) -> Function:
@@ -396,51 +399,15 @@ class Function(Unique):
 
     def bound(self, /, *args: object, **kwargs: object) -> Launchable:
         """How the arguments of a call are bound; nothing is run."""
-        return self._caller.bound(self._settings, args, kwargs)
+        return self._caller.bound(self._settings, self._bound + args, kwargs)
 
     def bind_call(self, /, *args: object, **kwargs: object) -> Callable[[], HostValue]:
         """The call as a function without arguments, which costs a launch: its arguments are checked, and its kernel is
         compiled, now. Tensors and arrays may change what they hold, numbers stay what they are. Raises as a call does.
         """
-        return RepeatedCall(self._calls, self._settings, args, kwargs)
+        return RepeatedCall(self._calls, self._settings, self._bound + args, kwargs)
 
 
-class BoundFunction(Function):
-    """A method with its `this`."""
-
-    __slots__ = ("this",)
-
-    def __init__(self, function: Function, this: object) -> None:
-        super().__init__(function.module, function.name, function._calls, function.struct, function._settings)
-        self._group = function._group
-        self.this = this
-
-    def _copy(
-        self, module: Module, calls: LastingCaller, struct: Struct | None, settings: Settings
-    ) -> Function:
-        return BoundFunction(super()._copy(module, calls, struct, settings), self.this)
-
-    def __call__(self, /, *args: HostValue, **kwargs: HostValue) -> HostValue:
-        return super().__call__(self.this, *args, **kwargs)
-
-    call = __call__
-
-    def append_to(self, /, command_encoder: COMMANDS.CommandEncoder, *args: object, **kwargs: object) -> None:
-        super().append_to(command_encoder, self.this, *args, **kwargs)
-
-    def kernel_of(self, /, *args: object, **kwargs: object) -> Compiled:
-        return super().kernel_of(self.this, *args, **kwargs)
-
-    def debug_build_call_data(self, /, *args: object, **kwargs: object) -> CALL_DATA.CallData:
-        return super().debug_build_call_data(self.this, *args, **kwargs)
-
-    def bound(self, /, *args: object, **kwargs: object) -> Launchable:
-        return super().bound(self.this, *args, **kwargs)
-
-    def bind_call(self, /, *args: object, **kwargs: object) -> Callable[[], HostValue]:
-        return super().bind_call(self.this, *args, **kwargs)
-
-
-for each in (Function, BoundFunction):  # what editors and help() show is the Slang function
-    each.__doc__ = OwnText(each.__doc__, lambda function: DESCRIBE.documentation_of(function))
-    each.__module__ = OwnText(each.__module__, lambda function: function.module.name)
+# What editors and help() show is the Slang function.
+Function.__doc__ = OwnText(Function.__doc__, lambda function: DESCRIBE.documentation_of(function))
+Function.__module__ = OwnText(Function.__module__, lambda function: function.module.name)

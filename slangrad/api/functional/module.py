@@ -20,17 +20,17 @@ from slangrad.api.functional.struct import Enum, Names, Struct
 from slangrad.api.sessions.generation import FRONT, Generation, KnownModule
 from slangrad.api.sessions.session import SHADER, LoadedModule, SlangSession
 from slangrad.base.late import Late
+from slangrad.base.process.unique import Unique
 from slangrad.base.suggestions import suggestion
-from slangrad.base.unique import Unique
 from slangrad.call.binding.module_index import UNKNOWN
 from slangrad.call.caller import Caller
 from slangrad.call.lasting import LastingCaller
 from slangrad.call.plan_store import PlanStore
 from slangrad.check.model.types import EnumType, Type
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.marshal.errors import CallError, NameNotFound
 from slangrad.marshal.protocol.spelling import spell, spell_value
-from slangrad.marshal.reflection.slang_type import SavedType
+from slangrad.marshal.reflection.model import SavedType
 from slangrad.marshal.saved import Unsaved, restored_type, saved_type
 from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.torch_types import leave_out_of_graphs
@@ -275,7 +275,7 @@ class Module(Unique, Names):
             known = generation.of(self._loaded)
 
             def binder() -> Binder:
-                found = _own(views(known.view))
+                found = FRONT.without_library(views(known.view))
                 if not found:
                     raise self._missing(label, "function")
                 candidates = [FRONT.candidate_of(view, known.all_types) for view in found]
@@ -323,13 +323,7 @@ def _handle_of(given: object) -> LoadedModule:
 
 def _constructors(view: Reflection, spelled: str) -> Sequence[FunctionView]:
     found = view.find_type(spelled)
-    return () if found is None else view.find_constructors(found)
-
-
-def _own(views: Sequence[FunctionView]) -> Sequence[FunctionView]:
-    """Functions of the library stand back where a module has some of that name."""
-    found = [view for view in views if not view.declaration.span.source.is_library]
-    return found or views
+    return () if found is None else view.find_methods(found, "__init")
 
 
 def _checked_options(options: Mapping[str, object] | None) -> dict[str, HostValue]:

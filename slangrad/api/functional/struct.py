@@ -15,13 +15,14 @@ from operator import index
 from typing import TYPE_CHECKING, Any
 
 from slangrad.api.functional.function import DESCRIBE, Function, OwnText
+from slangrad.base.process.unique import Unique
 from slangrad.base.suggestions import near
-from slangrad.base.unique import Unique
 from slangrad.check.model.types import Type
 from slangrad.marshal.errors import CallError, NameNotFound
 from slangrad.marshal.protocol.marshal import ProgramTypes
 from slangrad.marshal.protocol.spelling import spell
-from slangrad.marshal.reflection.slang_type import SavedType, SlangType
+from slangrad.marshal.reflection.model import SavedType
+from slangrad.marshal.reflection.slang_type import SlangType
 from slangrad.marshal.simple.enums import EnumValue, holds
 from slangrad.tensors.conversion import HostValue
 

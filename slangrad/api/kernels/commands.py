@@ -23,7 +23,7 @@ from slangrad.api.kernels.fences import CommandQueueType, QueryPool
 from slangrad.api.kernels.kernel import ComputePipeline
 from slangrad.api.kernels.shader_cursor import ShaderObject
 from slangrad.marshal.errors import CallError
-from slangrad.runtime.device import Grid, Region
+from slangrad.runtime.device import Grid, MemoryRegion
 from slangrad.tensors.buffer import BYTES, Buffer, as_source
 from slangrad.tensors.conversion import AnyArray, HostValue
 from slangrad.tensors.strided import StridedView
@@ -142,7 +142,7 @@ class CommandEncoder(_Recording):
         offset, size = (0, buffer.size) if range is None else range
         self.check_range(buffer, offset, size, "buffer")
         buffer.require_writes()
-        region = Region(buffer.address + offset, (size,), (1,), BYTES)
+        region = MemoryRegion(buffer.address + offset, (size,), (1,), BYTES)
         runtime = buffer.runtime
         self.record(lambda: (buffer, runtime.clear(region)))
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 from time import perf_counter_ns
 
-from slangrad.base.forks import BRIEF, kept_at_fork
+from slangrad.base.process.forks import BRIEF, kept_at_fork
 from slangrad.marshal.errors import CallError
 
 AUTO = TIMEOUT_INFINITE = (1 << 64) - 1

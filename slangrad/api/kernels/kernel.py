@@ -19,8 +19,8 @@ from slangrad.api.kernels.uniforms import STRICTLY, Uniforms, missing, unknown
 from slangrad.api.reflection.program_layout import ReflectionCursor
 from slangrad.base.late import Late, late_property
 from slangrad.check.model.types import Type, stored
-from slangrad.ir.types import Pointer as Address
-from slangrad.ir.types import struct
+from slangrad.ir.data.types import Pointer as Address
+from slangrad.ir.data.types import struct
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.encode import INTEGERS, Encoder, StructEncoder
 from slangrad.marshal.host.footprint import Values

@@ -20,11 +20,11 @@ from weakref import WeakSet
 from slangrad.api.devices.reports import program_report
 from slangrad.api.reflection.declarations import DeclReflection, reflect_modules
 from slangrad.api.reflection.program_layout import EntryPointLayout, ProgramLayout, ReflectionCursor
-from slangrad.api.reflection.types import Context
+from slangrad.api.reflection.types import ReflectionContext
 from slangrad.api.sessions.generation import KnownModule, of_generation
+from slangrad.base.disk.whole_files import write_output
 from slangrad.base.module_file import packed, to_bytes
 from slangrad.base.suggestions import suggestion
-from slangrad.base.whole_files import write_output
 from slangrad.call.binding.program import ModuleTypes, conformance_of
 from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import Bindings, DeclRef
@@ -113,9 +113,9 @@ class SlangModule:
         return reflect_modules(self.reflection_context, self.name, parts)
 
     @of_generation
-    def reflection_context(self) -> Context:
+    def reflection_context(self) -> ReflectionContext:
         """The program as seen from this module, with what reflection has made of it."""
-        return Context(self.view, self.session.lock)
+        return ReflectionContext(self.view, self.session.lock)
 
     @property
     def path(self) -> str:

@@ -23,7 +23,7 @@ from slangrad.api.kernels.shader_block import ShaderBlock
 from slangrad.api.kernels.uniforms import unknown
 from slangrad.call.binding.request import Tree, put
 from slangrad.check.model.types import Array, Type
-from slangrad.ir.layout import scalars_of
+from slangrad.ir.data.layout import scalars_of
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.encode import Encoder, memory_format
 from slangrad.marshal.host.footprint import Values

@@ -30,8 +30,8 @@ from slangrad.check.model.types import (
     stored,
     unstored,
 )
-from slangrad.ir import types as ir
-from slangrad.ir.layout import layout_of, scalars_of
+from slangrad.ir.data import types as ir
+from slangrad.ir.data.layout import layout_of, scalars_of
 from slangrad.marshal.containers.buffers import BYTES, MOST, STRUCTURED, standard_name
 from slangrad.marshal.containers.memory import GIVEN, PRIMAL_PART, TAKEN
 from slangrad.marshal.containers.tensor_views import MOST_DIMENSIONS, VIEWS

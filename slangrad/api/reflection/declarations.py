@@ -20,20 +20,18 @@ from slangrad.api.reflection.functions import (
 )
 from slangrad.api.reflection.types import (
     BaseReflectionObject,
-    Context,
+    ReflectionContext,
     TypeReflection,
     VariableReflection,
-    form_of,
 )
 from slangrad.check.generics.substitution import self_type
 from slangrad.check.interfaces.lookup import BASE
-from slangrad.check.model import types as checked
 from slangrad.check.model.declref import Declared
 from slangrad.check.model.meanings import Candidate
 from slangrad.check.model.types import Type, parameter_type
 from slangrad.check.modules import Module
-from slangrad.check.names.bit_fields import is_bit_field, is_word
-from slangrad.check.reflect import FunctionView
+from slangrad.check.names.struct_fields import is_bit_field, is_word
+from slangrad.check.reflect import FunctionView, written_generics
 from slangrad.marshal.reflection.type_kinds import DeclarationKind
 from slangrad.syntax import ast
 
@@ -63,7 +61,7 @@ class DeclReflection(BaseReflectionObject):
 
     def __init__(
         self,
-        context: Context,
+        context: ReflectionContext,
         kind: DeclarationKind,
         name: str,
         children: Callable[[], list[DeclReflection]],
@@ -128,16 +126,14 @@ class DeclReflection(BaseReflectionObject):
         if isinstance(node, ast.Parameter) and isinstance(node.parent, (ast.Function, ast.Constructor)):
             owner = context.make(_of_node, node.parent).as_function()
             return next(each for each in owner.parameters if each.declaration is node) if owner else None
-        is_block = isinstance(node, ast.BufferBlock)
-        t = checked.VOID if is_block else context.type_of_variable(node)
-        return context.make(VariableReflection, node, form_of(context, node, t))
+        return context.variable(node, context.type_of_variable(node))
 
     def as_function(self) -> FunctionReflection | None:
         """The function, method or constructor; None for all else."""
         return self._function
 
 
-def _of_modules(context: Context, name: str, modules: tuple[Module, ...]) -> DeclReflection:
+def _of_modules(context: ReflectionContext, name: str, modules: tuple[Module, ...]) -> DeclReflection:
     """A module with all its files, or several that were composed."""
 
     def children() -> list[DeclReflection]:
@@ -147,7 +143,7 @@ def _of_modules(context: Context, name: str, modules: tuple[Module, ...]) -> Dec
     return DeclReflection(context, DeclarationKind.module, name, children)
 
 
-def _of_node(context: Context, node: Declared) -> DeclReflection:
+def _of_node(context: ReflectionContext, node: Declared) -> DeclReflection:
     """A declaration of the text."""
     kind = _KINDS.get(type(node), DeclarationKind.unsupported)
     kind = DeclarationKind.variable if is_bit_field(node) else kind
@@ -167,17 +163,17 @@ def _of_node(context: Context, node: Declared) -> DeclReflection:
     return DeclReflection(context, kind, name, children, node, function)
 
 
-def _of_generic(context: Context, node: object) -> DeclReflection:
+def _of_generic(context: ReflectionContext, node: object) -> DeclReflection:
     """What stands around a generic declaration. As a type or function it is the generic one, nothing filled in."""
     inner = context.make(_of_node, node)
 
     def children() -> list[DeclReflection]:
-        return [*_reflect(context, _written(node)), inner]
+        return [*_reflect(context, written_generics(node)), inner]
 
     return DeclReflection(context, DeclarationKind.generic, inner.name, children, node, inner.as_function())
 
 
-def _of_fields(context: Context, function: FunctionReflection) -> DeclReflection:
+def _of_fields(context: ReflectionContext, function: FunctionReflection) -> DeclReflection:
     """The constructor that a struct has of its fields."""
 
     def children() -> list[DeclReflection]:
@@ -186,25 +182,20 @@ def _of_fields(context: Context, function: FunctionReflection) -> DeclReflection
     return DeclReflection(context, DeclarationKind.func, function.name, children, None, function)
 
 
-def reflect_modules(context: Context, name: str, modules: tuple[Module, ...]) -> DeclReflection:
+def reflect_modules(context: ReflectionContext, name: str, modules: tuple[Module, ...]) -> DeclReflection:
     """The tree of a module, or of those that it was composed of."""
     return context.make(_of_modules, name, modules)
 
 
-def _reflect(context: Context, members: Iterable[Declared]) -> list[DeclReflection]:
+def _reflect(context: ReflectionContext, members: Iterable[Declared]) -> list[DeclReflection]:
     return [
-        context.make(_of_generic if _written(each) else _of_node, each)
+        context.make(_of_generic if written_generics(each) else _of_node, each)
         for each in members
         if not is_word(each) and not (each.name == BASE and each.has("internal"))  # the checker's own
     ]
 
 
-def _written(node: object) -> list[Declared]:
-    """The generic parameters that stand in the text."""
-    return [each for each in getattr(node, "generics", ()) if not each.name.startswith("$")]
-
-
-def _declared_type(context: Context, node: object) -> Type | None:
+def _declared_type(context: ReflectionContext, node: object) -> Type | None:
     if isinstance(node, _TYPES):
         found: Type = self_type(node)
         return found

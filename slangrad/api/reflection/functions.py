@@ -14,60 +14,51 @@ from collections.abc import Iterator, Sequence
 
 from slangrad.api.reflection.types import (
     Attributed,
-    Context,
-    Form,
+    ReflectionContext,
     TypeReflection,
     VariableReflection,
     expect,
 )
-from slangrad.check.generics.signatures import declared_parameters, signature_of
+from slangrad.check.generics.signatures import declared_parameters
 from slangrad.check.interfaces.lookup import BASE
-from slangrad.check.model.declref import Bindings, Declared, DeclRef, GenericKey, visible_parameters
+from slangrad.check.model.declref import Declared, DeclRef, GenericKey, visible_parameters
 from slangrad.check.model.meanings import Candidate
-from slangrad.check.model.types import (
-    Array,
-    GenericArgument,
-    Type,
-    array,
-    conjunction,
-    is_pack,
-    parameter_type,
-)
-from slangrad.check.names.bit_fields import is_word
-from slangrad.check.reflect import FunctionView
+from slangrad.check.model.types import GenericArgument, StructType, Type
+from slangrad.check.names.struct_fields import is_word
+from slangrad.check.reflect import CONSTRUCTOR, FunctionView, is_added, without_library, written_generics
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.reflection.type_kinds import ModifierID
 from slangrad.syntax import ast
 
-CONSTRUCTOR = "$init"
 
-
-def reflect_functions(context: Context, views: Sequence[FunctionView]) -> FunctionReflection | None:
+def reflect_functions(context: ReflectionContext, views: Sequence[FunctionView]) -> FunctionReflection | None:
     """The functions of a name; None where there are none. Those of the library stand back, as do those that do not have
     the generic parameters for the arguments in the name."""
-    views = [each for each in views if len(each.candidate.explicit) <= len(each.generics)]
-    own = [each for each in views if not each.declaration.span.source.is_library]
-    found = tuple(reflect_function(context, each) for each in own or views)
-    if len(found) < 2:
-        return found[0] if found else None
-    return context.make(OverloadedReflection, found)
+    fitting = [view for view in views if len(view.candidate.explicit) <= len(view.generics)]
+    functions = tuple(reflect_function(context, view) for view in without_library(fitting))
+    if len(functions) < 2:
+        return functions[0] if functions else None
+    return context.make(OverloadedReflection, functions)
 
 
-def reflect_function(context: Context, view: FunctionView) -> FunctionReflection:
+def reflect_function(context: ReflectionContext, view: FunctionView) -> FunctionReflection:
     """One function, with those generic arguments that are known."""
     candidate = view.candidate
     explicit = dict(zip(view.declaration.generics, candidate.explicit))
-    return _made(context, DeclRef(view.declaration, {**candidate.substitution, **explicit}))
+    return _of_reference(context, DeclRef(view.declaration, {**candidate.substitution, **explicit}))
 
 
-def _made(context: Context, reference: DeclRef) -> FunctionReflection:
-    seen = [each for each in visible_parameters(reference.declaration) if not _is_hidden(each)]
-    known = tuple((each, reference.substitution[each]) for each in seen if each in reference.substitution)
+def _of_reference(
+    context: ReflectionContext, reference: DeclRef, interfaces: bool = True
+) -> FunctionReflection:
+    arguments = reference.substitution
+    keys = (key for key in visible_parameters(reference.declaration) if key in arguments)
+    known = tuple((key, arguments[key]) for key in keys if not (interfaces and is_added(key)))
     return context.make(FunctionReflection, reference.declaration, known)
 
 
 def _checked(types: Sequence[TypeReflection]) -> list[Type]:
-    return [expect(each, TypeReflection, "specialize_with_arg_types").checked for each in types]
+    return [expect(t, TypeReflection, "specialize_with_arg_types").checked for t in types]
 
 
 class FunctionReflection(Attributed):
@@ -78,7 +69,10 @@ class FunctionReflection(Attributed):
     is_overloaded = False
 
     def __init__(
-        self, context: Context, declaration: Declared, known: tuple[tuple[GenericKey, GenericArgument], ...]
+        self,
+        context: ReflectionContext,
+        declaration: Declared,
+        known: tuple[tuple[GenericKey, GenericArgument], ...],
     ) -> None:
         super().__init__(context)
         self.declaration = declaration
@@ -98,16 +92,16 @@ class FunctionReflection(Attributed):
     def return_type(self) -> TypeReflection:
         """The type of the result."""
         with self._context.asking():
-            return self._context.type_of(self._shown(self._view.result))
+            return self._context.type_of(self._view.shown(self._view.result))
 
     @property
     def parameters(self) -> list[VariableReflection]:
         """Without `this`."""
-        context, reference = self._context, self._view.reference
+        context, view = self._context, self._view
         with context.asking() as program:
-            declared = declared_parameters(program, reference)
-            types = [self._shown(each.type) for each in signature_of(program, reference).parameters]
-        return [context.make(VariableReflection, each, Form(t)) for each, t in zip(declared, types)]
+            declared = declared_parameters(program, view.reference)
+            types = [view.shown(parameter.type) for parameter in view.parameters]
+        return [context.variable(parameter, t) for parameter, t in zip(declared, types)]
 
     @property
     def overloads(self) -> list[FunctionReflection]:
@@ -130,10 +124,15 @@ class FunctionReflection(Attributed):
     def specialize_with_arg_types(self, types: Sequence[TypeReflection]) -> FunctionReflection | None:
         """The function that a call with arguments of these types means, its generics filled in. None: no function of
         the name takes them, or several do so equally well."""
-        given = _checked(types)
+        return self.specialized(_checked(types))
+
+    def specialized(self, types: Sequence[Type], interfaces: bool = True) -> FunctionReflection | None:
+        """The same; without `interfaces` their places are taken by the types of arguments."""
         with self._context.asking():
-            resolved, _ = self._context.view.resolve(self._views, given)
-        return _made(self._context, resolved[0].reference) if len(resolved) == 1 else None
+            resolved, _ = self._context.view.resolve(self.views, types)
+        if len(resolved) != 1:
+            return None
+        return _of_reference(self._context, resolved[0].reference, interfaces)
 
     # --- How the checker sees it ---
 
@@ -142,11 +141,11 @@ class FunctionReflection(Attributed):
         return FunctionView(self._context.program, Candidate(self.declaration, self._known))
 
     @property
-    def _views(self) -> list[FunctionView]:
-        """For a call: what is known of its own generics is as if it were written."""
-        own = [each for each in self.declaration.generics if each in self._known]
-        around = {each: found for each, found in self._known.items() if each not in own}
-        explicit = tuple(self._known[each] for each in own)
+    def views(self) -> list[FunctionView]:
+        """For a call: generic arguments of its own are as if they were written."""
+        own = [key for key in written_generics(self.declaration) if key in self._known]
+        around = {key: argument for key, argument in self._known.items() if key not in own}
+        explicit = tuple(self._known[key] for key in own)
         candidate = Candidate(self.declaration, around, explicit=explicit)
         return [FunctionView(self._context.program, candidate)]
 
@@ -154,24 +153,6 @@ class FunctionReflection(Attributed):
     def _attributed(self) -> ast.Declaration | None:
         node: ast.Declaration = self.declaration
         return node
-
-    def _shown(self, t: Type) -> Type:
-        """A type with the interfaces that stand in the text for the hidden generics of the checker."""
-        hidden = [each for each in self.declaration.generics if _is_hidden(each)]
-        if isinstance(t, Array) and getattr(t.count, "declaration", None) in hidden:
-            return array(t.element, None)
-        context = self._context
-        seen: Bindings = {
-            each: conjunction(context.view.bounds(parameter_type(each)))
-            for each in hidden
-            if isinstance(each, ast.TypeParameter)
-        }
-        return context.program.substitute(t, seen) if seen and not is_pack(t) else t
-
-
-def _is_hidden(parameter: object) -> bool:
-    """Whether the checker made a generic parameter of a parameter of interface type, or of an array's length."""
-    return isinstance(parameter, (ast.TypeParameter, ast.ValueParameter)) and parameter.name.startswith("$")
 
 
 class OverloadedReflection(FunctionReflection):
@@ -181,7 +162,7 @@ class OverloadedReflection(FunctionReflection):
 
     is_overloaded = True
 
-    def __init__(self, context: Context, overloads: tuple[FunctionReflection, ...]) -> None:
+    def __init__(self, context: ReflectionContext, overloads: tuple[FunctionReflection, ...]) -> None:
         super().__init__(context, overloads[0].declaration, ())
         self._overloads = overloads
 
@@ -203,11 +184,11 @@ class OverloadedReflection(FunctionReflection):
 
     def has_modifier(self, modifier: ModifierID) -> bool:
         """Whether all of the functions have it."""
-        return all(each.has_modifier(modifier) for each in self._overloads)
+        return all(function.has_modifier(modifier) for function in self._overloads)
 
     @property
-    def _views(self) -> list[FunctionView]:
-        return [each._view for each in self._overloads]
+    def views(self) -> list[FunctionView]:
+        return [view for function in self._overloads for view in function.views]
 
     @property
     def _attributed(self) -> ast.Declaration | None:
@@ -217,11 +198,11 @@ class OverloadedReflection(FunctionReflection):
 class FieldConstructor(FunctionReflection):
     """The constructor that a struct without one has: a parameter for each field."""
 
-    __slots__ = ("_made",)
+    __slots__ = ("_struct",)
 
-    def __init__(self, context: Context, made: Type) -> None:
-        super().__init__(context, made.declaration, ())  # type: ignore[attr-defined]
-        self._made = made
+    def __init__(self, context: ReflectionContext, struct: StructType) -> None:
+        super().__init__(context, struct.declaration, ())
+        self._struct = struct
 
     @property
     def name(self) -> str:
@@ -229,23 +210,22 @@ class FieldConstructor(FunctionReflection):
 
     @property
     def return_type(self) -> TypeReflection:
-        return self._context.type_of(self._made)
+        return self._context.type_of(self._struct)
 
     @property
     def parameters(self) -> list[VariableReflection]:
-        found = _initialized(self._context, self._made)
-        return [self._context.make(VariableReflection, each, Form(t)) for each, t in found]
+        return [self._context.variable(*field) for field in _initialized(self._context, self._struct)]
 
     def has_modifier(self, modifier: ModifierID) -> bool:
         return False
 
     def specialize_with_arg_types(self, types: Sequence[TypeReflection]) -> FunctionReflection | None:
         """Itself, if each field can be made of a value of the type."""
-        given, wanted = _checked(types), [each.type.checked for each in self.parameters]
+        given, wanted = _checked(types), [parameter.type.checked for parameter in self.parameters]
         with self._context.asking() as program:
             fits = len(given) == len(wanted) and all(
-                one is other or program.conversion(one, other, True) is not None
-                for one, other in zip(given, wanted)
+                argument is field or program.conversion(argument, field, True) is not None
+                for argument, field in zip(given, wanted)
             )
         return self if fits else None
 
@@ -254,7 +234,7 @@ class FieldConstructor(FunctionReflection):
         return None
 
 
-def _initialized(context: Context, t: Type) -> Iterator[tuple[ast.Declaration, Type]]:
+def _initialized(context: ReflectionContext, t: Type) -> Iterator[tuple[ast.Declaration, Type]]:
     """The fields that `S(a, b)` gives values to: those of the struct that it inherits from first, no bit fields."""
     for declaration, kind in context.fields(t):
         if declaration.name == BASE:
@@ -263,10 +243,9 @@ def _initialized(context: Context, t: Type) -> Iterator[tuple[ast.Declaration, T
             yield declaration, kind
 
 
-def constructor_of_fields(context: Context, t: Type) -> FieldConstructor | None:
+def constructor_of_fields(context: ReflectionContext, t: Type) -> FieldConstructor | None:
     """What `S(a, b)` means where the text has no `__init`."""
-    declaration = getattr(t, "declaration", None)
-    if not isinstance(declaration, ast.Struct) or not any(_initialized(context, t)):
+    if not isinstance(t, StructType) or not any(_initialized(context, t)):
         return None
-    written = any(isinstance(each, ast.Constructor) for each in declaration.members)
+    written = any(isinstance(member, ast.Constructor) for member in t.declaration.members)
     return None if written else context.make(FieldConstructor, t)

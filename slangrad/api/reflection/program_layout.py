@@ -6,46 +6,46 @@
     layout.find_function_by_name("scale")
     program.reflection["main"]["count"].type             of a parameter of an entry point, by names and indices
 
-Sizes and offsets are those of memory (ir/layout.py), for parameters as for what buffers hold.
+Sizes and offsets are those of memory (ir/data/layout.py), for parameters as for what buffers hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from slangrad.api.reflection.functions import (
-    CONSTRUCTOR,
     FunctionReflection,
     constructor_of_fields,
     reflect_functions,
 )
 from slangrad.api.reflection.types import (
-    BLOCKS,
     BaseReflectionObject,
-    Context,
-    Form,
-    Members,
+    BlockType,
+    ReflectionContext,
     TypeReflection,
     VariableReflection,
+    declared_type,
     element_of,
     expect,
-    form_of,
     unwrapped,
+    value_type,
 )
-from slangrad.base.brace_formats import text_hash
+from slangrad.base.prints.brace_formats import text_hash
 from slangrad.base.suggestions import suggestion
 from slangrad.call.binding.module_index import reachable
 from slangrad.check.interfaces.lookup import base_of
-from slangrad.check.model.types import VOID, InterfaceType, Type
-from slangrad.check.reflect import is_launch_parameter
-from slangrad.ir import types as ir
-from slangrad.ir.layout import Layout, composite, round_up
+from slangrad.check.model.declref import Declared
+from slangrad.check.model.types import InterfaceType, Type
+from slangrad.check.reflect import CONSTRUCTOR, is_launch_parameter
+from slangrad.ir.data import types as ir
+from slangrad.ir.data.layout import Layout, round_up
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.vectors import HostVector, vector_class
 from slangrad.marshal.protocol.marshal import Reflected
 from slangrad.marshal.protocol.spelling import parse_generic_signature, spell
-from slangrad.marshal.reflection.type_kinds import ModifierID, ShapeKind, TypeKind
+from slangrad.marshal.reflection.model import BLOCKS, InMemory
+from slangrad.marshal.reflection.type_kinds import ShapeKind, TypeKind
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk
 
@@ -56,28 +56,33 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 
 
-class TypeLayoutReflection(BaseReflectionObject):
+class TypeLayoutReflection(BaseReflectionObject, InMemory):
     """A type and how it lies in memory."""
 
-    __slots__ = ("_form", "checked")
+    __slots__ = ("_type",)
 
-    def __init__(self, context: Context, form: Form) -> None:
+    def __init__(self, context: ReflectionContext, t: Type) -> None:
         super().__init__(context)
-        self._form = form
-        self.checked = form.type
+        self._type = t
 
     def __repr__(self) -> str:
         return f"TypeLayoutReflection({self.kind.name} {self.type.full_name}, size={self.size})"
 
     @property
+    def checked(self) -> Type:
+        """The type of values in memory; of a block that of what is in it."""
+        return value_type(self._type)
+
+    @property
     def kind(self) -> TypeKind:
         """What kind of type it is."""
-        return self.type.kind
+        kind: TypeKind = self.type.kind
+        return kind
 
     @property
     def type(self) -> TypeReflection:
         """The type itself."""
-        return self._context.make(TypeReflection, self._form)
+        return self._context.type_of(self._type)
 
     @property
     def name(self) -> str:
@@ -86,108 +91,63 @@ class TypeLayoutReflection(BaseReflectionObject):
 
     @property
     def ir_type(self) -> ir.Type | None:
-        return None if self._form.members is not None else self._context.types.lower(self.checked)
+        return self._context.types.lower(self.checked)
 
     @property
-    def _layout(self) -> Layout:
-        members = self._form.members
-        if members is None:
-            return self._context.layout(self.checked)
-        return composite(
-            [layout_for(self._context, form_of(self._context, *each))._layout for each in members]
-        )
-
-    @property
-    def size(self) -> int:
-        """Bytes; a multiple of the alignment. A block takes as much as what is in it."""
-        return self._layout.size
-
-    @property
-    def alignment(self) -> int:
-        """In bytes: addresses of values are multiples of it."""
-        return self._layout.alignment
-
-    @property
-    def stride(self) -> int:
-        """The distance of such elements in an array, in bytes."""
-        return self._layout.size
+    def memory(self) -> Layout:
+        return self._context.layout(self._type)
 
     @property
     def fields(self) -> list[VariableLayoutReflection]:
         """The fields of a struct, or of a block with a struct; all at zero where the type has no place in memory."""
-        context, inside = self._context, self._form.inside
-        if context.make(TypeReflection, inside).kind is not TypeKind.struct:
-            return []
-        found = context.stored_fields(inside.type) if inside.members is None else inside.members
-        offsets = self._layout.offsets or (0,) * len(found)
-        rows = zip(found, offsets)
+        members = self._context.fields(self._type)
+        offsets = self.memory.offsets or (0,) * len(members)
         return [
-            context.make(VariableLayoutReflection, each, form_of(context, each, t), at)
-            for (each, t), at in rows
+            self._context.make(VariableLayoutReflection, *member, at) for member, at in zip(members, offsets)
         ]
 
     @property
     def element_type_layout(self) -> TypeLayoutReflection | None:
         """Of an array, vector, matrix, buffer, pointer or block what is in it."""
-        if self._form.block is not None:
-            return layout_for(self._context, self._form.inside)
-        element = None if self._form.members is not None else element_of(self.checked)
-        return None if element is None else layout_for(self._context, Form(element))
+        element = element_of(self._type)
+        return None if element is None else layout_for(self._context, element)
 
     def unwrap_array(self) -> TypeLayoutReflection:
         """Of arrays of any depth the element's layout, else itself."""
-        if self._form.block is not None or self._form.members is not None:
-            return self
-        return layout_for(self._context, Form(unwrapped(self.checked)))
+        return layout_for(self._context, unwrapped(self._type))
 
 
-def layout_for(context: Context, form: Form) -> TypeLayoutReflection:
-    return context.make(TypeLayoutReflection, form)
+def layout_for(context: ReflectionContext, t: Type) -> TypeLayoutReflection:
+    return context.make(TypeLayoutReflection, t)
 
 
-class VariableLayoutReflection(BaseReflectionObject):
+class VariableLayoutReflection(VariableReflection):
     """A parameter or field: its name, its type, and where it lies in what holds it."""
 
-    __slots__ = ("_form", "declaration", "offset")
+    __slots__ = ("offset",)
 
-    def __init__(self, context: Context, declaration: object, form: Form, offset: int) -> None:
-        super().__init__(context)
-        self._form = form
-        self.declaration = declaration
+    def __init__(self, context: ReflectionContext, declaration: Declared, t: Type, offset: int) -> None:
+        super().__init__(context, declaration, t)
         self.offset = offset
 
     def __repr__(self) -> str:
         return f"VariableLayoutReflection({self.name}: {self.type.full_name}, offset={self.offset})"
 
     @property
-    def name(self) -> str:
-        """The name as it is declared."""
-        return self.variable.name
-
-    @property
-    def type(self) -> TypeReflection:
-        """The declared type."""
-        return self.variable.type
-
-    @property
     def type_layout(self) -> TypeLayoutReflection:
         """The type, with its place in memory."""
-        return layout_for(self._context, self._form)
+        return layout_for(self._context, self._type)
 
     @property
     def variable(self) -> VariableReflection:
         """The variable as it is declared."""
-        return self._context.make(VariableReflection, self.declaration, self._form)
+        return self._context.variable(self.declaration, self._type)
 
     @property
     def semantic_name(self) -> str:
         """`SV_DispatchThreadID` of `uint3 id : SV_DispatchThreadID`; empty for what has none."""
-        found = getattr(self.declaration, "semantics", ())
-        return found[0].name if found else ""
-
-    def has_modifier(self, modifier: ModifierID) -> bool:
-        """Whether it is declared with a modifier."""
-        return self.variable.has_modifier(modifier)
+        semantics = getattr(self.declaration, "semantics", ())
+        return semantics[0].name if semantics else ""
 
 
 class EntryPointLayout(BaseReflectionObject):
@@ -195,16 +155,18 @@ class EntryPointLayout(BaseReflectionObject):
 
     __slots__ = ("_members", "_sizes", "name", "name_override", "stage")
 
-    def __init__(self, context: Context, entry: SlangEntryPoint) -> None:
+    def __init__(self, context: ReflectionContext, entry: SlangEntryPoint) -> None:
         super().__init__(context)
         self.name: str = entry.declaration.name
         self.name_override = entry.name
         self.stage: ShaderStage = entry.stage
         self._sizes = entry.group_size
-        known = entry.reference.substitution
+        arguments = entry.reference.substitution
         with context.asking() as program:
-            declared = program.info(entry.declaration).parameters
-            self._members = [(each, program.substitute(program.info(each).type, known)) for each in declared]
+            self._members = [
+                (parameter, program.substitute(program.info(parameter).type, arguments))
+                for parameter in program.info(entry.declaration).parameters
+            ]
 
     def __repr__(self) -> str:
         return f"EntryPointLayout({self.name}, {self.stage.name}, {self._sizes})"
@@ -225,7 +187,7 @@ class EntryPointLayout(BaseReflectionObject):
             if is_launch_parameter(context.program, declared):
                 at = round_up(end, layout.alignment)
                 end = at + layout.size
-            found.append(context.make(VariableLayoutReflection, declared, form_of(context, declared, t), at))
+            found.append(context.make(VariableLayoutReflection, declared, declared_type(declared, t), at))
         return found
 
 
@@ -242,21 +204,17 @@ class ProgramLayout(BaseReflectionObject):
     What there is not is None for `find_...` and a CallError for `require_...`, which names what is like it.
     """
 
-    __slots__ = ("_contexts", "_members", "entry_points")
+    __slots__ = ("_contexts", "_globals", "entry_points")
 
     def __init__(self, program: ShaderProgram) -> None:
         self._contexts = [each.reflection_context for each in program.parts]
         super().__init__(self._contexts[0])
         self.entry_points = [EntryPointLayout(self._context, each) for each in program.entry_points]
-        self._members = self._typed([each.declaration for each in program.globals])
+        self._globals = self._context.block_of([parameter.declaration for parameter in program.globals])
 
     def __repr__(self) -> str:
         names = [each.name for each in self.parameters]
         return f"ProgramLayout(parameters={names}, entry_points={self.entry_points})"
-
-    def _typed(self, declarations: Sequence[ast.Declaration]) -> Members:
-        of = self._context.type_of_variable
-        return tuple((each, VOID if isinstance(each, ast.BufferBlock) else of(each)) for each in declarations)
 
     @property
     def types(self) -> ModuleTypes:
@@ -270,13 +228,13 @@ class ProgramLayout(BaseReflectionObject):
     @property
     def globals_type_layout(self) -> TypeLayoutReflection:
         """The parameters outside of functions: a constant buffer with a struct of them."""
-        return layout_for(self._context, Form(VOID, TypeKind.constant_buffer, self._members))
+        return layout_for(self._context, self._globals)
 
     @property
     def globals_variable_layout(self) -> VariableLayoutReflection:
         """The same as a variable with the name of the module."""
-        form = Form(VOID, TypeKind.constant_buffer, self._members)
-        return self._context.make(VariableLayoutReflection, self._context.view.module.declaration, form, 0)
+        module = self._context.view.module.declaration
+        return self._context.make(VariableLayoutReflection, module, self._globals, 0)
 
     @property
     def parameters(self) -> list[VariableLayoutReflection]:
@@ -299,12 +257,12 @@ class ProgramLayout(BaseReflectionObject):
     def find_type_by_name(self, name: str) -> TypeReflection | None:
         """A type by name, its generic arguments filled in: "float3", "Grid<float, 4>"."""
         base, arguments = parse_generic_signature(expect(name, str, "find_type_by_name"))
-        block = BLOCKS.get(base) if arguments else None
+        is_block = base in BLOCKS and bool(arguments)
         for context in self._contexts:
             with context.asking():
-                found = context.types.find(name if block is None else arguments[0])
-            if found is not None:
-                return context.make(TypeReflection, Form(found, block))
+                t = context.types.find(arguments[0] if is_block else name)
+            if t is not None:
+                return context.type_of(BlockType(base, t) if is_block else t)
         return None
 
     def find_function_by_name(self, name: str) -> FunctionReflection | None:
@@ -322,12 +280,11 @@ class ProgramLayout(BaseReflectionObject):
         type = expect(type, TypeReflection, "find_function_by_name_in_type")
         context, t = type._context, type.checked
         with context.asking():
-            if name in (CONSTRUCTOR, "__init"):
-                found = reflect_functions(context, context.view.find_constructors(t))
-                return found or constructor_of_fields(context, t)
             if "<" in name:
                 return reflect_functions(context, context.view.find_functions(f"{spell(t)}.{name}"))
-            return reflect_functions(context, context.view.find_methods(t, name))
+            methods = reflect_functions(context, context.view.find_methods(t, name))
+        is_missing = methods is None and name in (CONSTRUCTOR, "__init")
+        return constructor_of_fields(context, t) if is_missing else methods
 
     def require_type_by_name(self, name: str) -> TypeReflection:
         """A type by name; CallError (E1012) where there is none."""
@@ -356,7 +313,7 @@ class ProgramLayout(BaseReflectionObject):
     def get_type_layout(self, type: TypeReflection) -> TypeLayoutReflection:
         """How values of a type lie in memory."""
         type = expect(type, TypeReflection, "get_type_layout")
-        return layout_for(type._context, type._form)
+        return layout_for(type._context, type._shown)
 
     def is_sub_type(self, sub_type: TypeReflection, super_type: TypeReflection) -> bool:
         """Whether one type is the other, conforms to that interface, or inherits from that struct."""

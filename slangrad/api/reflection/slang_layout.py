@@ -11,30 +11,26 @@ kernels see (program_layout.py): parameters, entry points, offsets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
+from slangrad.api.reflection.functions import FieldConstructor, FunctionReflection
 from slangrad.api.reflection.program_layout import ProgramLayout
-from slangrad.api.reflection.types import NUMBERS, TypeReflection
+from slangrad.api.reflection.types import TypeReflection
 from slangrad.call.binding.program import Candidate, candidate_of
 from slangrad.check.model import types as checked
-from slangrad.check.model.types import VOID, Array, GenericArgument, Type, array
-from slangrad.check.reflect import FunctionView, ParameterView
-from slangrad.marshal.reflection.slang_kinds import (
-    UNKNOWN,
-    TensorAccess,
-    TensorType,
-    slang_type_of,
-    tensor_name,
-)
-from slangrad.marshal.reflection.slang_type import SlangParameter, SlangType, generic_arguments
+from slangrad.check.model.types import VOID, GenericArgument, Type
+from slangrad.check.reflect import ParameterView
+from slangrad.marshal.reflection.model import TENSORS, UNKNOWN, TensorAccess, TensorType, scalar_kind
+from slangrad.marshal.reflection.slang_type import SlangParameter, SlangType, generic_arguments, slang_type_of
 from slangrad.marshal.reflection.type_kinds import ModifierID, ScalarKind
 
 if TYPE_CHECKING:
     from slangrad.api.kernels.shader import SlangModule
     from slangrad.call.binding.program import ModuleTypes
 
-_SCALARS = {ScalarKind.none: UNKNOWN, **{kind: t for t, kind in NUMBERS.items()}}
+_SCALARS = {ScalarKind.none: UNKNOWN, **{ScalarKind[scalar_kind(t)]: t for t in (VOID, *checked.SCALARS)}}
 
 
 class SlangProgramLayout:
@@ -72,10 +68,9 @@ class SlangProgramLayout:
 
     def type_of(self, t: Type) -> SlangType:
         """The object for a checked type."""
-        found = self._types.get(t)
-        if found is None:
-            found = self._types[t] = slang_type_of(t, self.types, self)
-        return found
+        if t not in self._types:
+            self._types[t] = slang_type_of(t, self.types, self)
+        return self._types[t]
 
     def reflection_of(self, t: Type) -> TypeReflection:
         return self.program_layout.reflection_of(t)
@@ -88,20 +83,16 @@ class SlangProgramLayout:
         """The type of a name: "Particle", "float3", "vector<float, 3>", "float[4]", "Tensor<float, 2>"."""
         self._refresh()
         if name not in self._names:
-            found = self.types.find(name)
-            if found is None and name == UNKNOWN.name:
-                found = UNKNOWN
-            if found is None:
+            t = self.types.find(name) or (UNKNOWN if name == UNKNOWN.name else None)
+            if t is None:
                 return None
-            self._names[name] = found
+            self._names[name] = t
         return self.type_of(self._names[name])
 
     def require_type_by_name(self, name: str) -> SlangType:
-        found = self.find_type_by_name(name)
-        if found is None:
-            known = ", ".join(self.types.view.type_names()) or "none"
-            raise ValueError(f"Type '{name}' not found; the module has {known}")
-        return found
+        """A type by name; ValueError where there is none."""
+        t, names = self.find_type_by_name(name), self.types.view.type_names()
+        return _required(t, f"Type '{name}' not found; the module has", names)
 
     def scalar_type(self, scalar_type: ScalarKind) -> SlangType:
         return self.type_of(_SCALARS[scalar_type])
@@ -123,8 +114,10 @@ class SlangProgramLayout:
         access: TensorAccess = TensorAccess.read_write,
         tensor_kind: TensorType = TensorType.tensor,
     ) -> SlangType:
-        """The tensor type of a family, with elements of a type."""
-        return self._standard(tensor_name(tensor_kind, access), element_type.checked, dims)
+        """The tensor type of a family, with elements of a type; atomic tensors are read and written."""
+        row = tensor_kind, TensorAccess.read_write if tensor_kind is TensorType.atomic else access
+        name = next(name for name, family in TENSORS.items() if family == row)
+        return self._standard(name, element_type.checked, dims)
 
     def tensorview_type(self, element_type: SlangType) -> SlangType:
         return self._standard("TensorView", element_type.checked)
@@ -140,9 +133,8 @@ class SlangProgramLayout:
         self, type_reflection: SlangType | TypeReflection
     ) -> list[SlangType | int] | None:
         """The generic arguments of a type, bools as 0 and 1; None for types without."""
-        given = generic_arguments(type_reflection.checked)
-        found = [self.type_of(each) if isinstance(each, Type) else int(each) for each in given]
-        return found or None
+        arguments = generic_arguments(type_reflection.checked)
+        return [self.type_of(a) if isinstance(a, Type) else int(a) for a in arguments] or None
 
     # --- Functions ---
 
@@ -151,40 +143,38 @@ class SlangProgramLayout:
         return self._find(None, name)
 
     def require_function_by_name(self, name: str) -> SlangFunction:
-        found = self.find_function_by_name(name)
-        if found is None:
-            known = ", ".join(self.types.view.function_names()) or "none"
-            raise ValueError(f"Function '{name}' not found; the module has {known}")
-        return found
+        """The functions of a name; ValueError where there are none."""
+        function, names = self.find_function_by_name(name), self.types.view.function_names()
+        return _required(function, f"Function '{name}' not found; the module has", names)
 
     def find_function_by_name_in_type(self, type: SlangType, name: str) -> SlangFunction | None:
         """The methods of a name, static ones too; `__init` (`$init`) are the constructors."""
         return self._find(self.type_of(type.checked), name)
 
     def require_function_by_name_in_type(self, type: SlangType, name: str) -> SlangFunction:
-        found = self.find_function_by_name_in_type(type, name)
-        if found is None:
-            known = ", ".join(self.types.view.member_names(type.checked)) or "none"
-            raise ValueError(f"Function '{name}' not found in type '{type.full_name}'; it has {known}")
-        return found
+        """The methods of a name; ValueError where there are none."""
+        function, names = (
+            self.find_function_by_name_in_type(type, name),
+            self.types.view.member_names(type.checked),
+        )
+        return _required(function, f"Function '{name}' not found in type '{type.full_name}'; it has", names)
 
     def _find(self, owner: SlangType | None, name: str) -> SlangFunction | None:
         self._refresh()
         key = (owner, name)
         if key not in self._functions:
-            views = self._views(owner, name)
-            if not views:
+            reflection = self._reflected(owner, name)
+            if reflection is None:
                 return None
-            self._functions[key] = SlangFunction(self, views, name, owner)
+            self._functions[key] = SlangFunction(self, reflection, name, owner)
         return self._functions[key]
 
-    def _views(self, owner: SlangType | None, name: str) -> Sequence[FunctionView]:
-        view = self.types.view
+    def _reflected(self, owner: SlangType | None, name: str) -> FunctionReflection | None:
+        layout = self.program_layout
         if owner is None:
-            return view.find_functions(name)
-        if name in ("__init", "$init"):
-            return view.find_constructors(owner.checked)
-        return view.find_functions(f"{owner.spelled}.{name}")
+            return layout.find_function_by_name(name)
+        reflection = layout.find_function_by_name_in_type(owner.type_reflection, name)
+        return None if isinstance(reflection, FieldConstructor) else reflection  # calls have none to call
 
     # --- Reloading ---
 
@@ -196,44 +186,51 @@ class SlangProgramLayout:
         self.types = types = program_layout.types
         self._generation += 1
         self._names.clear()
-        known, self._types = self._types.values(), {}
-        for each in known:
-            found = _found_again(each, types)
-            if found is not None and found not in self._types:
-                each.reload(found, types)
-                self._types[found] = each
+        before, self._types = self._types.values(), {}
+        for t in before:
+            again = _found_again(t, types)
+            if again is not None and again not in self._types:
+                t.reload(again, types)
+                self._types[again] = t
         functions, self._functions = self._functions, {}
         for (owner, name), function in functions.items():
-            views = self._views(owner, name)
-            if views:
-                function.reload(views)
+            reflection = self._reflected(owner, name)
+            if reflection is not None:
+                function.reflection = reflection
                 self._functions[owner, name] = function
 
 
 def _found_again(t: SlangType, types: ModuleTypes) -> Type | None:
-    if t.checked in (checked.VOID, UNKNOWN):
+    if t.checked in (VOID, UNKNOWN):
         return t.checked
     return None if t.is_generic else types.find(t.spelled)
 
 
-Find = Callable[[], Sequence[FunctionView]]
+Found = TypeVar("Found")
+
+
+def _required(found: Found | None, message: str, names: Sequence[str]) -> Found:
+    if found is None:
+        raise ValueError(f"{message} {', '.join(names) or 'none'}")
+    return found
 
 
 class SlangFunction:
-    """The functions of a name. What is asked of one of them is that of the first overload."""
+    """The functions of a name. Properties are those of the first overload."""
 
-    __slots__ = ("_this_type", "candidates", "full_name", "program")
+    __slots__ = ("full_name", "program", "reflection", "this_type")
 
     def __init__(
         self,
         program: SlangProgramLayout,
-        views: Sequence[FunctionView],
+        reflection: FunctionReflection,
         full_name: str = "",
         this_type: SlangType | None = None,
     ) -> None:
+        """`this_type`: the type whose method this is, static or not."""
         self.program = program
-        self._this_type = this_type
-        self.candidates = [candidate_of(each, program.types) for each in views]
+        self.reflection = reflection
+        self.this_type = this_type
         self.full_name = full_name or self.name
 
     def __repr__(self) -> str:
@@ -242,13 +239,14 @@ class SlangFunction:
     def __str__(self) -> str:
         return "\n".join(map(str, self.candidates))
 
-    def reload(self, views: Sequence[FunctionView]) -> None:
-        """The functions of the same name in a new program."""
-        self.candidates = [candidate_of(each, self.program.types) for each in views]
+    @property
+    def candidates(self) -> list[Candidate]:
+        """The functions as calls choose among them."""
+        return [candidate_of(view, self.program.types) for view in self.reflection.views]
 
     @property
-    def _first(self) -> Candidate:
-        return self.candidates[0]
+    def _first(self) -> FunctionReflection:
+        return self.reflection.overloads[0] if self.is_overloaded else self.reflection
 
     @property
     def layout(self) -> SlangProgramLayout:
@@ -257,105 +255,84 @@ class SlangFunction:
     @property
     def name(self) -> str:
         """Without generic arguments."""
-        return self._first.view.name
+        return str(self.reflection.declaration.name)
 
     @property
-    def this_type(self) -> SlangType | None:
-        """The type whose method this is, static or not."""
-        return self._this_type
-
-    this = this_type
+    def this(self) -> SlangType | None:
+        """The same as `this_type`."""
+        return self.this_type
 
     @property
     def return_type(self) -> SlangType:
-        return self.program.type_of(result_type(self._first) or VOID)
+        return self.program.find_type(self._first.return_type)
 
     @property
     def have_return_value(self) -> bool:
-        return self._first.returns
+        return self.candidates[0].returns
 
     @property
     def parameters(self) -> tuple[SlangParameter, ...]:
         """Without `this`."""
-        return parameters_of(self._first, self.program)[int(self._first.has_this) :]
+        first = self.candidates[0]
+        return parameters_of(first, self.program)[int(first.has_this) :]
 
     @property
     def differentiable(self) -> bool:
         """Whether it has a derivative, of either mode."""
-        return self._first.view.info.level != "none"
+        return self.has_modifier(ModifierID.differentiable)
 
     @property
     def mutating(self) -> bool:
         """Whether it changes the value that it is called on."""
-        return self._first.view.info.mutating
+        return self.has_modifier(ModifierID.mutating)
 
     @property
     def static(self) -> bool:
-        return bool(self._first.view.declaration.has("static"))
+        return self.has_modifier(ModifierID.static)
 
     @property
     def is_constructor(self) -> bool:
-        return self._first.is_constructor
+        return self.candidates[0].is_constructor
 
     @property
     def is_generic(self) -> bool:
         """Whether generic parameters are open in it."""
-        view = self._first.view
+        view = self._first.views[0]
         return len(view.generics) > len(view.candidate.explicit)
 
     @property
     def is_overloaded(self) -> bool:
-        return len(self.candidates) > 1
+        return self.reflection.is_overloaded
 
     @property
     def overloads(self) -> tuple[SlangFunction, ...]:
         """Each by itself; a function without overloads is its own only one."""
-        make = lambda each: SlangFunction(self.program, [each.view], self.full_name, self._this_type)
-        return tuple(map(make, self.candidates)) if self.is_overloaded else (self,)
+        functions = self.reflection.overloads
+        make = lambda function: SlangFunction(self.program, function, self.full_name, self.this_type)
+        return tuple(map(make, functions)) if functions else (self,)
 
     def has_modifier(self, modifier: ModifierID) -> bool:
-        said = {
-            ModifierID.static: self.static,
-            ModifierID.mutating: self.mutating,
-            ModifierID.differentiable: self.differentiable,
-        }
-        return said.get(modifier, False)
+        """Whether a word stands before it, or it is so in effect."""
+        return self._first.has_modifier(modifier)
 
     def specialize_with_arg_types(self, types: Sequence[SlangType]) -> SlangFunction | None:
         """The one overload that takes arguments of these types, its generic parameters filled in; None if there is
         none, or more than one.
         """
-        program = self.program
-        found, _ = program.types.view.resolve(
-            [each.view for each in self.candidates], [t.checked for t in types]
-        )
-        if len(found) != 1:
-            return None
-        return SlangFunction(program, [found[0].concrete], "", self._this_type)
+        function = self.reflection.specialized([t.checked for t in types], interfaces=False)
+        return None if function is None else SlangFunction(self.program, function, "", self.this_type)
 
 
 def parameters_of(candidate: Candidate, program: SlangProgramLayout) -> tuple[SlangParameter, ...]:
     """The parameters of one function, `this` of methods first."""
-    shown = enumerate(candidate.parameters, -int(candidate.has_this))
-    return tuple(_parameter(i, each, program) for i, each in shown)
+    shown = candidate.view.shown
+    views = [replace(parameter, type=shown(parameter.type)) for parameter in candidate.parameters]
+    return slang_parameters(views, candidate.has_this, program)
 
 
-def _parameter(index: int, view: ParameterView, program: SlangProgramLayout) -> SlangParameter:
-    t = program.type_of(shown_type(view.type, program.types))
-    return SlangParameter(view.name, t, view.direction, view.no_diff, index, view.has_default)
-
-
-def shown_type(t: Type, types: ModuleTypes) -> Type:
-    """Without the hidden generic parameters of what takes any value of an interface, or arrays of any size."""
-    if isinstance(t, Array):
-        is_open = str(t.count).startswith("$")
-        return array(shown_type(t.element, types), None if is_open else t.count)
-    return types.bounds(t)[0] if str(t).startswith("$") else t
-
-
-def result_type(candidate: Candidate) -> Type | None:
-    """What one function returns; None for nothing."""
-    if not candidate.returns:
-        return None
-    view = candidate.view
-    return view.this_type if candidate.is_constructor else candidate.with_explicit(view.result)
+def slang_parameters(
+    views: Iterable[ParameterView], has_this: bool, program: SlangProgramLayout
+) -> tuple[SlangParameter, ...]:
+    """Numbered from zero, `this` by -1."""
+    rows = ((v.name, program.type_of(v.type), v.direction, v.no_diff, v.has_default) for v in views)
+    return tuple(SlangParameter(*row, index) for index, row in enumerate(rows, -int(has_this)))

@@ -4,111 +4,76 @@
     found.name, found.full_name                ->   "Hello", "Hello<vector<float,3>>"
     found.fields[0].type.kind                  ->   TypeKind.vector
 
-What reflection shows is asked of the checker's own types and declarations. A `Context` is the program as seen from one
-module; it makes each object once, and what holds an object holds the program.
+The facts of a type are those of `marshal/reflection/model.py`. A `ReflectionContext` is the program as seen from one
+module; it makes each object once, and each object keeps the program alive.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from threading import RLock
 from typing import TypeVar, cast
 from weakref import WeakValueDictionary
 
 from slangrad.call.binding.program import ModuleTypes
 from slangrad.check.interfaces.differentiable import has_no_diff
-from slangrad.check.model import types as checked
 from slangrad.check.model.declref import Declared
-from slangrad.check.model.types import Type
+from slangrad.check.model.types import VOID, Array, Nominal, StructType, Type, rules_of, stored, unstored
 from slangrad.check.modules import Program
-from slangrad.check.names.user_attributes import UserAttribute, user_attributes, value_of
+from slangrad.check.names.attributes import UserAttribute, user_attributes, value_of
 from slangrad.check.reflect import Reflection
-from slangrad.ir import types as ir
-from slangrad.ir.layout import Layout, layout_of
-from slangrad.marshal.containers.buffers import BYTES, STRUCTURED, standard_name
+from slangrad.ir.data import types as ir
+from slangrad.ir.data.layout import Layout, composite, layout_of
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.protocol.spelling import full_name
+from slangrad.marshal.reflection.model import (
+    BLOCKS,
+    FACTS,
+    TypeFacts,
+    TypeProperties,
+    facts_of,
+    scalar_type_of,
+    short_name,
+)
 from slangrad.marshal.reflection.type_kinds import AccessKind, ModifierID, ScalarKind, ShapeKind, TypeKind
 from slangrad.syntax import ast
 from slangrad.tensors.conversion import HostValue
 
 Made = TypeVar("Made")
+Members = tuple[tuple[Declared, Type], ...]
 NOTHING = Layout(0, 1)
 
-# fmt: off
-_KINDS: dict[type, TypeKind] = {
-    checked.Scalar:         TypeKind.scalar,
-    checked.EnumType:       TypeKind.scalar,
-    checked.Vector:         TypeKind.vector,
-    checked.Matrix:         TypeKind.matrix,
-    checked.Array:          TypeKind.array,
-    checked.Pointer:        TypeKind.pointer,
-    checked.StructType:     TypeKind.struct,
-    checked.InterfaceType:  TypeKind.interface,
-    checked.ParameterType:  TypeKind.generic_type_parameter,
-    checked.AssociatedType: TypeKind.generic_type_parameter,
-}
-_NAMES: dict[type, str] = {
-    checked.Vector: "vector", checked.Matrix: "matrix", checked.Array: "Array", checked.Pointer: "Ptr",
-    checked.Tuple: "Tuple",
-}
-NUMBERS: dict[Type, ScalarKind] = {
-    checked.VOID: ScalarKind.void,
-    checked.BOOL: ScalarKind.bool,
-    checked.INT8: ScalarKind.int8,
-    checked.INT16: ScalarKind.int16,
-    checked.INT: ScalarKind.int32,
-    checked.INT64: ScalarKind.int64,
-    checked.UINT8: ScalarKind.uint8,
-    checked.UINT16: ScalarKind.uint16,
-    checked.UINT: ScalarKind.uint32,
-    checked.UINT64: ScalarKind.uint64,
-    checked.HALF: ScalarKind.float16,
-    checked.FLOAT: ScalarKind.float32,
-    checked.DOUBLE: ScalarKind.float64,
-}
-_TEXTURES = {
-    "Texture1D":   ShapeKind.texture_1d,     "Texture1DArray":   ShapeKind.texture_1d_array,
-    "Texture2D":   ShapeKind.texture_2d,     "Texture2DArray":   ShapeKind.texture_2d_array,
-    "Texture3D":   ShapeKind.texture_3d,
-    "TextureCube": ShapeKind.texture_cube,   "TextureCubeArray": ShapeKind.texture_cube_array,
-}
-# Aliases of the standard library that users see as kinds of their own.
-BLOCKS = {"ConstantBuffer": TypeKind.constant_buffer, "ParameterBlock": TypeKind.parameter_block}
-_BLOCK_NAMES = {kind: name for name, kind in BLOCKS.items()}
-# fmt: on
 
-# Whether what is in a resource is written, by the name of the resource.
-_RESOURCES = {
-    **STRUCTURED,
-    **BYTES,
-    **dict.fromkeys(_TEXTURES, False),
-    **{f"RW{name}": True for name in _TEXTURES},
-}
-_SAMPLERS = ("SamplerState", "SamplerComparisonState")
+@dataclass(slots=True, unsafe_hash=True, repr=False)
+class BlockType(Type):
+    """`ConstantBuffer<T>`, `ParameterBlock<T>`, or `cbuffer { }`: kernels have a value of the type `inner`."""
 
-Members = tuple[tuple[ast.Declaration, Type], ...]
+    name: str
+    inner: Type
+
+    def __str__(self) -> str:
+        inner = full_name(self.inner)
+        return f"{self.name}<{inner}>" if inner else self.name
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """A type as a declaration has it: perhaps inside of a constant buffer or parameter block, perhaps a struct of
-    parameters that has no name and no type of the program."""
+@dataclass(slots=True, unsafe_hash=True, repr=False)
+class MembersType(Type):
+    """The parameters in a block: a struct without a name."""
 
-    type: Type
-    block: TypeKind | None = None
-    members: Members | None = None
+    members: Members
 
-    @property
-    def inside(self) -> Form:
-        """What is in the block."""
-        return Form(self.type, None, self.members)
+    def __str__(self) -> str:
+        return ""
 
 
-class Context:
+FACTS[BlockType] = lambda t: TypeFacts(BLOCKS[t.name], (), t.inner)
+FACTS[MembersType] = lambda t: TypeFacts("struct")
+
+
+class ReflectionContext:
     """A program as seen from one of its modules, and the reflection objects that were made of it."""
 
     def __init__(self, view: Reflection, lock: RLock) -> None:
@@ -122,15 +87,18 @@ class Context:
         return self.view.program
 
     def make(self, kind: Callable[..., Made], *parts: object) -> Made:
-        """`kind(self, *parts)`, the same object for the same parts as long as somebody holds it."""
+        """`kind(self, *parts)`, the same object for the same parts as long as it is referenced."""
         with self.lock:
-            found = cast("Made | None", self._made.get((kind, parts)))
-            if found is None:
-                found = self._made[kind, parts] = kind(self, *parts)
-            return found
+            kept = cast("Made | None", self._made.get((kind, parts)))
+            if kept is None:
+                kept = self._made[kind, parts] = kind(self, *parts)
+            return kept
 
     def type_of(self, t: Type) -> TypeReflection:
-        return self.make(TypeReflection, Form(t))
+        return self.make(TypeReflection, without_rules(t))
+
+    def variable(self, declaration: Declared, t: Type) -> VariableReflection:
+        return self.make(VariableReflection, declaration, without_rules(t))
 
     @contextmanager
     def asking(self) -> Iterator[Program]:
@@ -139,33 +107,45 @@ class Context:
             yield self.program
 
     def type_of_variable(self, declaration: ast.Declaration) -> Type:
+        """The type as it is declared: of `ConstantBuffer<T> x` and `cbuffer x { }` a block."""
+        if isinstance(declaration, ast.BufferBlock):
+            variables = [member for member in declaration.members if isinstance(member, ast.Variable)]
+            return self.block_of(variables)
         with self.asking() as program:
             if isinstance(declaration, ast.Property):
                 return program.info(declaration).result
             assert isinstance(declaration, (ast.Variable, ast.Parameter, ast.EnumCase))
-            return program.info(declaration).type
+            return declared_type(declaration, program.info(declaration).type)
+
+    def block_of(self, variables: Sequence[ast.Declaration]) -> Type:
+        """A constant buffer with a struct of these."""
+        return BlockType(
+            "ConstantBuffer", MembersType(tuple((d, self.type_of_variable(d)) for d in variables))
+        )
 
     def layout(self, t: Type) -> Layout:
+        """How values lie in memory; without size where the type has no place there."""
+        if isinstance(t, BlockType):
+            return self.layout(t.inner)
+        if isinstance(t, MembersType):
+            return composite([self.layout(member) for _, member in t.members])
         with self.asking():
             lowered = self.types.lower(t)
         return NOTHING if lowered is None else layout_of(lowered)
 
     def fields(self, t: Type) -> Members:
-        if not isinstance(t, checked.StructType):
+        """The fields of a struct, or of a block with a struct, with what is said about their place in memory."""
+        t = t.inner if isinstance(t, BlockType) else t
+        if isinstance(t, MembersType):
+            return t.members
+        rules, struct = rules_of(t), unstored(t)
+        if not isinstance(struct, StructType) or facts_of(struct).kind != "struct":
             return ()
         with self.asking() as program:
-            return tuple((reference.declaration, kind) for reference, kind in program.fields(t))
-
-    def stored_fields(self, t: Type) -> Members:
-        """With what is said about their place in memory, around them as well."""
-        rules, struct = checked.rules_of(t), checked.unstored(t)
-        if not isinstance(struct, checked.StructType):
-            return ()
-        with self.asking() as program:
-            own = [(each.declaration, kind) for each, kind in program.fields(struct)]
+            declared = [(field.declaration, kind) for field, kind in program.fields(struct)]
             return tuple(
-                (each, checked.stored(checked.stored(kind, program.info(each).rules), rules))
-                for each, kind in own
+                (field, declared_type(field, stored(stored(kind, program.info(field).rules), rules)))
+                for field, kind in declared
             )
 
     def attributes(self, declaration: ast.Declaration) -> list[Attribute]:
@@ -188,7 +168,7 @@ class BaseReflectionObject:
 
     __slots__ = ("__weakref__", "_context")
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ReflectionContext) -> None:
         self._context = context
 
     @property
@@ -202,7 +182,7 @@ class Attribute(BaseReflectionObject):
 
     __slots__ = ("_attribute",)
 
-    def __init__(self, context: Context, attribute: UserAttribute) -> None:
+    def __init__(self, context: ReflectionContext, attribute: UserAttribute) -> None:
         super().__init__(context)
         self._attribute = attribute
 
@@ -280,12 +260,12 @@ class Attributed(BaseReflectionObject, ABC):
 class VariableReflection(Attributed):
     """A field, a parameter or a variable outside of functions, without its place in memory."""
 
-    __slots__ = ("_form", "declaration")
+    __slots__ = ("_type", "declaration")
 
-    def __init__(self, context: Context, declaration: Declared, form: Form) -> None:
+    def __init__(self, context: ReflectionContext, declaration: Declared, t: Type) -> None:
         super().__init__(context)
         self.declaration = declaration
-        self._form = form
+        self._type = t
 
     def __repr__(self) -> str:
         return f"VariableReflection({self.name}: {self.type.full_name})"
@@ -299,7 +279,7 @@ class VariableReflection(Attributed):
     @property
     def type(self) -> TypeReflection:
         """The declared type."""
-        return self._context.make(TypeReflection, self._form)
+        return self._context.type_of(self._type)
 
     @property
     def _attributed(self) -> ast.Declaration:
@@ -319,7 +299,7 @@ class VariableReflection(Attributed):
         return bool(self.declaration.has(modifier.name))
 
 
-class TypeReflection(Attributed):
+class TypeReflection(Attributed, TypeProperties):
     """A type, without its place in memory. Equal types of one program are equal."""
 
     Kind = TypeKind
@@ -327,190 +307,114 @@ class TypeReflection(Attributed):
     ResourceShape = ShapeKind
     ResourceAccess = AccessKind
 
-    __slots__ = ("_form", "checked")
+    __slots__ = ("_shown",)
 
-    def __init__(self, context: Context, form: Form) -> None:
+    _shown: Type  # of a declaration: perhaps a block, or the parameters in one
+
+    def __init__(self, context: ReflectionContext, t: Type) -> None:
         super().__init__(context)
-        self._form = replace(form, type=checked.unstored(form.type))
-        self.checked = self._form.type
+        self._shown = t
 
     def __repr__(self) -> str:
         return f"TypeReflection({self.kind.name} {self.full_name})"
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, TypeReflection):
-            return other._form == self._form
-        return getattr(other, "checked", None) is self.checked and self._form == Form(self.checked)
+        shown = other._shown if isinstance(other, TypeReflection) else getattr(other, "checked", None)
+        return bool(shown == self._shown)
 
     def __hash__(self) -> int:
-        return hash(self.checked)
+        return hash(self._shown)
+
+    @property
+    def checked(self) -> Type:
+        """The type of values; of a block that of what is in it."""
+        return value_type(self._shown)
 
     @property
     def name(self) -> str:
         """Without generic arguments: "Hello", "vector", "Array"."""
-        if self._form.block is not None:
-            return _BLOCK_NAMES[self._form.block]
-        return "" if self._form.members is not None else short_name(self.checked)
+        return short_name(self._shown)
 
     @property
     def full_name(self) -> str:
         """With generic arguments: "Hello<int>", "vector<float,3>", "float[4]"."""
-        if self._form.members is not None:
-            return self.name
-        inside = full_name(self.checked)
-        return inside if self._form.block is None else f"{self.name}<{inside}>"
+        return full_name(self._shown)
 
     @property
     def ir_type(self) -> ir.Type | None:
         return self._context.types.lower(self.checked)
 
     @property
-    def kind(self) -> TypeKind:
-        """What kind of type it is."""
-        if self._form.block is not None:
-            return self._form.block
-        if self._form.members is not None:
-            return TypeKind.struct
-        name = standard_name(self.checked)
-        if name in _RESOURCES:
-            return TypeKind.resource
-        if name in _SAMPLERS:
-            return TypeKind.sampler_state
-        return _KINDS.get(type(self.checked), TypeKind.none)
+    def scalar_type(self) -> ScalarKind:
+        """The type of the numbers that a scalar, vector or matrix is made of; that of the tag of an enum."""
+        kind: ScalarKind = scalar_type_of(self._shown, lambda: self.ir_type)
+        return kind
 
     @property
     def fields(self) -> list[VariableReflection]:
         """The fields of a struct, or of a block with a struct."""
-        if self._form.block is not None:
-            return self._context.make(TypeReflection, self._form.inside).fields
-        if self.kind is not TypeKind.struct:
-            return []
-        members = self._form.members
-        found = self._context.fields(self.checked) if members is None else members
-        return [
-            self._context.make(VariableReflection, each, form_of(self._context, each, t)) for each, t in found
-        ]
+        return [self._context.variable(*member) for member in self._context.fields(self._shown)]
 
     @property
     def element_type(self) -> TypeReflection | None:
         """What an array, vector, matrix, buffer, pointer or block is made of."""
-        if self._form.block is not None:
-            return self._context.make(TypeReflection, self._form.inside)
-        element = element_of(self.checked)
+        element = element_of(self._shown)
         return None if element is None else self._context.type_of(element)
-
-    @property
-    def scalar_type(self) -> ScalarKind:
-        """The type of the numbers that a scalar, vector or matrix is made of."""
-        t = self.checked
-        if self._form.block is not None or self._form.members is not None:
-            return ScalarKind.none
-        if isinstance(t, checked.EnumType):
-            with self._context.asking() as program:
-                t = program.tag_type(t)
-        if isinstance(t, (checked.Vector, checked.Matrix)):
-            t = t.element
-        return NUMBERS.get(t, ScalarKind.none)
-
-    @property
-    def row_count(self) -> int:
-        """Rows of a matrix, 1 of vectors and scalars, else 0."""
-        t = self.checked
-        if isinstance(t, checked.Matrix):
-            return _number(t.rows)
-        return 1 if self.scalar_type not in (ScalarKind.none, ScalarKind.void) else 0
-
-    @property
-    def col_count(self) -> int:
-        """Columns of a matrix, components of a vector, 1 of scalars, else 0."""
-        t = self.checked
-        if isinstance(t, checked.Matrix):
-            return _number(t.columns)
-        if isinstance(t, checked.Vector):
-            return _number(t.count)
-        return 1 if self.scalar_type not in (ScalarKind.none, ScalarKind.void) else 0
-
-    @property
-    def element_count(self) -> int:
-        """Elements of an array, components of a vector; zero for all else."""
-        t = self.checked
-        return _number(t.count) if isinstance(t, (checked.Array, checked.Vector)) else 0
 
     @property
     def resource_shape(self) -> ShapeKind:
         """Which kind of buffer or texture it is."""
-        name = standard_name(self.checked)
-        if name in STRUCTURED:
-            return ShapeKind.structured_buffer
-        if name in BYTES:
-            return ShapeKind.byte_address_buffer
-        return _TEXTURES.get(name.removeprefix("RW"), ShapeKind.none)
+        return ShapeKind[facts_of(self._shown).shape]
 
     @property
     def resource_access(self) -> AccessKind:
         """Whether a resource is read, or read and written."""
-        written = _RESOURCES.get(standard_name(self.checked))
-        if written is None:
-            return AccessKind.none
-        return AccessKind.read_write if written else AccessKind.read
+        facts = facts_of(self._shown)
+        return AccessKind[facts.access if facts.kind == "resource" else "none"]
 
     @property
     def resource_result_type(self) -> TypeReflection | None:
         """What reading a resource gives."""
-        element = element_of(self.checked) if self.kind is TypeKind.resource else None
-        return None if element is None else self._context.type_of(element)
+        return self.element_type if self.kind is TypeKind.resource else None
 
     def unwrap_array(self) -> TypeReflection:
         """Of arrays of any depth the element's type, else itself."""
-        if self._form.block is not None or self._form.members is not None:
-            return self
-        return self._context.type_of(unwrapped(self.checked))
+        return self._context.type_of(unwrapped(self._shown))
 
     @property
     def _attributed(self) -> ast.Declaration | None:
-        return self.checked.declaration if isinstance(self.checked, checked.Nominal) else None
+        return self.checked.declaration if isinstance(self.checked, Nominal) else None
 
 
-def form_of(context: Context, declaration: ast.Declaration, t: Type) -> Form:
-    """The type of a variable as it is declared: `ConstantBuffer<T> x`, `cbuffer x { }`."""
-    if isinstance(declaration, ast.BufferBlock):
-        own = [each for each in declaration.members if isinstance(each, ast.Variable)]
-        members = tuple((each, context.type_of_variable(each)) for each in own)
-        return Form(checked.VOID, TypeKind.constant_buffer, members)
+def declared_type(declaration: ast.Declaration, t: Type) -> Type:
+    """The type of a variable with the block that its declaration writes around it."""
     written = getattr(declaration, "value_type", None)
     if isinstance(written, ast.GenericApplication) and isinstance(written.base, ast.Name):
-        return Form(t, BLOCKS.get(written.base.name))
-    return Form(t)
+        return BlockType(written.base.name, t) if written.base.name in BLOCKS else t
+    return t
+
+
+def value_type(t: Type) -> Type:
+    """The type that kernels compute with: of a block that of what is in it."""
+    value = t.inner if isinstance(t, BlockType) else t
+    return VOID if isinstance(value, MembersType) else value
+
+
+def without_rules(t: Type) -> Type:
+    """The type without what is said about its place in memory."""
+    return BlockType(t.name, unstored(t.inner)) if isinstance(t, BlockType) else unstored(t)
 
 
 def element_of(t: Type) -> Type | None:
-    """What indexing gives, or following a pointer."""
-    rules, t = checked.rules_of(t), checked.unstored(t)
-    name = standard_name(t)
-    if name in _RESOURCES and name not in BYTES and isinstance(t, checked.StructType):
-        found = t.arguments[0]
-        return found if isinstance(found, Type) else None
-    if isinstance(t, checked.Matrix):
-        return checked.vector(t.element, t.columns)
-    if isinstance(t, checked.Pointer):
-        return t.element
-    return checked.stored(t.element, rules) if isinstance(t, (checked.Vector, checked.Array)) else None
+    """What indexing gives, or following a pointer; None for structs, tensors among them, and for bytes."""
+    rules, facts = rules_of(t), facts_of(unstored(t))
+    if facts.element is None or facts.kind in ("struct", "interface") or facts.shape == "byte_address_buffer":
+        return None
+    return stored(facts.element, rules) if facts.kind in ("vector", "array") else facts.element
 
 
 def unwrapped(t: Type) -> Type:
     """What is in all arrays."""
-    while isinstance(t, checked.Array):
+    while isinstance(t, Array):
         t = t.element
     return t
-
-
-def short_name(t: Type) -> str:
-    """The name of a type without its arguments."""
-    if isinstance(t, (checked.Nominal, checked.AssociatedType)):
-        name: str = t.declaration.name
-        return name
-    return _NAMES.get(type(t)) or str(t)
-
-
-def _number(count: object) -> int:
-    return count if isinstance(count, int) else 0

@@ -11,8 +11,8 @@ from enum import Enum
 from os import PathLike
 from pathlib import Path
 
+from slangrad.base.disk.store import DEFAULT_LIMIT, Store
 from slangrad.base.options import Options
-from slangrad.base.store import DEFAULT_LIMIT, Store
 from slangrad.base.suggestions import suggestion
 from slangrad.marshal.errors import CallError
 

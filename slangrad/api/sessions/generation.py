@@ -22,13 +22,13 @@ from slangrad.base.diagnostics import CompileWarning
 from slangrad.base.late import Late, late_property
 from slangrad.base.module_file import Origin
 from slangrad.base.options import Options
-from slangrad.base.warn import warn
+from slangrad.base.process.warn import warn
 from slangrad.call.binding.module_index import Facts, ModuleIndex, reachable
 from slangrad.call.compiling.recipe import Recipe, recipe_of, steps_of
 from slangrad.call.plans.packing import Compiled
 from slangrad.check.model.types import Type
 from slangrad.check.texts.files import Files
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.marshal.protocol.marshal import Reflected
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, ref
 
 from slangrad.api.sessions.callbacks import Callbacks
-from slangrad.base.threads import start_thread
-from slangrad.base.warn import warn
+from slangrad.base.process.threads import start_thread
+from slangrad.base.process.warn import warn
 from slangrad.check.texts.files import Marks, marks_of
 
 if TYPE_CHECKING:

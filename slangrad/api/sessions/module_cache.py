@@ -14,10 +14,10 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from slangrad.base.disk.store import content_key
+from slangrad.base.disk.whole_files import read_whole, write_whole
 from slangrad.base.module_file import FORMAT, LARGEST, SUFFIX, Origin, packed, to_bytes
 from slangrad.base.source import SourceFile
-from slangrad.base.store import content_key
-from slangrad.base.whole_files import read_whole, write_whole
 from slangrad.check.texts.files import CacheFolder, Files
 
 

@@ -8,12 +8,12 @@ Structs belong to modules; a tensor of structs shows the type that it was made w
 from __future__ import annotations
 
 from slangrad.check.model.types import Array, EnumType, GenericArgument, Matrix, Scalar, Type, Vector
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.marshal.host.encode import COMPONENTS
 from slangrad.marshal.protocol.marshal import ProgramTypes
 from slangrad.marshal.protocol.patterns import matches
 from slangrad.marshal.protocol.type_map import Fields, TypeMap
-from slangrad.marshal.reflection.slang_kinds import slang_type_of
+from slangrad.marshal.reflection.slang_type import slang_type_of
 from slangrad.tensors.element_types import TypeView
 
 

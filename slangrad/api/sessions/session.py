@@ -22,10 +22,10 @@ from slangrad.api.sessions.desc import SlangCompilerOptions
 from slangrad.api.sessions.generation import Generation, KnownModule
 from slangrad.api.sessions.module_cache import ModuleCache
 from slangrad.base.diagnostics import CompileError, Diagnostic
-from slangrad.base.forks import WORK, kept_at_fork
 from slangrad.base.late import Late
 from slangrad.base.module_file import SUFFIX, ModuleFileError, from_bytes
 from slangrad.base.options import Options
+from slangrad.base.process.forks import WORK, kept_at_fork
 from slangrad.base.source import SourceFile
 from slangrad.call.binding.request import CheckMode
 from slangrad.call.compiling.recipe import Step, perform

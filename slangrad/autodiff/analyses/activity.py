@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from slangrad.autodiff.analyses.halves import Halves
-from slangrad.ir.control import carried
-from slangrad.ir.core import Op, Region, Value, walk
-from slangrad.ir.primitives import LINEAR, PRIMITIVES
-from slangrad.ir.vectorspace import VectorSpace
+from slangrad.ir.building.vectorspace import VectorSpace
+from slangrad.ir.ops.control import carried
+from slangrad.ir.ops.core import Op, Region, Value, walk
+from slangrad.ir.ops.primitives import LINEAR, PRIMITIVES
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from slangrad.ir.core import Function, Op, walk
-from slangrad.ir.effects import effect_of
-from slangrad.ir.primitives import PRIMITIVES, READ, WRITE
+from slangrad.ir.ops.core import Function, Op, walk
+from slangrad.ir.ops.effects import effect_of
+from slangrad.ir.ops.primitives import PRIMITIVES, READ, WRITE
 
 # fmt: off
 _OF_OPS: dict[str, Callable[[Op], bool]] = {

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Region, Value
-from slangrad.ir.primitives import PRIMITIVES
-from slangrad.ir.types import Pointer, Struct, Type, array, contains, is_tape, struct
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.types import Pointer, Struct, Type, array, contains, is_tape, struct
+from slangrad.ir.ops.core import Region, Value
+from slangrad.ir.ops.primitives import PRIMITIVES
 
 MOST_BYTES = 1024
-USUAL_TRIPS = 8  # a guess, of a loop whose count is not written down
+USUAL_TRIPS = 8  # a guess, of a loop whose count is not a constant
 
 
 @dataclass(frozen=True, slots=True)

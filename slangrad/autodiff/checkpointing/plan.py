@@ -16,15 +16,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from slangrad.autodiff.analyses.halves import may_be_handed
-from slangrad.autodiff.analyses.outline import Loop, Outline, Place, holds_array
+from slangrad.autodiff.analyses.loop_tree import Loop, LoopTree, RegionNode, holds_array
 from slangrad.autodiff.checkpointing.minimum_cut import INFINITE, Network
 from slangrad.base.options import CUT, STORE
-from slangrad.ir.core import Op, Value
-from slangrad.ir.effects import primitive_effect
-from slangrad.ir.layout import layout_of
-from slangrad.ir.primitives import PRIMITIVES, PURE
-from slangrad.ir.rebuild import free_values
-from slangrad.ir.types import Pointer, Type, array, is_tape, scalar_of
+from slangrad.ir.building.rebuild import free_values
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.types import Pointer, Type, array, is_tape, scalar_of
+from slangrad.ir.ops.core import Op, Value
+from slangrad.ir.ops.effects import primitive_effect
+from slangrad.ir.ops.primitives import PRIMITIVES, PURE
 
 FIXED_TAPE = 1 << 16  # elements; longer tapes grow
 LOOSE_TAPE = 1 << 10  # the same where most of them may be unused
@@ -53,7 +53,7 @@ class Wishes:
 
 
 @dataclass(slots=True)
-class Plan:
+class ResidualPlan:
     """`slots`: what a control op passes through besides its own values (tapes, positions of inner loops)."""
 
     needs: frozenset[Value] = frozenset()
@@ -66,10 +66,10 @@ class Plan:
     counted: set[Loop] = field(default_factory=set)  # inner loops whose position is carried along
 
 
-def plan(outline: Outline, needs: Iterable[Value], wishes: Wishes) -> Plan:
-    result = Plan(frozenset(needs))
-    _Choice(outline, result, wishes).decide()
-    routes = _Routes(outline, result)
+def plan(tree: LoopTree, needs: Iterable[Value], wishes: Wishes) -> ResidualPlan:
+    result = ResidualPlan(frozenset(needs))
+    _Choice(tree, result, wishes).decide()
+    routes = _Routes(tree, result)
     for value in list(result.keep):
         routes.add(value)
     return result
@@ -83,18 +83,18 @@ class _Choice:
     needed values (2) to the sink, both without limit.
     """
 
-    def __init__(self, outline: Outline, result: Plan, wishes: Wishes) -> None:
-        self._outline = outline
+    def __init__(self, tree: LoopTree, result: ResidualPlan, wishes: Wishes) -> None:
+        self._tree = tree
         self._plan = result
         self._wishes = wishes
         self._network = Network()
         self._nodes: dict[Value, tuple[int, int]] = {}
         self._following: dict[Value, bool] = {}
         self._links: list[tuple[Value, int]] = []  # an operand, and the node of what it is an operand of
-        self._idle = _idle_calls(outline, result.needs)
+        self._idle = _idle_calls(tree, result.needs)
 
     def decide(self) -> None:
-        wanted = [v for v in sorted(self._plan.needs, key=self._order) if not self._outline.is_at_hand(v)]
+        wanted = [v for v in sorted(self._plan.needs, key=self._order) if not self._tree.is_at_hand(v)]
         todo = list(wanted)
         while todo:
             todo += self._add(todo.pop())
@@ -105,12 +105,12 @@ class _Choice:
         stays = self._network.cut() if self._wishes.residuals == CUT else None
         self._collect(wanted, stays)
         at_hand = self._plan.needs - set(wanted)
-        cheap = {v: op for v, op in self._outline.calls.items() if self._price(op, v) < HANDING}
+        cheap = {v: op for v, op in self._tree.calls.items() if self._price(op, v) < HANDING}
         self._plan.again.update((v, op) for v, op in cheap.items() if v in at_hand)
         self._plan.keep = {v: self._plan.keep[v] for v in sorted(self._plan.keep, key=self._order)}
 
     def _order(self, value: Value) -> int:
-        return self._outline.order[value]
+        return self._tree.order[value]
 
     def _add(self, value: Value) -> list[Value]:
         """Put a value into the network; the operands that it brings along."""
@@ -118,11 +118,11 @@ class _Choice:
             return []
         again, there = self._nodes[value] = self._network.node(), self._network.node()
         op = self._repeatable(value)
-        weight = self._outline.homes[value].runs
+        weight = self._tree.homes[value].runs
         self._network.edge(again, there, weight * self._price_of_keeping(value, op))
         price = INFINITE if op is None else weight * self._price(op, value)
         self._network.edge(Network.SOURCE, again, price)
-        operands = [] if op is None else [v for v in op.operands if not self._outline.is_at_hand(v)]
+        operands = [] if op is None else [v for v in op.operands if not self._tree.is_at_hand(v)]
         for v in operands:
             self._links.append((v, again))
         return operands
@@ -140,7 +140,7 @@ class _Choice:
             op = self._repeatable(value)
             assert op is not None, value
             self._plan.again[value] = op
-            todo += [v for v in op.operands if not self._outline.is_at_hand(v)]
+            todo += [v for v in op.operands if not self._tree.is_at_hand(v)]
 
     def _is_kept_by_rule(self, value: Value) -> bool:
         op = self._repeatable(value)
@@ -150,9 +150,9 @@ class _Choice:
 
     def _reason(self, value: Value) -> str:
         """Why a value is kept."""
-        maker, op = self._outline.makers.get(value), self._repeatable(value)
+        maker, op = self._tree.makers.get(value), self._repeatable(value)
         if maker is None and op is None:
-            return _reason_of_parameter(value, self._outline.homes[value].loop)
+            return _reason_of_parameter(value, self._tree.homes[value].loop)
         if op is None:
             assert maker is not None
             return _NOT_AGAIN.get(maker.name, _reason_of_op(maker))
@@ -167,21 +167,21 @@ class _Choice:
 
     def _price(self, op: Op, value: Value) -> int:
         cost = PRIMITIVES[op.name].cost * _numbers(value.type) if op.name in PRIMITIVES else 0
-        if value in self._outline.calls:
-            cost = 0 if op in self._idle else self._outline.halves[op].cost
+        if value in self._tree.calls:
+            cost = 0 if op in self._idle else self._tree.halves[op].cost
         elif holds_array(value.type):
-            cost = VIEW if self._outline.is_view(value) else _words(value.type)
+            cost = VIEW if self._tree.is_view(value) else _words(value.type)
         return cost * (FORBIDDING if self._wishes.prefer(value) == "checkpoint" else 1)
 
     def _price_of_keeping(self, value: Value, op: Op | None) -> int:
         """A value that no iteration changes is computed again: that needs no tape and can leave the loop."""
-        words, in_loop = _words(value.type), self._outline.homes[value].loop is not None
-        in_memory = in_loop or self._outline.handed
+        words, in_loop = _words(value.type), self._tree.homes[value].loop is not None
+        in_memory = in_loop or self._tree.handed
         own = KEEP + KEEP_WORD * words if in_memory else KEEP_IN_ARM * words
         unwanted = self._wishes.prefer(value) == "recompute" or isinstance(value.type, Pointer)
-        if value in self._outline.calls:
+        if value in self._tree.calls:
             return (HANDING + own) * (FORBIDDING if unwanted or self._wishes.runs_calls_again else 1)
-        if unwanted or (in_loop and self._outline.is_fixed(value)):
+        if unwanted or (in_loop and self._tree.is_fixed(value)):
             return own * FORBIDDING
         if holds_array(value.type):
             return own * ARRAY
@@ -194,7 +194,7 @@ class _Choice:
         known, todo = self._following, [value]
         while todo:
             op = self._repeatable(todo[-1])
-            needed = [] if op is None else [v for v in op.operands if not self._outline.is_at_hand(v)]
+            needed = [] if op is None else [v for v in op.operands if not self._tree.is_at_hand(v)]
             before = [v for v in needed if v not in known]
             if not before:
                 known[todo.pop()] = op is not None and all(known[v] for v in needed)
@@ -203,14 +203,14 @@ class _Choice:
 
     def _repeatable(self, value: Value) -> Op | None:
         """The op that makes a value, if the reverse sweep may run it again."""
-        op = self._outline.makers.get(value)
+        op = self._tree.makers.get(value)
         if op is None:
-            return self._outline.calls.get(value)
+            return self._tree.calls.get(value)
         if op.name not in PRIMITIVES:
             return op if op.name == "call" and self._wishes.may_repeat(op) else None
         if primitive_effect(op.name, op.operands) != PURE:
             return None
-        if holds_array(value.type) and op.name not in MAKES_SMALL_ARRAYS and not self._outline.is_view(value):
+        if holds_array(value.type) and op.name not in MAKES_SMALL_ARRAYS and not self._tree.is_view(value):
             return None
         return op if all(map(self._is_readable, op.operands)) else None
 
@@ -218,8 +218,8 @@ class _Choice:
         """Whether an operand may be had again: it is no tape, and no array that is overwritten."""
         if not holds_array(operand.type):
             return True
-        if self._outline.is_at_hand(operand):
-            return self._outline.is_view(operand) or self._outline.is_constant(operand)
+        if self._tree.is_at_hand(operand):
+            return self._tree.is_view(operand) or self._tree.is_constant(operand)
         return not is_tape(operand.type)
 
 
@@ -229,16 +229,16 @@ def _numbers(t: Type) -> int:
     return 1 if scalar is None else layout_of(t).size // scalar.size
 
 
-def _idle_calls(outline: Outline, needs: Iterable[Value]) -> set[Op]:
+def _idle_calls(tree: LoopTree, needs: Iterable[Value]) -> set[Op]:
     """Calls that the forward sweep has no use for but what they hand over: to run such a function again is to run it
     once."""
     idle: set[Op] = set()
-    region, used = outline.top.region, set(needs)
-    if outline.handed:
+    region, used = tree.top.region, set(needs)
+    if tree.handed:
         used.update(region.yields)
     for op in reversed(region.ops):
         unused = used.isdisjoint(op.results)
-        if op in outline.residuals and unused:
+        if op in tree.residuals and unused:
             idle.add(op)
         if op.name in PRIMITIVES and op.results and unused:
             continue
@@ -279,12 +279,12 @@ def _reason_of_parameter(value: Value, loop: Loop | None) -> str:
 class _Routes:
     """How kept values get out of arms and loops."""
 
-    def __init__(self, outline: Outline, result: Plan) -> None:
-        self._outline = outline
+    def __init__(self, tree: LoopTree, result: ResidualPlan) -> None:
+        self._tree = tree
         self._plan = result
 
     def add(self, value: Value) -> None:
-        place = self._outline.homes[value]
+        place = self._tree.homes[value]
         while place.op is not None and place.op.name == "if":
             self._plan.lifted.setdefault(place.op, []).append(value)
             assert place.outer is not None
@@ -300,7 +300,7 @@ class _Routes:
 
     def _position(self, loop: Loop) -> None:
         """An inner loop whose runs differ in length has its position carried, and each run's begin kept."""
-        if self._outline.is_linear(loop) or loop in self._plan.counted:
+        if self._tree.is_linear(loop) or loop in self._plan.counted:
             return
         self._plan.counted.add(loop)
         self._plan.slot_types[loop.next] = loop.next.type
@@ -308,8 +308,8 @@ class _Routes:
         self._plan.keep[loop.base] = "runs of the inner loop differ in length; this says where each begins"
         self.add(loop.base)
 
-    def _pass_around(self, place: Place, slot: Value) -> None:
-        inner: Place | None = place
+    def _pass_around(self, place: RegionNode, slot: Value) -> None:
+        inner: RegionNode | None = place
         while inner is not None and inner.op is not None:
             self._pass_through(inner.op, slot)
             inner = inner.outer

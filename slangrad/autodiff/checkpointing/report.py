@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from slangrad.autodiff.analyses.outline import Loop, Outline
-from slangrad.autodiff.checkpointing.plan import Plan, fixed_length
+from slangrad.autodiff.analyses.loop_tree import LoopTree
+from slangrad.autodiff.checkpointing.plan import ResidualPlan, fixed_length
 from slangrad.base.source import Span
-from slangrad.ir.core import Value
-from slangrad.ir.layout import layout_of
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.ops.core import Value
 
 ITERATION, SEGMENT, CALL = "an iteration", "a segment", "a call"
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredValue:
     """`bytes` are those of one value; `count` says how many a thread keeps at most, None when a run decides: one for
     each `round`, an iteration of the loop or a segment of it, or a call of the function, whose caller keeps them."""
 
@@ -49,7 +49,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Recomputed:
+class RecomputedValue:
     name: str
     op: str
     span: Span | None
@@ -63,8 +63,8 @@ class Report:
     """For one vjp function."""
 
     function: str
-    stored: tuple[Stored, ...]
-    recomputed: tuple[Recomputed, ...]
+    stored: tuple[StoredValue, ...]
+    recomputed: tuple[RecomputedValue, ...]
 
     def __str__(self) -> str:
         if not (self.stored or self.recomputed):
@@ -75,13 +75,13 @@ class Report:
         return "\n".join(lines)
 
 
-def bytes_a_thread(stored: tuple[Stored, ...]) -> int:
+def bytes_a_thread(stored: tuple[StoredValue, ...]) -> int:
     """At most, but for what a run decides: the sizes of those values count once."""
     return sum(each.bytes * (1 if each.count is None else each.count) for each in stored)
 
 
-def _total(stored: tuple[Stored, ...]) -> str:
-    rounds: dict[str, list[Stored]] = {}
+def _total(stored: tuple[StoredValue, ...]) -> str:
+    rounds: dict[str, list[StoredValue]] = {}
     for each in stored:
         rounds.setdefault("a thread" if each.count is not None else each.round, []).append(each)
     sums = {name: bytes_a_thread(tuple(each)) for name, each in rounds.items()}
@@ -92,25 +92,22 @@ def _total(stored: tuple[Stored, ...]) -> str:
     return f"{known} bytes a thread{more}{' of loops whose length is not known' if more else ''}"
 
 
-def report(function: str, outline: Outline, plan: Plan, handed: bool = False) -> Report:
+def report(function: str, tree: LoopTree, plan: ResidualPlan, handed: bool = False) -> Report:
     """`handed`: of a function that hands its residuals to its caller, which keeps them."""
-    stored = tuple(_stored(outline, v, reason) for v, reason in plan.keep.items())
+    stored = tuple(_stored(tree, v, reason) for v, reason in plan.keep.items())
     if handed:
         stored = tuple(
             replace(each, count=None, round=CALL, bytes=each.bytes * (each.count or 1)) for each in stored
         )
     again = plan.again.items()
-    return Report(function, stored, tuple(Recomputed(v.hint, op.name, op.span) for v, op in again))
+    return Report(function, stored, tuple(RecomputedValue(v.hint, op.name, op.span) for v, op in again))
 
 
-def _stored(outline: Outline, value: Value, reason: str) -> Stored:
-    home, maker = outline.homes[value], outline.makers.get(value) or outline.calls.get(value)
+def _stored(tree: LoopTree, value: Value, reason: str) -> StoredValue:
+    home, maker = tree.homes[value], tree.makers.get(value) or tree.calls.get(value)
     span = maker.span if maker is not None else None if home.op is None else home.op.span
     name = value.hint or ("value" if maker is None else maker.name)
     segmented = home.loop is not None and home.loop.op.attributes.get("segmented")
     size, round_ = layout_of(value.type).size, SEGMENT if segmented else ITERATION
-    return Stored(name, str(value.type), size, _count(home.loop), span, reason, round_)
-
-
-def _count(loop: Loop | None) -> int | None:
-    return 1 if loop is None else fixed_length(loop)
+    count = 1 if home.loop is None else fixed_length(home.loop)
+    return StoredValue(name, str(value.type), size, count, span, reason, round_)

@@ -13,17 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from slangrad.autodiff.analyses.activity import Activity
-from slangrad.autodiff.analyses.outline import holds_array
-from slangrad.autodiff.sweeps.residuals import Scope
-from slangrad.ir.core import Op, Value
-from slangrad.ir.types import Type, component
-from slangrad.ir.vectorspace import VectorSpace
+from slangrad.autodiff.analyses.loop_tree import holds_array
+from slangrad.autodiff.sweeps.residuals import SweepScope
+from slangrad.ir.building.vectorspace import VectorSpace
+from slangrad.ir.data.types import Type, component
+from slangrad.ir.ops.core import Op, Value
 
 Change = Callable[[Value], Value]
 
 
 class Cotangents:
-    def __init__(self, scope: Scope, space: VectorSpace, activity: Activity) -> None:
+    def __init__(self, scope: SweepScope, space: VectorSpace, activity: Activity) -> None:
         self.b = scope.b
         self.space = space
         self._scope = scope
@@ -33,7 +33,7 @@ class Cotangents:
             Value, list[tuple[list[Op], Change]]
         ] = {}  # changes of a cotangent that is zero so far
 
-    def nested(self, scope: Scope) -> Cotangents:
+    def nested(self, scope: SweepScope) -> Cotangents:
         """For a region within, which begins with the cotangents of the values it shares (see `begin`)."""
         return Cotangents(scope, self.space, self._activity)
 
@@ -62,8 +62,8 @@ class Cotangents:
 
     def shared(self, values: Iterable[Value]) -> list[Value]:
         """Those outer values that a region with the given free values may give cotangents to."""
-        outline = self._scope.outline
-        return list(dict.fromkeys(outline.whole_of(v)[0] for v in values if self.wants(v)))
+        tree = self._scope.tree
+        return list(dict.fromkeys(tree.whole_of(v)[0] for v in values if self.wants(v)))
 
     def or_zero(self, ct: Value | None, primal: Type) -> Value:
         """The cotangent as a value; `primal` is the type of what it belongs to."""
@@ -78,7 +78,7 @@ class Cotangents:
         """Add to the cotangent of a value."""
         if ct is None or not self.wants(value):
             return
-        whole, path = self._scope.outline.whole_of(value)
+        whole, path = self._scope.tree.whole_of(value)
         if not path and whole not in self._arrived:
             self._arrive(whole, ct)
         else:
@@ -96,12 +96,12 @@ class Cotangents:
             old = self.b.emit("get", part, index=position)
             return self.b.emit("set", part, self.space.add(self.b, primal, old, ct), index=position)
 
-        self._change(*self._scope.outline.whole_of(value), change)
+        self._change(*self._scope.tree.whole_of(value), change)
 
     def give_element(self, value: Value, index: Value, ct: Value) -> None:
         """Add to the element at a run-time index."""
         if self.wants(value):
-            whole, path = self._scope.outline.whole_of(value)
+            whole, path = self._scope.tree.whole_of(value)
             element = component(value.type, 0)
             self._change(whole, path, lambda part: self.space.add_at(self.b, element, part, index, ct))
 

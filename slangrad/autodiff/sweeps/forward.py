@@ -15,16 +15,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from slangrad.autodiff.analyses.activity import Activity, Callees
-from slangrad.autodiff.analyses.hidden import refuse_hidden
+from slangrad.autodiff.analyses.memory_escape import refuse_memory_escape
 from slangrad.autodiff.sweeps.partials import partials_of, scaled
 from slangrad.autodiff.sweeps.transposes import move_tangent
-from slangrad.ir.builder import Builder
-from slangrad.ir.control import LOOPS, carried
-from slangrad.ir.core import Op, Region, Value
-from slangrad.ir.formula import Formula
-from slangrad.ir.primitives import LINEAR, PRIMITIVES
-from slangrad.ir.rebuild import Rebuild, copy_op
-from slangrad.ir.vectorspace import VectorSpace
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, copy_op
+from slangrad.ir.building.vectorspace import VectorSpace
+from slangrad.ir.ops.control import LOOPS, carried
+from slangrad.ir.ops.core import Op, Region, Value
+from slangrad.ir.ops.formula import Formula
+from slangrad.ir.ops.primitives import LINEAR, PRIMITIVES
 
 
 def jvp(
@@ -34,7 +34,7 @@ def jvp(
     varied = [p for p, flag in zip(region.parameters, inputs, strict=True) if flag]
     wanted = [y for y, flag in zip(region.yields, results, strict=True) if flag]
     activity = Activity(space, callees).analyze(region, varied, wanted)
-    refuse_hidden(region, activity)
+    refuse_memory_escape(region, activity)
     activity.make_derivatives(region)
     return Forward(space, activity).region(region, varied, wanted)
 

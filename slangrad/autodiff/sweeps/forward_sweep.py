@@ -18,22 +18,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slangrad.autodiff.analyses.activity import Callees
-from slangrad.autodiff.analyses.outline import Loop, Outline, holds_array
-from slangrad.autodiff.checkpointing.plan import Plan
+from slangrad.autodiff.analyses.loop_tree import Loop, LoopTree, holds_array
+from slangrad.autodiff.checkpointing.plan import ResidualPlan
 from slangrad.autodiff.sweeps.residuals import position
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Op, Region, Value
-from slangrad.ir.rebuild import Rebuild, Rule, copy_op
-from slangrad.ir.types import U32, is_integer
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, Rule, copy_op
+from slangrad.ir.data.types import U32, is_integer
+from slangrad.ir.ops.core import Op, Region, Value
 
 
 class ForwardSweep:
     """One walk. `values` maps old values to new ones; `slots` holds the newest version of each tape."""
 
-    def __init__(self, outline: Outline, plan: Plan, callees: Callees) -> None:
+    def __init__(self, tree: LoopTree, plan: ResidualPlan, callees: Callees) -> None:
         rules: dict[str, Rule] = {"if": self._if, "for": self._for, "while": self._while, "call": self._call}
         self._walk = Rebuild(rules)
-        self._outline = outline
+        self._tree = tree
         self._plan = plan
         self._callees = callees
         self._ordinals: dict[Loop, Value] = {}
@@ -55,7 +55,7 @@ class ForwardSweep:
             self.slots = dict(before)
 
         def leave(inner: Builder, region: Region) -> list[Value]:
-            place, homes = self._outline.places[region], self._outline.homes
+            place, homes = self._tree.places[region], self._tree.homes
             kept = [self.values[v] if homes[v].within(place) else inner.zero(v.type) for v in lifted]
             return [*kept, *(self.slots[s] for s in slots)]
 
@@ -68,12 +68,12 @@ class ForwardSweep:
 
     def _for(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         made, _ = self._loop(b, op, None)
-        self._end(b, self._outline.loops[op], walk.value(op.operands[0]))
+        self._end(b, self._tree.loops[op], walk.value(op.operands[0]))
         return made
 
     def _while(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         """The trips are counted in one more carried value, after the loop's own."""
-        loop = self._outline.loops[op]
+        loop = self._tree.loops[op]
         if loop.trips not in self._plan.needs and not self._plan.slots.get(op):
             return copy_op(walk, b, op)
         made, (trips,) = self._loop(b, op, b.constant(U32, 0))
@@ -84,7 +84,7 @@ class ForwardSweep:
     def _loop(self, b: Builder, op: Op, trips: Value | None) -> tuple[tuple[Value, ...], Sequence[Value]]:
         """With slots as further carried values, and a store to each tape of the loop; and with trips that count from
         what is given."""
-        loop, slots, before = self._outline.loops[op], self._plan.slots.get(op, []), self.slots
+        loop, slots, before = self._tree.loops[op], self._plan.slots.get(op, []), self.slots
         kept, names = self._plan.taped.get(loop, []), [slot.hint for slot in slots]
         counted, next_trips = list[Value](), list[Value]()
         if trips is not None:
@@ -115,7 +115,7 @@ class ForwardSweep:
     def _record(self, b: Builder, loop: Loop, kept: list[Value]) -> None:
         if not kept:
             return
-        at = position(b, self._outline, loop, self._ordinals.__getitem__, self.values.__getitem__)
+        at = position(b, self._tree, loop, self._ordinals.__getitem__, self.values.__getitem__)
         for v in kept:
             self.slots[v] = b.emit("set_index", self.slots[v], at, self.values[v])
 
@@ -134,9 +134,9 @@ class ForwardSweep:
     # --- calls
 
     def _call(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        residuals = self._outline.residuals.get(op)
+        residuals = self._tree.residuals.get(op)
         if residuals is not None and residuals in self._plan.needs and residuals not in self._plan.again:
-            name, types = self._outline.halves[op].forward, [r.type for r in (*op.results, residuals)]
+            name, types = self._tree.halves[op].forward, [r.type for r in (*op.results, residuals)]
             *made, self.values[residuals] = b.call(name, walk.values(op.operands), types)
             return tuple(made)
         callee = self._callees(op.attributes["callee"])

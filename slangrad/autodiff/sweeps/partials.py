@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Attributes, Op, Value
-from slangrad.ir.formula import Choice, Formula, Partial
-from slangrad.ir.primitives import INEXACT, PRIMITIVES
-from slangrad.ir.types import F16, F32, Type, scalar_of, with_scalar
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.types import F16, F32, Type, scalar_of, with_scalar
+from slangrad.ir.ops.core import Attributes, Op, Value
+from slangrad.ir.ops.formula import Choice, Formula, Partial
+from slangrad.ir.ops.primitives import INEXACT, PRIMITIVES
 
 
 def partials_of(b: Builder, op: Op, touched: Sequence[Formula]) -> Sequence[Partial]:

@@ -4,7 +4,7 @@
     reverse  %x = index %s, %i                   from the tape, in the reversed loop's body
 
 `Needs` answers a dry run and writes down what is asked for; `Residuals` answers the real one: from scope,
-from an extra result, from a tape, from the number of the iteration, or computed again. A `Scope` is one
+from an extra result, from a tape, from the number of the iteration, or computed again. A `SweepScope` is one
 region of the reverse sweep and belongs to a region of the primal. A value is fetched in the scope of its
 home, once, whichever scope within asks for it.
 """
@@ -14,35 +14,35 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from slangrad.autodiff.analyses.outline import Loop, Outline, Place
-from slangrad.autodiff.checkpointing.plan import Plan
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Op, Region, Value, without
-from slangrad.ir.primitives import PRIMITIVES
-from slangrad.ir.types import U32
+from slangrad.autodiff.analyses.loop_tree import Loop, LoopTree, RegionNode
+from slangrad.autodiff.checkpointing.plan import ResidualPlan
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.types import U32
+from slangrad.ir.ops.core import Op, Region, Value, without
+from slangrad.ir.ops.primitives import PRIMITIVES
 
 
-class Source(Protocol):
+class ValueSource(Protocol):
     """Where fetched values come from; `scope` is that of the value's home."""
 
-    outline: Outline
+    tree: LoopTree
 
-    def find(self, scope: Scope, value: Value) -> Value: ...
+    def find(self, scope: SweepScope, value: Value) -> Value: ...
 
     def runs_again(self, call: Op) -> bool:
         """Whether the reverse sweep runs a function again and takes no residuals of it."""
         ...
 
 
-class Scope:
+class SweepScope:
     """A region of the reverse sweep. `ordinal` numbers the iteration, in the body of a reversed loop."""
 
     def __init__(
         self,
-        source: Source,
+        source: ValueSource,
         b: Builder,
-        place: Place,
-        outer: Scope | None = None,
+        place: RegionNode,
+        outer: SweepScope | None = None,
         ordinal: Value | None = None,
     ) -> None:
         self.b = b
@@ -52,9 +52,9 @@ class Scope:
         self._ordinal = ordinal
         self._found: dict[Value, Value] = {}
 
-    def nested(self, region: Region, ordinal: Value | None = None) -> Scope:
+    def nested(self, region: Region, ordinal: Value | None = None) -> SweepScope:
         """The scope of an arm, or of a loop's body."""
-        return Scope(self._source, self.b.nested(), self.outline.places[region], self, ordinal)
+        return SweepScope(self._source, self.b.nested(), self.tree.places[region], self, ordinal)
 
     def fetch(self, value: Value) -> Value:
         scope = self._of(value)
@@ -66,17 +66,17 @@ class Scope:
         """Whether the value was fetched before."""
         return value in self._of(value)._found
 
-    def _of(self, value: Value) -> Scope:
+    def _of(self, value: Value) -> SweepScope:
         """The scope of a value's home."""
-        scope, home = self, self.outline.homes[value]
+        scope, home = self, self.tree.homes[value]
         while scope._place is not home:
             assert scope.outer is not None, f"{value} is fetched outside of its home"
             scope = scope.outer
         return scope
 
     @property
-    def outline(self) -> Outline:
-        return self._source.outline
+    def tree(self) -> LoopTree:
+        return self._source.tree
 
     def runs_again(self, call: Op) -> bool:
         return self._source.runs_again(call)
@@ -93,12 +93,12 @@ class Scope:
 class Needs:
     """The dry run's source: the values that formulas ask for. They stand for themselves."""
 
-    def __init__(self, outline: Outline) -> None:
-        self.outline = outline
+    def __init__(self, tree: LoopTree) -> None:
+        self.tree = tree
         self.values: dict[Value, None] = {}
 
-    def find(self, scope: Scope, value: Value) -> Value:
-        constant = _constant(scope, self.outline, value)
+    def find(self, scope: SweepScope, value: Value) -> Value:
+        constant = _constant(scope, self.tree, value)
         if constant is None:
             self.values[value] = None
         return constant or value
@@ -111,23 +111,23 @@ class Residuals:
     """The real run's source. `forward` are the forward sweep's values, `slots` its tapes at its end."""
 
     def __init__(
-        self, outline: Outline, plan: Plan, forward: dict[Value, Value], slots: dict[Value, Value]
+        self, tree: LoopTree, plan: ResidualPlan, forward: dict[Value, Value], slots: dict[Value, Value]
     ) -> None:
-        self.outline = outline
+        self.tree = tree
         self._plan = plan
         self._forward = forward
         self._slots = slots
 
     def runs_again(self, call: Op) -> bool:
-        return self.outline.residuals.get(call) in self._plan.again
+        return self.tree.residuals.get(call) in self._plan.again
 
-    def find(self, scope: Scope, value: Value) -> Value:
+    def find(self, scope: SweepScope, value: Value) -> Value:
         found = self._find(scope, value)
         found.hint = found.hint or value.hint
         return found
 
-    def _find(self, scope: Scope, value: Value) -> Value:
-        loop, constant = self.outline.homes[value].loop, _constant(scope, self.outline, value)
+    def _find(self, scope: SweepScope, value: Value) -> Value:
+        loop, constant = self.tree.homes[value].loop, _constant(scope, self.tree, value)
         if constant is not None:
             return constant
         if value in self._plan.again:
@@ -136,17 +136,17 @@ class Residuals:
             return self._forward[value]
         if value is loop.index:
             return scope.ordinal(loop)
-        if value in self.outline.counters:
+        if value in self.tree.counters:
             return self._counted(scope, value, scope.ordinal(loop))
         return scope.b.emit("index", self._slots[value], self._position(scope, loop))
 
-    def _counted(self, scope: Scope, value: Value, iteration: Value) -> Value:
-        counter = self.outline.counters[value]
+    def _counted(self, scope: SweepScope, value: Value, iteration: Value) -> Value:
+        counter = self.tree.counters[value]
         number = scope.b.emit("convert", iteration, type=value.type)
         way = scope.b.emit("mul", number, scope.fetch(counter.step))
         return scope.b.emit("sub" if counter.falls else "add", scope.fetch(counter.start), way)
 
-    def _again(self, scope: Scope, value: Value) -> Value:
+    def _again(self, scope: SweepScope, value: Value) -> Value:
         op = self._plan.again[value]
         for v in self._not_made_yet(scope, op):
             scope.fetch(v)
@@ -156,7 +156,7 @@ class Residuals:
             return scope.b.several(op.name, operands, types, (), op.attributes)[op.results.index(value)]
         return scope.b.primitive(op.name, operands, value.type, without(op.attributes, "check"))
 
-    def _not_made_yet(self, scope: Scope, op: Op) -> list[Value]:
+    def _not_made_yet(self, scope: SweepScope, op: Op) -> list[Value]:
         """What else is to be computed again, operands first (a long chain would be too deep a recursion)."""
         found: set[Value] = set()
         todo = list(op.operands)
@@ -165,21 +165,21 @@ class Residuals:
             if value in self._plan.again and value not in found and not scope.has(value):
                 found.add(value)
                 todo += self._plan.again[value].operands
-        return sorted(found, key=self.outline.order.__getitem__)
+        return sorted(found, key=self.tree.order.__getitem__)
 
-    def _position(self, scope: Scope, loop: Loop) -> Value:
-        return position(scope.b, self.outline, loop, scope.ordinal, scope.fetch)
+    def _position(self, scope: SweepScope, loop: Loop) -> Value:
+        return position(scope.b, self.tree, loop, scope.ordinal, scope.fetch)
 
 
-def _constant(scope: Scope, outline: Outline, value: Value) -> Value | None:
+def _constant(scope: SweepScope, tree: LoopTree, value: Value) -> Value | None:
     """A constant is made anew wherever it is needed."""
-    op = outline.makers[value] if outline.is_constant(value) else None
+    op = tree.makers[value] if tree.is_constant(value) else None
     return None if op is None else scope.b.primitive(op.name, (), value.type, op.attributes)
 
 
 def position(
     b: Builder,
-    outline: Outline,
+    tree: LoopTree,
     loop: Loop,
     ordinal: Callable[[Loop], Value],
     fetch: Callable[[Value], Value],
@@ -191,9 +191,9 @@ def position(
     """
     if loop.outer is None:
         return ordinal(loop)
-    if not outline.is_linear(loop):
+    if not tree.is_linear(loop):
         return b.emit("add", fetch(loop.base), _number(b, ordinal(loop)))
-    before = _number(b, position(b, outline, loop.outer, ordinal, fetch))
+    before = _number(b, position(b, tree, loop.outer, ordinal, fetch))
     count = b.constant(U32, loop.constant) if loop.constant is not None else _number(b, fetch(loop.trips))
     return b.emit("add", b.emit("mul", before, count), _number(b, ordinal(loop)))
 

@@ -17,21 +17,21 @@ from functools import partial
 
 from slangrad.autodiff.analyses.activity import Activity, Callee, Callees
 from slangrad.autodiff.analyses.halves import packed, unpacked
-from slangrad.autodiff.analyses.hidden import refuse_hidden
-from slangrad.autodiff.analyses.outline import Outline
-from slangrad.autodiff.checkpointing.plan import Plan, Wishes, plan
+from slangrad.autodiff.analyses.loop_tree import LoopTree
+from slangrad.autodiff.analyses.memory_escape import refuse_memory_escape
+from slangrad.autodiff.checkpointing.plan import ResidualPlan, Wishes, plan
 from slangrad.autodiff.sweeps.cotangents import Cotangents
 from slangrad.autodiff.sweeps.forward_sweep import ForwardSweep
 from slangrad.autodiff.sweeps.partials import partials_of, scaled
-from slangrad.autodiff.sweeps.residuals import Needs, Residuals, Scope, Source
+from slangrad.autodiff.sweeps.residuals import Needs, Residuals, SweepScope, ValueSource
 from slangrad.autodiff.sweeps.transposes import TRANSPOSES
-from slangrad.ir.builder import Builder
-from slangrad.ir.control import carried
-from slangrad.ir.core import Attributes, Op, Region, Value, alike, without
-from slangrad.ir.formula import Formula
-from slangrad.ir.rebuild import FreeValues
-from slangrad.ir.types import U32, Struct, Type
-from slangrad.ir.vectorspace import VectorSpace
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import FreeValues
+from slangrad.ir.building.vectorspace import VectorSpace
+from slangrad.ir.data.types import U32, Struct, Type
+from slangrad.ir.ops.control import carried
+from slangrad.ir.ops.core import Attributes, Op, Region, Value, alike, without
+from slangrad.ir.ops.formula import Formula
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +42,8 @@ class Planned:
     varied: list[Value]
     seeds: list[tuple[Value, Value]]  # results and their cotangents
     activity: Activity
-    outline: Outline
-    plan: Plan
-
-
-@dataclass(frozen=True, slots=True)
-class Reversed:
-    """The region over inputs and cotangents, yielding cotangents; and how its residuals travel."""
-
-    region: Region
-    outline: Outline
-    plan: Plan
+    tree: LoopTree
+    plan: ResidualPlan
 
 
 def planned(
@@ -68,28 +59,28 @@ def planned(
     varied = [p for p, flag in zip(region.parameters, inputs, strict=True) if flag]
     wanted = [y for y, flag in zip(region.yields, results, strict=True) if flag]
     activity = Activity(space, callees).analyze(region, varied, wanted)
-    refuse_hidden(region, activity)
+    refuse_memory_escape(region, activity)
     activity.make_derivatives(region)
-    outline = Outline(region, activity.halves, handed)
+    tree = LoopTree(region, activity.halves, handed)
     seeds = [(y, Value(space.tangent_of(y.type), _derivative_hint(y))) for y in wanted]
-    needs = Needs(outline)
+    needs = Needs(tree)
     Reverse(space, activity).top(Builder(), needs, region, seeds)
-    return Planned(region, varied, seeds, activity, outline, plan(outline, needs.values, wishes))
+    return Planned(region, varied, seeds, activity, tree, plan(tree, needs.values, wishes))
 
 
-def vjp(made: Planned, space: VectorSpace, callees: Callees) -> Reversed:
-    """From the cotangents of the flagged results to those of the flagged inputs."""
+def vjp(made: Planned, space: VectorSpace, callees: Callees) -> Region:
+    """The region over inputs and cotangents of the flagged results, yielding those of the flagged inputs."""
     b, sweep, parameters, _ = _swept(made, callees)
     yields = _backwards(made, b, sweep.values, sweep.slots, space)
     cotangents = (ct for _, ct in made.seeds)
-    return Reversed(Region((*parameters, *cotangents), b.ops, yields), made.outline, made.plan)
+    return Region((*parameters, *cotangents), b.ops, yields)
 
 
 def _swept(
     made: Planned, callees: Callees
 ) -> tuple[Builder, ForwardSweep, tuple[Value, ...], tuple[Value, ...]]:
     """After a forward sweep: its parameters, and what it yields."""
-    b, sweep = Builder(), ForwardSweep(made.outline, made.plan, callees)
+    b, sweep = Builder(), ForwardSweep(made.tree, made.plan, callees)
     parameters = alike(made.region.parameters)
     sweep.values.update(zip(made.region.parameters, parameters, strict=True))
     return b, sweep, parameters, sweep.run(b, made.region)
@@ -99,7 +90,7 @@ def _backwards(
     made: Planned, b: Builder, values: dict[Value, Value], slots: dict[Value, Value], space: VectorSpace
 ) -> tuple[Value, ...]:
     """The cotangents of the flagged inputs."""
-    residuals = Residuals(made.outline, made.plan, values, slots)
+    residuals = Residuals(made.tree, made.plan, values, slots)
     arrived = Reverse(space, made.activity).top(b, residuals, made.region, made.seeds)
     return tuple(arrived.or_zero(arrived.get(p), p.type) for p in made.varied)
 
@@ -107,7 +98,7 @@ def _backwards(
 # --- in two halves
 
 
-def handed_types(plan: Plan) -> list[Type]:
+def handed_types(plan: ResidualPlan) -> list[Type]:
     """The types of the residuals that a forward half gives."""
     return [plan.slot_types.get(v, v.type) for v in plan.keep]
 
@@ -144,22 +135,24 @@ class Reverse:
         self._activity = activity
         self._free = FreeValues()
 
-    def top(self, b: Builder, source: Source, region: Region, seeds: list[tuple[Value, Value]]) -> Cotangents:
-        scope = Scope(source, b, source.outline.top)
+    def top(
+        self, b: Builder, source: ValueSource, region: Region, seeds: list[tuple[Value, Value]]
+    ) -> Cotangents:
+        scope = SweepScope(source, b, source.tree.top)
         arrived = Cotangents(scope, self._space, self._activity)
         for y, ct in seeds:
             arrived.give(y, ct)
         self._region(scope, region, arrived)
         return arrived
 
-    def _region(self, scope: Scope, region: Region, to: Cotangents) -> None:
+    def _region(self, scope: SweepScope, region: Region, to: Cotangents) -> None:
         for op in reversed(region.ops):
             if self._activity.live(op):
                 before, scope.b.span = scope.b.span, op.span or scope.b.span
                 _RULES.get(op.name, Reverse._primitive)(self, scope, op, to)
                 scope.b.span = before
 
-    def _primitive(self, scope: Scope, op: Op, to: Cotangents) -> None:
+    def _primitive(self, scope: SweepScope, op: Op, to: Cotangents) -> None:
         ct = to.take(op.results[0])
         if ct is None:
             return
@@ -173,7 +166,7 @@ class Reverse:
 
     # --- if: both arms begin with the cotangents of outer values and yield them with their own added
 
-    def _if(self, scope: Scope, op: Op, to: Cotangents) -> None:
+    def _if(self, scope: SweepScope, op: Op, to: Cotangents) -> None:
         arriving = [to.take(r) for r in op.results]
         shared = to.shared(self._free.of(*op.regions))
         arms = [self._arm(scope, arm, arriving, shared, to) for arm in op.regions]
@@ -190,12 +183,12 @@ class Reverse:
 
     def _arm(
         self,
-        scope: Scope,
+        scope: SweepScope,
         arm: Region,
         arriving: list[Value | None],
         shared: list[Value],
         to: Cotangents,
-    ) -> tuple[Scope, Cotangents]:
+    ) -> tuple[SweepScope, Cotangents]:
         inner = scope.nested(arm)
         arrived = to.nested(inner)
         for v in shared:
@@ -207,9 +200,9 @@ class Reverse:
 
     # --- loops: carry the cotangents of active carried values, and of the outer values that the body uses
 
-    def _loop(self, scope: Scope, op: Op, to: Cotangents) -> None:
+    def _loop(self, scope: SweepScope, op: Op, to: Cotangents) -> None:
         active = [each for each in carried(op) if to.wants(each.result)]
-        body, loop = op.regions[-1], scope.outline.loops[op]
+        body, loop = op.regions[-1], scope.tree.loops[op]
         index = Value(U32 if loop.index is None else loop.index.type, "i")
         inner = scope.nested(body, index)
         arrived = to.nested(inner)
@@ -239,7 +232,7 @@ class Reverse:
 
     # --- calls of functions with a custom derivative
 
-    def _call(self, scope: Scope, op: Op, to: Cotangents) -> None:
+    def _call(self, scope: SweepScope, op: Op, to: Cotangents) -> None:
         callee = self._activity.callee(op)
         wanted = [r for r, flag in zip(op.results, callee.results, strict=True) if flag]
         arriving = [to.take(r) for r in wanted]
@@ -253,7 +246,7 @@ class Reverse:
         for v, ct in zip(varied, made, strict=True):
             to.give(v, ct)
 
-    def _derivative(self, scope: Scope, op: Op, callee: Callee) -> tuple[str, Sequence[Value]]:
+    def _derivative(self, scope: SweepScope, op: Op, callee: Callee) -> tuple[str, Sequence[Value]]:
         """The function that a call is reversed by, and the primal values that it takes."""
         halves = callee.halves
         if halves is None:
@@ -261,7 +254,7 @@ class Reverse:
         if scope.runs_again(op):
             return halves.whole(), op.operands
         taken = [v for v, flag in zip(op.operands, halves.takes, strict=True) if flag]
-        residuals = scope.outline.residuals.get(op)
+        residuals = scope.tree.residuals.get(op)
         return halves.reverse, taken if residuals is None else [*taken, residuals]
 
 
@@ -277,7 +270,7 @@ def _acts(ops: list[Op]) -> bool:
     return any(op.name == "call" or any(_acts(r.ops) for r in op.regions) for op in ops)
 
 
-_RULES: dict[str, Callable[[Reverse, Scope, Op, Cotangents], None]] = {
+_RULES: dict[str, Callable[[Reverse, SweepScope, Op, Cotangents], None]] = {
     "if": Reverse._if,
     "for": Reverse._loop,
     "while": Reverse._loop,

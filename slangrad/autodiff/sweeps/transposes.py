@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slangrad.autodiff.sweeps.cotangents import Cotangents
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Op, Value, without
-from slangrad.ir.primitives import LINEAR, PRIMITIVES
-from slangrad.ir.types import Scalar, Struct, component_count, components
-from slangrad.ir.vectorspace import VectorSpace
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.vectorspace import VectorSpace
+from slangrad.ir.data.types import Scalar, Struct, component_count, components
+from slangrad.ir.ops.core import Op, Value, without
+from slangrad.ir.ops.primitives import LINEAR, PRIMITIVES
 
 Fetch = Callable[[Value], Value]
 

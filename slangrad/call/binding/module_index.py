@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slangrad.base.module_file import FILE, MODULE, Macros, Origin, Request
+from slangrad.base.disk.store import Json, Store
+from slangrad.base.module_file import FILE, MODULE, Lookup, Macros, Origin
 from slangrad.base.options import Options, store_of
 from slangrad.base.source import SourceFile
-from slangrad.base.store import Json, Store, digest_of
 from slangrad.cache import kernel_key
 from slangrad.check.texts.files import UNREADABLE, Files
 
@@ -70,7 +70,7 @@ class ModuleIndex:
         if data is None:
             return None
         key, also, asked = json.loads(data)
-        requests, texts = tuple(Request(*each) for each in asked), dict[str, SourceFile]()
+        requests, texts = tuple(Lookup(*each) for each in asked), dict[str, SourceFile]()
         if not all(self._is_same(each, texts) for each in requests):
             return None
         self._keep_text(source)
@@ -92,7 +92,7 @@ class ModuleIndex:
         """What the modules were made of that were found so far."""
         return [each.origin for each in self._known.values()]
 
-    def _is_same(self, request: Request, texts: dict[str, SourceFile]) -> bool:
+    def _is_same(self, request: Lookup, texts: dict[str, SourceFile]) -> bool:
         """Whether a name still means what it meant; `texts` gets what was found."""
         kind, name, asker, wanted = request
         if kind == MODULE:
@@ -102,7 +102,7 @@ class ModuleIndex:
             source = self._file(kind, name, asker)
         except UNREADABLE:
             return False
-        if source is None or digest_of(source) != wanted:
+        if source is None or source.digest != wanted:
             return False
         self._keep_text(source)
         texts[wanted] = source

@@ -26,8 +26,8 @@ from slangrad.check.model.types import (
     nominal,
     stored,
 )
-from slangrad.check.reflect import FunctionView, ParameterView, Reflection, Resolution
-from slangrad.ir import types as ir
+from slangrad.check.reflect import FunctionView, ParameterView, Reflection, Resolution, written_generics
+from slangrad.ir.data import types as ir
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.encode import COMPONENTS
 from slangrad.marshal.protocol.marshal import Reflected
@@ -174,16 +174,18 @@ class Candidate:
         return with_explicit(t, self.view, self.types)
 
     def __str__(self) -> str:
-        """The header; parameters of interface type show the interface instead of their hidden generic."""
+        """The header; parameters of interface type show the interface."""
         text = str(self.view)
-        for each in self.view.parameters:
-            text = text.replace(f"{each.type} ", f"{self.named(each.type)} ")
+        for parameter in self.view.parameters:
+            text = text.replace(f"{parameter.type} ", f"{self.view.shown(parameter.type)} ")
         return text
 
-    def named(self, t: Type) -> str:
-        """The name of a parameter's type; the interfaces in place of a hidden generic parameter."""
-        name = str(t)
-        return " & ".join(map(str, self.types.bounds(t))) if name.startswith("$") else name
+    @property
+    def result(self) -> Type | None:
+        """The type of what it returns; None for nothing."""
+        if self.is_constructor:
+            return self.view.this_type
+        return self.with_explicit(self.view.result) if self.returns else None
 
 
 def candidate_of(view: FunctionView, types: ModuleTypes) -> Candidate:
@@ -305,9 +307,9 @@ def _spelled(
 
 def _explicit(view: FunctionView, resolution: Resolution) -> tuple[tuple[str, str], ...]:
     """Generic parameters that are written, with their arguments."""
-    written = [each for each in view.declaration.generics if not each.name.startswith("$")]
     substitution = resolution.reference.substitution
-    return tuple((each.name, spell_argument(substitution[each])) for each in written)
+    written = written_generics(view.declaration)
+    return tuple((parameter.name, spell_argument(substitution[parameter])) for parameter in written)
 
 
 def _listed(arguments: list[str]) -> str:

@@ -158,7 +158,7 @@ def attempt(
         found = [way for way in offered if types.matches(parameter.type, way.type)]
         if not found:
             wanted = parameter.type
-            reason = marshal.reason(wanted, types).replace(f"'{wanted}'", f"'{candidate.named(wanted)}'")
+            reason = marshal.reason(wanted, types).replace(f"'{wanted}'", f"'{candidate.view.shown(wanted)}'")
             return f"Argument {i} could not be resolved ('{parameter.name}'): {reason}"
         ways.append(found)
     reason = ""

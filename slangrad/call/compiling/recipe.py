@@ -14,9 +14,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slangrad.base.disk.store import Json, Store
 from slangrad.base.options import Limits, Options
 from slangrad.base.source import SourceFile
-from slangrad.base.store import Json, Store
 from slangrad.cache import environment_key
 from slangrad.call.binding.module_index import reachable
 from slangrad.check.texts.files import CacheFolder, Files

@@ -19,8 +19,8 @@ from typing import IO, Any
 
 from slangrad import pipeline
 from slangrad.backends import BACKENDS
+from slangrad.base.process.threads import start_thread
 from slangrad.base.source import SourceFile
-from slangrad.base.threads import start_thread
 from slangrad.cache import environment_key, kernel_entry
 from slangrad.call.binding.module_index import reachable
 from slangrad.call.compiling.compile import place_of, refuse_other_callee, told_of

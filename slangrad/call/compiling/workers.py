@@ -20,7 +20,7 @@ from struct import Struct
 from threading import Thread
 from typing import IO
 
-from slangrad.base.threads import start_thread
+from slangrad.base.process.threads import start_thread
 from slangrad.call.compiling.together import Job, next_job
 
 COMMAND = ("-P", "-m", "slangrad", "compile-worker")  # -P: not what lies in the current folder

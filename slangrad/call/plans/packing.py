@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from slangrad.base.late import Late
-from slangrad.ir.layout import layout_of, scalars_of
-from slangrad.ir.types import Struct, Type
+from slangrad.ir.data.layout import layout_of, scalars_of
+from slangrad.ir.data.types import Struct, Type
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.encode import format_of, memory_format
 from slangrad.marshal.host.footprint import Values

@@ -38,8 +38,7 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Footprint, Shape, Values
 from slangrad.marshal.protocol.marshal import Leaf, Setter
 from slangrad.marshal.registry import key_of
-from slangrad.runtime.device import Device, Grid, Kernel
-from slangrad.runtime.device import Region as Bytes
+from slangrad.runtime.device import Device, Grid, Kernel, MemoryRegion
 from slangrad.runtime.reports import NotFiniteError
 from slangrad.tensors.conversion import HostValue
 
@@ -81,7 +80,7 @@ class Scratch:
     def __init__(self, runtime: Device, size: int) -> None:
         self.block = runtime.allocate(size)
         self.address = self.block.address
-        view = runtime.host_view(Bytes(self.address, (size,), (1,), BYTE), self.block)
+        view = runtime.host_view(MemoryRegion(self.address, (size,), (1,), BYTE), self.block)
         assert view is not None, "scratch memory must be reachable from the host"
         self.memory = memoryview(view)  # type: ignore[arg-type]
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch.autograd.graph import increment_version
 
-from slangrad.base.warn import warn
+from slangrad.base.process.warn import warn
 from slangrad.call.binding.launchable import Place, Source, found_at
 from slangrad.call.binding.request import Request, Settings
 from slangrad.call.plans.overlap import both_changed, share

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from slangrad.base.records import OfClass, kinds_of
 from slangrad.check.bodies.statements import check_statement
 from slangrad.check.derivatives.activity import check_activity
-from slangrad.check.derivatives.given import check_derivative_attributes
+from slangrad.check.derivatives.custom_derivatives import check_derivative_attributes
 from slangrad.check.derivatives.rules import check_differential, check_levels
 from slangrad.check.generics.bounds import generic_info, interfaces_in
 from slangrad.check.generics.signatures import signature_of
@@ -28,51 +28,50 @@ from slangrad.check.interfaces.lookup import (
 from slangrad.check.interfaces.witnesses import check_conformance
 from slangrad.check.model import checked
 from slangrad.check.model.checked import FunctionInfo
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import ERROR, VOID, EnumType, Matrix, Scalar, StructType, Type, Vector
-from slangrad.check.model.world import World
 from slangrad.check.names.attributes import check_attributes, check_modifiers
-from slangrad.check.names.base_fields import add_bases, inherits
-from slangrad.check.names.bit_fields import pack_fields
 from slangrad.check.names.scopes import Body, Scope, this_type
+from slangrad.check.names.struct_fields import complete_structs, inherits
 from slangrad.check.texts.linking import is_open
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import children, walk
 from slangrad.syntax.parser import parse_body
 
 
-def check_body(world: World, declaration: ast.AnyFunction) -> None:
+def check_body(checker: Checker, declaration: ast.AnyFunction) -> None:
     """Check the body of a function, constructor or accessor, once."""
-    info: FunctionInfo = world.info(declaration)
+    info: FunctionInfo = checker.info(declaration)
     if info.body_checked or declaration.body is None:
         return
     info.body_checked = True
     if isinstance(declaration.body, ast.Unparsed):
         declaration.body = parse_body(declaration.body, declaration)
-    scope = Scope(world, world.scope_of(declaration), declaration)
+    scope = Scope(checker, checker.scope_of(declaration), declaration)
     for parameter in info.parameters:
-        check_modifiers(world, parameter)
+        check_modifiers(checker, parameter)
         scope.add(parameter)
     scope.body, scope.handlers = Body(declaration, info), ()
-    with world.assuming(declaration):
+    with checker.assuming(declaration):
         for statement in declaration.body.statements:
             check_statement(scope, statement)
-        _check_end(world, declaration, declaration.body, info)
-        _warn_of_unset(world, declaration.body, scope.body.assigned)
-        check_activity(world, declaration)
+        _check_end(checker, declaration, declaration.body, info)
+        _warn_of_unset(checker, declaration.body, scope.body.assigned)
+        check_activity(checker, declaration)
 
 
-def _check_end(world: World, declaration: ast.AnyFunction, body: ast.Block, info: FunctionInfo) -> None:
+def _check_end(checker: Checker, declaration: ast.AnyFunction, body: ast.Block, info: FunctionInfo) -> None:
     if isinstance(declaration, ast.Constructor) or info.result in (VOID, ERROR):
         return
     if all(_falls_through(each) for each in body.statements):
-        if world.reporter.has_syntax_error(body.span):
+        if checker.reporter.has_syntax_error(body.span):
             return  # the 'return' may be in the part that could not be read
         message = f"'{declaration.name}' can end without returning a '{info.result}'"
-        world.error("E0605", message, declaration.name_span, "add a 'return' at the end")
+        checker.error("E0605", message, declaration.name_span, "add a 'return' at the end")
 
 
-def _warn_of_unset(world: World, body: ast.Block, assigned: set[ast.Declaration]) -> None:
+def _warn_of_unset(checker: Checker, body: ast.Block, assigned: set[ast.Declaration]) -> None:
     """Warn where a variable is read that nothing in its function stores into, passes as `out` or `inout`, or takes the
     address of. `assigned`: those that something stores into. The warning is never wrong, and misses what is set too
     late."""
@@ -80,7 +79,7 @@ def _warn_of_unset(world: World, body: ast.Block, assigned: set[ast.Declaration]
         return
     statements = [node for node in walk(body) if isinstance(node, ast.DeclarationStatement)]
     declared = [each for node in statements for each in node.declarations]
-    unset = {each for each in declared if _has_no_value(world, each)} - assigned
+    unset = {each for each in declared if _has_no_value(checker, each)} - assigned
     if not unset:
         return
     for node in walk(body):
@@ -91,13 +90,13 @@ def _warn_of_unset(world: World, body: ast.Block, assigned: set[ast.Declaration]
         if variable in unset:
             unset.remove(variable)
             note = f"write '{variable.name} = 0' where it is declared, if this is meant"
-            world.warning("E0331", f"'{variable.name}' has no value here, so it is zero", node.span, note)
+            checker.warning("E0331", f"'{variable.name}' has no value here, so it is zero", node.span, note)
 
 
-def _has_no_value(world: World, node: ast.Declaration) -> bool:
+def _has_no_value(checker: Checker, node: ast.Declaration) -> bool:
     if not isinstance(node, ast.Variable) or node.initializer is not None or node.has("static"):
         return False
-    return isinstance(world.info(node).type, (Scalar, Vector, Matrix))
+    return isinstance(checker.info(node).type, (Scalar, Vector, Matrix))
 
 
 def _local_of(node: ast.Node) -> ast.Variable | ast.Parameter | None:
@@ -109,170 +108,169 @@ def _local_of(node: ast.Node) -> ast.Variable | ast.Parameter | None:
 # --- Declarations -------------------------------------------------------------------------------------
 
 
-def check_declaration(world: World, declaration: ast.Declaration) -> None:
+def check_declaration(checker: Checker, declaration: ast.Declaration) -> None:
     """Check a declaration with all that is in it."""
-    check_attributes(world, declaration)
-    check_modifiers(world, declaration)
-    RULES[type(declaration)](world, declaration)
+    check_attributes(checker, declaration)
+    check_modifiers(checker, declaration)
+    RULES[type(declaration)](checker, declaration)
 
 
-def _function(world: World, node: ast.Function) -> None:
-    world.info(node)
-    generic_info(world, node)
-    check_body(world, node)
-    check_derivative_attributes(world, node)
+def _function(checker: Checker, node: ast.Function) -> None:
+    checker.info(node)
+    generic_info(checker, node)
+    check_body(checker, node)
+    check_derivative_attributes(checker, node)
 
 
-def _constructor(world: World, node: ast.Constructor) -> None:
-    world.info(node)
-    generic_info(world, node)
-    check_body(world, node)
+def _constructor(checker: Checker, node: ast.Constructor) -> None:
+    checker.info(node)
+    generic_info(checker, node)
+    check_body(checker, node)
 
 
-def _accessors(world: World, node: ast.Subscript | ast.Property) -> None:
-    world.info(node)
+def _accessors(checker: Checker, node: ast.Subscript | ast.Property) -> None:
+    checker.info(node)
     for accessor in node.accessors:
         if accessor.name not in ("get", "set", "ref", "__atomic"):
-            world.error(
+            checker.error(
                 "E0324", f"'{accessor.name}' is no accessor; there are get, set and ref", accessor.span
             )
             continue
-        world.info(accessor)
-        check_attributes(world, accessor)
-        check_body(world, accessor)
-        check_derivative_attributes(world, accessor)
+        checker.info(accessor)
+        check_attributes(checker, accessor)
+        check_body(checker, accessor)
+        check_derivative_attributes(checker, accessor)
 
 
-def _struct(world: World, node: ast.Struct) -> None:
-    pack_fields(world, [node])  # of a local one
-    add_bases(world, [node])
-    generic_info(world, node)
-    kind = this_type(world, node)
-    _check_bases(world, node, kind)
-    check_members(world, node)
-    world.later.append(lambda: _check_conformances(world, node, kind))
+def _struct(checker: Checker, node: ast.Struct) -> None:
+    complete_structs(checker, [node])  # of a local one
+    generic_info(checker, node)
+    kind = this_type(checker, node)
+    _check_bases(checker, node, kind)
+    check_members(checker, node)
+    checker.later.append(lambda: _check_conformances(checker, node, kind))
 
 
-def _check_bases(world: World, node: ast.Struct | ast.Enum, kind: Type) -> None:
+def _check_bases(checker: Checker, node: ast.Struct | ast.Enum, kind: Type) -> None:
     for position, base in enumerate(node.bases):
-        found = world.resolve_type(world.scope_of(node), base)
-        if found is ERROR or interfaces_in(found) or (position == 0 and found is base_of(world, kind)):
+        found = checker.resolve_type(checker.scope_of(node), base)
+        if found is ERROR or interfaces_in(found) or (position == 0 and found is base_of(checker, kind)):
             continue
         if isinstance(kind, EnumType):
-            tag_type(world, kind)
+            tag_type(checker, kind)
         elif isinstance(found, StructType) and isinstance(node, ast.Struct) and inherits(found, node):
-            world.error(
+            checker.error(
                 "E0325", f"'{kind}' inherits from itself", base.span, "hold the index of one in a buffer"
             )
         else:
             message = (
                 f"'{kind}' can inherit from one struct, the first, and from interfaces, not from '{found}'"
             )
-            world.error("E0413", message, base.span, f"make a '{found}' a field of '{kind}'")
+            checker.error("E0413", message, base.span, f"make a '{found}' a field of '{kind}'")
 
 
-def _check_conformances(world: World, node: ast.Struct | ast.Extension, kind: Type) -> None:
+def _check_conformances(checker: Checker, node: ast.Struct | ast.Extension, kind: Type) -> None:
     if is_open(node):
         return
     alias = node.alias if isinstance(node, ast.Struct) else None
-    meant = kind if alias is None else world.resolve_type(world.scope_of(node), alias)
+    meant = kind if alias is None else checker.resolve_type(checker.scope_of(node), alias)
     for base in node.bases:
-        for interface in interfaces_in(world.resolve_type(world.scope_of(node), base)):
-            for each in with_inherited(world, interface):
+        for interface in interfaces_in(checker.resolve_type(checker.scope_of(node), base)):
+            for each in with_inherited(checker, interface):
                 if alias is None:
-                    check_conformance(world, kind, each, base.span)
-                    check_levels(world, kind, each, base.span)
-                    check_differential(world, kind, each, base.span)
-                elif not conforms(world, meant, each):
-                    world.error("E0411", f"'{meant}' does not conform to '{each}'", alias.span)
+                    check_conformance(checker, kind, each, base.span)
+                    check_levels(checker, kind, each, base.span)
+                    check_differential(checker, kind, each, base.span)
+                elif not conforms(checker, meant, each):
+                    checker.error("E0411", f"'{meant}' does not conform to '{each}'", alias.span)
 
 
-def check_members(world: World, node: ast.Container) -> None:
+def check_members(checker: Checker, node: ast.Container) -> None:
     """The members of a type, module or namespace, and whether two of them clash."""
     for member in node.members:
-        check_declaration(world, member)
-    _check_duplicates(world, list(all_members(node)))
+        check_declaration(checker, member)
+    _check_duplicates(checker, list(all_members(node)))
 
 
-def _check_duplicates(world: World, members: list[ast.Declaration]) -> None:
+def _check_duplicates(checker: Checker, members: list[ast.Declaration]) -> None:
     by_name: dict[str, list[ast.Declaration]] = {}
     for member in members:
         if member.name and not isinstance(member, (ast.Namespace, ast.Import, ast.IncludeModule, ast.Using)):
             by_name.setdefault(member.name, []).append(member)
     for name, same in by_name.items():
         if len(same) > 1:
-            _check_same_name(world, name, same)
+            _check_same_name(checker, name, same)
 
 
 _OVERLOADED = (ast.Function, ast.Constructor, ast.Subscript)
 
 
-def _check_same_name(world: World, name: str, same: list[ast.Declaration]) -> None:
+def _check_same_name(checker: Checker, name: str, same: list[ast.Declaration]) -> None:
     if not all(isinstance(each, _OVERLOADED) for each in same):
         if all(isinstance(each, ast.Struct) and not each.has_body for each in same[1:]):
             return
-        world.error("E0308", f"'{name}' is declared twice", same[-1].name_span)
+        checker.error("E0308", f"'{name}' is declared twice", same[-1].name_span)
         return
     seen: set[object] = set()
     for each in same:
         if not isinstance(each, (ast.Function, ast.Constructor)) or each.body is None:
             continue
-        key = _overload_key(world, each)
+        key = _overload_key(checker, each)
         if key in seen:
-            world.error("E0308", f"'{name}' is declared twice with these parameters", each.name_span)
+            checker.error("E0308", f"'{name}' is declared twice with these parameters", each.name_span)
         seen.add(key)
 
 
-def _overload_key(world: World, node: ast.Function | ast.Constructor) -> object:
+def _overload_key(checker: Checker, node: ast.Function | ast.Constructor) -> object:
     """What tells overloads apart: parameters, `static`, the bounds of generic parameters."""
-    signature = signature_of(world, DeclRef(node, {}))
-    bounds = [str(each) for known in generic_info(world, node).bounds.values() for each in known]
+    signature = signature_of(checker, DeclRef(node, {}))
+    bounds = [str(each) for known in generic_info(checker, node).bounds.values() for each in known]
     parameters = [f"{each.direction} {each.type}" for each in signature.parameters]
     return (len(node.generics), node.has("static"), node.has("__postfix"), *parameters, *bounds)
 
 
-def _interface(world: World, node: ast.Interface) -> None:
-    generic_info(world, node)
-    interface_bases(world, node)
+def _interface(checker: Checker, node: ast.Interface) -> None:
+    generic_info(checker, node)
+    interface_bases(checker, node)
     for member in node.members:
         if isinstance(member, ast.AssociatedType):
             for bound in member.bounds:
-                world.resolve_type(world.scope_of(node), bound)
-    check_members(world, node)
+                checker.resolve_type(checker.scope_of(node), bound)
+    check_members(checker, node)
 
 
-def _extension(world: World, node: ast.Extension) -> None:
-    generic_info(world, node)
-    kind = this_type(world, node)
+def _extension(checker: Checker, node: ast.Extension) -> None:
+    generic_info(checker, node)
+    kind = this_type(checker, node)
     for base in node.bases:
-        found = world.resolve_type(world.scope_of(node), base)
+        found = checker.resolve_type(checker.scope_of(node), base)
         if found is not ERROR and not interfaces_in(found):
-            world.error("E0413", f"an extension can add interfaces only, not '{found}'", base.span)
-    check_members(world, node)
+            checker.error("E0413", f"an extension can add interfaces only, not '{found}'", base.span)
+    check_members(checker, node)
     if kind is not ERROR:
-        world.later.append(lambda: _check_conformances(world, node, kind))
+        checker.later.append(lambda: _check_conformances(checker, node, kind))
 
 
-def _enum(world: World, node: ast.Enum) -> None:
-    kind = this_type(world, node)
+def _enum(checker: Checker, node: ast.Enum) -> None:
+    kind = this_type(checker, node)
     assert isinstance(kind, EnumType)
-    _check_bases(world, node, kind)
+    _check_bases(checker, node, kind)
     for case in node.members:
-        world.info(case)
-    _check_duplicates(world, list(node.members))
+        checker.info(case)
+    _check_duplicates(checker, list(node.members))
 
 
-def _alias(world: World, node: ast.TypeAlias) -> None:
-    generic_info(world, node)
-    world.info(node)
+def _alias(checker: Checker, node: ast.TypeAlias) -> None:
+    generic_info(checker, node)
+    checker.info(node)
 
 
-def _block(world: World, node: ast.BufferBlock) -> None:
+def _block(checker: Checker, node: ast.BufferBlock) -> None:
     for member in node.members:
-        check_declaration(world, member)
+        check_declaration(checker, member)
 
 
-Rule = Callable[[World, OfClass], object]
+Rule = Callable[[Checker, OfClass], object]
 
 # The declaration around one of these checks it, or the search for names does.
 _CHECKED_ELSEWHERE = (
@@ -285,7 +283,7 @@ RULES: dict[type[ast.Declaration], Rule] = {
     ast.Constructor: _constructor,
     ast.Subscript: _accessors,
     ast.Property: _accessors,
-    ast.Variable: lambda world, node: world.info(node),
+    ast.Variable: lambda checker, node: checker.info(node),
     ast.Struct: _struct,
     ast.Interface: _interface,
     ast.Extension: _extension,
@@ -293,7 +291,7 @@ RULES: dict[type[ast.Declaration], Rule] = {
     ast.TypeAlias: _alias,
     ast.BufferBlock: _block,
     ast.Namespace: check_members,
-    **dict.fromkeys(_CHECKED_ELSEWHERE, lambda world, node: None),
+    **dict.fromkeys(_CHECKED_ELSEWHERE, lambda checker, node: None),
 }
 assert RULES.keys() == kinds_of(ast.Declaration), RULES.keys() ^ kinds_of(ast.Declaration)
 

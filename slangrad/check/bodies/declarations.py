@@ -18,7 +18,7 @@ from slangrad.base.records import OfClass
 from slangrad.base.source import Span
 from slangrad.check.calls.coerce import coerce
 from slangrad.check.calls.initializers import initial_value
-from slangrad.check.derivatives.givers import applied_type, given_level
+from slangrad.check.derivatives.derivative_attributes import applied_type, level_from_elsewhere
 from slangrad.check.generics.bounds import generic_info, interfaces_in
 from slangrad.check.generics.substitution import self_type
 from slangrad.check.interfaces.differentiable import has_no_diff
@@ -32,6 +32,7 @@ from slangrad.check.model.checked import (
     TypeInfo,
     VariableInfo,
 )
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.types import (
     ERROR,
     INT,
@@ -57,7 +58,6 @@ from slangrad.check.model.types import (
     unstored,
 )
 from slangrad.check.model.values import Value, open_value, parameter_value
-from slangrad.check.model.world import World
 from slangrad.check.names.constants import evaluate
 from slangrad.check.names.memory_rules import as_usual, order_of
 from slangrad.check.names.places import gives_address, value_type
@@ -70,23 +70,23 @@ from slangrad.syntax.ast.walk import walk
 WithParameters = ast.Function | ast.Constructor | ast.Subscript
 
 
-def info(world: World, declaration: ast.Declaration) -> Any:
-    """The info of a declaration, of the class that `World.info` tells."""
+def info(checker: Checker, declaration: ast.Declaration) -> Any:
+    """The info of a declaration, of the class that `Checker.info` tells."""
     if declaration.checked is not None:
         return declaration.checked
     rule = RULES[type(declaration)]
-    with world.answering(("info", declaration)) as first:
-        limit = world.options.limits.chain_length
+    with checker.answering(("info", declaration)) as first:
+        limit = checker.options.limits.chain_length
         if not first:
             message = f"'{declaration.name}' depends on itself"
-            world.error("E0321", message, declaration.name_span)
+            checker.error("E0321", message, declaration.name_span)
             made = _FALLBACKS[type(declaration)]()
-        elif len(world.in_progress) > limit:
+        elif len(checker.in_progress) > limit:
             message = f"'{declaration.name}' is needed by a declaration that another one needs, more than {limit} deep"
-            world.error("E0206", message, declaration.name_span, limit_note("chain_length"))
+            checker.error("E0206", message, declaration.name_span, limit_note("chain_length"))
             made = _FALLBACKS[type(declaration)]()
         else:
-            made = rule(world, declaration)
+            made = rule(checker, declaration)
     if declaration.checked is None:
         declaration.checked = made
     return declaration.checked
@@ -106,12 +106,12 @@ _FALLBACKS: dict[type[ast.Declaration], Callable[[], Info]] = {
 }
 
 
-def surrounding_scope(world: World, declaration: ast.Declaration) -> Scope:
+def surrounding_scope(checker: Checker, declaration: ast.Declaration) -> Scope:
     """The scope in which a declaration itself stands."""
-    found = world.scopes_of_locals.get(declaration)
+    found = checker.scopes_of_locals.get(declaration)
     if found is None:
         assert declaration.parent is not None
-        found = world.scope_of(declaration.parent)
+        found = checker.scope_of(declaration.parent)
     scope: Scope = found
     return scope
 
@@ -119,19 +119,19 @@ def surrounding_scope(world: World, declaration: ast.Declaration) -> Scope:
 # --- Variables ----------------------------------------------------------------------------------------
 
 
-def _variable(world: World, node: ast.Variable) -> VariableInfo:
-    scope = surrounding_scope(world, node)
+def _variable(checker: Checker, node: ast.Variable) -> VariableInfo:
+    scope = surrounding_scope(checker, node)
     kind = _variable_kind(node)
     constant = (
         node.keyword == "let" or node.has("const") or node.has("constexpr") or _is_const(node.value_type)
     )
     made = VariableInfo(ERROR, kind, not constant, no_diff=has_no_diff(node))
     if node.value_type is not None:
-        declared = _stored_type(world, scope, node)
+        declared = _stored_type(checker, scope, node)
         made.type, made.rules = unstored(declared), rules_of(declared)
         node.checked = made
-    _initialize(world, scope, node, made)
-    _refuse_type(world, node, made)
+    _initialize(checker, scope, node, made)
+    _refuse_type(checker, node, made)
     if kind == "required" and isinstance(made.type, Scalar) and not made.type.is_float and node.has("static"):
         made.constant = required_value_of(node)
     if is_open(node) and _is_known_when_compiling(node, made):
@@ -139,14 +139,14 @@ def _variable(world: World, node: ast.Variable) -> VariableInfo:
     return made
 
 
-def _stored_type(world: World, scope: Scope, node: ast.Variable | ast.Parameter) -> Type:
+def _stored_type(checker: Checker, scope: Scope, node: ast.Variable | ast.Parameter) -> Type:
     """The declared type with the rules for memory that it and the modifiers before it say."""
     assert node.value_type is not None
     kind = resolve_stored(scope, node.value_type)
     for modifier in ORDERS:
         if node.has(modifier):
-            kind = stored(kind, order_of(world, modifier))
-    return as_usual(world, node, kind)
+            kind = stored(kind, order_of(checker, modifier))
+    return as_usual(checker, node, kind)
 
 
 def _is_const(node: ast.Expression | None) -> bool:
@@ -167,34 +167,34 @@ def _variable_kind(node: ast.Variable) -> str:
     return "static" if node.has("static") and not node.has("const") else "local"
 
 
-def _initialize(world: World, scope: Scope, node: ast.Variable, made: VariableInfo) -> None:
+def _initialize(checker: Checker, scope: Scope, node: ast.Variable, made: VariableInfo) -> None:
     if node.initializer is None:
-        _without_initializer(world, scope, node, made)
+        _without_initializer(checker, scope, node, made)
         return
-    world.check_argument(scope, node.initializer)
+    checker.check_argument(scope, node.initializer)
     if node.value_type is None:
-        made.type = _inferred(world, node)
+        made.type = _inferred(checker, node)
     elif node.initializer.type is not ERROR and made.type is not ERROR:
         coerce(scope, node.initializer, made.type, f"the value of '{node.name}'")
         if isinstance(made.type, Array) and made.type.count is None:
             made.type = value_type(node.initializer) if node.initializer.type is not None else ERROR
     if not made.mutable and _is_known_when_compiling(node, made):
-        made.constant = _constant_of(world, node, made)
+        made.constant = _constant_of(checker, node, made)
 
 
-def _inferred(world: World, node: ast.Variable) -> Type:
+def _inferred(checker: Checker, node: ast.Variable) -> Type:
     assert node.initializer is not None
     kind = node.initializer.type
     if kind is None:
         message = f"the type of '{node.name}' cannot be inferred from an initializer list"
-        return world.error(
+        return checker.error(
             "E0322", message, node.initializer.span, "write the type instead of 'let' or 'var'"
         )
     kind = value_type(node.initializer)
     if kind is VOID and _variable_kind(node) == "local":
         return VOID  # `let done = f();` is a call; the variable cannot be used
     if kind in (VOID, NULL, NONE, STRING):
-        return world.error("E0322", f"'{node.name}' cannot be a '{kind}'", node.initializer.span)
+        return checker.error("E0322", f"'{node.name}' cannot be a '{kind}'", node.initializer.span)
     return kind
 
 
@@ -203,46 +203,46 @@ def _is_known_when_compiling(node: ast.Variable, made: VariableInfo) -> bool:
     return whole and node.keyword != "let" and made.kind != "field"
 
 
-def _constant_of(world: World, node: ast.Variable, made: VariableInfo) -> Value | None:
+def _constant_of(checker: Checker, node: ast.Variable, made: VariableInfo) -> Value | None:
     assert node.initializer is not None
     if node.initializer.type is ERROR:
         return None
-    return evaluate(world, node.initializer)
+    return evaluate(checker, node.initializer)
 
 
-def _without_initializer(world: World, scope: Scope, node: ast.Variable, made: VariableInfo) -> None:
+def _without_initializer(checker: Checker, scope: Scope, node: ast.Variable, made: VariableInfo) -> None:
     if node.value_type is None:
-        world.error("E0322", f"'{node.name}' needs a type or a value", node.name_span)
+        checker.error("E0322", f"'{node.name}' needs a type or a value", node.name_span)
         return
     if made.type is not ERROR and made.kind == "local":
         made.initial = initial_value(scope, made.type)
 
 
-def _refuse_type(world: World, node: ast.Variable, made: VariableInfo) -> None:
+def _refuse_type(checker: Checker, node: ast.Variable, made: VariableInfo) -> None:
     if made.type is VOID and node.value_type is not None:
-        world.error("E0323", f"'{node.name}' cannot be of type 'void'", node.name_span)
+        checker.error("E0323", f"'{node.name}' cannot be of type 'void'", node.name_span)
         made.type = ERROR
     if isinstance(made.type, ConjunctionType):
-        made.type = _refuse_several(world, made.type, node.name_span)
+        made.type = _refuse_several(checker, made.type, node.name_span)
     if is_pack(made.type):
         note = "make it a tuple: Tuple<expand each T>"
-        world.error("E0409", f"'{node.name}' cannot be a pack", node.name_span, note)
+        checker.error("E0409", f"'{node.name}' cannot be a pack", node.name_span, note)
         made.type = ERROR
     if isinstance(made.type, Array) and made.type.count is None and made.kind in ("local", "field"):
-        world.error("E0323", f"the array '{node.name}' needs a size", node.name_span)
+        checker.error("E0323", f"the array '{node.name}' needs a size", node.name_span)
         made.type = ERROR
 
 
-def _refuse_several(world: World, kind: ConjunctionType, span: Span) -> Type:
+def _refuse_several(checker: Checker, kind: ConjunctionType, span: Span) -> Type:
     note = "declare an interface that inherits from both"
-    return world.error("E9007", f"values of '{kind}' are not supported", span, note)
+    return checker.error("E9007", f"values of '{kind}' are not supported", span, note)
 
 
-def _value_parameter(world: World, node: ast.ValueParameter) -> TypeInfo:
-    kind = world.resolve_type(surrounding_scope(world, node), node.value_type)
+def _value_parameter(checker: Checker, node: ast.ValueParameter) -> TypeInfo:
+    kind = checker.resolve_type(surrounding_scope(checker, node), node.value_type)
     whole = isinstance(kind, EnumType) or (isinstance(kind, Scalar) and not kind.is_float)
     if not whole and kind is not ERROR:
-        world.error("E0402", f"a generic value must be a whole number, not '{kind}'", node.value_type.span)
+        checker.error("E0402", f"a generic value must be a whole number, not '{kind}'", node.value_type.span)
         return TypeInfo(ERROR)
     return TypeInfo(kind)
 
@@ -250,81 +250,83 @@ def _value_parameter(world: World, node: ast.ValueParameter) -> TypeInfo:
 # --- Functions ----------------------------------------------------------------------------------------
 
 
-def _function(world: World, node: ast.Function) -> FunctionInfo:
-    with world.assuming(node):
-        parameters = _parameters(world, node)
-        result = VOID if node.result is None else world.resolve_type(world.scope_of(node), node.result)
+def _function(checker: Checker, node: ast.Function) -> FunctionInfo:
+    with checker.assuming(node):
+        parameters = _parameters(checker, node)
+        result = VOID if node.result is None else checker.resolve_type(checker.scope_of(node), node.result)
         if isinstance(result, ConjunctionType):
-            result = _refuse_several(world, result, node.name_span)
-        made = FunctionInfo(_this(world, node), node.is_marked("mutating"), parameters, result)
-        made.throws = _thrown(world, node)
-    _fill_attributes(world, node, made)
+            result = _refuse_several(checker, result, node.name_span)
+        made = FunctionInfo(_this(checker, node), node.is_marked("mutating"), parameters, result)
+        made.throws = _thrown(checker, node)
+    _fill_attributes(checker, node, made)
     made.no_diff_result = node.has("no_diff") or has_no_diff(node)
     if not node.name:
         made.level, made.this_type = "backward", self_type(node)
     else:
-        _raise_level(world, node, made)
+        _raise_level(checker, node, made)
     return made
 
 
-def _thrown(world: World, node: ast.Function) -> Type | None:
+def _thrown(checker: Checker, node: ast.Function) -> Type | None:
     """What stands behind `throws`."""
     if node.throws is None:
         return None
-    kind = world.resolve_type(world.scope_of(node), node.throws)
+    kind = checker.resolve_type(checker.scope_of(node), node.throws)
     if kind is VOID:
-        return world.error("E0323", "there are no errors of type 'void'", node.throws.span)
+        return checker.error("E0323", "there are no errors of type 'void'", node.throws.span)
     return kind
 
 
-def _this(world: World, node: ast.Declaration) -> Type | None:
+def _this(checker: Checker, node: ast.Declaration) -> Type | None:
     """The type of `this` of a member that is not static."""
     applied = node.attribute(ast.APPLY_OF)
     if isinstance(node, ast.Function) and applied is not None:
-        return applied_type(world, node, applied)
+        return applied_type(checker, node, applied)
     if node.has("static") or not isinstance(node.parent, ast.WithBases):
         return None
-    return this_type(world, node.parent)
+    return this_type(checker, node.parent)
 
 
-def _parameters(world: World, node: WithParameters) -> tuple[ast.Parameter, ...]:
+def _parameters(checker: Checker, node: WithParameters) -> tuple[ast.Parameter, ...]:
     """A parameter of an interface type, or an array without a size, makes the function generic; in the library one that
     is known when compiling, too.
     """
-    scope = world.scope_of(node)
+    scope = checker.scope_of(node)
     for parameter in node.parameters:
         if parameter.value_type is None or parameter.checked is not None:
             continue
-        kind = world.resolve_type(scope, parameter.value_type)
-        implied = _implied_type(world, node, parameter, kind)
+        kind = checker.resolve_type(scope, parameter.value_type)
+        implied = _implied_type(checker, node, parameter, kind)
         if implied is not None:
             parameter.checked = ParameterInfo(implied, parameter.direction, has_no_diff(parameter))
         elif parameter.has("constexpr") and parameter.span.source.is_library:
             known = _implied_value(node, parameter, kind)
             parameter.checked = ParameterInfo(kind, parameter.direction, known=known)
     for each in node.parameters:
-        world.info(each)
+        checker.info(each)
     return tuple(node.parameters)
 
 
-def _implied_type(world: World, node: WithParameters, parameter: ast.Parameter, kind: Type) -> Type | None:
+def _implied_type(
+    checker: Checker, node: WithParameters, parameter: ast.Parameter, kind: Type
+) -> Type | None:
     if isinstance(kind, Array) and kind.count is None:
         return array(kind.element, parameter_value(_implied_value(node, parameter, INT)))
-    bounds = _function_bound(world, kind) if isinstance(kind, FunctionType) else interfaces_in(kind)
-    if not bounds or (isinstance(kind, InterfaceType) and _is_given_another(world, node, parameter)):
+    bounds = _function_bound(checker, kind) if isinstance(kind, FunctionType) else interfaces_in(kind)
+    if not bounds or (isinstance(kind, InterfaceType) and _is_given_another(checker, node, parameter)):
         return None
     assert parameter.value_type is not None
     name, span = f"${parameter.name}", parameter.value_type.span
     implied = ast.TypeParameter(span, name, parameter.name_span, [], None, False)
     implied.parent = node
     node.generics.append(implied)
-    generic_info(world, node).bounds[parameter_type(implied)] = list(bounds)
+    generic_info(checker, node).bounds[parameter_type(implied)] = list(bounds)
     return parameter_type(implied)
 
 
-def _is_given_another(world: World, node: WithParameters, parameter: ast.Parameter) -> bool:
+def _is_given_another(checker: Checker, node: WithParameters, parameter: ast.Parameter) -> bool:
     """Whether a parameter of an interface type can hold a value of another type than it came with."""
-    if parameter.direction == "out" or (parameter.direction == "inout" and _this(world, node) is not None):
+    if parameter.direction == "out" or (parameter.direction == "inout" and _this(checker, node) is not None):
         return True  # methods and what they implement have to agree
     body = getattr(node, "body", None)
     targets = (
@@ -335,9 +337,9 @@ def _is_given_another(world: World, node: WithParameters, parameter: ast.Paramet
     return any(isinstance(each, ast.Name) and each.name == parameter.name for each in targets)
 
 
-def _function_bound(world: World, kind: FunctionType) -> tuple[InterfaceType, ...]:
+def _function_bound(checker: Checker, kind: FunctionType) -> tuple[InterfaceType, ...]:
     """`functype(A) -> R` as a bound: IFunc<R, A>."""
-    return (nominal(world.standard("IFunc"), (kind.result, tuple(each.type for each in kind.parameters))),)
+    return (nominal(checker.standard("IFunc"), (kind.result, tuple(each.type for each in kind.parameters))),)
 
 
 def _implied_value(node: WithParameters, parameter: ast.Parameter, kind: Type) -> ast.ValueParameter:
@@ -351,21 +353,21 @@ def _implied_value(node: WithParameters, parameter: ast.Parameter, kind: Type) -
     return implied
 
 
-def _parameter(world: World, node: ast.Parameter) -> ParameterInfo:
-    scope = surrounding_scope(world, node)
+def _parameter(checker: Checker, node: ast.Parameter) -> ParameterInfo:
+    scope = surrounding_scope(checker, node)
     if node.value_type is None:
-        world.error("E0322", f"the parameter '{node.name}' needs a type", node.name_span)
+        checker.error("E0322", f"the parameter '{node.name}' needs a type", node.name_span)
         return ParameterInfo(ERROR, node.direction)
-    kind = world.resolve_type(scope, node.value_type)
+    kind = checker.resolve_type(scope, node.value_type)
     if kind is VOID:
-        world.error("E0323", f"'{node.name}' cannot be of type 'void'", node.name_span)
+        checker.error("E0323", f"'{node.name}' cannot be of type 'void'", node.name_span)
         kind = ERROR
-    rules = rules_of(_stored_type(world, scope, node))
+    rules = rules_of(_stored_type(checker, scope, node))
     made = node.checked = ParameterInfo(kind, node.direction, has_no_diff(node), rules)
     if node.default is not None:
-        scope = Scope(world, scope)
+        scope = Scope(checker, scope)
         scope.without_this = True  # a default is evaluated where the call stands
-        world.check_argument(scope, node.default)
+        checker.check_argument(scope, node.default)
         if node.default.type is not ERROR:
             coerce(scope, node.default, kind, f"the default of '{node.name}'")
     return made
@@ -381,7 +383,7 @@ _LEVELS = {
 }
 
 
-def _fill_attributes(world: World, node: ast.Declaration, made: FunctionInfo) -> None:
+def _fill_attributes(checker: Checker, node: ast.Declaration, made: FunctionInfo) -> None:
     """What the attributes of a function say."""
     levels = {_LEVELS[each.name] for each in node.attributes if each.name in _LEVELS}
     made.level = "backward" if "backward" in levels else "forward" if levels else "none"
@@ -391,62 +393,62 @@ def _fill_attributes(world: World, node: ast.Declaration, made: FunctionInfo) ->
     made.math_function = attribute_text(node, "math_function")
 
 
-def _raise_level(world: World, node: ast.Declaration, made: FunctionInfo) -> None:
+def _raise_level(checker: Checker, node: ast.Declaration, made: FunctionInfo) -> None:
     """A derivative that is declared elsewhere makes a function differentiable."""
-    given = given_level(world, node) if made.level != "backward" else "none"
+    given = level_from_elsewhere(checker, node) if made.level != "backward" else "none"
     made.level = given if given != "none" else made.level
 
 
-def _constructor(world: World, node: ast.Constructor) -> FunctionInfo:
-    with world.assuming(node):
-        parameters = _parameters(world, node)
-        this = _constructed(world, node)
+def _constructor(checker: Checker, node: ast.Constructor) -> FunctionInfo:
+    with checker.assuming(node):
+        parameters = _parameters(checker, node)
+        this = _constructed(checker, node)
         made = FunctionInfo(this, True, parameters, this)
-    _fill_attributes(world, node, made)
+    _fill_attributes(checker, node, made)
     return made
 
 
-def _constructed(world: World, node: ast.Constructor) -> Type:
+def _constructed(checker: Checker, node: ast.Constructor) -> Type:
     if isinstance(node.parent, ast.WithBases):
-        return this_type(world, node.parent)
-    return world.error("E0305", "'__init' has a meaning only inside of a type", node.span)
+        return this_type(checker, node.parent)
+    return checker.error("E0305", "'__init' has a meaning only inside of a type", node.span)
 
 
 # --- Accessors ----------------------------------------------------------------------------------------
 
 
-def _subscript(world: World, node: ast.Subscript) -> SubscriptInfo:
-    with world.assuming(node):
-        parameters = _parameters(world, node)
-        result = world.resolve_type(world.scope_of(node), node.result)
-    return SubscriptInfo(_this(world, node), parameters, result)
+def _subscript(checker: Checker, node: ast.Subscript) -> SubscriptInfo:
+    with checker.assuming(node):
+        parameters = _parameters(checker, node)
+        result = checker.resolve_type(checker.scope_of(node), node.result)
+    return SubscriptInfo(_this(checker, node), parameters, result)
 
 
-def _property(world: World, node: ast.Property) -> SubscriptInfo:
-    result = world.resolve_type(surrounding_scope(world, node), node.value_type)
-    return SubscriptInfo(_this(world, node), (), result)
+def _property(checker: Checker, node: ast.Property) -> SubscriptInfo:
+    result = checker.resolve_type(surrounding_scope(checker, node), node.value_type)
+    return SubscriptInfo(_this(checker, node), (), result)
 
 
-def _accessor(world: World, node: ast.Accessor) -> FunctionInfo:
+def _accessor(checker: Checker, node: ast.Accessor) -> FunctionInfo:
     owner = node.parent
     assert isinstance(owner, (ast.Subscript, ast.Property))
-    around: SubscriptInfo = world.info(owner)
+    around: SubscriptInfo = checker.info(owner)
     parameters = around.parameters
     if node.parameter is not None:
         parameters += (node.parameter,)
         if node.parameter.value_type is None and node.parameter.checked is None:
             node.parameter.checked = ParameterInfo(around.result, "in")
-        world.info(node.parameter)
+        checker.info(node.parameter)
     result = _accessor_result(node, around.result)
     changes = node.name == "set" and not node.is_marked("nonmutating") and not owner.is_marked("nonmutating")
     made = FunctionInfo(around.this_type, changes or node.is_marked("mutating"), parameters, result)
-    _fill_attributes(world, node, made)
+    _fill_attributes(checker, node, made)
     if made.level == "none":
         outer = FunctionInfo(None, False, (), VOID)
-        _fill_attributes(world, owner, outer)
+        _fill_attributes(checker, owner, outer)
         made.level = outer.level
         made.no_diff_this |= outer.no_diff_this
-    _raise_level(world, node, made)
+    _raise_level(checker, node, made)
     return made
 
 
@@ -460,44 +462,44 @@ def _accessor_result(node: ast.Accessor, element: Type) -> Type:
 # --- Enums and aliases --------------------------------------------------------------------------------
 
 
-def _enum_case(world: World, node: ast.EnumCase) -> CaseInfo:
+def _enum_case(checker: Checker, node: ast.EnumCase) -> CaseInfo:
     enum = node.parent
     assert isinstance(enum, ast.Enum)
     kind = self_type(enum)
     if node.value is None:
-        before = _case_before(world, enum, node)
+        before = _case_before(checker, enum, node)
         if before is None:
             return CaseInfo(kind, 1 if _is_flags(enum) else 0)
         return CaseInfo(kind, (before.value * 2 or 1) if _is_flags(enum) else before.value + 1)
-    value = world.constant(world.scope_of(enum), node.value)
+    value = checker.constant(checker.scope_of(enum), node.value)
     if isinstance(value, int):
         return CaseInfo(kind, value)
     if value is not None:
-        world.error(
+        checker.error(
             "E0309", "the value of an enum case cannot depend on a generic parameter", node.value.span
         )
     return CaseInfo(kind, 0)
 
 
-def _case_before(world: World, enum: ast.Enum, node: ast.EnumCase) -> CaseInfo | None:
+def _case_before(checker: Checker, enum: ast.Enum, node: ast.EnumCase) -> CaseInfo | None:
     """The info of the case above. It may follow from the cases above it, which come first, as there may be many."""
-    if node not in world.case_positions:
-        world.case_positions.update({each: i for i, each in enumerate(enum.members)})
-    first = position = world.case_positions[node]
+    if node not in checker.case_positions:
+        checker.case_positions.update({each: i for i, each in enumerate(enum.members)})
+    first = position = checker.case_positions[node]
     if not position:
         return None
     while first > 0 and enum.members[first].value is None and enum.members[first - 1].checked is None:
         first -= 1
     for each in enum.members[first : position - 1]:
-        world.info(each)
-    return world.info(enum.members[position - 1])
+        checker.info(each)
+    return checker.info(enum.members[position - 1])
 
 
 def _is_flags(enum: ast.Enum) -> bool:
     return enum.attribute("Flags") is not None
 
 
-Rule = Callable[[World, OfClass], Info]
+Rule = Callable[[Checker, OfClass], Info]
 
 RULES: dict[type[ast.Declaration], Rule] = {
     ast.Variable: _variable,
@@ -509,6 +511,6 @@ RULES: dict[type[ast.Declaration], Rule] = {
     ast.Property: _property,
     ast.Accessor: _accessor,
     ast.EnumCase: _enum_case,
-    ast.TypeAlias: lambda world, node: TypeInfo(resolve_stored(world.scope_of(node), node.target)),
+    ast.TypeAlias: lambda checker, node: TypeInfo(resolve_stored(checker.scope_of(node), node.target)),
 }
 assert RULES.keys() == _FALLBACKS.keys()

@@ -65,7 +65,7 @@ def _entries(scope: Scope, node: ast.Each) -> Entries | None:
     if found is None and not isinstance(meaning, ErrorMeaning) and node.pack.type is not ERROR:
         what = node.pack.span.text
         message = f"'each' needs a pack or a tuple, which '{what}' is not"
-        scope.world.error("E0409", message, node.pack.span)
+        scope.checker.error("E0409", message, node.pack.span)
     return found
 
 
@@ -98,18 +98,18 @@ def _over_packs(scope: Scope, node: ast.Expand, entry: int, row: Entries) -> Mea
 
 
 def _pattern(scope: Scope, pattern: ast.Expression, entry: int) -> Meaning:
-    world = scope.world
-    before, world.expanding = world.expanding, entry
+    checker = scope.checker
+    before, checker.expanding = checker.expanding, entry
     try:
         return refer(scope, pattern)
     finally:
-        world.expanding = before
+        checker.expanding = before
 
 
 def _report_pattern(scope: Scope, node: ast.Expand, meaning: Meaning) -> Meaning:
     if not isinstance(meaning, ErrorMeaning):
         message = f"'{node.pattern.span.text}' is neither a type nor a value"
-        scope.world.error("E0302", message, node.pattern.span)
+        scope.checker.error("E0302", message, node.pattern.span)
     return fail(node)
 
 
@@ -145,7 +145,7 @@ def _over_pieces(scope: Scope, node: ast.Expand, rows: list[Entries]) -> Meaning
 
 def each(scope: Scope, node: ast.Each) -> Meaning:
     """One element of a pack, as far as it is known."""
-    entry = scope.world.expanding
+    entry = scope.checker.expanding
     if entry is None:
         message = "'each' has a meaning only inside of 'expand'"
         note = f"write 'expand each {node.pack.span.text}' to pass all elements"
@@ -155,11 +155,11 @@ def each(scope: Scope, node: ast.Each) -> Meaning:
     chosen = kinds[entry]
     form = node.pack.ref
     if not isinstance(chosen, Type):
-        kind = scope.world.info(chosen.declaration).type if isinstance(chosen, ParameterValue) else ERROR
+        kind = scope.checker.info(chosen.declaration).type if isinstance(chosen, ParameterValue) else ERROR
         value = element_of_pack(chosen)
         assert not isinstance(value, Type)
         return set_slots(node, kind, checked.Constant(value))
     if isinstance(form, checked.TypeName):
         return TypeMeaning(element_of_pack(chosen) if is_pack(chosen) else chosen)
     types = tuple(each for each in kinds if isinstance(each, Type))
-    return set_slots(node, element_type(scope.world, chosen), checked.PackElement(node.pack, types, entry))
+    return set_slots(node, element_type(scope.checker, chosen), checked.PackElement(node.pack, types, entry))

@@ -95,13 +95,13 @@ def _value_of(scope: Scope, node: ast.Expression, meaning: Meaning) -> Type:
         return lambdas.function_value(scope, node, meaning)
     elif isinstance(meaning, (TypeMeaning, GenericMeaning)):
         text = node.span.text
-        scope.world.error(
+        scope.checker.error(
             "E0302", f"'{text}' is a type, not a value", node.span, f"write '{text}(...)' to make one"
         )
     elif isinstance(meaning, NamespaceMeaning):
-        scope.world.error("E0302", f"'{node.span.text}' is a namespace, not a value", node.span)
+        scope.checker.error("E0302", f"'{node.span.text}' is a namespace, not a value", node.span)
     elif isinstance(meaning, PackMeaning):
-        scope.world.error("E0302", f"'{node.span.text}' are types, not values", node.span)
+        scope.checker.error("E0302", f"'{node.span.text}' are types, not values", node.span)
     node.type = ERROR
     return ERROR
 
@@ -147,7 +147,7 @@ def _this(scope: Scope, node: ast.This) -> Type:
             sentence = "there is no 'this' in the default of a parameter"
         elif enclosing_member_scope(scope) is not None:
             sentence = "there is no 'this' in a static function"
-        return scope.world.error("E0307", sentence, node.span)
+        return scope.checker.error("E0307", sentence, node.span)
     node.ref = value
     return value.type
 
@@ -157,7 +157,7 @@ def _no_diff(scope: Scope, node: ast.NoDiff) -> Type:
     info = None if scope.body is None else scope.body.info
     if info is None or not info.is_differentiable:
         message = "'no_diff' has no effect in a function that is not differentiable"
-        scope.world.error(
+        scope.checker.error(
             "E0508", message, node.span, "leave it out, or mark the function as [Differentiable]"
         )
     return value_type(node.operand)
@@ -176,14 +176,14 @@ def _size_of(scope: Scope, node: ast.SizeOf) -> Type:
         mark_type(node.operand, kind)
     if kind is ERROR:
         if not isinstance(meaning, ErrorMeaning):
-            scope.world.error("E0302", f"{node.query} needs a type or a value", node.operand.span)
+            scope.checker.error("E0302", f"{node.query} needs a type or a value", node.operand.span)
         return ERROR
     if node.layout is not None:
-        rules = layout_named(scope.world, node.layout, scope.world.resolve_type(scope, node.layout))
+        rules = layout_named(scope.checker, node.layout, scope.checker.resolve_type(scope, node.layout))
         if rules and node.query != "countof":
-            node.ref = checked.Constant(size_by_rules(scope.world, node, kind, rules))
+            node.ref = checked.Constant(size_by_rules(scope.checker, node, kind, rules))
             return INT
-    node.ref = checked.Constant(size_of(scope.world, node.query, kind))
+    node.ref = checked.Constant(size_of(scope.checker, node.query, kind))
     return INT
 
 
@@ -193,7 +193,7 @@ def _is(scope: Scope, node: ast.Is) -> Type:
         mark_type(node.operand, meaning.type)
     elif not isinstance(meaning, ValueMeaning):
         _value_of(scope, node.operand, meaning)
-    target = scope.world.resolve_type(scope, node.target)
+    target = scope.checker.resolve_type(scope, node.target)
     node.ref = checked.TypeTest(node.operand, target)
     return BOOL
 
@@ -201,21 +201,21 @@ def _is(scope: Scope, node: ast.Is) -> Type:
 def _as(scope: Scope, node: ast.As) -> Type:
     """`x as T` is an Optional<T>."""
     check_value(scope, node.operand)
-    target = scope.world.resolve_type(scope, node.target)
+    target = scope.checker.resolve_type(scope, node.target)
     if target is ERROR:
         return ERROR
     node.ref = checked.Downcast(node.operand, target)
-    return library_type(scope.world, "Optional", target)
+    return library_type(scope.checker, "Optional", target)
 
 
 def _bare_list(scope: Scope, node: ast.InitializerList) -> Type:
     check_argument(scope, node)
-    return scope.world.error("E0312", "an initializer list needs a type here", node.span, "write T{...}")
+    return scope.checker.error("E0312", "an initializer list needs a type here", node.span, "write T{...}")
 
 
 def _refuse(code: str, what: str) -> Callable[[Scope, ast.Expression], Type]:
     def rule(scope: Scope, node: ast.Expression) -> Type:
-        return scope.world.error(code, f"{what} is not supported", node.span)
+        return scope.checker.error(code, f"{what} is not supported", node.span)
 
     return rule
 
@@ -238,11 +238,11 @@ def _index(scope: Scope, node: ast.Index) -> Meaning:
         return ValueMeaning(_value_index(scope, node))
     if not isinstance(base, TypeMeaning):
         if not isinstance(base, ErrorMeaning):
-            scope.world.error("E0302", f"'{node.base.span.text}' is no value", node.base.span)
+            scope.checker.error("E0302", f"'{node.base.span.text}' is no value", node.base.span)
         return fail(node)
     kind = mark_type(node.base, base.type)
     for argument in node.arguments:
-        count = scope.world.constant(scope, argument)
+        count = scope.checker.constant(scope, argument)
         kind = ERROR if count is None else array_of(kind, count)
     return TypeMeaning(kind if node.arguments else array_of(kind, None))
 
@@ -266,8 +266,8 @@ def _element(scope: Scope, node: ast.Index, kind: Indexed) -> Type:
     index = node.arguments[0]
     source = value_type(index)
     whole = isinstance(source, (Scalar, EnumType)) and not (isinstance(source, Scalar) and source.is_float)
-    if not whole and not is_builtin_parameter(scope.world, source):
-        scope.world.error("E0319", f"an index must be a whole number, not '{source}'", index.span)
+    if not whole and not is_builtin_parameter(scope.checker, source):
+        scope.checker.error("E0319", f"an index must be a whole number, not '{source}'", index.span)
     elif isinstance(source, EnumType) or source is BOOL:
         coerce(scope, index, INT, "an index")
     _check_range(scope, index, kind)
@@ -281,21 +281,21 @@ def _check_range(scope: Scope, index: ast.Expression, kind: Indexed) -> None:
     if isinstance(kind, Pointer):
         return
     extent = kind.rows if isinstance(kind, Matrix) else kind.count
-    with scope.world.silence():
+    with scope.checker.silence():
         value = known_value(scope, index)
     if isinstance(value, int) and isinstance(extent, int) and not 0 <= value < extent:
-        scope.world.error("E0320", f"the index {value} is outside of '{kind}'", index.span)
+        scope.checker.error("E0320", f"the index {value} is outside of '{kind}'", index.span)
 
 
 def _subscript(scope: Scope, node: ast.Index, kind: Type) -> Type:
-    found = members(scope.world, kind, "__subscript")
+    found = members(scope.checker, kind, "__subscript")
     candidates = [
         Candidate(each.declaration, each.substitution, node.base)
         for each in found
         if isinstance(each.declaration, ast.Subscript)
     ]
     if not candidates:
-        return scope.world.error("E0319", f"a '{kind}' has no elements", node.span)
+        return scope.checker.error("E0319", f"a '{kind}' has no elements", node.span)
     match = choose(scope, node.span, "[]", candidates, node.arguments)
     if match is None:
         return ERROR

@@ -13,30 +13,30 @@ from collections.abc import Iterable
 from slangrad.base.diagnostics import CompileError
 from slangrad.check.interfaces.differentiable import field_references, field_type
 from slangrad.check.interfaces.lookup import nested
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import Array, StructType, Tuple, Type
-from slangrad.check.model.world import World
 from slangrad.check.names.scopes import this_type
 from slangrad.syntax import ast
 
 MOST = 1000  # types that are looked at; what grows without end is found where it is declared
 
 
-def require_finite(world: World, members: Iterable[ast.Declaration]) -> None:
+def require_finite(checker: Checker, members: Iterable[ast.Declaration]) -> None:
     """Raise CompileError if a struct among declarations, or in them, contains itself."""
     structs = [each for each in nested(members) if isinstance(each, ast.Struct)]
     finite: set[Type] = set()
-    infinite = {each: _infinite_field(world, each, finite) for each in _parts_first(world, structs)}
+    infinite = {each: _infinite_field(checker, each, finite) for each in _parts_first(checker, structs)}
     for node in structs:
         reference = infinite[node]
         if reference is not None:
             message = f"'{node.name}' contains itself through '{reference.declaration.name}'"
-            world.error("E0325", message, reference.declaration.name_span, "hold its index in a buffer")
+            checker.error("E0325", message, reference.declaration.name_span, "hold its index in a buffer")
     if any(infinite.values()):
-        raise CompileError(world.reporter.diagnostics)
+        raise CompileError(checker.reporter.diagnostics)
 
 
-def _parts_first(world: World, structs: list[ast.Struct]) -> Iterable[ast.Struct]:
+def _parts_first(checker: Checker, structs: list[ast.Struct]) -> Iterable[ast.Struct]:
     """Structs, each behind those that it holds, where that is possible."""
     wanted, entered = set(structs), set[ast.Struct]()
     for outermost in structs:
@@ -50,18 +50,18 @@ def _parts_first(world: World, structs: list[ast.Struct]) -> Iterable[ast.Struct
                     yield node
                 continue
             entered.add(node)
-            held = _parts(world, this_type(world, node))
+            held = _parts(checker, this_type(checker, node))
             inside = [each.declaration for each in held if isinstance(each, StructType)]
             stack += [each for each in inside if each in wanted and each not in entered]
 
 
-def _infinite_field(world: World, node: ast.Struct, finite: set[Type]) -> DeclRef | None:
+def _infinite_field(checker: Checker, node: ast.Struct, finite: set[Type]) -> DeclRef | None:
     """The field through which a struct contains itself. `finite`: structs without parameters of which all parts were
     looked at. None contains itself, so none contains a struct that contains it, and a search can stop there."""
-    kind = this_type(world, node)
+    kind = this_type(checker, node)
     is_looked_through = not kind.abstract
     for reference in field_references(kind) if isinstance(kind, StructType) else ():
-        found = _holds(world, field_type(world, reference), node, finite)
+        found = _holds(checker, field_type(checker, reference), node, finite)
         if found:
             return reference
         is_looked_through &= found is not None
@@ -70,7 +70,7 @@ def _infinite_field(world: World, node: ast.Struct, finite: set[Type]) -> DeclRe
     return None
 
 
-def _holds(world: World, kind: Type, node: ast.Struct, finite: set[Type]) -> bool | None:
+def _holds(checker: Checker, kind: Type, node: ast.Struct, finite: set[Type]) -> bool | None:
     """Whether a value of a type has one of the struct in it; None where that has not been found in some time."""
     seen, pending = {kind}, deque([kind])
     while pending and len(seen) < MOST:
@@ -79,16 +79,16 @@ def _holds(world: World, kind: Type, node: ast.Struct, finite: set[Type]) -> boo
             return True
         if each in finite:
             continue
-        new = [part for part in _parts(world, each) if part not in seen]
+        new = [part for part in _parts(checker, each) if part not in seen]
         seen.update(new)
         pending += new
     return None if pending else False
 
 
-def _parts(world: World, kind: Type) -> Iterable[Type]:
+def _parts(checker: Checker, kind: Type) -> Iterable[Type]:
     if isinstance(kind, Array):
         return (kind.element,)
     if isinstance(kind, Tuple):
         return kind.elements
     references = field_references(kind) if isinstance(kind, StructType) else ()
-    return [field_type(world, each) for each in references]
+    return [field_type(checker, each) for each in references]

@@ -25,10 +25,10 @@ from slangrad.syntax.ast.copies import duplicate
 
 def check_lambda(scope: Scope, node: ast.Lambda) -> Type:
     function = node.function
-    world = scope.world
-    world.scopes_of_locals[function] = scope
-    info: checked.FunctionInfo = world.info(function)
-    inside = Scope(world, world.scope_of(function), function)
+    checker = scope.checker
+    checker.scopes_of_locals[function] = scope
+    info: checked.FunctionInfo = checker.info(function)
+    inside = Scope(checker, checker.scope_of(function), function)
     for parameter in function.parameters:
         inside.add(parameter)
     inside.body = Body(function, info, outer=scope.body)
@@ -49,9 +49,11 @@ def _result(scope: Scope, body: Body) -> Type:
     for statement, kind in body.returns:
         if kind is ERROR:
             return ERROR
-        joined = kind if result is None else common_type(scope.world, result, kind)
+        joined = kind if result is None else common_type(scope.checker, result, kind)
         if joined is None:
-            return scope.world.error("E0311", f"this lambda returns '{result}' and '{kind}'", statement.span)
+            return scope.checker.error(
+                "E0311", f"this lambda returns '{result}' and '{kind}'", statement.span
+            )
         result = joined
     return VOID if result is None else result
 
@@ -68,7 +70,7 @@ def function_value(scope: Scope, node: ast.Expression, meaning: OverloadMeaning)
             "it has parameters that it writes" if scope.body else "there is no function around"
         )
         message = f"'{meaning.name}' cannot be a value: {reason}"
-        scope.world.error(code, message, node.span, "pass a lambda that calls it")
+        scope.checker.error(code, message, node.span, "pass a lambda that calls it")
         node.type = ERROR
         return ERROR
     span = node.span
@@ -83,8 +85,8 @@ def function_value(scope: Scope, node: ast.Expression, meaning: OverloadMeaning)
         parameter.parent = function
         parameter.checked = checked.ParameterInfo(declared.type, "in", declared.no_diff)
     made = ast.Lambda(span, function)
-    info: checked.FunctionInfo = scope.world.info(function)
-    info.level = scope.world.info(meaning.candidates[0].declaration).level
+    info: checked.FunctionInfo = scope.checker.info(function)
+    info.level = scope.checker.info(meaning.candidates[0].declaration).level
     kind = check_lambda(scope, made)
     node.type, node.ref = kind, made.ref
     return kind
@@ -97,7 +99,7 @@ def _only_signature(scope: Scope, meaning: OverloadMeaning) -> tuple[FunctionTyp
         return None, "there are several functions of this name"
     if candidate.inner is not None or not isinstance(candidate.declaration, ast.Function):
         return None, "it is no function that is declared by this name"
-    if scope.world.info(candidate.declaration).this_type is not None:
+    if scope.checker.info(candidate.declaration).this_type is not None:
         return None, "it is a method, which needs an object"
     generics = candidate.declaration.generics
     given = grouped(generics, spliced(candidate.explicit))
@@ -105,4 +107,4 @@ def _only_signature(scope: Scope, meaning: OverloadMeaning) -> tuple[FunctionTyp
         return None, "its generic arguments are not written"
     seen: Bindings = {**candidate.substitution}
     seen.update(zip(generics, given))
-    return signature_of(scope.world, DeclRef(candidate.declaration, seen)), ""
+    return signature_of(scope.checker, DeclRef(candidate.declaration, seen)), ""

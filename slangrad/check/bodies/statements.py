@@ -41,20 +41,20 @@ from slangrad.syntax import ast
 
 
 def check_statement(scope: Scope, node: ast.Statement) -> None:
-    check_attributes(scope.world, node)
+    check_attributes(scope.checker, node)
     _check_counts(scope, node)
     STATEMENTS[type(node)](scope, node)
 
 
 def check_block(scope: Scope, node: ast.Block) -> None:
-    inside = Scope(scope.world, scope)
+    inside = Scope(scope.checker, scope)
     for statement in node.statements:
         check_statement(inside, statement)
 
 
 def _body(scope: Scope, node: ast.Statement, *takes: str) -> None:
     """The body of a loop or a branch, in a scope of its own."""
-    inside = Scope(scope.world, scope)
+    inside = Scope(scope.checker, scope)
     inside.breakable = scope.breakable | frozenset(takes)
     check_statement(inside, node)
 
@@ -64,7 +64,7 @@ def _body(scope: Scope, node: ast.Statement, *takes: str) -> None:
 
 def _declaration(scope: Scope, node: ast.DeclarationStatement) -> None:
     for declaration in node.declarations:
-        scope.world.scopes_of_locals[declaration] = scope
+        scope.checker.scopes_of_locals[declaration] = scope
         if isinstance(declaration, ast.Using):
             use(scope, declaration)
             continue
@@ -73,16 +73,16 @@ def _declaration(scope: Scope, node: ast.DeclarationStatement) -> None:
             continue
         _refuse_redeclaration(scope, declaration)
         scope.add(declaration)
-        require_finite(scope.world, [declaration])
-        scope.world.check_declaration(declaration)
+        require_finite(scope.checker, [declaration])
+        scope.checker.check_declaration(declaration)
 
 
 def declare_local(scope: Scope, declaration: ast.Variable) -> None:
     """The initializer does not see the variable."""
-    scope.world.scopes_of_locals[declaration] = scope
-    scope.world.info(declaration)
-    check_attributes(scope.world, declaration)
-    check_modifiers(scope.world, declaration)
+    scope.checker.scopes_of_locals[declaration] = scope
+    scope.checker.info(declaration)
+    check_attributes(scope.checker, declaration)
+    check_modifiers(scope.checker, declaration)
     _refuse_redeclaration(scope, declaration)
     scope.add(declaration)
 
@@ -94,7 +94,7 @@ def _refuse_redeclaration(scope: Scope, declaration: ast.Declaration) -> None:
     )
     if earlier and declaration.name and not overloads:
         message = f"'{declaration.name}' is declared twice in this block"
-        scope.world.error("E0308", message, declaration.name_span)
+        scope.checker.error("E0308", message, declaration.name_span)
 
 
 # --- Branches -----------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def _if(scope: Scope, node: ast.If) -> None:
     asked: dict[Type, list[InterfaceType]] = {}
     for kind, interface in _asked(node.condition):
         asked.setdefault(kind, []).append(interface)
-    with supposing(scope.world, asked) if asked else nullcontext():
+    with supposing(scope.checker, asked) if asked else nullcontext():
         _body(scope, node.then)
     if node.otherwise is not None:
         _body(scope, node.otherwise)
@@ -126,16 +126,16 @@ def _asked(node: ast.Expression) -> Iterator[tuple[Type, InterfaceType]]:
 
 def _if_let(scope: Scope, node: ast.IfLet) -> None:
     """`if (let x = optional)`: the initializer becomes the value that the optional holds."""
-    inside = Scope(scope.world, scope)
+    inside = Scope(scope.checker, scope)
     binding = node.binding
     assert binding.initializer is not None
-    kind = scope.world.check_value(scope, binding.initializer)
-    optional = scope.world.standard("Optional")
+    kind = scope.checker.check_value(scope, binding.initializer)
+    optional = scope.checker.standard("Optional")
     if isinstance(kind, StructType) and kind.declaration is optional:
         binding.checked = checked.VariableInfo(kind.inner, "local", mutable=False)
         inside.add(binding)
     elif kind is not ERROR:
-        scope.world.error("E0311", f"'if (let' needs an optional, not '{kind}'", binding.initializer.span)
+        scope.checker.error("E0311", f"'if (let' needs an optional, not '{kind}'", binding.initializer.span)
         binding.checked = checked.VariableInfo(ERROR, "local")
         inside.add(binding)
     _body(inside, node.then)
@@ -144,37 +144,39 @@ def _if_let(scope: Scope, node: ast.IfLet) -> None:
 
 
 def _switch(scope: Scope, node: ast.Switch) -> None:
-    scope.world.check_argument(scope, node.value)
+    scope.checker.check_argument(scope, node.value)
     kind = node.value.type if node.value.type is ERROR else value_type(node.value)
     whole = isinstance(kind, EnumType) or (isinstance(kind, Scalar) and not kind.is_float)
     if kind is not ERROR and not whole:
-        scope.world.error("E0603", f"'switch' needs a whole number or an enum, not '{kind}'", node.value.span)
+        scope.checker.error(
+            "E0603", f"'switch' needs a whole number or an enum, not '{kind}'", node.value.span
+        )
         kind = ERROR
     seen: dict[object, ast.Expression] = {}
     defaults = 0
     for case in node.cases:
         defaults += case.is_default
         if defaults > 1:
-            scope.world.error("E0604", "a switch can have one 'default' only", case.span)
+            scope.checker.error("E0604", "a switch can have one 'default' only", case.span)
         for label in case.values:
             _check_label(scope, label, kind, seen)
-    inside = Scope(scope.world, scope)
+    inside = Scope(scope.checker, scope)
     inside.breakable = scope.breakable | {"switch"}
     for case in node.cases:
-        body = Scope(scope.world, inside)
+        body = Scope(scope.checker, inside)
         for statement in case.body:
             check_statement(body, statement)
 
 
 def _check_label(scope: Scope, label: ast.Expression, kind: Type, seen: dict[object, ast.Expression]) -> None:
-    scope.world.check_argument(scope, label)
+    scope.checker.check_argument(scope, label)
     if label.type is ERROR or kind is ERROR or not coerce(scope, label, kind, "a case label"):
         return
     value = known_value(scope, label)
     if value is None:
         return
     if value in seen:
-        scope.world.error("E0604", f"the case {label.span.text} occurs twice", label.span)
+        scope.checker.error("E0604", f"the case {label.span.text} occurs twice", label.span)
     seen[value] = label
 
 
@@ -182,13 +184,13 @@ def _check_label(scope: Scope, label: ast.Expression, kind: Type, seen: dict[obj
 
 
 def _for(scope: Scope, node: ast.For) -> None:
-    inside = Scope(scope.world, scope)
+    inside = Scope(scope.checker, scope)
     if node.initializer is not None:
         check_statement(inside, node.initializer)
     if node.condition is not None:
         check_condition(inside, node.condition)
     if node.step is not None:
-        scope.world.check_value(inside, node.step)
+        scope.checker.check_value(inside, node.step)
     _body(inside, node.body, "loop")
 
 
@@ -196,10 +198,10 @@ def _compile_time_for(scope: Scope, node: ast.CompileTimeFor) -> None:
     """`$for (i in Range(a, b))`: `i` is a variable that is known in each round."""
     for bound in (node.start, node.stop):
         if bound is not None:
-            scope.world.check_argument(scope, bound)
+            scope.checker.check_argument(scope, bound)
             if bound.type is not ERROR and coerce(scope, bound, INT, "a bound"):
                 known_value(scope, bound)
-    inside = Scope(scope.world, scope)
+    inside = Scope(scope.checker, scope)
     node.variable.checked = checked.VariableInfo(INT, "local", mutable=False)
     inside.add(node.variable)
     _body(inside, node.body)
@@ -223,18 +225,18 @@ def _jump(scope: Scope, node: ast.Break | ast.Continue) -> None:
     if node.label is not None:
         if f"label {node.label}" not in scope.breakable:
             message = f"there is no statement labeled '{node.label}' around this"
-            scope.world.error("E0601", message, node.span)
+            scope.checker.error("E0601", message, node.span)
     elif isinstance(node, ast.Continue) and not loops:
-        scope.world.error("E0601", "'continue' outside of a loop", node.span)
+        scope.checker.error("E0601", "'continue' outside of a loop", node.span)
     elif not loops and "switch" not in scope.breakable:
-        scope.world.error("E0601", "'break' outside of a loop or switch", node.span)
+        scope.checker.error("E0601", "'break' outside of a loop or switch", node.span)
 
 
 def _return(scope: Scope, node: ast.Return) -> None:
     body = scope.body
     assert body is not None
     if "defer" in scope.breakable:
-        scope.world.error("E0602", "'return' cannot leave what is deferred", node.span)
+        scope.checker.error("E0602", "'return' cannot leave what is deferred", node.span)
     if (
         isinstance(body.declaration, ast.Function)
         and not body.declaration.name
@@ -245,13 +247,13 @@ def _return(scope: Scope, node: ast.Return) -> None:
     wanted: Type = body.info.result
     if node.value is None:
         if wanted not in (VOID, ERROR) and not isinstance(body.declaration, ast.Constructor):
-            scope.world.error("E0602", f"a value of type '{wanted}' must be returned here", node.span)
+            scope.checker.error("E0602", f"a value of type '{wanted}' must be returned here", node.span)
         return
-    scope.world.check_argument(scope, node.value)
+    scope.checker.check_argument(scope, node.value)
     if wanted is VOID and node.value.type is not VOID:
         if node.value.type is not ERROR:
             message = f"'{body.declaration.name}' returns nothing, so 'return' takes no value here"
-            scope.world.error("E0602", message, node.value.span)
+            scope.checker.error("E0602", message, node.value.span)
     elif (
         node.value.type is not ERROR
         and isinstance(body.declaration, ast.Accessor)
@@ -274,10 +276,10 @@ def _return_place(scope: Scope, body: Body, value: ast.Expression, wanted: Type)
     if reason is not None:
         message = f"'ref' returns a place, which this is not: {reason}"
         note = "return a part of 'this' or an element of a buffer, or write 'get' and 'set'"
-        scope.world.error("E0602", message, value.span, note)
+        scope.checker.error("E0602", message, value.span, note)
     elif value_type(value) is not wanted:
         message = f"'ref' must return a place of type '{wanted}', not '{value_type(value)}'"
-        scope.world.error("E0602", message, value.span, "write 'get' and 'set' with conversions instead")
+        scope.checker.error("E0602", message, value.span, "write 'get' and 'set' with conversions instead")
 
 
 def _return_from_lambda(scope: Scope, node: ast.Return) -> None:
@@ -285,27 +287,27 @@ def _return_from_lambda(scope: Scope, node: ast.Return) -> None:
     if node.value is None:
         scope.body.returns.append((node, VOID))
         return
-    kind = scope.world.check_value(scope, node.value)
+    kind = scope.checker.check_value(scope, node.value)
     scope.body.returns.append((node, kind if kind is ERROR else value_type(node.value)))
 
 
 def _defer(scope: Scope, node: ast.Defer) -> None:
     """What is deferred runs when its block is left, so it cannot leave the block itself."""
-    inside = Scope(scope.world, scope)
+    inside = Scope(scope.checker, scope)
     inside.breakable, inside.handlers = frozenset({"defer"}), (None,)
     check_statement(inside, node.statement)
 
 
 def _do_catch(scope: Scope, node: ast.DoCatch) -> None:
     """Each handler is around the body and the handlers before it."""
-    inside = Scope(scope.world, scope)
+    inside = Scope(scope.checker, scope)
     inside.handlers = (*scope.handlers, *reversed(node.handlers))
     for handler in node.handlers:
         if handler.parameter is not None:
             declare_error(scope, handler.parameter)
     check_statement(inside, node.body)
     for i, handler in enumerate(node.handlers):
-        inside = Scope(scope.world, scope)
+        inside = Scope(scope.checker, scope)
         inside.handlers = (*scope.handlers, *reversed(node.handlers[i + 1 :]))
         if handler.parameter is not None:
             inside.add(handler.parameter)
@@ -316,7 +318,7 @@ def _static_assert(scope: Scope, node: ast.StaticAssert) -> None:
     """Decided here where the condition does not depend on generics; else for each instance, when it is lowered."""
     check_condition(scope, node.condition)
     if node.condition.type is not ERROR and known_value(scope, node.condition) == 0:
-        scope.world.error("E0606", assertion_text(node), node.condition.span)
+        scope.checker.error("E0606", assertion_text(node), node.condition.span)
 
 
 def assertion_text(node: ast.StaticAssert) -> str:
@@ -336,9 +338,9 @@ def assertion_text(node: ast.StaticAssert) -> str:
 
 
 def _target_switch(scope: Scope, node: ast.TargetSwitch) -> None:
-    chosen = node.chosen = _chosen_case(scope.world.traits, node)
+    chosen = node.chosen = _chosen_case(scope.checker.traits, node)
     for case in node.cases:
-        body = Scope(scope.world, scope)
+        body = Scope(scope.checker, scope)
         body.breakable = scope.breakable | {"switch"}
         body.foreign = case is not chosen
         for i, statement in enumerate(case.body):
@@ -353,7 +355,7 @@ def _target_assembly(scope: Scope, node: ast.TargetAssembly) -> ast.Statement:
     meant = _meant_by(scope, node)
     if meant is None:
         note = 'a text that calls a function of the library is: "$P_exp($0)"'
-        scope.world.error("E9003", "this assembly is not supported", node.span, note)
+        scope.checker.error("E9003", "this assembly is not supported", node.span, note)
         return node
     statement, inside = meant
     check_statement(inside, statement)
@@ -372,14 +374,14 @@ def _chosen_case(traits: Traits, node: ast.TargetSwitch) -> ast.TargetCase | Non
 def _meant_by(scope: Scope, node: ast.TargetAssembly) -> tuple[ast.Statement, Scope] | None:
     """The statement that a text stands for, and the scope to check it in: the library's, and the arguments."""
     found = _CALL.fullmatch(node.text)
-    if found is None or scope.body is None or node.arguments or scope.world.standard(found[1]) is None:
+    if found is None or scope.body is None or node.arguments or scope.checker.standard(found[1]) is None:
         return None
     given = dict(_arguments(scope, node))
     names = list(given) if "(" not in node.text else re.findall(r"\$\d+", found[2] or "")
     if not all(name in given for name in names):
         return None
     *_, library = levels(scope)
-    inside = Scope(scope.world, library)
+    inside = Scope(scope.checker, library)
     inside.body = scope.body
     inside.names = {name: [each] for name, each in given.items()}
     arguments: list[ast.Expression] = [ast.Name(node.span, name) for name in names]
@@ -405,7 +407,7 @@ def _check_counts(scope: Scope, node: ast.Statement) -> None:
     for attribute in node.attributes:
         if attribute.name in _COUNTED:
             for argument in attribute.arguments:
-                scope.world.constant(scope, argument)
+                scope.checker.constant(scope, argument)
 
 
 Rule = Callable[[Scope, OfClass], object]
@@ -415,7 +417,7 @@ _ASSEMBLY = "assembly for another target is not supported"
 STATEMENTS: dict[type[ast.Statement], Rule] = {
     ast.Block: check_block,
     ast.Empty: lambda scope, node: None,
-    ast.ExpressionStatement: lambda scope, node: scope.world.check_value(scope, node.expression),
+    ast.ExpressionStatement: lambda scope, node: scope.checker.check_value(scope, node.expression),
     ast.DeclarationStatement: _declaration,
     ast.If: _if,
     ast.IfLet: _if_let,
@@ -434,6 +436,6 @@ STATEMENTS: dict[type[ast.Statement], Rule] = {
     ast.StaticAssert: _static_assert,
     ast.Throw: check_throw,
     ast.DoCatch: _do_catch,
-    ast.TargetAssembly: lambda scope, node: scope.world.error("E9003", _ASSEMBLY, node.span),
+    ast.TargetAssembly: lambda scope, node: scope.checker.error("E9003", _ASSEMBLY, node.span),
 }
 assert STATEMENTS.keys() == kinds_of(ast.Statement), STATEMENTS.keys() ^ kinds_of(ast.Statement)

@@ -29,12 +29,12 @@ from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.meanings import (
     FAILED,
     Candidate,
+    Coercion,
     ErrorMeaning,
     GenericMeaning,
     Meaning,
     OverloadMeaning,
     PackMeaning,
-    Plan,
     TypeMeaning,
     ValueMeaning,
 )
@@ -74,7 +74,7 @@ def check_argument(scope: Scope, node: ast.Expression) -> None:
     elif isinstance(node, ast.Paren) and isinstance(stripped(node), ast.InitializerList):
         check_argument(scope, stripped(node))
     else:
-        scope.world.check_value(scope, node)
+        scope.checker.check_value(scope, node)
 
 
 def check_condition(scope: Scope, node: ast.Expression) -> None:
@@ -89,7 +89,7 @@ def check_call(scope: Scope, node: ast.Call) -> Type:
         meaning = pack_parts.part(scope, node)
         if isinstance(meaning, (TypeMeaning, PackMeaning)):
             message = f"'{node.span.text}' is a type, and a value is needed"
-            return scope.world.error("E0302", message, node.span)
+            return scope.checker.error("E0302", message, node.span)
         kind: Type = node.type
         return kind
     meaning = refer(scope, node.callee)
@@ -108,7 +108,7 @@ def check_call(scope: Scope, node: ast.Call) -> Type:
     if isinstance(meaning, ValueMeaning):
         return _call_value(scope, node)
     if not isinstance(meaning, ErrorMeaning):
-        scope.world.error("E0302", f"'{node.callee.span.text}' cannot be called", node.callee.span)
+        scope.checker.error("E0302", f"'{node.callee.span.text}' cannot be called", node.callee.span)
     return ERROR
 
 
@@ -136,14 +136,14 @@ def call_overload(
     this = object_of_call(scope, node.span, match)
     node.ref = checked.Call(match.target, this, commit_match(scope, match))
     require_try(scope, node, match)
-    warn_of_lost_gradients(scope.world, node.ref)
+    warn_of_lost_gradients(scope.checker, node.ref)
     return match.signature.result
 
 
 def object_of_call(scope: Scope, span: Span, match: Match) -> checked.Base | None:
     """The `this` of a call, after checking that there is one and that it may be changed."""
     candidate = match.candidate
-    info = scope.world.info(candidate.declaration)
+    info = scope.checker.info(candidate.declaration)
     base = innermost(candidate)
     if info.this_type is None or isinstance(candidate.declaration, ast.Constructor):
         interface = candidate.declaration.parent
@@ -155,13 +155,13 @@ def object_of_call(scope: Scope, span: Span, match: Match) -> checked.Base | Non
         return None
     if base.this is None:
         message = f"'{candidate.declaration.name}' is a method and needs an object"
-        scope.world.error("E0307", message, span, "make it static, or call it on a value")
+        scope.checker.error("E0307", message, span, "make it static, or call it on a value")
         return None
     if info.mutating and candidate.inner is None:
         reason = not_a_place(scope, base.this)
         if reason is not None:
             name = candidate.declaration.name
-            scope.world.error(
+            scope.checker.error(
                 "E0315", f"'{name}' changes its object, which is not possible here: {reason}", span
             )
     return base.this
@@ -191,7 +191,7 @@ def _call_value(scope: Scope, node: ast.Call) -> Type:
         return ERROR
     candidates = _callable_candidates(scope, kind, node.callee)
     if not candidates:
-        return scope.world.error("E0302", f"a '{kind}' cannot be called", node.callee.span)
+        return scope.checker.error("E0302", f"a '{kind}' cannot be called", node.callee.span)
     return call_overload(scope, node, "operator()", candidates, node.arguments)
 
 
@@ -203,7 +203,7 @@ def construct(scope: Scope, node: ast.Expression, kind: Type, arguments: list[as
     if kind is ERROR or any(each.type is ERROR for each in arguments):
         return kind
     if isinstance(kind, InterfaceType) and not arguments:
-        return scope.world.error(
+        return scope.checker.error(
             "E0412", f"'{kind}' is an interface, of which there are no objects", node.span
         )
     if not arguments:
@@ -238,7 +238,7 @@ def _convert_explicitly(scope: Scope, node: ast.Expression, kind: Type, argument
         made = plan_list(scope, inner, kind)
         if made is None:
             explain_list(scope, inner, kind)
-            made = Plan(kind, 0, apply=lambda: None)
+            made = Coercion(kind, 0, apply=lambda: None)
         commit(scope, inner, made)
         node.ref = checked.Convert(argument)
         return True
@@ -269,7 +269,7 @@ def _takes_one(scope: Scope, kind: StructType, argument: ast.Expression) -> bool
     found = constructors(scope, kind)
     if not found:
         return False
-    with scope.world.silence():
+    with scope.checker.silence():
         return choose(scope, argument.span, "__init", found, [argument]) is not None
 
 
@@ -293,7 +293,7 @@ def _construct_list(scope: Scope, node: ast.Expression, kind: Type, arguments: l
     made = plan_list(scope, elements, kind)
     refusal = refused_member(kind, "__init") if made is None else None
     if refusal is not None:
-        scope.world.error(refusal.code, f"a '{kind}' cannot be made", node.span, refusal.note)
+        scope.checker.error(refusal.code, f"a '{kind}' cannot be made", node.span, refusal.note)
         return kind
     if made is None:
         explain_list(scope, elements, kind)
@@ -310,7 +310,7 @@ def _construct_components(
     total = 0
     for each in arguments:
         if isinstance(each, (ast.InitializerList, ast.NamedArgument)):
-            scope.world.error("E0312", f"this cannot be a component of '{kind}'", each.span)
+            scope.checker.error("E0312", f"this cannot be a component of '{kind}'", each.span)
             return kind
         source = value_type(each)
         target = vector(element, source.count) if isinstance(source, Vector) else element
@@ -320,7 +320,7 @@ def _construct_components(
     wanted = component_count(kind)
     if wanted is not None and total != wanted:
         message = f"'{kind}' has {wanted} components, but {total} are given"
-        scope.world.error("E0312", message, node.span)
+        scope.checker.error("E0312", message, node.span)
     node.ref = Construct(kind, tuple(arguments))
     return kind
 
@@ -330,7 +330,7 @@ def _convert_component(scope: Scope, node: ast.Expression, target: Type, kind: T
     made = None if whole else plan(scope, node, target, explicit=True)
     if made is None:
         message = f"a component of '{kind}' must be '{element_of(kind)}', not '{value_type(node)}'"
-        scope.world.error("E0312", message, node.span)
+        scope.checker.error("E0312", message, node.span)
         return False
     commit(scope, node, made)
     return True
@@ -340,15 +340,15 @@ def _report_no_conversion(
     scope: Scope, node: ast.Expression, kind: Type, arguments: list[ast.Expression]
 ) -> Type:
     given = ", ".join("{...}" if each.type is None else f"'{value_type(each)}'" for each in arguments)
-    scope.world.error("E0311", f"a '{kind}' cannot be made from {given}", node.span)
+    scope.checker.error("E0311", f"a '{kind}' cannot be made from {given}", node.span)
     return kind
 
 
 def check_cast(scope: Scope, node: ast.Cast) -> Type:
-    kind = scope.world.resolve_type(scope, node.target)
+    kind = scope.checker.resolve_type(scope, node.target)
     check_argument(scope, node.operand)
     if isinstance(kind, Array) and kind.count is None and not isinstance(node.operand, ast.InitializerList):
-        return scope.world.error("E0311", f"'{kind}' is no type to convert to", node.target.span)
+        return scope.checker.error("E0311", f"'{kind}' is no type to convert to", node.target.span)
     if kind is VOID and node.operand.type not in (None, ERROR):
         node.ref = checked.Convert(node.operand)
         return VOID
@@ -378,13 +378,15 @@ def differentiate(scope: Scope, node: ast.Differentiate) -> Meaning:
         return refuse(
             scope, node, "E0502", f"{node.mode} needs a function, which '{what}' is not", node.function.span
         )
-    differentiable = [each for each in candidates if scope.world.info(each.declaration).is_differentiable]
+    differentiable = [each for each in candidates if scope.checker.info(each.declaration).is_differentiable]
     if not differentiable:
         name = candidates[0].declaration.name
         message = f"'{name}' is not differentiable, so {node.mode} cannot be taken of it"
-        scope.world.error("E0503", message, node.function.span, f"mark it: [Differentiable] before '{name}'")
+        scope.checker.error(
+            "E0503", message, node.function.span, f"mark it: [Differentiable] before '{name}'"
+        )
         return FAILED
-    if thrown_by(scope.world, differentiable[0]) is not None:
+    if thrown_by(scope.checker, differentiable[0]) is not None:
         report_no_derivative(scope, node, differentiable[0])
         return FAILED
     name, mode = f"{node.mode}({node.function.span.text})", MODES[node.mode]
@@ -403,6 +405,6 @@ def _callable_candidates(scope: Scope, kind: Type, node: ast.Expression) -> list
         return [Candidate(kind.declaration, own_substitution(kind), node)]
     return [
         Candidate(each.declaration, each.substitution, node)
-        for each in members(scope.world, kind, "operator()")
+        for each in members(scope.checker, kind, "operator()")
         if isinstance(each.declaration, ast.Function)
     ]

@@ -12,10 +12,10 @@ from slangrad.check.generics.substitution import identity, self_type, substitute
 from slangrad.check.interfaces.differentiable import derivative_signature
 from slangrad.check.interfaces.lookup import conformances, unmet_constraint
 from slangrad.check.model.checked import Derivative
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import Bindings, DeclRef
-from slangrad.check.model.meanings import Candidate, Plan
+from slangrad.check.model.meanings import Candidate, Coercion
 from slangrad.check.model.types import FunctionType, Type
-from slangrad.check.model.world import World
 from slangrad.syntax import ast
 
 Arguments = list[ast.Expression | None]  # by parameter; None where the default is taken
@@ -29,7 +29,7 @@ class Match:
     target: DeclRef | Derivative
     signature: FunctionType
     arguments: Arguments
-    plans: list[Plan | None]
+    plans: list[Coercion | None]
     cost: int
 
     @property
@@ -57,13 +57,13 @@ def innermost(candidate: Candidate) -> Candidate:
     return candidate
 
 
-def candidate_signature(world: World, candidate: Candidate, differentiated: bool = False) -> FunctionType:
+def candidate_signature(checker: Checker, candidate: Candidate, differentiated: bool = False) -> FunctionType:
     """The signature before inference, in terms of the candidate's own generic parameters."""
-    return instantiate(world, candidate, {}, differentiated)[1]
+    return instantiate(checker, candidate, {}, differentiated)[1]
 
 
 def instantiate(
-    world: World,
+    checker: Checker,
     candidate: Candidate,
     bindings: Bindings,
     differentiated: bool = False,
@@ -75,53 +75,53 @@ def instantiate(
     carries a derivative is decided by the declaration, where an unbounded T does not, or `concretely`.
     """
     if candidate.inner is not None:
-        return _instantiate_derivative(world, candidate, candidate.inner, bindings, concretely)
+        return _instantiate_derivative(checker, candidate, candidate.inner, bindings, concretely)
     reference = DeclRef(candidate.declaration, {**candidate.substitution, **bindings})
-    with_this = differentiated and _counts_this(world, candidate)
-    return reference, signature_of(world, reference, with_this=with_this)
+    with_this = differentiated and _counts_this(checker, candidate)
+    return reference, signature_of(checker, reference, with_this=with_this)
 
 
 def _instantiate_derivative(
-    world: World, candidate: Candidate, inner: Candidate, bindings: Bindings, concretely: bool
+    checker: Checker, candidate: Candidate, inner: Candidate, bindings: Bindings, concretely: bool
 ) -> tuple[Derivative, FunctionType]:
-    target, signature = instantiate(world, inner, bindings, True, concretely)
+    target, signature = instantiate(checker, inner, bindings, True, concretely)
     if concretely or inner.inner is not None:
-        made = derivative_signature(world, candidate.mode, signature, _has_plain_result(world, target))
+        made = derivative_signature(checker, candidate.mode, signature, _has_plain_result(checker, target))
     else:
-        made = _declared_derivative(world, candidate, inner, {**inner.substitution, **bindings})
+        made = _declared_derivative(checker, candidate, inner, {**inner.substitution, **bindings})
     return Derivative(candidate.mode, target, candidate.this, made), made
 
 
 def _declared_derivative(
-    world: World, candidate: Candidate, inner: Candidate, arguments: Bindings
+    checker: Checker, candidate: Candidate, inner: Candidate, arguments: Bindings
 ) -> FunctionType:
     """The signature of the derivative as the declaration has it, its generics filled in afterwards."""
     reference = DeclRef(inner.declaration, identity(inner.declaration))
-    with world.assuming(inner.declaration):
-        signature = signature_of(world, reference, with_this=_counts_this(world, inner))
-        made = derivative_signature(world, candidate.mode, signature, _has_plain_result(world, reference))
-    return substitute(world, made, arguments)
+    with checker.assuming(inner.declaration):
+        signature = signature_of(checker, reference, with_this=_counts_this(checker, inner))
+        made = derivative_signature(checker, candidate.mode, signature, _has_plain_result(checker, reference))
+    return substitute(checker, made, arguments)
 
 
-def _has_plain_result(world: World, target: DeclRef | Derivative) -> bool:
-    return isinstance(target, DeclRef) and bool(world.info(target.declaration).no_diff_result)
+def _has_plain_result(checker: Checker, target: DeclRef | Derivative) -> bool:
+    return isinstance(target, DeclRef) and bool(checker.info(target.declaration).no_diff_result)
 
 
-def _counts_this(world: World, candidate: Candidate) -> bool:
+def _counts_this(checker: Checker, candidate: Candidate) -> bool:
     """Whether a method is named through its type."""
-    return candidate.through_type and world.info(candidate.declaration).this_type is not None
+    return candidate.through_type and checker.info(candidate.declaration).this_type is not None
 
 
 # --- Which of several functions that all take the arguments is meant ----------------------------------
 
 
-def best_matches(world: World, matches: list[Match]) -> list[Match]:
+def best_matches(checker: Checker, matches: list[Match]) -> list[Match]:
     """The match that beats all others, or those that are equally good. The cheapest wins; then, in this order: fewer
     defaults, not generic, the more special one, the requirement of the inheriting interface, fewer generic parameters,
     a member of the type before one of an extension, the nearer one, the one with a body."""
     best = [matches[0]]
     for each in matches[1:]:
-        order = _compare(world, each, best[0])
+        order = _compare(checker, each, best[0])
         if order < 0:
             best = [each]
         elif order == 0:
@@ -129,12 +129,12 @@ def best_matches(world: World, matches: list[Match]) -> list[Match]:
     return best
 
 
-def _compare(world: World, left: Match, right: Match) -> int:
+def _compare(checker: Checker, left: Match, right: Match) -> int:
     """Negative when `left` is better."""
     if _price(left) != _price(right):
         return -1 if _price(left) < _price(right) else 1
     for is_better in (_more_special, _overrides):
-        balance = is_better(world, right, left) - is_better(world, left, right)
+        balance = is_better(checker, right, left) - is_better(checker, left, right)
         if balance:
             return balance
     one, other = _distance(left), _distance(right)
@@ -156,12 +156,12 @@ def _distance(match: Match) -> tuple[int, ...]:
     return generics, remoteness, match.candidate.distance, -can_be_written, has_no_body
 
 
-def _overrides(world: World, left: Match, right: Match) -> int:
+def _overrides(checker: Checker, left: Match, right: Match) -> int:
     """1 when `left` is a requirement of an interface that inherits from that of `right`."""
     own, other = left.candidate.declaration.parent, right.candidate.declaration.parent
     if not isinstance(own, ast.Interface) or not isinstance(other, ast.Interface) or own is other:
         return 0
-    return int(any(each.declaration is other for each in conformances(world, self_type(own))))
+    return int(any(each.declaration is other for each in conformances(checker, self_type(own))))
 
 
 def _remoteness(match: Match) -> int:
@@ -172,15 +172,15 @@ def _remoteness(match: Match) -> int:
     return 2 if parent in match.candidate.substitution or parent.generics else 1
 
 
-def _more_special(world: World, left: Match, right: Match) -> int:
+def _more_special(checker: Checker, left: Match, right: Match) -> int:
     """1 when whatever `left` takes `right` takes too: its pattern fits on the other's."""
     general, special = right.candidate.declaration, left.candidate.declaration
     if general is special:
         return 0
-    solver = Solver(world, getattr(general, "generics", ()))
-    patterns = candidate_signature(world, right.candidate).parameters
-    shapes = candidate_signature(world, left.candidate).parameters
+    solver = Solver(checker, getattr(general, "generics", ()))
+    patterns = candidate_signature(checker, right.candidate).parameters
+    shapes = candidate_signature(checker, left.candidate).parameters
     if not solver.unify_entries(tuple(each.type for each in patterns), tuple(each.type for each in shapes)):
         return 0
     known = {**right.candidate.substitution, **solver.bindings}
-    return int(unmet_constraint(world, general, known) is None)
+    return int(unmet_constraint(checker, general, known) is None)

@@ -1,6 +1,6 @@
 """Bringing a checked expression to the type that its place wants.
 
-In: the literal `1` and `half`.   Out: a Plan with its cost; `commit` writes it into the node.
+In: the literal `1` and `half`.   Out: a Coercion with its cost; `commit` writes it into the node.
 
 Planning changes nothing, so that overloads can be compared; literals are cheaper than other values of
 their type, and initializer lists and lambdas have no type before the place gives them one.
@@ -9,19 +9,19 @@ their type, and initializer lists and lambdas have no type before the place give
 from __future__ import annotations
 
 from slangrad.check.calls.convert import LITERAL_FITS, convert, splat_cost
-from slangrad.check.model.meanings import Coercion, Plan
+from slangrad.check.model.meanings import Coercion
 from slangrad.check.model.types import ERROR, VOID, Scalar, Type, element_of, is_abstract
 from slangrad.check.names.places import value_type
 from slangrad.check.names.scopes import Scope
 from slangrad.syntax import ast
 
 
-def plan(scope: Scope, node: ast.Expression, target: Type, explicit: bool = False) -> Plan | None:
+def plan(scope: Scope, node: ast.Expression, target: Type, explicit: bool = False) -> Coercion | None:
     """How `node` could become `target`; None when it cannot."""
     if target is ERROR:
-        return Plan(target, 0)
+        return Coercion(target, 0)
     if isinstance(node, ast.InitializerList):
-        return scope.world.plan_list(scope, node, target)
+        return scope.checker.plan_list(scope, node, target)
     if isinstance(node, ast.Paren) and node.conversion is None:
         inner = stripped(node)
         if isinstance(inner, ast.InitializerList):
@@ -29,10 +29,11 @@ def plan(scope: Scope, node: ast.Expression, target: Type, explicit: bool = Fals
     source = value_type(node)
     if source is VOID and target is not VOID:
         return None
-    coercion = convert(scope.world, source, target, explicit)
+    coercion = convert(scope.checker, source, target, explicit)
     if coercion is None:
-        return scope.world.plan_constructor(scope, node, target)
-    return Plan(target, _literal_cost(node, target, coercion), coercion.conversion, coercion.warning)
+        return scope.checker.plan_constructor(scope, node, target)
+    coercion.cost = _literal_cost(node, target, coercion)
+    return coercion
 
 
 def stripped(node: ast.Expression) -> ast.Expression:
@@ -69,7 +70,7 @@ def holds(kind: Scalar, value: int) -> bool:
     return -(1 << (kind.bits - 1)) <= value < 1 << (kind.bits - 1)
 
 
-def commit(scope: Scope, node: ast.Expression, made: Plan) -> None:
+def commit(scope: Scope, node: ast.Expression, made: Coercion) -> None:
     """Write a plan into the node."""
     if made.apply is not None:
         made.apply()
@@ -77,7 +78,7 @@ def commit(scope: Scope, node: ast.Expression, made: Plan) -> None:
         assert node.conversion is None or node.conversion.kind == "dereference"
         node.conversion = made.conversion
     if made.warning is not None:
-        scope.world.warning("E0310", made.warning, node.span, "write the conversion to silence this")
+        scope.checker.warning("E0310", made.warning, node.span, "write the conversion to silence this")
     kind = element_of(made.target)
     if isinstance(kind, Scalar) and kind.is_float:
         _warn_of_lost_rest(scope, stripped(node))
@@ -91,7 +92,7 @@ def _warn_of_lost_rest(scope: Scope, node: ast.Expression) -> None:
     if left is not None and right and left % right:
         note = f"write {left}.0 / {right}"
         message = f"{left} / {right} of whole numbers is {int(left / right)}"
-        scope.world.warning("E0332", message, node.span, note)
+        scope.checker.warning("E0332", message, node.span, note)
 
 
 def coerce(scope: Scope, node: ast.Expression, target: Type, what: str) -> bool:
@@ -101,7 +102,7 @@ def coerce(scope: Scope, node: ast.Expression, target: Type, what: str) -> bool:
         commit(scope, node, made)
         return True
     if not report_list_failure(scope, node, target):
-        scope.world.error("E0311", mismatch(node, target, what), node.span, cast_note(scope, node, target))
+        scope.checker.error("E0311", mismatch(node, target, what), node.span, cast_note(scope, node, target))
     return False
 
 
@@ -110,7 +111,7 @@ def report_list_failure(scope: Scope, node: ast.Expression, target: Type) -> boo
     inner = stripped(node)
     if not isinstance(inner, ast.InitializerList):
         return False
-    scope.world.explain_list(scope, inner, target)
+    scope.checker.explain_list(scope, inner, target)
     return True
 
 

@@ -1,6 +1,6 @@
 """Implicit and explicit conversions between types, what they cost, and the common type of two.
 
-In: `int` to `float3`.   Out: Coercion(cost 401, Conversion("splat", float3)).
+In: `int` to `float3`.   Out: _by("splat", float3, cost 401).
 
 Costs rank overloads; only their order matters. Identical types cost nothing, a wider type of the same
 kind little, an integer to a float more, what can lose information most. From EXPLICIT on a cast has to be
@@ -15,7 +15,7 @@ from slangrad.check.generics.bounds import stated_conversion, stated_equal
 from slangrad.check.generics.signatures import signature_of
 from slangrad.check.generics.substitution import own_substitution
 from slangrad.check.interfaces.lookup import (
-    Member,
+    LookupResult,
     base_of,
     conforms,
     conforms_to,
@@ -24,6 +24,7 @@ from slangrad.check.interfaces.lookup import (
     tag_type,
 )
 from slangrad.check.model.checked import Conversion
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.meanings import Coercion
 from slangrad.check.model.types import (
@@ -51,7 +52,6 @@ from slangrad.check.model.types import (
     with_element,
 )
 from slangrad.check.model.values import Value
-from slangrad.check.model.world import World
 from slangrad.syntax import ast
 
 # fmt: off
@@ -75,61 +75,71 @@ EXPLICIT        = 90_000
 # fmt: on
 
 
-NOTHING = Coercion(0)
-
-
-def convert(world: World, source: Type, target: Type, explicit: bool = False) -> Coercion | None:
+def convert(checker: Checker, source: Type, target: Type, explicit: bool = False) -> Coercion | None:
     """How a value of one type becomes another; None when it cannot, or only by a cast and `explicit` is
     False.
     """
     if source is target or source is ERROR or target is ERROR:
-        return NOTHING
+        return Coercion(target, 0)
     if is_pack(source) or is_pack(target):
         return None
     for rule in _RULES.get(type(target), ()):
-        found = rule(world, source, target)
+        found = rule(checker, source, target)
         if found is not None:
             return found if explicit or found.cost < EXPLICIT else None
-    return _stated(world, source, target, explicit) if source.abstract or target.abstract else None
+    return _stated(checker, source, target, explicit) if source.abstract or target.abstract else None
 
 
-def _stated(world: World, source: Type, target: Type, explicit: bool) -> Coercion | None:
+def _by(
+    kind: str,
+    target: Type,
+    cost: int,
+    warning: str | None = None,
+    function: DeclRef | None = None,
+    inner: Conversion | None = None,
+    source: Type | None = None,
+) -> Coercion:
+    """A conversion of one kind."""
+    return Coercion(target, cost, Conversion(kind, target, function, inner, source), warning)
+
+
+def _stated(checker: Checker, source: Type, target: Type, explicit: bool) -> Coercion | None:
     """What `where U(T)` and `where T == int` say."""
-    one, other = stated_equal(world, source), stated_equal(world, target)
+    one, other = stated_equal(checker, source), stated_equal(checker, target)
     if one is not source or other is not target:
-        inner = convert(world, one, other, explicit)
-        return None if inner is None else Coercion(inner.cost, Conversion("stated", target, source=source))
-    implicit = stated_conversion(world, source, target)
+        inner = convert(checker, one, other, explicit)
+        return None if inner is None else _by("stated", target, inner.cost, source=source)
+    implicit = stated_conversion(checker, source, target)
     if not implicit and not (explicit and implicit is not None):
         return None
-    made = Conversion("stated", target, source=source)
-    return Coercion(CONSTRUCTOR if implicit else EXPLICIT, made)
+    return _by("stated", target, CONSTRUCTOR if implicit else EXPLICIT, source=source)
 
 
-def conversion(world: World, source: Type, target: Type, implicit: bool) -> Coercion | None:
+def conversion(checker: Checker, source: Type, target: Type, implicit: bool) -> Coercion | None:
     """How a value of a type that is known becomes one of another, by a constructor of that, too."""
-    plain = convert(world, source, target, explicit=not implicit)
+    plain = convert(checker, source, target, explicit=not implicit)
     if plain is not None:
         return plain
     found = [
-        _by_constructor(world, source, target, each, implicit) for each in members(world, target, "__init")
+        _by_constructor(checker, source, target, each, implicit)
+        for each in members(checker, target, "__init")
     ]
     return min((each for each in found if each is not None), key=lambda each: each.cost, default=None)
 
 
 def _by_constructor(
-    world: World, source: Type, target: Type, member: Member, implicit: bool
+    checker: Checker, source: Type, target: Type, member: LookupResult, implicit: bool
 ) -> Coercion | None:
     declared = member.declaration
     marked = declared.is_marked("__implicit_conversion")
     if len(declared.parameters) != 1 or declared.generics or (implicit and not marked):
         return None
-    (parameter,) = signature_of(world, member.reference).parameters
-    inner = convert(world, source, parameter.type)
+    (parameter,) = signature_of(checker, member.reference).parameters
+    inner = convert(checker, source, parameter.type)
     if inner is None or parameter.direction not in ("in", "constref"):
         return None
-    made = Conversion("call", target, member.reference, inner.conversion)
-    return Coercion(inner.cost + CONSTRUCTOR, made)
+    cost = inner.cost + CONSTRUCTOR
+    return _by("call", target, cost, function=member.reference, inner=inner.conversion)
 
 
 # --- Numbers ------------------------------------------------------------------------------------------
@@ -157,133 +167,112 @@ def scalar_cost(source: Scalar, target: Scalar) -> int:
     return TO_UNSIGNED if target.kind == "uint" else TO_SIGNED if wider else SAME_SIZE
 
 
-def _element_cost(world: World, source: Type, target: Type) -> int | None:
+def _element_cost(checker: Checker, source: Type, target: Type) -> int | None:
     """The cost of converting components; type parameters convert only to themselves, or by a cast."""
     if source is target:
         return 0
     if isinstance(source, Scalar) and isinstance(target, Scalar):
         return scalar_cost(source, target)
-    if is_builtin_parameter(world, source) or is_builtin_parameter(world, target):
+    if is_builtin_parameter(checker, source) or is_builtin_parameter(checker, target):
         numbers = all(
-            isinstance(each, Scalar) or is_builtin_parameter(world, each) for each in (source, target)
+            isinstance(each, Scalar) or is_builtin_parameter(checker, each) for each in (source, target)
         )
         return EXPLICIT if numbers else None
     return None
 
 
-def is_builtin_parameter(world: World, kind: Type) -> bool:
+def is_builtin_parameter(checker: Checker, kind: Type) -> bool:
     """A type parameter that stands for a builtin number only."""
     if not isinstance(kind, (ParameterType, AssociatedType)):
         return False
-    builtin = world.standard("__BuiltinType")
-    return isinstance(builtin, ast.Interface) and conforms_to(world, kind, builtin) is not None
+    builtin = checker.standard("__BuiltinType")
+    return isinstance(builtin, ast.Interface) and conforms_to(checker, kind, builtin) is not None
 
 
-def _to_number(world: World, source: Type, target: Type) -> Coercion | None:
-    if isinstance(source, (Vector, Matrix)):
-        return _shrink(world, source, target)
+def _to_number(checker: Checker, source: Type, target: Type) -> Coercion | None:
     if isinstance(source, EnumType):
-        return _from_enum(world, source, target)
+        return _from_enum(checker, source, target)
     if isinstance(source, Pointer):
         wide = isinstance(target, Scalar) and target.is_integer and target.bits == 64
-        if wide or target is BOOL:
-            return Coercion(EXPLICIT if wide else TO_FLOAT, Conversion("pointer", target))
-        return None
-    cost = _element_cost(world, source, target)
-    if cost is None and isinstance(target, Scalar) and not target.is_float and _is_some_enum(world, source):
-        return Coercion(
-            FROM_ENUM if target is BOOL else EXPLICIT, Conversion("stated", target, source=source)
-        )
-    return None if cost is None else Coercion(cost, Conversion("numeric", target))
+        return _by("pointer", target, EXPLICIT if wide else TO_FLOAT) if wide or target is BOOL else None
+    number = _to_shape(checker, source, target)
+    if (
+        number is None
+        and isinstance(target, Scalar)
+        and not target.is_float
+        and _is_some_enum(checker, source)
+    ):
+        return _by("stated", target, FROM_ENUM if target is BOOL else EXPLICIT, source=source)
+    return number
 
 
-def _is_some_enum(world: World, kind: Type) -> bool:
+def _is_some_enum(checker: Checker, kind: Type) -> bool:
     if not isinstance(kind, (ParameterType, AssociatedType)):
         return False
-    return conforms_to(world, kind, world.standard("__EnumType")) is not None
+    return conforms_to(checker, kind, checker.standard("__EnumType")) is not None
 
 
-def _from_enum(world: World, source: EnumType, target: Type) -> Coercion | None:
-    tag = tag_type(world, source)
+def _from_enum(checker: Checker, source: EnumType, target: Type) -> Coercion | None:
+    tag = tag_type(checker, source)
     if isinstance(tag, Scalar) and isinstance(target, Scalar):
-        return Coercion(FROM_ENUM + scalar_cost(tag, target), Conversion("numeric", target))
+        return _by("numeric", target, FROM_ENUM + scalar_cost(tag, target))
     return None
 
 
-def _to_parameter(world: World, source: Type, target: Type) -> Coercion | None:
-    if isinstance(source, Scalar) and is_builtin_parameter(world, target):
-        return Coercion(EXPLICIT, Conversion("numeric", target))
+def _to_parameter(checker: Checker, source: Type, target: Type) -> Coercion | None:
+    if isinstance(source, Scalar) and is_builtin_parameter(checker, target):
+        return _by("numeric", target, EXPLICIT)
     return None
 
 
 # --- Vectors and matrices -----------------------------------------------------------------------------
 
 
-def _to_vector(world: World, source: Type, target: Vector) -> Coercion | None:
-    if isinstance(source, Vector):
-        return _vector_to_vector(world, source, target)
-    if isinstance(source, Array):
-        if source.element is target.element and source.count == target.count:
-            return Coercion(EXPLICIT, Conversion("reshape", target))
+def _to_shape(checker: Checker, source: Type, target: Type) -> Coercion | None:
+    """Between numbers, vectors and matrices: the cost of the shapes and of the elements."""
+    shape = _shape_cost(source, target)
+    cost = _element_cost(checker, element_of(source), element_of(target))
+    if shape is None or cost is None:
         return None
-    return _splat(world, source, target, target.element)
+    kind, shape_cost = shape
+    is_lossy = kind == "truncate" and shape_cost >= TRUNCATION
+    warning = f"'{source}' is implicitly truncated to '{target}'" if is_lossy else None
+    return _by(kind, target, cost + shape_cost, warning)
 
 
-def _splat(world: World, source: Type, target: Type, element: Type) -> Coercion | None:
-    cost = _element_cost(world, source, element)
-    if cost is None:
-        return None
-    return Coercion(cost + splat_cost(target), Conversion("splat", target))
+def _shape_cost(source: Type, target: Type) -> tuple[str, int] | None:
+    """The kind of conversion between shapes, and its cost; None where there is none."""
+    if not isinstance(source, (Vector, Matrix)):
+        return "splat" if isinstance(target, (Vector, Matrix)) else "numeric", splat_cost(target)
+    extents = _extents(source), _extents(target)
+    if isinstance(target, (Vector, Matrix)):
+        pairs = list(zip(*extents)) if type(source) is type(target) else []
+        if pairs and all(same_value(*pair) for pair in pairs):
+            return "numeric", 0
+        if pairs and isinstance(source, Vector) and source.count == 1:
+            return "splat", SPLAT
+        fits = pairs and all(same_value(*pair) or _longer(*pair) for pair in pairs)
+        return ("truncate", TRUNCATION) if fits else None
+    if isinstance(source, Vector) and source.count == 1:  # the first component
+        return "truncate", SPLAT
+    return None if target is BOOL else ("truncate", 2 * TRUNCATION)
+
+
+def _extents(kind: Type) -> tuple[Value, ...]:
+    if isinstance(kind, Matrix):
+        return kind.rows, kind.columns
+    return (kind.count,) if isinstance(kind, Vector) else ()
 
 
 def splat_cost(target: Type) -> int:
     """What a number pays for standing for all components: an overload for numbers is better."""
-    if isinstance(target, Scalar):
-        return 0
-    return SPLAT if isinstance(target, Vector) else 10 * SPLAT
+    return SPLAT if isinstance(target, Vector) else 10 * SPLAT if isinstance(target, Matrix) else 0
 
 
-def _vector_to_vector(world: World, source: Vector, target: Vector) -> Coercion | None:
-    cost = _element_cost(world, source.element, target.element)
-    if cost is None:
+def _from_array(checker: Checker, source: Type, target: Vector) -> Coercion | None:
+    if not isinstance(source, Array) or source.element is not target.element or source.count != target.count:
         return None
-    if same_value(source.count, target.count):
-        return Coercion(cost, Conversion("numeric", target))
-    if source.count == 1:
-        return Coercion(cost + SPLAT, Conversion("splat", target))
-    if not _longer(source.count, target.count):
-        return None
-    return Coercion(cost + TRUNCATION, Conversion("truncate", target), _truncation(source, target))
-
-
-def _to_matrix(world: World, source: Type, target: Matrix) -> Coercion | None:
-    if not isinstance(source, Matrix):
-        return _splat(world, source, target, target.element)
-    cost = _element_cost(world, source.element, target.element)
-    if cost is None:
-        return None
-    rows, columns = same_value(source.rows, target.rows), same_value(source.columns, target.columns)
-    if rows and columns:
-        return Coercion(cost, Conversion("numeric", target))
-    if (rows or _longer(source.rows, target.rows)) and (columns or _longer(source.columns, target.columns)):
-        return Coercion(cost + TRUNCATION, Conversion("truncate", target), _truncation(source, target))
-    return None
-
-
-def _shrink(world: World, source: Vector | Matrix, target: Type) -> Coercion | None:
-    """A vector where a number is wanted: its first component."""
-    cost = _element_cost(world, source.element, target)
-    if cost is None:
-        return None
-    if isinstance(source, Vector) and source.count == 1:
-        return Coercion(cost + SPLAT, Conversion("truncate", target))
-    if target is BOOL:
-        return None
-    return Coercion(cost + 2 * TRUNCATION, Conversion("truncate", target), _truncation(source, target))
-
-
-def _truncation(source: Type, target: Type) -> str:
-    return f"'{source}' is implicitly truncated to '{target}'"
+    return _by("reshape", target, EXPLICIT)
 
 
 def same_value(left: Value, right: Value) -> bool:
@@ -298,68 +287,61 @@ def _longer(left: Value, right: Value) -> bool:
 # --- Arrays, pointers, enums, structs, interfaces -----------------------------------------------------
 
 
-def _to_array(world: World, source: Type, target: Array) -> Coercion | None:
+def _to_array(checker: Checker, source: Type, target: Array) -> Coercion | None:
+    if not isinstance(source, (Vector, Array)):
+        return None
+    is_same = source.element is target.element
+    if target.count is None:
+        return _by("existing", source, UNSIZE) if is_same and isinstance(source, Array) else None
+    if source.count is None or not same_value(source.count, target.count):
+        return None
     if isinstance(source, Vector):
-        if (
-            source.element is target.element
-            and target.count is not None
-            and same_value(source.count, target.count)
-        ):
-            return Coercion(EXPLICIT, Conversion("reshape", target))
-        return None
-    if not isinstance(source, Array):
-        return None
-    if target.count is None and source.element is target.element:
-        return Coercion(UNSIZE, Conversion("existing", source))
-    if source.count is None or target.count is None or not same_value(source.count, target.count):
-        return None
-    inner = convert(world, source.element, target.element)
-    if inner is None:
-        return None
-    return Coercion(inner.cost + EXPLICIT, Conversion("array", target, inner=inner.conversion))
+        return _by("reshape", target, EXPLICIT) if is_same else None
+    inner = convert(checker, source.element, target.element)
+    return inner and _by("array", target, inner.cost + EXPLICIT, inner=inner.conversion)
 
 
-def _to_pointer(world: World, source: Type, target: Pointer) -> Coercion | None:
+def _to_pointer(checker: Checker, source: Type, target: Pointer) -> Coercion | None:
     if source is NULL:
-        return Coercion(PROMOTION, Conversion("pointer", target))
+        return _by("pointer", target, PROMOTION)
     if isinstance(source, Pointer):
         cost = PROMOTION if target.element is VOID else EXPLICIT
-        return Coercion(cost, Conversion("pointer", target))
+        return _by("pointer", target, cost)
     if isinstance(source, Scalar) and source.is_integer:
-        return Coercion(EXPLICIT, Conversion("pointer", target))
+        return _by("pointer", target, EXPLICIT)
     return None
 
 
-def _to_enum(world: World, source: Type, target: EnumType) -> Coercion | None:
+def _to_enum(checker: Checker, source: Type, target: EnumType) -> Coercion | None:
     number = isinstance(source, Scalar) and not source.is_float
     if number or isinstance(source, EnumType):
-        return Coercion(EXPLICIT, Conversion("numeric", target))
+        return _by("numeric", target, EXPLICIT)
     return None
 
 
-def _to_struct(world: World, source: Type, target: StructType) -> Coercion | None:
-    inherited = base_of(world, source)
+def _to_struct(checker: Checker, source: Type, target: StructType) -> Coercion | None:
+    inherited = base_of(checker, source)
     while inherited is not None:
         if inherited is target:
-            return Coercion(TO_INTERFACE, Conversion("base", target))
-        inherited = base_of(world, inherited)
-    if target.declaration is not world.standard("Optional"):
+            return _by("base", target, TO_INTERFACE)
+        inherited = base_of(checker, inherited)
+    if target.declaration is not checker.standard("Optional"):
         return None
     if source is NONE:
-        return Coercion(TO_OPTIONAL, Conversion("optional", target))
-    if isinstance(source, StructType) and source.declaration is world.standard("Conditional"):
-        (get,) = declared(world, source.declaration, "get")
+        return _by("optional", target, TO_OPTIONAL)
+    if isinstance(source, StructType) and source.declaration is checker.standard("Conditional"):
+        (get,) = declared(checker, source.declaration, "get")
         if source.inner is target.inner:
-            return Coercion(TO_OPTIONAL, Conversion("call", target, DeclRef(get, own_substitution(source))))
-    inner = convert(world, source, target.inner)
+            return _by("call", target, TO_OPTIONAL, function=DeclRef(get, own_substitution(source)))
+    inner = convert(checker, source, target.inner)
     if inner is None:
         return None
-    return Coercion(inner.cost + TO_OPTIONAL, Conversion("optional", target, inner=inner.conversion))
+    return _by("optional", target, inner.cost + TO_OPTIONAL, inner=inner.conversion)
 
 
-def _to_interface(world: World, source: Type, target: InterfaceType) -> Coercion | None:
-    if conforms(world, source, target):
-        return Coercion(TO_INTERFACE, Conversion("interface", target, source=source))
+def _to_interface(checker: Checker, source: Type, target: InterfaceType) -> Coercion | None:
+    if conforms(checker, source, target):
+        return _by("interface", target, TO_INTERFACE, source=source)
     return None
 
 
@@ -367,8 +349,8 @@ _RULES: dict[type[Type], tuple[Callable[..., Coercion | None], ...]] = {
     Scalar: (_to_number,),
     ParameterType: (_to_number, _to_parameter),
     AssociatedType: (_to_number, _to_parameter),
-    Vector: (_to_vector,),
-    Matrix: (_to_matrix,),
+    Vector: (_to_shape, _from_array),
+    Matrix: (_to_shape,),
     Array: (_to_array,),
     Pointer: (_to_pointer,),
     EnumType: (_to_enum,),
@@ -394,31 +376,23 @@ def common_scalar(left: Scalar, right: Scalar) -> Scalar:
     return left if left.kind == "uint" else right
 
 
-def common_type(world: World, left: Type, right: Type) -> Type | None:
+def common_type(checker: Checker, left: Type, right: Type) -> Type | None:
     """The type that two operands, two arguments for one T or two arms of `?:` are converted to."""
     if left is right:
         return left
     if ERROR in (left, right):
         return ERROR
-    element = _common_element(
-        world, element_of(_without_enum(world, left)), element_of(_without_enum(world, right))
-    )
-    if element is None:
-        return _one_way(world, left, right)
+    one, other = (element_of(_without_enum(checker, kind)) for kind in (left, right))
+    if isinstance(one, Scalar) and isinstance(other, Scalar):
+        one = common_scalar(one, other)
+    elif one is not other:
+        return _one_way(checker, left, right)
     shaped = _common_shape(left, right)
-    return None if shaped is None else with_element(shaped, element)
+    return None if shaped is None else with_element(shaped, one)
 
 
-def _common_element(world: World, left: Type, right: Type) -> Type | None:
-    if left is right:
-        return left
-    if isinstance(left, Scalar) and isinstance(right, Scalar):
-        return common_scalar(left, right)
-    return None
-
-
-def _without_enum(world: World, kind: Type) -> Type:
-    return tag_type(world, kind) if isinstance(kind, EnumType) else kind
+def _without_enum(checker: Checker, kind: Type) -> Type:
+    return tag_type(checker, kind) if isinstance(kind, EnumType) else kind
 
 
 def _common_shape(left: Type, right: Type) -> Type | None:
@@ -427,24 +401,17 @@ def _common_shape(left: Type, right: Type) -> Type | None:
         return right
     if not isinstance(right, (Vector, Matrix)):
         return left
-    if isinstance(left, Vector) and isinstance(right, Vector):
-        return _common_vector(left, right)
-    if isinstance(left, Matrix) and isinstance(right, Matrix):
-        same = same_value(left.rows, right.rows) and same_value(left.columns, right.columns)
-        return left if same else None
-    return None
-
-
-def _common_vector(left: Vector, right: Vector) -> Type | None:
-    if same_value(left.count, right.count):
+    if type(left) is not type(right):
+        return None
+    if all(map(same_value, _extents(left), _extents(right))):
         return left
-    if left.count == 1:
+    if isinstance(left, Vector) and left.count == 1:
         return right
-    return left if right.count == 1 else None
+    return left if isinstance(right, Vector) and right.count == 1 else None
 
 
-def _one_way(world: World, left: Type, right: Type) -> Type | None:
-    forward, backward = convert(world, left, right), convert(world, right, left)
+def _one_way(checker: Checker, left: Type, right: Type) -> Type | None:
+    forward, backward = convert(checker, left, right), convert(checker, right, left)
     if forward is not None and (backward is None or forward.cost <= backward.cost):
         return right
     return left if backward is not None else None

@@ -1,6 +1,6 @@
 """Initializer lists and what is left out of them.
 
-In: `{1, v.xy, {0}}` and the type that is wanted.   Out: a Plan that writes a Construct into the list.
+In: `{1, v.xy, {0}}` and the type that is wanted.   Out: a Coercion that writes a Construct into the list.
 
 A struct calls a constructor if it has any. Else each element is converted to a part: `{1, 2}` for two `float2`
 splats both, as `{1}` for a `float2` does. Where that does not fit, and in arrays, inner braces are left out, as
@@ -26,7 +26,7 @@ from slangrad.check.interfaces.lookup import BASE, all_members, concrete_members
 from slangrad.check.model import checked
 from slangrad.check.model.checked import Construct, Conversion, Part, Zero
 from slangrad.check.model.declref import Bindings, DeclRef
-from slangrad.check.model.meanings import Candidate, Plan
+from slangrad.check.model.meanings import Candidate, Coercion
 from slangrad.check.model.types import (
     ERROR,
     Array,
@@ -44,11 +44,11 @@ from slangrad.check.model.types import (
     vector,
 )
 from slangrad.check.model.values import Value
-from slangrad.check.names.bit_fields import is_word
 from slangrad.check.names.members import is_visible
 from slangrad.check.names.places import value_type
 from slangrad.check.names.resolve import unfold
 from slangrad.check.names.scopes import Scope
+from slangrad.check.names.struct_fields import is_word
 from slangrad.syntax import ast
 
 
@@ -83,11 +83,11 @@ class Reader:
 def check_elements(scope: Scope, node: ast.InitializerList) -> None:
     """Check what is in a list, inner lists included; their own type comes from their place."""
     for each in node.elements:
-        scope.world.check_argument(scope, each)
+        scope.checker.check_argument(scope, each)
     unfold(node.elements)
 
 
-def plan_list(scope: Scope, node: ast.InitializerList, target: Type) -> Plan | None:
+def plan_list(scope: Scope, node: ast.InitializerList, target: Type) -> Coercion | None:
     """How the list becomes a value of `target`."""
     if isinstance(target, StructType):
         found = constructors(scope, target)
@@ -103,14 +103,14 @@ def plan_list(scope: Scope, node: ast.InitializerList, target: Type) -> Plan | N
     def apply() -> None:
         node.type, node.ref = piece.type, piece.build()
 
-    return Plan(piece.type, piece.cost, apply=apply)
+    return Coercion(piece.type, piece.cost, apply=apply)
 
 
 def constructors(scope: Scope, target: Type) -> list[Candidate]:
     """The `__init`s of a type that are visible here."""
     found = [
         each
-        for each in members(scope.world, target, "__init")
+        for each in members(scope.checker, target, "__init")
         if isinstance(each.declaration, ast.Constructor) and is_visible(scope, each.declaration)
     ]
     return [Candidate(each.declaration, each.substitution) for each in found]
@@ -122,8 +122,8 @@ def _takes_nothing(scope: Scope, found: list[Candidate]) -> bool:
 
 def _plan_constructor_call(
     scope: Scope, node: ast.InitializerList, target: StructType, found: list[Candidate]
-) -> Plan | None:
-    with scope.world.silence():
+) -> Coercion | None:
+    with scope.checker.silence():
         match = choose(scope, node.span, str(target), found, node.elements)
     if match is None:
         return None
@@ -132,7 +132,7 @@ def _plan_constructor_call(
         assert isinstance(match.target, DeclRef)
         node.type, node.ref = target, checked.Call(match.target, None, commit_match(scope, match))
 
-    return Plan(target, match.cost, apply=apply)
+    return Coercion(target, match.cost, apply=apply)
 
 
 # --- One element for each part ------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def _built(scope: Scope, target: StructType, pieces: Iterator[Piece]) -> Piece:
     """A struct of pieces for its fields, those of structs that it inherits from first."""
     made = []
     for reference in field_references(target):
-        kind = field_type(scope.world, reference)
+        kind = field_type(scope.checker, reference)
         if isinstance(kind, StructType) and _is_opened(scope, reference, kind):
             made.append(_built(scope, kind, pieces))
         else:
@@ -180,7 +180,7 @@ def _own_parts(scope: Scope, target: StructType) -> list[Type] | None:
     """The types of the fields; None where some cannot be given."""
     found: list[Type] = []
     for reference in field_references(target):
-        kind = field_type(scope.world, reference)
+        kind = field_type(scope.checker, reference)
         if is_word(reference.declaration) or not is_visible(scope, reference.declaration):
             return None
         parts: list[Type] | None = [kind]
@@ -253,7 +253,7 @@ def _take(scope: Scope, reader: Reader, target: Type) -> Piece | None:
     return _fill(scope, reader, target)
 
 
-def _committed(scope: Scope, node: ast.Expression, made: Plan) -> ast.Expression:
+def _committed(scope: Scope, node: ast.Expression, made: Coercion) -> ast.Expression:
     commit(scope, node, made)
     return node
 
@@ -286,7 +286,7 @@ def _fill_struct(scope: Scope, reader: Reader, target: StructType) -> Piece | No
 def _field_pieces(scope: Scope, reader: Reader, target: StructType) -> list[Piece] | None:
     pieces: list[Piece] = []
     for reference in field_references(target):
-        kind = field_type(scope.world, reference)
+        kind = field_type(scope.checker, reference)
         if reader.left == 0 or is_word(reference.declaration):
             pieces.append(left_out(scope, reference, kind))
             continue
@@ -403,7 +403,7 @@ def initial_value(scope: Scope, kind: Type) -> Construct | checked.Call | Zero |
         return Zero(kind)
     parts = []
     for reference in field_references(kind):
-        parts.append(left_out(scope, reference, field_type(scope.world, reference)).build())
+        parts.append(left_out(scope, reference, field_type(scope.checker, reference)).build())
     return Construct(kind, tuple(parts))
 
 
@@ -415,9 +415,9 @@ def _has_defaults(scope: Scope, kind: Type, seen: set[Type]) -> bool:
     for reference in field_references(kind):
         if reference.declaration.initializer is not None:
             return True
-        if _has_defaults(scope, field_type(scope.world, reference), seen):
+        if _has_defaults(scope, field_type(scope.checker, reference), seen):
             return True
-    own = concrete_members(scope.world, kind, "__init")
+    own = concrete_members(scope.checker, kind, "__init")
     return any(
         not each.declaration.parameters for each in own if isinstance(each.declaration, ast.Constructor)
     )
@@ -437,24 +437,24 @@ def explain_list(scope: Scope, node: ast.InitializerList, target: Type) -> None:
             explain_list(scope, inner, wanted)
             return
         if value_type(culprit) is not ERROR:
-            scope.world.error("E0312", mismatch(culprit, wanted, "this element"), culprit.span)
+            scope.checker.error("E0312", mismatch(culprit, wanted, "this element"), culprit.span)
         return
     if piece is not None and reader.left:
         extra = reader.nodes[reader.position]
         message = f"too many elements for '{target}': {len(node.elements)}"
-        scope.world.error("E0312", message, extra.span)
+        scope.checker.error("E0312", message, extra.span)
         return
     fields = field_declarations(target.declaration) if isinstance(target, StructType) else []
     private = [each.name for each in fields if not is_visible(scope, each)]
     note = f"'{private[0]}' is private" if private else None
-    scope.world.error("E0312", f"this list cannot become a '{target}'", node.span, note)
+    scope.checker.error("E0312", f"this list cannot become a '{target}'", node.span, note)
 
 
-def plan_constructor(scope: Scope, node: ast.Expression, target: Type) -> Plan | None:
+def plan_constructor(scope: Scope, node: ast.Expression, target: Type) -> Coercion | None:
     """An implicit conversion by an `__init` that is marked [__implicit_conversion]."""
     if not isinstance(target, StructType):
         return None
-    with scope.world.answering(("conversion", target)) as first:
+    with scope.checker.answering(("conversion", target)) as first:
         for each in constructors(scope, target) if first else ():
             if each.declaration.is_marked("__implicit_conversion"):
                 match = evaluate(scope, each, [node])
@@ -463,34 +463,34 @@ def plan_constructor(scope: Scope, node: ast.Expression, target: Type) -> Plan |
     return None
 
 
-def plan_literal(scope: Scope, node: ast.Expression, kind: Type) -> Plan | None:
+def plan_literal(scope: Scope, node: ast.Expression, kind: Type) -> Coercion | None:
     """A number as a value of a type parameter: builtin ones convert, others by their `__init(int)`."""
-    made = convert(scope.world, value_type(node), kind, explicit=True)
+    made = convert(scope.checker, value_type(node), kind, explicit=True)
     if made is not None:
-        return Plan(kind, made.cost, made.conversion)
+        return Coercion(kind, made.cost, made.conversion)
     found = constructors(scope, kind)
-    with scope.world.silence():
+    with scope.checker.silence():
         match = choose(scope, node.span, "__init", found, [node]) if found else None
     return None if match is None else _by_constructor(kind, match, match.cost)
 
 
-def _by_constructor(target: Type, match: Match, cost: int) -> Plan:
+def _by_constructor(target: Type, match: Match, cost: int) -> Coercion:
     (inner,) = match.plans
     assert inner is not None and isinstance(match.target, DeclRef)
-    return Plan(target, cost, Conversion("call", target, match.target, inner.conversion))
+    return Coercion(target, cost, Conversion("call", target, match.target, inner.conversion))
 
 
 def infer_struct(scope: Scope, node: ast.Call, declaration: ast.Struct, around: Bindings) -> Type | None:
     """The type that `Foo(x)` makes of a generic struct: its arguments follow from those of the call."""
-    world = scope.world
+    checker = scope.checker
     if any(each.type is None or isinstance(each, ast.NamedArgument) for each in node.arguments):
         return None
     own = [each for each in all_members(declaration) if isinstance(each, ast.Constructor)]
-    shapes = [[world.info(each).type for each in constructor.parameters] for constructor in own]
+    shapes = [[checker.info(each).type for each in constructor.parameters] for constructor in own]
     if not own:
-        shapes = [[world.info(each).type for each in field_declarations(declaration)]]
+        shapes = [[checker.info(each).type for each in field_declarations(declaration)]]
     for shape in shapes:
-        solver = Solver(world, declaration.generics, lambda left, right: common_type(world, left, right))
+        solver = Solver(checker, declaration.generics, lambda left, right: common_type(checker, left, right))
         fits = len(shape) >= len(node.arguments) and all(
             solver.unify(one, value_type(other)) or not one.abstract
             for one, other in zip(shape, node.arguments)

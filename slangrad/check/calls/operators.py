@@ -77,7 +77,7 @@ METHODS = {
 
 def check_binary(scope: Scope, node: ast.Binary) -> Type:
     for side in (node.left, node.right):
-        scope.world.check_argument(scope, side)
+        scope.checker.check_argument(scope, side)
     return apply_operator(scope, node, node.operator, [node.left, node.right])
 
 
@@ -86,7 +86,7 @@ def check_unary(scope: Scope, node: ast.Unary) -> Type:
         return _step(scope, node, node.operand)
     if node.operator == "&":
         return _address(scope, node)
-    if scope.world.check_value(scope, node.operand) is ERROR:
+    if scope.checker.check_value(scope, node.operand) is ERROR:
         return ERROR
     if node.operator == "-" and isinstance(node.operand, ast.IntLiteral):
         _least(node.operand)
@@ -109,11 +109,11 @@ def check_postfix(scope: Scope, node: ast.Postfix) -> Type:
 
 
 def _address(scope: Scope, node: ast.Unary) -> Type:
-    kind = scope.world.check_value(scope, node.operand)
+    kind = scope.checker.check_value(scope, node.operand)
     if kind is ERROR:
         return ERROR
     node.ref = checked.AddressOf(node.operand)
-    return pointer(stored(value_type(node.operand), rules_of_place(scope.world, node.operand)))
+    return pointer(stored(value_type(node.operand), rules_of_place(scope.checker, node.operand)))
 
 
 def apply_operator(scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]) -> Type:
@@ -147,7 +147,7 @@ def apply_operator(scope: Scope, node: ast.Expression, operator: str, operands: 
 def _see_equal(scope: Scope, node: ast.Expression) -> None:
     """An operand of type T as the type that T is, where a `where T == int` says so."""
     if isinstance(node.type, ParameterType) and node.conversion is None:
-        equal = stated_equal(scope.world, node.type)
+        equal = stated_equal(scope.checker, node.type)
         if equal is not node.type:
             node.conversion = checked.Conversion("stated", equal, source=node.type)
 
@@ -158,7 +158,7 @@ def _compare_with_none(
     """`x == none` is `!x.hasValue`."""
     for one, other in (operands, operands[::-1]):
         kind = value_type(one)
-        optional = isinstance(kind, StructType) and kind.declaration is scope.world.standard("Optional")
+        optional = isinstance(kind, StructType) and kind.declaration is scope.checker.standard("Optional")
         if isinstance(stripped(other), ast.NoneLiteral) and optional:
             question = ast.Member(node.span, one, "hasValue", one.span, ".")
             value_member(scope, question, one)
@@ -177,7 +177,7 @@ def report_no_operator(
 ) -> Type:
     types = " and ".join(shown_type(each) for each in operands)
     message = f"no operator '{operator}' for {types}"
-    return scope.world.error("E0313", message, node.span, _other_way(node, operator, operands))
+    return scope.checker.error("E0313", message, node.span, _other_way(node, operator, operands))
 
 
 POWER = "a power is pow(x, y); for small whole exponents x * x is faster"
@@ -221,7 +221,7 @@ def user_operator(
     candidates = [each for each in candidates if not each.declaration.has(other)]
     if not candidates:
         return None
-    with scope.world.silence():
+    with scope.checker.silence():
         matches = [
             choose(scope, node.span, name, group, arguments)
             for group, arguments in _by_arity(candidates, operands)
@@ -253,9 +253,9 @@ def _member_operators(scope: Scope, name: str, first: ast.Expression) -> list[Ca
     if isinstance(stripped(first), ast.InitializerList):
         return []
     found = []
-    for member in members(scope.world, value_type(first), name):
+    for member in members(scope.checker, value_type(first), name):
         if isinstance(member.declaration, ast.Function):
-            static = scope.world.info(member.declaration).this_type is None
+            static = scope.checker.info(member.declaration).this_type is None
             found.append(Candidate(member.declaration, member.substitution, None if static else first))
     return found
 
@@ -300,8 +300,8 @@ def _negated_equality(scope: Scope, node: ast.Expression, operands: list[ast.Exp
 
 
 def _find_requirement(scope: Scope, kind: Type, name: str) -> DeclRef | None:
-    for interface in conformances(scope.world, kind):
-        for requirement in declared(scope.world, interface.declaration, name):
+    for interface in conformances(scope.checker, kind):
+        for requirement in declared(scope.checker, interface.declaration, name):
             return DeclRef(requirement, requirement_substitution(kind, interface))
     return None
 
@@ -369,20 +369,20 @@ def _typing(scope: Scope, operator: str, operands: list[ast.Expression], types: 
 def _is_builtin(scope: Scope, kind: Type) -> bool:
     if isinstance(kind, (Scalar, Vector, Matrix, EnumType, Pointer)) or kind is NULL:
         return True
-    return is_builtin_parameter(scope.world, kind)
+    return is_builtin_parameter(scope.checker, kind)
 
 
 def _operand_type(scope: Scope, operator: str, operands: list[ast.Expression]) -> Type | None:
     left, right = (value_type(each) for each in operands)
     if isinstance(left, EnumType) and left is right:
-        return left if operator in BITWISE | EQUALITIES | COMPARISONS else tag_type(scope.world, left)
-    common = common_type(scope.world, left, right)
+        return left if operator in BITWISE | EQUALITIES | COMPARISONS else tag_type(scope.checker, left)
+    common = common_type(scope.checker, left, right)
     if common is None:
         common = _literal_adapts(scope, operands)
     if common is None:
         return None
     if isinstance(common, EnumType):
-        common = tag_type(scope.world, common)
+        common = tag_type(scope.checker, common)
     element = element_of(common)
     if operator in LOGICAL:
         return with_element(common, BOOL)
@@ -397,7 +397,7 @@ def _literal_adapts(scope: Scope, operands: list[ast.Expression]) -> Type | None
     """A number next to a type parameter, or to a vector of one, is of that type."""
     for one, other in (operands, operands[::-1]):
         kind = value_type(one)
-        parameter = is_builtin_parameter(scope.world, element_of(kind))
+        parameter = is_builtin_parameter(scope.checker, element_of(kind))
         if parameter and (is_literal(other) or value_type(other) is element_of(kind)):
             return kind
     return None
@@ -411,7 +411,7 @@ def _shift(scope: Scope, left: Type, right: Type) -> Typing | None:
     if isinstance(right, (Vector, Matrix)) and not isinstance(left, (Vector, Matrix)):
         result = with_element(right, element_of(result))
     if isinstance(result, EnumType):
-        result = tag_type(scope.world, result)
+        result = tag_type(scope.checker, result)
     return result, with_element(result, element_of(arithmetic_type(right))), result
 
 
@@ -429,7 +429,7 @@ def _unary(scope: Scope, operator: str, kind: Type) -> Typing | None:
     if isinstance(kind, Pointer) and operator != "!":
         return None
     if isinstance(kind, EnumType):
-        kind = kind if operator == "~" else tag_type(scope.world, kind)
+        kind = kind if operator == "~" else tag_type(scope.checker, kind)
     element = element_of(kind)
     if operator == "~" and isinstance(element, Scalar) and (element.is_float or element is BOOL):
         return None
@@ -441,8 +441,8 @@ def _unary(scope: Scope, operator: str, kind: Type) -> Typing | None:
 
 
 def check_assign(scope: Scope, node: ast.Assign) -> Type:
-    target = scope.world.check_value(scope, node.target)
-    scope.world.check_argument(scope, node.value)
+    target = scope.checker.check_value(scope, node.target)
+    scope.checker.check_argument(scope, node.value)
     if target is ERROR or not require_place(scope, node.target):
         return target
     if node.operator == "=":
@@ -457,12 +457,12 @@ def check_assign(scope: Scope, node: ast.Assign) -> Type:
 
 
 def _is_atomic(scope: Scope, kind: Type | None) -> bool:
-    return isinstance(kind, StructType) and kind.declaration is scope.world.standard("Atomic")
+    return isinstance(kind, StructType) and kind.declaration is scope.checker.standard("Atomic")
 
 
 def _store_atomic(scope: Scope, node: ast.Assign) -> Type:
     """`x = 1` of an `Atomic<int>`."""
-    found = members(scope.world, value_type(node.target), "store")
+    found = members(scope.checker, value_type(node.target), "store")
     candidates = [Candidate(each.declaration, each.substitution, node.target) for each in found]
     match = choose(scope, node.span, "store", candidates, [node.value])
     return ERROR if match is None else _call(scope, node, match, [node.target, node.value])
@@ -477,7 +477,7 @@ def require_place(scope: Scope, node: ast.Expression) -> bool:
     body = scope.body
     if "[mutating]" in reason and body is not None:
         note = f"mark '{body.declaration.name}' as [mutating]"
-    scope.world.error("E0314", f"cannot assign here: {reason}", node.span, note)
+    scope.checker.error("E0314", f"cannot assign here: {reason}", node.span, note)
     return False
 
 
@@ -495,9 +495,11 @@ def _update(
     made = apply_operator(scope, trial, operator, [current, value])
     if made is ERROR:
         return ERROR
-    store = convert(scope.world, made, kind, explicit=True)
+    store = convert(scope.checker, made, kind, explicit=True)
     if store is None:
-        return scope.world.error("E0311", f"the result of '{operator}' is '{made}', not '{kind}'", node.span)
+        return scope.checker.error(
+            "E0311", f"the result of '{operator}' is '{made}', not '{kind}'", node.span
+        )
     function = trial.ref.function if isinstance(trial.ref, checked.Call) else None
     assert not isinstance(function, checked.Derivative)
     node.ref = checked.Update(operator, function, place, value, current.conversion, store.conversion)
@@ -510,7 +512,7 @@ class Current(ast.Expression):  # The value of a place that is being updated.
 
 
 def _step(scope: Scope, node: ast.Unary | ast.Postfix, operand: ast.Expression) -> Type:
-    kind = scope.world.check_value(scope, operand)
+    kind = scope.checker.check_value(scope, operand)
     if kind is ERROR:
         return ERROR
     kind = value_type(operand)
@@ -523,7 +525,7 @@ def _step(scope: Scope, node: ast.Unary | ast.Postfix, operand: ast.Expression) 
     if (
         not countable
         and not isinstance(kind, (Pointer, EnumType))
-        and not is_builtin_parameter(scope.world, element)
+        and not is_builtin_parameter(scope.checker, element)
     ):
         return report_no_operator(scope, node, node.operator, [operand])
     node.ref = checked.Update(node.operator, None, operand, None, None, None)
@@ -534,9 +536,9 @@ def _step(scope: Scope, node: ast.Unary | ast.Postfix, operand: ast.Expression) 
 
 
 def check_conditional(scope: Scope, node: ast.Conditional) -> Type:
-    condition = scope.world.check_value(scope, node.condition)
+    condition = scope.checker.check_value(scope, node.condition)
     for arm in (node.then, node.otherwise):
-        scope.world.check_argument(scope, arm)
+        scope.checker.check_argument(scope, arm)
     if condition is ERROR or ERROR in (node.then.type, node.otherwise.type):
         return ERROR
     common = _arm_type(scope, node)
@@ -558,12 +560,12 @@ def _arm_type(scope: Scope, node: ast.Conditional) -> Type | None:
     typed = [value_type(each) for each in arms if not isinstance(stripped(each), ast.InitializerList)]
     if len(typed) == 1:
         return typed[0]
-    found = common_type(scope.world, *typed) if typed else None
+    found = common_type(scope.checker, *typed) if typed else None
     if found is None:
         found = _literal_adapts(scope, arms) if typed else None
     if found is None:
         types = " and ".join(f"'{each}'" for each in typed) or "two initializer lists"
-        scope.world.error("E0311", f"the arms of '?:' have no common type: {types}", node.span)
+        scope.checker.error("E0311", f"the arms of '?:' have no common type: {types}", node.span)
     return found
 
 
@@ -571,7 +573,7 @@ def _select(scope: Scope, node: ast.Conditional, common: Vector) -> Type:
     condition = value_type(node.condition)
     assert isinstance(condition, Vector)
     if not same_value(condition.count, common.count):
-        return scope.world.error("E0313", f"'{condition}' cannot select from '{common}'", node.span)
+        return scope.checker.error("E0313", f"'{condition}' cannot select from '{common}'", node.span)
     for each, kind in ((node.condition, bool_like(common)), (node.then, common), (node.otherwise, common)):
         coerce(scope, each, kind, "this operand")
     node.ref = checked.Operator("?:", (node.condition, node.then, node.otherwise))

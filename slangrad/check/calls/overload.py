@@ -22,17 +22,18 @@ from slangrad.check.calls.candidates import (
 )
 from slangrad.check.calls.coerce import commit, mismatch, plan, report_list_failure
 from slangrad.check.calls.convert import TO_FLOAT, common_type, convert
-from slangrad.check.derivatives.given import given
+from slangrad.check.derivatives.custom_derivatives import declared_derivatives
 from slangrad.check.generics.bounds import generic_info
 from slangrad.check.generics.infer import Solver
 from slangrad.check.generics.signatures import function_text, signature_text
 from slangrad.check.generics.substitution import passed_parameters, substitute
 from slangrad.check.interfaces.differentiable import RESULT_COTANGENT, pair_element
-from slangrad.check.interfaces.lookup import conformances, conforms, function_interfaces, unmet_constraint
+from slangrad.check.interfaces.lookup import bind_by_bounds, conforms, function_interfaces, unmet_constraint
 from slangrad.check.model import checked
 from slangrad.check.model.checked import Argument, Default, Derivative
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import Bindings, DeclRef, Substitution
-from slangrad.check.model.meanings import Candidate, Plan
+from slangrad.check.model.meanings import Candidate, Coercion
 from slangrad.check.model.packs import grouped, spliced
 from slangrad.check.model.types import (
     ERROR,
@@ -44,7 +45,6 @@ from slangrad.check.model.types import (
     GenericArgument,
     InterfaceType,
     LambdaType,
-    ParameterType,
     Scalar,
     Type,
     is_pack,
@@ -52,7 +52,6 @@ from slangrad.check.model.types import (
     pointer,
     stored,
 )
-from slangrad.check.model.world import World
 from slangrad.check.names import constants
 from slangrad.check.names.generic_arguments import default_argument, fits
 from slangrad.check.names.memory_rules import rules_of_place
@@ -74,7 +73,7 @@ def choose(
     if not matches:
         _report_failures(scope, span, name, [each for each in tried if isinstance(each, Failure)], arguments)
         return None
-    best = best_matches(scope.world, matches)
+    best = best_matches(scope.checker, matches)
     if len(best) > 1:
         _report_ambiguity(scope, span, name, best, arguments)
         return None
@@ -85,7 +84,7 @@ def _choose_despite_errors(
     scope: Scope, candidates: list[Candidate], arguments: list[ast.Expression]
 ) -> Match | None:
     """With a wrong argument: the only candidate, so that its result type is known; nothing is reported."""
-    with scope.world.silence():
+    with scope.checker.silence():
         tried = [evaluate(scope, each, arguments) for each in distinct(candidates)]
     matches = [each for each in tried if isinstance(each, Match)]
     return matches[0] if len(matches) == 1 else None
@@ -102,7 +101,7 @@ def distinct(candidates: list[Candidate]) -> list[Candidate]:
 def commit_match(scope: Scope, match: Match) -> tuple[Argument, ...]:
     """Write the conversions of the arguments; the arguments in the order of the parameters."""
     result: list[Argument] = []
-    parameters = scope.world.info(match.candidate.declaration).parameters
+    parameters = scope.checker.info(match.candidate.declaration).parameters
     for index, (node, made) in enumerate(zip(match.arguments, match.plans)):
         if node is None:
             result.append(Default(parameters[index]))
@@ -117,17 +116,19 @@ def commit_match(scope: Scope, match: Match) -> tuple[Argument, ...]:
 
 def evaluate(scope: Scope, candidate: Candidate, arguments: list[ast.Expression]) -> Match | Failure:
     """Does this candidate apply, and at what cost?"""
-    world = scope.world
-    declared = candidate_signature(world, candidate)
+    checker = scope.checker
+    declared = candidate_signature(checker, candidate)
     if candidate.declaration.attribute("by_address") is not None:
-        arguments = [_by_address(world, each) for each in arguments]
-    placed = _place_arguments(world, candidate, declared, arguments)
+        arguments = [_by_address(checker, each) for each in arguments]
+    placed = _place_arguments(checker, candidate, declared, arguments)
     if isinstance(placed, Failure):
         return placed
     bindings = _infer(scope, candidate, placed)
     if isinstance(bindings, Failure):
         return bindings
-    concretely = candidate.inner is not None and bool(given(world, candidate.declaration).partial)
+    concretely = candidate.inner is not None and bool(
+        declared_derivatives(checker, candidate.declaration).partial
+    )
     found = _evaluate_seen(scope, candidate, bindings, placed, concretely)
     if isinstance(found, Failure) and candidate.inner is not None:
         other = _evaluate_seen(scope, candidate, bindings, placed, not concretely)
@@ -135,28 +136,28 @@ def evaluate(scope: Scope, candidate: Candidate, arguments: list[ast.Expression]
     return found
 
 
-def _by_address(world: World, node: ast.Expression) -> ast.Expression:
+def _by_address(checker: Checker, node: ast.Expression) -> ast.Expression:
     """An array that a group shares as a pointer to it: copied in and out, what other threads write would be lost."""
     form = node.ref
     shared = isinstance(form, checked.Global) and form.reference.declaration.has("groupshared")
     if not shared or not isinstance(node.type, Array):
         return node
     made = ast.Unary(node.span, "&", node)
-    made.type, made.ref = pointer(stored(node.type, rules_of_place(world, node))), checked.AddressOf(node)
+    made.type, made.ref = pointer(stored(node.type, rules_of_place(checker, node))), checked.AddressOf(node)
     return made
 
 
 def _evaluate_seen(
     scope: Scope, candidate: Candidate, bindings: Bindings, placed: Arguments, concretely: bool
 ) -> Match | Failure:
-    target, signature = instantiate(scope.world, candidate, bindings, concretely=concretely)
+    target, signature = instantiate(scope.checker, candidate, bindings, concretely=concretely)
     if len(signature.parameters) != len(placed):
         return Failure(candidate, f"it takes {_number(len(signature.parameters))}, not {len(placed)}")
     return _convert_arguments(scope, candidate, target, signature, placed)
 
 
 def _place_arguments(
-    world: World, candidate: Candidate, signature: FunctionType, arguments: list[ast.Expression]
+    checker: Checker, candidate: Candidate, signature: FunctionType, arguments: list[ast.Expression]
 ) -> Arguments | Failure:
     """Arguments by parameter: positional ones first, then named ones, then defaults."""
     if candidate.inner is not None:
@@ -175,7 +176,7 @@ def _place_arguments(
                 return Failure(candidate, f"it has no free parameter '{each.name}'")
             placed[index] = each.value
     for index, node in enumerate(placed):
-        if node is None and not _has_default(world, candidate, index):
+        if node is None and not _has_default(checker, candidate, index):
             return Failure(candidate, f"it takes {_number(count)}, not {len(arguments)}")
     return placed
 
@@ -197,10 +198,10 @@ def _number(count: int) -> str:
     return f"{count} argument{'s' if count != 1 else ''}"
 
 
-def _has_default(world: World, candidate: Candidate, index: int) -> bool:
+def _has_default(checker: Checker, candidate: Candidate, index: int) -> bool:
     if candidate.inner is not None:
         return False
-    return world.info(candidate.declaration).parameters[index].default is not None
+    return checker.info(candidate.declaration).parameters[index].default is not None
 
 
 # --- Inference ----------------------------------------------------------------------------------------
@@ -213,39 +214,39 @@ def _infer(scope: Scope, candidate: Candidate, placed: Arguments) -> Bindings | 
     generics = candidate.declaration.generics
     if not generics and not candidate.declaration.constraints and not innermost(candidate).explicit:
         return {}
-    world = scope.world
-    solver = Solver(world, generics, lambda left, right: common_type(world, left, right))
+    checker = scope.checker
+    solver = Solver(checker, generics, lambda left, right: common_type(checker, left, right))
     failure = _bind_explicit(candidate, solver)
     if failure is None:
-        failure = _bind_arguments(world, candidate, solver, placed)
+        failure = _bind_arguments(checker, candidate, solver, placed)
     if failure is None:
-        failure = _bind_known(world, candidate, solver, placed)
+        failure = _bind_known(checker, candidate, solver, placed)
     if failure is None:
-        _bind_as_float(world, candidate, solver)
-        _bind_by_bounds(world, candidate, solver)
+        _bind_as_float(checker, candidate, solver)
+        bind_by_bounds(checker, candidate.declaration, candidate.substitution, solver)
         failure = _bind_defaults(scope, candidate, solver)
     if failure is not None:
         return failure
     known = {**candidate.substitution, **solver.bindings}
-    reason = unmet_constraint(world, candidate.declaration, known)
+    reason = unmet_constraint(checker, candidate.declaration, known)
     if reason is None:
         return solver.bindings
-    wanted = _result_of_lambda(world, candidate.declaration, known)
+    wanted = _result_of_lambda(checker, candidate.declaration, known)
     if wanted is None:
         return Failure(candidate, reason)
     return Failure(candidate, reason, code="E9012", note=f"convert in the lambda: '{wanted}(...)'")
 
 
-def _result_of_lambda(world: World, declaration: ast.Declaration, known: Substitution) -> Type | None:
+def _result_of_lambda(checker: Checker, declaration: ast.Declaration, known: Substitution) -> Type | None:
     """What the result of a lambda would have to become for its function type, where Slang converts it."""
-    for subject, interfaces in generic_info(world, declaration).bounds.items():
-        kind = substitute(world, subject, known)
+    for subject, interfaces in generic_info(checker, declaration).bounds.items():
+        kind = substitute(checker, subject, known)
         if not isinstance(kind, LambdaType):
             continue
-        for wanted in (substitute(world, each, known) for each in interfaces):
-            for own in function_interfaces(world, kind):
+        for wanted in (substitute(checker, each, known) for each in interfaces):
+            for own in function_interfaces(checker, kind):
                 if own.declaration is wanted.declaration and own.arguments[1:] == wanted.arguments[1:]:
-                    return None if convert(world, own.inner, wanted.inner) is None else wanted.inner
+                    return None if convert(checker, own.inner, wanted.inner) is None else wanted.inner
     return None
 
 
@@ -268,17 +269,19 @@ def _bind_explicit(candidate: Candidate, solver: Solver) -> Failure | None:
     return None
 
 
-def _bind_arguments(world: World, candidate: Candidate, solver: Solver, placed: Arguments) -> Failure | None:
+def _bind_arguments(
+    checker: Checker, candidate: Candidate, solver: Solver, placed: Arguments
+) -> Failure | None:
     base = innermost(candidate)
-    declared = candidate_signature(world, base, differentiated=base is not candidate).parameters
+    declared = candidate_signature(checker, base, differentiated=base is not candidate).parameters
     written = {key: value for key, value in solver.bindings.items() if key not in solver.open}
     seen = {**base.substitution, **written}
-    patterns = [made for each in declared for made in passed_parameters(world, each, seen)]
-    groups = _group_arguments(world, candidate, solver, patterns, placed)
+    patterns = [made for each in declared for made in passed_parameters(checker, each, seen)]
+    groups = _group_arguments(checker, candidate, solver, patterns, placed)
     pairs = list(zip(patterns, groups))
     for pattern, nodes in sorted(pairs, key=lambda pair: pair[0].direction not in BY_PLACE):
         if is_pack(pattern.type):
-            failure = _bind_pack(world, candidate, solver, pattern.type, nodes)
+            failure = _bind_pack(checker, candidate, solver, pattern.type, nodes)
             if failure is not None:
                 return failure
             continue
@@ -286,7 +289,7 @@ def _bind_arguments(world: World, candidate: Candidate, solver: Solver, placed: 
         if node is None or node.type is None or isinstance(node, ast.InitializerList):
             continue
         wanted = pattern.type
-        actual = _unwrapped(world, candidate, wanted, value_type(node))
+        actual = _unwrapped(checker, candidate, wanted, value_type(node))
         if wanted.abstract and not solver.unify(wanted, actual) and solver.conflict is not None:
             return Failure(candidate, solver.conflict, node, only_sizes=solver.sizes_differ)
         if pattern.direction in BY_PLACE:
@@ -294,13 +297,13 @@ def _bind_arguments(world: World, candidate: Candidate, solver: Solver, placed: 
     return None
 
 
-def _bind_known(world: World, candidate: Candidate, solver: Solver, placed: Arguments) -> Failure | None:
+def _bind_known(checker: Checker, candidate: Candidate, solver: Solver, placed: Arguments) -> Failure | None:
     """What the library's `constexpr` parameters are: numbers that are known when compiling."""
-    for parameter, node in zip(world.info(innermost(candidate).declaration).parameters, placed):
-        info = world.info(parameter)
+    for parameter, node in zip(checker.info(innermost(candidate).declaration).parameters, placed):
+        info = checker.info(parameter)
         if info.known is None or node is None or node.type is None:
             continue
-        value = constants.evaluate(world, node)
+        value = constants.evaluate(checker, node)
         if value is None:
             reason = f"'{parameter.name}' must be known when compiling"
             return Failure(
@@ -311,7 +314,7 @@ def _bind_known(world: World, candidate: Candidate, solver: Solver, placed: Argu
 
 
 def _group_arguments(
-    world: World,
+    checker: Checker,
     candidate: Candidate,
     solver: Solver,
     patterns: list[FunctionParameter],
@@ -321,7 +324,7 @@ def _group_arguments(
     if not any(is_pack(each.type) for each in patterns):
         return [[each] for each in placed]
     if candidate.inner is not None:
-        derived = candidate_signature(world, candidate).parameters
+        derived = candidate_signature(checker, candidate).parameters
         placed = placed[: len(placed) - bool(derived and derived[-1].name == RESULT_COTANGENT)]
     counts = solver.shares(tuple(each.type for each in patterns), len(placed))
     if counts is None:
@@ -331,63 +334,44 @@ def _group_arguments(
 
 
 def _bind_pack(
-    world: World, candidate: Candidate, solver: Solver, pattern: Type, nodes: Arguments
+    checker: Checker, candidate: Candidate, solver: Solver, pattern: Type, nodes: Arguments
 ) -> Failure | None:
     """The types of arguments that one pack takes."""
     entries: list[Type] = []
     for node in nodes:
         if node is None or node.type is None or isinstance(node, ast.InitializerList):
             return Failure(candidate, "an initializer list has no type here", node)
-        entries.append(_unwrapped(world, candidate, pattern, value_type(node)))
+        entries.append(_unwrapped(checker, candidate, pattern, value_type(node)))
     if not solver.unify_entries((pattern,), tuple(entries)):
         given = ", ".join(map(str, entries))
         return Failure(candidate, f"'{pattern}' cannot be ({given})", nodes[0] if nodes else None)
     return None
 
 
-def _unwrapped(world: World, candidate: Candidate, wanted: Type, actual: Type) -> Type:
+def _unwrapped(checker: Checker, candidate: Candidate, wanted: Type, actual: Type) -> Type:
     """Where a derivative takes pairs, the type in the pair is the argument of the function."""
     while candidate.inner is not None:
-        element = pair_element(world, actual)
-        if element is not None and (is_pack(wanted) or pair_element(world, wanted) is None):
+        element = pair_element(checker, actual)
+        if element is not None and (is_pack(wanted) or pair_element(checker, wanted) is None):
             actual = element
         candidate = candidate.inner
     return actual
 
 
-def _bind_as_float(world: World, candidate: Candidate, solver: Solver) -> None:
+def _bind_as_float(checker: Checker, candidate: Candidate, solver: Solver) -> None:
     """An integer where only floats are meant is a float: `sqrt(2)`."""
-    bounds = generic_info(world, candidate.declaration).bounds
+    bounds = generic_info(checker, candidate.declaration).bounds
     for parameter, actual in solver.bindings.items():
         if parameter not in solver.open or not isinstance(actual, Scalar) or not actual.is_integer:
             continue
         assert isinstance(parameter, ast.TypeParameter)
         wanted = bounds.get(parameter_type(parameter), [])
-        if not _conforms_to_all(world, actual, wanted) and _conforms_to_all(world, FLOAT, wanted):
+        if not _conforms_to_all(checker, actual, wanted) and _conforms_to_all(checker, FLOAT, wanted):
             solver.bindings[parameter] = FLOAT
 
 
-def _conforms_to_all(world: World, kind: Type, wanted: list[InterfaceType]) -> bool:
-    return all(each.abstract or conforms(world, kind, each) for each in wanted)
-
-
-def _bind_by_bounds(world: World, candidate: Candidate, solver: Solver) -> None:
-    """`T : IFoo<U>` tells U once T is known; `T.Item == U` too."""
-    info = generic_info(world, candidate.declaration)
-    seen = {**candidate.substitution}
-    for subject, interfaces in info.bounds.items():
-        actual = substitute(world, subject, {**seen, **solver.bindings})
-        if isinstance(actual, tuple) or is_pack(actual):
-            continue
-        if isinstance(subject, ParameterType) and subject.declaration in solver.open - set(solver.bindings):
-            continue
-        for interface in interfaces:
-            for offered in conformances(world, actual):
-                if interface.abstract and offered.declaration is interface.declaration:
-                    solver.unify(substitute(world, interface, seen), offered)
-    for left, right in info.equalities:
-        if not is_pack(left):
-            solver.unify(substitute(world, right, seen), substitute(world, left, {**seen, **solver.bindings}))
+def _conforms_to_all(checker: Checker, kind: Type, wanted: list[InterfaceType]) -> bool:
+    return all(each.abstract or conforms(checker, kind, each) for each in wanted)
 
 
 def _bind_defaults(scope: Scope, candidate: Candidate, solver: Solver) -> Failure | None:
@@ -414,7 +398,7 @@ def _convert_arguments(
     signature: FunctionType,
     placed: Arguments,
 ) -> Match | Failure:
-    plans: list[Plan | None] = []
+    plans: list[Coercion | None] = []
     total = 0
     for index, (parameter, node) in enumerate(zip(signature.parameters, placed)):
         if node is None:
@@ -430,7 +414,7 @@ def _convert_arguments(
 
 def _convert_argument(
     scope: Scope, candidate: Candidate, index: int, parameter: FunctionParameter, node: ast.Expression
-) -> Plan | Failure:
+) -> Coercion | Failure:
     what = f"argument {index + 1}"
     if parameter.direction in BY_PLACE:
         return _pass_place(scope, candidate, what, parameter, node)
@@ -452,9 +436,9 @@ def _keeps_bits(candidate: Candidate, node: ast.Expression) -> bool:
 
 def _pass_place(
     scope: Scope, candidate: Candidate, what: str, parameter: FunctionParameter, node: ast.Expression
-) -> Plan | Failure:
+) -> Coercion | Failure:
     if node.type is ERROR:
-        return Plan(parameter.type, 0)
+        return Coercion(parameter.type, 0)
     if isinstance(node, ast.InitializerList):
         return Failure(
             candidate, f"{what} must be a variable, as its parameter is '{parameter.direction}'", node
@@ -479,26 +463,26 @@ def _pass_place(
 def _report_failures(
     scope: Scope, span: Span, name: str, failures: list[Failure], arguments: list[ast.Expression]
 ) -> None:
-    world = scope.world
+    checker = scope.checker
     if len(failures) == 1:
         _report_one(scope, span, name, failures[0])
         return
     given = ", ".join(map(argument_text, arguments))
     nearest = [each for each in failures if each.only_sizes] or failures
-    reasons = dict.fromkeys(f"{candidate_text(world, each.candidate)}: {each.reason}" for each in nearest)
+    reasons = dict.fromkeys(f"{candidate_text(checker, each.candidate)}: {each.reason}" for each in nearest)
     lines = [*reasons][:8]
     if len(reasons) > 8:
         lines.append(f"and {len(reasons) - 8} more")
-    world.error("E0405", f"no overload of '{name}' takes ({given})", span, "\n        ".join(lines))
+    checker.error("E0405", f"no overload of '{name}' takes ({given})", span, "\n        ".join(lines))
 
 
 def _report_one(scope: Scope, span: Span, name: str, failure: Failure) -> None:
-    header = candidate_text(scope.world, failure.candidate)
+    header = candidate_text(scope.checker, failure.candidate)
     node, wanted = failure.node, failure.wanted
     if node is not None and wanted is not None and report_list_failure(scope, node, wanted):
         return
     where = span if failure.node is None else failure.node.span
-    scope.world.error(
+    scope.checker.error(
         failure.code,
         f"cannot call '{name}': {failure.reason}",
         where,
@@ -513,18 +497,18 @@ def argument_text(node: ast.Expression) -> str:
     return "{...}" if isinstance(node, ast.InitializerList) else str(value_type(node))
 
 
-def candidate_text(world: World, candidate: Candidate) -> str:
+def candidate_text(checker: Checker, candidate: Candidate) -> str:
     """The header of a candidate."""
     if candidate.inner is None:
-        return signature_text(world, DeclRef(candidate.declaration, candidate.substitution))
+        return signature_text(checker, DeclRef(candidate.declaration, candidate.substitution))
     word = "fwd_diff" if candidate.mode == "forward" else "bwd_diff"
-    return function_text(candidate_signature(world, candidate), f"{word}({candidate.declaration.name})")
+    return function_text(candidate_signature(checker, candidate), f"{word}({candidate.declaration.name})")
 
 
 def _report_ambiguity(
     scope: Scope, span: Span, name: str, best: list[Match], arguments: list[ast.Expression]
 ) -> None:
     given = ", ".join(map(argument_text, arguments))
-    lines = [candidate_text(scope.world, each.candidate) for each in best]
+    lines = [candidate_text(scope.checker, each.candidate) for each in best]
     message = f"the call of '{name}' with ({given}) is ambiguous"
-    scope.world.error("E0406", message, span, "candidates: " + "\n        ".join(lines))
+    scope.checker.error("E0406", message, span, "candidates: " + "\n        ".join(lines))

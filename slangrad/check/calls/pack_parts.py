@@ -55,7 +55,7 @@ def part(scope: Scope, node: ast.Call) -> Meaning:
             return found
     if not isinstance(meaning, ErrorMeaning) and operand.type is not ERROR:
         message = f"'{query}' needs a pack or the type of a tuple, which '{operand.span.text}' is not"
-        scope.world.error("E0409", message, operand.span)
+        scope.checker.error("E0409", message, operand.span)
     return fail(node)
 
 
@@ -66,7 +66,7 @@ def _of_types(
     types: tuple[Type, ...],
     rest: Callable[[tuple[Type, ...]], Meaning],
 ) -> Meaning:
-    part = taken(scope.world, types, query)
+    part = taken(scope.checker, types, query)
     if part is None:
         return _empty(scope, node, query)
     found = tuple(each for each in part if isinstance(each, Type))
@@ -78,14 +78,14 @@ def _of_value(scope: Scope, node: ast.Call, query: str) -> Meaning | None:
     (operand,) = node.arguments
     form, kind = operand.ref, value_type(operand)
     if isinstance(form, checked.Constant) and is_value_pack(form.value):
-        (value,) = taken(scope.world, (form.value,), query) or ()
+        (value,) = taken(scope.checker, (form.value,), query) or ()
         assert not isinstance(value, Type)
-        element = element_type(scope.world, kind)
+        element = element_type(scope.checker, kind)
         whole = element if query in SINGLE else expanded_type(element, packs_of(value))
         return set_slots(node, whole, checked.Constant(value))
     if not is_pack(kind):
         return None
-    (part,) = taken(scope.world, (kind,), query) or ()
+    (part,) = taken(scope.checker, (kind,), query) or ()
     assert isinstance(part, Type)
     return set_slots(node, part, checked.PartOfPack(operand, query))
 

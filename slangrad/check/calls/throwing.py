@@ -13,51 +13,51 @@ from slangrad.check.calls.candidates import Match
 from slangrad.check.calls.coerce import stripped
 from slangrad.check.generics.substitution import substitute
 from slangrad.check.model import checked
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.meanings import Candidate
 from slangrad.check.model.types import ERROR, VOID, Type
-from slangrad.check.model.world import World
 from slangrad.check.names.attributes import check_modifiers
 from slangrad.check.names.places import value_type
 from slangrad.check.names.scopes import Scope
 from slangrad.syntax import ast
 
 
-def thrown_by(world: World, candidate: Candidate) -> Type | None:
+def thrown_by(checker: Checker, candidate: Candidate) -> Type | None:
     """The errors that a function throws, in its own terms."""
-    return getattr(world.info(candidate.declaration), "throws", None)
+    return getattr(checker.info(candidate.declaration), "throws", None)
 
 
 def declare_error(scope: Scope, parameter: ast.Parameter) -> None:
     """The variable of a handler."""
-    world = scope.world
-    check_modifiers(world, parameter)
-    kind = ERROR if parameter.value_type is None else world.resolve_type(scope, parameter.value_type)
+    checker = scope.checker
+    check_modifiers(checker, parameter)
+    kind = ERROR if parameter.value_type is None else checker.resolve_type(scope, parameter.value_type)
     if parameter.value_type is None:
-        world.error("E0311", f"'{parameter.name}' needs the type of the errors to catch", parameter.span)
+        checker.error("E0311", f"'{parameter.name}' needs the type of the errors to catch", parameter.span)
     if kind is VOID:
-        world.error("E0323", "there are no errors of type 'void'", parameter.span)
+        checker.error("E0323", "there are no errors of type 'void'", parameter.span)
         kind = ERROR
     parameter.checked = checked.ParameterInfo(kind, "in")
 
 
 def check_throw(scope: Scope, node: ast.Throw) -> None:
-    kind = scope.world.check_value(scope, node.value)
+    kind = scope.checker.check_value(scope, node.value)
     if kind is not ERROR:
         node.handler = _handler(scope, node, "throw", value_type(node.value))
 
 
 def check_try(scope: Scope, node: ast.Try) -> Type:
     call = stripped(node.operand)
-    outer, scope.world.tried = scope.world.tried, call
-    kind = scope.world.check_value(scope, node.operand)
-    scope.world.tried = outer
+    outer, scope.checker.tried = scope.checker.tried, call
+    kind = scope.checker.check_value(scope, node.operand)
+    scope.checker.tried = outer
     if kind is ERROR:
         return ERROR
     thrown = _thrown_in(scope, call)
     if thrown is None:
         message = "'try' needs a call of a function that throws errors"
-        scope.world.error("E0609", message, node.span, "leave it out")
+        scope.checker.error("E0609", message, node.span, "leave it out")
         return kind
     node.ref = checked.Try(call, _handler(scope, node, "try", thrown))
     return kind
@@ -67,24 +67,24 @@ def _thrown_in(scope: Scope, node: ast.Expression) -> Type | None:
     form = node.ref
     if not isinstance(form, checked.Call) or not isinstance(form.function, DeclRef):
         return None
-    info: checked.FunctionInfo = scope.world.info(form.function.declaration)
+    info: checked.FunctionInfo = scope.checker.info(form.function.declaration)
     if info.throws is None:
         return None
-    return substitute(scope.world, info.throws, form.function.substitution)
+    return substitute(scope.checker, info.throws, form.function.substitution)
 
 
 def require_try(scope: Scope, node: ast.Expression, match: Match) -> None:
     """Report a call that may throw and is not marked."""
-    thrown = thrown_by(scope.world, match.candidate)
-    if thrown is not None and scope.world.tried is not node:
+    thrown = thrown_by(scope.checker, match.candidate)
+    if thrown is not None and scope.checker.tried is not node:
         name = match.candidate.declaration.name
         message = f"'{name}' may throw an error of type '{thrown}', and nothing says what becomes of it"
-        scope.world.error("E0609", message, node.span, f"write 'try {name}(...)'")
+        scope.checker.error("E0609", message, node.span, f"write 'try {name}(...)'")
 
 
 def report_no_derivative(scope: Scope, node: ast.Differentiate, candidate: Candidate) -> None:
-    name, kind = candidate.declaration.name, thrown_by(scope.world, candidate)
-    scope.world.error(
+    name, kind = candidate.declaration.name, thrown_by(scope.checker, candidate)
+    scope.checker.error(
         "E0503",
         f"'{name}' throws errors of type '{kind}', so {node.mode} cannot be taken of it",
         node.function.span,
@@ -97,9 +97,9 @@ def _handler(scope: Scope, node: ast.Node, word: str, kind: Type) -> ast.Catch |
     for each in reversed(scope.handlers):
         if each is None:
             message = f"the '{kind}' of this '{word}' would leave what is deferred"
-            scope.world.error("E0608", message, node.span, "catch it in there")
+            scope.checker.error("E0608", message, node.span, "catch it in there")
             return None
-        if each.parameter is None or scope.world.info(each.parameter).type in (kind, ERROR):
+        if each.parameter is None or scope.checker.info(each.parameter).type in (kind, ERROR):
             return each
     assert scope.body is not None
     declared = scope.body.info.throws
@@ -114,5 +114,5 @@ def _handler(scope: Scope, node: ast.Node, word: str, kind: Type) -> ast.Catch |
     else:
         message = f"nothing catches the '{kind}' of this '{word}': '{name}' throws '{declared}'"
         note = "an error is caught by exactly its own type"
-    scope.world.error("E0608", message, node.span, note)
+    scope.checker.error("E0608", message, node.span, note)
     return None

@@ -17,6 +17,7 @@ from functools import partial
 from itertools import zip_longest
 
 from slangrad.base.records import OfClass
+from slangrad.check.derivatives.custom_derivatives import derivatives
 from slangrad.check.derivatives.flow import (
     MEMORY,
     NOTHING,
@@ -29,21 +30,12 @@ from slangrad.check.derivatives.flow import (
     Node,
     Sources,
     Supposed,
-    addresses,
     check_instances,
-    inputs_of,
-    leads_to_variables,
-    outputs_of,
     pointer_of,
-    pointers_of,
     reach,
     reading,
-    report_loss,
-    report_stores,
-    store_behind,
     turned,
 )
-from slangrad.check.derivatives.given import derivatives
 from slangrad.check.derivatives.memory_effects import (
     holds_numbers,
     is_in_memory,
@@ -54,47 +46,47 @@ from slangrad.check.derivatives.memory_effects import (
 )
 from slangrad.check.derivatives.places import is_required, loses_derivative, loses_in_field
 from slangrad.check.generics.signatures import declared_parameters, function_name
-from slangrad.check.interfaces.differentiable import field_references, field_type, tangent
+from slangrad.check.interfaces.differentiable import field_references, field_type
 from slangrad.check.model import checked
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import LambdaType, Pointer, StructType, Type, is_dynamic
-from slangrad.check.model.world import World
 from slangrad.check.names.places import steps, value_type
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import children
 
 
-def check_activity(world: World, declaration: ast.AnyFunction, supposed: Supposed | None = None) -> None:
+def check_activity(checker: Checker, declaration: ast.AnyFunction, supposed: Supposed | None = None) -> None:
     """Report the calls in a differentiable function through which a derivative is lost; `supposed` are the types that
     generic parameters have in a call, which have derivatives."""
-    info = world.info(declaration)
-    custom = derivatives(world, DeclRef(declaration, {}))
+    info = checker.info(declaration)
+    custom = derivatives(checker, DeclRef(declaration, {}))
     if info.level == "none" or custom.backward is not None or custom.forward is not None:
         return
-    flow = Flow(world, info, supposed or {})
+    flow = Flow(checker, info, supposed or {})
     assert declaration.body is not None
     for statement in declaration.body.statements:
         _statement(flow, statement)
     if not flow.lost and not flow.passing:
         return
-    whole = {**flow.into, **addresses(flow)}
+    whole = {**flow.into, **flow.addresses()}
     backwards = turned(whole)
-    active, wanted = reach(backwards, inputs_of(world, info)), reach(whole, outputs_of(world, info))
-    behind = reach(backwards, pointers_of(world, info))
+    active, wanted = reach(backwards, flow.inputs()), reach(whole, flow.outputs())
+    behind = reach(backwards, flow.pointers())
     told: set[str] = set()
     calls: list[Lost] = []
     for lost in flow.lost:
-        if lost.pointer is not None and leads_to_variables(flow, lost.pointer):
+        if lost.pointer is not None and flow.leads_to_variables(lost.pointer):
             continue
         if lost.stored_by is not None:
             calls += [lost] if lost.inputs & active else []
         elif (lost.stored or lost in wanted) and lost.inputs & (active | behind):
             if not lost.in_value or lost.reason not in told:
                 lost.allowed |= not lost.inputs & active
-                report_loss(flow, declaration, lost)
+                flow.report(declaration, lost)
             told.add(lost.reason)
     if calls and not declaration.span.source.is_library:
-        world.later.append(partial(report_stores, flow, declaration, calls))
+        checker.later.append(partial(flow.report_stores, declaration, calls))
     check_instances(flow, active, check_activity)
 
 
@@ -126,10 +118,6 @@ def _thrown(flow: Flow, handler: ast.Catch | None, sources: Sources) -> None:
 # --- Expressions --------------------------------------------------------------------------------------
 
 
-def _carries(flow: Flow, kind: Type | None) -> bool:
-    return kind is not None and tangent(flow.world, kind) is not None
-
-
 def _sources(flow: Flow, node: checked.Part | checked.Base | checked.Argument) -> Sources:
     """What the value of an expression depends on, as far as derivatives are concerned."""
     if isinstance(node, checked.ThisValue):
@@ -139,9 +127,9 @@ def _sources(flow: Flow, node: checked.Part | checked.Base | checked.Argument) -
     rule = _FORMS.get(type(node.ref))
     found = rule(flow, node, node.ref) if rule is not None else _below(flow, node)
     kind, conversion = None if node.type is None else value_type(node), node.conversion
-    if conversion is not None and conversion.kind in _OF_NUMBERS and not _carries(flow, node.type):
+    if conversion is not None and conversion.kind in _OF_NUMBERS and not flow.carries(node.type):
         return set()  # a whole number as a float
-    if not _carries(flow, kind):
+    if not flow.carries(kind):
         return _lost_in(flow, node, kind, found)
     if conversion is not None and conversion.function is not None:
         return _call(flow, node, conversion.function, found)
@@ -155,15 +143,15 @@ def _lost_in(flow: Flow, node: ast.Expression, kind: Type | None, found: Sources
     """What a value of a type without a derivative passes on: that it is lost, where it has numbers to lose."""
     if is_whole(kind):
         return {each for each in found if _has_bits(flow, each)}
-    if leads_to_memory(flow.world, kind):
+    if leads_to_memory(flow.checker, kind):
         return {each for each in found if not isinstance(each, Lost)}
     inputs = _with_derivatives(found)
     if isinstance(kind, LambdaType):
         return inputs
-    hidden = node.conversion is not None and node.conversion.kind == "interface" and _carries(flow, node.type)
+    hidden = node.conversion is not None and node.conversion.kind == "interface" and flow.carries(node.type)
     if kind is not None and is_dynamic(kind) and not hidden:  # what was lost in it is known
         return inputs
-    if kind is None or not (hidden or holds_numbers(flow.world, kind)):
+    if kind is None or not (hidden or holds_numbers(flow.checker, kind)):
         return set()
     calls = {each for each in found if isinstance(each, Lost)} - inputs
     if not inputs:
@@ -181,7 +169,7 @@ def _lost_in(flow: Flow, node: ast.Expression, kind: Type | None, found: Sources
 def _has_bits(flow: Flow, source: Node) -> bool:
     """Whether a source may be the bits of a number with a derivative: a variable is followed."""
     if isinstance(source, (ast.Variable, ast.Parameter)):
-        return is_whole(flow.world.info(source).type)
+        return is_whole(flow.checker.info(source).type)
     return isinstance(source, Lost) and source.bits
 
 
@@ -210,8 +198,8 @@ def _call(
     if isinstance(function, checked.Derivative) or _passes(flow, function):
         if isinstance(function, DeclRef) and function.substitution:
             flow.passing.append((function, inputs))
-        store_behind(flow, {each for each in inputs if isinstance(each, (Address, ast.Variable))}, inputs)
-        found = inputs | ({MEMORY} if reads_gradients(flow.world, function) else set())
+        flow.store_behind({each for each in inputs if isinstance(each, (Address, ast.Variable))}, inputs)
+        found = inputs | ({MEMORY} if reads_gradients(flow.checker, function) else set())
     else:
         found = _call_without_derivative(flow, node, function, inputs, bool(written))
         for lost in [replace(each, allowed=True) for each in found if isinstance(each, Lost) and plain]:
@@ -225,12 +213,12 @@ def _call_without_derivative(
     flow: Flow, node: ast.Expression, function: DeclRef, inputs: Sources, writes: bool
 ) -> Sources:
     kind = None if node.type is None else value_type(node)
-    bits, is_number = sees_bits(flow.world, function), _carries(flow, kind)
+    bits, is_number = sees_bits(flow.checker, function), flow.carries(kind)
     if flow.supposed and isinstance(function.declaration.parent, ast.Interface):
         return inputs  # what satisfies it may have a derivative
     if bits and is_number and all(_has_bits(flow, each) for each in inputs):
         return inputs  # the bits become a number again
-    if kind is not None and leads_to_memory(flow.world, kind):
+    if kind is not None and leads_to_memory(flow.checker, kind):
         return inputs
     name = function_name(function.declaration)
     allowed = bits or not (writes or is_number)  # what has no derivative is a constant
@@ -256,7 +244,7 @@ def _stored_by(function: DeclRef, node: ast.Expression, inputs: Sources) -> Lost
 
 
 def _passes(flow: Flow, function: DeclRef) -> bool:
-    return flow.world.info(reading(function.declaration)).is_differentiable
+    return flow.checker.info(reading(function.declaration)).is_differentiable
 
 
 @dataclass(slots=True)
@@ -272,27 +260,27 @@ class _Passed:
 def _passed(flow: Flow, form: checked.Call) -> Iterator[_Passed]:
     function = form.function if isinstance(form.function, DeclRef) else None
     if function is not None and form.this is not None:
-        info = flow.world.info(function.declaration)
+        info = flow.checker.info(function.declaration)
         if info.this_type is not None:
             changed = info.mutating and not isinstance(function.declaration, ast.Constructor)
             yield _Passed(form.this, _sources(flow, form.this), changed, info.no_diff_this)
-    declared = [] if function is None else declared_parameters(flow.world, function)
+    declared = [] if function is None else declared_parameters(flow.checker, function)
     for argument, parameter in zip_longest(form.arguments, declared[: len(form.arguments)]):
         if isinstance(argument, ast.Expression):
-            own = None if parameter is None else flow.world.info(parameter)
+            own = None if parameter is None else flow.checker.info(parameter)
             changed = own is not None and own.direction in ("out", "inout", "ref")
             no_diff = own is not None and own.no_diff
             yield _Passed(argument, _given(flow, argument, function), changed, no_diff)
 
 
 def _call_form(flow: Flow, node: ast.Expression, form: checked.Call) -> Sources:
-    passed, function, world = list(_passed(flow, form)), form.function, flow.world
+    passed, function, checker = list(_passed(flow, form)), form.function, flow.checker
     inputs = {source for each in passed if not each.no_diff for source in each.sources}
-    numbers = [each for each in passed if each.is_changed and _carries(flow, value_type(each.node))]
+    numbers = [each for each in passed if each.is_changed and flow.carries(value_type(each.node))]
     if isinstance(function, checked.Derivative) or _passes(flow, function):
         kept = [each for each in numbers if not _loses(flow, node, form, each, inputs)]
         return _call(flow, node, function, inputs, _roots(kept))
-    if any(is_in_memory(world, each.node) for each in numbers):
+    if any(is_in_memory(checker, each.node) for each in numbers):
         flow.lost.append(_stored_by(function, node, inputs))
     others = [each for each in passed if each.is_changed and each not in numbers]
     bits = [each for each in others if _takes_bits(flow, function, each.node)]
@@ -316,8 +304,8 @@ def _roots(passed: list[_Passed]) -> Sources:
 def _try(flow: Flow, node: ast.Expression, form: checked.Try) -> Sources:
     found = _sources(flow, form.call)
     caught = None if form.handler is None else form.handler.parameter
-    kind = flow.info.throws if caught is None else flow.world.info(caught).type
-    if _carries(flow, kind):  # else the function that throws says what is lost
+    kind = flow.info.throws if caught is None else flow.checker.info(caught).type
+    if flow.carries(kind):  # else the function that throws says what is lost
         _thrown(flow, form.handler, found)
     return found
 
@@ -343,7 +331,7 @@ def _given(flow: Flow, argument: ast.Expression, function: DeclRef | None) -> So
 
 
 def _takes_bits(flow: Flow, function: DeclRef | None, argument: checked.Base) -> bool:
-    return is_whole(value_type(argument)) and function is not None and sees_bits(flow.world, function)
+    return is_whole(value_type(argument)) and function is not None and sees_bits(flow.checker, function)
 
 
 def _accessed(flow: Flow, node: ast.Expression, form: checked.Property | checked.Subscript) -> Sources:
@@ -370,15 +358,15 @@ def _stored(
     flow: Flow, node: ast.Expression, place: checked.Base, sources: Sources, note: str = _VALUE
 ) -> bool:
     """Whether the derivative of what is stored is lost."""
-    if not _carries(flow, value_type(place)):
+    if not flow.carries(value_type(place)):
         _store_plain(flow, node, place, sources)
         return False
-    reason = loses_derivative(flow.world, flow.info, place)
+    reason = loses_derivative(flow.checker, flow.info, place)
     if reason is None or (flow.supposed and is_required(place)):
         return False
     through = pointer_of(place)
     pointer = None if through is None else _sources(flow, through)
-    store_behind(flow, pointer or set(), sources)
+    flow.store_behind(pointer or set(), sources)
     flow.lost.append(Lost(reason, note, node, _with_derivatives(sources), stored=True, pointer=pointer))
     return True
 
@@ -387,7 +375,7 @@ def _store_plain(flow: Flow, node: ast.Expression, place: checked.Base, sources:
     """What has numbers and no derivative is stored where it outlasts the function."""
     kind = value_type(place)
     hidden = {each for each in sources if isinstance(each, Lost) and each.in_value}
-    if hidden and is_in_memory(flow.world, place) and holds_numbers(flow.world, kind):
+    if hidden and is_in_memory(flow.checker, place) and holds_numbers(flow.checker, kind):
         reason = f"a '{kind}' is stored in memory, which has no derivative"
         flow.lost.append(Lost(reason, _VALUE, node, hidden, stored=True, allowed=True))
 
@@ -415,14 +403,14 @@ def _visit_place(flow: Flow, node: checked.Base) -> None:
 def _field(flow: Flow, node: ast.Expression, form: checked.Field) -> Sources:
     """A field of a type without a derivative has none in a struct that has one, as the manual says."""
     found, outer = _sources(flow, form.base), value_type(form.base)
-    if flow.world.info(form.reference.declaration).no_diff:
+    if flow.checker.info(form.reference.declaration).no_diff:
         return set()
-    return found if _carries(flow, value_type(node)) or not _carries(flow, outer) else set()
+    return found if flow.carries(value_type(node)) or not flow.carries(outer) else set()
 
 
 def _convert(flow: Flow, node: ast.Expression, form: checked.Convert) -> Sources:
     found = _sources(flow, form.operand)
-    return set() if is_whole(value_type(form.operand)) and _carries(flow, node.type) else found
+    return set() if is_whole(value_type(form.operand)) and flow.carries(node.type) else found
 
 
 def _element(flow: Flow, node: ast.Expression, form: checked.Element) -> Sources:
@@ -433,7 +421,7 @@ def _element(flow: Flow, node: ast.Expression, form: checked.Element) -> Sources
 
 def _read(flow: Flow, node: ast.Expression, pointer: Sources) -> Sources:
     """What a pointer leads to."""
-    if not pointer or not _carries(flow, value_type(node)):
+    if not pointer or not flow.carries(value_type(node)):
         return pointer
     note = "read it in a function with derivatives of its own"
     reason = "what a pointer leads to is read without its derivative"
@@ -452,7 +440,7 @@ def _address(flow: Flow, node: ast.Expression, form: checked.AddressOf) -> Sourc
 
 def _closure(flow: Flow, node: ast.Expression, form: checked.Closure) -> Sources:
     """What a lambda captures."""
-    info: checked.FunctionInfo = flow.world.info(form.function)
+    info: checked.FunctionInfo = flow.checker.info(form.function)
     return {THIS if each.name == "this" else each for each in info.captures}
 
 
@@ -479,12 +467,12 @@ def _stored_in_field(
 ) -> bool:
     """Whether the derivative of what a list gives to a field is lost there. A `no_diff` one says so itself."""
     inputs = _with_derivatives(sources)
-    if not inputs or not _carries(flow, field_type(flow.world, field)):
+    if not inputs or not flow.carries(field_type(flow.checker, field)):
         return False
-    reason = loses_in_field(flow.world, kind, field.declaration)
+    reason = loses_in_field(flow.checker, kind, field.declaration)
     if reason is None:
         return False
-    stated = flow.world.info(field.declaration).no_diff
+    stated = flow.checker.info(field.declaration).no_diff
     place = part if isinstance(part, ast.Expression) else node
     flow.lost.append(Lost(reason, _VALUE, place, inputs, stored=True, allowed=stated))
     return True

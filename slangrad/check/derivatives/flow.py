@@ -21,9 +21,9 @@ from slangrad.check.generics.bounds import supposing
 from slangrad.check.generics.substitution import substitute
 from slangrad.check.interfaces.differentiable import pointer_tangent, tangent
 from slangrad.check.model import checked
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import DeclRef, GenericKey
 from slangrad.check.model.types import InterfaceType, Pointer, Type, nominal, parameter_type
-from slangrad.check.model.world import World
 from slangrad.check.names.places import accessor, steps, value_type
 from slangrad.syntax import ast
 
@@ -54,11 +54,25 @@ class Lost:
     pointer: Sources | None = None  # what leads to where it is read or stored, if a pointer does
 
 
+@dataclass(frozen=True, slots=True)
+class Address:
+    """That of a variable, or of a part of it."""
+
+    variable: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """What a pointer leads to."""
+
+    pointer: Node
+
+
 @dataclass(slots=True)
 class Flow:
     """`into[v]`: what the value of v depends on."""
 
-    world: World
+    checker: Checker
     info: checked.FunctionInfo
     supposed: Supposed = field(default_factory=dict)  # see `check_instances`
     into: dict[Node, set[Node]] = field(default_factory=dict)
@@ -69,46 +83,81 @@ class Flow:
         for target in targets:
             self.into.setdefault(target, set()).update(sources)
 
+    def carries(self, kind: Type | None) -> bool:
+        """Whether a type has a derivative."""
+        return kind is not None and tangent(self.checker, kind) is not None
 
-# --- Where derivatives come in and go out ---------------------------------------------------------------
+    # --- Where derivatives come in and go out --------------------------------------------------------------
 
+    def _passed(self) -> Iterator[tuple[Node, Type, bool]]:
+        """The parameters and the object of the function that have derivatives, and whether they are results only."""
+        for parameter in self.info.parameters:
+            info = self.checker.info(parameter)
+            if not info.no_diff:
+                yield parameter, info.type, info.direction == "out"
+        if self.info.this_type is not None and not self.info.no_diff_this:
+            yield THIS, self.info.this_type, False
 
-def _passed(world: World, info: checked.FunctionInfo) -> Iterator[tuple[Node, Type, bool]]:
-    """The parameters and the object of a function that have derivatives, and whether they are results only."""
-    for each in info.parameters:
-        own = world.info(each)
-        if not own.no_diff:
-            yield each, own.type, own.direction == "out"
-    if info.this_type is not None and not info.no_diff_this:
-        yield THIS, info.this_type, False
+    def pointers(self) -> Sources:
+        """What leads to memory that has derivatives."""
+        return {node for node, kind, _ in self._passed() if pointer_tangent(self.checker, kind) is not None}
 
+    def inputs(self) -> Sources:
+        return {MEMORY, *(node for node, kind, is_out in self._passed() if not is_out and self.carries(kind))}
 
-def pointers_of(world: World, info: checked.FunctionInfo) -> Sources:
-    """What leads to memory that has derivatives."""
-    return {each for each, kind, _ in _passed(world, info) if pointer_tangent(world, kind) is not None}
+    def outputs(self) -> Sources:
+        checker, info = self.checker, self.info
+        found: set[Node] = set()
+        for parameter in info.parameters:
+            passed = checker.info(parameter)
+            is_written = passed.direction in ("out", "inout", "ref") and not passed.no_diff
+            found |= {parameter} if is_written and holds_numbers(checker, passed.type) else set()
+        if info.mutating and info.this_type is not None and holds_numbers(checker, info.this_type):
+            found.add(THIS)
+        if not info.no_diff_result and self.carries(info.result):
+            found.add(RESULT)
+        if info.throws is not None and holds_numbers(checker, info.throws):
+            found.add(THROWN)
+        return found
 
+    # --- Pointers to variables of the function -------------------------------------------------------------
 
-def inputs_of(world: World, info: checked.FunctionInfo) -> Sources:
-    passed = _passed(world, info)
-    return {
-        MEMORY,
-        *(each for each, kind, is_out in passed if not is_out and tangent(world, kind) is not None),
-    }
+    def store_behind(self, pointer: Sources, sources: Sources) -> None:
+        self.add({Behind(node) for node in pointer}, sources)
 
+    def leads_to_variables(self, pointer: Sources) -> bool:
+        """Whether a pointer leads to variables of the function only."""
+        reached = reach(self.into, pointer)
+        is_certain = all(isinstance(node, (Address, ast.Variable)) for node in reached)
+        return is_certain and any(isinstance(node, Address) for node in reached)
 
-def outputs_of(world: World, info: checked.FunctionInfo) -> Sources:
-    found: set[Node] = {
-        each
-        for each, own in ((each, world.info(each)) for each in info.parameters)
-        if own.direction in ("out", "inout", "ref") and not own.no_diff and holds_numbers(world, own.type)
-    }
-    if info.mutating and info.this_type is not None and holds_numbers(world, info.this_type):
-        found.add(THIS)
-    if not info.no_diff_result and tangent(world, info.result) is not None:
-        found.add(RESULT)
-    if info.throws is not None and holds_numbers(world, info.throws):
-        found.add(THROWN)
-    return found
+    def addresses(self) -> dict[Node, Sources]:
+        """What addresses depend on: their variables. Also lets variables depend on what is stored through pointers."""
+        for behind, sources in list(self.into.items()):
+            if isinstance(behind, Behind):
+                led_to = reach(self.into, {behind.pointer})
+                self.add({node.variable for node in led_to if isinstance(node, Address)}, sources)
+        nodes = {node for target, sources in self.into.items() for node in (target, *sources)}
+        nodes |= {node for lost in self.lost for node in lost.inputs}
+        return {node: {node.variable} for node in nodes if isinstance(node, Address)}
+
+    # --- Reports -------------------------------------------------------------------------------------------
+
+    def report(self, declaration: ast.AnyFunction, lost: Lost) -> None:
+        if (lost.allowed or self.supposed) and declaration.span.source.is_library:
+            return
+        name = declaration.name or "the lambda"
+        types = " and ".join(f"'{parameter.name}' is '{kind}'" for parameter, kind in self.supposed.items())
+        where = f" where {types}" if types else ""
+        message = f"{lost.reason}, so the derivative of '{name}' would be lost here{where}"
+        report = self.checker.warning if lost.allowed or self.supposed else self.checker.error
+        report("E0505", message, lost.node.span, lost.note)
+
+    def report_stores(self, declaration: ast.AnyFunction, calls: list[Lost]) -> None:
+        """When all bodies are checked: the calls of functions that store in memory."""
+        for lost in calls:
+            if lost.stored_by is not None and stores_numbers(self.checker, lost.stored_by):
+                self.report(declaration, lost)
 
 
 def reach(edges: Mapping[Node, Sources], start: Sources) -> Sources:
@@ -129,23 +178,6 @@ def turned(edges: Mapping[Node, Sources]) -> dict[Node, set[Node]]:
     return made
 
 
-# --- Pointers to variables of a function --------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """That of a variable, or of a part of it."""
-
-    variable: Node
-
-
-@dataclass(frozen=True, slots=True)
-class Behind:
-    """What a pointer leads to."""
-
-    pointer: Node
-
-
 def pointer_of(place: checked.Base) -> checked.Base | None:
     """The pointer that leads to a place, if one does."""
     for part, form in steps(place):
@@ -158,52 +190,7 @@ def pointer_of(place: checked.Base) -> checked.Base | None:
     return None
 
 
-def store_behind(flow: Flow, pointer: Sources, sources: Sources) -> None:
-    flow.add({Behind(each) for each in pointer}, sources)
-
-
-def leads_to_variables(flow: Flow, pointer: Sources) -> bool:
-    """Whether a pointer leads to variables of the function only."""
-    found = reach(flow.into, pointer)
-    known = all(isinstance(each, (Address, ast.Variable)) for each in found)
-    return known and any(isinstance(each, Address) for each in found)
-
-
-def addresses(flow: Flow) -> dict[Node, Sources]:
-    """What addresses depend on: their variables. Also lets variables depend on what is stored through pointers."""
-    for behind, sources in list(flow.into.items()):
-        if isinstance(behind, Behind):
-            led_to = reach(flow.into, {behind.pointer})
-            flow.add({each.variable for each in led_to if isinstance(each, Address)}, sources)
-    nodes = {each for item in flow.into.items() for each in (item[0], *item[1])}
-    nodes |= {each for lost in flow.lost for each in lost.inputs}
-    return {each: {each.variable} for each in nodes if isinstance(each, Address)}
-
-
-# --- Reports ------------------------------------------------------------------------------------------
-
-
-Check = Callable[[World, ast.AnyFunction, Supposed], None]
-
-
-def report_loss(flow: Flow, declaration: ast.AnyFunction, lost: Lost) -> None:
-    world = flow.world
-    if (lost.allowed or flow.supposed) and declaration.span.source.is_library:
-        return
-    name = declaration.name or "the lambda"
-    types = " and ".join(f"'{each.name}' is '{kind}'" for each, kind in flow.supposed.items())
-    where = f" where {types}" if types else ""
-    message = f"{lost.reason}, so the derivative of '{name}' would be lost here{where}"
-    report = world.warning if lost.allowed or flow.supposed else world.error
-    report("E0505", message, lost.node.span, lost.note)
-
-
-def report_stores(flow: Flow, declaration: ast.AnyFunction, calls: list[Lost]) -> None:
-    """When all bodies are checked: the calls of functions that store in memory."""
-    for lost in calls:
-        if lost.stored_by is not None and stores_numbers(flow.world, lost.stored_by):
-            report_loss(flow, declaration, lost)
-
+Check = Callable[[Checker, ast.AnyFunction, Supposed], None]
 
 # --- Instances ----------------------------------------------------------------------------------------
 
@@ -221,7 +208,7 @@ def check_instances(flow: Flow, active: Sources, check: Check) -> None:
         declaration = reading(function.declaration)
         supposed = _supposed(flow, function)
         if supposed and inputs & active and not declaration.span.source.is_library:
-            flow.world.later.append(partial(_check_instance, flow.world, declaration, supposed, check))
+            flow.checker.later.append(partial(_check_instance, flow.checker, declaration, supposed, check))
 
 
 def reading(declaration: ast.AnyFunction | ast.Property | ast.Subscript) -> ast.AnyFunction:
@@ -232,25 +219,25 @@ def reading(declaration: ast.AnyFunction | ast.Property | ast.Subscript) -> ast.
 
 
 def _supposed(flow: Flow, function: DeclRef) -> Supposed:
-    world = flow.world
+    checker = flow.checker
     found: Supposed = {}
     for parameter, kind in function.substitution.items():
         if not isinstance(parameter, ast.TypeParameter) or not isinstance(kind, Type):
             continue
-        if tangent(world, kind) is not None and tangent(world, parameter_type(parameter)) is None:
-            found[parameter] = substitute(world, kind, {**flow.supposed})
+        if tangent(checker, kind) is not None and tangent(checker, parameter_type(parameter)) is None:
+            found[parameter] = substitute(checker, kind, {**flow.supposed})
     return found
 
 
-def _check_instance(world: World, declaration: ast.AnyFunction, supposed: Supposed, check: Check) -> None:
+def _check_instance(checker: Checker, declaration: ast.AnyFunction, supposed: Supposed, check: Check) -> None:
     """When all bodies are checked: once for each set of parameters whose types have derivatives."""
     key = (declaration, frozenset(supposed))
-    if key in world.instances_looked_at or not world.info(declaration).body_checked:
+    if key in checker.instances_looked_at or not checker.info(declaration).body_checked:
         return
-    world.instances_looked_at.add(key)
-    differentiable = nominal(world.standard("IDifferentiable"))
+    checker.instances_looked_at.add(key)
+    differentiable = nominal(checker.standard("IDifferentiable"))
     bounds: dict[Type, list[InterfaceType]] = {
         parameter_type(each): [differentiable] for each in supposed if isinstance(each, ast.TypeParameter)
     }
-    with world.assuming(declaration), supposing(world, bounds):
-        check(world, declaration, supposed)
+    with checker.assuming(declaration), supposing(checker, bounds):
+        check(checker, declaration, supposed)

@@ -10,7 +10,7 @@ Only the standard library and modules whose bodies are checked are looked into; 
 
 from __future__ import annotations
 
-from slangrad.check.derivatives.given import derivatives
+from slangrad.check.derivatives.custom_derivatives import derivatives
 from slangrad.check.generics.substitution import substitute
 from slangrad.check.interfaces.differentiable import (
     field_references,
@@ -20,26 +20,26 @@ from slangrad.check.interfaces.differentiable import (
     tangent,
 )
 from slangrad.check.model import checked
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import Array, Matrix, Pointer, Scalar, StructType, Tuple, Type, Vector
-from slangrad.check.model.world import World
 from slangrad.check.names.places import accessor, referred, steps, value_type
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk
 
 
-def holds_numbers(world: World, kind: Type) -> bool:
+def holds_numbers(checker: Checker, kind: Type) -> bool:
     """Whether there are floating-point numbers in a type, not behind pointers."""
-    if tangent(world, kind) is not None:
+    if tangent(checker, kind) is not None:
         return True
     if isinstance(kind, Array):
-        return holds_numbers(world, kind.element)
+        return holds_numbers(checker, kind.element)
     if isinstance(kind, Tuple):
-        return any(holds_numbers(world, each) for each in kind.elements)
+        return any(holds_numbers(checker, each) for each in kind.elements)
     if not isinstance(kind, StructType):
         return False
     fields = (each for each in field_references(kind) if not has_no_diff(each.declaration))
-    return any(holds_numbers(world, field_type(world, each)) for each in fields)
+    return any(holds_numbers(checker, field_type(checker, each)) for each in fields)
 
 
 def is_whole(kind: Type | None) -> bool:
@@ -48,43 +48,47 @@ def is_whole(kind: Type | None) -> bool:
     return isinstance(element, Scalar) and element.is_integer
 
 
-def sees_bits(world: World, function: DeclRef) -> bool:
+def sees_bits(checker: Checker, function: DeclRef) -> bool:
     """Whether a function of the library gives the bits of a number as another one."""
     declaration = function.declaration
     exact = any(declaration.attribute(each) is not None for each in ("exact_bits", "gives_bits"))
     return _is_standard(declaration) and (
-        exact or getattr(world.info(declaration), "intrinsic", None) == "bitcast"
+        exact or getattr(checker.info(declaration), "intrinsic", None) == "bitcast"
     )
 
 
-def leads_to_memory(world: World, kind: Type | None) -> bool:
+def leads_to_memory(checker: Checker, kind: Type | None) -> bool:
     """Pointers, types of pointers that carry derivatives, buffers of the library."""
     if kind is None or isinstance(kind, Pointer):
         return kind is not None
-    if pointer_tangent(world, kind) is not None:
+    if pointer_tangent(checker, kind) is not None:
         return True
-    return isinstance(kind, StructType) and _is_standard(kind.declaration) and not holds_numbers(world, kind)
+    return (
+        isinstance(kind, StructType) and _is_standard(kind.declaration) and not holds_numbers(checker, kind)
+    )
 
 
-def is_in_memory(world: World, place: checked.Base) -> bool:
+def is_in_memory(checker: Checker, place: checked.Base) -> bool:
     """Whether a place outlasts the call of a function; what a `ref` parameter is given is not known."""
     for _, form in steps(place):
         if isinstance(form, (checked.Global, checked.Dereference)):
             return True
         base = form.base if isinstance(form, _PARTS) else None
-        if base is not None and (leads_to_memory(world, value_type(base)) or _refers_to_memory(world, form)):
+        if base is not None and (
+            leads_to_memory(checker, value_type(base)) or _refers_to_memory(checker, form)
+        ):
             return True
     return False
 
 
-def _refers_to_memory(world: World, form: checked.Form | None) -> bool:
+def _refers_to_memory(checker: Checker, form: checked.Form | None) -> bool:
     """A property or subscript whose `ref` accessor returns a place in memory."""
     if not isinstance(form, (checked.Property, checked.Subscript)):
         return False
     declaration = form.reference.declaration
     if isinstance(declaration, ast.Variable) or _is_standard(declaration):
         return False
-    return any(is_in_memory(world, each) for each in referred(world, declaration))
+    return any(is_in_memory(checker, each) for each in referred(checker, declaration))
 
 
 _PARTS = (
@@ -97,11 +101,11 @@ _PARTS = (
 )
 
 
-def stores_numbers(world: World, function: DeclRef, seen: set[ast.Declaration] | None = None) -> bool:
+def stores_numbers(checker: Checker, function: DeclRef, seen: set[ast.Declaration] | None = None) -> bool:
     """Whether a function stores numbers in memory, or what it calls."""
     seen = set() if seen is None else seen
     declaration = function.declaration
-    info = world.info(declaration)
+    info = checker.info(declaration)
     if declaration in seen or not isinstance(info, checked.FunctionInfo):
         return False
     seen.add(declaration)
@@ -110,28 +114,30 @@ def stores_numbers(world: World, function: DeclRef, seen: set[ast.Declaration] |
     if declaration.body is None:
         return False
     if _is_standard(declaration):
-        world.check_made(declaration)
+        checker.check_synthesized(declaration)
     nodes = (each for each in walk(declaration.body) if isinstance(each, ast.Expression))
-    return any(_stores(world, each.ref, seen) for each in nodes)
+    return any(_stores(checker, each.ref, seen) for each in nodes)
 
 
-def _stores(world: World, form: checked.Form | None, seen: set[ast.Declaration]) -> bool:
+def _stores(checker: Checker, form: checked.Form | None, seen: set[ast.Declaration]) -> bool:
     if isinstance(form, (checked.Store, checked.Update)):
-        if not _is_number(world, value_type(form.place)):
+        if not _is_number(checker, value_type(form.place)):
             return False
         setter = _setter(form.place)
-        return is_in_memory(world, form.place) or any(stores_numbers(world, each, seen) for each in setter)
+        return is_in_memory(checker, form.place) or any(
+            stores_numbers(checker, each, seen) for each in setter
+        )
     if not isinstance(form, checked.Call) or not isinstance(form.function, DeclRef):
         return False
     given = [each for each in form.arguments if isinstance(each, ast.Expression)]
-    primitive = getattr(world.info(form.function.declaration), "intrinsic", None) is not None
-    if primitive and not any(_is_number(world, value_type(each)) for each in given):
+    primitive = getattr(checker.info(form.function.declaration), "intrinsic", None) is not None
+    if primitive and not any(_is_number(checker, value_type(each)) for each in given):
         return False
-    return stores_numbers(world, form.function, seen)
+    return stores_numbers(checker, form.function, seen)
 
 
-def _is_number(world: World, kind: Type | None) -> bool:
-    return kind is not None and (kind.abstract or holds_numbers(world, kind))
+def _is_number(checker: Checker, kind: Type | None) -> bool:
+    return kind is not None and (kind.abstract or holds_numbers(checker, kind))
 
 
 def _setter(place: ast.Expression) -> list[DeclRef]:
@@ -147,25 +153,25 @@ def _is_standard(declaration: ast.Declaration) -> bool:
     return declaration.span.source.is_library
 
 
-def reads_gradients(world: World, function: DeclRef | checked.Derivative) -> bool:
+def reads_gradients(checker: Checker, function: DeclRef | checked.Derivative) -> bool:
     """Whether a result has a derivative though nothing that is passed has one: it goes to memory, as that of a
     tensor's `load` does."""
     if isinstance(function, checked.Derivative):
         return False
 
     def carries(kind: Type | None) -> bool:
-        seen: object = None if kind is None else substitute(world, kind, function.substitution)
+        seen: object = None if kind is None else substitute(checker, kind, function.substitution)
         kinds = seen if isinstance(seen, tuple) else (seen,)  # several of a pack
-        return any(each is not None and tangent(world, each) is not None for each in kinds)
+        return any(each is not None and tangent(checker, each) is not None for each in kinds)
 
-    info = world.info(function.declaration)
+    info = checker.info(function.declaration)
     no_diff_this = no_diff_result = False
     if isinstance(info, checked.FunctionInfo):
         no_diff_this, no_diff_result = info.no_diff_this, info.no_diff_result
-        given = info.this_type is not None or derivatives(world, function).backward is not None
+        given = info.this_type is not None or derivatives(checker, function).backward is not None
         if not given and _is_standard(function.declaration):
             return False
-    own = [world.info(each) for each in info.parameters]
+    own = [checker.info(each) for each in info.parameters]
     passed = any(not each.no_diff and carries(each.type) for each in own)
     if passed or (carries(info.this_type) and not no_diff_this):
         return False

@@ -14,101 +14,100 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slangrad.base.records import OfClass
-from slangrad.check.derivatives.given import derivatives
+from slangrad.check.derivatives.custom_derivatives import derivatives
 from slangrad.check.generics.signatures import function_name
 from slangrad.check.interfaces.differentiable import differential, field_type, has_no_diff, tangent
 from slangrad.check.model import checked
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import StructType, Type
-from slangrad.check.model.world import World
 from slangrad.check.names.places import accessor, referred, steps, value_type
 from slangrad.syntax import ast
 
-Part = checked.Field | checked.Property | checked.TupleElement | checked.Element | checked.Swizzle
+Rule = Callable[[Checker, checked.FunctionInfo, OfClass], str | None]
 
 
-def loses_derivative(world: World, info: checked.FunctionInfo, node: checked.Base) -> str | None:
-    """Why a derivative that is stored here is lost."""
-    if isinstance(node, (checked.ThisValue, ast.This)):
-        return _this(world, info)
-    if isinstance(node, ast.Paren):
-        return loses_derivative(world, info, node.inner)
-    rule = _RULES.get(type(node.ref))
-    return None if rule is None else rule(world, info, node.ref)
-
-
-def _this(world: World, info: checked.FunctionInfo) -> str | None:
-    if info.no_diff_this:
-        return "'this' is passed without its derivative"
-    return None if info.this_type is None else _of_type(world, info.this_type)
-
-
-def _of_type(world: World, kind: Type) -> str | None:
-    return f"'{kind}' has no derivative" if tangent(world, kind) is None else None
-
-
-def _local(world: World, info: checked.FunctionInfo, form: checked.Local) -> str | None:
-    own = world.info(form.declaration)
-    if isinstance(own, checked.ParameterInfo) and own.no_diff and own.direction != "in":
-        return f"'{form.declaration.name}' is no_diff"
-    return _of_type(world, own.type)
-
-
-def _global(world: World, info: checked.FunctionInfo, form: checked.Global) -> str | None:
-    return f"'{form.reference.declaration.name}' is no part of the function and has no derivative"
-
-
-def _field(world: World, info: checked.FunctionInfo, form: checked.Field | checked.Property) -> str | None:
-    reason = None
-    if form.base is not None:
-        reason = loses_in_field(world, value_type(form.base), form.reference.declaration)
-    elif world.info(form.reference.declaration).no_diff:
-        reason = f"'{form.reference.declaration.name}' is no_diff"
-    return _part(world, info, form) if reason is None else reason
-
-
-def loses_in_field(world: World, kind: Type, declaration: ast.Variable) -> str | None:
-    """Why a derivative is lost in a field of a type that has derivatives."""
-    if world.info(declaration).no_diff:
-        return f"'{declaration.name}' is no_diff"
-    if _has_no_place(world, kind, declaration):
-        assert isinstance(declaration.parent, ast.Struct)
-        return f"'{declaration.name}' has no derivative for all instances of '{declaration.parent.name}'"
+def loses_derivative(checker: Checker, info: checked.FunctionInfo, node: checked.Base) -> str | None:
+    """Why a derivative that is stored here is lost: because of the place, or of something that it is a part of."""
+    for part, form in steps(node):
+        if isinstance(part, ast.Paren):
+            continue
+        rule = _RULES.get(type(form))
+        reason = None if rule is None else rule(checker, info, form)
+        if reason is not None or rule is None or not _is_part(form):
+            return reason
     return None
 
 
-def _has_no_place(world: World, kind: Type, declaration: ast.Variable) -> bool:
-    """Whether a field has a derivative and the Differential of its struct, which is one for all instances, has not."""
-    found = differential(world, kind) if isinstance(kind, StructType) else None
-    pairs = () if found is None else found.fields
-    return any(
-        target is None
-        and field.declaration is declaration
-        and not has_no_diff(declaration)
-        and tangent(world, field_type(world, field)) is not None
-        for field, target in pairs
-    )
+def _is_part(form: checked.Form | None) -> bool:
+    """Whether a derivative that is stored in it must be kept in what it is a part of, too: accessors store by
+    themselves."""
+    if isinstance(form, (checked.Property, checked.Subscript)):
+        return isinstance(form.reference.declaration, ast.Variable)
+    return isinstance(form, (checked.Field, checked.TupleElement, checked.Element, checked.Swizzle))
 
 
-def _part(world: World, info: checked.FunctionInfo, form: Part) -> str | None:
-    if form.base is None:
-        return None
-    whole = _of_type(world, value_type(form.base))
-    return loses_derivative(world, info, form.base) if whole is None else whole
+def _this(checker: Checker, info: checked.FunctionInfo, form: checked.ThisValue) -> str | None:
+    if info.no_diff_this:
+        return "'this' is passed without its derivative"
+    return None if info.this_type is None else _of_type(checker, info.this_type)
+
+
+def _of_type(checker: Checker, kind: Type) -> str | None:
+    return f"'{kind}' has no derivative" if tangent(checker, kind) is None else None
+
+
+def _of_whole(checker: Checker, info: checked.FunctionInfo, form: OfClass) -> str | None:
+    return None if form.base is None else _of_type(checker, value_type(form.base))
+
+
+def _local(checker: Checker, info: checked.FunctionInfo, form: checked.Local) -> str | None:
+    variable = checker.info(form.declaration)
+    if isinstance(variable, checked.ParameterInfo) and variable.no_diff and variable.direction != "in":
+        return f"'{form.declaration.name}' is no_diff"
+    return _of_type(checker, variable.type)
+
+
+def _global(checker: Checker, info: checked.FunctionInfo, form: checked.Global) -> str | None:
+    return f"'{form.reference.declaration.name}' is no part of the function and has no derivative"
+
+
+def _field(checker: Checker, info: checked.FunctionInfo, form: OfClass) -> str | None:
+    declaration = form.reference.declaration
+    if form.base is not None:
+        reason = loses_in_field(checker, value_type(form.base), declaration)
+        return _of_whole(checker, info, form) if reason is None else reason
+    return f"'{declaration.name}' is no_diff" if checker.info(declaration).no_diff else None
+
+
+def loses_in_field(checker: Checker, kind: Type, declaration: ast.Variable) -> str | None:
+    """Why a derivative is lost in a field of a type that has derivatives. A field may have a derivative where the
+    Differential of its struct, which is one for all instances, has none."""
+    if checker.info(declaration).no_diff:
+        return f"'{declaration.name}' is no_diff"
+    found = differential(checker, kind) if isinstance(kind, StructType) else None
+    for field, target in () if found is None or has_no_diff(declaration) else found.fields:
+        if (
+            target is None
+            and field.declaration is declaration
+            and tangent(checker, field_type(checker, field))
+        ):
+            assert isinstance(declaration.parent, ast.Struct)
+            return f"'{declaration.name}' has no derivative for all instances of '{declaration.parent.name}'"
+    return None
 
 
 def _accessed(
-    world: World, info: checked.FunctionInfo, form: checked.Property | checked.Subscript
+    checker: Checker, info: checked.FunctionInfo, form: checked.Property | checked.Subscript
 ) -> str | None:
     declaration = form.reference.declaration
     if isinstance(declaration, ast.Variable):
-        return _field(world, info, form)  # type: ignore[arg-type]
+        return _field(checker, info, form)
     setter = accessor(declaration, "set", "ref")
-    if setter is not None and world.info(setter).level != "none":
-        return _referred(world, form.reference, setter) if setter.name == "ref" else None
-    whole = None if form.base is None else _of_type(world, value_type(form.base))
-    name = function_name(form.reference.declaration)
-    return f"the setter of '{name}' is not differentiable" if whole is None else whole
+    if setter is not None and checker.info(setter).level != "none":
+        return _referred(checker, form.reference, setter) if setter.name == "ref" else None
+    message = f"the setter of '{function_name(declaration)}' is not differentiable"
+    return _of_whole(checker, info, form) or message
 
 
 def is_required(place: checked.Base) -> bool:
@@ -117,26 +116,26 @@ def is_required(place: checked.Base) -> bool:
     return any(isinstance(form.reference.declaration.parent, ast.Interface) for form in accessed)
 
 
-def _referred(world: World, reference: DeclRef, setter: ast.Accessor) -> str | None:
+def _referred(checker: Checker, reference: DeclRef, setter: ast.Accessor) -> str | None:
     """What the `ref` accessor returns may have no derivative; a custom derivative of it is one of reading."""
-    given = derivatives(world, DeclRef(setter, reference.substitution))
-    if given.forward is not None or given.backward is not None:
+    custom = derivatives(checker, DeclRef(setter, reference.substitution))
+    if custom.forward is not None or custom.backward is not None:
         name = function_name(reference.declaration)
         return f"the 'ref' of '{name}' has a custom derivative, which says what reading does"
-    info = world.info(setter)
-    reasons = (loses_derivative(world, info, each) for each in referred(world, reference.declaration))
-    return next((each for each in reasons if each is not None), None)
+    info = checker.info(setter)
+    reasons = (loses_derivative(checker, info, place) for place in referred(checker, reference.declaration))
+    return next((reason for reason in reasons if reason is not None), None)
 
 
-_RULES: dict[type[checked.Form], Callable[[World, checked.FunctionInfo, OfClass], str | None]] = {
-    checked.ThisValue: lambda world, info, form: _this(world, info),
+_RULES: dict[type, Rule] = {
+    checked.ThisValue: _this,
     checked.Local: _local,
     checked.Global: _global,
     checked.Field: _field,
-    checked.TupleElement: _part,
-    checked.Element: _part,
-    checked.Swizzle: _part,
+    checked.TupleElement: _of_whole,
+    checked.Element: _of_whole,
+    checked.Swizzle: _of_whole,
     checked.Property: _accessed,
     checked.Subscript: _accessed,
-    checked.Dereference: lambda world, info, form: _of_type(world, value_type(form.pointer)),
+    checked.Dereference: lambda checker, info, form: _of_type(checker, value_type(form.pointer)),
 }

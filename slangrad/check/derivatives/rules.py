@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from slangrad.base.source import Span
 from slangrad.check.generics.signatures import function_name
 from slangrad.check.interfaces.differentiable import (
+    differential,
     field_references,
     field_type,
     given_differential,
@@ -23,8 +24,8 @@ from slangrad.check.interfaces.differentiable import (
 )
 from slangrad.check.interfaces.lookup import conforms_to
 from slangrad.check.interfaces.witnesses import witness
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.types import InterfaceType, StructType, Type
-from slangrad.check.model.world import World
 from slangrad.check.names.places import accessor
 from slangrad.syntax import ast
 
@@ -35,18 +36,18 @@ Pair = tuple[ast.AnyFunction, ast.AnyFunction]
 # --- Requirements -------------------------------------------------------------------------------------
 
 
-def check_levels(world: World, kind: Type, interface: InterfaceType, span: Span) -> None:
+def check_levels(checker: Checker, kind: Type, interface: InterfaceType, span: Span) -> None:
     """Report members that satisfy a differentiable requirement and are not differentiable."""
     for requirement in interface.declaration.members:
         if not isinstance(requirement, _FUNCTIONS):
             continue
-        found = witness(world, kind, interface, requirement)
+        found = witness(checker, kind, interface, requirement)
         if found is None or found.declaration is requirement:
             continue
         for wanted, offered in _functions(requirement, found.declaration):
-            needed, own = world.info(wanted).level, world.info(offered)
+            needed, own = checker.info(wanted).level, checker.info(offered)
             if _RANK["backward" if own.treat_as_differentiable else own.level] < _RANK[needed]:
-                _report_level(world, interface, found.declaration, offered, needed, span)
+                _report_level(checker, interface, found.declaration, offered, needed, span)
 
 
 def _functions(requirement: ast.Declaration, found: ast.Declaration) -> Iterator[Pair]:
@@ -59,7 +60,7 @@ def _functions(requirement: ast.Declaration, found: ast.Declaration) -> Iterator
 
 
 def _report_level(
-    world: World,
+    checker: Checker,
     interface: InterfaceType,
     member: ast.Declaration,
     offered: ast.AnyFunction,
@@ -70,46 +71,46 @@ def _report_level(
     attribute = "[Differentiable]" if needed == "backward" else "[ForwardDifferentiable]"
     written = not member.span.source.name.startswith("std/")
     place = (offered.name_span if isinstance(offered, ast.Function) else offered.span) if written else span
-    world.error("E0411", message, place, f"mark it as {attribute}")
+    checker.error("E0411", message, place, f"mark it as {attribute}")
 
 
 # --- Types --------------------------------------------------------------------------------------------
 
 
-def check_differential(world: World, kind: Type, interface: InterfaceType, span: Span) -> None:
+def check_differential(checker: Checker, kind: Type, interface: InterfaceType, span: Span) -> None:
     """Report a Differential that cannot be one, and fields that it leaves out."""
-    if interface.declaration is not world.standard("IDifferentiable") or not isinstance(kind, StructType):
+    if interface.declaration is not checker.standard("IDifferentiable") or not isinstance(kind, StructType):
         return
-    pointers = world.standard("IDifferentiablePtrType")
-    if conforms_to(world, kind, pointers) is not None:
+    pointers = checker.standard("IDifferentiablePtrType")
+    if conforms_to(checker, kind, pointers) is not None:
         message = f"'{kind}' cannot conform to both IDifferentiable and IDifferentiablePtrType"
-        world.error("E0413", message, kind.declaration.name_span)
+        checker.error("E0413", message, kind.declaration.name_span)
         return
-    given = given_differential(world, kind)
-    own = None if given is None else tangent(world, given)
+    given = given_differential(checker, kind)
+    own = None if given is None else tangent(checker, given)
     if given is None or own is None:
         return
     if own is not given:
         message = f"'{given}' cannot be the Differential of '{kind}', because its own Differential is '{own}'"
-        world.error("E0507", message, span, f"write 'typealias Differential = {given};' in '{given}'")
+        checker.error("E0507", message, span, f"write 'typealias Differential = {given};' in '{given}'")
         return
-    _check_fields(world, kind, given)
+    _check_fields(checker, kind, given)
 
 
-def _check_fields(world: World, kind: StructType, given: Type) -> None:
-    made = world.differential(kind)
+def _check_fields(checker: Checker, kind: StructType, given: Type) -> None:
+    made = differential(checker, kind)
     known = {field.declaration for field, to in made.fields if to is not None} if made is not None else set()
     for field in field_references(kind):
         declaration = field.declaration
         if (
             has_no_diff(declaration)
             or declaration in known
-            or tangent(world, field_type(world, field)) is None
+            or tangent(checker, field_type(checker, field)) is None
         ):
             continue
         message = f"'{given}' has no field for the derivative of '{declaration.name}'"
         note = "add one of this name, or write [DerivativeMember(Differential.name)] or 'no_diff' before the field"
-        world.error("E0507", message, declaration.name_span, note)
+        checker.error("E0507", message, declaration.name_span, note)
 
 
 # --- Pairs --------------------------------------------------------------------------------------------
@@ -118,7 +119,7 @@ _EXPLICIT = ("Differentiable", "BackwardDifferentiable", "ForwardDifferentiable"
 
 
 def refused_pair(
-    world: World, kind: str, function: ast.Function | ast.Accessor, given: ast.Function
+    checker: Checker, kind: str, function: ast.Function | ast.Accessor, given: ast.Function
 ) -> str | None:
     """Why one function cannot be a derivative, or the primal substitute, of another."""
     if isinstance(function.parent, ast.Interface) and function.body is None:
@@ -129,9 +130,9 @@ def refused_pair(
         return (
             f"'{given.name}' is required by an interface, so it cannot be the derivative of '{function.name}'"
         )
-    owned, other = world.info(function), world.info(given)
+    owned, other = checker.info(function), checker.info(given)
     for each in (function, given):
-        if getattr(world.info(each), "throws", None) is not None:
+        if getattr(checker.info(each), "throws", None) is not None:
             return f"'{each.name}' throws errors, so it neither has nor is a derivative"
     if owned.this_type is None and other.this_type is not None:
         return f"'{given.name}' must be static, because '{function.name}' has no 'this'"

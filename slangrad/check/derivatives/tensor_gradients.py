@@ -11,9 +11,9 @@ from __future__ import annotations
 from slangrad.check.generics.bounds import bounds_of
 from slangrad.check.interfaces.differentiable import tangent
 from slangrad.check.model import checked
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import InterfaceType, ParameterType, StructType, Type
-from slangrad.check.model.world import World
 from slangrad.check.names.places import value_type
 from slangrad.syntax import ast
 
@@ -25,41 +25,41 @@ GRADIENT_TYPES = {
 # fmt: on
 
 
-def warn_of_lost_gradients(world: World, form: checked.Call) -> None:
+def warn_of_lost_gradients(checker: Checker, form: checked.Call) -> None:
     """A warning for each tensor that a call of `bwd_diff(f)` gives to f, if it has no gradients."""
     of = form.function
     if not isinstance(of, checked.Derivative) or of.mode != "backward":
         return
-    constant = _constant_parameters(world, of)
+    constant = _constant_parameters(checker, of)
     for parameter, argument in zip(of.signature.parameters[-len(form.arguments) :], form.arguments):
         if isinstance(argument, (checked.Default, ast.NoDiff)) or parameter.name in constant:
             continue
-        kind = _plain_tensor(world, value_type(argument))
+        kind = _plain_tensor(checker, value_type(argument))
         if kind is not None:
-            _warn(world, argument, parameter.name, kind)
+            _warn(checker, argument, parameter.name, kind)
 
 
-def _constant_parameters(world: World, of: checked.Derivative) -> set[str]:
+def _constant_parameters(checker: Checker, of: checked.Derivative) -> set[str]:
     function = of.function
     while isinstance(function, checked.Derivative):
         function = function.function
-    declared = world.info(function.declaration).parameters if isinstance(function, DeclRef) else ()
-    return {each.name for each in declared if world.info(each).no_diff}
+    declared = checker.info(function.declaration).parameters if isinstance(function, DeclRef) else ()
+    return {each.name for each in declared if checker.info(each).no_diff}
 
 
-def _plain_tensor(world: World, kind: Type | None) -> StructType | InterfaceType | None:
+def _plain_tensor(checker: Checker, kind: Type | None) -> StructType | InterfaceType | None:
     """The tensor type, or the interface of a parameter, that has no gradients of numbers that could have some."""
-    bounds = bounds_of(world, kind) if isinstance(kind, ParameterType) else [kind]
+    bounds = bounds_of(checker, kind) if isinstance(kind, ParameterType) else [kind]
     for each in bounds:
         if not isinstance(each, (StructType, InterfaceType)) or each.declaration.name not in GRADIENT_TYPES:
             continue
         of_library = each.declaration.span.source.is_library
-        if of_library and tangent(world, each.inner) is not None:
+        if of_library and tangent(checker, each.inner) is not None:
             return each
     return None
 
 
-def _warn(world: World, argument: ast.Expression, name: str, kind: StructType | InterfaceType) -> None:
+def _warn(checker: Checker, argument: ast.Expression, name: str, kind: StructType | InterfaceType) -> None:
     element, rank = kind.arguments[:2]
     wanted = f"{GRADIENT_TYPES[kind.declaration.name]}<{element}, {rank}>"
     if isinstance(kind, InterfaceType):
@@ -67,4 +67,4 @@ def _warn(world: World, argument: ast.Expression, name: str, kind: StructType | 
     else:
         message = f"a '{kind}' has no gradients, so that of '{name}' is lost here"
     note = f"pass a {wanted}, or write 'no_diff' before the parameter '{name}' if it is constant"
-    world.warning("E0506", message, argument.span, note)
+    checker.warning("E0506", message, argument.span, note)

@@ -4,7 +4,7 @@ In: `<T : IFoo> ... where T.Item : IBar, T.Next == T`.
 Out: bounds {T: IFoo, T.Item: IBar} and the equality T.Next == T, resolved once for each declaration.
 
 A method may add `where` clauses about the parameters of its struct; they hold only inside it, so they are
-looked for among the declarations that `World.assuming` names.
+looked for among the declarations that `Checker.assuming` names.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 from slangrad.base.records import record
 from slangrad.check.generics.substitution import own_substitution, self_type, substitute
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import Bindings
 from slangrad.check.model.packs import element_of_pack, pack_of_element
 from slangrad.check.model.types import (
@@ -30,7 +31,6 @@ from slangrad.check.model.types import (
     parameter_type,
 )
 from slangrad.check.model.values import Value
-from slangrad.check.model.world import World
 from slangrad.syntax import ast
 
 
@@ -46,27 +46,26 @@ class GenericInfo:
     )  # from, to, without a cast: `where U(T)`
 
 
-def generic_info(world: World, declaration: ast.Declaration) -> GenericInfo:
+def generic_info(checker: Checker, declaration: ast.Declaration) -> GenericInfo:
     """The bounds that a declaration states. While they are being resolved: those known so far."""
-    found = world.generics.get(declaration)
+    found = checker.generics.get(declaration)
     if found is None:
-        found = world.generics[declaration] = GenericInfo()
-        with world.settling(("generics", declaration)):
-            _resolve(world, declaration, found)
-    elif ("generics", declaration) in world.in_progress:
-        world.rests_on.add(("generics", declaration))
+        found = checker.generics[declaration] = GenericInfo()
+        with checker.settling(("generics", declaration)):
+            _resolve(checker, declaration, found)
+    elif ("generics", declaration) in checker.in_progress:
+        checker.rests_on.add(("generics", declaration))
     info: GenericInfo = found
     return info
 
 
-def _resolve(world: World, declaration: ast.Declaration, info: GenericInfo) -> None:
-    scope = world.scope_of(declaration)
+def _resolve(checker: Checker, declaration: ast.Declaration, info: GenericInfo) -> None:
     for parameter in getattr(declaration, "generics", ()):
         if isinstance(parameter, ast.TypeParameter):
             for bound in parameter.bounds:
-                _add_bound(world, scope, info, parameter_type(parameter), bound)
+                _add_bound(checker, declaration, info, parameter_type(parameter), bound)
     for constraint in stated_constraints(declaration):
-        _add_constraint(world, scope, info, constraint)
+        _add_constraint(checker, declaration, info, constraint)
 
 
 def stated_constraints(declaration: ast.Declaration) -> list[ast.Constraint]:
@@ -80,32 +79,39 @@ def stated_constraints(declaration: ast.Declaration) -> list[ast.Constraint]:
     return found
 
 
-def _add_constraint(world: World, scope: object, info: GenericInfo, constraint: ast.Constraint) -> None:
+def _add_constraint(
+    checker: Checker, declaration: ast.Declaration, info: GenericInfo, constraint: ast.Constraint
+) -> None:
     if constraint.is_optional:
         return  # nothing is asked
     if isinstance(constraint.subject, ast.SizeOf) or constraint.kind == "nonempty":
-        _add_count(world, scope, info, constraint)
+        _add_count(checker, declaration, info, constraint)
         return
+    scope = checker.scope_of(declaration)
     if constraint.kind in ("converts", "converts implicitly"):
-        one, other = (world.resolve_type(scope, each) for each in (constraint.subject, constraint.bounds[0]))
+        one, other = (
+            checker.resolve_type(scope, each) for each in (constraint.subject, constraint.bounds[0])
+        )
         info.conversions.append((one, other, constraint.kind != "converts"))
         return
     if constraint.kind not in ("conforms", "equals"):
         message = "a 'where' can ask for interfaces, equal types and conversions only"
-        world.error("E0410", message, constraint.span, "leave it out")
+        checker.error("E0410", message, constraint.span, "leave it out")
         return
-    subject = world.resolve_type(scope, constraint.subject)
+    subject = checker.resolve_type(scope, constraint.subject)
     for bound in constraint.bounds:
         if constraint.kind == "conforms":
-            _add_bound(world, scope, info, subject, bound)
+            _add_bound(checker, declaration, info, subject, bound)
         else:
-            info.equalities.append((subject, world.resolve_type(scope, bound)))
+            info.equalities.append((subject, checker.resolve_type(scope, bound)))
 
 
 _OPERATORS = {"equals": "==", "nonempty": ">="}
 
 
-def _add_count(world: World, scope: object, info: GenericInfo, constraint: ast.Constraint) -> None:
+def _add_count(
+    checker: Checker, declaration: ast.Declaration, info: GenericInfo, constraint: ast.Constraint
+) -> None:
     """`where countof(T) == N`, `where nonempty(T)`."""
     subject = constraint.subject
     operator = _OPERATORS.get(constraint.kind, constraint.kind)
@@ -113,19 +119,21 @@ def _add_count(world: World, scope: object, info: GenericInfo, constraint: ast.C
     if constraint.kind == "nonempty":
         subject = ast.SizeOf(subject.span, "countof", subject, None)
     else:
-        right = world.constant(scope, constraint.bounds[0])
-    left = world.constant(scope, subject)
+        right = checker.constant(checker.scope_of(declaration), constraint.bounds[0])
+    left = checker.constant(checker.scope_of(declaration), subject)
     if left is not None and right is not None:
         info.counts.append((operator, left, right))
 
 
-def _add_bound(world: World, scope: object, info: GenericInfo, subject: Type, node: ast.Expression) -> None:
-    bound = world.resolve_type(scope, node)
+def _add_bound(
+    checker: Checker, declaration: ast.Declaration, info: GenericInfo, subject: Type, node: ast.Expression
+) -> None:
+    bound = checker.resolve_type(checker.scope_of(declaration), node)
     known = info.bounds.setdefault(subject, [])
     for each in interfaces_in(bound):
         known.append(each)
     if not interfaces_in(bound) and bound is not ERROR:
-        world.error("E0410", f"'{bound}' is no interface, so it cannot be a bound", node.span)
+        checker.error("E0410", f"'{bound}' is no interface, so it cannot be a bound", node.span)
 
 
 def interfaces_in(bound: Type) -> tuple[InterfaceType, ...]:
@@ -136,62 +144,62 @@ def interfaces_in(bound: Type) -> tuple[InterfaceType, ...]:
 
 
 @contextmanager
-def supposing(world: World, bounds: dict[Type, list[InterfaceType]]) -> Iterator[None]:
+def supposing(checker: Checker, bounds: dict[Type, list[InterfaceType]]) -> Iterator[None]:
     """Inside, types conform to what was asked before: `if (T is IFoo)`."""
     supposition: Any = object()  # in place of a declaration with bounds
-    world.generics[supposition] = GenericInfo(bounds)
-    world.assumptions.append(supposition)
+    checker.generics[supposition] = GenericInfo(bounds)
+    checker.assumptions.append(supposition)
     try:
         yield
     finally:
-        world.assumptions.pop()
+        checker.assumptions.pop()
 
 
 # --- Questions ----------------------------------------------------------------------------------------
 
 
-def bounds_of(world: World, kind: ParameterType | AssociatedType) -> Iterator[InterfaceType]:
+def bounds_of(checker: Checker, kind: ParameterType | AssociatedType) -> Iterator[InterfaceType]:
     """The interfaces that a parameter or associated type is stated to conform to."""
     if isinstance(kind, AssociatedType):
-        yield from _bounds_of_associated(world, kind)
+        yield from _bounds_of_associated(checker, kind)
     elif isinstance(kind.declaration, ast.Interface):
         yield self_type(kind.declaration)
     elif isinstance(kind.declaration, ast.Extension):
-        yield from interfaces_in(world.extension_targets[kind.declaration])
+        yield from interfaces_in(checker.extension_targets[kind.declaration])
     owner = root_owner(kind)
     if isinstance(kind, ParameterType):
         pack = pack_of_element(kind.declaration)
         kind = parameter_type(pack) if isinstance(pack, ast.TypeParameter) else kind
     if owner is not None:
-        yield from generic_info(world, owner).bounds.get(kind, ())
-    for declaration in world.assumptions:
+        yield from generic_info(checker, owner).bounds.get(kind, ())
+    for declaration in checker.assumptions:
         if declaration is not owner:
-            yield from generic_info(world, declaration).bounds.get(kind, ())
+            yield from generic_info(checker, declaration).bounds.get(kind, ())
 
 
-def stated_conversion(world: World, source: Type, target: Type) -> bool | None:
+def stated_conversion(checker: Checker, source: Type, target: Type) -> bool | None:
     """Whether a `where U(T)` says that a type converts to another one without a cast; None where none says anything."""
     owners = [each for each in map(root_owner, (source, target)) if each is not None]
     stated = [
-        pair for each in (*owners, *world.assumptions) for pair in generic_info(world, each).conversions
+        pair for each in (*owners, *checker.assumptions) for pair in generic_info(checker, each).conversions
     ]
     found = [implicit for one, other, implicit in stated if one is source and other is target]
     return any(found) if found else None
 
 
-def stated_equal(world: World, kind: Type) -> Type:
+def stated_equal(checker: Checker, kind: Type) -> Type:
     """The type that a type parameter is, as `where T == int` says; without such a clause the parameter."""
     seen: list[Type] = []
     while isinstance(kind, ParameterType) and kind not in seen:
         seen.append(kind)
-        kind = _equal_once(world, kind)
+        kind = _equal_once(checker, kind)
     return kind
 
 
-def _equal_once(world: World, kind: ParameterType) -> Type:
+def _equal_once(checker: Checker, kind: ParameterType) -> Type:
     owner = root_owner(kind)
-    for each in (owner, *world.assumptions) if owner is not None else ():
-        for left, right in generic_info(world, each).equalities:
+    for each in (owner, *checker.assumptions) if owner is not None else ():
+        for left, right in generic_info(checker, each).equalities:
             if left is kind and not isinstance(right, AssociatedType):
                 return right
             if right is kind and not isinstance(left, (ParameterType, AssociatedType)):
@@ -199,42 +207,42 @@ def _equal_once(world: World, kind: ParameterType) -> Type:
     return kind
 
 
-def _written_bounds(world: World, kind: AssociatedType) -> tuple[InterfaceType, ...]:
+def _written_bounds(checker: Checker, kind: AssociatedType) -> tuple[InterfaceType, ...]:
     """What stands behind the name of an associated type. Names there may belong to extensions of all types, which
     may ask for these bounds."""
 
     def find() -> tuple[InterfaceType, ...]:
-        scope = world.scope_of(kind.interface.declaration)
-        bounds = (world.resolve_type(scope, node) for node in kind.declaration.bounds)
+        scope = checker.scope_of(kind.interface.declaration)
+        bounds = (checker.resolve_type(scope, node) for node in kind.declaration.bounds)
         return tuple(each for bound in bounds for each in interfaces_in(bound))
 
-    return world.settled(("bounds", kind.declaration), find, ())
+    return checker.settled(("bounds", kind.declaration), find, ())
 
 
-def _bounds_of_associated(world: World, kind: AssociatedType) -> Iterator[InterfaceType]:
+def _bounds_of_associated(checker: Checker, kind: AssociatedType) -> Iterator[InterfaceType]:
     seen_from = requirement_substitution(kind.base, kind.interface)
-    for bound in _written_bounds(world, kind):
-        yield substitute(world, bound, seen_from)
+    for bound in _written_bounds(checker, kind):
+        yield substitute(checker, bound, seen_from)
     if root_owner(kind) is not kind.interface.declaration:
         subject = associated_type(
             parameter_type(kind.interface.declaration),
             self_type(kind.interface.declaration),
             kind.declaration,
         )
-        for bound in generic_info(world, kind.interface.declaration).bounds.get(subject, ()):
-            yield substitute(world, bound, seen_from)
+        for bound in generic_info(checker, kind.interface.declaration).bounds.get(subject, ()):
+            yield substitute(checker, bound, seen_from)
 
 
-def element_type(world: World, entry: Type) -> Type:
+def element_type(checker: Checker, entry: Type) -> Type:
     """The type of an element of a pack; what a `where` clause says that all elements are, if one does."""
     if not is_pack(entry):
         return entry
     if isinstance(entry, ParameterType):
-        for owner in (entry.declaration.parent, *world.assumptions):
+        for owner in (entry.declaration.parent, *checker.assumptions):
             assert owner is not None
-            for left, right in generic_info(world, owner).equalities:
+            for left, right in generic_info(checker, owner).equalities:
                 if left is entry:
-                    return element_type(world, right)
+                    return element_type(checker, right)
     return element_of_pack(entry)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 
 from slangrad.base.records import OfClass
 from slangrad.check.generics.substitution import substitute, substitute_argument
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import Bindings, GenericKey
 from slangrad.check.model.packs import (
     Entry,
@@ -40,7 +41,6 @@ from slangrad.check.model.types import (
     is_pack,
 )
 from slangrad.check.model.values import Pack, ParameterValue, Polynomial, Value
-from slangrad.check.model.world import World
 
 Join = Callable[[Type, Type], Type | None]
 
@@ -48,8 +48,8 @@ Join = Callable[[Type, Type], Type | None]
 class Solver:
     """Bindings of the open parameters, grown by `unify`. `join` combines two types for one parameter."""
 
-    def __init__(self, world: World, parameters: Iterable[GenericKey], join: Join | None = None) -> None:
-        self.world = world
+    def __init__(self, checker: Checker, parameters: Iterable[GenericKey], join: Join | None = None) -> None:
+        self.checker = checker
         self.open: set[GenericKey] = set(parameters)
         self.bindings: Bindings = {}
         self.join = join
@@ -76,7 +76,7 @@ class Solver:
         if pattern is actual and (rule is None or not self.open):
             return True
         if isinstance(pattern, AssociatedType) and self.join is None:
-            return substitute(self.world, pattern, self.bindings) is actual
+            return substitute(self.checker, pattern, self.bindings) is actual
         if rule is None:
             return self.join is not None
         if (
@@ -172,7 +172,7 @@ class Solver:
         if not packs:
             return self.unify_argument(pattern, part[0])
         if any(each in self.bindings for each in packs):
-            filled = spliced((substitute_argument(self.world, pattern, self.bindings),))
+            filled = spliced((substitute_argument(self.checker, pattern, self.bindings),))
             return self.join is not None or all(one is other for one, other in zip(filled, part))
         if not any(each in self.open for each in packs):
             return pattern is part[0] or self.join is not None
@@ -242,7 +242,7 @@ _RULES: dict[type[Type], Rule] = {
 }
 
 
-def match(world: World, parameters: Iterable[GenericKey], pattern: Type, actual: Type) -> Bindings | None:
+def match(checker: Checker, parameters: Iterable[GenericKey], pattern: Type, actual: Type) -> Bindings | None:
     """The arguments for which `pattern` is exactly `actual`, or None."""
-    solver = Solver(world, parameters)
+    solver = Solver(checker, parameters)
     return solver.bindings if solver.unify(pattern, actual) else None

@@ -7,39 +7,39 @@ from __future__ import annotations
 
 from slangrad.check.generics.substitution import passed_parameters, substitute
 from slangrad.check.model.checked import FunctionInfo, SubscriptInfo
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import VOID, FunctionParameter, FunctionType, Type, function_type
-from slangrad.check.model.world import World
 from slangrad.syntax import ast
 
 
-def signature_of(world: World, reference: DeclRef, with_this: bool = False) -> FunctionType:
+def signature_of(checker: Checker, reference: DeclRef, with_this: bool = False) -> FunctionType:
     """The type of a function or subscript; with `this` as its first parameter if asked for."""
-    info: FunctionInfo | SubscriptInfo = world.info(reference.declaration)
-    parameters = [made for each in info.parameters for made in _parameters(world, each, reference)]
-    this = this_of(world, reference) if with_this else None
+    info: FunctionInfo | SubscriptInfo = checker.info(reference.declaration)
+    parameters = [made for each in info.parameters for made in _parameters(checker, each, reference)]
+    this = this_of(checker, reference) if with_this else None
     if this is not None:
         parameters.insert(0, _this_parameter(info, this))
-    return function_type(tuple(parameters), substitute(world, info.result, reference.substitution))
+    return function_type(tuple(parameters), substitute(checker, info.result, reference.substitution))
 
 
-def _parameters(world: World, parameter: ast.Parameter, reference: DeclRef) -> list[FunctionParameter]:
+def _parameters(checker: Checker, parameter: ast.Parameter, reference: DeclRef) -> list[FunctionParameter]:
     """One, or as many as a pack of types has."""
-    info = world.info(parameter)
+    info = checker.info(parameter)
     declared = FunctionParameter(info.type, info.direction, info.no_diff, parameter.name)
-    return passed_parameters(world, declared, reference.substitution)
+    return passed_parameters(checker, declared, reference.substitution)
 
 
-def declared_parameters(world: World, reference: DeclRef) -> list[ast.Parameter]:
+def declared_parameters(checker: Checker, reference: DeclRef) -> list[ast.Parameter]:
     """The declaration of each parameter of a signature: the same one for all elements of a pack."""
-    parameters = world.info(reference.declaration).parameters
-    return [each for each in parameters for _ in _parameters(world, each, reference)]
+    parameters = checker.info(reference.declaration).parameters
+    return [each for each in parameters for _ in _parameters(checker, each, reference)]
 
 
-def this_of(world: World, reference: DeclRef) -> Type | None:
+def this_of(checker: Checker, reference: DeclRef) -> Type | None:
     """The type of the object of a method; None for functions without one."""
-    this: Type | None = world.info(reference.declaration).this_type
-    return None if this is None else substitute(world, this, reference.substitution)
+    this: Type | None = checker.info(reference.declaration).this_type
+    return None if this is None else substitute(checker, this, reference.substitution)
 
 
 def _this_parameter(info: FunctionInfo | SubscriptInfo, kind: Type) -> FunctionParameter:
@@ -47,18 +47,18 @@ def _this_parameter(info: FunctionInfo | SubscriptInfo, kind: Type) -> FunctionP
     return FunctionParameter(kind, direction, getattr(info, "no_diff_this", False), "this")
 
 
-def signature_text(world: World, reference: DeclRef) -> str:
+def signature_text(checker: Checker, reference: DeclRef) -> str:
     """The header of a declaration as a reader would write it."""
     declaration = reference.declaration
     if isinstance(declaration, ast.Variable):
-        kind = substitute(world, world.info(declaration).type, reference.substitution)
+        kind = substitute(checker, checker.info(declaration).type, reference.substitution)
         return f"{'static const ' if declaration.has('static') else ''}{kind} {declaration.name}"
     if isinstance(declaration, ast.Property):
-        info = world.info(declaration)
+        info = checker.info(declaration)
         words = " ".join(f"{each.name};" for each in declaration.accessors)
-        kind = substitute(world, info.result, reference.substitution)
+        kind = substitute(checker, info.result, reference.substitution)
         return f"property {kind} {declaration.name} {{ {words} }}"
-    signature = signature_of(world, reference)
+    signature = signature_of(checker, reference)
     parameters = ", ".join(map(str, signature.parameters))
     if isinstance(declaration, ast.Constructor):
         return f"__init({parameters})"
@@ -67,11 +67,11 @@ def signature_text(world: World, reference: DeclRef) -> str:
     names = [each.name for each in declaration.generics if not each.name.startswith("$")]
     generics = f"<{', '.join(names)}>" if names else ""
     static = "static " if declaration.has("static") else ""
-    mutating = "[mutating] " if world.info(declaration).mutating else ""
+    mutating = "[mutating] " if checker.info(declaration).mutating else ""
     header = f"{mutating}{static}{signature.result} {declaration.name}{generics}({parameters})"
-    thrown = world.info(declaration).throws
+    thrown = checker.info(declaration).throws
     return (
-        header if thrown is None else f"{header} throws {substitute(world, thrown, reference.substitution)}"
+        header if thrown is None else f"{header} throws {substitute(checker, thrown, reference.substitution)}"
     )
 
 

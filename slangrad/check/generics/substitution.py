@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from slangrad.base.records import OfClass, kinds_of
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import Bindings, DeclRef, GenericKey, Substitution, visible_parameters
 from slangrad.check.model.packs import (
     SINGLE,
@@ -73,55 +74,54 @@ from slangrad.check.model.values import (
     Value,
     operate,
 )
-from slangrad.check.model.world import World
 from slangrad.syntax import ast
 
 
 @overload
-def substitute(world: World, kind: InterfaceType, substitution: Substitution) -> InterfaceType: ...
+def substitute(checker: Checker, kind: InterfaceType, substitution: Substitution) -> InterfaceType: ...
 @overload
-def substitute(world: World, kind: FunctionType, substitution: Substitution) -> FunctionType: ...
+def substitute(checker: Checker, kind: FunctionType, substitution: Substitution) -> FunctionType: ...
 @overload
-def substitute(world: World, kind: Type, substitution: Substitution) -> Type: ...
-def substitute(world: World, kind: Type, substitution: Substitution) -> Type:
+def substitute(checker: Checker, kind: Type, substitution: Substitution) -> Type: ...
+def substitute(checker: Checker, kind: Type, substitution: Substitution) -> Type:
     """`kind` with the parameters that the substitution names replaced."""
     if not kind.abstract or not substitution:
         return kind
-    made: Type = _TYPES[type(kind)](world, kind, substitution)
+    made: Type = _TYPES[type(kind)](checker, kind, substitution)
     return made
 
 
-def substitute_stored(world: World, kind: Type, substitution: Substitution) -> Type:
+def substitute_stored(checker: Checker, kind: Type, substitution: Substitution) -> Type:
     """The same where what is filled in keeps its rules for memory."""
-    found = argument_of(world, kind.declaration, substitution) if isinstance(kind, ParameterType) else None
-    return found if isinstance(found, Type) else substitute(world, kind, substitution)
+    found = argument_of(checker, kind.declaration, substitution) if isinstance(kind, ParameterType) else None
+    return found if isinstance(found, Type) else substitute(checker, kind, substitution)
 
 
-def substitute_value(world: World, value: Value, substitution: Substitution) -> Value:
+def substitute_value(checker: Checker, value: Value, substitution: Substitution) -> Value:
     """An integer with parameters replaced; what cannot be computed, as N / 0, becomes zero."""
     if isinstance(value, int) or not substitution:
         return value
-    made: Value = _VALUES[type(value)](world, value, substitution)
+    made: Value = _VALUES[type(value)](checker, value, substitution)
     return made
 
 
 def substitute_argument(
-    world: World, argument: GenericArgument, substitution: Substitution
+    checker: Checker, argument: GenericArgument, substitution: Substitution
 ) -> GenericArgument:
     """A generic argument: a type, a value, or a tuple of them for a pack."""
     if isinstance(argument, Type):
-        return substitute(world, argument, substitution)
+        return substitute(checker, argument, substitution)
     if isinstance(argument, tuple):
-        return spliced(substitute_argument(world, each, substitution) for each in argument)
-    return substitute_value(world, argument, substitution)
+        return spliced(substitute_argument(checker, each, substitution) for each in argument)
+    return substitute_value(checker, argument, substitution)
 
 
-def see_through(world: World, reference: DeclRef, substitution: Substitution) -> DeclRef:
+def see_through(checker: Checker, reference: DeclRef, substitution: Substitution) -> DeclRef:
     """The reference as it is seen after filling in the parameters of the place where it stands."""
     if not substitution or not reference.substitution:
         return reference
     replaced = {
-        key: substitute_argument(world, argument, substitution)
+        key: substitute_argument(checker, argument, substitution)
         for key, argument in reference.substitution.items()
     }
     return DeclRef(reference.declaration, replaced)
@@ -161,21 +161,23 @@ def self_type(declaration: ast.Declaration) -> Nominal:
 
 # --- Types --------------------------------------------------------------------------------------------
 
-Rule = Callable[[World, OfClass, Substitution], OfClass]
+Rule = Callable[[Checker, OfClass, Substitution], OfClass]
 
 
-def _nominal(world: World, kind: Nominal, substitution: Substitution) -> Nominal:
+def _nominal(checker: Checker, kind: Nominal, substitution: Substitution) -> Nominal:
     if keeps_rules(kind.declaration):
-        arguments = tuple(_stored_argument(world, each, substitution) for each in kind.arguments)
+        arguments = tuple(_stored_argument(checker, each, substitution) for each in kind.arguments)
     else:
-        arguments = tuple(substitute_argument(world, each, substitution) for each in kind.arguments)
+        arguments = tuple(substitute_argument(checker, each, substitution) for each in kind.arguments)
     return nominal(kind.declaration, arguments)
 
 
-def _stored_argument(world: World, argument: GenericArgument, substitution: Substitution) -> GenericArgument:
+def _stored_argument(
+    checker: Checker, argument: GenericArgument, substitution: Substitution
+) -> GenericArgument:
     if isinstance(argument, Type):
-        return substitute_stored(world, argument, substitution)
-    return substitute_argument(world, argument, substitution)
+        return substitute_stored(checker, argument, substitution)
+    return substitute_argument(checker, argument, substitution)
 
 
 KEEPING = ("StructuredBuffer", "RWStructuredBuffer", "ConstBufferPointer", "ConstantBuffer", "ParameterBlock")
@@ -186,64 +188,66 @@ def keeps_rules(declaration: ast.Declaration) -> bool:
     return declaration.name in KEEPING and declaration.span.source.is_library
 
 
-def _associated(world: World, kind: AssociatedType, substitution: Substitution) -> Type:
-    base = substitute(world, kind.base, substitution)
+def _associated(checker: Checker, kind: AssociatedType, substitution: Substitution) -> Type:
+    base = substitute(checker, kind.base, substitution)
     if base is ERROR:
         return ERROR
-    return world.associated(base, substitute(world, kind.interface, substitution), kind.declaration)
+    return checker.associated(base, substitute(checker, kind.interface, substitution), kind.declaration)
 
 
-def _function(world: World, kind: FunctionType, substitution: Substitution) -> Type:
+def _function(checker: Checker, kind: FunctionType, substitution: Substitution) -> Type:
     parameters = tuple(
-        made for each in kind.parameters for made in passed_parameters(world, each, substitution)
+        made for each in kind.parameters for made in passed_parameters(checker, each, substitution)
     )
-    return function_type(parameters, substitute(world, kind.result, substitution))
+    return function_type(parameters, substitute(checker, kind.result, substitution))
 
 
 def passed_parameters(
-    world: World, parameter: FunctionParameter, substitution: Substitution
+    checker: Checker, parameter: FunctionParameter, substitution: Substitution
 ) -> list[FunctionParameter]:
     """A parameter with its type filled in; one for each element of a pack that becomes known."""
-    filled: Any = substitute(world, parameter.type, substitution)  # of a pack a tuple
+    filled: Any = substitute(checker, parameter.type, substitution)  # of a pack a tuple
     if not isinstance(filled, tuple):
         return [FunctionParameter(filled, parameter.direction, parameter.no_diff, parameter.name)]
     return [FunctionParameter(each, parameter.direction, parameter.no_diff) for each in filled]
 
 
-def argument_of(world: World, parameter: GenericKey, substitution: Substitution) -> GenericArgument | None:
+def argument_of(
+    checker: Checker, parameter: GenericKey, substitution: Substitution
+) -> GenericArgument | None:
     """What is filled in for a parameter, None for nothing; for a part of a pack it follows from the pack."""
     found = substitution.get(parameter)
     part_of = getattr(parameter, "part_of", None)
     if found is not None or part_of is None:
         return found
     whole, query = part_of
-    entries = argument_of(world, whole, substitution)
+    entries = argument_of(checker, whole, substitution)
     if not isinstance(entries, tuple):
         return None
-    part = taken(world, spliced(entries), query)
+    part = taken(checker, spliced(entries), query)
     return ERROR if part is None else part[0] if query in SINGLE else part
 
 
 def _parameter(
-    world: World, kind: ParameterType | ParameterValue, substitution: Substitution
+    checker: Checker, kind: ParameterType | ParameterValue, substitution: Substitution
 ) -> GenericArgument:
-    found = argument_of(world, kind.declaration, substitution)
+    found = argument_of(checker, kind.declaration, substitution)
     return kind if found is None else unstored(found) if isinstance(found, Type) else found
 
 
-def taken(world: World, entries: tuple[Entry, ...], query: str) -> tuple[Entry, ...] | None:
+def taken(checker: Checker, entries: tuple[Entry, ...], query: str) -> tuple[Entry, ...] | None:
     """The first or last entry of a pack, None where there is none, or all entries but that one."""
     if not entries:
         return None if query in SINGLE else ()
     at_end = query in ("__last", "__trimLast")
     entry, rest = (entries[-1], entries[:-1]) if at_end else (entries[0], entries[1:])
-    part = (_part_of_entry(world, entry, query),) if is_entry_pack(entry) else ()
+    part = (_part_of_entry(checker, entry, query),) if is_entry_pack(entry) else ()
     if query in SINGLE:
         return part or (entry,)
     return (*rest, *part) if at_end else (*part, *rest)
 
 
-def _part_of_entry(world: World, entry: Entry, query: str) -> Entry:
+def _part_of_entry(checker: Checker, entry: Entry, query: str) -> Entry:
     """Of a pack that is not known yet."""
     packs = packs_of(entry)
     parts = tuple(part_parameter(each, query) for each in packs)
@@ -251,31 +255,31 @@ def _part_of_entry(world: World, entry: Entry, query: str) -> Entry:
         return alone(parts[0])
     singles = parts if query in SINGLE else tuple(map(element_parameter, parts))
     seen: Bindings = {element_parameter(one): alone(other) for one, other in zip(packs, singles)}
-    made = _substitute_entry(world, element_of_pack(entry), seen)
+    made = _substitute_entry(checker, element_of_pack(entry), seen)
     return made if query in SINGLE else expanded(made, parts)
 
 
-def _substitute_entry(world: World, entry: Entry, substitution: Substitution) -> Entry:
+def _substitute_entry(checker: Checker, entry: Entry, substitution: Substitution) -> Entry:
     if isinstance(entry, Type):
-        return substitute(world, entry, substitution)
-    return substitute_value(world, entry, substitution)
+        return substitute(checker, entry, substitution)
+    return substitute_value(checker, entry, substitution)
 
 
 def _expanded(
-    world: World, kind: ExpandedType | ExpandedValue, substitution: Substitution
+    checker: Checker, kind: ExpandedType | ExpandedValue, substitution: Substitution
 ) -> GenericArgument:
     """The pattern for each entry of its packs; the same packs where none is filled in."""
-    given = [argument_of(world, each, substitution) for each in kind.packs]
+    given = [argument_of(checker, each, substitution) for each in kind.packs]
     if not any(each is not None for each in given):
-        return expanded(_substitute_entry(world, kind.pattern, substitution), kind.packs)
+        return expanded(_substitute_entry(checker, kind.pattern, substitution), kind.packs)
     columns = [spliced((alone(pack) if each is None else each,)) for pack, each in zip(kind.packs, given)]
     if len({len(each) for each in columns}) > 1:
         return (ERROR,)
-    return tuple(_expanded_entry(world, kind, row, substitution) for row in zip(*columns))
+    return tuple(_expanded_entry(checker, kind, row, substitution) for row in zip(*columns))
 
 
 def _expanded_entry(
-    world: World, kind: ExpandedType | ExpandedValue, row: tuple[Entry, ...], substitution: Substitution
+    checker: Checker, kind: ExpandedType | ExpandedValue, row: tuple[Entry, ...], substitution: Substitution
 ) -> Entry:
     seen: Bindings = dict(substitution)
     packs: dict[Pack, None] = {}
@@ -283,20 +287,20 @@ def _expanded_entry(
         is_open = is_entry_pack(entry)
         seen[element_parameter(pack)] = element_of_pack(entry) if is_open else entry
         packs |= dict.fromkeys(packs_of(entry)) if is_open else {}
-    made = _substitute_entry(world, kind.pattern, seen)
+    made = _substitute_entry(checker, kind.pattern, seen)
     return expanded(made, tuple(packs)) if packs else made
 
 
-def _array(world: World, kind: Array, substitution: Substitution) -> Type:
-    count = None if kind.count is None else substitute_value(world, kind.count, substitution)
-    return array(substitute(world, kind.element, substitution), count)
+def _array(checker: Checker, kind: Array, substitution: Substitution) -> Type:
+    count = None if kind.count is None else substitute_value(checker, kind.count, substitution)
+    return array(substitute(checker, kind.element, substitution), count)
 
 
 def _rebuilt(make: Callable[..., Type], *names: str) -> Rule:
     """Of a type that is made of its parts."""
 
-    def rule(world: World, kind: object, substitution: Substitution) -> Type:
-        return make(*[substitute_argument(world, getattr(kind, name), substitution) for name in names])
+    def rule(checker: Checker, kind: object, substitution: Substitution) -> Type:
+        return make(*[substitute_argument(checker, getattr(kind, name), substitution) for name in names])
 
     return rule
 
@@ -307,9 +311,11 @@ _TYPES: dict[type, Rule] = {
     Vector: _rebuilt(vector, "element", "count"),
     Matrix: _rebuilt(matrix, "element", "rows", "columns"),
     Array: _array,
-    Pointer: lambda world, kind, substitution: pointer(substitute_stored(world, kind.element, substitution)),
-    Stored: lambda world, kind, substitution: stored(
-        substitute_stored(world, kind.element, substitution), kind.rules
+    Pointer: lambda checker, kind, substitution: pointer(
+        substitute_stored(checker, kind.element, substitution)
+    ),
+    Stored: lambda checker, kind, substitution: stored(
+        substitute_stored(checker, kind.element, substitution), kind.rules
     ),
     Tuple: _rebuilt(tuple_of, "elements"),
     ExpandedType: _expanded,
@@ -325,28 +331,28 @@ assert _TYPES.keys() | {Plain, Scalar} == kinds_of(Type)  # these two have no pa
 # --- Values -------------------------------------------------------------------------------------------
 
 
-def _required(world: World, value: RequiredValue, substitution: Substitution) -> Value:
-    base = substitute(world, value.base, substitution)
-    return world.required(base, substitute(world, value.interface, substitution), value.declaration)
+def _required(checker: Checker, value: RequiredValue, substitution: Substitution) -> Value:
+    base = substitute(checker, value.base, substitution)
+    return checker.required(base, substitute(checker, value.interface, substitution), value.declaration)
 
 
-def _operation(world: World, value: Operation, substitution: Substitution) -> Value:
+def _operation(checker: Checker, value: Operation, substitution: Substitution) -> Value:
     # Types or values, as the operator takes them.
-    operands: Any = [substitute_argument(world, each, substitution) for each in value.operands]
+    operands: Any = [substitute_argument(checker, each, substitution) for each in value.operands]
     if isinstance(operands[0], Type):
-        return world.size_of(value.operator, operands[0])
+        return checker.size_of(value.operator, operands[0])
     if value.operator == "countof":
         return count_entries(spliced(operands))
     result = operate(value.operator, *operands)
     return 0 if result is None else result
 
 
-def _polynomial(world: World, value: Polynomial, substitution: Substitution) -> Value:
+def _polynomial(checker: Checker, value: Polynomial, substitution: Substitution) -> Value:
     total: Value = 0
     for symbols, factor in value.terms:
         product: Value = factor
         for each in symbols:
-            product = _certain("*", product, substitute_value(world, each, substitution))
+            product = _certain("*", product, substitute_value(checker, each, substitution))
         total = _certain("+", total, product)
     return total
 
@@ -359,7 +365,7 @@ def _certain(operator: str, left: Value, right: Value) -> Value:
 
 _VALUES: dict[type[Symbol], Rule] = {
     ParameterValue: _parameter,
-    OpenValue: lambda world, value, substitution: value,
+    OpenValue: lambda checker, value, substitution: value,
     RequiredValue: _required,
     Operation: _operation,
     Polynomial: _polynomial,

@@ -28,6 +28,7 @@ from slangrad.check.interfaces.lookup import (
     library_type,
 )
 from slangrad.check.model.checked import DifferentialInfo, VariableInfo
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.packs import packs_of
 from slangrad.check.model.types import (
@@ -53,91 +54,94 @@ from slangrad.check.model.types import (
     tuple_of,
     with_element,
 )
-from slangrad.check.model.world import World
 from slangrad.syntax import ast
 
 # --- Differential types -------------------------------------------------------------------------------
 
 
-def differential(world: World, kind: Type) -> DifferentialInfo | None:
+def differential(checker: Checker, kind: Type) -> DifferentialInfo | None:
     """The tangent type, or None when a type carries no derivative."""
     if kind.abstract:
-        return _find(world, kind)
-    return world.settled(("differential", kind), lambda: _find(world, kind), None)
+        return _find(checker, kind)
+    return checker.settled(("differential", kind), lambda: _find(checker, kind), None)
 
 
-def _find(world: World, kind: Type) -> DifferentialInfo | None:
+def _find(checker: Checker, kind: Type) -> DifferentialInfo | None:
     rule = _pack if is_pack(kind) else _RULES.get(type(kind))
-    return rule(world, kind) if rule is not None else None
+    return rule(checker, kind) if rule is not None else None
 
 
-def tangent(world: World, kind: Type) -> Type | None:
+def tangent(checker: Checker, kind: Type) -> Type | None:
     """Only the type of the differential."""
-    found = differential(world, kind)
+    found = differential(checker, kind)
     return None if found is None else found.type
 
 
-def _pack(world: World, kind: Type) -> DifferentialInfo | None:
-    made = tangent(world, element_type(world, kind))
+def _pack(checker: Checker, kind: Type) -> DifferentialInfo | None:
+    made = tangent(checker, element_type(checker, kind))
     return None if made is None else DifferentialInfo(expanded_type(made, packs_of(kind)), ())
 
 
-def _scalar(world: World, kind: Scalar) -> DifferentialInfo | None:
+def _scalar(checker: Checker, kind: Scalar) -> DifferentialInfo | None:
     return DifferentialInfo(kind, ()) if kind.is_float else None
 
 
-def _elementwise(world: World, kind: Vector | Matrix | Array) -> DifferentialInfo | None:
-    element = tangent(world, kind.element)
+def _elementwise(checker: Checker, kind: Vector | Matrix | Array) -> DifferentialInfo | None:
+    element = tangent(checker, kind.element)
     if element is None:
         return None
     made = array(element, kind.count) if isinstance(kind, Array) else with_element(kind, element)
     return DifferentialInfo(made, ())
 
 
-def _tuple(world: World, kind: Tuple) -> DifferentialInfo | None:
-    parts = [tangent(world, each) for each in kind.elements]
+def _tuple(checker: Checker, kind: Tuple) -> DifferentialInfo | None:
+    parts = [tangent(checker, each) for each in kind.elements]
     known = tuple(each for each in parts if each is not None)
     return DifferentialInfo(tuple_of(known), ()) if parts and len(known) == len(parts) else None
 
 
-def _parameter(world: World, kind: Type) -> DifferentialInfo | None:
-    differentiable = world.standard("IDifferentiable")
-    found = conforms_to(world, kind, differentiable)
+def _parameter(checker: Checker, kind: Type) -> DifferentialInfo | None:
+    differentiable = checker.standard("IDifferentiable")
+    found = conforms_to(checker, kind, differentiable)
     if found is None:
         return None
-    (requirement,) = declared(world, differentiable, "Differential")
-    made = world.associated(kind, found, requirement)
+    (requirement,) = declared(checker, differentiable, "Differential")
+    made = checker.associated(kind, found, requirement)
     return DifferentialInfo(made, ())
 
 
-def _struct(world: World, kind: StructType) -> DifferentialInfo | None:
-    if conforms_to(world, kind, world.standard("IDifferentiable")) is None:
+def _struct(checker: Checker, kind: StructType) -> DifferentialInfo | None:
+    if conforms_to(checker, kind, checker.standard("IDifferentiable")) is None:
         return None
-    given = given_differential(world, kind)
+    given = given_differential(checker, kind)
     if given is None:
-        return _synthesize(world, kind)
-    pairs = tuple((reference, _given_field(world, reference, given)) for reference in field_references(kind))
-    return DifferentialInfo(given, pairs, _own_method(world, kind, "dzero"), _own_method(world, kind, "dadd"))
+        return _synthesize(checker, kind)
+    pairs = tuple(
+        (reference, _given_field(checker, reference, given)) for reference in field_references(kind)
+    )
+    return DifferentialInfo(
+        given, pairs, _own_method(checker, kind, "dzero"), _own_method(checker, kind, "dadd")
+    )
 
 
-def given_differential(world: World, kind: StructType) -> Type | None:
-    for member in concrete_members(world, kind, "Differential"):
+def given_differential(checker: Checker, kind: StructType) -> Type | None:
+    for member in concrete_members(checker, kind, "Differential"):
         declaration = member.declaration
         if isinstance(declaration, ast.TypeAlias):
-            return substitute(world, world.info(declaration).type, member.substitution)
+            return substitute(checker, checker.info(declaration).type, member.substitution)
         if isinstance(declaration, ast.Struct):
             return nominal(declaration, kind.arguments)
     return None
 
 
-def _own_method(world: World, kind: Type, name: str) -> DeclRef | None:
+def _own_method(checker: Checker, kind: Type, name: str) -> DeclRef | None:
     found = [
-        each for each in concrete_members(world, kind, name) if isinstance(each.declaration, ast.Function)
+        each for each in concrete_members(checker, kind, name) if isinstance(each.declaration, ast.Function)
     ]
     return found[0].reference if found else None
 
 
-def _given_field(world: World, field: DeclRef, given: Type) -> DeclRef | None:
+def _given_field(checker: Checker, field: DeclRef, given: Type) -> DeclRef | None:
     """The field of a user's Differential: as [DerivativeMember(Differential.x)] says, else the one of its
     name.
     """
@@ -148,7 +152,7 @@ def _given_field(world: World, field: DeclRef, given: Type) -> DeclRef | None:
     if attribute is not None and len(attribute.arguments) == 1:
         argument = attribute.arguments[0]
         name = argument.name if isinstance(argument, (ast.Member, ast.Name)) else name
-    for member in concrete_members(world, given, name):
+    for member in concrete_members(checker, given, name):
         if isinstance(member.declaration, ast.Variable) and not member.declaration.has("static"):
             return member.reference
     return None
@@ -171,12 +175,8 @@ def field_declarations(declaration: ast.Struct) -> list[ast.Variable]:
     return [
         member
         for member in all_members(declaration)
-        if isinstance(member, ast.Variable) and not is_static(member)
+        if isinstance(member, ast.Variable) and not member.has("static")
     ]
-
-
-def is_static(declaration: ast.Declaration) -> bool:
-    return declaration.has("static")
 
 
 def field_references(kind: StructType) -> tuple[DeclRef, ...]:
@@ -185,72 +185,74 @@ def field_references(kind: StructType) -> tuple[DeclRef, ...]:
     return tuple(DeclRef(each, seen) for each in field_declarations(kind.declaration))
 
 
-def field_type(world: World, reference: DeclRef) -> Type:
+def field_type(checker: Checker, reference: DeclRef) -> Type:
     field: ast.Variable = reference.declaration
-    return substitute(world, world.info(field).type, reference.substitution)
+    return substitute(checker, checker.info(field).type, reference.substitution)
 
 
-def _synthesize(world: World, kind: StructType) -> DifferentialInfo:
+def _synthesize(checker: Checker, kind: StructType) -> DifferentialInfo:
     references = field_references(kind)
-    tangents = [_field_tangent(world, each) for each in references]
-    same = all(made is field_type(world, each) for made, each in zip(tangents, references))
-    made = kind if same else _synthesized_struct(world, kind)
+    tangents = [_field_tangent(checker, each) for each in references]
+    same = all(made is field_type(checker, each) for made, each in zip(tangents, references))
+    made = kind if same else _synthesized_struct(checker, kind)
     seen = own_substitution(kind)
     pairs = []
     for reference, each in zip(references, tangents):
         # A field of an open type that need not be differentiable has no place in the Differential of all instances.
-        found = [] if each is None else declared(world, made.declaration, reference.declaration.name)
+        found = [] if each is None else declared(checker, made.declaration, reference.declaration.name)
         pairs.append((reference, DeclRef(found[0], seen) if found else None))
     return DifferentialInfo(made, tuple(pairs))
 
 
-def _field_tangent(world: World, field: DeclRef) -> Type | None:
-    return None if has_no_diff(field.declaration) else tangent(world, field_type(world, field))
+def _field_tangent(checker: Checker, field: DeclRef) -> Type | None:
+    return None if has_no_diff(field.declaration) else tangent(checker, field_type(checker, field))
 
 
-def _synthesized_struct(world: World, kind: StructType) -> StructType:
+def _synthesized_struct(checker: Checker, kind: StructType) -> StructType:
     """The struct named Differential inside of the user's, made once for all arguments of its generics. Where an
     extension makes some of them differentiable, one for these.
     """
-    owner, extension = kind.declaration, _conforming_extension(world, kind)
+    owner, extension = kind.declaration, _conforming_extension(checker, kind)
     key = owner if extension is None else (owner, extension)
-    found = world.synthesized.get(key)
+    found = checker.synthesized.get(key)
     if found is None:
-        found = world.synthesized[key] = _declare_differential(
-            world, owner, _tangents_by_name(world, owner, extension)
+        found = checker.synthesized[key] = _declare_differential(
+            checker, owner, _tangents_by_name(checker, owner, extension)
         )
     return nominal(found, kind.arguments)
 
 
-def _conforming_extension(world: World, kind: StructType) -> ast.Extension | None:
+def _conforming_extension(checker: Checker, kind: StructType) -> ast.Extension | None:
     """The extension by which a type is differentiable whose declaration alone does not say so."""
-    differentiable = nominal(world.standard("IDifferentiable"))
-    if conforms(world, self_type(kind.declaration), differentiable):
+    differentiable = nominal(checker.standard("IDifferentiable"))
+    if conforms(checker, self_type(kind.declaration), differentiable):
         return None
-    for extension, bindings in extensions_of(world, kind):
-        for interface in interface_bases(world, extension):
-            seen = substitute(world, interface, bindings)
-            if seen is differentiable or conforms(world, seen, differentiable):
+    for extension, bindings in extensions_of(checker, kind):
+        for interface in interface_bases(checker, extension):
+            seen = substitute(checker, interface, bindings)
+            if seen is differentiable or conforms(checker, seen, differentiable):
                 return extension
     return None
 
 
-def _tangents_by_name(world: World, owner: ast.Struct, extension: ast.Extension | None) -> dict[str, Type]:
+def _tangents_by_name(
+    checker: Checker, owner: ast.Struct, extension: ast.Extension | None
+) -> dict[str, Type]:
     """The tangents of the fields, in terms of the generics of the struct."""
     kind, seen = self_type(owner), {}
     if extension is not None:
-        target = extension_target(world, extension)
+        target = extension_target(checker, extension)
         assert isinstance(target, StructType)
-        seen = match(world, extension.generics, target, kind) or {}
+        seen = match(checker, extension.generics, target, kind) or {}
         kind = target
-    tangents = {each.declaration.name: _field_tangent(world, each) for each in field_references(kind)}
-    return {name: substitute(world, made, seen) for name, made in tangents.items() if made is not None}
+    tangents = {each.declaration.name: _field_tangent(checker, each) for each in field_references(kind)}
+    return {name: substitute(checker, made, seen) for name, made in tangents.items() if made is not None}
 
 
-def _declare_differential(world: World, owner: ast.Struct, tangents: dict[str, Type]) -> ast.Struct:
+def _declare_differential(checker: Checker, owner: ast.Struct, tangents: dict[str, Type]) -> ast.Struct:
     struct = ast.Struct(owner.span, "Differential", owner.name_span, "struct", [], [], True, None)
     struct.parent = owner
-    world.bases[struct] = [nominal(world.standard("IDifferentiable"))]
+    checker.bases[struct] = [nominal(checker.standard("IDifferentiable"))]
     for field in field_declarations(owner):
         made = tangents.get(field.name)
         if made is None:
@@ -261,7 +263,7 @@ def _declare_differential(world: World, owner: ast.Struct, tangents: dict[str, T
     return struct
 
 
-Rule = Callable[[World, OfClass], DifferentialInfo | None]
+Rule = Callable[[Checker, OfClass], DifferentialInfo | None]
 
 _RULES: dict[type[Type], Rule] = {
     Scalar: _scalar,
@@ -278,25 +280,25 @@ _RULES: dict[type[Type], Rule] = {
 # --- Pairs --------------------------------------------------------------------------------------------
 
 
-def pair_of(world: World, kind: Type) -> Type | None:
+def pair_of(checker: Checker, kind: Type) -> Type | None:
     """DifferentialPair<kind>, of a type of pointers DifferentialPtrPair<kind>; of a pack, one for each element. None
     for types without a derivative."""
-    if pointer_tangent(world, kind) is not None:
-        return library_type(world, "DifferentialPtrPair", kind)
-    if tangent(world, kind) is None:
+    if pointer_tangent(checker, kind) is not None:
+        return library_type(checker, "DifferentialPtrPair", kind)
+    if tangent(checker, kind) is None:
         return None
     if is_pack(kind):
-        element = pair_of(world, element_type(world, kind))
+        element = pair_of(checker, element_type(checker, kind))
         return None if element is None else expanded_type(element, packs_of(kind))
-    return library_type(world, "DifferentialPair", kind)
+    return library_type(checker, "DifferentialPair", kind)
 
 
-def pair_element(world: World, kind: Type) -> Type | None:
+def pair_element(checker: Checker, kind: Type) -> Type | None:
     """T of DifferentialPair<T> and of DifferentialPtrPair<T>; None for other types."""
     if isinstance(kind, ExpandedType):
-        inner = pair_element(world, kind.pattern)
+        inner = pair_element(checker, kind.pattern)
         return None if inner is None else expanded_type(inner, kind.packs)
-    pairs = (world.standard("DifferentialPair"), world.standard("DifferentialPtrPair"))
+    pairs = (checker.standard("DifferentialPair"), checker.standard("DifferentialPtrPair"))
     if isinstance(kind, StructType) and kind.declaration in pairs:
         return kind.inner
     return None
@@ -307,47 +309,47 @@ RESULT_COTANGENT = "result_cotangent"  # the last parameter of a backward deriva
 # --- Pointers -----------------------------------------------------------------------------------------
 
 
-def pointer_tangent(world: World, kind: Type) -> Type | None:
+def pointer_tangent(checker: Checker, kind: Type) -> Type | None:
     """The Differential of a type of pointers: where the derivatives lie of what they point to. None for other types,
     and for those that carry derivatives themselves.
     """
-    found = conforms_to(world, kind, world.standard("IDifferentiablePtrType"))
-    if found is None or tangent(world, kind) is not None:
+    found = conforms_to(checker, kind, checker.standard("IDifferentiablePtrType"))
+    if found is None or tangent(checker, kind) is not None:
         return None
-    (requirement,) = declared(world, found.declaration, "Differential")
-    return world.associated(kind, found, requirement)
+    (requirement,) = declared(checker, found.declaration, "Differential")
+    return checker.associated(kind, found, requirement)
 
 
 # --- Signatures ---------------------------------------------------------------------------------------
 
 
 def derivative_signature(
-    world: World, mode: str, signature: FunctionType, no_diff_result: bool
+    checker: Checker, mode: str, signature: FunctionType, no_diff_result: bool
 ) -> FunctionType:
     """The type of `fwd_diff(f)` or `bwd_diff(f)` for the type of f; `this`, if it counts, is its first
     parameter.
     """
     derive = _forward_parameter if mode == "forward" else _backward_parameter
-    made = [derive(world, each) for each in signature.parameters]
+    made = [derive(checker, each) for each in signature.parameters]
     parameters = tuple(each for each in made if each is not None)
     if mode == "forward":
-        pair = None if no_diff_result else pair_of(world, signature.result)
+        pair = None if no_diff_result else pair_of(checker, signature.result)
         return function_type(parameters, pair or signature.result)
-    cotangent = None if no_diff_result else tangent(world, signature.result)
+    cotangent = None if no_diff_result else tangent(checker, signature.result)
     if cotangent is not None:
         parameters += (FunctionParameter(cotangent, "in", False, RESULT_COTANGENT),)
     return function_type(parameters, VOID)
 
 
-def _forward_parameter(world: World, parameter: FunctionParameter) -> FunctionParameter:
-    pair = None if parameter.no_diff else pair_of(world, parameter.type)
+def _forward_parameter(checker: Checker, parameter: FunctionParameter) -> FunctionParameter:
+    pair = None if parameter.no_diff else pair_of(checker, parameter.type)
     return FunctionParameter(pair or parameter.type, parameter.direction, pair is None, parameter.name)
 
 
-def _backward_parameter(world: World, parameter: FunctionParameter) -> FunctionParameter | None:
+def _backward_parameter(checker: Checker, parameter: FunctionParameter) -> FunctionParameter | None:
     """The pair of what goes in, for its cotangent; the cotangent of what comes out only."""
-    made = None if parameter.no_diff else tangent(world, parameter.type)
-    pair = None if parameter.no_diff else pair_of(world, parameter.type)
+    made = None if parameter.no_diff else tangent(checker, parameter.type)
+    pair = None if parameter.no_diff else pair_of(checker, parameter.type)
     if parameter.direction == "out":
         return None if made is None else FunctionParameter(made, "in", False, parameter.name)
     if pair is None:

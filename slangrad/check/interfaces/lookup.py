@@ -1,6 +1,6 @@
 """Members of types: fields, methods, nested types; from the type itself, its extensions, its interfaces.
 
-In: `MLVec<4>` and "data".   Out: [Member(the field, {N: 4})].
+In: `MLVec<4>` and "data".   Out: [LookupResult(the field, {N: 4})].
 
 A member found in an extension is seen through the extension's parameters, a requirement through `This`.
 Members of interfaces are found only where the type itself has none of that name, or where they bring a
@@ -24,6 +24,7 @@ from slangrad.check.generics.bounds import (
 from slangrad.check.generics.infer import Solver, match
 from slangrad.check.generics.substitution import own_substitution, substitute, substitute_value
 from slangrad.check.model.checked import FunctionInfo
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import Bindings, Declared, DeclRef, Substitution
 from slangrad.check.model.packs import element_parameter
 from slangrad.check.model.types import (
@@ -46,70 +47,70 @@ from slangrad.check.model.types import (
     Vector,
     is_pack,
     nominal,
+    parameter_type,
 )
 from slangrad.check.model.values import Value, operate
-from slangrad.check.model.world import World
 from slangrad.syntax import ast
 
 ANY = "any type"  # the key of extensions whose target is a parameter or an interface
 
 
 @record
-class Member:
-    """A declaration and how it is seen from the type it was found in. `origin`: "own", "extension",
-    "interface".
+class LookupResult:
+    """A declaration that a name may mean, and how it is seen from where it was looked up. `path`: the fields that lead
+    to a base that has it. `is_member`: it was found in the type around, and belongs to `this`.
     """
 
     declaration: Any  # as in a DeclRef
     substitution: Bindings
-    origin: str
-    path: tuple[DeclRef, ...] = ()  # of a base: the fields that lead to it
+    path: tuple[DeclRef, ...] = ()
+    is_member: bool = False
 
     @property
     def reference(self) -> DeclRef:
         return DeclRef(self.declaration, self.substitution)
 
 
-def members(world: World, kind: Type, name: str) -> list[Member]:
+def members(checker: Checker, kind: Type, name: str) -> list[LookupResult]:
     """Everything that `value.name` or `Type.name` can mean."""
-    found = concrete_members(world, kind, name)
+    found = concrete_members(checker, kind, name)
     is_own = bool(found) and not isinstance(kind, (ParameterType, AssociatedType))
-    for interface in _requiring(world, kind, name):
-        for requirement in declared(world, interface.declaration, name):
+    for interface in _requiring(checker, kind, name):
+        for requirement in declared(checker, interface.declaration, name):
             if not is_own or has_body(requirement):
                 seen = requirement_substitution(kind, interface)
-                found.append(Member(requirement, seen, "interface"))
+                found.append(LookupResult(requirement, seen))
     return found
 
 
 MANY = 32  # interfaces of a type, of which each would be asked for each name
 
 
-def _requiring(world: World, kind: Type, name: str) -> Sequence[InterfaceType]:
+def _requiring(checker: Checker, kind: Type, name: str) -> Sequence[InterfaceType]:
     """The interfaces of a type that may require a name: all, or those that do where there are many."""
-    known, key = conformances(world, kind), cache_key(world, kind)
-    if len(known) <= MANY or world.view.conformances.get(key) is not known:
+    known, key = conformances(checker, kind), cache_key(checker, kind)
+    if len(known) <= MANY or checker.view.conformances.get(key) is not known:
         return known
-    table = world.view.requirements.get(key)
+    table = checker.view.requirements.get(key)
     if table is None:
-        table = world.view.requirements[key] = {}
+        table = checker.view.requirements[key] = {}
         for interface in known:
             for each in {member.name: None for member in all_members(interface.declaration)}:
                 table.setdefault(each, []).append(interface)
     return table.get(name, [])
 
 
-def concrete_members(world: World, kind: Type, name: str) -> list[Member]:
+def concrete_members(checker: Checker, kind: Type, name: str) -> list[LookupResult]:
     """Members that the type itself or an extension declares."""
-    found: list[Member] = []
+    found: list[LookupResult] = []
     if isinstance(kind, (StructType, EnumType)):
         own = own_substitution(kind)
-        found = [Member(each, own, "own") for each in declared(world, kind.declaration, name)]
-    for extension, bindings in extensions_of(world, kind):
-        for each in declared(world, extension, name):
-            found.append(Member(each, bindings, "extension"))
+        found = [LookupResult(each, own) for each in declared(checker, kind.declaration, name)]
+    for extension, bindings in extensions_of(checker, kind):
+        for each in declared(checker, extension, name):
+            found.append(LookupResult(each, bindings))
     if not found and isinstance(kind, StructType) and not _NOT_INHERITED.fullmatch(name):
-        found = _members_of_base(world, kind, name)
+        found = _members_of_base(checker, kind, name)
     return found
 
 
@@ -117,21 +118,21 @@ BASE = "__base"  # the field that a struct has for the struct that it inherits f
 _NOT_INHERITED = re.compile(r"__base|__init|__subscript|operator.*|Differential|dzero|dadd")
 
 
-def _members_of_base(world: World, kind: StructType, name: str) -> list[Member]:
-    base = base_of(world, kind)
+def _members_of_base(checker: Checker, kind: StructType, name: str) -> list[LookupResult]:
+    base = base_of(checker, kind)
     if base is None:
         return []
-    step = DeclRef(declared(world, kind.declaration, BASE)[0], own_substitution(kind))
-    found = concrete_members(world, base, name)
-    return [Member(each.declaration, each.substitution, each.origin, (step, *each.path)) for each in found]
+    step = DeclRef(declared(checker, kind.declaration, BASE)[0], own_substitution(kind))
+    found = concrete_members(checker, base, name)
+    return [LookupResult(each.declaration, each.substitution, (step, *each.path)) for each in found]
 
 
-def base_of(world: World, kind: Type) -> Type | None:
+def base_of(checker: Checker, kind: Type) -> Type | None:
     """The struct that a struct inherits from."""
     if not isinstance(kind, StructType):
         return None
-    field: ast.Variable | None = next(iter(declared(world, kind.declaration, BASE)), None)
-    return None if field is None else substitute(world, world.info(field).type, own_substitution(kind))
+    field: ast.Variable | None = next(iter(declared(checker, kind.declaration, BASE)), None)
+    return None if field is None else substitute(checker, checker.info(field).type, own_substitution(kind))
 
 
 def has_body(declaration: ast.Declaration) -> bool:
@@ -143,11 +144,11 @@ def has_body(declaration: ast.Declaration) -> bool:
     )
 
 
-def declared(world: World, declaration: ast.Container, name: str) -> list[Declared]:
+def declared(checker: Checker, declaration: ast.Container, name: str) -> list[Declared]:
     """The members of that name which a struct, enum, interface or extension writes down."""
-    table = world.member_tables.get(declaration)
+    table = checker.member_tables.get(declaration)
     if table is None:
-        table = world.member_tables[declaration] = {}
+        table = checker.member_tables[declaration] = {}
         for member in all_members(declaration):
             table.setdefault(member.name, []).append(member)
     return table.get(name, [])
@@ -176,39 +177,39 @@ def nested(
             yield from nested(member.members, into)
 
 
-def member_names(world: World, kind: Type) -> set[str]:
+def member_names(checker: Checker, kind: Type) -> set[str]:
     """Names for "did you mean"."""
     names: set[str] = set()
     declarations: list[ast.Declaration] = [kind.declaration] if isinstance(kind, Nominal) else []
-    declarations += [extension for extension, _ in extensions_of(world, kind)]
-    declarations += [interface.declaration for interface in conformances(world, kind)]
+    declarations += [extension for extension, _ in extensions_of(checker, kind)]
+    declarations += [interface.declaration for interface in conformances(checker, kind)]
     for declaration in declarations:
         if isinstance(declaration, ast.Container):
             names.update(member.name for member in all_members(declaration))
     return names
 
 
-def library_type(world: World, name: str, *arguments: GenericArgument) -> Nominal:
+def library_type(checker: Checker, name: str, *arguments: GenericArgument) -> Nominal:
     """A type of the standard library."""
-    declaration: ast.Declaration = world.standard(name)
+    declaration: ast.Declaration = checker.standard(name)
     return nominal(declaration, arguments)
 
 
-def tag_type(world: World, kind: EnumType) -> Type:
+def tag_type(checker: Checker, kind: EnumType) -> Type:
     """The integer type of an enum: its base, or int."""
-    found = world.tag_types.get(kind.declaration)
+    found = checker.tag_types.get(kind.declaration)
     if found is None:
-        found = world.tag_types[kind.declaration] = _find_tag(world, kind.declaration)
+        found = checker.tag_types[kind.declaration] = _find_tag(checker, kind.declaration)
     return found
 
 
-def _find_tag(world: World, declaration: ast.Enum) -> Type:
+def _find_tag(checker: Checker, declaration: ast.Enum) -> Type:
     for node in declaration.bases:
-        base = world.resolve_type(world.scope_of(declaration), node)
+        base = checker.resolve_type(checker.scope_of(declaration), node)
         if isinstance(base, Scalar):
             if not base.is_float:
                 return base
-            world.error("E0323", f"an enum cannot be stored as '{base}'", node.span)
+            checker.error("E0323", f"an enum cannot be stored as '{base}'", node.span)
     return INT
 
 
@@ -224,294 +225,304 @@ def extension_key(kind: Type) -> object:
     return kind if isinstance(kind, Scalar) else type(kind)
 
 
-def add_extension(world: World, extension: ast.Extension, home: object) -> None:
+def add_extension(checker: Checker, extension: ast.Extension) -> None:
     """Make an extension known that a module declares."""
-    target = extension_target(world, extension)
-    world.extension_homes[extension] = home
-    world.extensions.setdefault(extension_key(target), []).append(extension)
+    target = extension_target(checker, extension)
+    checker.extensions.setdefault(extension_key(target), []).append(extension)
 
 
-def filed_extensions(world: World, key: object) -> list[ast.Extension]:
+def filed_extensions(checker: Checker, key: object) -> list[ast.Extension]:
     """The extensions under a key that are visible."""
-    found = world.extensions.get(key, ())
-    return [each for each in found if world.extension_homes[each] in world.view.modules]
+    found = checker.extensions.get(key, ())
+    return [each for each in found if checker.extension_homes[each] in checker.view.modules]
 
 
-def extension_target(world: World, extension: ast.Extension) -> Type:
+def extension_target(checker: Checker, extension: ast.Extension) -> Type:
     """The type that an extension extends, in terms of its own parameters."""
-    found = world.extension_targets.get(extension)
+    found = checker.extension_targets.get(extension)
     if found is None:
-        with world.answering(("target", extension)):
-            found = world.resolve_type(world.scope_of(extension), extension.target)
-        world.extension_targets[extension] = found
+        with checker.answering(("target", extension)):
+            found = checker.resolve_type(checker.scope_of(extension), extension.target)
+        checker.extension_targets[extension] = found
     return found
 
 
-def extensions_of(world: World, kind: Type) -> list[tuple[ast.Extension, Bindings]]:
+def extensions_of(checker: Checker, kind: Type) -> list[tuple[ast.Extension, Bindings]]:
     """The extensions that apply to a type, with the arguments for their parameters."""
     if kind is ERROR or isinstance(kind, FunctionType) or is_pack(kind):
         return []
-    key = cache_key(world, kind)
-    known = world.view.extension_matches.get(key)
+    key = cache_key(checker, kind)
+    known = checker.view.extension_matches.get(key)
     if known is not None:
         return known
-    with world.settling(("extensions", kind)) as settling:
+    with checker.settling(("extensions", kind)) as settling:
         found = []
-        for extension in [*_own_extensions(world, kind), *filed_extensions(world, ANY)]:
-            bindings = _match_extension(world, extension, kind)
+        for extension in [*_own_extensions(checker, kind), *filed_extensions(checker, ANY)]:
+            bindings = _match_extension(checker, extension, kind)
             if bindings is not None:
                 found.append((extension, bindings))
-        for interface in conformances(world, kind):
-            for extension in filed_extensions(world, interface.declaration):
-                seen = match(world, extension.generics, extension_target(world, extension), interface)
-                if seen is not None and unmet_constraint(world, extension, seen) is None:
+        for interface in conformances(checker, kind):
+            for extension in filed_extensions(checker, interface.declaration):
+                seen = match(checker, extension.generics, extension_target(checker, extension), interface)
+                if seen is not None and unmet_constraint(checker, extension, seen) is None:
                     found.append((extension, {**seen, extension: kind}))
     if settling.complete:
-        world.view.extension_matches[key] = found
+        checker.view.extension_matches[key] = found
     return found
 
 
-def cache_key(world: World, kind: Type) -> object:
+def cache_key(checker: Checker, kind: Type) -> object:
     """What is known of a type parameter depends on the `where` clauses that hold."""
-    return (kind, *world.assumptions) if kind.abstract else kind
+    return (kind, *checker.assumptions) if kind.abstract else kind
 
 
-def _own_extensions(world: World, kind: Type) -> list[ast.Extension]:
+def _own_extensions(checker: Checker, kind: Type) -> list[ast.Extension]:
     if isinstance(kind, (ParameterType, InterfaceType)):
         return []
-    return filed_extensions(world, extension_key(kind))
+    return filed_extensions(checker, extension_key(kind))
 
 
-def _match_extension(world: World, extension: ast.Extension, kind: Type) -> Bindings | None:
-    bindings = match(world, extension.generics, extension_target(world, extension), kind)
+def _match_extension(checker: Checker, extension: ast.Extension, kind: Type) -> Bindings | None:
+    bindings = match(checker, extension.generics, extension_target(checker, extension), kind)
     if bindings is None:
         return None
     if len(bindings) < len(extension.generics):
-        bindings = _bind_by_bounds(world, extension, bindings)
-    return bindings if unmet_constraint(world, extension, bindings) is None else None
+        solver = Solver(checker, extension.generics)
+        solver.bindings = bindings
+        bind_by_bounds(checker, extension, {}, solver)
+    return bindings if unmet_constraint(checker, extension, bindings) is None else None
 
 
-def _bind_by_bounds(world: World, extension: ast.Extension, bindings: Bindings) -> Bindings:
-    """`extension<S, T : IArray<S>> T`: what T conforms to tells S."""
-    solver = Solver(world, extension.generics)
-    solver.bindings.update(bindings)
-    for subject, interfaces in generic_info(world, extension).bounds.items():
-        actual = substitute(world, subject, bindings)
-        offered = conformances(world, actual) if actual is not subject else ()
-        for wanted in interfaces:
-            for each in offered:
-                if each.declaration is wanted.declaration:
-                    solver.unify(wanted, each)
-    return solver.bindings
+def bind_by_bounds(checker: Checker, declaration: ast.Declaration, seen: Bindings, solver: Solver) -> None:
+    """Bind parameters by what others are: `T : IFoo<U>` tells U once T is known, and so does `T.Item == U`."""
+    info = generic_info(checker, declaration)
+    for subject, interfaces in info.bounds.items():
+        actual = substitute(checker, subject, {**seen, **solver.bindings})
+        if isinstance(actual, tuple) or is_pack(actual) or _is_unbound(subject, solver):
+            continue
+        for interface in interfaces:
+            for offered in conformances(checker, actual):
+                if interface.abstract and offered.declaration is interface.declaration:
+                    solver.unify(substitute(checker, interface, seen), offered)
+    for left, right in info.equalities:
+        if not is_pack(left):
+            solver.unify(
+                substitute(checker, right, seen), substitute(checker, left, {**seen, **solver.bindings})
+            )
+
+
+def _is_unbound(kind: Type, solver: Solver) -> bool:
+    while isinstance(kind, AssociatedType):
+        kind = kind.base
+    return isinstance(kind, ParameterType) and kind.declaration in solver.open - solver.bindings.keys()
 
 
 # --- Conformances -------------------------------------------------------------------------------------
 
 
-def conforms(world: World, kind: Type, interface: InterfaceType) -> bool:
+def conforms(checker: Checker, kind: Type, interface: InterfaceType) -> bool:
     """Whether a type is stated to conform to an interface."""
-    return kind is ERROR or any(each is interface for each in conformances(world, kind))
+    return kind is ERROR or any(each is interface for each in conformances(checker, kind))
 
 
-def conforms_to(world: World, kind: Type, declaration: ast.Interface) -> InterfaceType | None:
+def conforms_to(checker: Checker, kind: Type, declaration: ast.Interface) -> InterfaceType | None:
     """The interface that a declaration makes, as the type conforms to it."""
-    return next((each for each in conformances(world, kind) if each.declaration is declaration), None)
+    return next((each for each in conformances(checker, kind) if each.declaration is declaration), None)
 
 
-def conformances(world: World, kind: Type) -> tuple[InterfaceType, ...]:
+def conformances(checker: Checker, kind: Type) -> tuple[InterfaceType, ...]:
     """All interfaces of a type, inherited ones included."""
     if kind is ERROR or is_pack(kind):
         return ()
-    key = cache_key(world, kind)
-    known = world.view.conformances.get(key)
+    key = cache_key(checker, kind)
+    known = checker.view.conformances.get(key)
     if known is not None:
         return known
-    stated = list(_stated(world, kind))  # may resolve `where` clauses, which may ask the same question
-    with world.settling(("conformances", kind)) as settling:
+    stated = list(_stated(checker, kind))  # may resolve `where` clauses, which may ask the same question
+    with checker.settling(("conformances", kind)) as settling:
         if not settling.is_first:
-            return tuple(world.partial_conformances.get(kind, ()))
+            return tuple(checker.partial_conformances.get(kind, ()))
         found: dict[InterfaceType, None] = {}
-        world.partial_conformances[kind] = found
+        checker.partial_conformances[kind] = found
         for interface in stated:
-            _add_with_bases(world, kind, interface, found)
-        for extension in [*_own_extensions(world, kind), *filed_extensions(world, ANY)]:
-            _add_bases_of_extension(world, kind, extension, found)
+            _add_with_bases(checker, kind, interface, found)
+        for extension in [*_own_extensions(checker, kind), *filed_extensions(checker, ANY)]:
+            _add_bases_of_extension(checker, kind, extension, found)
     result = tuple(found)
     if settling.complete:
-        world.view.conformances[key] = result
+        checker.view.conformances[key] = result
     return result
 
 
-def is_stated(world: World, kind: Type, interface: InterfaceType) -> bool:
+def is_stated(checker: Checker, kind: Type, interface: InterfaceType) -> bool:
     """Whether a type conforms by what its own declaration says, not by an extension."""
     found: dict[InterfaceType, None] = {}
-    for each in _stated(world, kind):
-        _add_with_bases(world, kind, each, found)
+    for each in _stated(checker, kind):
+        _add_with_bases(checker, kind, each, found)
     return interface in found
 
 
 def _add_bases_of_extension(
-    world: World, kind: Type, extension: ast.Extension, found: dict[InterfaceType, None]
+    checker: Checker, kind: Type, extension: ast.Extension, found: dict[InterfaceType, None]
 ) -> None:
-    bases = interface_bases(world, extension)
-    bindings = _match_extension(world, extension, kind) if bases else None
+    bases = interface_bases(checker, extension)
+    bindings = _match_extension(checker, extension, kind) if bases else None
     if bindings is not None:
         for interface in bases:
-            _add_with_bases(world, kind, substitute(world, interface, bindings), found)
+            _add_with_bases(checker, kind, substitute(checker, interface, bindings), found)
 
 
-def _add_with_bases(world: World, kind: Type, interface: Type, found: dict[InterfaceType, None]) -> None:
+def _add_with_bases(checker: Checker, kind: Type, interface: Type, found: dict[InterfaceType, None]) -> None:
     if not isinstance(interface, InterfaceType) or interface in found:
         return
     found[interface] = None
     seen = requirement_substitution(kind, interface)
-    for base in interface_bases(world, interface.declaration):
-        _add_with_bases(world, kind, substitute(world, base, seen), found)
+    for base in interface_bases(checker, interface.declaration):
+        _add_with_bases(checker, kind, substitute(checker, base, seen), found)
 
 
-def _stated(world: World, kind: Type) -> Iterator[Type]:
+def _stated(checker: Checker, kind: Type) -> Iterator[Type]:
     if isinstance(kind, (ParameterType, AssociatedType)):
-        yield from bounds_of(world, kind)
+        yield from bounds_of(checker, kind)
     elif isinstance(kind, (StructType, EnumType)):
         seen = own_substitution(kind)
-        for base in interface_bases(world, kind.declaration):
-            yield substitute(world, base, seen)
+        for base in interface_bases(checker, kind.declaration):
+            yield substitute(checker, base, seen)
         if isinstance(kind, EnumType):
-            yield nominal(world.standard("__EnumType"))
+            yield nominal(checker.standard("__EnumType"))
     elif isinstance(kind, InterfaceType):
         yield kind
     elif isinstance(kind, LambdaType):
-        yield from function_interfaces(world, kind)
-    elif isinstance(kind, (Scalar, Vector, Matrix, Array, Tuple)) and world.differential(kind) is not None:
-        yield nominal(world.standard("IDifferentiable"))
+        yield from function_interfaces(checker, kind)
+    elif isinstance(kind, (Scalar, Vector, Matrix, Array, Tuple)) and checker.differential(kind) is not None:
+        yield nominal(checker.standard("IDifferentiable"))
     if kind.abstract and not isinstance(kind, (ParameterType, AssociatedType)):
-        for declaration in world.assumptions:
-            yield from generic_info(world, declaration).bounds.get(kind, ())
+        for declaration in checker.assumptions:
+            yield from generic_info(checker, declaration).bounds.get(kind, ())
 
 
 _PLAIN_FUNCTIONS = ("IFunc", "IMutatingFunc")
 _ALL_FUNCTIONS = (*_PLAIN_FUNCTIONS, "IDifferentiableFunc", "IDifferentiableMutatingFunc")
 
 
-def function_interfaces(world: World, kind: LambdaType) -> tuple[InterfaceType, ...]:
+def function_interfaces(checker: Checker, kind: LambdaType) -> tuple[InterfaceType, ...]:
     """IFunc<R, (A, B)> and its kin, as far as the standard library declares them."""
-    info: FunctionInfo = world.info(kind.declaration)
+    info: FunctionInfo = checker.info(kind.declaration)
     seen = own_substitution(kind)
-    result = substitute(world, info.result, seen)
-    parameters = tuple(substitute(world, world.info(each).type, seen) for each in info.parameters)
+    result = substitute(checker, info.result, seen)
+    parameters = tuple(substitute(checker, checker.info(each).type, seen) for each in info.parameters)
     found = []
     for name in _ALL_FUNCTIONS if info.level != "none" else _PLAIN_FUNCTIONS:
-        interface = world.standard(name)
+        interface = checker.standard(name)
         if isinstance(interface, ast.Interface):
             found.append(nominal(interface, (result, parameters)))
     return tuple(found)
 
 
-def interface_bases(world: World, declaration: ast.WithBases) -> list[InterfaceType]:
+def interface_bases(checker: Checker, declaration: ast.WithBases) -> list[InterfaceType]:
     """The interfaces among the bases of a struct, enum, interface or extension."""
-    found = world.bases.get(declaration)
+    found = checker.bases.get(declaration)
     if found is not None:
         return found
-    with world.settling(("bases", declaration)) as settling:
+    with checker.settling(("bases", declaration)) as settling:
         if not settling.is_first:
             return []
-        scope = world.scope_of(declaration)
-        bases = [world.resolve_type(scope, node) for node in declaration.bases]
+        scope = checker.scope_of(declaration)
+        bases = [checker.resolve_type(scope, node) for node in declaration.bases]
     found = [each for base in bases for each in interfaces_in(base)]
-    world.bases[declaration] = found
+    checker.bases[declaration] = found
     if isinstance(declaration, ast.Interface):  # which may ask for these bases again
-        found = world.bases[declaration] = [
-            each for each in found if not _is_circle(world, declaration, each)
+        found = checker.bases[declaration] = [
+            each for each in found if not _is_circle(checker, declaration, each)
         ]
     return found
 
 
-def _is_circle(world: World, declaration: ast.Interface, base: InterfaceType) -> bool:
+def _is_circle(checker: Checker, declaration: ast.Interface, base: InterfaceType) -> bool:
     """Whether an interface would inherit from itself, which is reported."""
-    with world.settling(("circle", declaration)) as settling:
-        found = _inherits(world, base.declaration, declaration)
+    with checker.settling(("circle", declaration)) as settling:
+        found = _inherits(checker, base.declaration, declaration)
     if found:
         through = "" if base.declaration is declaration else f" through '{base.declaration.name}'"
         message = f"the interface '{declaration.name}' inherits from itself{through}"
-        world.error("E0413", message, declaration.name_span)
+        checker.error("E0413", message, declaration.name_span)
     elif settling.complete:
-        world.without_circles.add(base.declaration)
+        checker.without_circles.add(base.declaration)
     return found
 
 
-def _inherits(world: World, one: ast.Interface, other: ast.Interface) -> bool:
+def _inherits(checker: Checker, one: ast.Interface, other: ast.Interface) -> bool:
     """Whether an interface is another one, or inherits from it. What is known to be in no circle is in none with it."""
     reached = {one: None}
     pending = [one]
     while pending and other not in reached:
         each = pending.pop()
-        if each not in world.without_circles:
-            new = {more.declaration: None for more in interface_bases(world, each)}
+        if each not in checker.without_circles:
+            new = {more.declaration: None for more in interface_bases(checker, each)}
             pending += new.keys() - reached.keys()
             reached.update(new)
     return other in reached
 
 
-def with_inherited(world: World, interface: InterfaceType) -> list[InterfaceType]:
+def with_inherited(checker: Checker, interface: InterfaceType) -> list[InterfaceType]:
     """An interface and all that it inherits from."""
-    found = [interface]
-    for base in interface_bases(world, interface.declaration):
-        made = substitute(world, base, dict(zip(interface.declaration.generics, interface.arguments)))
-        if made not in found:
-            found += [each for each in with_inherited(world, made) if each not in found]
-    return found
+    found: dict[InterfaceType, None] = {}
+    _add_with_bases(checker, parameter_type(interface.declaration), interface, found)
+    return list(found)
 
 
-def unmet_constraint(world: World, declaration: ast.Declaration, substitution: Substitution) -> str | None:
+def unmet_constraint(
+    checker: Checker, declaration: ast.Declaration, substitution: Substitution
+) -> str | None:
     """Why the arguments do not satisfy the bounds and `where` clauses of a declaration; None when they do."""
-    info = generic_info(world, declaration)
+    info = generic_info(checker, declaration)
     for subject, interfaces in info.bounds.items():
-        for actual, seen in _seen_entries(world, subject, substitution):
+        for actual, seen in _seen_entries(checker, subject, substitution):
             for interface in interfaces:
-                wanted = substitute(world, interface, seen)
+                wanted = substitute(checker, interface, seen)
                 if actual is subject and wanted is interface and isinstance(subject, ParameterType):
                     continue  # a parameter that nothing was put in for is what it says
-                if not conforms(world, actual, wanted):
+                if not conforms(checker, actual, wanted):
                     return f"'{actual}' does not conform to '{wanted}'"
     for left, right in info.equalities:
-        for one, seen in _seen_entries(world, left, substitution):
-            other = substitute(world, right, seen)
+        for one, seen in _seen_entries(checker, left, substitution):
+            other = substitute(checker, right, seen)
             if one is not other and ERROR not in (one, other):
                 return f"'{left}' is '{one}', not '{other}'"
     for left, right, implicit in info.conversions:
-        for one, seen in _seen_entries(world, left, substitution):
-            other = substitute(world, right, seen)
-            if world.conversion(one, other, implicit) is None:
+        for one, seen in _seen_entries(checker, left, substitution):
+            other = substitute(checker, right, seen)
+            if checker.conversion(one, other, implicit) is None:
                 return f"'{one}' does not convert to '{other}'{' without a cast' if implicit else ''}"
     for operator, least, most in info.counts:
-        counts = substitute_value(world, least, substitution), substitute_value(world, most, substitution)
-        if not _holds(world, operator, *counts):
+        counts = substitute_value(checker, least, substitution), substitute_value(checker, most, substitution)
+        if not _holds(checker, operator, *counts):
             return f"'{least} {operator} {most}' does not hold: it is {counts[0]} {operator} {counts[1]}"
     return None
 
 
 def _seen_entries(
-    world: World, subject: Type, substitution: Substitution
+    checker: Checker, subject: Type, substitution: Substitution
 ) -> Iterator[tuple[Type, Substitution]]:
     """A type with its parameters filled in; of a pack each element, and how the pack's element is seen then."""
-    found: Any = substitute(world, subject, substitution)  # of a pack a tuple
+    found: Any = substitute(checker, subject, substitution)  # of a pack a tuple
     pack = subject.declaration if isinstance(subject, ParameterType) else None
     if not isinstance(pack, ast.TypeParameter) or not pack.is_pack:
         yield found, substitution
         return
     for entry in found if isinstance(found, tuple) else (found,):
-        element = element_type(world, entry)
+        element = element_type(checker, entry)
         yield element, {**substitution, element_parameter(pack): element}
 
 
-def _holds(world: World, operator: str, left: Value, right: Value) -> bool:
+def _holds(checker: Checker, operator: str, left: Value, right: Value) -> bool:
     """Whether a comparison is true, or stated by a declaration around."""
     result = operate(operator, left, right)
     if isinstance(result, int):
         return result != 0
     if left is right:
         return operator in ("==", "<=", ">=")
-    stated = [each for owner in world.assumptions for each in generic_info(world, owner).counts]
+    stated = [each for owner in checker.assumptions for each in generic_info(checker, owner).counts]
     return any(
         each == (operator, left, right) or (operator == "==" and each == ("==", right, left))
         for each in stated

@@ -16,29 +16,29 @@ from slangrad.check.generics.bounds import requirement_substitution
 from slangrad.check.generics.substitution import own_substitution, self_argument, self_type, substitute
 from slangrad.check.interfaces.lookup import concrete_members, conformances
 from slangrad.check.model.checked import FunctionInfo, ParameterInfo, SubscriptInfo
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import Bindings, DeclRef
 from slangrad.check.model.types import VOID, InterfaceType, StructType, Type
-from slangrad.check.model.world import World
 from slangrad.syntax import ast
 from slangrad.syntax.ast.copies import duplicate
 from slangrad.syntax.ast.walk import walk
 
 
 def synthesized(
-    world: World, kind: Type, interface: InterfaceType, requirement: ast.Declaration
+    checker: Checker, kind: Type, interface: InterfaceType, requirement: ast.Declaration
 ) -> DeclRef | None:
     """A made-up member that satisfies a requirement, or None."""
     if not isinstance(kind, StructType):
         return None
-    seen = _seen_from_inside(world, kind, interface)
+    seen = _seen_from_inside(checker, kind, interface)
     if seen is None:
         return None
     key = (kind.declaration, seen, requirement)
-    if key not in world.synthesized_members:
-        world.synthesized_members[key] = None  # what it calls must be written, not made up
-        made = _make(world, kind.declaration, seen, requirement)
-        world.synthesized_members[key] = None if made is None or _forwards_to(made, requirement) else made
-    made = world.synthesized_members[key]
+    if key not in checker.synthesized_members:
+        checker.synthesized_members[key] = None  # what it calls must be written, not made up
+        made = _make(checker, kind.declaration, seen, requirement)
+        checker.synthesized_members[key] = None if made is None or _forwards_to(made, requirement) else made
+    made = checker.synthesized_members[key]
     return None if made is None else DeclRef(made, own_substitution(kind))
 
 
@@ -51,60 +51,62 @@ def _forwards_to(made: ast.Declaration, requirement: ast.Declaration) -> bool:
     return any(getattr(each, "declaration", None) is requirement for each in called)
 
 
-def _seen_from_inside(world: World, kind: StructType, interface: InterfaceType) -> InterfaceType | None:
+def _seen_from_inside(checker: Checker, kind: StructType, interface: InterfaceType) -> InterfaceType | None:
     """The interface in terms of the struct's own generic parameters."""
     own = own_substitution(kind)
-    for each in conformances(world, self_type(kind.declaration)):
-        if each.declaration is interface.declaration and substitute(world, each, own) is interface:
+    for each in conformances(checker, self_type(kind.declaration)):
+        if each.declaration is interface.declaration and substitute(checker, each, own) is interface:
             return each
     return None
 
 
 def _make(
-    world: World, owner: ast.Struct, interface: InterfaceType, requirement: ast.Declaration
+    checker: Checker, owner: ast.Struct, interface: InterfaceType, requirement: ast.Declaration
 ) -> ast.Declaration | None:
     this = self_type(owner)
     if isinstance(requirement, ast.Constructor):
-        return _default_constructor(world, owner, this, requirement)
-    if not concrete_members(world, this, requirement.name):
+        return _default_constructor(checker, owner, this, requirement)
+    if not concrete_members(checker, this, requirement.name):
         return None
     seen = requirement_substitution(this, interface)
     if isinstance(requirement, ast.Function):
-        return _forwarding_method(world, owner, this, seen, requirement)
+        return _forwarding_method(checker, owner, this, seen, requirement)
     if getattr(requirement, "generics", None):
         return None
     if isinstance(requirement, ast.Subscript):
-        return _forwarding_subscript(world, owner, this, seen, requirement)
+        return _forwarding_subscript(checker, owner, this, seen, requirement)
     return None
 
 
 def _default_constructor(
-    world: World, owner: ast.Struct, this: Type, requirement: ast.Constructor
+    checker: Checker, owner: ast.Struct, this: Type, requirement: ast.Constructor
 ) -> ast.Constructor | None:
-    if requirement.parameters or concrete_members(world, this, "__init"):
+    if requirement.parameters or concrete_members(checker, this, "__init"):
         return None
     made = ast.Constructor(owner.span, "__init", owner.name_span, [], ast.Block(owner.span, []))
     made.parent = owner
-    made.checked = FunctionInfo(this, True, (), this, level=world.info(requirement).level, body_checked=True)
+    made.checked = FunctionInfo(
+        this, True, (), this, level=checker.info(requirement).level, body_checked=True
+    )
     return made
 
 
 def _forwarding_method(
-    world: World, owner: ast.Struct, this: Type, seen: Bindings, requirement: ast.Function
+    checker: Checker, owner: ast.Struct, this: Type, seen: Bindings, requirement: ast.Function
 ) -> ast.Function | None:
-    wanted: FunctionInfo = world.info(requirement)
+    wanted: FunctionInfo = checker.info(requirement)
     generics = [duplicate(each) for each in requirement.generics]
     seen = {**seen, **{one: self_argument(other) for one, other in zip(requirement.generics, generics)}}
-    parameters = _parameters(world, seen, requirement.parameters)
+    parameters = _parameters(checker, seen, requirement.parameters)
     span = owner.name_span
     object_: ast.Expression = ast.ThisType(span) if wanted.this_type is None else ast.This(span)
     callee: ast.Expression = ast.Member(span, object_, requirement.name, span, ".")
     if generics:
         callee = ast.GenericApplication(span, callee, [ast.Name(span, each.name) for each in generics])
     call = ast.Call(span, callee, _names(parameters))
-    throws = None if wanted.throws is None else substitute(world, wanted.throws, seen)
-    value = call if throws is None or not _throws(world, this, requirement.name) else ast.Try(span, call)
-    result = substitute(world, wanted.result, seen)
+    throws = None if wanted.throws is None else substitute(checker, wanted.throws, seen)
+    value = call if throws is None or not _throws(checker, this, requirement.name) else ast.Try(span, call)
+    result = substitute(checker, wanted.result, seen)
     made = ast.Function(span, requirement.name, span, parameters, None, None, _returning(value), [])
     made.parent, made.modifiers, made.generics = owner, requirement.modifiers, generics
     for each in generics:
@@ -119,36 +121,36 @@ def _forwarding_method(
         wanted.no_diff_result,
         throws=throws,
     )
-    return made if _is_correct(world, [made]) else None
+    return made if _is_correct(checker, [made]) else None
 
 
-def _throws(world: World, this: Type, name: str) -> bool:
+def _throws(checker: Checker, this: Type, name: str) -> bool:
     """Whether the methods of that name throw errors."""
-    offered = [world.info(each.declaration) for each in concrete_members(world, this, name)]
+    offered = [checker.info(each.declaration) for each in concrete_members(checker, this, name)]
     return any(getattr(each, "throws", None) is not None for each in offered)
 
 
 def _forwarding_subscript(
-    world: World, owner: ast.Struct, this: Type, seen: Bindings, requirement: ast.Subscript
+    checker: Checker, owner: ast.Struct, this: Type, seen: Bindings, requirement: ast.Subscript
 ) -> ast.Subscript | None:
-    wanted: SubscriptInfo = world.info(requirement)
-    parameters = _parameters(world, seen, requirement.parameters)
+    wanted: SubscriptInfo = checker.info(requirement)
+    parameters = _parameters(checker, seen, requirement.parameters)
     span = owner.name_span
-    result = substitute(world, wanted.result, seen)
+    result = substitute(checker, wanted.result, seen)
     made = ast.Subscript(span, "__subscript", span, parameters, requirement.result, [])
     made.parent = owner
     made.checked = SubscriptInfo(this, tuple(parameters), result)
     for accessor in requirement.accessors:
-        made.accessors.append(_forwarding_accessor(world, made, accessor, result))
-    return made if _is_correct(world, made.accessors) else None
+        made.accessors.append(_forwarding_accessor(checker, made, accessor, result))
+    return made if _is_correct(checker, made.accessors) else None
 
 
 def _forwarding_accessor(
-    world: World, owner: ast.Subscript, wanted: ast.Accessor, element: Type
+    checker: Checker, owner: ast.Subscript, wanted: ast.Accessor, element: Type
 ) -> ast.Accessor:
     span = owner.span
     place = ast.Index(span, ast.This(span), _names(owner.parameters))
-    info: FunctionInfo = world.info(wanted)
+    info: FunctionInfo = checker.info(wanted)
     made = ast.Accessor(span, wanted.name, span, wanted.parameter, _returning(place))
     made.parent = owner
     parameters = tuple(owner.parameters)
@@ -163,11 +165,11 @@ def _forwarding_accessor(
     return made
 
 
-def _parameters(world: World, seen: Bindings, wanted: list[ast.Parameter]) -> list[ast.Parameter]:
+def _parameters(checker: Checker, seen: Bindings, wanted: list[ast.Parameter]) -> list[ast.Parameter]:
     found = []
     for each in wanted:
-        info: ParameterInfo = world.info(each)
-        found.append(_parameter(each, substitute(world, info.type, seen), info.direction, info.no_diff))
+        info: ParameterInfo = checker.info(each)
+        found.append(_parameter(each, substitute(checker, info.type, seen), info.direction, info.no_diff))
     return found
 
 
@@ -185,11 +187,11 @@ def _returning(value: ast.Expression) -> ast.Block:
     return ast.Block(value.span, [ast.Return(value.span, value)])
 
 
-def _is_correct(world: World, made: Sequence[ast.AnyFunction]) -> bool:
+def _is_correct(checker: Checker, made: Sequence[ast.AnyFunction]) -> bool:
     """Check the bodies; what they report stays unheard."""
-    before, world.reporter = world.reporter, Reporter()
+    before, checker.reporter = checker.reporter, Reporter()
     for each in made:
-        world.check_made(each)
-    correct = not world.reporter.has_errors
-    world.reporter = before
+        checker.check_synthesized(each)
+    correct = not checker.reporter.has_errors
+    checker.reporter = before
     return correct

@@ -26,9 +26,10 @@ from slangrad.check.generics.substitution import (
     substitute_stored,
     substitute_value,
 )
+from slangrad.check.interfaces.differentiable import tangent
 from slangrad.check.interfaces.lookup import (
     ANY,
-    Member,
+    LookupResult,
     cache_key,
     concrete_members,
     conformances,
@@ -43,6 +44,7 @@ from slangrad.check.interfaces.lookup import (
 )
 from slangrad.check.interfaces.synthesize import synthesized
 from slangrad.check.model.checked import FunctionInfo, SubscriptInfo
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import Bindings, DeclRef, Substitution
 from slangrad.check.model.types import (
     ERROR,
@@ -58,71 +60,71 @@ from slangrad.check.model.types import (
     unstored,
 )
 from slangrad.check.model.values import Value, required_value
-from slangrad.check.model.world import World
 from slangrad.syntax import ast
 
 # --- Associated types and constants -------------------------------------------------------------------
 
 
-def associated(world: World, base: Type, interface: InterfaceType, declaration: ast.AssociatedType) -> Type:
+def associated(
+    checker: Checker, base: Type, interface: InterfaceType, declaration: ast.AssociatedType
+) -> Type:
     """`base.Name`."""
     if base is ERROR:
         return ERROR
     if isinstance(base, (ParameterType, AssociatedType, InterfaceType)):
         abstract = associated_type(base, interface, declaration)
-        equal = known_equal(world, abstract)
-        return equal if equal is not abstract else _by_extension(world, abstract)
+        equal = known_equal(checker, abstract)
+        return equal if equal is not abstract else _by_extension(checker, abstract)
     key = (base, interface, declaration)
     meanwhile: Type = associated_type(base, interface, declaration)
-    return world.settled(key, lambda: _find_associated(world, base, interface, declaration), meanwhile)
+    return checker.settled(key, lambda: _find_associated(checker, base, interface, declaration), meanwhile)
 
 
-def _by_extension(world: World, kind: AssociatedType) -> Type:
+def _by_extension(checker: Checker, kind: AssociatedType) -> Type:
     """`T.Name` where T conforms by an extension of all types of its bounds, which says what the name is."""
     base = kind.base
-    if isinstance(base, InterfaceType) or not filed_extensions(world, ANY):
+    if isinstance(base, InterfaceType) or not filed_extensions(checker, ANY):
         return kind
-    if is_stated(world, base, kind.interface):
+    if is_stated(checker, base, kind.interface):
         return kind
-    for extension, bindings in extensions_of(world, base):
-        bases = (substitute(world, each, bindings) for each in interface_bases(world, extension))
-        for found in declared(world, extension, kind.declaration.name):
+    for extension, bindings in extensions_of(checker, base):
+        bases = (substitute(checker, each, bindings) for each in interface_bases(checker, extension))
+        for found in declared(checker, extension, kind.declaration.name):
             if is_type_declaration(found) and any(each is kind.interface for each in bases):
-                return unstored(member_type(world, Member(found, bindings, "extension")))
+                return unstored(member_type(checker, LookupResult(found, bindings)))
     return kind
 
 
 def _find_associated(
-    world: World, base: Type, interface: InterfaceType, declaration: ast.AssociatedType
+    checker: Checker, base: Type, interface: InterfaceType, declaration: ast.AssociatedType
 ) -> Type:
-    for member in members_for(world, base, interface, declaration.name):
+    for member in members_for(checker, base, interface, declaration.name):
         if is_type_declaration(member.declaration):
-            return unstored(member_type(world, member))
+            return unstored(member_type(checker, member))
     if declaration.name == "Differential" and interface.declaration.name == "IDifferentiable":
-        made = world.differential(base)
-        return ERROR if made is None else made.type
-    if isinstance(base, EnumType) and interface.declaration is world.standard("__EnumType"):
-        return tag_type(world, base)
+        return tangent(checker, base) or ERROR
+    if isinstance(base, EnumType) and interface.declaration is checker.standard("__EnumType"):
+        return tag_type(checker, base)
     if declaration.default is None:
         return ERROR
-    default = world.resolve_type(world.scope_of(interface.declaration), declaration.default)
-    return substitute(world, default, requirement_substitution(base, interface))
+    default = checker.resolve_type(checker.scope_of(interface.declaration), declaration.default)
+    return substitute(checker, default, requirement_substitution(base, interface))
 
 
-def members_for(world: World, kind: Type, interface: InterfaceType, name: str) -> list[Member]:
+def members_for(checker: Checker, kind: Type, interface: InterfaceType, name: str) -> list[LookupResult]:
     """Members that may satisfy a requirement; those of the extension that states the conformance come first."""
-    found = concrete_members(world, kind, name)
+    found = concrete_members(checker, kind, name)
     if len(found) < 2:
         return found
 
-    def is_elsewhere(member: Member) -> bool:
+    def is_elsewhere(member: LookupResult) -> bool:
         home = member.declaration.parent
         if not isinstance(home, ast.Extension):
             return True
         return not any(
             each.declaration is interface.declaration
-            and substitute(world, each, member.substitution) is interface
-            for each in interface_bases(world, home)
+            and substitute(checker, each, member.substitution) is interface
+            for each in interface_bases(checker, home)
         )
 
     return sorted(found, key=is_elsewhere)
@@ -132,11 +134,11 @@ def is_type_declaration(declaration: ast.Declaration) -> bool:
     return isinstance(declaration, (ast.Struct, ast.Enum, ast.TypeAlias, ast.Interface))
 
 
-def member_type(world: World, member: Member) -> Type:
+def member_type(checker: Checker, member: LookupResult) -> Type:
     """The type that a nested struct or alias is, seen from where it was found."""
     declaration = member.declaration
     if isinstance(declaration, ast.TypeAlias):
-        return substitute_stored(world, alias_target(world, declaration), member.substitution)
+        return substitute_stored(checker, checker.info(declaration).type, member.substitution)
     parameters = nominal_parameters(declaration)
     made: Type = nominal(
         declaration, tuple(member.substitution.get(each, self_argument(each)) for each in parameters)
@@ -144,24 +146,19 @@ def member_type(world: World, member: Member) -> Type:
     return made
 
 
-def alias_target(world: World, declaration: ast.TypeAlias) -> Type:
-    """What an alias stands for, in terms of its own parameters."""
-    return world.info(declaration).type
-
-
-def required(world: World, base: Type, interface: InterfaceType, declaration: ast.Variable) -> Value:
+def required(checker: Checker, base: Type, interface: InterfaceType, declaration: ast.Variable) -> Value:
     """`base.kCount`; zero when the type lacks it, which its conformance check reports."""
     if isinstance(base, (ParameterType, AssociatedType, InterfaceType)):
         return required_value(base, interface, declaration)
-    for member in concrete_members(world, base, declaration.name):
+    for member in concrete_members(checker, base, declaration.name):
         if isinstance(member.declaration, ast.Variable):
-            constant = world.info(member.declaration).constant
+            constant = checker.info(member.declaration).constant
             if constant is not None:
-                return substitute_value(world, constant, member.substitution)
-    default = world.info(declaration).constant
+                return substitute_value(checker, constant, member.substitution)
+    default = checker.info(declaration).constant
     if default is None or default is required_value_of(declaration):
         return 0
-    return substitute_value(world, default, requirement_substitution(base, interface))
+    return substitute_value(checker, default, requirement_substitution(base, interface))
 
 
 def required_value_of(declaration: ast.Variable) -> Value:
@@ -174,7 +171,7 @@ def required_value_of(declaration: ast.Variable) -> Value:
 # --- Associated types that a `where` clause or a `__constraint` fixes ---------------------------------
 
 
-def known_equal(world: World, kind: AssociatedType) -> Type:
+def known_equal(checker: Checker, kind: AssociatedType) -> Type:
     """The type that is known to be an associated type; the type itself if none is known.
 
     Equalities are looked for where the root parameter is declared, among the `where` clauses that hold, and in the
@@ -182,37 +179,37 @@ def known_equal(world: World, kind: AssociatedType) -> Type:
     __BuiltinFloatingPointType is T, as that interface says.
     """
     meanwhile: Type = kind
-    return world.settled(("equal", cache_key(world, kind)), lambda: _find_equal(world, kind), meanwhile)
+    return checker.settled(("equal", cache_key(checker, kind)), lambda: _find_equal(checker, kind), meanwhile)
 
 
-def _find_equal(world: World, kind: AssociatedType) -> Type:
-    for owner in _owners(world, kind):
-        for left, right in generic_info(world, owner).equalities:
-            replaced = _apply(world, kind, left, right, owner)
+def _find_equal(checker: Checker, kind: AssociatedType) -> Type:
+    for owner in _owners(checker, kind):
+        for left, right in generic_info(checker, owner).equalities:
+            replaced = _apply(checker, kind, left, right, owner)
             if replaced is not None and replaced is not kind:
                 return replaced
     return kind
 
 
-def _owners(world: World, kind: AssociatedType) -> dict[ast.Declaration, None]:
+def _owners(checker: Checker, kind: AssociatedType) -> dict[ast.Declaration, None]:
     """The declarations whose equalities may speak of the type, in a fixed order."""
     found: dict[ast.Declaration, None] = {}
     root = root_owner(kind)
     if root is not None:
         found[root] = None
-    for declaration in world.assumptions:
+    for declaration in checker.assumptions:
         found[declaration] = None
     base: Type = kind
     while isinstance(base, AssociatedType):
         found[base.interface.declaration] = None
         base = base.base
-        for interface in conformances(world, base):
+        for interface in conformances(checker, base):
             found[interface.declaration] = None
     return found
 
 
 def _apply(
-    world: World, kind: AssociatedType, left: Type, right: Type, owner: ast.Declaration
+    checker: Checker, kind: AssociatedType, left: Type, right: Type, owner: ast.Declaration
 ) -> Type | None:
     if left is kind:
         return right
@@ -222,7 +219,7 @@ def _apply(
     if base is None:
         return None
     substitution: Substitution = {owner: base}
-    return substitute(world, right, substitution)
+    return substitute(checker, right, substitution)
 
 
 def _matching_base(kind: Type, pattern: Type, this: ParameterType) -> Type | None:
@@ -240,9 +237,9 @@ Accessed = ast.Property | ast.Subscript
 # --- Witnesses ----------------------------------------------------------------------------------------
 
 
-def resolve(world: World, reference: DeclRef, substitution: Substitution) -> DeclRef:
+def resolve(checker: Checker, reference: DeclRef, substitution: Substitution) -> DeclRef:
     """The reference under a substitution; a requirement becomes the member of what `This` now is."""
-    seen = see_through(world, reference, substitution)
+    seen = see_through(checker, reference, substitution)
     interface = seen.declaration.parent
     if not isinstance(interface, ast.Interface):
         return seen
@@ -251,11 +248,11 @@ def resolve(world: World, reference: DeclRef, substitution: Substitution) -> Dec
         return seen
     arguments = tuple(seen.substitution[each] for each in interface.generics)
     kind: InterfaceType = nominal(interface, arguments)
-    found = witness(world, this, kind, seen.declaration)
-    return seen if found is None else _with_own_generics(world, seen, found)
+    found = witness(checker, this, kind, seen.declaration)
+    return seen if found is None else _with_own_generics(checker, seen, found)
 
 
-def _with_own_generics(world: World, requirement: DeclRef, found: DeclRef) -> DeclRef:
+def _with_own_generics(checker: Checker, requirement: DeclRef, found: DeclRef) -> DeclRef:
     """The witness with the arguments given for the requirement's own generic parameters."""
     own = list(getattr(requirement.declaration, "generics", ()))
     if not own or found.declaration is requirement.declaration:
@@ -270,25 +267,27 @@ def _with_own_generics(world: World, requirement: DeclRef, found: DeclRef) -> De
 
 
 def witness(
-    world: World, kind: Type, interface: InterfaceType, requirement: ast.Declaration
+    checker: Checker, kind: Type, interface: InterfaceType, requirement: ast.Declaration
 ) -> DeclRef | None:
     """What satisfies a requirement, or None when nothing does."""
     key = (kind, interface, requirement)
-    return world.settled(key, lambda: _find_witness(world, kind, interface, requirement), None)
+    return checker.settled(key, lambda: _find_witness(checker, kind, interface, requirement), None)
 
 
 def _find_witness(
-    world: World, kind: Type, interface: InterfaceType, requirement: ast.Declaration
+    checker: Checker, kind: Type, interface: InterfaceType, requirement: ast.Declaration
 ) -> DeclRef | None:
     if isinstance(kind, LambdaType) and requirement.name == "operator()":
         return DeclRef(kind.declaration, own_substitution(kind))
     seen = requirement_substitution(kind, interface)
     compare = _COMPARISONS.get(type(requirement))
-    for member in members_for(world, kind, interface, requirement.name):
-        found = compare(world, requirement, seen, member) if compare is not None and not member.path else None
+    for member in members_for(checker, kind, interface, requirement.name):
+        found = (
+            compare(checker, requirement, seen, member) if compare is not None and not member.path else None
+        )
         if found is not None:
             return found
-    made = synthesized(world, kind, interface, requirement)
+    made = synthesized(checker, kind, interface, requirement)
     if made is not None:
         return made
     if has_default(requirement) or attribute_text(requirement, "intrinsic") is not None:
@@ -313,103 +312,107 @@ def attribute_text(declaration: ast.Declaration, name: str) -> str | None:
 
 
 def _compare_functions(
-    world: World, requirement: ast.Function | ast.Constructor, seen: Bindings, member: Member
+    checker: Checker, requirement: ast.Function | ast.Constructor, seen: Bindings, member: LookupResult
 ) -> DeclRef | None:
     if type(member.declaration) is not type(requirement):
         return None
-    wanted: FunctionInfo = world.info(requirement)
-    offered: FunctionInfo = world.info(member.declaration)
+    wanted: FunctionInfo = checker.info(requirement)
+    offered: FunctionInfo = checker.info(member.declaration)
     if wanted.this_type is None and offered.this_type is not None:
         return None
     if offered.mutating > wanted.mutating:
         return None
-    return _compare_signatures(world, requirement, seen, member)
+    return _compare_signatures(checker, requirement, seen, member)
 
 
 def _compare_signatures(
-    world: World, requirement: WithGenerics, seen: Bindings, member: Member
+    checker: Checker, requirement: WithGenerics, seen: Bindings, member: LookupResult
 ) -> DeclRef | None:
     theirs, mine = list(requirement.generics), list(member.declaration.generics)
     if theirs and len(theirs) != len(mine):
         return None
     renamed: Bindings = {**seen, **{one: self_argument(other) for one, other in zip(theirs, mine)}}
-    wanted = signature_of(world, DeclRef(requirement, renamed))
-    offered = signature_of(world, member.reference)
+    wanted = signature_of(checker, DeclRef(requirement, renamed))
+    offered = signature_of(checker, member.reference)
     if len(wanted.parameters) != len(offered.parameters):
         return None
-    solver = Solver(world, () if theirs else mine)
+    solver = Solver(checker, () if theirs else mine)
     for one, other in zip(wanted.parameters, offered.parameters):
-        if one.direction != other.direction or not _same(solver, world, other.type, one.type):
+        if one.direction != other.direction or not _same(solver, checker, other.type, one.type):
             return None
-    if not _same(solver, world, offered.result, wanted.result):
+    if not _same(solver, checker, offered.result, wanted.result):
         return None
-    if not _throws_the_same(world, requirement, renamed, member):
+    if not _throws_the_same(checker, requirement, renamed, member):
         return None
     return DeclRef(member.declaration, {**member.substitution, **solver.bindings})
 
 
-def _throws_the_same(world: World, requirement: WithGenerics, seen: Bindings, member: Member) -> bool:
-    wanted = getattr(world.info(requirement), "throws", None)
-    offered = getattr(world.info(member.declaration), "throws", None)
+def _throws_the_same(
+    checker: Checker, requirement: WithGenerics, seen: Bindings, member: LookupResult
+) -> bool:
+    wanted = getattr(checker.info(requirement), "throws", None)
+    offered = getattr(checker.info(member.declaration), "throws", None)
     if wanted is None or offered is None:
         return wanted is offered
-    return substitute(world, offered, member.substitution) is substitute(world, wanted, seen)
+    return substitute(checker, offered, member.substitution) is substitute(checker, wanted, seen)
 
 
-def _same(solver: Solver, world: World, offered: Type, wanted: Type) -> bool:
-    mine = substitute(world, offered, solver.bindings)
+def _same(solver: Solver, checker: Checker, offered: Type, wanted: Type) -> bool:
+    mine = substitute(checker, offered, solver.bindings)
     if mine is wanted or ERROR in (mine, wanted):
         return True
     return bool(solver.open) and solver.unify(mine, wanted)
 
 
 def _compare_properties(
-    world: World, requirement: ast.Property, seen: Bindings, member: Member
+    checker: Checker, requirement: ast.Property, seen: Bindings, member: LookupResult
 ) -> DeclRef | None:
-    wanted: SubscriptInfo = world.info(requirement)
+    wanted: SubscriptInfo = checker.info(requirement)
     if isinstance(member.declaration, ast.Variable):
-        offered = world.info(member.declaration).type
+        offered = checker.info(member.declaration).type
     elif isinstance(member.declaration, ast.Property) and has_accessors(
-        world, member.declaration, requirement
+        checker, member.declaration, requirement
     ):
-        offered = world.info(member.declaration).result
+        offered = checker.info(member.declaration).result
     else:
         return None
-    same = substitute(world, offered, member.substitution) is substitute(world, wanted.result, seen)
+    same = substitute(checker, offered, member.substitution) is substitute(checker, wanted.result, seen)
     return member.reference if same else None
 
 
 def _compare_subscripts(
-    world: World, requirement: ast.Subscript, seen: Bindings, member: Member
+    checker: Checker, requirement: ast.Subscript, seen: Bindings, member: LookupResult
 ) -> DeclRef | None:
     declaration = member.declaration
-    if not isinstance(declaration, ast.Subscript) or not has_accessors(world, declaration, requirement):
+    if not isinstance(declaration, ast.Subscript) or not has_accessors(checker, declaration, requirement):
         return None
-    return _compare_signatures(world, requirement, seen, member)
+    return _compare_signatures(checker, requirement, seen, member)
 
 
-def has_accessors(world: World, offered: Accessed, wanted: Accessed) -> bool:
+def has_accessors(checker: Checker, offered: Accessed, wanted: Accessed) -> bool:
     """Whether each accessor that is wanted can be made from those offered; `ref` serves for all. None may change an
     object where the one that is wanted does not."""
     have = {each.name: each for each in offered.accessors}
     for each in wanted.accessors:
         serves = have.get(each.name, have.get("ref"))
-        if serves is None or world.info(serves).mutating > (each.name == "set" or world.info(each).mutating):
+        if serves is None or checker.info(serves).mutating > (
+            each.name == "set" or checker.info(each).mutating
+        ):
             return False
     return True
 
 
 def _compare_variables(
-    world: World, requirement: ast.Variable, seen: Bindings, member: Member
+    checker: Checker, requirement: ast.Variable, seen: Bindings, member: LookupResult
 ) -> DeclRef | None:
     if not isinstance(member.declaration, ast.Variable):
         return None
-    wanted = substitute(world, world.info(requirement).type, seen)
-    offered = substitute(world, world.info(member.declaration).type, member.substitution)
+    wanted = substitute(checker, checker.info(requirement).type, seen)
+    offered = substitute(checker, checker.info(member.declaration).type, member.substitution)
     return member.reference if wanted is offered else None
 
 
-Comparison = Callable[[World, OfClass, Bindings, Member], DeclRef | None]
+Comparison = Callable[[Checker, OfClass, Bindings, LookupResult], DeclRef | None]
 
 _COMPARISONS: dict[type[ast.Declaration], Comparison] = {
     ast.Function: _compare_functions,
@@ -422,50 +425,50 @@ _COMPARISONS: dict[type[ast.Declaration], Comparison] = {
 # --- Is the conformance true? -------------------------------------------------------------------------
 
 
-def check_conformance(world: World, kind: Type, interface: InterfaceType, span: Span) -> None:
+def check_conformance(checker: Checker, kind: Type, interface: InterfaceType, span: Span) -> None:
     """Report what a type that claims to conform lacks."""
-    missing = lacking(world, kind, interface)
+    missing = lacking(checker, kind, interface)
     if missing:
         note = "\n        ".join(missing)
-        world.error("E0411", f"'{kind}' does not conform to '{interface}'", span, note)
+        checker.error("E0411", f"'{kind}' does not conform to '{interface}'", span, note)
 
 
-def lacking(world: World, kind: Type, interface: InterfaceType) -> list[str]:
+def lacking(checker: Checker, kind: Type, interface: InterfaceType) -> list[str]:
     """What an interface asks for and a type has not, a sentence for each requirement."""
     missing: list[str] = []
     for requirement in interface.declaration.members:
         if isinstance(requirement, ast.AssociatedType):
-            missing += _missing_type(world, kind, interface, requirement)
+            missing += _missing_type(checker, kind, interface, requirement)
         elif isinstance(requirement, tuple(_COMPARISONS)):
-            missing += _missing_member(world, kind, interface, requirement)
+            missing += _missing_member(checker, kind, interface, requirement)
     return missing
 
 
 def _missing_type(
-    world: World, kind: Type, interface: InterfaceType, requirement: ast.AssociatedType
+    checker: Checker, kind: Type, interface: InterfaceType, requirement: ast.AssociatedType
 ) -> list[str]:
-    found = associated(world, kind, interface, requirement)
+    found = associated(checker, kind, interface, requirement)
     if found is ERROR:
         return [f"it lacks the type '{requirement.name}': typealias {requirement.name} = ...;"]
     seen = requirement_substitution(kind, interface)
-    scope = world.scope_of(interface.declaration)
-    bounds = [substitute(world, world.resolve_type(scope, node), seen) for node in requirement.bounds]
+    scope = checker.scope_of(interface.declaration)
+    bounds = [substitute(checker, checker.resolve_type(scope, node), seen) for node in requirement.bounds]
     return [
         f"its '{requirement.name}' is '{found}', which does not conform to '{bound}'"
         for bound in bounds
-        if isinstance(bound, InterfaceType) and not conforms(world, found, bound)
+        if isinstance(bound, InterfaceType) and not conforms(checker, found, bound)
     ]
 
 
 def _missing_member(
-    world: World, kind: Type, interface: InterfaceType, requirement: ast.Declaration
+    checker: Checker, kind: Type, interface: InterfaceType, requirement: ast.Declaration
 ) -> list[str]:
-    if witness(world, kind, interface, requirement) is not None:
+    if witness(checker, kind, interface, requirement) is not None:
         return []
-    wanted = signature_text(world, DeclRef(requirement, requirement_substitution(kind, interface)))
-    near = concrete_members(world, kind, requirement.name)
+    wanted = signature_text(checker, DeclRef(requirement, requirement_substitution(kind, interface)))
+    near = concrete_members(checker, kind, requirement.name)
     if not near:
         return [f"it lacks {wanted}"]
     is_type = is_type_declaration(near[0].declaration)
-    has = f"the type '{requirement.name}'" if is_type else signature_text(world, near[0].reference)
+    has = f"the type '{requirement.name}'" if is_type else signature_text(checker, near[0].reference)
     return [f"it lacks {wanted}; what it has is {has}"]

@@ -1,7 +1,7 @@
 """What is known of a name or a value before its context decides.
 
 In: `Foo`, `Foo<4>`, `ns::f`, `object.method`.   Out: one Meaning.
-In: the literal `1` where a `half` may be wanted.   Out: a Plan, whose cost is compared with others.
+In: the literal `1` where a `half` may be wanted.   Out: a Coercion, whose cost is compared with others.
 
 A call picks one candidate of an OverloadMeaning, a place for a value takes a ValueMeaning, a type position a
 TypeMeaning. Candidates carry what is known before the arguments are looked at.
@@ -103,16 +103,9 @@ FAILED = ErrorMeaning()
 
 @record
 class Coercion:
-    """What a conversion costs and what it does; `conversion` is None between identical types."""
-
-    cost: int
-    conversion: Conversion | None = None
-    warning: str | None = None
-
-
-@record
-class Plan:
-    """How an expression becomes a value of `target`. `apply` writes the plan of an initializer list."""
+    """How an expression becomes a value of `target`, and what that costs. `conversion` is None between identical types;
+    `apply` writes what an initializer list becomes.
+    """
 
     target: Type
     cost: int

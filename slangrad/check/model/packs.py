@@ -118,11 +118,6 @@ def expanded(pattern: Entry, packs: tuple[Pack, ...]) -> Entry:
     return expanded_value(pattern, packs)
 
 
-def pack_argument(parameter: Pack) -> tuple[Entry, ...]:
-    """A pack as an argument for itself."""
-    return (alone(parameter),)
-
-
 def spliced(entries: Iterable[GenericArgument]) -> tuple[Entry, ...]:
     """Entries one after the other, packs that became known among them."""
     found: list[Entry] = []
@@ -135,7 +130,7 @@ def count_entries(entries: tuple[object, ...]) -> Value:
     """How many there are, once all are known."""
     total: Value = 0
     for each in entries:
-        one = type_query("countof", pack_argument(packs_of(each)[0])[0]) if is_entry_pack(each) else 1
+        one = type_query("countof", alone(packs_of(each)[0])) if is_entry_pack(each) else 1
         added = operate("+", total, one)
         assert added is not None
         total = added

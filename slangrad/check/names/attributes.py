@@ -12,15 +12,17 @@ Nothing that changes a result is overlooked; what only hints at speed, or speaks
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
 from slangrad.base.suggestions import near
+from slangrad.check.interfaces.differentiable import field_declarations, tangent
 from slangrad.check.interfaces.lookup import concrete_members, conformances, declared
 from slangrad.check.interfaces.witnesses import has_default
-from slangrad.check.model.world import World
-from slangrad.check.names.scopes import this_type
-from slangrad.check.names.user_attributes import UserAttribute, attribute_struct, check_arguments
+from slangrad.check.model.checker import Checker
+from slangrad.check.model.types import STRING, EnumType, Scalar, Type
+from slangrad.check.names.scopes import Scope, levels, this_type
 from slangrad.syntax import ast
 
 _FUNCTIONS = (ast.Function, ast.Constructor, ast.Accessor, ast.Subscript, ast.Property)
@@ -71,27 +73,27 @@ _REFUSED = {
 # fmt: on
 
 
-def check_attributes(world: World, node: ast.Declaration | ast.Statement) -> None:
-    """Report attributes that nobody knows, or that mean nothing where they stand."""
+def check_attributes(checker: Checker, node: ast.Declaration | ast.Statement) -> None:
+    """Report unknown attributes, and those that mean nothing where they stand."""
     for attribute in node.attributes:
         name = attribute.name
         if name in _REFUSED:
-            world.error(*_REFUSED[name], attribute.span)
+            checker.error(*_REFUSED[name], attribute.span)
         elif name in _MEANT:
-            _check_place(world, node, attribute)
+            _check_place(checker, node, attribute)
         elif name not in _HINTS and not name.startswith(_FOREIGN):
-            _check_other(world, node, attribute)
+            _check_other(checker, node, attribute)
 
 
-def _check_place(world: World, node: ast.Node, attribute: ast.Attribute) -> None:
+def _check_place(checker: Checker, node: ast.Node, attribute: ast.Attribute) -> None:
     place, kinds = _MEANT[attribute.name]
     if not isinstance(node, kinds):
-        world.error("E0208", f"[{attribute.name}] belongs before {place}", attribute.span)
+        checker.error("E0208", f"[{attribute.name}] belongs before {place}", attribute.span)
     elif attribute.name == "TreatAsDifferentiable" and _is_requirement(node):
         message = "[TreatAsDifferentiable] belongs before the function that satisfies the interface"
-        world.error("E0208", message, attribute.span)
+        checker.error("E0208", message, attribute.span)
     elif attribute.name == "DerivativeMember" and isinstance(node, ast.Variable):
-        world.later.append(partial(_check_derivative_member, world, node, attribute))
+        checker.later.append(partial(_check_derivative_member, checker, node, attribute))
 
 
 def _is_requirement(node: ast.Node) -> bool:
@@ -101,83 +103,163 @@ def _is_requirement(node: ast.Node) -> bool:
     return not has_default(node) and node.attribute("intrinsic") is None
 
 
-def _check_derivative_member(world: World, node: ast.Variable, attribute: ast.Attribute) -> None:
+def _check_derivative_member(checker: Checker, node: ast.Variable, attribute: ast.Attribute) -> None:
     """`[DerivativeMember(Differential.x)]` must name a field of the Differential."""
     if not isinstance(node.parent, (ast.Struct, ast.Extension)):
-        world.error("E0208", "[DerivativeMember] belongs before a field", attribute.span)
+        checker.error("E0208", "[DerivativeMember] belongs before a field", attribute.span)
         return
-    kind = world.info(node).type
-    if world.differential(kind) is None:
-        world.error("E0501", f"a '{kind}' has no derivative", attribute.span, "leave out [DerivativeMember]")
+    kind = checker.info(node).type
+    if tangent(checker, kind) is None:
+        checker.error(
+            "E0501", f"a '{kind}' has no derivative", attribute.span, "leave out [DerivativeMember]"
+        )
         return
     argument = attribute.arguments[0] if len(attribute.arguments) == 1 else None
     if not isinstance(argument, (ast.Member, ast.Name)):
-        world.error("E0504", "[DerivativeMember] needs a field: Differential.x", attribute.span)
+        checker.error("E0504", "[DerivativeMember] needs a field: Differential.x", attribute.span)
         return
-    owner = this_type(world, node.parent) if isinstance(node.parent, ast.Struct) else None
-    found = None if owner is None else world.differential(owner)
-    if found is not None and not concrete_members(world, found.type, argument.name):
-        world.error("E0304", f"'{found.type}' has no member '{argument.name}'", argument.span)
+    owner = this_type(checker, node.parent) if isinstance(node.parent, ast.Struct) else None
+    found = None if owner is None else tangent(checker, owner)
+    if found is not None and not concrete_members(checker, found, argument.name):
+        checker.error("E0304", f"'{found}' has no member '{argument.name}'", argument.span)
 
 
-def _check_other(world: World, node: ast.Declaration | ast.Statement, attribute: ast.Attribute) -> None:
-    """One that the program declares, or nobody: what looks like a known one is misspelled, else it may be for another
-    compiler."""
-    struct = attribute_struct(world, node, attribute.name)
+def _check_other(checker: Checker, node: ast.Declaration | ast.Statement, attribute: ast.Attribute) -> None:
+    """One that the program declares. Else a name near a known one is misspelled; others may be for other compilers."""
+    struct = attribute_struct(checker, node, attribute.name)
     meant = near(attribute.name, [*_MEANT, *_REFUSED], cutoff=0.75)
     message = f"there is no attribute '{attribute.name}'"
     if struct is not None and isinstance(node, ast.Declaration):
-        check_arguments(world, UserAttribute(attribute, node, struct))
+        _check_arguments(checker, UserAttribute(attribute, node, struct))
     elif meant:
-        world.error("E0328", message, attribute.span, meant)
+        checker.error("E0328", message, attribute.span, meant)
     else:
-        world.warning("E0328", f"{message}, so it has no effect", attribute.span)
+        checker.warning("E0328", f"{message}, so it has no effect", attribute.span)
+
+
+# --- Attributes that a program declares -----------------------------------------------------------------
+#
+#    struct FooAttribute { int value; }      [Foo(42)] struct S { }
+#
+# They change nothing in a program; hosts read them (api/reflection/types.py).
+
+SUFFIX = "Attribute"
+
+Constant = int | float | bool | str
+
+
+@dataclass(slots=True, frozen=True)
+class UserAttribute:
+    """An attribute where it is written, and the struct that declares it."""
+
+    node: ast.Attribute
+    owner: ast.Declaration
+    struct: ast.Struct
+
+    @property
+    def fields(self) -> list[ast.Variable]:
+        return field_declarations(self.struct)
+
+
+def user_attributes(checker: Checker, owner: ast.Declaration) -> Iterator[UserAttribute]:
+    """Those before a declaration, in order."""
+    for node in owner.attributes:
+        struct = attribute_struct(checker, owner, node.name)
+        if struct is not None:
+            yield UserAttribute(node, owner, struct)
+
+
+def attribute_struct(checker: Checker, owner: ast.Node, name: str) -> ast.Struct | None:
+    """The struct that declares the attribute `name`, as seen from a declaration."""
+    if not isinstance(owner, ast.Declaration) or owner.parent is None:
+        return None
+    scope: Scope = checker.scope_of(owner.parent)
+    for each in levels(scope):
+        for found in (*each.local(name + SUFFIX), *each.local(name)):
+            if isinstance(found.declaration, ast.Struct):
+                return found.declaration
+    return None
+
+
+def _check_arguments(checker: Checker, attribute: UserAttribute) -> None:
+    """Report arguments that are not what the fields of the attribute's struct can be."""
+    node, fields = attribute.node, attribute.fields
+    if len(node.arguments) != len(fields):
+        wanted = f"{len(fields)} argument{'' if len(fields) == 1 else 's'}"
+        message = f"[{node.name}] takes {wanted}, not {len(node.arguments)}"
+        checker.error("E0329", message, node.span, f"they are the fields of '{attribute.struct.name}'")
+        return
+    for argument, field in zip(node.arguments, fields):
+        kind = checker.info(field).type
+        if not _fits(value_of(checker, attribute.owner, argument), kind):
+            message = f"'{field.name}' of [{node.name}] must be a value of type '{kind}' that is known when compiling"
+            checker.error("E0329", message, argument.span, "write a number or a text")
+
+
+def _fits(value: Constant | None, kind: Type) -> bool:
+    if kind is STRING:
+        return isinstance(value, str)
+    if isinstance(kind, Scalar) and kind.is_float:
+        return isinstance(value, (int, float))
+    return isinstance(value, int) if isinstance(kind, (Scalar, EnumType)) else value is not None
+
+
+def value_of(checker: Checker, owner: ast.Declaration, node: ast.Expression) -> Constant | None:
+    """An argument of an attribute: a text, a number, or a whole number that is known when compiling."""
+    if isinstance(node, (ast.StringLiteral, ast.FloatLiteral, ast.IntLiteral, ast.BoolLiteral)):
+        return node.value
+    if isinstance(node, ast.Unary) and node.operator in "+-" and isinstance(node.operand, ast.FloatLiteral):
+        return -node.operand.value if node.operator == "-" else node.operand.value
+    assert owner.parent is not None
+    with checker.silence():
+        found = checker.constant(checker.scope_of(owner.parent), node)
+    return found if isinstance(found, int) else None
 
 
 # --- Modifiers ----------------------------------------------------------------------------------------
 
 
-def check_modifiers(world: World, node: ast.Declaration) -> None:
+def check_modifiers(checker: Checker, node: ast.Declaration) -> None:
     """Report what stands before or behind a declaration whose meaning would be lost."""
     for modifier in node.modifiers:
         rule = _MODIFIERS.get(modifier)
         if rule is not None:
-            rule(world, node)
+            rule(checker, node)
     if isinstance(node, ast.Struct) and node.keyword == "class":
         note = "write 'struct', whose objects are values"
-        world.error("E9005", "classes, whose objects are shared, are not supported", node.name_span, note)
+        checker.error("E9005", "classes, whose objects are shared, are not supported", node.name_span, note)
     elif isinstance(node, ast.Variable) and node.bits is not None:
         message = "a number of bits belongs behind a field of a struct"
-        world.error("E0208", message, node.bits.span, "leave it out")
+        checker.error("E0208", message, node.bits.span, "leave it out")
     elif isinstance(node, ast.TypeParameter):
         note = "make the functions generic: f<T : I>"
-        world.error("E9005", "parameters of a whole module are not supported", node.span, note)
+        checker.error("E9005", "parameters of a whole module are not supported", node.span, note)
 
 
-def _precise(world: World, node: ast.Declaration) -> None:
-    if world.options.contraction:
+def _precise(checker: Checker, node: ast.Declaration) -> None:
+    if checker.options.contraction:
         note = "leave it out, or forbid contraction everywhere: SLANGRAD_CONTRACTION=0"
-        world.error("E9005", "'precise' for a single variable is not supported", node.name_span, note)
+        checker.error("E9005", "'precise' for a single variable is not supported", node.name_span, note)
 
 
-def _normalized(world: World, node: ast.Declaration) -> None:
+def _normalized(checker: Checker, node: ast.Declaration) -> None:
     note = "load whole numbers and divide them"
-    world.error("E9004", "formats of 'unorm' and 'snorm' are not supported", node.name_span, note)
+    checker.error("E9004", "formats of 'unorm' and 'snorm' are not supported", node.name_span, note)
 
 
-def _override(world: World, node: ast.Declaration) -> None:
+def _override(checker: Checker, node: ast.Declaration) -> None:
     """An interface of the type around must have something of the name."""
     owner = node.parent
     if not isinstance(owner, (ast.Struct, ast.Extension, ast.Enum)):
-        world.error("E0208", "'override' belongs before a member of a type", node.name_span)
+        checker.error("E0208", "'override' belongs before a member of a type", node.name_span)
         return
-    interfaces = conformances(world, this_type(world, owner))
-    if not any(declared(world, each.declaration, node.name) for each in interfaces):
+    interfaces = conformances(checker, this_type(checker, owner))
+    if not any(declared(checker, each.declaration, node.name) for each in interfaces):
         message = f"'{node.name}' overrides nothing: no interface of the type around has it"
-        world.error("E0411", message, node.name_span, "leave out 'override'")
+        checker.error("E0411", message, node.name_span, "leave out 'override'")
 
 
-_MODIFIERS: dict[str, Callable[[World, ast.Declaration], None]] = {
+_MODIFIERS: dict[str, Callable[[Checker, ast.Declaration], None]] = {
     "precise": _precise,
     "unorm": _normalized,
     "snorm": _normalized,

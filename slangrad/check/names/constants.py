@@ -15,6 +15,7 @@ from slangrad.base.records import OfClass
 from slangrad.check.interfaces.differentiable import field_references, field_type
 from slangrad.check.interfaces.lookup import tag_type
 from slangrad.check.model import checked
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.packs import count_entries
 from slangrad.check.model.types import (
@@ -34,35 +35,34 @@ from slangrad.check.model.types import (
     vector,
 )
 from slangrad.check.model.values import Value, expanded_value, operate, type_query
-from slangrad.check.model.world import World
 from slangrad.check.names.scopes import Scope
 from slangrad.syntax import ast
 
 
 def constant(scope: Scope, node: ast.Expression) -> Value | None:
     """Check an expression and compute it; None after reporting that it is not known."""
-    scope.world.check_argument(scope, node)
+    scope.checker.check_argument(scope, node)
     return None if node.type is ERROR else known_value(scope, node)
 
 
 def known_value(scope: Scope, node: ast.Expression) -> Value | None:
     """The value of a checked expression; None after reporting that it is not known."""
-    value = evaluate(scope.world, node)
+    value = evaluate(scope.checker, node)
     if value is None and node.type is not ERROR:
-        scope.world.error("E0309", "this must be a whole number that is known when compiling", node.span)
+        scope.checker.error("E0309", "this must be a whole number that is known when compiling", node.span)
     return value
 
 
-def evaluate(world: World, node: ast.Expression) -> Value | None:
+def evaluate(checker: Checker, node: ast.Expression) -> Value | None:
     """The value of a checked expression, None when it is not known."""
     rule = _RULES.get(type(node))
-    value = rule(world, node) if rule is not None else _by_form(world, node)
+    value = rule(checker, node) if rule is not None else _by_form(checker, node)
     if value is None or node.conversion is None:
         return value
-    return _converted(world, value, node.conversion.target)
+    return _converted(checker, value, node.conversion.target)
 
 
-def _converted(world: World, value: Value, target: Type) -> Value | None:
+def _converted(checker: Checker, value: Value, target: Type) -> Value | None:
     if isinstance(target, EnumType):
         return value
     if not isinstance(target, Scalar) or target.is_float:
@@ -81,25 +81,25 @@ def wrapped(value: Value, kind: Scalar) -> Value:
     return value - (1 << kind.bits) if negative else value
 
 
-def _by_form(world: World, node: ast.Expression) -> Value | None:
+def _by_form(checker: Checker, node: ast.Expression) -> Value | None:
     form = node.ref
     if isinstance(form, checked.Constant):
         return form.value
     if isinstance(form, checked.Expansion):
-        value = evaluate(world, form.pattern)
+        value = evaluate(checker, form.pattern)
         return None if value is None else expanded_value(value, form.packs)
     if isinstance(form, checked.Element):
-        return _element(world, form)
+        return _element(checker, form)
     if isinstance(form, checked.Convert):
-        return evaluate(world, form.operand)
+        return evaluate(checker, form.operand)
     if isinstance(form, checked.Operator) and form.name != "?:":
-        return _operator(world, node, form)
+        return _operator(checker, node, form)
     if isinstance(form, checked.Call):
-        return _bits_of_float(world, form)
+        return _bits_of_float(checker, form)
     return None
 
 
-def _bits_of_float(world: World, form: checked.Call) -> Value | None:
+def _bits_of_float(checker: Checker, form: checked.Call) -> Value | None:
     """`__floatAsInt(1.0)`, `asint(-1.0)`."""
     declared = form.function.declaration if isinstance(form.function, DeclRef) else None
     if declared is None or declared.name not in _SEEN_AS_INTEGERS or not declared.span.source.is_library:
@@ -107,41 +107,41 @@ def _bits_of_float(world: World, form: checked.Call) -> Value | None:
     argument = form.arguments[0]
     if not isinstance(argument, ast.Expression) or argument.conversion is not None:
         return None
-    kind, number = argument.type, _float(world, argument)
+    kind, number = argument.type, _float(checker, argument)
     if number is None or not isinstance(kind, Scalar):
         return None
     try:
         bits = int.from_bytes(struct.pack(_FLOATS[kind.bits], number), "little")
     except OverflowError:
         return None
-    return wrapped(bits, world.info(declared).result)
+    return wrapped(bits, checker.info(declared).result)
 
 
 _SEEN_AS_INTEGERS = ("__floatAsInt", "asint", "asuint", "asint16", "asuint16")
 _FLOATS = {16: "<e", 32: "<f", 64: "<d"}
 
 
-def _float(world: World, node: ast.Expression) -> float | None:
+def _float(checker: Checker, node: ast.Expression) -> float | None:
     """A number with a fraction that is known when compiling."""
     if isinstance(node, ast.Paren):
-        return _float(world, node.inner)
+        return _float(checker, node.inner)
     if isinstance(node, ast.FloatLiteral):
         return node.value
     form = node.ref
     if isinstance(form, checked.Operator) and form.name == "-" and len(form.operands) == 1:
-        number = _float(world, form.operands[0])
+        number = _float(checker, form.operands[0])
         return None if number is None else -number
     if isinstance(form, checked.Convert):
         if isinstance(form.operand.type, Scalar) and form.operand.type.is_float:
-            return _float(world, form.operand) if form.operand.conversion is None else None
-        whole = evaluate(world, form.operand) if form.operand.conversion is None else None
+            return _float(checker, form.operand) if form.operand.conversion is None else None
+        whole = evaluate(checker, form.operand) if form.operand.conversion is None else None
         if whole is None and isinstance(form.operand, ast.IntLiteral):
             whole = form.operand.value
         return float(whole) if isinstance(whole, int) else None
     return None
 
 
-def _element(world: World, form: checked.Element) -> Value | None:
+def _element(checker: Checker, form: checked.Element) -> Value | None:
     """An element of an array that is a constant."""
     source = getattr(form.base, "ref", None)
     declaration: ast.Declaration | None = None
@@ -149,8 +149,8 @@ def _element(world: World, form: checked.Element) -> Value | None:
         declaration = source.declaration
     elif isinstance(source, checked.Global):
         declaration = source.reference.declaration
-    index = evaluate(world, form.index)
-    if not isinstance(declaration, ast.Variable) or world.info(declaration).mutable:
+    index = evaluate(checker, form.index)
+    if not isinstance(declaration, ast.Variable) or checker.info(declaration).mutable:
         return None
     made = None if declaration.initializer is None else declaration.initializer.ref
     if (
@@ -160,38 +160,40 @@ def _element(world: World, form: checked.Element) -> Value | None:
     ):
         return None
     part = made.parts[index] if 0 <= index < len(made.parts) else None
-    return evaluate(world, part) if isinstance(part, ast.Expression) else None
+    return evaluate(checker, part) if isinstance(part, ast.Expression) else None
 
 
-def _operator(world: World, node: ast.Expression, form: checked.Operator) -> Value | None:
-    value = _computed(world, form.name, form.operands)
+def _operator(checker: Checker, node: ast.Expression, form: checked.Operator) -> Value | None:
+    value = _computed(checker, form.name, form.operands)
     return value if value is None or not isinstance(node.type, Scalar) else wrapped(value, node.type)
 
 
-def _computed(world: World, operator: str, nodes: Iterable[ast.Expression]) -> Value | None:
-    values = [evaluate(world, each) for each in nodes]
+def _computed(checker: Checker, operator: str, nodes: Iterable[ast.Expression]) -> Value | None:
+    values = [evaluate(checker, each) for each in nodes]
     known = [each for each in values if each is not None]
     return operate(operator, *known) if len(known) == len(values) else None
 
 
-_RULES: dict[type[ast.Expression], Callable[[World, OfClass], Value | None]] = {
-    ast.IntLiteral: lambda world, node: node.value,
-    ast.BoolLiteral: lambda world, node: int(node.value),
-    ast.CharLiteral: lambda world, node: node.value,
-    ast.Paren: lambda world, node: evaluate(world, node.inner),
-    ast.Conditional: lambda world, node: _computed(world, "?:", (node.condition, node.then, node.otherwise)),
+_RULES: dict[type[ast.Expression], Callable[[Checker, OfClass], Value | None]] = {
+    ast.IntLiteral: lambda checker, node: node.value,
+    ast.BoolLiteral: lambda checker, node: int(node.value),
+    ast.CharLiteral: lambda checker, node: node.value,
+    ast.Paren: lambda checker, node: evaluate(checker, node.inner),
+    ast.Conditional: lambda checker, node: _computed(
+        checker, "?:", (node.condition, node.then, node.otherwise)
+    ),
 }
 
 # --- Sizes --------------------------------------------------------------------------------------------
 
 
-def size_of(world: World, query: str, kind: Type) -> Value:
+def size_of(checker: Checker, query: str, kind: Type) -> Value:
     """`sizeof`, `alignof` or `countof` of a type, symbolic while the type is not known."""
     if query == "countof":
         return _count(kind)
     if kind.abstract:
         return type_query(query, kind)
-    size, alignment = layout(world, kind)
+    size, alignment = layout(checker, kind)
     return alignment if query == "alignof" else size
 
 
@@ -207,7 +209,7 @@ def _count(kind: Type) -> Value:
     return 1 if not kind.abstract else type_query("countof", kind)
 
 
-def layout(world: World, kind: Type, rules: str = "") -> tuple[int, int]:
+def layout(checker: Checker, kind: Type, rules: str = "") -> tuple[int, int]:
     """Size and alignment of a concrete type as in C, or by other rules, then without what is left free behind it."""
     rules = "" if isinstance(kind, Tuple) else rules
     is_std, least = rules.startswith("std"), 16 if rules == "std140" else 1
@@ -217,25 +219,25 @@ def layout(world: World, kind: Type, rules: str = "") -> tuple[int, int]:
     if isinstance(kind, Pointer):
         return 8, 8
     if isinstance(kind, EnumType):
-        return layout(world, tag_type(world, kind), rules)
+        return layout(checker, tag_type(checker, kind), rules)
     if isinstance(kind, Matrix):
-        return layout(world, array(vector(kind.element, kind.columns), kind.rows), rules)
+        return layout(checker, array(vector(kind.element, kind.columns), kind.rows), rules)
     if isinstance(kind, (Vector, Array)):
-        size, alignment = layout(world, kind.element, rules)
+        size, alignment = layout(checker, kind.element, rules)
         count = kind.count if isinstance(kind.count, int) else 0
         if isinstance(kind, Vector):
             return size * count, size * (1, 2, 4, 4)[count - 1] if is_std else alignment
         alignment = max(alignment, least)
         return ((count - 1) * _aligned(size, alignment) + size if count else 0), alignment
     if isinstance(kind, StructType):
-        return _record(world, [field_type(world, each) for each in field_references(kind)], rules, least)
-    return _record(world, kind.elements, rules, least) if isinstance(kind, Tuple) else (0, 1)
+        return _record(checker, [field_type(checker, each) for each in field_references(kind)], rules, least)
+    return _record(checker, kind.elements, rules, least) if isinstance(kind, Tuple) else (0, 1)
 
 
-def _record(world: World, kinds: Iterable[Type], rules: str, least: int) -> tuple[int, int]:
+def _record(checker: Checker, kinds: Iterable[Type], rules: str, least: int) -> tuple[int, int]:
     end, widest = 0, least
     for kind in kinds:
-        size, alignment = layout(world, kind, rules)
+        size, alignment = layout(checker, kind, rules)
         if rules.startswith("std") and isinstance(kind, (StructType, Array, Matrix)):
             size = _aligned(size, alignment)
         end, widest = _aligned(end, alignment) + size, max(widest, alignment)

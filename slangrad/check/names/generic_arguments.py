@@ -12,16 +12,9 @@ from collections.abc import Callable, Sequence
 from itertools import chain, repeat
 from typing import Any
 
-from slangrad.check.generics.substitution import (
-    identity,
-    nominal_parameters,
-    self_argument,
-    substitute,
-    substitute_stored,
-    substitute_value,
-)
-from slangrad.check.interfaces.lookup import unmet_constraint
-from slangrad.check.interfaces.witnesses import alias_target
+from slangrad.check.generics.substitution import identity, substitute, substitute_value
+from slangrad.check.interfaces.lookup import LookupResult, unmet_constraint
+from slangrad.check.interfaces.witnesses import member_type
 from slangrad.check.model.declref import Bindings
 from slangrad.check.model.meanings import FAILED, GenericMeaning, Meaning, TypeMeaning
 from slangrad.check.model.packs import Entry, grouped, is_entry_pack
@@ -32,7 +25,6 @@ from slangrad.check.model.types import (
     Type,
     array_of,
     matrix,
-    nominal,
     pointer,
     tuple_of,
     unstored,
@@ -53,28 +45,22 @@ def apply_arguments(
     declaration = meaning.declaration
     assert declaration is not None
     if written is None and any(each.owner is declaration for each in levels(scope)):
-        return TypeMeaning(_made(scope, declaration, {**identity(declaration), **meaning.substitution}))
-    arguments = with_layout(scope.world, node, declaration, list(written or ()))
+        seen = {**identity(declaration), **meaning.substitution}
+        return TypeMeaning(member_type(scope.checker, LookupResult(declaration, seen)))
+    arguments = with_layout(scope.checker, node, declaration, list(written or ()))
     substitution = bind(scope, node, declaration, meaning.substitution, arguments)
     if substitution is None:
         return FAILED
     _check_later(scope, node, declaration, substitution)
-    return _light(scope, node, _made(scope, declaration, substitution))
+    return _light(scope, node, member_type(scope.checker, LookupResult(declaration, substitution)))
 
 
 def _light(scope: Scope, node: ast.Expression, made: Type) -> Meaning:
     """A type, unless it has so many parts that it could not be used; it might have two for each of another one."""
     if made.weight > HEAVIEST:
-        scope.world.error("E0702", "the arguments of a generic type are nested too deeply", node.span)
+        scope.checker.error("E0702", "the arguments of a generic type are nested too deeply", node.span)
         return FAILED
     return TypeMeaning(made)
-
-
-def _made(scope: Scope, declaration: ast.GenericDeclaration, substitution: Bindings) -> Type:
-    if isinstance(declaration, ast.TypeAlias):
-        return substitute_stored(scope.world, alias_target(scope.world, declaration), substitution)
-    parameters = nominal_parameters(declaration)
-    return nominal(declaration, tuple(substitution.get(each, self_argument(each)) for each in parameters))
 
 
 def bind(
@@ -85,23 +71,23 @@ def bind(
     written: Sequence[Entry],
 ) -> Bindings | None:
     """The substitution for written arguments and defaults; None after an error."""
-    world, parameters = scope.world, declaration.generics
+    checker, parameters = scope.checker, declaration.generics
     arguments: Sequence[GenericArgument] | None = written
     if any(each.is_pack for each in parameters):
         arguments = grouped(parameters, written)
     if arguments is None:
         message = f"{len(written)} generic arguments cannot be shared out to those of '{declaration.name}'"
-        world.error("E0403", message, node.span)
+        checker.error("E0403", message, node.span)
         return None
     if len(arguments) > len(parameters):
         message = f"'{declaration.name}' takes {len(parameters)} generic arguments, not {len(arguments)}"
-        world.error("E0403", message, node.span)
+        checker.error("E0403", message, node.span)
         return None
     substitution = dict(around)
     for parameter, argument in zip(parameters, arguments):
         if not fits(parameter, argument):
             wanted = "a type" if isinstance(parameter, ast.TypeParameter) else "a value"
-            world.error("E0402", f"'{parameter.name}' of '{declaration.name}' must be {wanted}", node.span)
+            checker.error("E0402", f"'{parameter.name}' of '{declaration.name}' must be {wanted}", node.span)
             return None
         substitution[parameter] = argument
     for parameter in parameters[len(arguments) :]:
@@ -128,13 +114,13 @@ def default_argument(scope: Scope, parameter: Pack, substitution: Bindings) -> G
     """The default of a generic parameter, or None."""
     if parameter.default is None:
         return None
-    world = scope.world
+    checker = scope.checker
     assert parameter.parent is not None
-    inside = world.scope_of(parameter.parent)
+    inside = checker.scope_of(parameter.parent)
     if isinstance(parameter, ast.TypeParameter):
-        return substitute(world, world.resolve_type(inside, parameter.default), substitution)
-    value = world.constant(inside, parameter.default)
-    return None if value is None else substitute_value(world, value, substitution)
+        return substitute(checker, checker.resolve_type(inside, parameter.default), substitution)
+    value = checker.constant(inside, parameter.default)
+    return None if value is None else substitute_value(checker, value, substitution)
 
 
 def _report_missing(
@@ -152,7 +138,9 @@ def _report_missing(
         for each in parameters
         if isinstance(each, ast.TypeParameter) and each.bounds
     )
-    scope.world.error("E0403", message, node.span, f"{note} with a type {conditions}" if conditions else note)
+    scope.checker.error(
+        "E0403", message, node.span, f"{note} with a type {conditions}" if conditions else note
+    )
 
 
 def _example(parameter: Pack) -> str:
@@ -166,20 +154,20 @@ def _check_later(
     scope: Scope, node: ast.Expression, declaration: ast.GenericDeclaration, substitution: Bindings
 ) -> None:
     """Bounds are checked when all declarations are known: they may depend on what is being declared."""
-    world, assumptions = scope.world, list(scope.world.assumptions)
-    if world.quiet:
+    checker, assumptions = scope.checker, list(scope.checker.assumptions)
+    if checker.quiet:
         return
 
     def check() -> None:
-        before, world.assumptions = world.assumptions, assumptions
-        reason = unmet_constraint(world, declaration, substitution)
-        world.assumptions = before
+        before, checker.assumptions = checker.assumptions, assumptions
+        reason = unmet_constraint(checker, declaration, substitution)
+        checker.assumptions = before
         if reason is not None:
-            world.error(
+            checker.error(
                 "E0404", f"'{declaration.name}' cannot be used with these arguments: {reason}", node.span
             )
 
-    world.later.append(check)
+    checker.later.append(check)
 
 
 # --- Builtin generic types ----------------------------------------------------------------------------
@@ -191,15 +179,15 @@ def _apply_builtin(scope: Scope, node: ast.Expression, name: str, arguments: Seq
     more = kinds[-1] in ("...", "types")
     wanted = len(kinds) - more
     if len(full) < wanted or (len(full) > wanted and not more):
-        scope.world.error("E0403", f"'{name}' takes {wanted} generic arguments", node.span)
+        scope.checker.error("E0403", f"'{name}' takes {wanted} generic arguments", node.span)
         return FAILED
     for index, (kind, argument) in enumerate(zip(chain(kinds, repeat(kinds[-1])), full)):
         if not _is_kind(kind, argument):
             message = f"argument {index + 1} of '{name}' must be a {kind.rstrip('s')}, not '{argument}'"
-            scope.world.error("E0402", message, node.span)
+            scope.checker.error("E0402", message, node.span)
             return FAILED
     if name in POINTERS:
-        return TypeMeaning(pointer(pointed(scope.world, node, full)))
+        return TypeMeaning(pointer(pointed(scope.checker, node, full)))
     return _light(scope, node, make([_without_rules(name, each) for each in full]))
 
 

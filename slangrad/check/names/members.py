@@ -14,10 +14,11 @@ from slangrad.base.records import OfClass
 from slangrad.base.source import Span
 from slangrad.base.suggestions import near
 from slangrad.check.generics.substitution import substitute, substitute_value
-from slangrad.check.interfaces.lookup import Member, member_names, members
+from slangrad.check.interfaces.lookup import LookupResult, member_names, members
 from slangrad.check.interfaces.witnesses import associated, member_type
 from slangrad.check.model import checked
 from slangrad.check.model.checked import Base, Conversion
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.meanings import (
     FAILED,
@@ -49,7 +50,6 @@ from slangrad.check.model.types import (
     vector,
 )
 from slangrad.check.model.values import parameter_value
-from slangrad.check.model.world import World
 from slangrad.check.names.places import require_readable, value_type
 from slangrad.check.names.scopes import Scope, enclosing_member_scope, levels
 from slangrad.check.names.unsupported import refused_member
@@ -74,7 +74,7 @@ def refuse(
     scope: Scope, node: ast.Expression, code: str, message: str, span: Span, note: str | None = None
 ) -> Meaning:
     """The expression is wrong, which is reported here."""
-    scope.world.error(code, message, span, note)
+    scope.checker.error(code, message, span, note)
     return fail(node)
 
 
@@ -91,10 +91,10 @@ def value_member(scope: Scope, node: ast.Member, base: ast.Expression) -> Meanin
     form = shaped(node.name, kind, base) if shaped is not None else None
     if form is not None:
         return set_slots(node, *form)
-    found = members(scope.world, kind, node.name)
+    found = members(scope.checker, kind, node.name)
     if not found:
         return report_no_member(scope, node, kind)
-    return member_meaning(scope, node, node.name_span, found, base)
+    return member_meaning(scope, node, found, base)
 
 
 def follow_pointer(base: ast.Expression) -> Type:
@@ -111,7 +111,7 @@ def report_no_member(scope: Scope, node: ast.Member, kind: Type) -> Meaning:
     if refusal is not None:
         message = f"'{node.name}' of '{kind}' is not supported"
         return refuse(scope, node, refusal.code, message, node.name_span, refusal.note)
-    note = near(node.name, sorted(member_names(scope.world, kind)))
+    note = near(node.name, sorted(member_names(scope.checker, kind)))
     if isinstance(kind, (Vector, Matrix)):
         note = f"'{node.name}' is no swizzle of a '{kind}'"
     return refuse(
@@ -119,11 +119,15 @@ def report_no_member(scope: Scope, node: ast.Member, kind: Type) -> Meaning:
     )
 
 
+def name_span(node: ast.Expression) -> Span:
+    """The place of the name in an expression."""
+    return node.name_span if isinstance(node, ast.Member) else node.span
+
+
 def member_meaning(
     scope: Scope,
     node: ast.Expression,
-    span: Span,
-    found: list[Member],
+    found: list[LookupResult],
     base: Base | None,
     by_type: bool = False,
     told_by: Base | None = None,
@@ -133,16 +137,18 @@ def member_meaning(
     visible = [each for each in found if is_visible(scope, each.declaration)]
     if not visible:
         where = first.declaration.parent.name
-        return refuse(scope, node, "E0306", f"'{first.declaration.name}' is private to '{where}'", span)
+        return refuse(
+            scope, node, "E0306", f"'{first.declaration.name}' is private to '{where}'", name_span(node)
+        )
     if isinstance(visible[0].declaration, CALLABLE):
         candidates = []
         for each in visible:
             if isinstance(each.declaration, CALLABLE):
-                this = base_object(scope, span, base, each.path)
+                this = base_object(scope, node, base, each.path)
                 made = Candidate(each.declaration, each.substitution, this, by_type, told_by=told_by)
                 candidates.append(made)
         return OverloadMeaning(first.declaration.name, candidates)
-    meaning = declared_meaning(scope, node, visible[0], base_object(scope, span, base, visible[0].path), span)
+    meaning = declared_meaning(scope, node, visible[0], base_object(scope, node, base, visible[0].path))
     if isinstance(meaning, TypeMeaning):
         meaning.told_by = told_by or base
     elif isinstance(node.ref, checked.Constant):
@@ -150,13 +156,15 @@ def member_meaning(
     return meaning
 
 
-def base_object(scope: Scope, span: Span, base: Base | None, path: tuple[DeclRef, ...]) -> Base | None:
+def base_object(
+    scope: Scope, node: ast.Expression, base: Base | None, path: tuple[DeclRef, ...]
+) -> Base | None:
     """The part of an object that its struct has inherited."""
     for reference in path if base is not None else ():
         assert base is not None
-        part = ast.Missing(span)
+        part = ast.Missing(name_span(node))
         part.type = substitute(
-            scope.world, scope.world.info(reference.declaration).type, reference.substitution
+            scope.checker, scope.checker.info(reference.declaration).type, reference.substitution
         )
         part.ref, base = checked.Field(base, reference), part
     return base
@@ -166,41 +174,41 @@ def is_visible(scope: Scope, declaration: ast.Declaration) -> bool:
     """Private members are visible inside their type and its extensions."""
     if not declaration.has("private"):
         return True
-    owner = _extended(scope.world, declaration.parent)
-    return any(_extended(scope.world, each.owner) is owner for each in levels(scope))
+    owner = _extended(scope.checker, declaration.parent)
+    return any(_extended(scope.checker, each.owner) is owner for each in levels(scope))
 
 
-def _extended(world: World, owner: ast.Declaration | None) -> ast.Declaration | None:
+def _extended(checker: Checker, owner: ast.Declaration | None) -> ast.Declaration | None:
     """The struct that an extension extends; other declarations themselves."""
-    target = world.extension_targets.get(owner) if isinstance(owner, ast.Extension) else None
+    target = checker.extension_targets.get(owner) if isinstance(owner, ast.Extension) else None
     return target.declaration if isinstance(target, StructType) else owner
 
 
 # --- What a declaration means -------------------------------------------------------------------------
 
 
-def declared_meaning(
-    scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span
-) -> Meaning:
+def declared_meaning(scope: Scope, node: ast.Expression, member: LookupResult, base: Base | None) -> Meaning:
     """The meaning of anything but functions."""
     rule = _DECLARED.get(type(member.declaration))
     if rule is None:
-        return refuse(scope, node, "E0302", f"'{member.declaration.name}' is no value", span)
-    return rule(scope, node, member, base, span)
+        return refuse(scope, node, "E0302", f"'{member.declaration.name}' is no value", name_span(node))
+    return rule(scope, node, member, base)
 
 
-def _variable(scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span) -> Meaning:
-    world, declaration = scope.world, member.declaration
-    info = world.info(declaration)
-    kind = substitute(world, info.type, member.substitution)
-    if info.kind != "local" and ("info", declaration) in world.in_progress:
-        return refuse(scope, node, "E0321", f"the value of '{declaration.name}' depends on itself", span)
+def _variable(scope: Scope, node: ast.Expression, member: LookupResult, base: Base | None) -> Meaning:
+    checker, declaration = scope.checker, member.declaration
+    info = checker.info(declaration)
+    kind = substitute(checker, info.type, member.substitution)
+    if info.kind != "local" and ("info", declaration) in checker.in_progress:
+        return refuse(
+            scope, node, "E0321", f"the value of '{declaration.name}' depends on itself", name_span(node)
+        )
     if kind is VOID:
         note = "what it was given has no result"
-        return refuse(scope, node, "E0322", f"'{declaration.name}' holds no value", span, note)
+        return refuse(scope, node, "E0322", f"'{declaration.name}' holds no value", name_span(node), note)
     if info.constant is not None:
         return set_slots(
-            node, kind, checked.Constant(substitute_value(world, info.constant, member.substitution))
+            node, kind, checked.Constant(substitute_value(checker, info.constant, member.substitution))
         )
     if info.kind == "local":
         note_capture(scope, declaration)
@@ -208,22 +216,24 @@ def _variable(scope: Scope, node: ast.Expression, member: Member, base: Base | N
     if info.kind != "field":
         return set_slots(node, kind, checked.Global(member.reference))
     if base is None:
-        return _report_no_object(scope, node, declaration.name, span)
+        return _report_no_object(scope, node, declaration.name)
     return set_slots(node, kind, checked.Field(base, member.reference))
 
 
-def _report_no_object(scope: Scope, node: ast.Expression, name: str, span: Span) -> Meaning:
-    return refuse(scope, node, "E0307", f"'{name}' is a member of an object, and there is none here", span)
+def _report_no_object(scope: Scope, node: ast.Expression, name: str) -> Meaning:
+    return refuse(
+        scope, node, "E0307", f"'{name}' is a member of an object, and there is none here", name_span(node)
+    )
 
 
-def _parameter(scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span) -> Meaning:
-    info = scope.world.info(member.declaration)
+def _parameter(scope: Scope, node: ast.Expression, member: LookupResult, base: Base | None) -> Meaning:
+    info = scope.checker.info(member.declaration)
     kind = info.type
     if info.known is not None:
         return set_slots(node, kind, checked.Constant(parameter_value(info.known)))
     if is_pack(kind) and scope.body is not None and is_lambda(scope.body.declaration):
         note = "pass what is needed as a tuple: makeTuple(expand each x)"
-        return refuse(scope, node, "E0409", "a lambda cannot capture a pack", span, note)
+        return refuse(scope, node, "E0409", "a lambda cannot capture a pack", name_span(node), note)
     note_capture(scope, member.declaration)
     return set_slots(node, kind, checked.Local(member.declaration))
 
@@ -246,52 +256,54 @@ def _declared_in(declaration: ast.Declaration, function: ast.AnyFunction) -> boo
     return parent is function
 
 
-def _property(scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span) -> Meaning:
-    info = scope.world.info(member.declaration)
+def _property(scope: Scope, node: ast.Expression, member: LookupResult, base: Base | None) -> Meaning:
+    info = scope.checker.info(member.declaration)
     if info.this_type is not None and base is None:
-        return _report_no_object(scope, node, member.declaration.name, span)
+        return _report_no_object(scope, node, member.declaration.name)
     if base is not None:
-        require_readable(scope, member.declaration, base, span)
-    kind = substitute(scope.world, info.result, member.substitution)
+        require_readable(scope, member.declaration, base, name_span(node))
+    kind = substitute(scope.checker, info.result, member.substitution)
     return set_slots(node, kind, checked.Property(base, member.reference))
 
 
-def _enum_case(scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span) -> Meaning:
-    info = scope.world.info(member.declaration)
+def _enum_case(scope: Scope, node: ast.Expression, member: LookupResult, base: Base | None) -> Meaning:
+    info = scope.checker.info(member.declaration)
     return set_slots(node, info.type, checked.Constant(info.value))
 
 
-def _nominal(scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span) -> Meaning:
+def _nominal(scope: Scope, node: ast.Expression, member: LookupResult, base: Base | None) -> Meaning:
     declaration = member.declaration
     if declaration.generics:
         return GenericMeaning(declaration, member.substitution)
     if isinstance(declaration, ast.Struct) and declaration.alias is not None:
-        return TypeMeaning(scope.world.resolve_type(scope.world.scope_of(declaration), declaration.alias))
-    return TypeMeaning(member_type(scope.world, member))
+        return TypeMeaning(scope.checker.resolve_type(scope.checker.scope_of(declaration), declaration.alias))
+    return TypeMeaning(member_type(scope.checker, member))
 
 
-def _associated(scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span) -> Meaning:
+def _associated(scope: Scope, node: ast.Expression, member: LookupResult, base: Base | None) -> Meaning:
     interface = member.declaration.parent
     if not isinstance(interface, ast.Interface):
         return refuse(
-            scope, node, "E0305", "'associatedtype' has a meaning only inside of an interface", span
+            scope,
+            node,
+            "E0305",
+            "'associatedtype' has a meaning only inside of an interface",
+            name_span(node),
         )
     this = member.substitution.get(interface, parameter_type(interface))
     assert isinstance(this, Type)
     arguments = tuple(member.substitution[each] for each in interface.generics)
-    return TypeMeaning(associated(scope.world, this, nominal(interface, arguments), member.declaration))
+    return TypeMeaning(associated(scope.checker, this, nominal(interface, arguments), member.declaration))
 
 
-def _value_parameter(
-    scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span
-) -> Meaning:
-    kind = scope.world.info(member.declaration).type
+def _value_parameter(scope: Scope, node: ast.Expression, member: LookupResult, base: Base | None) -> Meaning:
+    kind = scope.checker.info(member.declaration).type
     if member.declaration.is_pack:
         kind = expanded_type(kind, (member.declaration,))
     return set_slots(node, kind, checked.Constant(parameter_value(member.declaration)))
 
 
-DeclaredRule = Callable[[Scope, ast.Expression, Member, Base | None, Span], Meaning]
+DeclaredRule = Callable[[Scope, ast.Expression, LookupResult, Base | None], Meaning]
 
 _DECLARED: dict[type[ast.Declaration], DeclaredRule] = {
     ast.Variable: _variable,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from slangrad.check.generics.substitution import keeps_rules
 from slangrad.check.model import checked
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.packs import Entry
 from slangrad.check.model.types import (
     ERROR,
@@ -26,7 +27,6 @@ from slangrad.check.model.types import (
     stored,
     unstored,
 )
-from slangrad.check.model.world import World
 from slangrad.check.names.constants import layout
 from slangrad.check.names.places import value_type
 from slangrad.syntax import ast
@@ -34,16 +34,16 @@ from slangrad.syntax import ast
 KEEPING_VALUES = ("DifferentialPair", "Optional")  # of which nothing is stored but values
 
 
-def order_of(world: World, modifier: str) -> str:
+def order_of(checker: Checker, modifier: str) -> str:
     """What a modifier says about matrices in memory, "" where they lie so anyway."""
-    return ORDERS[modifier] if modifier == "column_major" or world.options.column_major else ""
+    return ORDERS[modifier] if modifier == "column_major" or checker.options.column_major else ""
 
 
-def as_usual(world: World, node: ast.Node, kind: Type) -> Type:
+def as_usual(checker: Checker, node: ast.Node, kind: Type) -> Type:
     """What is going to lie in memory, where nothing may be said of its matrices: as the option says, in a program's own
     text. The library's tensors, and what a call passes on, have rows."""
     source = node.span.source
-    if not world.options.column_major or source.is_library or source.is_page:
+    if not checker.options.column_major or source.is_library or source.is_page:
         return kind
     return stored(kind, ORDERS["column_major"])
 
@@ -52,31 +52,31 @@ def as_usual(world: World, node: ast.Node, kind: Type) -> Type:
 
 
 def with_layout(
-    world: World, node: ast.Expression, declaration: ast.Declaration, arguments: list[Entry]
+    checker: Checker, node: ast.Expression, declaration: ast.Declaration, arguments: list[Entry]
 ) -> list[Entry]:
     """The arguments of a generic type without that which is a layout of memory: the first one has it as rules then."""
     first = arguments[0] if arguments else None
     if keeps_rules(declaration) and isinstance(first, Type):
-        kind = _laid_out(world, node, as_usual(world, node, first), arguments[1:])
+        kind = _laid_out(checker, node, as_usual(checker, node, first), arguments[1:])
         return [kind, *(each for each in arguments[1:] if not _is_layout(each))]
     if any(isinstance(each, Stored) for each in arguments):
         if declaration.name not in KEEPING_VALUES or not declaration.span.source.is_library:
             message = f"an argument of '{declaration.name}' cannot say how memory is laid out"
-            world.error("E9004", message, node.span, "say it where the field is declared")
+            checker.error("E9004", message, node.span, "say it where the field is declared")
         return [unstored(each) if isinstance(each, Type) else each for each in arguments]
     return arguments
 
 
-def pointed(world: World, node: ast.Expression, arguments: list[Entry]) -> Type:
+def pointed(checker: Checker, node: ast.Expression, arguments: list[Entry]) -> Type:
     """What `Ptr<T, ...>` leads to."""
     assert isinstance(arguments[0], Type)
-    return as_usual(world, node, _laid_out(world, node, arguments[0], arguments[1:]))
+    return as_usual(checker, node, _laid_out(checker, node, arguments[0], arguments[1:]))
 
 
-def _laid_out(world: World, node: ast.Expression, kind: Type, behind: list[Entry]) -> Type:
+def _laid_out(checker: Checker, node: ast.Expression, kind: Type, behind: list[Entry]) -> Type:
     """A type by the rules of the layouts that stand behind it."""
     for each in behind:
-        rules = layout_named(world, node, each) if isinstance(each, Type) and _is_layout(each) else ""
+        rules = layout_named(checker, node, each) if isinstance(each, Type) and _is_layout(each) else ""
         kind = stored(kind, rules) if rules else kind
     return kind
 
@@ -89,56 +89,56 @@ def _is_layout(argument: Entry) -> bool:
     return argument.declaration.name in (*LAYOUTS, *LIKE_C)
 
 
-def layout_named(world: World, node: ast.Expression, kind: Type) -> str:
+def layout_named(checker: Checker, node: ast.Expression, kind: Type) -> str:
     """The rules of a layout, "" for that of C."""
     if isinstance(kind, ParameterType):
         message = f"a layout that is a generic parameter, '{kind}', is not supported"
-        world.error("E9004", message, node.span, "name the layout")
+        checker.error("E9004", message, node.span, "name the layout")
     elif isinstance(kind, StructType) and _is_layout(kind):
         return LAYOUTS.get(kind.declaration.name, "")
     elif kind is not ERROR:
-        world.error("E0402", f"'{kind}' is no layout of memory", node.span, f"for example {LIKE_C[1]}")
+        checker.error("E0402", f"'{kind}' is no layout of memory", node.span, f"for example {LIKE_C[1]}")
     return ""
 
 
 # --- Sizes ----------------------------------------------------------------------------------------------
 
 
-def size_by_rules(world: World, node: ast.SizeOf, kind: Type, rules: str) -> int:
+def size_by_rules(checker: Checker, node: ast.SizeOf, kind: Type, rules: str) -> int:
     """`sizeof(T, Std430DataLayout)`, without what is left free behind it; `alignof`."""
     if kind.abstract:
         message = f"{node.query} of '{kind}', which is not known here, by a layout is not supported"
-        world.error("E9004", message, node.span, "ask for known types")
+        checker.error("E9004", message, node.span, "ask for known types")
         return 0
-    size, alignment = layout(world, kind, rules)
+    size, alignment = layout(checker, kind, rules)
     return alignment if node.query == "alignof" else size
 
 
 # --- Places ---------------------------------------------------------------------------------------------
 
 
-def rules_of_place(world: World, place: checked.Base) -> str:
+def rules_of_place(checker: Checker, place: checked.Base) -> str:
     """How a place in memory lies there."""
     form = getattr(place, "ref", place)
     if isinstance(place, ast.Expression) and place.conversion and place.conversion.kind == "dereference":
         return _rules_behind(place.type)
     if isinstance(place, ast.Paren):
-        return rules_of_place(world, place.inner)
+        return rules_of_place(checker, place.inner)
     if isinstance(form, checked.Dereference):
         return _rules_behind(value_type(form.pointer))
     if isinstance(form, checked.Element):
         behind = value_type(form.base)
-        return _rules_behind(behind) if isinstance(behind, Pointer) else rules_of_place(world, form.base)
+        return _rules_behind(behind) if isinstance(behind, Pointer) else rules_of_place(checker, form.base)
     if isinstance(form, checked.Field):
-        own: str = world.info(form.reference.declaration).rules
-        around = rules_of_place(world, form.base).split()
+        own: str = checker.info(form.reference.declaration).rules
+        around = rules_of_place(checker, form.base).split()
         return join_rules(own, " ".join(each for each in around if each in LAYOUTS.values()))
     if isinstance(form, (checked.Swizzle, checked.TupleElement)):
-        return rules_of_place(world, form.base)
+        return rules_of_place(checker, form.base)
     if isinstance(form, checked.Subscript):
         return _rules_of_elements(form)
     if isinstance(form, checked.Global):
-        rules: str = world.info(form.reference.declaration).rules
+        rules: str = checker.info(form.reference.declaration).rules
         return rules
     return ""
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from slangrad.base.records import OfClass
 from slangrad.base.source import Span
 from slangrad.check.model import checked
+from slangrad.check.model.checker import Checker
 from slangrad.check.model.types import Pointer, Type
-from slangrad.check.model.world import World
 from slangrad.check.names.scopes import Scope
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk
@@ -82,14 +82,14 @@ def _local(scope: Scope, form: checked.Local) -> str | None:
     if isinstance(declaration, ast.Parameter):
         constant = declaration.direction == "constref" or declaration.has("const")
         return f"the parameter '{declaration.name}' is read-only" if constant else None
-    if scope.world.info(declaration).mutable:
+    if scope.checker.info(declaration).mutable:
         return None
     return f"'{declaration.name}' is a constant"
 
 
 def _global(scope: Scope, form: checked.Global) -> str | None:
     declaration = form.reference.declaration
-    if not scope.world.info(declaration).mutable:
+    if not scope.checker.info(declaration).mutable:
         return f"'{declaration.name}' is a constant"
     if declaration.has("static") or declaration.has("groupshared"):
         return None
@@ -97,7 +97,7 @@ def _global(scope: Scope, form: checked.Global) -> str | None:
 
 
 def _field(scope: Scope, form: checked.Field) -> str | None:
-    info = scope.world.info(form.reference.declaration)
+    info = scope.checker.info(form.reference.declaration)
     if not info.mutable and not _constructing(scope, form):
         return f"'{form.reference.declaration.name}' is a constant"
     return not_a_place(scope, form.base)
@@ -132,13 +132,13 @@ def require_readable(
 ) -> None:
     """Report where reading changes an object that cannot change."""
     reader = accessor(declaration, "get", "ref")
-    if reader is None or not scope.world.info(reader).mutating:
+    if reader is None or not scope.checker.info(reader).mutating:
         return
     reason = not_a_place(scope, base)
     if reason is not None:
         what = "the subscript" if isinstance(declaration, ast.Subscript) else f"'{declaration.name}'"
         message = f"reading {what} changes its object, which is not possible here: {reason}"
-        scope.world.error("E0315", message, span)
+        scope.checker.error("E0315", message, span)
 
 
 def gives_address(accessor: ast.Declaration) -> bool:
@@ -151,12 +151,12 @@ def is_referring(accessor: ast.Accessor) -> bool:
     return accessor.name in ("ref", "__atomic") and not gives_address(accessor)
 
 
-def referred(world: World, declaration: ast.Subscript | ast.Property) -> list[ast.Expression]:
+def referred(checker: Checker, declaration: ast.Subscript | ast.Property) -> list[ast.Expression]:
     """The places that the `ref` accessor of a declaration may return, if it has one that returns places."""
     found: list[ast.Expression] = []
     for each in declaration.accessors:
         if each.name == "ref" and each.body is not None and not gives_address(each):
-            world.check_made(each)
+            checker.check_synthesized(each)
             found += [node.value for node in walk(each.body) if isinstance(node, ast.Return) and node.value]
     return found
 

@@ -6,7 +6,7 @@ In: a scope and a node.   Out: a Meaning; for a value the node's slots are fille
     Member           of a namespace, a type or a value
     GenericApplication, ThisType, and what the parser makes in type position
 
-Everything else is a value, which `World.check_value` checks.
+Everything else is a value, which `Checker.check_value` checks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from slangrad.base.page_words import is_page_word
 from slangrad.base.records import OfClass
 from slangrad.check.generics.bounds import interfaces_in
-from slangrad.check.interfaces.lookup import Member, declared, library_type, members
+from slangrad.check.interfaces.lookup import LookupResult, declared, library_type, members
 from slangrad.check.model import checked
 from slangrad.check.model.builtin_types import builtin_type
 from slangrad.check.model.meanings import (
@@ -65,7 +65,6 @@ from slangrad.check.names.members import (
 from slangrad.check.names.memory_rules import as_usual, order_of
 from slangrad.check.names.places import value_type
 from slangrad.check.names.scopes import (
-    Found,
     ModuleScope,
     Scope,
     enclosing_member_scope,
@@ -98,7 +97,7 @@ def refer_stored(scope: Scope, node: ast.Expression) -> Meaning:
     """The same for what is going to lie in memory: a type may have rules for that."""
     rule = RULES.get(type(node))
     if rule is None:
-        return ValueMeaning(scope.world.check_value(scope, node))
+        return ValueMeaning(scope.checker.check_value(scope, node))
     return rule(scope, node)
 
 
@@ -120,7 +119,7 @@ def _name(scope: Scope, node: ast.Name) -> Meaning:
     return _otherwise(scope, node)
 
 
-def _meant(level: Scope, node: ast.Name, found: list[Found]) -> list[Found]:
+def _meant(level: Scope, node: ast.Name, found: list[LookupResult]) -> list[LookupResult]:
     """On the page of a call: of words that the page speaks itself, those of the program stand behind `::`."""
     if not isinstance(level, ModuleScope) or not level.is_page or not is_page_word(node.name):
         return found
@@ -129,33 +128,32 @@ def _meant(level: Scope, node: ast.Name, found: list[Found]) -> list[Found]:
     return [each for each, own in zip(found, of_program) if own == node.from_root]
 
 
-def _candidates(scope: Scope, node: ast.Name, found: list[Found], distance: int) -> list[Candidate]:
+def _candidates(scope: Scope, node: ast.Name, found: list[LookupResult], distance: int) -> list[Candidate]:
     this = this_value(scope, node.span) if any(_has_object(each) for each in found) else None
     return [
         Candidate(
             each.declaration,
             each.substitution,
-            base_object(scope, node.span, this, each.path) if each.is_member else None,
+            base_object(scope, node, this, each.path) if each.is_member else None,
             distance=distance,
         )
         for each in found
     ]
 
 
-def _found(scope: Scope, node: ast.Name, found: list[Found]) -> Meaning:
+def _found(scope: Scope, node: ast.Name, found: list[LookupResult]) -> Meaning:
     spaces = [each.declaration for each in found if isinstance(each.declaration, ast.Namespace)]
     if spaces:
         return NamespaceMeaning(spaces)
     first = found[-1 if isinstance(found[0].declaration, (ast.Variable, ast.Parameter)) else 0]
     of_object = isinstance(first.declaration, (ast.Variable, ast.Property)) and _has_object(first)
     base = this_value(scope, node.span) if of_object else None
-    member = Member(first.declaration, first.substitution, "own", first.path)
     if first.is_member:
-        return member_meaning(scope, node, node.span, [member], base)
-    return declared_meaning(scope, node, member, base, node.span)
+        return member_meaning(scope, node, [first], base)
+    return declared_meaning(scope, node, first, base)
 
 
-def _has_object(found: Found) -> bool:
+def _has_object(found: LookupResult) -> bool:
     return found.is_member and not found.declaration.has("static")
 
 
@@ -172,10 +170,10 @@ def _otherwise(scope: Scope, node: ast.Name) -> Meaning:
             return _found(scope, node, cases)
     refusal = refused_name(node.name)
     if refusal is not None:
-        scope.world.error(refusal.code, f"'{node.name}' is not supported", node.span, refusal.note)
+        scope.checker.error(refusal.code, f"'{node.name}' is not supported", node.span, refusal.note)
     else:
         note = suggestion(scope, node.name)
-        scope.world.error("E0301", f"'{node.name}' is not declared", node.span, note)
+        scope.checker.error("E0301", f"'{node.name}' is not declared", node.span, note)
     return fail(node)
 
 
@@ -215,13 +213,13 @@ def _accessors(scope: Scope, node: ast.Member) -> list[Candidate]:
         return []
     if not isinstance(owner.base, (ast.Name, ast.Member, ast.GenericApplication, ast.ThisType)):
         return []
-    with scope.world.silence():
+    with scope.checker.silence():
         base = refer(scope, owner.base)
     if not isinstance(base, TypeMeaning):
         return []
     return [
         Candidate(accessor, each.substitution, None, True)
-        for each in members(scope.world, base.type, owner.name)
+        for each in members(scope.checker, base.type, owner.name)
         if isinstance(each.declaration, (ast.Subscript, ast.Property)) and not each.declaration.has("static")
         for accessor in each.declaration.accessors
         if accessor.name == node.name
@@ -234,15 +232,15 @@ def use(scope: Scope, node: ast.Using) -> None:
     if isinstance(meaning, NamespaceMeaning):
         scope.usings.append(meaning.declarations)
     elif not isinstance(meaning, ErrorMeaning):
-        scope.world.error("E0302", f"'{node.target.span.text}' is no namespace", node.target.span)
+        scope.checker.error("E0302", f"'{node.target.span.text}' is no namespace", node.target.span)
 
 
 def _namespace_member(scope: Scope, node: ast.Member, base: NamespaceMeaning) -> Meaning:
     found = [
-        Found(each, {})
+        LookupResult(each, {})
         for space in base.declarations
         for each in (
-            space.local(node.name) if isinstance(space, Scope) else declared(scope.world, space, node.name)
+            space.local(node.name) if isinstance(space, Scope) else declared(scope.checker, space, node.name)
         )
     ]
     functions = [each for each in found if isinstance(each.declaration, CALLABLE)]
@@ -253,7 +251,7 @@ def _namespace_member(scope: Scope, node: ast.Member, base: NamespaceMeaning) ->
             [each.declaration for each in found if isinstance(each.declaration, ast.Namespace)]
         )
     if found:
-        return declared_meaning(scope, node, Member(found[0].declaration, {}, "own"), None, node.name_span)
+        return declared_meaning(scope, node, found[0], None)
     where = base.declarations[0].name
     return refuse(scope, node, "E0304", f"namespace '{where}' has no member '{node.name}'", node.name_span)
 
@@ -262,13 +260,13 @@ def type_member(scope: Scope, node: ast.Member, kind: Type, told_by: checked.Bas
     """`Type.name`: static members, nested types, methods to be called or differentiated."""
     if kind is ERROR:
         return fail(node)
-    found = members(scope.world, kind, node.name)
+    found = members(scope.checker, kind, node.name)
     if not found:
         if node.name == "Differential":
             message = f"'{kind}' has no derivative, so it has no 'Differential'"
             return refuse(scope, node, "E0501", message, node.name_span, "let it conform to IDifferentiable")
         return report_no_member(scope, node, kind)
-    return member_meaning(scope, node, node.name_span, found, None, by_type=True, told_by=told_by)
+    return member_meaning(scope, node, found, None, by_type=True, told_by=told_by)
 
 
 # --- Types --------------------------------------------------------------------------------------------
@@ -293,7 +291,7 @@ def resolve_stored(scope: Scope, node: ast.Expression) -> Type:
     if isinstance(meaning, TypeMeaning):
         return mark_type(node, meaning.type)
     if not isinstance(meaning, ErrorMeaning):
-        scope.world.error("E0303", f"'{node.span.text}' is no type", node.span)
+        scope.checker.error("E0303", f"'{node.span.text}' is no type", node.span)
     node.type = ERROR
     return ERROR
 
@@ -320,7 +318,7 @@ def _generic(scope: Scope, node: ast.GenericApplication) -> Meaning:
     base = refer(scope, node.base)
     if not isinstance(base, (GenericMeaning, OverloadMeaning)):
         if not isinstance(base, ErrorMeaning):
-            scope.world.error("E0401", f"'{node.base.span.text}' is not generic", node.span)
+            scope.checker.error("E0401", f"'{node.base.span.text}' is not generic", node.span)
         return fail(node)
     named = [_generic_argument(scope, each) for each in node.arguments]
     known = [each for each in named if each is not None]
@@ -348,7 +346,7 @@ def _generic_argument(scope: Scope, node: ast.Expression) -> GenericArgument | N
     if isinstance(meaning, ValueMeaning):
         return known_value(scope, node)
     if isinstance(meaning, (OverloadMeaning, NamespaceMeaning)):
-        scope.world.error("E0402", f"'{node.span.text}' is neither a type nor a value", node.span)
+        scope.checker.error("E0402", f"'{node.span.text}' is neither a type nor a value", node.span)
     return None
 
 
@@ -357,7 +355,7 @@ def _value_written_as_type(scope: Scope, node: ast.Expression) -> Meaning | None
     if not isinstance(node, (ast.ConjunctionType, ast.ArrayType)):
         return None
     first = node.left if isinstance(node, ast.ConjunctionType) else node.element
-    with scope.world.silence():
+    with scope.checker.silence():
         if not isinstance(refer(scope, first), ValueMeaning):
             return None
     value: ast.Expression
@@ -365,7 +363,7 @@ def _value_written_as_type(scope: Scope, node: ast.Expression) -> Meaning | None
         value = ast.Binary(node.span, "&", node.left, node.right)
     else:
         value = ast.Index(node.span, node.element, [] if node.count is None else [node.count])
-    scope.world.check_value(scope, value)
+    scope.checker.check_value(scope, value)
     node.type, node.ref = value.type, value.ref
     return ValueMeaning(value.type)
 
@@ -391,23 +389,23 @@ def _array_type(scope: Scope, node: ast.ArrayType) -> Meaning:
         return FAILED
     if node.count is None:
         return TypeMeaning(array_of(element, None))
-    count = scope.world.constant(scope, node.count)
+    count = scope.checker.constant(scope, node.count)
     if count is None:
         return FAILED
     if isinstance(count, int) and count < 0:
-        scope.world.error("E0309", f"an array cannot have {count} elements", node.count.span)
+        scope.checker.error("E0309", f"an array cannot have {count} elements", node.count.span)
         return FAILED
     return TypeMeaning(array_of(element, count))
 
 
 def _pointer_type(scope: Scope, node: ast.PointerType) -> Meaning:
     element = resolve_stored(scope, node.element)
-    return FAILED if element is ERROR else TypeMeaning(pointer(as_usual(scope.world, node, element)))
+    return FAILED if element is ERROR else TypeMeaning(pointer(as_usual(scope.checker, node, element)))
 
 
 def _optional_type(scope: Scope, node: ast.OptionalType) -> Meaning:
     element = resolve_type(scope, node.element)
-    return FAILED if element is ERROR else TypeMeaning(library_type(scope.world, "Optional", element))
+    return FAILED if element is ERROR else TypeMeaning(library_type(scope.checker, "Optional", element))
 
 
 def _conjunction(scope: Scope, node: ast.ConjunctionType) -> Meaning:
@@ -418,7 +416,7 @@ def _conjunction(scope: Scope, node: ast.ConjunctionType) -> Meaning:
             if kind is not ERROR:
                 message = f"'&' joins interfaces only, and '{kind}' is none"
                 note = "Slang has no references: a parameter that is changed is 'inout float x'"
-                scope.world.error("E0410", message, side.span, note)
+                scope.checker.error("E0410", message, side.span, note)
             return FAILED
         parts += interfaces_in(kind)
     return TypeMeaning(conjunction(tuple(parts)))
@@ -429,7 +427,7 @@ def _tuple_type(scope: Scope, node: ast.Tuple) -> Meaning:
     if not isinstance(first, ValueMeaning):
         return TypeMeaning(tuple_of(resolve_types(scope, node.elements)))
     for each in node.elements[1:]:
-        scope.world.check_argument(scope, each)
+        scope.checker.check_argument(scope, each)
     unfold(node.elements)
     if any(isinstance(each, ast.InitializerList) for each in node.elements):
         return refuse(
@@ -458,11 +456,13 @@ def _modified_type(scope: Scope, node: ast.ModifiedType) -> Meaning:
         return _unsigned(scope, node)
     if node.modifier in ("unorm", "snorm"):
         message = f"formats of '{node.modifier}' are not supported"
-        scope.world.error("E9004", message, node.span, "load whole numbers and divide them")
+        scope.checker.error("E9004", message, node.span, "load whole numbers and divide them")
     if node.modifier in ORDERS:
         element = resolve_stored(scope, node.element)
         return (
-            FAILED if element is ERROR else TypeMeaning(stored(element, order_of(scope.world, node.modifier)))
+            FAILED
+            if element is ERROR
+            else TypeMeaning(stored(element, order_of(scope.checker, node.modifier)))
         )
     return refer_stored(scope, node.element)
 
@@ -477,7 +477,7 @@ def _unsigned(scope: Scope, node: ast.ModifiedType) -> Meaning:
     if found is not None:
         return TypeMeaning(found)
     if kind is not ERROR:
-        scope.world.error("E0303", f"'unsigned {kind}' is no type", node.span)
+        scope.checker.error("E0303", f"'unsigned {kind}' is no type", node.span)
     return FAILED
 
 

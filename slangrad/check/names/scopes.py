@@ -1,6 +1,6 @@
 """Scopes and looking up names.
 
-In: a scope and "x".   Out: what is found, the innermost level first, each level a list of `Found`.
+In: a scope and "x".   Out: what is found, the innermost level first, each level a list of results.
 
 Levels: block, parameters, generic parameters, members of the type around, namespace, module, imports,
 standard library, builtin type names. Members are found through `this`. Functions of outer levels stay
@@ -11,30 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import field
-from typing import Any
 
 from slangrad.base.records import record
 from slangrad.base.suggestions import near
 from slangrad.check.generics.substitution import identity, self_type
-from slangrad.check.interfaces.lookup import all_members, declared, extension_target, member_names, members
+from slangrad.check.interfaces.lookup import (
+    LookupResult,
+    all_members,
+    declared,
+    extension_target,
+    member_names,
+    members,
+)
 from slangrad.check.model.checked import FunctionInfo
-from slangrad.check.model.declref import Bindings, Declared, DeclRef
+from slangrad.check.model.checker import Checker
+from slangrad.check.model.declref import Bindings, Declared
 from slangrad.check.model.types import ERROR, InterfaceType, Type, parameter_type
-from slangrad.check.model.world import World
 from slangrad.syntax import ast
 from slangrad.syntax.lexing import foreign
-
-
-@record
-class Found:
-    """A declaration, how it is seen, and whether it was found as a member of the type around (then of
-    `this`).
-    """
-
-    declaration: Any  # as in a DeclRef
-    substitution: Bindings
-    is_member: bool = False
-    path: tuple[DeclRef, ...] = ()  # as of a Member
 
 
 @record
@@ -55,8 +49,8 @@ class Body:
 class Scope:
     """A block, the parameters of a function, or generic parameters: names in a dict."""
 
-    def __init__(self, world: World, parent: Scope | None, owner: ast.Declaration | None = None) -> None:
-        self.world, self.parent, self.owner = world, parent, owner
+    def __init__(self, checker: Checker, parent: Scope | None, owner: ast.Declaration | None = None) -> None:
+        self.checker, self.parent, self.owner = checker, parent, owner
         self.names: dict[str, list[Declared]] = {}
         self.usings: list[list[ast.Namespace]] = []
         self.body: Body | None = parent.body if parent is not None else None
@@ -69,16 +63,16 @@ class Scope:
     def add(self, declaration: ast.Declaration) -> None:
         self.names.setdefault(declaration.name, []).append(declaration)
 
-    def local(self, name: str) -> list[Found]:
+    def local(self, name: str) -> list[LookupResult]:
         """What this level alone knows."""
-        found = [Found(each, seen_inside(each)) for each in self.names.get(name, ())]
+        found = [LookupResult(each, seen_inside(each)) for each in self.names.get(name, ())]
         return found + self._used(name)
 
-    def _used(self, name: str) -> list[Found]:
+    def _used(self, name: str) -> list[LookupResult]:
         if not self.usings:
             return []
         spaces = [space for used in self.usings for space in used]
-        return [Found(each, {}) for space in spaces for each in declared(self.world, space, name)]
+        return [LookupResult(each, {}) for space in spaces for each in declared(self.checker, space, name)]
 
     def all_names(self) -> set[str]:
         return set(self.names)
@@ -87,8 +81,8 @@ class Scope:
 class MemberScope(Scope):
     """Inside a struct, interface, extension or enum."""
 
-    def __init__(self, world: World, parent: Scope | None, owner: ast.WithBases) -> None:
-        super().__init__(world, parent, owner)
+    def __init__(self, checker: Checker, parent: Scope | None, owner: ast.WithBases) -> None:
+        super().__init__(checker, parent, owner)
         self._this: Type | None = None
         for parameter in owner.generics:
             self.add(parameter)
@@ -98,44 +92,48 @@ class MemberScope(Scope):
         """The type that `This` is here."""
         if self._this is None:
             assert self.owner is not None
-            self._this = this_type(self.world, self.owner)
+            self._this = this_type(self.checker, self.owner)
         return self._this
 
-    def local(self, name: str) -> list[Found]:
+    def local(self, name: str) -> list[LookupResult]:
         found = super().local(name)
         if found:
             return found
         if self._in_header():
             return []
         return [
-            Found(each.declaration, each.substitution, True, each.path)
-            for each in members(self.world, self.this, name)
+            LookupResult(each.declaration, each.substitution, each.path, is_member=True)
+            for each in members(self.checker, self.this, name)
         ]
 
     def _in_header(self) -> bool:
         """What the type extends or inherits from is named from outside: members are not known before."""
-        answering = self.world.in_progress
+        answering = self.checker.in_progress
         if ("target", self.owner) in answering or ("bases", self.owner) in answering:
             return True
         return ("generics", self.owner) in answering and not isinstance(self.owner, ast.Interface)
 
     def all_names(self) -> set[str]:
-        return set(self.names) if self._in_header() else set(self.names) | member_names(self.world, self.this)
+        return (
+            set(self.names) if self._in_header() else set(self.names) | member_names(self.checker, self.this)
+        )
 
 
 class AppliedScope(MemberScope):
     """Inside `__func_extension __apply(Type::method)`, a method of the type. Its generics are another level."""
 
-    def __init__(self, world: World, parent: Scope, owner: ast.Function, this: Type) -> None:
-        Scope.__init__(self, world, parent, owner)
+    def __init__(self, checker: Checker, parent: Scope, owner: ast.Function, this: Type) -> None:
+        Scope.__init__(self, checker, parent, owner)
         self._this = this
 
 
 class NamespaceScope(Scope):
     """Inside a namespace; one that is opened several times is one."""
 
-    def local(self, name: str) -> list[Found]:
-        found = [Found(each, {}) for space in self.parts() for each in declared(self.world, space, name)]
+    def local(self, name: str) -> list[LookupResult]:
+        found = [
+            LookupResult(each, {}) for space in self.parts() for each in declared(self.checker, space, name)
+        ]
         return found + self._used(name)
 
     def parts(self) -> list[ast.Namespace]:
@@ -150,8 +148,8 @@ class NamespaceScope(Scope):
 class ModuleScope(Scope):
     """All files of a module, and behind them what it imports."""
 
-    def __init__(self, world: World, parent: Scope | None, name: str) -> None:
-        super().__init__(world, parent)
+    def __init__(self, checker: Checker, parent: Scope | None, name: str) -> None:
+        super().__init__(checker, parent)
         self.name = name
         self.imports: list[ModuleScope] = []
         self.linked: dict[
@@ -160,7 +158,7 @@ class ModuleScope(Scope):
         self.is_page = False  # the text around a call
         self.enums: list[ast.Enum] = []
         self.guarded = False  # states visibility: what is not public stays inside
-        self.view = world.view
+        self.view = checker.view
         self.extends = False  # declares extensions
 
     def see_as(self, modules: Sequence[ModuleScope]) -> None:
@@ -181,7 +179,7 @@ class ModuleScope(Scope):
             self.guarded |= member.has("public")
         self.guarded |= module.module_name is not None
 
-    def local(self, name: str) -> list[Found]:
+    def local(self, name: str) -> list[LookupResult]:
         found = super().local(name)
         for module in self.imports:
             if name in self.linked.get(module, (name,)):
@@ -190,16 +188,16 @@ class ModuleScope(Scope):
             found = [each for module in self.linked for each in module.exported(name)]
         return found
 
-    def enum_cases(self, name: str) -> list[Found]:
+    def enum_cases(self, name: str) -> list[LookupResult]:
         """Cases are found without their enum where nothing else has the name."""
         modules = [self, *self.imports]
         enums = [enum for module in modules for enum in module.enums]
-        return [Found(each, {}) for enum in enums for each in declared(self.world, enum, name)]
+        return [LookupResult(each, {}) for enum in enums for each in declared(self.checker, enum, name)]
 
-    def exported(self, name: str) -> list[Found]:
+    def exported(self, name: str) -> list[LookupResult]:
         """What an importing module sees."""
         own = self.names.get(name, ())
-        return [Found(each, {}) for each in own if not self.guarded or is_exported(each)]
+        return [LookupResult(each, {}) for each in own if not self.guarded or is_exported(each)]
 
     def all_names(self) -> set[str]:
         names = set(self.names)
@@ -232,12 +230,12 @@ def seen_inside(declaration: ast.Declaration) -> Bindings:
     return identity(parent)
 
 
-def this_type(world: World, owner: ast.Declaration) -> Type:
+def this_type(checker: Checker, owner: ast.Declaration) -> Type:
     """The type of `This` inside a struct, enum, interface or extension."""
     if isinstance(owner, ast.Interface):
         return parameter_type(owner)
     if isinstance(owner, ast.Extension):
-        target = extension_target(world, owner)
+        target = extension_target(checker, owner)
         return parameter_type(owner) if isinstance(target, InterfaceType) else target
     return self_type(owner)
 
@@ -276,36 +274,36 @@ def suggestion(scope: Scope, name: str) -> str | None:
 # --- The scopes of declarations -----------------------------------------------------------------------
 
 
-def scope_of(world: World, declaration: ast.Declaration) -> Scope:
+def scope_of(checker: Checker, declaration: ast.Declaration) -> Scope:
     """The scope in which the inside of a declaration looks up names."""
-    found: Scope | None = world.scopes.get(declaration)
+    found: Scope | None = checker.scopes.get(declaration)
     if found is None:
-        found = world.scopes[declaration] = _make_scope(world, declaration)
+        found = checker.scopes[declaration] = _make_scope(checker, declaration)
     return found
 
 
-def _make_scope(world: World, declaration: ast.Declaration) -> Scope:
-    outer = world.scopes_of_locals.get(declaration)
+def _make_scope(checker: Checker, declaration: ast.Declaration) -> Scope:
+    outer = checker.scopes_of_locals.get(declaration)
     if outer is None:
         assert declaration.parent is not None, "the scope of a module is made when it is loaded"
-        outer = scope_of(world, declaration.parent)
+        outer = scope_of(checker, declaration.parent)
     if isinstance(declaration, (ast.Struct, ast.Interface, ast.Extension, ast.Enum)):
-        return MemberScope(world, outer, declaration)
+        return MemberScope(checker, outer, declaration)
     if isinstance(declaration, ast.Namespace):
-        return NamespaceScope(world, outer, declaration)
-    scope = Scope(world, outer, declaration)
+        return NamespaceScope(checker, outer, declaration)
+    scope = Scope(checker, outer, declaration)
     for parameter in getattr(declaration, "generics", ()):
         scope.add(parameter)
     target = declaration.attribute(ast.APPLY_OF)
     if target is None or not isinstance(declaration, ast.Function):
         return scope
-    return _applied(world, scope, declaration, target)
+    return _applied(checker, scope, declaration, target)
 
 
-def _applied(world: World, scope: Scope, declaration: ast.Function, target: ast.Attribute) -> Scope:
+def _applied(checker: Checker, scope: Scope, declaration: ast.Function, target: ast.Attribute) -> Scope:
     named = target.arguments[0] if len(target.arguments) == 1 else None
     if not isinstance(named, ast.Member):
         return scope
-    with world.silence():
-        this = world.resolve_type(scope, named.base)
-    return scope if this is ERROR else AppliedScope(world, scope, declaration, this)
+    with checker.silence():
+        this = checker.resolve_type(scope, named.base)
+    return scope if this is ERROR else AppliedScope(checker, scope, declaration, this)

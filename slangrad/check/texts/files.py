@@ -21,9 +21,9 @@ from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import NamedTuple
 
+from slangrad.base.disk.whole_files import read_whole
 from slangrad.base.module_file import FILE, INCLUDED, LARGEST, SUFFIX, Macros, ModuleFileError
 from slangrad.base.source import SourceFile
-from slangrad.base.whole_files import read_whole
 from slangrad.check.texts.precompiled import Precompiled
 from slangrad.check.texts.reach import Reach, Search
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from slangrad.base.disk.whole_files import read_whole
 from slangrad.base.module_file import LARGEST, Macros, ModuleFileError, PackedModule, from_bytes
 from slangrad.base.source import SourceFile
-from slangrad.base.whole_files import read_whole
 
 
 class Opened(NamedTuple):

@@ -18,9 +18,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import field
 from pathlib import Path
 
+from slangrad.base.disk.whole_files import require_file
 from slangrad.base.module_file import SUFFIX
 from slangrad.base.records import record
-from slangrad.base.whole_files import require_file
 
 Roots = tuple[Path, ...]
 NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP)

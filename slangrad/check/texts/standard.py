@@ -17,9 +17,9 @@ from functools import cache
 from pathlib import Path
 
 from slangrad.base.diagnostics import Reporter
-from slangrad.base.identity import compiler_identity
+from slangrad.base.disk.identity import compiler_identity
+from slangrad.base.disk.store import Store, content_key
 from slangrad.base.source import SourceFile
-from slangrad.base.store import Store, content_key
 from slangrad.check.texts.files import STD
 from slangrad.syntax import ast
 from slangrad.syntax.parser import parse_module

@@ -55,7 +55,7 @@ def first_parameters(seed: int) -> Array:
     return np.concatenate(tables)
 
 
-class Kernels:
+class NetworkKernels:
     """The kernels for one number type, compiled together."""
 
     def __init__(self, number: str = "half", **device_settings: Any) -> None:
@@ -76,21 +76,21 @@ class Kernels:
     def _program(self, name: str, *types: str) -> Any:
         entry = self.module.entry_point(name)
         if types:
-            entry = entry.specialize([spy.SpecializationArg.from_type(each) for each in types])
+            entry = entry.specialize([spy.SpecializationArg.from_type(t) for t in types])
         return self.device.link_program([self.module], [entry])
 
     def size_of(self, name: str) -> int:
         """The bytes of a struct in memory."""
         layout = self.module.layout
-        found = layout.find_type_by_name(name)
-        assert found is not None, name
-        return layout.get_type_layout(found).stride
+        layout_of_type = layout.find_type_by_name(name)
+        assert layout_of_type is not None, name
+        return layout.get_type_layout(layout_of_type).stride
 
 
 class Training:
     """One network: its parameters, their gradients, and what its rule remembers of each."""
 
-    def __init__(self, kernels: Kernels, rule: str = "Adam", seed: int = 0) -> None:
+    def __init__(self, kernels: NetworkKernels, rule: str = "Adam", seed: int = 0) -> None:
         self.kernels, self.rule = kernels, rule
         first = first_parameters(seed).astype(kernels.dtype)
         self.count = len(first)
@@ -120,8 +120,8 @@ class Training:
         """The network's four values at points of shape (n, 2), float32: shape (n, 4)."""
         answers = self._buffer(np.zeros((len(points), len(GOALS)), np.float32))
         self._launch(self.kernels.ask, points, answers=answers)
-        found: Array = answers.to_numpy().view(np.float32).reshape(len(points), -1)
-        return found
+        values: Array = answers.to_numpy().view(np.float32).reshape(len(points), -1)
+        return values
 
     @property
     def _parameters(self) -> dict[str, Any]:
@@ -141,7 +141,7 @@ class Training:
 
 
 def main(number: str = "half", rule: str = "Adam", *, steps: int = 2000) -> None:
-    training, random = Training(Kernels(number), rule), np.random.default_rng(1)
+    training, random = Training(NetworkKernels(number), rule), np.random.default_rng(1)
     for step in range(1, steps + 1):
         worst = training.step(random.random((POINTS[rule], 2), dtype=np.float32))
         if step % (steps // 10) == 0:

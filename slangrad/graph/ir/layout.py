@@ -22,6 +22,10 @@ class Layout:
         """Whether all elements follow each other, the last axis fastest."""
         return self.offset == 0 and self == dense(self.shape)
 
+    def with_shape(self, shape: Shape) -> Layout:
+        """The same strides for a part of another shape. One number may lie in memory as an array of one."""
+        return Layout(shape, self.strides[: len(shape)])
+
     def seen_by(self, view: Node) -> Layout | None:
         """The layout of a view of this; None where no strides show it."""
         return _VIEWS[view.op](self, view)

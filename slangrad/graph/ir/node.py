@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from slangrad.graph.attention import Streamed
     from slangrad.graph.calls import SlangCall
     from slangrad.graph.scan import Loop
-    from slangrad.graph.workers.collectives import Collective
-    from slangrad.graph.workers.specs import Spec
+    from slangrad.graph.workers.meshes.collectives import Collective
+    from slangrad.graph.workers.meshes.specs import Spec
 
 Shape = tuple[int, ...]
 Pair = tuple[int, int]

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import slangrad as spy
+from slangrad.base.disk.store import content_key
 from slangrad.base.options import store_of
-from slangrad.base.store import content_key
 from slangrad.graph.ir.cost import Machine
 from slangrad.graph.ir.layout import Layout, normal
 from slangrad.graph.ir.node import Node, make, new_input
@@ -31,7 +31,7 @@ from slangrad.graph.ir.ops import letters_in
 from slangrad.graph.lowering.emit import KERNELS, Part
 from slangrad.graph.lowering.library import libraries
 from slangrad.graph.rewriting.fuse import flops_of, sizes_of
-from slangrad.graph.workers.mesh import Mesh
+from slangrad.graph.workers.meshes.mesh import Mesh
 
 if TYPE_CHECKING:
     from slangrad.graph.planning.plan import Plan

@@ -27,7 +27,7 @@ from slangrad.graph.rewriting.fuse import Fusion, Group, Leaf, Views
 
 if TYPE_CHECKING:
     from slangrad.graph.scan import Loop
-    from slangrad.graph.workers.collectives import Collective
+    from slangrad.graph.workers.meshes.collectives import Collective
 
 SUFFIXES = {"float16": "h", "float32": "f", "float64": "lf", "int64": "ll", "uint32": "u", "uint64": "ull"}
 LANES = 64  # threads that share one row of a reduction

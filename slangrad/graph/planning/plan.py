@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 import numpy as np
 
 import slangrad as spy
-from slangrad.base.forks import WORK, kept_at_fork
+from slangrad.base.process.forks import WORK, kept_at_fork
 from slangrad.graph.ir.cost import Machine
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.layout import Layout, dense
@@ -53,7 +53,7 @@ from slangrad.graph.rewriting.rewrite import rewritten
 if TYPE_CHECKING:
     from slangrad.graph.calls import SlangCall
     from slangrad.graph.scan import Loop
-    from slangrad.graph.workers.links import Pending
+    from slangrad.graph.workers.connections.links import Pending
 
 Memory: TypeAlias = "dict[Holder, spy.Tensor]"
 Run: TypeAlias = "Callable[[Memory], None]"

@@ -18,8 +18,8 @@ from operator import itemgetter
 
 from slangrad.graph.ir.node import Node
 from slangrad.graph.lowering.emit import Await, Exchange, Step
+from slangrad.graph.planning.overlap import Overlap
 from slangrad.graph.rewriting.fuse import Group
-from slangrad.graph.workers.overlap import Overlap
 
 
 class Schedule:

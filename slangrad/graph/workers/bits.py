@@ -24,11 +24,11 @@ from slangrad.graph.ir.node import Node, new_input, rebuilt, substituted, topolo
 from slangrad.graph.ir.ops import is_view, kind_of
 from slangrad.graph.ir.values import as_tensor
 from slangrad.graph.planning.plan import Plan, Settings
-from slangrad.graph.workers.mesh import Mesh
-from slangrad.graph.workers.microbatches import part_of
-from slangrad.graph.workers.partition import partitioned
-from slangrad.graph.workers.pieces import boundary_of
-from slangrad.graph.workers.specs import SHARD, Spec, spec_of, whole
+from slangrad.graph.workers.meshes.mesh import Mesh
+from slangrad.graph.workers.meshes.specs import SHARD, Spec, spec_of, whole
+from slangrad.graph.workers.sharding.partition import partitioned
+from slangrad.graph.workers.stages.microbatches import part_of
+from slangrad.graph.workers.stages.pieces import boundary_of
 
 SHARDS = 8
 ROWS = "rows"  # the axis of the mesh of shards
@@ -64,7 +64,7 @@ def is_collective(node: Node) -> bool:
 
 
 @dataclass(slots=True)
-class Phase:
+class ShardPhase:
     """`plan` computes `targets` from `boundary`: inputs, results of collectives, and results of earlier phases. `ends`:
     the collectives after it."""
 
@@ -100,10 +100,10 @@ class ConsistentPlan:
         self._inputs = [local.get(node, node) for node in inputs]
         self._rows = [local[node] for node in batch if node in local and node.shape]
         seen = {local[node]: at for node, at in layouts.items() if node in local}
-        self._layouts = {node: Layout(node.shape, at.strides) for node, at in seen.items()}
+        self._layouts = {node: at.with_shape(node.shape) for node, at in seen.items()}
         taken = {k: local[node] for k, node in enumerate(in_place.values(), 1)}
         placed = _placed(graphs[0], other)
-        self._shards: list[list[Phase]] = []
+        self._shards: list[list[ShardPhase]] = []
         for graph in graphs:
             if placed or not self._shards:
                 own = placed and _placed(graph, other if graph is graphs[0] else graphs[0])
@@ -128,7 +128,7 @@ class ConsistentPlan:
 
     def _phases(
         self, outputs: list[Node], placed: set[Node], taken: Mapping[int, Node], settings: Settings
-    ) -> list[Phase]:
+    ) -> list[ShardPhase]:
         order = topological_order(*outputs)
         level: dict[Node, int] = {}
         varies: dict[Node, bool] = {}  # whether shards have other values
@@ -140,7 +140,7 @@ class ConsistentPlan:
         ends = [[node for node in order if is_collective(node) and level[node] == p + 1] for p in range(last)]
         targets = [dict.fromkeys(x for node in each for x in node.inputs) for each in ends]
         targets.append(dict.fromkeys(outputs))
-        made: list[Phase] = []
+        made: list[ShardPhase] = []
         for p in reversed(range(last + 1)):
 
             def is_given(node: Node) -> bool:
@@ -163,7 +163,7 @@ class ConsistentPlan:
         ends: list[Node],
         taken: Mapping[int, Node],
         settings: Settings,
-    ) -> Phase:
+    ) -> ShardPhase:
         names = {node: new_input(node.shape, node.dtype) for node in boundary if node.op != "input"}
         outputs = substituted(targets, names)
         inputs = [names.get(node, node) for node in boundary]
@@ -172,7 +172,7 @@ class ConsistentPlan:
         boundary, inputs = [*boundary, *unread], [*inputs, *unread]
         layouts = {node: at for node, at in self._layouts.items() if node in inputs}
         plan = Plan(outputs, inputs, self._device, layouts, in_place=in_place, **settings)
-        return Phase(targets, boundary, ends, plan)
+        return ShardPhase(targets, boundary, ends, plan)
 
     # --- running
 

@@ -27,15 +27,15 @@ from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.node import Node, Shape, new_input, topological_order
 from slangrad.graph.ir.values import ArrayValue, copied, device_of, is_array, layout_of, numpy_type
 from slangrad.graph.planning.plan import Plan
-from slangrad.graph.workers.costs import Links
-from slangrad.graph.workers.mesh import Mesh
-from slangrad.graph.workers.partition import converted
-from slangrad.graph.workers.pipeline import from_all_stages
-from slangrad.graph.workers.propagate import Sharding
-from slangrad.graph.workers.search import searched
-from slangrad.graph.workers.specs import SHARD, Spec, parts, shard, spec_of, whole
-from slangrad.graph.workers.stages import Layers
-from slangrad.graph.workers.strategies import Variable
+from slangrad.graph.workers.connections.costs import Links
+from slangrad.graph.workers.meshes.mesh import Mesh
+from slangrad.graph.workers.meshes.specs import SHARD, Spec, parts, shard, spec_of, whole
+from slangrad.graph.workers.search.search import searched
+from slangrad.graph.workers.sharding.partition import converted
+from slangrad.graph.workers.sharding.propagate import Sharding
+from slangrad.graph.workers.sharding.step_graph import TrainedVariable
+from slangrad.graph.workers.stages.layers import Layers
+from slangrad.graph.workers.stages.pipeline import from_all_stages
 
 if TYPE_CHECKING:
     from slangrad.optim.optimizers import Update
@@ -165,7 +165,7 @@ class Parameters:
     def found(
         self,
         outputs: Sequence[Node],
-        variables: Sequence[Variable],
+        variables: Sequence[TrainedVariable],
         given: Mapping[Node, Spec],
         links: Links,
         memory: int | None,

@@ -23,8 +23,8 @@ def _places(fields: str) -> dict[str, tuple[int, str]]:
     """Field name to offset and LLVM type; all fields are aligned as they come."""
     places, end = {}, 0
     for field in fields.split():
-        name, _, given = field.partition(":")
-        places[name] = end, given or _TYPES.get(name, "i64")
+        name, _, given_type = field.partition(":")
+        places[name] = end, given_type or _TYPES.get(name, "i64")
         end += _SIZES[places[name][1]]
     return places
 

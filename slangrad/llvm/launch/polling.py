@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from slangrad.ir.control import constant_trips
-from slangrad.ir.core import Op, Region, Value
+from slangrad.ir.ops.control import constant_trips
+from slangrad.ir.ops.core import Op, Region, Value
 from slangrad.llvm.launch.launch import field_at
-from slangrad.llvm.text.emit import Emitter
+from slangrad.llvm.text.emit import RegionEmitter
 from slangrad.llvm.text.type_names import is_constant
 from slangrad.llvm.text.writer import Writer, phi
 
@@ -57,7 +57,7 @@ def start_budget(w: Writer) -> str:
 class Rounds:
     """Around one loop: what it starts with is what it had when it looked up, in later rounds."""
 
-    def __init__(self, e: Emitter, weight: int, starts: Sequence[tuple[str, str]]) -> None:
+    def __init__(self, e: RegionEmitter, weight: int, starts: Sequence[tuple[str, str]]) -> None:
         """`starts` are types and operands."""
         w = e.w
         (self.label,) = w.labels("round")
@@ -87,13 +87,13 @@ class Rounds:
             w.lines[line] = phi(name, kind, [(start, self._before), (inner, poll)])
 
 
-def rounds(e: Emitter, op: Op, starts: Sequence[tuple[str, str]]) -> Rounds | None:
+def rounds(e: RegionEmitter, op: Op, starts: Sequence[tuple[str, str]]) -> Rounds | None:
     """None for loops that are surely short."""
     weight = _weight_of_iteration(e, op)
     return Rounds(e, weight, starts) if weight else None
 
 
-def _weight_of_iteration(e: Emitter, op: Op) -> int:
+def _weight_of_iteration(e: RegionEmitter, op: Op) -> int:
     """Zero for loops that are surely short."""
     body = op.regions[-1]
     weight = min(_weight(e, body, body.makers), BUDGET)
@@ -101,7 +101,7 @@ def _weight_of_iteration(e: Emitter, op: Op) -> int:
     return 0 if trips is not None and trips * weight < SHORT else max(weight, 1)
 
 
-def _weight(e: Emitter, region: Region, makers: Mapping[Value, Op]) -> int:
+def _weight(e: RegionEmitter, region: Region, makers: Mapping[Value, Op]) -> int:
     total = len(region.ops)
     for op in region.ops:
         trips = _trips(e, op, makers) or 1
@@ -109,12 +109,12 @@ def _weight(e: Emitter, region: Region, makers: Mapping[Value, Op]) -> int:
     return total
 
 
-def _trips(e: Emitter, op: Op, makers: Mapping[Value, Op]) -> int | None:
+def _trips(e: RegionEmitter, op: Op, makers: Mapping[Value, Op]) -> int | None:
     """How many iterations a `for` has, if that is a constant."""
     if op.name != "for":
         return None
-    known = constant_trips(op, makers)
-    if known is not None:
-        return known
+    count = constant_trips(op, makers)
+    if count is not None:
+        return count
     text = e.known(op.operands[0])
     return int(text) if text is not None and is_constant(text) and text.isdecimal() else None

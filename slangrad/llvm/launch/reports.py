@@ -8,17 +8,17 @@ In: scalar ops; `spmd` has picked the lanes that report. The run time makes exce
 
 from __future__ import annotations
 
-from slangrad.ir.core import Op, Value
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import F64, Pointer
+from slangrad.ir.data.types import F64, Pointer
+from slangrad.ir.ops.core import Op, Value
+from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.llvm.launch.launch import BOUNDS_ERROR, read_field, write_field
 from slangrad.llvm.text.conversions import convert
-from slangrad.llvm.text.emit import Emitter, Rule
+from slangrad.llvm.text.emit import RegionEmitter, Rule
 
 UNLIKELY = ", !prof !1"
 
 
-def _in_bounds(e: Emitter, op: Op) -> None:
+def _in_bounds(e: RegionEmitter, op: Op) -> None:
     w, (index, extent), launch = e.w, op.operands, e.environment.launch
     inside = _is_inside(e, index, extent)
     report, first, done = w.labels("outside", "record", "checked")
@@ -37,7 +37,7 @@ def _in_bounds(e: Emitter, op: Op) -> None:
     e.define(op.results[0], inside)
 
 
-def _is_inside(e: Emitter, index: Value, extent: Value) -> str:
+def _is_inside(e: RegionEmitter, index: Value, extent: Value) -> str:
     """As mathematical numbers: of two types, 65 bits hold both."""
     same = index.type is extent.type
     wide = e.type(index) if same else "i65"
@@ -49,7 +49,7 @@ def _is_inside(e: Emitter, index: Value, extent: Value) -> str:
     return e.w.value(f"and i1 {below}, {not_negative}")
 
 
-def extended(e: Emitter, value: Value, wide: str) -> str:
+def extended(e: RegionEmitter, value: Value, wide: str) -> str:
     """A number in a wider integer type."""
     scalar = scalar_type(value)
     if f"i{scalar.bits}" == wide:
@@ -57,7 +57,7 @@ def extended(e: Emitter, value: Value, wide: str) -> str:
     return e.w.value(f"{'sext' if scalar.kind == 'signed' else 'zext'} {e.typed(value)} to {wide}")
 
 
-def _print(e: Emitter, op: Op) -> None:
+def _print(e: RegionEmitter, op: Op) -> None:
     w, launch = e.w, e.environment.launch
     words = w.slot("i64", max(1, len(op.operands)), 8)
     for position, value in enumerate(op.operands):
@@ -67,7 +67,7 @@ def _print(e: Emitter, op: Op) -> None:
     w.line(f"call void {function}(ptr {launch}, i32 {op.attributes['site']}, ptr {words})")
 
 
-def _word(e: Emitter, value: Value) -> str:
+def _word(e: RegionEmitter, value: Value) -> str:
     """Integers as they are, floats as the bits of a double."""
     if isinstance(value.type, Pointer):
         return e.w.value(f"ptrtoint {e.typed(value)} to i64")

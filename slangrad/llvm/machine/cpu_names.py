@@ -28,9 +28,9 @@ def check_cpu(name: str, triple: str) -> None:
     """ValueError for a name that LLVM does not know."""
     if COMMON.fullmatch(name) and triple.startswith("x86_64"):
         return
-    known = known_cpus(triple)
-    if known and name not in known:
-        hint = " ".join(filter(None, (near(name, known), f"known are {', '.join(known)}")))
+    cpus = known_cpus(triple)
+    if cpus and name not in cpus:
+        hint = " ".join(filter(None, (near(name, cpus), f"known are {', '.join(cpus)}")))
         raise ValueError(f"there is no CPU '{name}' (SLANGRAD_CPU): {hint}")
 
 
@@ -43,5 +43,5 @@ def known_cpus(triple: str) -> tuple[str, ...]:
     except (OSError, subprocess.SubprocessError):
         return ()
     cpus = told.split("Available features")[0]
-    found = re.findall(r"^ +(\S+) +- Select the ", cpus, re.MULTILINE)
-    return tuple(each for each in found if "_" not in each)
+    names = re.findall(r"^ +(\S+) +- Select the ", cpus, re.MULTILINE)
+    return tuple(name for name in names if "_" not in name)

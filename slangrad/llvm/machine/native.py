@@ -18,10 +18,10 @@ from itertools import count
 
 import llvmlite.binding as llvm
 
-from slangrad.base.forks import LIBRARY, kept_at_fork
 from slangrad.base.options import Options
+from slangrad.base.process.forks import LIBRARY, kept_at_fork
 from slangrad.llvm.machine.cpu_names import check_cpu
-from slangrad.llvm.machine.target import FUNCTION_ATTRIBUTES, LANES, Features, Target
+from slangrad.llvm.machine.target import FUNCTION_ATTRIBUTES, LANES, Features, TargetMachine
 
 _PROBES = """
 define <4 x float> @probe_half(<4 x half> %x) #0 {
@@ -79,7 +79,7 @@ def llvm_version() -> str:
 
 
 @cache
-def target_of(options: Options) -> Target:
+def target_of(options: Options) -> TargetMachine:
     """The machine that code is made for; it runs here, so it must not be able to do more than this one."""
     _initialize()
     lanes = options.lanes
@@ -96,11 +96,11 @@ def target_of(options: Options) -> Target:
     return named
 
 
-def describe_target(triple: str, cpu: str, flags: str = "", lanes: int = 0) -> Target:
+def describe_target(triple: str, cpu: str, flags: str = "", lanes: int = 0) -> TargetMachine:
     """What LLVM makes of three small functions tells what a machine can do."""
     if triple != llvm.get_process_triple():
         _initialize_all()
-    plain = Target(triple, cpu, flags, 1, Features(True, True, True, True, True))
+    plain = TargetMachine(triple, cpu, flags, 1, Features(True, True, True, True, True))
     text = assembly(_PROBES + FUNCTION_ATTRIBUTES, plain)
     wide = "ymm" in text or "zmm" in text
     features = Features(
@@ -111,30 +111,30 @@ def describe_target(triple: str, cpu: str, flags: str = "", lanes: int = 0) -> T
         mask_registers="zmm" in text,
         half_arithmetic=re.search(r"\bvaddph\b|\bfadd\s+v\d+\.8h", text) is not None,
     )
-    return Target(triple, cpu, flags, lanes or (16 if wide else 8), features)
+    return TargetMachine(triple, cpu, flags, lanes or (16 if wide else 8), features)
 
 
-def object_code(text: str, target: Target, optimize: int = 2) -> bytes:
+def object_code(text: str, target: TargetMachine, optimize: int = 2) -> bytes:
     machine = _machine(target, optimize)
     code: bytes = machine.emit_object(_optimized(text, target, machine))
     return code
 
 
-def assembly(text: str, target: Target, optimize: int = 2) -> str:
+def assembly(text: str, target: TargetMachine, optimize: int = 2) -> str:
     machine = _machine(target, optimize)
     listing: str = machine.emit_assembly(_optimized(text, target, machine))
     return listing
 
 
 @cache
-def _machine(target: Target, optimize: int) -> llvm.TargetMachine:
+def _machine(target: TargetMachine, optimize: int) -> llvm.TargetMachine:
     _initialize()
     return llvm.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu, features=target.flags, opt=optimize, reloc="pic", codemodel="small", jit=False
     )
 
 
-def _optimized(text: str, target: Target, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+def _optimized(text: str, target: TargetMachine, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     """Parsed, verified and cleaned. The code is in SSA form already, so a few passes are enough."""
     try:
         module = llvm.parse_assembly(text)

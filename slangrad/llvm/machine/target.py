@@ -40,7 +40,7 @@ class Features:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TargetMachine:
     triple: str
     cpu: str
     flags: str  # features as LLVM writes them: "+avx2,-fma"; those that the cpu's name implies may be missing
@@ -52,6 +52,6 @@ class Target:
         """What concerns SIMD of the flags, and the features, by names for people."""
         flags = [flag[1:] for flag in self.flags.split(",") if SIMD_FLAG.match(flag)]
         features = [
-            each.name.replace("_", " ") for each in fields(Features) if getattr(self.features, each.name)
+            field.name.replace("_", " ") for field in fields(Features) if getattr(self.features, field.name)
         ]
         return tuple(dict.fromkeys([*flags, *features]))

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slangrad.ir.core import Op
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import Scalar
-from slangrad.llvm.text.emit import Emitter, Rule, primitive
+from slangrad.ir.data.types import Scalar
+from slangrad.ir.ops.core import Op
+from slangrad.ir.ops.type_rules import scalar_type
+from slangrad.llvm.text.emit import RegionEmitter, Rule, primitive
 from slangrad.llvm.text.writer import phi
 
 # What LLVM has as one instruction, for signed and unsigned integers.
@@ -28,7 +28,7 @@ _INSTRUCTIONS = {
 }
 
 
-def _atomic(e: Emitter, op: Op) -> None:
+def _atomic(e: RegionEmitter, op: Op) -> None:
     kind, scalar = op.attributes["kind"], scalar_type(op.results[0])
     assert scalar.kind != "bool", op
     if op.attributes.get("alone"):
@@ -44,7 +44,7 @@ def _atomic(e: Emitter, op: Op) -> None:
     e.define(op.results[0], old)
 
 
-def _replacement(e: Emitter, op: Op, kind: str, scalar: Scalar) -> Callable[[str], str]:
+def _replacement(e: RegionEmitter, op: Op, kind: str, scalar: Scalar) -> Callable[[str], str]:
     """From what is in memory to what shall be."""
     name = e.names.of(scalar)
     values = [e.operand(v) for v in op.operands[1:]]
@@ -61,7 +61,7 @@ def _replacement(e: Emitter, op: Op, kind: str, scalar: Scalar) -> Callable[[str
     return replace_equal
 
 
-def _loop(e: Emitter, op: Op, scalar: Scalar, replace: Callable[[str], str]) -> str:
+def _loop(e: RegionEmitter, op: Op, scalar: Scalar, replace: Callable[[str], str]) -> str:
     """Compute and try to exchange until nobody else was faster."""
     w, pointer, bits, name = e.w, e.typed(op.operands[0]), f"i{scalar.bits}", e.names.of(scalar)
     head, done = w.labels("atomic", "stored")

@@ -9,33 +9,33 @@ The first place that meets a block is before the loop over waves, as nothing var
 
 from __future__ import annotations
 
-from slangrad.ir.core import Op
-from slangrad.ir.layout import element_size
+from slangrad.ir.data.layout import element_size
+from slangrad.ir.ops.core import Op
 from slangrad.llvm.launch.launch import read_field
 from slangrad.llvm.memory.memory import WAVE_ALIGNMENT, clear
-from slangrad.llvm.text.emit import Emitter, Rule
+from slangrad.llvm.text.emit import RegionEmitter, Rule
 
 
-def _launch(e: Emitter, op: Op) -> None:
+def _launch(e: RegionEmitter, op: Op) -> None:
     name = op.attributes["field"]
     value = read_field(e.w, e.environment.launch, name)
     pointer = name == "partials"
     e.define(op.results[0], e.w.value(f"ptrtoint ptr {value} to i64") if pointer else value)
 
 
-def _planned(e: Emitter, op: Op) -> None:
+def _planned(e: RegionEmitter, op: Op) -> None:
     index = op.attributes["index"]
     e.define(op.results[0], e.environment.planned[index])
 
 
-def _accumulators(e: Emitter, op: Op) -> None:
+def _accumulators(e: RegionEmitter, op: Op) -> None:
     block, count = op.attributes["block"], op.attributes["count"]
-    known = e.environment.accumulators
-    if block not in known:
+    starts = e.environment.accumulators
+    if block not in starts:
         size = element_size(op.results[0].type) * count * e.names.lanes
-        known[block] = e.environment.locals.place(e.w, size, WAVE_ALIGNMENT)
-        clear(e, known[block], size)
-    e.define(op.results[0], known[block])
+        starts[block] = e.environment.locals.place(e.w, size, WAVE_ALIGNMENT)
+        clear(e, starts[block], size)
+    e.define(op.results[0], starts[block])
 
 
 RULES: dict[str, Rule] = {"launch": _launch, "planned": _planned, "accumulators": _accumulators}

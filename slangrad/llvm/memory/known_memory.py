@@ -8,10 +8,10 @@ themselves lie in memory that the launch takes while it runs: their own tables a
 
 from __future__ import annotations
 
-from slangrad.ir.core import Op
+from slangrad.ir.ops.core import Op
 from slangrad.llvm.launch.launch import field_at
 from slangrad.llvm.memory.variables import frames_hold
-from slangrad.llvm.text.emit import Emitter, Rule
+from slangrad.llvm.text.emit import RegionEmitter, Rule
 
 IS_MEMORY = f"""
 define internal i1 @is_memory(ptr %launch, i64 %address, i64 %bytes) noinline nounwind {{
@@ -52,14 +52,14 @@ no:
 """
 
 
-def _is_memory(e: Emitter, op: Op) -> None:
+def _is_memory(e: RegionEmitter, op: Op) -> None:
     e.w.declarations.add_functions(IS_MEMORY)
     address = e.w.value(f"ptrtoint {e.typed(op.operands[0])} to i64")
     arguments = f"ptr {e.environment.launch}, i64 {address}, i64 {op.attributes['bytes']}"
-    known = e.w.value(f"call i1 @is_memory({arguments})")
+    is_known = e.w.value(f"call i1 @is_memory({arguments})")
     for held in frames_hold(e, address, op.attributes["bytes"]):
-        known = e.w.value(f"or i1 {known}, {held}")
-    e.define(op.results[0], known)
+        is_known = e.w.value(f"or i1 {is_known}, {held}")
+    e.define(op.results[0], is_known)
 
 
 RULES: dict[str, Rule] = {"is_memory": _is_memory}

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slangrad.ir.core import Op, Value
-from slangrad.ir.layout import layout_of, round_up
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import Lanes, Pointer, Scalar, Type, pointer_of
+from slangrad.ir.data.layout import layout_of, round_up
+from slangrad.ir.data.types import Lanes, Pointer, Scalar, Type, pointer_of
+from slangrad.ir.ops.core import Op, Value
+from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.llvm.memory.streaming import write_store
-from slangrad.llvm.text.emit import Emitter, Rule, shuffled, splat
+from slangrad.llvm.text.emit import RegionEmitter, Rule, shuffled, splat
 from slangrad.llvm.text.type_names import memory_name, scalar_name, suffix
 from slangrad.llvm.text.writer import Writer, phi
 
@@ -71,7 +71,7 @@ class Locals:
         return place
 
 
-def allocate(e: Emitter, op: Op) -> None:
+def allocate(e: RegionEmitter, op: Op) -> None:
     (result,), count, element = (
         op.results,
         op.attributes.get("count", 1),
@@ -86,7 +86,7 @@ def allocate(e: Emitter, op: Op) -> None:
     e.define(result, place)
 
 
-def clear(e: Emitter, place: str, size: int) -> None:
+def clear(e: RegionEmitter, place: str, size: int) -> None:
     if size <= UNROLLED_CLEAR:
         e.w.line(f"call void @llvm.memset.inline.p0.i64(ptr {place}, i8 0, i64 {size}, i1 false)")
         return
@@ -97,19 +97,19 @@ def clear(e: Emitter, place: str, size: int) -> None:
 # --- addresses
 
 
-def _parameter(e: Emitter, op: Op) -> None:
+def _parameter(e: RegionEmitter, op: Op) -> None:
     name, block = op.attributes["name"], e.environment.block
     assert block is not None
     distance = layout_of(block).offsets[block.index(name)]
     e.define(op.results[0], move(e, "ptr", e.environment.arguments, f"i64 {distance}"))
 
 
-def move(e: Emitter, pointer_type: str, pointer: str, distance: str) -> str:
+def move(e: RegionEmitter, pointer_type: str, pointer: str, distance: str) -> str:
     """An address some bytes further."""
     return e.w.value(f"getelementptr i8, {pointer_type} {pointer}, {distance}")
 
 
-def _offset(e: Emitter, op: Op) -> None:
+def _offset(e: RegionEmitter, op: Op) -> None:
     (p, i), (r,) = op.operands, op.results
     index = e.operand(i)
     scalar = scalar_type(i)
@@ -124,14 +124,14 @@ def _offset(e: Emitter, op: Op) -> None:
     )
 
 
-def element_name(e: Emitter, t: Type) -> str:
+def element_name(e: RegionEmitter, t: Type) -> str:
     """A type of the element's size, to step by."""
     if isinstance(t, (Scalar, Pointer)):
         return memory_name(e.names.of(t))
     return f"[{layout_of(t).size} x i8]"
 
 
-def _member(e: Emitter, op: Op) -> None:
+def _member(e: RegionEmitter, op: Op) -> None:
     (p,), (r,), index = op.operands, op.results, op.attributes["index"]
     distance = layout_of(pointer_of(p.type).element).offsets[index]
     e.define(r, move(e, e.type(p), e.operand(p), f"i64 {distance}"))
@@ -140,7 +140,7 @@ def _member(e: Emitter, op: Op) -> None:
 # --- loads and stores
 
 
-def _load(e: Emitter, op: Op) -> None:
+def _load(e: RegionEmitter, op: Op) -> None:
     (p, *mask), (r,) = op.operands, op.results
     register = e.type(r)
     name = memory_name(register)
@@ -157,17 +157,17 @@ def _load(e: Emitter, op: Op) -> None:
     e.define(r, loaded)
 
 
-def _plain_load(e: Emitter, name: str, p: Value) -> str:
+def _plain_load(e: RegionEmitter, name: str, p: Value) -> str:
     invariant = ", !invariant.load !0" if pointer_of(p.type).space == "constant" else ""
     return e.w.value(f"load {name}, {e.typed(p)}, align {_alignment(p)}{invariant}")
 
 
-def _masked_load(e: Emitter, name: str, p: Value, mask: list[Value]) -> str:
+def _masked_load(e: RegionEmitter, name: str, p: Value, mask: list[Value]) -> str:
     arguments = f"{e.typed(p)}, i32 {_alignment(p)}, {e.typed(mask[0])}, {name} zeroinitializer"
     return e.w.value(f"call {name} @llvm.masked.load.{suffix(name)}.p0({arguments})")
 
 
-def _gather(e: Emitter, name: str, p: Value, mask: list[Value]) -> str:
+def _gather(e: RegionEmitter, name: str, p: Value, mask: list[Value]) -> str:
     addresses, lanes = _reachable(e, p, mask, _unread(e))
     function = f"@llvm.masked.gather.{suffix(name)}.{suffix(e.type(p))}"
     return e.w.value(
@@ -175,7 +175,7 @@ def _gather(e: Emitter, name: str, p: Value, mask: list[Value]) -> str:
     )
 
 
-def _reachable(e: Emitter, p: Value, mask: list[Value], nowhere: str) -> tuple[str, str]:
+def _reachable(e: RegionEmitter, p: Value, mask: list[Value], nowhere: str) -> tuple[str, str]:
     """Addresses and mask. Where machines go lane by lane, lanes that are off go to where nobody looks."""
     everyone = f"{e.names.widened('i1')} splat (i1 true)"
     if not mask:
@@ -188,12 +188,12 @@ def _reachable(e: Emitter, p: Value, mask: list[Value], nowhere: str) -> tuple[s
     return f"{e.type(p)} {chosen}", everyone
 
 
-def _unread(e: Emitter) -> str:
+def _unread(e: RegionEmitter) -> str:
     e.w.declarations.add_functions("@nothing = internal constant i64 0, align 8\n")
     return "@nothing"
 
 
-def _full_or_masked_load(e: Emitter, name: str, p: Value, mask: list[Value]) -> str:
+def _full_or_masked_load(e: RegionEmitter, name: str, p: Value, mask: list[Value]) -> str:
     """Where machines are slow under masks it pays to ask whether all lanes are on."""
     w = e.w
     full, some, done = w.labels("full", "some", "loaded")
@@ -210,13 +210,13 @@ def _full_or_masked_load(e: Emitter, name: str, p: Value, mask: list[Value]) -> 
     return result
 
 
-def all_lanes(e: Emitter, mask: Value) -> str:
+def all_lanes(e: RegionEmitter, mask: Value) -> str:
     count = e.names.lanes
     bits = e.w.value(f"bitcast {e.typed(mask)} to i{count}")
     return e.w.value(f"icmp eq i{count} {bits}, -1")
 
 
-def _store(e: Emitter, op: Op) -> None:
+def _store(e: RegionEmitter, op: Op) -> None:
     p, v, *mask = op.operands
     w, register, value = e.w, e.type(v), e.operand(v)
     name = memory_name(register)
@@ -244,13 +244,13 @@ def _store(e: Emitter, op: Op) -> None:
         w.block(done)
 
 
-def _masked_store(e: Emitter, value: str, p: Value, mask: list[Value]) -> None:
+def _masked_store(e: RegionEmitter, value: str, p: Value, mask: list[Value]) -> None:
     name = value[: value.index(">") + 1]
     function = f"@llvm.masked.store.{suffix(name)}.p0"
     e.w.line(f"call void {function}({value}, {e.typed(p)}, i32 {_alignment(p)}, {e.typed(mask[0])})")
 
 
-def _scatter(e: Emitter, value: str, p: Value, mask: list[Value]) -> None:
+def _scatter(e: RegionEmitter, value: str, p: Value, mask: list[Value]) -> None:
     name = value[: value.index(">") + 1]
     addresses, lanes = _reachable(e, p, mask, e.w.slot("i64", 1, 8))
     function = f"@llvm.masked.scatter.{suffix(name)}.{suffix(e.type(p))}"
@@ -264,7 +264,7 @@ def _alignment(p: Value) -> int:
 # --- records: the structs of all lanes, which follow each other
 
 
-def _load_record(e: Emitter, op: Op) -> None:
+def _load_record(e: RegionEmitter, op: Op) -> None:
     """All of memory in one piece, then every n-th value of it."""
     (p,), count, lanes = op.operands, len(op.results), e.names.lanes
     name = _record_type(op.results, count * lanes)
@@ -274,7 +274,7 @@ def _load_record(e: Emitter, op: Op) -> None:
         e.define(result, _as(e, name, lanes, picked, result))
 
 
-def _store_record(e: Emitter, op: Op) -> None:
+def _store_record(e: RegionEmitter, op: Op) -> None:
     (p, *values), lanes = op.operands, e.names.lanes
     count = len(values)
     name = _record_type(values, count * lanes)
@@ -297,7 +297,7 @@ def _record_type(values: Sequence[Value], length: int) -> str:
     return f"<{length} x {scalar_name(scalars.pop()) if len(scalars) == 1 else f'i{8 * size}'}>"
 
 
-def _as(e: Emitter, name: str, lanes: int, picked: str, result: Value) -> str:
+def _as(e: RegionEmitter, name: str, lanes: int, picked: str, result: Value) -> str:
     part = f"<{lanes} x {name[name.rindex(' ') + 1 : -1]}>"
     return picked if part == e.type(result) else e.w.value(f"bitcast {part} {picked} to {e.type(result)}")
 

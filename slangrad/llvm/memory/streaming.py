@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slangrad.ir.addresses import Roots
-from slangrad.ir.core import Function, Op, walk
-from slangrad.ir.layout import layout_of
-from slangrad.ir.types import Lanes, Pointer
+from slangrad.ir.analyses.addresses import Roots
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.types import Lanes, Pointer
+from slangrad.ir.ops.core import Function, Op, walk
 from slangrad.llvm.launch.launch import read_field
 from slangrad.llvm.text.writer import Writer
 

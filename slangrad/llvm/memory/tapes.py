@@ -12,12 +12,12 @@ memory (reported by `reserve`, which also stops the launch) writes go to a row t
 
 from __future__ import annotations
 
-from slangrad.ir.core import Op, Value
-from slangrad.ir.layout import layout_of
-from slangrad.ir.types import Pointer, Scalar
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.types import Pointer, Scalar
+from slangrad.ir.ops.core import Op, Value
 from slangrad.llvm.launch.launch import field_at
 from slangrad.llvm.launch.reports import UNLIKELY, extended
-from slangrad.llvm.text.emit import Emitter, Rule
+from slangrad.llvm.text.emit import RegionEmitter, Rule
 from slangrad.llvm.text.writer import phi
 
 LARGEST_ELEMENT = 8
@@ -203,74 +203,74 @@ def element_of(value: Value) -> Scalar | Pointer:
     return value.type.element
 
 
-def _row(e: Emitter, value: Value) -> int:
+def _row(e: RegionEmitter, value: Value) -> int:
     """Bytes of one element of all lanes."""
     return layout_of(element_of(value)).size * e.names.lanes
 
 
-def _tape_new(e: Emitter, op: Op) -> None:
+def _tape_new(e: RegionEmitter, op: Op) -> None:
     e.define(op.results[0], _new_tape(e, UNREAD if op.attributes.get("written_first") else 0))
 
 
-def _new_tape(e: Emitter, flags: int) -> str:
+def _new_tape(e: RegionEmitter, flags: int) -> str:
     """Without memory a header on the stack: it serves for the rest of a launch that has failed."""
     w = e.w
     w.declarations.add_functions(TAKE)
     spare = w.slot("[3 x i64]", 1, 8)
-    found = w.value(f"call ptr @take(ptr {e.environment.launch}, i64 {HEADER})")
-    failed = w.value(f"icmp eq ptr {found}, null")
-    tape = w.value(f"select i1 {failed}, ptr {spare}, ptr {found}")
+    memory = w.value(f"call ptr @take(ptr {e.environment.launch}, i64 {HEADER})")
+    failed = w.value(f"icmp eq ptr {memory}, null")
+    tape = w.value(f"select i1 {failed}, ptr {spare}, ptr {memory}")
     w.line(f"store <2 x i64> zeroinitializer, ptr {tape}, align 8")
     place = w.value(f"getelementptr i8, ptr {tape}, i64 16")
     w.line(f"store i64 {w.value(f'select i1 {failed}, i64 {flags | ON_STACK}, i64 {flags}')}, ptr {place}")
     return tape
 
 
-def _tape_free(e: Emitter, op: Op) -> None:
+def _tape_free(e: RegionEmitter, op: Op) -> None:
     (tape,) = op.operands
     e.w.declarations.add_functions(TAKE + FREE)
     e.w.line(f"call void @free_tape(ptr {e.environment.launch}, {e.typed(tape)}, i64 {_row(e, tape)})")
 
 
-def _tape_copy(e: Emitter, op: Op) -> None:
+def _tape_copy(e: RegionEmitter, op: Op) -> None:
     """`grow` moves elements to new memory; here it begins with a header that has the old ones."""
     w, (old,), row = e.w, op.operands, _row(e, op.operands[0])
     w.declarations.add_functions(TAKE + GROW)
-    made = _new_tape(e, 0)
+    tape = _new_tape(e, 0)
     some, full, failed, done = w.labels("some", "full", "failed", "copied")
     w.branch(w.value(f"icmp eq {e.typed(old)}, null"), done, some)
     w.block(some)
     elements, capacity = _header(e, e.operand(old))
     w.branch(w.value(f"icmp eq i64 {capacity}, 0"), done, full)
     w.block(full)
-    w.line(f"store ptr {elements}, ptr {made}")
-    place = w.value(f"getelementptr i8, ptr {made}, i64 8")
+    w.line(f"store ptr {elements}, ptr {tape}")
+    place = w.value(f"getelementptr i8, ptr {tape}, i64 8")
     w.line(f"store i64 {capacity}, ptr {place}")
     last = w.value(f"sub i64 {capacity}, 1")
-    arguments = f"ptr {e.environment.launch}, ptr {made}, i64 {last}, i64 {row}, i1 false"
+    arguments = f"ptr {e.environment.launch}, ptr {tape}, i64 {last}, i64 {row}, i1 false"
     copied = w.value(f"call i1 @grow({arguments})")
     w.branch(copied, done, failed)
     w.block(failed)
-    w.line(f"store <2 x i64> zeroinitializer, ptr {made}, align 8")
+    w.line(f"store <2 x i64> zeroinitializer, ptr {tape}, align 8")
     w.jump(done)
     w.block(done)
-    e.define(op.results[0], made)
+    e.define(op.results[0], tape)
 
 
-def _header(e: Emitter, tape: str) -> tuple[str, str]:
+def _header(e: RegionEmitter, tape: str) -> tuple[str, str]:
     """Elements and capacity."""
     place = e.w.value(f"getelementptr i8, ptr {tape}, i64 8")
     return e.w.value(f"load ptr, ptr {tape}"), e.w.value(f"load i64, ptr {place}")
 
 
-def _tape_address(e: Emitter, op: Op) -> None:
+def _tape_address(e: RegionEmitter, op: Op) -> None:
     """Where lane 0 has an element; the other lanes follow."""
     tape, index = op.operands
     find = _to_write if op.attributes.get("write") else _to_read
     e.define(op.results[0], find(e, tape, extended(e, index, "i64")))
 
 
-def _to_write(e: Emitter, tape: Value, index: str) -> str:
+def _to_write(e: RegionEmitter, tape: Value, index: str) -> str:
     w, row = e.w, _row(e, tape)
     w.declarations.add_functions(TAKE + GROW)
     grow, good, bad, done = w.labels("grow", "room", "noroom", "element")
@@ -285,24 +285,24 @@ def _to_write(e: Emitter, tape: Value, index: str) -> str:
     w.jump(done)
     w.block(good)
     elements = w.value(f"load ptr, {e.typed(tape)}")
-    found = _element(e, elements, index, row)
+    place = _element(e, elements, index, row)
     w.jump(done)
     w.block(done)
     result = w.name()
-    w.lines.append(phi(result, "ptr", [(found, good), (sink, bad)]))
+    w.lines.append(phi(result, "ptr", [(place, good), (sink, bad)]))
     return result
 
 
-def _growing(e: Emitter, tape: Value, index: str) -> str:
+def _growing(e: RegionEmitter, tape: Value, index: str) -> str:
     arguments = f"ptr {e.environment.launch}, {e.typed(tape)}, i64 {index}, i64 {_row(e, tape)}, i1 true"
     return f"call i1 @grow({arguments})"
 
 
-def _element(e: Emitter, elements: str, index: str, row: int) -> str:
+def _element(e: RegionEmitter, elements: str, index: str, row: int) -> str:
     return e.w.value(f"getelementptr [{row} x i8], ptr {elements}, i64 {index}")
 
 
-def _to_read(e: Emitter, tape: Value, index: str) -> str:
+def _to_read(e: RegionEmitter, tape: Value, index: str) -> str:
     """Negative indices are large ones here."""
     w, row = e.w, _row(e, tape)
     size = LARGEST_ELEMENT * e.names.lanes
@@ -314,9 +314,9 @@ def _to_read(e: Emitter, tape: Value, index: str) -> str:
     w.branch(w.value(f"icmp eq {e.typed(tape)}, null"), done, some)
     w.block(some)
     elements, capacity = _header(e, e.operand(tape))
-    found = _element(e, elements, index, row)
+    place = _element(e, elements, index, row)
     inside = w.value(f"icmp ult i64 {index}, {capacity}")
-    chosen = w.value(f"select i1 {inside}, ptr {found}, ptr @zeros{size}")
+    chosen = w.value(f"select i1 {inside}, ptr {place}, ptr @zeros{size}")
     w.jump(done)
     w.block(done)
     result = w.name()
@@ -327,7 +327,7 @@ def _to_read(e: Emitter, tape: Value, index: str) -> str:
 # --- for lanes with indices of their own
 
 
-def _tape_reserve(e: Emitter, op: Op) -> None:
+def _tape_reserve(e: RegionEmitter, op: Op) -> None:
     """Without memory the capacity stays what it was."""
     tape, last = op.operands
     e.w.declarations.add_functions(TAKE + GROW)
@@ -342,15 +342,15 @@ def _tape_reserve(e: Emitter, op: Op) -> None:
     e.w.block(done)
 
 
-def _tape_capacity(e: Emitter, op: Op) -> None:
+def _tape_capacity(e: RegionEmitter, op: Op) -> None:
     e.define(op.results[0], _header(e, _some_header(e, op.operands[0]))[1])
 
 
-def _tape_elements(e: Emitter, op: Op) -> None:
+def _tape_elements(e: RegionEmitter, op: Op) -> None:
     e.define(op.results[0], _header(e, _some_header(e, op.operands[0]))[0])
 
 
-def _some_header(e: Emitter, tape: Value) -> str:
+def _some_header(e: RegionEmitter, tape: Value) -> str:
     e.w.declarations.add_functions("@no_tape = internal constant [2 x i64] zeroinitializer, align 8\n")
     none = e.w.value(f"icmp eq {e.typed(tape)}, null")
     return e.w.value(f"select i1 {none}, ptr @no_tape, {e.typed(tape)}")

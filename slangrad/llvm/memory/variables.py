@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slangrad.ir.core import Op
-from slangrad.ir.layout import element_size
+from slangrad.ir.data.layout import element_size
+from slangrad.ir.ops.core import Op
 from slangrad.llvm.launch.reports import extended
 from slangrad.llvm.memory.memory import allocate
 from slangrad.llvm.memory.tapes import TAKE
-from slangrad.llvm.text.emit import Emitter, Rule
+from slangrad.llvm.text.emit import RegionEmitter, Rule
 
 PIECES = 32  # a depth has at most 31 bits
 
@@ -81,7 +81,7 @@ done:
 """
 
 
-def begin_wave(e: Emitter, ops: Iterable[Op]) -> None:
+def begin_wave(e: RegionEmitter, ops: Iterable[Op]) -> None:
     """The pieces of the wave before belong to others now."""
     for op in ops:
         if op.name == "variable" and op.operands:
@@ -89,7 +89,7 @@ def begin_wave(e: Emitter, ops: Iterable[Op]) -> None:
             e.w.line(f"store [{PIECES} x ptr] zeroinitializer, ptr {table}, align 8")
 
 
-def _variable(e: Emitter, op: Op) -> None:
+def _variable(e: RegionEmitter, op: Op) -> None:
     if not op.operands:  # of the one lane
         allocate(e, op)
         return
@@ -102,7 +102,7 @@ def _variable(e: Emitter, op: Op) -> None:
     e.define(result, w.value(f"call ptr @frame({arguments})"))
 
 
-def frames_hold(e: Emitter, address: str, size: object) -> list[str]:
+def frames_hold(e: RegionEmitter, address: str, size: object) -> list[str]:
     """For check mode: for each such variable, whether some depth of it has so many bytes at an address."""
     if e.environment.tables:
         e.w.declarations.add_functions(HOLDS)
@@ -112,7 +112,7 @@ def frames_hold(e: Emitter, address: str, size: object) -> list[str]:
     ]
 
 
-def _row(e: Emitter, op: Op) -> int:
+def _row(e: RegionEmitter, op: Op) -> int:
     """The bytes of a depth: a variable for each lane."""
     size: int = element_size(op.results[0].type) * e.names.lanes
     return size

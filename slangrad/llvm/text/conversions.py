@@ -8,7 +8,7 @@ floats, integer instructions do: LLVM would call functions that nobody links.
 
 from __future__ import annotations
 
-from slangrad.ir.types import F16, F32, F64, Scalar
+from slangrad.ir.data.types import F16, F32, F64, Scalar
 from slangrad.llvm.text.type_names import scalar_name
 from slangrad.llvm.text.writer import Writer
 
@@ -130,8 +130,8 @@ def _to_half(w: Writer, source: Scalar, source_type: str, x: str) -> str:
 
 def extend_half(w: Writer, half_type: str, x: str) -> str:
     """A half as float, exactly."""
-    one = _FLOAT_OF_ONE_HALF if half_type == "half" else "%r = fpext {half} %x to {float}"
-    template = one if w.features.half else _FLOAT_OF_HALF
+    native = _FLOAT_OF_ONE_HALF if half_type == "half" else "%r = fpext {half} %x to {float}"
+    template = native if w.features.half else _FLOAT_OF_HALF
     return w.expand(template, {"T": half_type}, {"x": x})
 
 

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from slangrad.ir.core import Op, Region, Value
-from slangrad.ir.primitives import COMPARE, INEXACT, PRIMITIVES
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import F16, F32, Lanes, Pointer, Scalar, Struct, Type, scalar_of
+from slangrad.ir.data.types import F16, F32, Lanes, Pointer, Scalar, Struct, Type, scalar_of
+from slangrad.ir.ops.core import Op, Region, Value
+from slangrad.ir.ops.primitives import COMPARE, INEXACT, PRIMITIVES
+from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.llvm.text.conversions import convert, extend_half, like, round_to_half
 from slangrad.llvm.text.exact import EXACT
 from slangrad.llvm.text.instructions import CPU, HALF_ARITHMETIC, LANES
@@ -33,14 +33,14 @@ class Environment:
     block: Struct | None  # its layout
     launch: str  # the launch record
     thread: tuple[str, str, str]  # ids as u32; x is that of lane 0
-    locals: LocalMemory
+    locals: WaveMemory
     large: dict[Op, str] = field(default_factory=dict)  # stores that may pass the caches: whether they do
     uses_arena: bool = False  # waves take memory there
     budget: str = (
         ""  # a slot: how many ops are left until loops look whether to stop; empty where they need not
     )
     leave: str = ""  # the label where the chunk ends
-    rounds: Callable[[Emitter, Op, Sequence[tuple[str, str]]], LoopOfRounds | None] | None = None
+    rounds: Callable[[RegionEmitter, Op, Sequence[tuple[str, str]]], LoopOfRounds | None] | None = None
     chunk: tuple[str, str] = ("", "")  # where its threads begin along x, and where they end
     planned: list[str] = field(default_factory=list)  # the results of the plan
     tables: dict[Op, str] = field(default_factory=dict)  # of variables of calls that call themselves
@@ -56,13 +56,13 @@ class LoopOfRounds(Protocol):
     def look_up(self, carried: Sequence[str]) -> None: ...
 
 
-class LocalMemory(Protocol):
+class WaveMemory(Protocol):
     """Gives out memory of a wave."""
 
     def place(self, w: Writer, size: int, alignment: int) -> str: ...
 
 
-class Emitter:
+class RegionEmitter:
     """Emits regions of one kernel. `operand` maps a value to its LLVM text."""
 
     def __init__(
@@ -120,7 +120,7 @@ class Emitter:
             self.define(op.results[0], result)
 
 
-Rule = Callable[[Emitter, Op], None]
+Rule = Callable[[RegionEmitter, Op], None]
 
 
 def primitive(w: Writer, name: str, scalar: Scalar, type_name: str, xs: list[str]) -> str:
@@ -166,16 +166,16 @@ def _as_float(w: Writer, name: str, type_name: str, xs: list[str]) -> str:
 # --- constants, choice, conversion
 
 
-def _const(e: Emitter, op: Op) -> None:
+def _const(e: RegionEmitter, op: Op) -> None:
     scalar, value = scalar_type(op.results[0]), op.attributes["value"]
     e.define(op.results[0], constant(e.type(op.results[0]), number(scalar, value)))
 
 
-def _zero(e: Emitter, op: Op) -> None:
+def _zero(e: RegionEmitter, op: Op) -> None:
     e.define(op.results[0], "zeroinitializer")
 
 
-def _select(e: Emitter, op: Op) -> None:
+def _select(e: RegionEmitter, op: Op) -> None:
     condition, then, otherwise = map(e.typed, op.operands)
     if op.attributes.get("stored") and not e.w.features.masked_stores:
         otherwise = f"{e.type(op.operands[2])} " + e.w.value(
@@ -184,12 +184,12 @@ def _select(e: Emitter, op: Op) -> None:
     e.define(op.results[0], e.w.value(f"select {condition}, {then}, {otherwise}"))
 
 
-def _convert(e: Emitter, op: Op) -> None:
+def _convert(e: RegionEmitter, op: Op) -> None:
     (x,), (r,) = op.operands, op.results
     e.define(r, convert(e.w, scalar_type(x), scalar_type(r), e.type(x), e.type(r), e.operand(x)))
 
 
-def _bitcast(e: Emitter, op: Op) -> None:
+def _bitcast(e: RegionEmitter, op: Op) -> None:
     (x,), (r,) = op.operands, op.results
     before, after = _is_address(x.type), _is_address(r.type)
     instruction = "bitcast" if before == after else "ptrtoint" if before else "inttoptr"
@@ -203,12 +203,12 @@ def _is_address(t: Type) -> bool:
 # --- threads and lanes
 
 
-def _thread_id(e: Emitter, op: Op) -> None:
+def _thread_id(e: RegionEmitter, op: Op) -> None:
     axis = op.attributes["axis"]
     e.define(op.results[0], e.environment.thread[axis])
 
 
-def _chunk_thread(e: Emitter, op: Op) -> None:
+def _chunk_thread(e: RegionEmitter, op: Op) -> None:
     """The number along x of the chunk's first or last thread."""
     first, end = e.environment.chunk
     if op.attributes["which"] == "first":
@@ -217,11 +217,11 @@ def _chunk_thread(e: Emitter, op: Op) -> None:
         e.define(op.results[0], e.w.value(f"sub i64 {end}, 1"))
 
 
-def _fence(e: Emitter, op: Op) -> None:
+def _fence(e: RegionEmitter, op: Op) -> None:
     e.w.line("fence seq_cst")
 
 
-def _splat(e: Emitter, op: Op) -> None:
+def _splat(e: RegionEmitter, op: Op) -> None:
     (x,), (r,) = op.operands, op.results
     if e.masks.apply_to(r):
         word = e.w.value(f"sext {e.typed(x)} to i32")
@@ -230,38 +230,38 @@ def _splat(e: Emitter, op: Op) -> None:
         e.define(r, splat(e, e.type(r), e.typed(x)))
 
 
-def splat(e: Emitter, vector_type: str, typed: str) -> str:
+def splat(e: RegionEmitter, vector_type: str, typed: str) -> str:
     lanes = e.names.lanes
     first = e.w.value(f"insertelement {vector_type} poison, {typed}, i64 0")
     zeros = f"<{lanes} x i32> zeroinitializer"
     return e.w.value(f"shufflevector {vector_type} {first}, {vector_type} poison, {zeros}")
 
 
-def _lane_index(e: Emitter, op: Op) -> None:
+def _lane_index(e: RegionEmitter, op: Op) -> None:
     scalar = scalar_of(op.results[0].type)
     assert scalar is not None
     numbers = ", ".join(f"i{scalar.bits} {lane}" for lane in range(e.names.lanes))
     e.define(op.results[0], f"<{numbers}>")
 
 
-def _lane_get(e: Emitter, op: Op) -> None:
+def _lane_get(e: RegionEmitter, op: Op) -> None:
     x, lane = op.operands
     e.define(op.results[0], e.w.value(f"extractelement {e.typed(x)}, {e.typed(lane)}"))
 
 
-def _lane_set(e: Emitter, op: Op) -> None:
+def _lane_set(e: RegionEmitter, op: Op) -> None:
     x, lane, value = op.operands
     e.define(op.results[0], e.w.value(f"insertelement {e.typed(x)}, {e.typed(value)}, {e.typed(lane)}"))
 
 
-def _lane_bits(e: Emitter, op: Op) -> None:
+def _lane_bits(e: RegionEmitter, op: Op) -> None:
     """The truth values as bits of a u64, lane 0 lowest."""
     count = e.names.lanes
     bits = e.w.value(f"bitcast {e.typed(op.operands[0])} to i{count}")
     e.define(op.results[0], bits if count == 64 else e.w.value(f"zext i{count} {bits} to i64"))
 
 
-def _lane_reduce(e: Emitter, op: Op) -> None:
+def _lane_reduce(e: RegionEmitter, op: Op) -> None:
     """Lane i with lane i + n / 2, until there is one: an order that no target changes."""
     (x,), kind, count = op.operands, op.attributes["kind"], e.names.lanes
     scalar, value, name = scalar_type(x), e.operand(x), e.type(x)
@@ -273,7 +273,7 @@ def _lane_reduce(e: Emitter, op: Op) -> None:
     e.define(op.results[0], e.w.value(f"extractelement {name} {value}, i64 0"))
 
 
-def shuffled(e: Emitter, name: str, value: str, picks: Iterable[int], second: str = "poison") -> str:
+def shuffled(e: RegionEmitter, name: str, value: str, picks: Iterable[int], second: str = "poison") -> str:
     """Lanes of one or two values of type `name`, picked by number."""
     picked = [f"i32 {i}" for i in picks]
     indices = f"<{len(picked)} x i32> <{', '.join(picked)}>"
@@ -283,7 +283,7 @@ def shuffled(e: Emitter, name: str, value: str, picks: Iterable[int], second: st
 # --- control flow
 
 
-def _if(e: Emitter, op: Op) -> None:
+def _if(e: RegionEmitter, op: Op) -> None:
     w = e.w
     then, otherwise, done = w.labels("then", "else", "endif")
     w.branch(e.operand(op.operands[0]), then, otherwise)
@@ -301,7 +301,7 @@ def _if(e: Emitter, op: Op) -> None:
     e.arrive(op.results, names)
 
 
-def _for(e: Emitter, op: Op) -> None:
+def _for(e: RegionEmitter, op: Op) -> None:
     """Counts up; a reverse loop computes its index from the count."""
     w, (count, *start), (region,) = e.w, op.operands, op.regions
     index, *carried = region.parameters
@@ -335,17 +335,17 @@ def _for(e: Emitter, op: Op) -> None:
         e.define(result, e.operand(value))
 
 
-def _rounds(e: Emitter, op: Op, types: Sequence[str], starts: Sequence[str]) -> LoopOfRounds | None:
+def _rounds(e: RegionEmitter, op: Op, types: Sequence[str], starts: Sequence[str]) -> LoopOfRounds | None:
     make = e.environment.rounds
     return None if make is None else make(e, op, list(zip(types, starts, strict=True)))
 
 
-def _reversed_index(e: Emitter, index_type: str, step: str, count: str) -> str:
+def _reversed_index(e: RegionEmitter, index_type: str, step: str, count: str) -> str:
     last = e.w.value(f"sub {index_type} {count}, 1")
     return e.w.value(f"sub {index_type} {last}, {step}")
 
 
-def _while(e: Emitter, op: Op) -> None:
+def _while(e: RegionEmitter, op: Op) -> None:
     w, (test, region) = e.w, op.regions
     head, body, done = w.labels("while", "body", "endwhile")
     starts, types = carry(e, op.operands), [carried_type(e, value) for value in test.parameters]
@@ -370,16 +370,16 @@ def _while(e: Emitter, op: Op) -> None:
         e.define(result, e.operand(value))
 
 
-def carried_type(e: Emitter, value: Value) -> str:
+def carried_type(e: RegionEmitter, value: Value) -> str:
     return e.masks.type if e.masks.apply_to(value) else e.type(value)
 
 
-def carry(e: Emitter, values: Sequence[Value]) -> list[str]:
+def carry(e: RegionEmitter, values: Sequence[Value]) -> list[str]:
     """Operands for phis, in the block that they come from."""
     return [e.masks.widen(e.operand(v)) if e.masks.apply_to(v) else e.operand(v) for v in values]
 
 
-def _reserve_phis(e: Emitter, carried: Sequence[Value]) -> list[tuple[int, str]]:
+def _reserve_phis(e: RegionEmitter, carried: Sequence[Value]) -> list[tuple[int, str]]:
     """Lines for the phis of a loop's head, and the names that they define."""
     phis = [(e.w.reserve_line(), e.w.name()) for _ in carried]
     e.arrive(carried, [name for _, name in phis])
@@ -387,7 +387,7 @@ def _reserve_phis(e: Emitter, carried: Sequence[Value]) -> list[tuple[int, str]]
 
 
 def _fill_phis(
-    e: Emitter,
+    e: RegionEmitter,
     lines: list[tuple[int, str]],
     carried: Sequence[Value],
     start: list[str],

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from slangrad.ir.types import F16, F32, F64
+from slangrad.ir.data.types import F16, F32, F64
 from slangrad.llvm.text.conversions import convert, like
 from slangrad.llvm.text.writer import Writer, phi
 
@@ -325,8 +325,8 @@ def _each_lane(w: Writer, function: str, type_name: str, xs: list[str]) -> str:
     result = "poison"
     for lane in range(int(vector[1])):
         picked = [w.value(f"extractelement {type_name} {x}, i64 {lane}") for x in xs]
-        made = w.value(f"call double @{function}({', '.join(f'double {x}' for x in picked)})")
-        result = w.value(f"insertelement {type_name} {result}, double {made}, i64 {lane}")
+        value = w.value(f"call double @{function}({', '.join(f'double {x}' for x in picked)})")
+        result = w.value(f"insertelement {type_name} {result}, double {value}, i64 {lane}")
     return result
 
 

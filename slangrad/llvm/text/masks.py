@@ -9,8 +9,8 @@ done wide.
 
 from __future__ import annotations
 
-from slangrad.ir.core import Value
-from slangrad.ir.types import BOOL, Lanes
+from slangrad.ir.data.types import BOOL, Lanes
+from slangrad.ir.ops.core import Value
 from slangrad.llvm.text.type_names import TypeNames
 from slangrad.llvm.text.writer import Writer
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 import struct
 
-from slangrad.ir.numbers import Number
-from slangrad.ir.types import F16, Lanes, Pointer, Scalar, Type
+from slangrad.ir.data.numbers import Number
+from slangrad.ir.data.types import F16, Lanes, Pointer, Scalar, Type
 
 SCALAR_NAMES = {"f16": "half", "f32": "float", "f64": "double"}
 SUFFIXES = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}

@@ -77,12 +77,12 @@ class Writer:
 
     def placed_lines(self) -> list[Line]:
         places = iter([*self._places, (len(self.lines), None)])
-        found, span, following = [], None, next(places)
+        lines, span, following = [], None, next(places)
         for number, text in enumerate(self.lines):
             while following[0] <= number:
                 span, following = following[1], next(places)
-            found.append(Line(text, span))
-        return found
+            lines.append(Line(text, span))
+        return lines
 
     def labels(self, *hints: str) -> list[str]:
         """Fresh block labels that belong together."""
@@ -128,8 +128,8 @@ class Writer:
         lanes = 0 if vector is None else int(vector[1])
 
         def type_of(key: str) -> str:
-            found = types.get(key)
-            return found if found is not None else f"<{lanes} x {key}>" if lanes else key
+            written = types.get(key)
+            return written if written is not None else f"<{lanes} x {key}>" if lanes else key
 
         def fill_type(match: re.Match[str]) -> str:
             return suffix(type_of(match[1])) if match[2] else type_of(match[1])

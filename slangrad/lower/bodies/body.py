@@ -6,7 +6,7 @@ from slangrad.lower.bodies import expressions, statements
 from slangrad.lower.model.frame import Frame
 
 
-class Body(Frame):
+class FunctionBody(Frame):
     """One function being lowered, with the answers to what is asked of its frame."""
 
     value = expressions.value

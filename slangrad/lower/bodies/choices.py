@@ -11,9 +11,9 @@ from __future__ import annotations
 from slangrad.check.model import checked
 from slangrad.check.model import types as checked_types
 from slangrad.check.names.places import value_type
-from slangrad.ir.core import Op, Value
-from slangrad.ir.primitives import CONSTANT, LINEAR, NOT_DIFFERENTIABLE, PRIMITIVES, PURE
-from slangrad.ir.types import BOOL, is_float, scalar_of
+from slangrad.ir.data.types import BOOL, is_float, scalar_of
+from slangrad.ir.ops.core import Op, Value
+from slangrad.ir.ops.primitives import CONSTANT, LINEAR, NOT_DIFFERENTIABLE, PRIMITIVES, PURE
 from slangrad.lower.model.exits import flags
 from slangrad.lower.model.flow import Arm
 from slangrad.lower.model.frame import Frame

@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slangrad.check.model import checked
-from slangrad.ir.core import Value
-from slangrad.ir.types import U32, U64, Scalar, Type, is_integer
+from slangrad.ir.data.types import U32, U64, Scalar, Type, is_integer
+from slangrad.ir.ops.core import Value
 from slangrad.lower.bodies.assigned import assigned_variables
 from slangrad.lower.bodies.purity import stays
-from slangrad.lower.model.exits import Target, assigned_flags
+from slangrad.lower.model.exits import ExitTarget, assigned_flags
 from slangrad.lower.model.frame import Frame
 from slangrad.lower.values import operators
 from slangrad.syntax import ast
@@ -38,7 +38,7 @@ class Counted:
 MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "!=": "!="}
 
 
-def recognize(f: Frame, node: ast.For, target: Target) -> Counted | None:
+def recognize(f: Frame, node: ast.For, target: ExitTarget) -> Counted | None:
     """The loop's shape, if its trips can be counted before it runs."""
     variable = _single_variable(node.initializer)
     if variable is None or node.condition is None or node.step is None:

@@ -15,16 +15,16 @@ from slangrad.check.model import checked
 from slangrad.check.model.types import VOID, is_dynamic
 from slangrad.check.model.values import RequiredValue
 from slangrad.check.names.places import value_type
-from slangrad.ir.core import Value
-from slangrad.ir.types import BOOL, I32, Pointer, Struct
+from slangrad.ir.data.types import BOOL, I32, Pointer, Struct
+from slangrad.ir.ops.core import Value
 from slangrad.lower.bodies import choices
 from slangrad.lower.bodies.place_forms import PLACES, this_place
 from slangrad.lower.calls import calls, conversions, prints, throwing
 from slangrad.lower.model.flow import THIS
 from slangrad.lower.model.frame import Frame, Place
 from slangrad.lower.places import defaults, packs
-from slangrad.lower.places.address_of import address_of
-from slangrad.lower.places.places import Temporary, behind_pointer
+from slangrad.lower.places.places import Component, SwizzlePlace, Temporary, behind_pointer
+from slangrad.lower.places.statics import Static
 from slangrad.lower.places.variables import held
 from slangrad.lower.values import interface_values, operators, runtime_types
 from slangrad.syntax import ast
@@ -69,14 +69,6 @@ def _unconverted(f: Frame, node: ast.Expression) -> Value:
 
 def _literal(f: Frame, node: ast.IntLiteral | ast.FloatLiteral | ast.BoolLiteral | ast.CharLiteral) -> Value:
     return f.b.constant(f.type(node.type, node.span), node.value)
-
-
-def _zero(f: Frame, node: ast.NullLiteral | ast.NoneLiteral) -> Value:
-    return f.b.zero(f.type(node.type))
-
-
-def _paren(f: Frame, node: ast.Paren) -> Value:
-    return f.value(node.inner)
 
 
 def _comma(f: Frame, node: ast.Comma) -> Value:
@@ -154,12 +146,26 @@ def _constant(f: Frame, node: ast.Expression) -> Value:
     return f.b.constant(f.type(node.type, node.span), value)
 
 
-def _told(f: Frame, node: ast.Expression) -> Value:
-    return runtime_types.told(f, f.place(node.ref.base).get(f), f.concrete(node.type))
-
-
 def _address_of(f: Frame, node: ast.Expression) -> Value:
-    return address_of(f, f.place(node.ref.place), f.type(node.type), node.span)
+    """`&p[3].x` is bitcast (member (offset %p, 3), 0); what is not stored has no address."""
+    place, t = f.place(node.ref.place), f.type(node.type)
+    memory = place.address(f)
+    if memory is None:
+        code, subject, note = _without_address(place)
+        f.error(code, f"{subject} no address", node.span, note)
+        return f.b.zero(t)
+    return f.emit("bitcast", memory.pointer, type=t)
+
+
+def _without_address(place: Place) -> tuple[str, str, str]:
+    whole = place
+    while isinstance(whole, (Component, SwizzlePlace)):
+        whole = whole.parent
+    if isinstance(whole, Static):
+        return "E9010", "a static variable has", "pass it as an inout parameter instead"
+    if isinstance(place, SwizzlePlace):
+        return "E0705", "several components have", "take the address of one of them, or of the whole"
+    return "E0705", "a value that is not stored has", "store it in a variable first"
 
 
 def _called(f: Frame, form: checked.Call | checked.Try, cut: bool = False) -> Value | None:
@@ -182,10 +188,6 @@ def _operator(f: Frame, node: ast.Expression) -> Value:
     if form.name == "?:":
         return f.emit("select", *operands)
     return operators.apply(f, form.name, operands, f.type(node.type))
-
-
-def _conditional(f: Frame, node: ast.Conditional) -> Value:
-    return choices.choose(f, f.value(node.condition), node.then, node.otherwise)
 
 
 def _store(f: Frame, node: ast.Expression) -> Value:
@@ -221,14 +223,6 @@ def _step(f: Frame, loaded: Value, form: checked.Update) -> Value:
     if isinstance(loaded.type, Pointer):
         return f.b.constant(operators.INT, 1)
     return f.b.constant(loaded.type, 1)
-
-
-def _convert(f: Frame, node: ast.Expression) -> Value:
-    return f.value(node.ref.operand)
-
-
-def _construct(f: Frame, node: ast.Expression) -> Value:
-    return f.part(node.ref)
 
 
 def part(f: Frame, part: checked.Part) -> Value:
@@ -278,36 +272,36 @@ def _downcast(f: Frame, node: ast.Expression) -> Value:
     return interface_values.downcast(f, f.value(form.operand), source, target, f.type(node.type))
 
 
+# fmt: off
 FORMS: dict[type, Callable[[Frame, ast.Expression], Value]] = {
     **dict.fromkeys(PLACES, _read),
-    checked.Constant: _constant,
-    checked.Told: _told,
+    checked.Constant:  _constant,
+    checked.Told:      lambda f, node: runtime_types.told(f, f.place(node.ref.base).get(f), f.concrete(node.type)),
     checked.AddressOf: _address_of,
-    checked.Call: _call,
-    checked.Try: _call,
-    checked.Operator: _operator,
-    checked.Store: _store,
-    checked.Update: _update,
-    checked.Convert: _convert,
-    checked.Construct: _construct,
-    checked.Closure: _closure,
-    checked.TypeTest: _type_test,
-    checked.Downcast: _downcast,
+    checked.Call:      _call,
+    checked.Try:       _call,
+    checked.Operator:  _operator,
+    checked.Store:     _store,
+    checked.Update:    _update,
+    checked.Convert:   lambda f, node: f.value(node.ref.operand),
+    checked.Construct: lambda f, node: f.part(node.ref),
+    checked.Closure:   _closure,
+    checked.TypeTest:  _type_test,
+    checked.Downcast:  _downcast,
 }
+# fmt: on
 # Forms that are no values: the nodes around them know them.
 _PARTS = {checked.TypeName, checked.FunctionValue, checked.Derivative, checked.Expansion, checked.Pieces}
 assert FORMS.keys() | _PARTS == kinds_of(checked.Form), (FORMS.keys() | _PARTS) ^ kinds_of(checked.Form)
 
+# fmt: off
 NODES: dict[type[ast.Expression], Callable[[Frame, OfClass], Value]] = {
-    ast.IntLiteral: _literal,
-    ast.FloatLiteral: _literal,
-    ast.BoolLiteral: _literal,
-    ast.CharLiteral: _literal,
-    ast.NullLiteral: _zero,
-    ast.NoneLiteral: _zero,
+    **dict.fromkeys((ast.IntLiteral, ast.FloatLiteral, ast.BoolLiteral, ast.CharLiteral), _literal),
+    **dict.fromkeys((ast.NullLiteral, ast.NoneLiteral), lambda f, node: f.b.zero(f.type(node.type))),
     ast.StringLiteral: _text,
-    ast.Paren: _paren,
-    ast.Comma: _comma,
-    ast.NoDiff: _no_diff,
-    ast.Conditional: _conditional,
+    ast.Paren:         lambda f, node: f.value(node.inner),
+    ast.Comma:         _comma,
+    ast.NoDiff:        _no_diff,
+    ast.Conditional:   lambda f, node: choices.choose(f, f.value(node.condition), node.then, node.otherwise),
 }
+# fmt: on

@@ -15,13 +15,13 @@ from functools import partial
 
 from slangrad.base.options import limit_note
 from slangrad.base.records import OfClass
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Attributes, Value
-from slangrad.ir.primitives import PRIMITIVES, PURE
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.ops.core import Attributes, Value
+from slangrad.ir.ops.primitives import PRIMITIVES, PURE
 from slangrad.lower.bodies import counted
 from slangrad.lower.bodies.assigned import assigned_variables
 from slangrad.lower.bodies.sequences import lower_in_order
-from slangrad.lower.model.exits import Flag, Target, assigned_flags, exited, flags
+from slangrad.lower.model.exits import ExitTarget, Flag, assigned_flags, exited, flags
 from slangrad.lower.model.flow import Key
 from slangrad.lower.model.frame import Frame
 from slangrad.lower.places.variables import declare
@@ -35,7 +35,7 @@ def lower_for(f: Frame, node: ast.For, label: str | None) -> None:
     outer = dict.fromkeys(f.variables)
     if node.initializer is not None:
         f.statement(node.initializer)
-    target = Target("loop", label)
+    target = ExitTarget("loop", label)
     shape = counted.recognize(f, node, target)
     if shape is not None:
         _lower_counted(f, node, shape, target)
@@ -46,10 +46,10 @@ def lower_for(f: Frame, node: ast.For, label: str | None) -> None:
 
 
 def lower_while(f: Frame, node: ast.While | ast.DoWhile, label: str | None) -> None:
-    _lower_general(f, node, Target("loop", label))
+    _lower_general(f, node, ExitTarget("loop", label))
 
 
-def _lower_counted(f: Frame, node: ast.For, loop: counted.Counted, target: Target) -> None:
+def _lower_counted(f: Frame, node: ast.For, loop: counted.Counted, target: ExitTarget) -> None:
     start = f.variables[loop.variable]
     trips = counted.count_trips(f, loop)
     counter = Value(trips.type, loop.variable.name)
@@ -66,7 +66,7 @@ def _lower_counted(f: Frame, node: ast.For, loop: counted.Counted, target: Targe
 # --- Other loops --------------------------------------------------------------------------------------
 
 
-def _lower_general(f: Frame, node: Loop, target: Target) -> None:
+def _lower_general(f: Frame, node: Loop, target: ExitTarget) -> None:
     f.variables[target.broke] = f.false()
     parts = node.condition, _step_of(node)
     assigned = assigned_variables(f.program, node.body, *parts)
@@ -102,7 +102,7 @@ def is_pure(made: Builder) -> bool:
     return all(op.name in PRIMITIVES and PRIMITIVES[op.name].effect == PURE for op in made.ops)
 
 
-def _while_tested(f: Frame, node: Loop, target: Target, carried: list[Key]) -> None:
+def _while_tested(f: Frame, node: Loop, target: ExitTarget, carried: list[Key]) -> None:
     condition = node.condition
 
     def test() -> tuple[Value, ...]:
@@ -113,7 +113,7 @@ def _while_tested(f: Frame, node: Loop, target: Target, carried: list[Key]) -> N
     f.finish_loop("while", carried, (), regions, _hints(f, node))
 
 
-def _while_flagged(f: Frame, node: Loop, target: Target, carried: list[Key]) -> None:
+def _while_flagged(f: Frame, node: Loop, target: ExitTarget, carried: list[Key]) -> None:
     """A flag says whether to go on; the condition is computed in the body, effects and all."""
     go, condition = Flag("go"), node.condition
     f.variables[go] = f.true()
@@ -149,7 +149,7 @@ def _while_flagged(f: Frame, node: Loop, target: Target, carried: list[Key]) -> 
     del f.variables[go]
 
 
-def _run_iteration(f: Frame, node: Loop, target: Target) -> None:
+def _run_iteration(f: Frame, node: Loop, target: ExitTarget) -> None:
     """The step runs unless the loop was left; `continue` does not skip it."""
     _enter(f, target)
     _run_body(f, node.body, target)
@@ -158,13 +158,13 @@ def _run_iteration(f: Frame, node: Loop, target: Target) -> None:
         f.branch(_left(f, target), tuple, partial(f.effect, step))
 
 
-def _enter(f: Frame, target: Target) -> None:
+def _enter(f: Frame, target: ExitTarget) -> None:
     """An iteration begins only where control has not left, so all flags are known to be false."""
     for flag in (*flags(f), target.broke):
         f.variables[flag] = f.false()
 
 
-def _left(f: Frame, target: Target) -> Value:
+def _left(f: Frame, target: ExitTarget) -> Value:
     """Whether the loop was left by an exit, as seen at the end of an iteration."""
     f.exits.append(target)
     value = exited(f, but=target.continued)
@@ -172,7 +172,7 @@ def _left(f: Frame, target: Target) -> Value:
     return value
 
 
-def _run_body(f: Frame, body: ast.Statement, target: Target) -> None:
+def _run_body(f: Frame, body: ast.Statement, target: ExitTarget) -> None:
     f.exits.append(target)
     f.variables[target.continued] = f.false()
     scope = dict.fromkeys(f.variables)

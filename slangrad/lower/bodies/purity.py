@@ -13,9 +13,9 @@ from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef, Substitution
 from slangrad.check.model.types import Pointer
 from slangrad.check.names.places import value_type
-from slangrad.ir.core import Op, Region, Value, walk
-from slangrad.ir.effects import primitive_effect
-from slangrad.ir.primitives import CONTROL, PRIMITIVES, PURE
+from slangrad.ir.ops.core import Op, Region, Value, walk
+from slangrad.ir.ops.effects import primitive_effect
+from slangrad.ir.ops.primitives import CONTROL, PRIMITIVES, PURE
 from slangrad.lower.model.flow import Key, declaration_of
 from slangrad.lower.model.frame import Frame
 from slangrad.syntax import ast

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from slangrad.ir.core import Value
+from slangrad.ir.ops.core import Value
 from slangrad.lower.model.exits import exited, flags
 from slangrad.lower.model.frame import Frame
 

@@ -16,7 +16,7 @@ from slangrad.base.source import Span
 from slangrad.check.bodies.statements import assertion_text
 from slangrad.check.model import checked
 from slangrad.check.model.types import VOID
-from slangrad.ir.core import Value
+from slangrad.ir.ops.core import Value
 from slangrad.lower.bodies import loops
 from slangrad.lower.bodies.sequences import (
     MOST_NESTED,
@@ -25,7 +25,7 @@ from slangrad.lower.bodies.sequences import (
     not_left,
 )
 from slangrad.lower.calls import throwing
-from slangrad.lower.model.exits import Target, always_exits, exited, find_target, flags, may_exit
+from slangrad.lower.model.exits import ExitTarget, always_exits, exited, find_target, flags, may_exit
 from slangrad.lower.model.flow import RESULT, RETURNED, THIS
 from slangrad.lower.model.frame import Frame
 from slangrad.lower.places import statics
@@ -129,18 +129,6 @@ def _lower_if(f: Frame, node: ast.If, rest: Sequence[ast.Statement] = ()) -> Non
     )
 
 
-def _lower_block(f: Frame, node: ast.Block) -> None:
-    lower_statements(f, node.statements)
-
-
-def _lower_nothing(f: Frame, node: ast.Statement) -> None:
-    pass
-
-
-def _lower_expression(f: Frame, node: ast.ExpressionStatement) -> None:
-    f.effect(node.expression)
-
-
 def _lower_declaration(f: Frame, node: ast.DeclarationStatement) -> None:
     variables = [each for each in node.declarations if isinstance(each, ast.Variable)]
     for declared in variables:
@@ -182,14 +170,6 @@ def _lower_return(f: Frame, node: ast.Return) -> None:
     f.variables[RETURNED] = f.true()
 
 
-def _lower_break(f: Frame, node: ast.Break) -> None:
-    f.variables[find_target(f, node).broke] = f.true()
-
-
-def _lower_continue(f: Frame, node: ast.Continue) -> None:
-    f.variables[find_target(f, node).continued] = f.true()
-
-
 def _lower_throw(f: Frame, node: ast.Throw) -> None:
     threw, error = throwing.places(f, node.handler)
     error.set(f, f.value(node.value))
@@ -219,10 +199,10 @@ def _lower_labeled(f: Frame, node: ast.Labeled) -> None:
     elif type(inner) in loops.LOOPS:
         loops.LOOPS[type(inner)](f, inner, node.label)
     else:
-        _lower_block_of(f, Target("block", node.label), partial(f.statement, inner))
+        _lower_block_of(f, ExitTarget("block", node.label), partial(f.statement, inner))
 
 
-def _lower_block_of(f: Frame, target: Target, lower: Callable[[], None]) -> None:
+def _lower_block_of(f: Frame, target: ExitTarget, lower: Callable[[], None]) -> None:
     """Code that a `break` may leave."""
     f.exits.append(target)
     f.variables[target.broke] = f.false()
@@ -237,7 +217,7 @@ def _lower_switch(f: Frame, node: ast.Switch, label: str | None = None) -> None:
     matches = [_matches(f, value, case) for case in node.cases]
     falls = not all(always_exits_case(case) for case in node.cases[:-1])
     lower = _lower_falling if falls else _lower_cases
-    _lower_block_of(f, Target("switch", label), partial(lower, f, node.cases, matches))
+    _lower_block_of(f, ExitTarget("switch", label), partial(lower, f, node.cases, matches))
 
 
 def always_exits_case(case: ast.Case) -> bool:
@@ -311,14 +291,6 @@ def _lower_falling(f: Frame, cases: list[ast.Case], matches: list[Value | None])
         f.branch(runs, partial(not_left, f, partial(lower_statements, f, case.body)))
 
 
-def _lower_loop(f: Frame, node: ast.Statement) -> None:
-    loops.LOOPS[type(node)](f, node, None)
-
-
-def _lower_compile_time_for(f: Frame, node: ast.CompileTimeFor) -> None:
-    loops.lower_compile_time_for(f, node)
-
-
 def _lower_if_let(f: Frame, node: ast.IfLet) -> None:
     """An optional is its value and whether it is there."""
     assert node.binding.initializer is not None
@@ -339,7 +311,7 @@ def _lower_target_switch(f: Frame, node: ast.TargetSwitch) -> None:
         wanted = f.program.traits.cases[node.keyword][0]
         f.error("E9003", f"this {node.keyword} has no case for '{wanted}' and no default", node.span)
         return
-    _lower_block_of(f, Target("switch", None), partial(lower_statements, f, case.body))
+    _lower_block_of(f, ExitTarget("switch", None), partial(lower_statements, f, case.body))
 
 
 def _lower_static_assert(f: Frame, node: ast.StaticAssert) -> None:
@@ -362,33 +334,28 @@ def _refuse(f: Frame, node: ast.Statement) -> None:
     f.error("E9002", f"'{words.get(type(node), type(node).__name__)}' is not supported", node.span)
 
 
-def _lower_deferred_alone(f: Frame, node: ast.Defer) -> None:
-    """`if (c) defer g();`, a block of its own."""
-    _lower_deferred(f, node, tuple)
-
-
+# fmt: off
 STATEMENTS: dict[type[ast.Statement], Callable[[Frame, OfClass], None]] = {
-    ast.Block: _lower_block,
-    ast.Defer: _lower_deferred_alone,
-    ast.Empty: _lower_nothing,
-    ast.ExpressionStatement: _lower_expression,
+    ast.Block:                lambda f, node: lower_statements(f, node.statements),
+    ast.Defer:                lambda f, node: _lower_deferred(f, node, tuple),  # `if (c) defer g();`
+    ast.Empty:                lambda f, node: None,
+    ast.ExpressionStatement:  lambda f, node: f.effect(node.expression),
     ast.DeclarationStatement: _lower_declaration,
-    ast.If: _lower_if,
-    ast.Switch: _lower_switch,
-    ast.For: _lower_loop,
-    ast.While: _lower_loop,
-    ast.DoWhile: _lower_loop,
-    ast.Break: _lower_break,
-    ast.Continue: _lower_continue,
-    ast.Return: _lower_return,
-    ast.Labeled: _lower_labeled,
-    ast.CompileTimeFor: _lower_compile_time_for,
-    ast.Discard: _refuse,
-    ast.Throw: _lower_throw,
-    ast.DoCatch: _lower_do_catch,
-    ast.IfLet: _lower_if_let,
-    ast.TargetSwitch: _lower_target_switch,
-    ast.StaticAssert: _lower_static_assert,
-    ast.TargetAssembly: _refuse,
+    ast.If:                   _lower_if,
+    ast.Switch:               _lower_switch,
+    **dict.fromkeys(loops.LOOPS, lambda f, node: loops.LOOPS[type(node)](f, node, None)),
+    ast.Break:                lambda f, node: f.variables.update({find_target(f, node).broke: f.true()}),
+    ast.Continue:             lambda f, node: f.variables.update({find_target(f, node).continued: f.true()}),
+    ast.Return:               _lower_return,
+    ast.Labeled:              _lower_labeled,
+    ast.CompileTimeFor:       loops.lower_compile_time_for,
+    ast.Discard:              _refuse,
+    ast.Throw:                _lower_throw,
+    ast.DoCatch:              _lower_do_catch,
+    ast.IfLet:                _lower_if_let,
+    ast.TargetSwitch:         _lower_target_switch,
+    ast.StaticAssert:         _lower_static_assert,
+    ast.TargetAssembly:       _refuse,
 }
+# fmt: on
 assert STATEMENTS.keys() == kinds_of(ast.Statement), STATEMENTS.keys() ^ kinds_of(ast.Statement)

@@ -13,19 +13,19 @@ from dataclasses import dataclass
 
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
-from slangrad.check.names.bit_fields import is_bit_field
 from slangrad.check.names.places import gives_address
-from slangrad.ir.core import Value
-from slangrad.ir.types import U64, Type, component
+from slangrad.check.names.struct_fields import is_bit_field
+from slangrad.ir.data.types import U64, Type, component
+from slangrad.ir.ops.core import Value
 from slangrad.lower.calls import any_places, references
 from slangrad.lower.calls.arguments import argument_value
 from slangrad.lower.calls.calls import call_function
 from slangrad.lower.calls.lending import acted_on
-from slangrad.lower.model.addresses import Address
+from slangrad.lower.model.addresses import GuardedAddress
 from slangrad.lower.model.flow import THIS
 from slangrad.lower.model.frame import Frame, Place
 from slangrad.lower.places.globals import place_of_global
-from slangrad.lower.places.places import Component, Memory, NoPlace, Temporary
+from slangrad.lower.places.places import Component, MemoryPlace, NoPlace, Temporary
 from slangrad.lower.values.runtime_types import dispatched
 from slangrad.syntax import ast
 
@@ -99,7 +99,7 @@ class Accessed(Place):
         else:
             self._call(f, setter, Temporary(value))
 
-    def address(self, f: Frame) -> Address | None:
+    def address(self, f: Frame) -> GuardedAddress | None:
         return None if self._is_whole(f) else self.referred(f).address(f)
 
     def for_update(self, f: Frame) -> Place:
@@ -180,11 +180,11 @@ class Accessed(Place):
             return True
         return f.differentiable and not gives_address(accessor) and self._getter(f) is not None
 
-    def _memory(self, f: Frame, accessor: ast.Accessor) -> Memory:
+    def _memory(self, f: Frame, accessor: ast.Accessor) -> MemoryPlace:
         pointer = self._call(f, accessor)
         assert pointer is not None
         address = f.emit("bitcast", pointer, type=U64)
-        return Memory(pointer, f.emit("not_equal", address, f.b.zero(U64)))
+        return MemoryPlace(pointer, f.emit("not_equal", address, f.b.zero(U64)))
 
     def _getter(self, f: Frame) -> ast.Accessor | None:
         """What reading calls: the getter, or a `ref` with a derivative of its own."""

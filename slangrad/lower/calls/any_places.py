@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from slangrad.check.model import types as checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.names.places import gives_address
-from slangrad.ir.core import Value
-from slangrad.ir.types import Type
+from slangrad.ir.data.types import Type
+from slangrad.ir.ops.core import Value
 from slangrad.lower.calls import references
 from slangrad.lower.model.frame import Frame, Place, Referring
 from slangrad.lower.places.places import Aggregate, Temporary

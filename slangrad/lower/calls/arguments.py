@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
-from slangrad.ir.core import Value
+from slangrad.ir.ops.core import Value
 from slangrad.lower.model.frame import Frame, Place
 from slangrad.lower.model.signatures import SignatureParameter
 

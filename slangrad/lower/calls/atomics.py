@@ -5,9 +5,7 @@ InterlockedAdd(p[0], 1, old)     %old = atomic %p, 1 {kind="add"}
 
 from __future__ import annotations
 
-from slangrad.ir.core import Value
-from slangrad.ir.primitives import ATOMIC_KINDS
-from slangrad.ir.types import (
+from slangrad.ir.data.types import (
     U32,
     Array,
     Pointer,
@@ -20,9 +18,11 @@ from slangrad.ir.types import (
     pointer_of,
     value_of,
 )
+from slangrad.ir.ops.core import Value
+from slangrad.ir.ops.primitives import ATOMIC_KINDS
 from slangrad.lower.calls.references import OneOf
 from slangrad.lower.model.frame import Frame, Place
-from slangrad.lower.places.places import Memory, Row, in_memory, no_place
+from slangrad.lower.places.places import MemoryPlace, RowPlace, in_memory, no_place
 
 OPERANDS = {"load": 0, "increment": 0, "decrement": 0, "compare_exchange": 2, "compare_exchange_bits": 2}
 STEPS = {"increment": "add", "decrement": "sub"}
@@ -36,7 +36,7 @@ def apply(f: Frame, kind: str, places: list[Place], t: Type | None) -> Value | N
     if isinstance(target.type, Pointer) and (
         not operands or operands[-1].type is value_of(target.type.element)
     ):
-        target = Memory(target.get(f))
+        target = MemoryPlace(target.get(f))
     old = _on_any(f, kind, target if kind == "load" else target.for_atomics(f), operands)
     for original in places[1 + count :]:
         original.set(f, old)
@@ -65,20 +65,20 @@ def _on_any(f: Frame, kind: str, target: Place, operands: list[Value]) -> Value:
         return target.get(f)
     memory = in_memory(f, target)
     if memory is not None:
-        place = Memory(memory.pointer)
+        place = MemoryPlace(memory.pointer)
         return memory.guarded(f, lambda: _on_place(f, kind, place, operands), memory.type)
     if kind == "load":
         return target.get(f)
     if isinstance(target, OneOf):
         return target.chosen(f, lambda each: (_on_any(f, kind, each, operands),))[0]
-    if isinstance(target, Row):
+    if isinstance(target, RowPlace):
         return _on_place(f, kind, target, operands)
     assert target.is_own(), target
     return _on_own(f, kind, target, operands)
 
 
 def _on_place(f: Frame, kind: str, place: Place, operands: list[Value]) -> Value:
-    if isinstance(place, Memory) and isinstance(place.form, Scalar):
+    if isinstance(place, MemoryPlace) and isinstance(place.form, Scalar):
         return _on_scalar(f, kind, place.pointer, operands)
     if isinstance(place.type, Array) and is_long(place.type):
         return _on_elements(f, kind, place, operands)
@@ -93,7 +93,7 @@ def _on_place(f: Frame, kind: str, place: Place, operands: list[Value]) -> Value
 
 def _on_elements(f: Frame, kind: str, place: Place, operands: list[Value]) -> Value:
     t = place.type
-    assert isinstance(place, Memory) and isinstance(t, Array)
+    assert isinstance(place, MemoryPlace) and isinstance(t, Array)
 
     def on_element(index: Value) -> Value:
         own = [f.emit("index", x, index) for x in operands]

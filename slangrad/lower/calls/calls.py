@@ -11,7 +11,7 @@ from __future__ import annotations
 from slangrad.check.model import checked
 from slangrad.check.model import types as checked_types
 from slangrad.check.model.declref import EMPTY, DeclRef
-from slangrad.ir.core import Value
+from slangrad.ir.ops.core import Value
 from slangrad.lower.calls import intrinsics, lending
 from slangrad.lower.calls.arguments import argument_value, passed
 from slangrad.lower.model.frame import Frame, Place

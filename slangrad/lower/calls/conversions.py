@@ -12,8 +12,7 @@ from functools import partial
 from slangrad.check.model.checked import Conversion
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import Type as CheckedType
-from slangrad.ir.core import Value
-from slangrad.ir.types import (
+from slangrad.ir.data.types import (
     BOOL,
     U64,
     Array,
@@ -24,11 +23,11 @@ from slangrad.ir.types import (
     Type,
     Vector,
     component,
-    component_count,
     components,
     is_long,
     scalar_of,
 )
+from slangrad.ir.ops.core import Value
 from slangrad.lower.calls.calls import call_function
 from slangrad.lower.model.frame import Frame
 from slangrad.lower.places.places import Temporary
@@ -43,10 +42,6 @@ def _target(f: Frame, conversion: Conversion) -> Type:
     return f.type(conversion.target)
 
 
-def _numeric(f: Frame, value: Value, conversion: Conversion) -> Value:
-    return f.emit("convert", value, type=_target(f, conversion))
-
-
 def _splat(f: Frame, value: Value, conversion: Conversion) -> Value:
     target = _target(f, conversion)
     if isinstance(value.type, Vector):  # of one component
@@ -57,10 +52,6 @@ def _splat(f: Frame, value: Value, conversion: Conversion) -> Value:
     return f.emit("splat", converted, type=target)
 
 
-def _truncate(f: Frame, value: Value, conversion: Conversion) -> Value:
-    return truncate(f, value, _target(f, conversion))
-
-
 def truncate(f: Frame, value: Value, target: Type) -> Value:
     """The leading components, elements converted."""
     if isinstance(target, Scalar):
@@ -68,10 +59,6 @@ def truncate(f: Frame, value: Value, target: Type) -> Value:
             value = f.emit("get", value, index=0)
         return f.emit("convert", value, type=target)
     return f.componentwise(value, target, partial(truncate, f))
-
-
-def _reshape(f: Frame, value: Value, conversion: Conversion) -> Value:
-    return _from_scalars(f, _scalars(f, value), _target(f, conversion))[0]
 
 
 def _pointer(f: Frame, value: Value, conversion: Conversion) -> Value:
@@ -139,29 +126,27 @@ def _base(f: Frame, value: Value, conversion: Conversion) -> Value:
     return value
 
 
-def _existing(f: Frame, value: Value, conversion: Conversion) -> Value:
-    return value
-
-
 def _interface(f: Frame, value: Value, conversion: Conversion) -> Value:
     assert conversion.source is not None
     return as_interface(f, value, f.concrete(conversion.source), f.concrete(conversion.target))
 
 
+# fmt: off
 CONVERSIONS: dict[str, Callable[[Frame, Value, Conversion], Value]] = {
-    "numeric": _numeric,
-    "splat": _splat,
-    "truncate": _truncate,
-    "reshape": _reshape,
-    "pointer": _pointer,
-    "stated": _stated,
-    "call": _call,
-    "array": _array,
-    "optional": _optional,
-    "base": _base,
-    "existing": _existing,
+    "numeric":   lambda f, value, conversion: f.emit("convert", value, type=_target(f, conversion)),
+    "splat":     _splat,
+    "truncate":  lambda f, value, conversion: truncate(f, value, _target(f, conversion)),
+    "reshape":   lambda f, value, conversion: _from_scalars(f, f.scalars(value), _target(f, conversion))[0],
+    "pointer":   _pointer,
+    "stated":    _stated,
+    "call":      _call,
+    "array":     _array,
+    "optional":  _optional,
+    "base":      _base,
+    "existing":  lambda f, value, conversion: value,
     "interface": _interface,
 }
+# fmt: on
 
 
 # --- Aggregates from parts ----------------------------------------------------------------------------
@@ -172,7 +157,7 @@ def assemble(f: Frame, parts: list[Value], target: Type) -> Value:
     if not parts:
         return f.b.zero(target)
     if isinstance(target, (Vector, Matrix)):
-        return _from_scalars(f, [scalar for part in parts for scalar in _scalars(f, part)], target)[0]
+        return _from_scalars(f, [scalar for part in parts for scalar in f.scalars(part)], target)[0]
     if not isinstance(target, (Array, Struct)):
         (only,) = parts
         return only
@@ -183,13 +168,6 @@ def assemble(f: Frame, parts: list[Value], target: Type) -> Value:
             made = f.emit("set", made, part, index=i)
         return made
     return f.emit("make", *parts, *map(f.b.zero, missing), type=target)
-
-
-def _scalars(f: Frame, value: Value) -> list[Value]:
-    if not isinstance(value.type, (Vector, Matrix, Array)):
-        return [value]
-    count = component_count(value.type)
-    return [scalar for i in range(count) for scalar in _scalars(f, f.emit("get", value, index=i))]
 
 
 def _from_scalars(f: Frame, scalars: list[Value], target: Type) -> tuple[Value, list[Value]]:

@@ -14,13 +14,13 @@ from functools import partial
 from slangrad.check.model import checked
 from slangrad.check.model import types as checked_types
 from slangrad.check.model.declref import DeclRef
-from slangrad.ir.core import Attributes, Value
-from slangrad.ir.primitives import GROUP_SIZE, PRIMITIVES
-from slangrad.ir.types import U32, Array, Pointer, Scalar, Struct, Type, scalar_of
+from slangrad.ir.data.types import U32, Array, Pointer, Scalar, Struct, Type, scalar_of
+from slangrad.ir.ops.core import Attributes, Value
+from slangrad.ir.ops.primitives import GROUP_SIZE, PRIMITIVES
 from slangrad.lower.calls import atomics, print_lines, prints
 from slangrad.lower.calls.arguments import argument_value
 from slangrad.lower.model.frame import Frame, Place
-from slangrad.lower.places.places import Memory, Temporary
+from slangrad.lower.places.places import MemoryPlace, Temporary
 from slangrad.lower.values import operators
 from slangrad.lower.values.any_values import dynamic_object, reinterpret
 from slangrad.lower.values.bit_casts import bit_cast
@@ -87,20 +87,14 @@ def _primitive(f: Frame, name: str, places: list[Place], t: Type | None) -> Valu
     return f.emit(name, *operands, type=t)
 
 
+def _stated(t: Type | None) -> Type:
+    assert t is not None
+    return t
+
+
 def _shift(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
     value, amount = (place.get(f) for place in places)
     return f.emit(name, value, operators.like(f, amount, value.type))
-
-
-def _hash(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
-    """What holds the number of a text."""
-    assert t is not None
-    return f.emit("make", places[0].get(f), type=t)
-
-
-def _zero(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
-    assert t is not None
-    return f.b.zero(t)
 
 
 def _same(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
@@ -112,11 +106,6 @@ def _same(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
         "E0713", "a value can be seen as one of a type of the same form only", f.b.span, "convert it: T(x)"
     )
     return f.b.zero(t)
-
-
-def _tangent_zero(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
-    assert t is not None
-    return f.lowering.tangents.space.zero(f.b, t)
 
 
 def _tangent_add(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
@@ -141,23 +130,10 @@ def _scaled(f: Frame, factor: Value, x: Value) -> Value:
     return f.emit("mul", own if t is scalar else f.emit("splat", own, type=t), x)
 
 
-def _load(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
-    return Memory(places[0].get(f)).get(f)
-
-
 def _thread_place(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
     """Where the thread is among all of the launch."""
     axes = [f.emit("thread_id", type=U32, axis=axis) for axis in range(3)]
     return f.emit("make", *axes, type=t)
-
-
-def _set_prints(f: Frame, name: str, places: list[Place], t: Type | None) -> None:
-    print_lines.lower_set_prints(f, places[0].get(f))
-
-
-def _group_size(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
-    """Which is the kernel's, and known when all is inlined (opt/simplify/statics.py)."""
-    return f.emit("read_static", type=t, name=GROUP_SIZE)
 
 
 def _in_wave(op: str, f: Frame, kind: str, places: list[Place], t: Type | None) -> Value:
@@ -173,22 +149,25 @@ def _in_wave(op: str, f: Frame, kind: str, places: list[Place], t: Type | None) 
     return told(value, value.type)
 
 
+# fmt: off
 RULES: dict[str, Rule] = {
-    "atomic": atomics.apply,
-    "bitcast": bit_cast,
-    "dynamic_object": dynamic_object,
-    "string_hash": _hash,
-    "reinterpret": reinterpret,
+    "atomic":             atomics.apply,
+    "bitcast":            bit_cast,
+    "dynamic_object":     dynamic_object,
+    "string_hash":        lambda f, name, places, t: f.emit("make", places[0].get(f), type=t),
+    "reinterpret":        reinterpret,
     **{name: partial(_in_wave, name) for name in ("wave_reduce", "wave_scan", "wave_read")},
-    "load": _load,
-    "shl": _shift,
-    "shr": _shift,
-    "zero": _zero,
-    "same": _same,
-    "differential_zero": _tangent_zero,
-    "differential_add": _tangent_add,
+    "load":               lambda f, name, places, t: MemoryPlace(places[0].get(f)).get(f),
+    "shl":                _shift,
+    "shr":                _shift,
+    "zero":               lambda f, name, places, t: f.b.zero(_stated(t)),
+    "same":               _same,
+    "differential_zero":  lambda f, name, places, t: f.lowering.tangents.space.zero(f.b, _stated(t)),
+    "differential_add":   _tangent_add,
     "differential_scale": _tangent_scale,
-    "thread_place": _thread_place,
-    "group_size": _group_size,
-    "set_prints": _set_prints,
+    "thread_place":       _thread_place,
+    # The kernel's, and known when all is inlined (opt/simplify/statics.py).
+    "group_size":         lambda f, name, places, t: f.emit("read_static", type=t, name=GROUP_SIZE),
+    "set_prints":         lambda f, name, places, t: print_lines.lower_set_prints(f, places[0].get(f)),
 }
+# fmt: on

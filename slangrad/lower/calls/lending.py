@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from slangrad.check.generics.signatures import declared_parameters
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef, Substitution
-from slangrad.ir.core import Value
-from slangrad.ir.types import BOOL, Struct, Type, struct
-from slangrad.lower.model.addresses import Address
+from slangrad.ir.data.types import BOOL, Struct, Type, struct
+from slangrad.ir.ops.core import Value
+from slangrad.lower.model.addresses import GuardedAddress
 from slangrad.lower.model.flow import THIS, Key, declaration_of
 from slangrad.lower.model.frame import Acted, Frame, Place
 from slangrad.lower.model.signatures import Signature, SignatureParameter
-from slangrad.lower.places.places import Memory, NoPlace, in_memory, no_place
+from slangrad.lower.places.places import MemoryPlace, NoPlace, in_memory, no_place
 from slangrad.lower.places.variables import root_of_place
 from slangrad.lower.values.runtime_types import dispatched
 from slangrad.syntax import ast
@@ -238,7 +238,7 @@ def lend(f: Frame, reference: DeclRef, signature: Signature, places: list[Place]
 
 def _lent(
     f: Frame, reference: DeclRef, signature: Signature, p: SignatureParameter, given: Place, atomically: bool
-) -> Memory | None:
+) -> MemoryPlace | None:
     """The memory behind an argument; None where the argument is copied."""
     place = given.for_atomics(f)
     memory, missing = in_memory(f, place), no_place(place)
@@ -274,7 +274,7 @@ def _takes_memory(f: Frame, reference: DeclRef, p: SignatureParameter, signature
     return not custom and not carries and dispatched(f.lowering, reference) is None
 
 
-def _form(memory: Address) -> Type:
+def _form(memory: GuardedAddress) -> Type:
     pointer = memory.pointer.type
     return pointer if memory.guard is None else struct("lent", (("address", pointer), ("there", BOOL)))
 
@@ -288,8 +288,8 @@ def passed(f: Frame, p: SignatureParameter, place: Place) -> Value:
     return f.emit("make", memory.pointer, memory.guard, type=p.type)
 
 
-def received(f: Frame, value: Value) -> Address:
+def received(f: Frame, value: Value) -> GuardedAddress:
     """The memory, in the function that it is lent to."""
     if not isinstance(value.type, Struct):
-        return Address(value)
-    return Address(f.emit("get", value, index=0), f.emit("get", value, index=1))
+        return GuardedAddress(value)
+    return GuardedAddress(f.emit("get", value, index=0), f.emit("get", value, index=1))

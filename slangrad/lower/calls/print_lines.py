@@ -9,12 +9,12 @@ a static variable, as those of programs are.
 
 from __future__ import annotations
 
-from slangrad.base.brace_formats import Argument, Place, encode, pieces_of
+from slangrad.base.prints.brace_formats import Argument, Placeholder, encode, pieces_of
 from slangrad.check.calls.coerce import stripped
 from slangrad.check.model import checked
-from slangrad.ir.core import Value
-from slangrad.ir.types import BOOL, Array, Matrix, Scalar, Struct, Type, Vector
-from slangrad.lower.calls.prints import given_values, literal_format, scalars_of
+from slangrad.ir.data.types import BOOL, Array, Matrix, Scalar, Struct, Type, Vector
+from slangrad.ir.ops.core import Value
+from slangrad.lower.calls.prints import given_values, literal_format
 from slangrad.lower.model.frame import Frame
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk
@@ -51,7 +51,7 @@ def lower_print(f: Frame, form: checked.Call) -> None:
                 )
                 return
             arguments.append(found)
-            values += scalars_of(f, value)
+            values += f.scalars(value, structs=True)
     try:
         encoded = _encoded(literal.value, arguments, texts, _texts_of(f, arguments))
     except ValueError as failure:
@@ -84,14 +84,14 @@ def _encoded(text: str, arguments: list[Argument], texts: dict[int, str], known:
     pieces = pieces_of(text)
     encode(pieces, arguments)
     numbers = [i for i in range(len(arguments)) if i not in texts]
-    moved: list[str | Place] = []
+    moved: list[str | Placeholder] = []
     for piece in pieces:
         if isinstance(piece, str):
             moved.append(piece)
         elif piece.argument in texts:
             moved.append(format(texts[piece.argument], piece.spec))
         else:
-            moved.append(Place(numbers.index(piece.argument), piece.spec))
+            moved.append(Placeholder(numbers.index(piece.argument), piece.spec))
     return encode(moved, [arguments[i] for i in numbers], known)
 
 

@@ -11,24 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slangrad.base.brace_formats import text_hash
-from slangrad.base.formats import Conversion, Format, parse_format
+from slangrad.base.prints.brace_formats import text_hash
+from slangrad.base.prints.formats import Format, FormatConversion, parse_format
 from slangrad.check.calls.coerce import stripped
 from slangrad.check.model import checked
 from slangrad.check.model import types as checked_types
 from slangrad.check.names.places import value_type
-from slangrad.ir.core import Value
-from slangrad.ir.types import (
+from slangrad.ir.data.types import (
     U32,
-    Array,
-    Matrix,
     Pointer,
     Scalar,
-    Struct,
     Type,
-    Vector,
-    component_count,
 )
+from slangrad.ir.ops.core import Value
 from slangrad.lower.model.frame import Frame
 from slangrad.lower.places import packs
 from slangrad.syntax import ast
@@ -77,7 +72,7 @@ def lower_print(f: Frame, form: checked.Call) -> None:
         Shown(scalar, each, kind)
         for each in given
         for value, kind in given_values(f, each)
-        for scalar in scalars_of(f, value)
+        for scalar in f.scalars(value, structs=True)
     ]
     if _fits(f, literal, values):
         f.b.effect("print", *(each.value for each in values), format=literal.value)
@@ -93,13 +88,6 @@ def given_values(f: Frame, node: ast.Expression) -> Iterator[tuple[Value, checke
             yield f.value(part), f.concrete(value_type(part))
         else:
             yield part.get(f), f.concrete(node.type)
-
-
-def scalars_of(f: Frame, value: Value) -> list[Value]:
-    if isinstance(value.type, (Vector, Matrix, Array, Struct)):
-        count = component_count(value.type)
-        return [scalar for i in range(count) for scalar in scalars_of(f, f.emit("get", value, index=i))]
-    return [value]
 
 
 def _fits(f: Frame, literal: ast.StringLiteral, values: list[Shown]) -> bool:
@@ -126,13 +114,13 @@ def _counted(count: int, one: str, many: str = "") -> str:
     return f"{count} {one if count == 1 else many or f'{one}s'}"
 
 
-def _conversions(parsed: Format) -> list[Conversion | None]:
+def _conversions(parsed: Format) -> list[FormatConversion | None]:
     """One for each value; None for a width or precision given as `*`."""
-    pieces = [piece for piece in parsed.pieces if isinstance(piece, Conversion)]
+    pieces = [piece for piece in parsed.pieces if isinstance(piece, FormatConversion)]
     return [each for piece in pieces for each in (*[None] * piece.stars, piece)]
 
 
-def _reason(how: Conversion | None, t: Type, named: checked_types.Type) -> tuple[str, str] | None:
+def _reason(how: FormatConversion | None, t: Type, named: checked_types.Type) -> tuple[str, str] | None:
     """Why a conversion cannot show a value, which is `named` so in the text or a part of it; and what can."""
     if how is not None and how.kind == "s":
         return "'%s' shows texts, which are no values", "write the text into the format"

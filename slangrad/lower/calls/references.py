@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from slangrad.ir.core import Value
-from slangrad.ir.types import U32, Type
+from slangrad.ir.data.types import U32, Type
+from slangrad.ir.ops.core import Value
 from slangrad.lower.calls.arguments import passed
-from slangrad.lower.model.addresses import Address
+from slangrad.lower.model.addresses import GuardedAddress
 from slangrad.lower.model.frame import Frame, Place, Referring
-from slangrad.lower.places.places import Aggregate, Memory, Temporary
+from slangrad.lower.places.places import Aggregate, MemoryPlace, Temporary
 
 
 def ask(f: Frame, referring: Referring, owner: Place | None, arguments: list[Temporary]) -> tuple[Value, ...]:
@@ -40,11 +40,11 @@ def put_together(f: Frame, referring: Referring, owner: Place | None, told: tupl
     which = next(values) if len(referring.forms) > 1 else None
     places = [form.again(f, owner, values) for form in referring.forms]
     found = places[0] if which is None else OneOf(which, places)
-    return Constant(found) if f.differentiable and not referring.signature.differentiable else found
+    return ConstantPlace(found) if f.differentiable and not referring.signature.differentiable else found
 
 
 @dataclass(slots=True)
-class Constant(Place):
+class ConstantPlace(Place):
     """A place that a `ref` without a derivative gives: what is read there carries none."""
 
     inner: Place
@@ -65,21 +65,21 @@ class Constant(Place):
     def set(self, f: Frame, value: Value) -> None:
         self.inner.set(f, value)
 
-    def address(self, f: Frame) -> Address | None:
+    def address(self, f: Frame) -> GuardedAddress | None:
         memory = self.inner.address(f)
         return None if memory is None else replace(memory, cut=True)
 
     def for_update(self, f: Frame) -> Place:
-        return Constant(self.inner.for_update(f))
+        return ConstantPlace(self.inner.for_update(f))
 
     def is_own(self) -> bool:
         return self.inner.is_own()
 
     def for_atomics(self, f: Frame) -> Place:
-        return Constant(self.inner.for_atomics(f))
+        return ConstantPlace(self.inner.for_atomics(f))
 
     def component(self, f: Frame, index: int | Value) -> Place:
-        return Constant(self.inner.component(f, index))
+        return ConstantPlace(self.inner.component(f, index))
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ class OneOf(Aggregate):
 
         self.chosen(f, store)
 
-    def address(self, f: Frame) -> Address | None:
+    def address(self, f: Frame) -> GuardedAddress | None:
         pointers = {self._pointer_type(f, each) for each in self.places}
         if None in pointers or len(pointers) > 1:
             return None
@@ -117,7 +117,7 @@ class OneOf(Aggregate):
             return memory.pointer, f.true() if memory.guard is None else memory.guard
 
         pointer, guard = self.chosen(f, at)
-        return Memory(pointer, guard)
+        return MemoryPlace(pointer, guard)
 
     def for_update(self, f: Frame) -> Place:
         return OneOf(self.which, [each.for_update(f) for each in self.places])

@@ -11,12 +11,12 @@ arm of an `if` (`Frame.leave_where`).
 from __future__ import annotations
 
 from slangrad.check.model import checked
-from slangrad.ir.core import Value
-from slangrad.ir.types import BOOL, struct
+from slangrad.ir.data.types import BOOL, struct
+from slangrad.ir.ops.core import Value
 from slangrad.lower.calls.calls import lower_call
 from slangrad.lower.model.exits import Handler, error_keys, flags
 from slangrad.lower.model.frame import Frame, Place
-from slangrad.lower.places.places import Local, Temporary
+from slangrad.lower.places.places import LocalPlace, Temporary
 from slangrad.syntax import ast
 
 
@@ -24,8 +24,8 @@ def places(f: Frame, catch: ast.Catch | None) -> tuple[Place, Place]:
     """Where a handler looks, or with None the caller; a handler of every error does not ask which it was."""
     threw, error = error_keys(f, catch)
     if error not in f.variables:
-        return Local(threw, BOOL), Temporary(f.b.zero(struct("none", ())))
-    return Local(threw, BOOL), Local(error, f.variables[error].type)
+        return LocalPlace(threw, BOOL), Temporary(f.b.zero(struct("none", ())))
+    return LocalPlace(threw, BOOL), LocalPlace(error, f.variables[error].type)
 
 
 def enter_handler(f: Frame, catch: ast.Catch) -> None:

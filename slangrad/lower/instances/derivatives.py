@@ -17,9 +17,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slangrad.base.source import Span
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Region, Value
-from slangrad.ir.types import Type
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.types import Type
+from slangrad.ir.ops.core import Function, Region, Value
 from slangrad.lower.instances import duals
 from slangrad.lower.model.frame import Lowering
 from slangrad.lower.model.signatures import Signature, SignatureParameter

@@ -11,7 +11,7 @@ from __future__ import annotations
 from slangrad.check.generics.signatures import signature_of
 from slangrad.check.model import types as checked
 from slangrad.check.model.declref import DeclRef, GenericKey
-from slangrad.ir.core import Value
+from slangrad.ir.ops.core import Value
 from slangrad.lower.calls.accessors import call_accessor
 from slangrad.lower.calls.calls import call_function
 from slangrad.lower.model.flow import RESULT, THIS, Key

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Region, Value
-from slangrad.ir.types import Type
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.types import Type
+from slangrad.ir.ops.core import Function, Region, Value
 from slangrad.lower.model.frame import Lowering
 from slangrad.lower.model.signatures import Signature, SignatureParameter
 

@@ -11,17 +11,17 @@ from slangrad.check.generics.signatures import declared_parameters
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import is_pack
-from slangrad.ir.core import Derivatives, Function, FunctionAttributes, Region, Value
-from slangrad.lower.bodies.body import Body
+from slangrad.ir.ops.core import Derivatives, Function, FunctionAttributes, Region, Value
+from slangrad.lower.bodies.body import FunctionBody
 from slangrad.lower.calls import intrinsics
 from slangrad.lower.calls.lending import received
-from slangrad.lower.instances.applied import lower_applied
 from slangrad.lower.instances.dispatch import lower_dispatch
+from slangrad.lower.instances.forward_passes import lower_forward_pass
 from slangrad.lower.model.flow import ERROR, RESULT, RETURNED, THIS, THROWN, Key, PackPart
 from slangrad.lower.model.frame import Frame, Lowering, Place
 from slangrad.lower.model.signatures import Signature
 from slangrad.lower.places.defaults import default_value
-from slangrad.lower.places.places import Local
+from slangrad.lower.places.places import LocalPlace
 from slangrad.lower.places.variables import begin_body, held
 from slangrad.lower.values.runtime_types import dispatched
 from slangrad.syntax import ast
@@ -29,7 +29,7 @@ from slangrad.syntax import ast
 
 def lower_function(lowering: Lowering, signature: Signature, reference: DeclRef) -> Function:
     declared = reference.declaration
-    f = Body(lowering, signature.name, declared, reference.substitution, signature.differentiable)
+    f = FunctionBody(lowering, signature.name, declared, reference.substitution, signature.differentiable)
     key = dispatched(lowering, reference)
     constructs = isinstance(declared, ast.Constructor) and key is None
     keys, inputs = enter(f, signature, reference, constructs)
@@ -122,7 +122,7 @@ def _lower_primitive(f: Frame, reference: DeclRef) -> None:
     info: checked.FunctionInfo = f.program.info(reference.declaration)
     keys: list[Key] = [THIS] if info.this_type is not None else []
     keys += [each for each in info.parameters if intrinsics.is_operand(f, each)]
-    places: list[Place] = [Local(key, f.variables[key].type) for key in keys]
+    places: list[Place] = [LocalPlace(key, f.variables[key].type) for key in keys]
     value = intrinsics.apply(f, info, reference, places)
     if value is not None:
         f.variables[RESULT] = value
@@ -149,7 +149,7 @@ def _custom_derivatives(lowering: Lowering, signature: Signature, reference: Dec
         None if each is None else lowering.function(each).name
         for each in (given.forward, given.backward, given.primal_substitute)
     )
-    applied = None if given.apply is None else lower_applied(lowering, signature, given.apply)
+    applied = None if given.apply is None else lower_forward_pass(lowering, signature, given.apply)
     made = Derivatives(forward, backward, substitute, applied)
     return made if made.names else None
 

@@ -6,8 +6,8 @@ static int count = start();    func @"count.initial"() {initializes="count", ord
 from __future__ import annotations
 
 from slangrad.check.model.declref import DeclRef
-from slangrad.ir.core import Function, FunctionAttributes, Region
-from slangrad.lower.bodies.body import Body
+from slangrad.ir.ops.core import Function, FunctionAttributes, Region
+from slangrad.lower.bodies.body import FunctionBody
 from slangrad.lower.model.frame import Lowering
 from slangrad.lower.places.defaults import field_default
 from slangrad.syntax import ast
@@ -46,7 +46,7 @@ class Initializers:
 
 def _initial(lowering: Lowering, name: str, resolved: DeclRef) -> Function:
     declared: ast.Variable = resolved.declaration
-    f = Body(lowering, f"{name}.initial", declared, resolved.substitution, False)
+    f = FunctionBody(lowering, f"{name}.initial", declared, resolved.substitution, False)
     value = field_default(f, resolved)
     attributes: FunctionAttributes = {"initializes": name, "order": 0}
     region = Region((), f.b.ops, (value,))

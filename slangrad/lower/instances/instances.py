@@ -21,8 +21,8 @@ from slangrad.check.model import types as checked_types
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.check.texts.standard import TEXTURES
-from slangrad.ir import core
-from slangrad.ir.types import Type
+from slangrad.ir.data.types import Type
+from slangrad.ir.ops import core
 from slangrad.lower.instances import derivatives, functions
 from slangrad.lower.instances.initializers import Initializers
 from slangrad.lower.instances.referring import lower_referring

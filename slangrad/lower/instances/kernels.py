@@ -13,21 +13,21 @@ from slangrad.check.model import checked
 from slangrad.check.model import types as checked_types
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.reflect import is_launch_parameter
-from slangrad.ir.core import Function, FunctionAttributes, Region, Value
-from slangrad.ir.types import U32, Type, Vector, is_integer
-from slangrad.lower.bodies.body import Body
+from slangrad.ir.data.types import U32, Type, Vector, is_integer
+from slangrad.ir.ops.core import Function, FunctionAttributes, Region, Value
+from slangrad.lower.bodies.body import FunctionBody
 from slangrad.lower.instances.functions import lower_body
 from slangrad.lower.instances.wave_sizes import refuse_other_waves
 from slangrad.lower.model.flow import RETURNED
 from slangrad.lower.model.frame import Frame, Lowering
 from slangrad.lower.places.globals import launch_parameter
-from slangrad.lower.places.places import Memory
+from slangrad.lower.places.places import MemoryPlace
 from slangrad.syntax import ast
 
 
 def lower_kernel(lowering: Lowering, reference: DeclRef) -> Function:
     declared: ast.Function = reference.declaration
-    f = Body(lowering, lowering.unique(declared.name), declared, reference.substitution, False)
+    f = FunctionBody(lowering, lowering.unique(declared.name), declared, reference.substitution, False)
     group = _group_size(f, declared)
     info: checked.FunctionInfo = f.program.info(declared)
     _refuse_results(f, declared, info)
@@ -93,7 +93,7 @@ def _parameter(f: Frame, declared: ast.Parameter, group: tuple[int, ...]) -> Val
     info: checked.ParameterInfo = f.program.info(declared)
     t = f.type(info.type, declared.span)
     if is_launch_parameter(f.program, declared):
-        return Memory(launch_parameter(f, declared, t)).read(f)
+        return MemoryPlace(launch_parameter(f, declared, t)).read(f)
     return _known_to_thread(f, declared, f.concrete(info.type), t, group)
 
 

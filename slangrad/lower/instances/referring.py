@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 
 from slangrad.check.model.declref import DeclRef
-from slangrad.ir.core import Function, Parameter, Region, Value
-from slangrad.ir.types import U32, Type
-from slangrad.lower.bodies.body import Body
+from slangrad.ir.data.types import U32, Type
+from slangrad.ir.ops.core import Function, Parameter, Region, Value
+from slangrad.lower.bodies.body import FunctionBody
 from slangrad.lower.calls.accessors import Accessed
 from slangrad.lower.instances.functions import enter, lower_body
 from slangrad.lower.model.flow import THIS, Key
-from slangrad.lower.model.frame import Again, Form, Frame, Lowering, Place, Referring
+from slangrad.lower.model.frame import Again, Frame, Lowering, Place, Referring, ReturnedPlace
 from slangrad.lower.model.signatures import Signature
-from slangrad.lower.places.places import Component, Local, Memory
+from slangrad.lower.places.places import Component, LocalPlace, MemoryPlace
 from slangrad.lower.places.variables import held
 from slangrad.syntax import ast
 
@@ -40,14 +40,14 @@ class _Returns:
     each of their values, so that any branch may give them."""
 
     def __init__(
-        self, lowering: Lowering, signature: Signature, reference: DeclRef, known: list[Form] | None
+        self, lowering: Lowering, signature: Signature, reference: DeclRef, known: list[ReturnedPlace] | None
     ) -> None:
         self.signature, self.reference, self.known = signature, reference, known
-        self.f = Body(
+        self.f = FunctionBody(
             lowering, signature.name, reference.declaration, reference.substitution, signature.differentiable
         )
         self.f.refers = self.returned
-        self.forms: list[Form] = []
+        self.forms: list[ReturnedPlace] = []
 
     def lower(self) -> Function:
         f, signature = self.f, self.signature
@@ -79,7 +79,7 @@ class _Returns:
         """`return PLACE;`."""
         number = len(self.forms)
         values, again = _apart(self.f, self._place(node))
-        self.forms.append(Form(tuple(value.type for value in values), again))
+        self.forms.append(ReturnedPlace(tuple(value.type for value in values), again))
         if self.known is None:
             return
         if len(self.known) > 1:
@@ -94,7 +94,7 @@ class _Returns:
             return f.place(node)
         f.variables[THIS] = held(f, THIS)
         found = f.place(node)
-        Memory(f.homes[THIS]).set(f, f.variables.pop(THIS))
+        MemoryPlace(f.homes[THIS]).set(f, f.variables.pop(THIS))
         return found
 
 
@@ -105,7 +105,7 @@ def _apart(f: Frame, place: Place) -> tuple[list[Value], Again]:
     """The values that say where a place is, and how it is put together of others."""
     if isinstance(place, Accessed):
         place = place.at_hand(f)
-    if isinstance(place, Local):
+    if isinstance(place, LocalPlace):
         assert place.key == THIS, place  # the checker lets nothing else out
         return [], _object
     assert is_dataclass(place), place

@@ -9,8 +9,8 @@ group of rows that are no multiple of 32 a wave would reach over several rows, o
 from __future__ import annotations
 
 from slangrad.base.diagnostics import Reporter
-from slangrad.ir.core import Function, Op, Program, walk
-from slangrad.ir.primitives import WAVES
+from slangrad.ir.ops.core import Function, Op, Program, walk
+from slangrad.ir.ops.primitives import WAVES
 from slangrad.lower.model.frame import Frame
 from slangrad.syntax import ast
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from slangrad.ir.core import Value
-from slangrad.ir.types import Type, pointer_of
-from slangrad.lower.model.flow import Flow
+from slangrad.ir.data.types import Type, pointer_of
+from slangrad.ir.ops.core import Value
+from slangrad.lower.model.flow import SSABuilder
 
 
 @dataclass(slots=True)
-class Address:
+class GuardedAddress:
     """With a guard, a bool, nothing is there where it is false: reads give zero. With `cut` what is read is a
     constant."""
 
@@ -26,7 +26,7 @@ class Address:
     def form(self) -> Type:
         return pointer_of(self.pointer.type).element
 
-    def guarded(self, f: Flow, access: Callable[[], Value], t: Type) -> Value:
+    def guarded(self, f: SSABuilder, access: Callable[[], Value], t: Type) -> Value:
         """The value of an access to the memory, zero where there is none."""
         if self.guard is None:
             return access()

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from slangrad.check.model import checked
-from slangrad.ir.core import Value
+from slangrad.ir.ops.core import Value
 from slangrad.lower.model.flow import ERROR, RESULT, RETURNED, THIS, THROWN, Key
 from slangrad.lower.model.frame import Frame
 from slangrad.syntax import ast
@@ -30,7 +30,7 @@ class Flag:
 
 
 @dataclass(slots=True, eq=False)
-class Target:
+class ExitTarget:
     """What exits lead out of. `kind`: "loop", "switch" or "block", which is left by its label only."""
 
     kind: str
@@ -61,7 +61,7 @@ def flags(f: Frame) -> list[Key]:
         if isinstance(target, Handler):
             found.append(target.threw)
         else:
-            assert isinstance(target, Target)
+            assert isinstance(target, ExitTarget)
             found += [target.broke, target.continued]
     return [flag for flag in found if flag in f.variables]
 
@@ -75,15 +75,15 @@ def exited(f: Frame, but: Flag | None = None) -> Value:
     return value
 
 
-def find_target(f: Frame, statement: ast.Break | ast.Continue) -> Target:
+def find_target(f: Frame, statement: ast.Break | ast.Continue) -> ExitTarget:
     """Where a break or continue leads; the checker has made sure that there is such a place."""
     for target in reversed(f.exits):
-        if isinstance(target, Target) and _takes(target.kind, target.label, statement):
+        if isinstance(target, ExitTarget) and _takes(target.kind, target.label, statement):
             return target
     raise AssertionError("an exit without a target")
 
 
-def assigned_flags(f: Frame, body: ast.Node, target: Target, *others: ast.Expression | None) -> list[Key]:
+def assigned_flags(f: Frame, body: ast.Node, target: ExitTarget, *others: ast.Expression | None) -> list[Key]:
     """The flags, and the result, that running `body` may set, `target` being the loop around it; and `others`, where
     errors may be thrown."""
     found: dict[Key, None] = {}
@@ -119,7 +119,7 @@ def error_keys(f: Frame, catch: ast.Catch | None) -> tuple[Key, ...]:
     )
 
 
-def _target_outside(f: Frame, statement: ast.Break | ast.Continue, target: Target) -> Target:
+def _target_outside(f: Frame, statement: ast.Break | ast.Continue, target: ExitTarget) -> ExitTarget:
     f.exits.append(target)
     found = find_target(f, statement)
     f.exits.pop()

@@ -15,10 +15,20 @@ from dataclasses import dataclass
 from typing import Unpack
 
 from slangrad.base.source import Span
-from slangrad.ir.array_loops import repeated
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Attributes, Region, Value
-from slangrad.ir.types import BOOL, Array, Type, components, contains, is_float, is_long
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.types import (
+    BOOL,
+    Array,
+    Struct,
+    Type,
+    component_count,
+    components,
+    contains,
+    is_aggregate,
+    is_float,
+    is_long,
+)
+from slangrad.ir.ops.core import Attributes, Region, Value
 from slangrad.syntax import ast
 
 Key = object  # a declaration, or one of the objects below
@@ -50,7 +60,7 @@ class Arm:
         return any(self.variables[key] is not value for key, value in before.items())
 
 
-class Flow:
+class SSABuilder:
     """The builder, and what the variables hold."""
 
     def __init__(self, span: Span | None) -> None:
@@ -210,6 +220,13 @@ class Flow:
         parts = [change(self.emit("get", value, index=i), part) for i, part in enumerate(components(t))]
         return self.emit("make", *parts, type=t)
 
+    def scalars(self, value: Value, structs: bool = False) -> list[Value]:
+        """The scalars of a vector, matrix or array in order; of a struct if `structs`, else it counts as one."""
+        if not is_aggregate(value.type) or (isinstance(value.type, Struct) and not structs):
+            return [value]
+        parts = (self.emit("get", value, index=i) for i in range(component_count(value.type)))
+        return [scalar for part in parts for scalar in self.scalars(part, structs)]
+
     def repeated(self, count: int, start: Value, step: Callable[[Value, Value], Value]) -> Value:
         """`start` changed by `step(the value so far, index)`, in a loop. No variable changes in it."""
 
@@ -220,7 +237,7 @@ class Flow:
             finally:
                 self.b = outer
 
-        return repeated(self.b, count, start, inside)
+        return self.b.repeated(count, start, inside)
 
     def finish_loop(
         self,

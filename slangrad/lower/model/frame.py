@@ -24,16 +24,15 @@ from slangrad.check.model.packs import Entry, element_parameter, spliced
 from slangrad.check.model.values import Pack
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.check.names.scopes import Scope
-from slangrad.ir import core
-from slangrad.ir.core import Attributes, Value
-from slangrad.ir.types import U32, Struct, Type
-from slangrad.lower.model.addresses import Address
+from slangrad.ir.data.types import U32, Struct, Type
+from slangrad.ir.ops import core
+from slangrad.ir.ops.core import Attributes, Value
+from slangrad.lower.model.addresses import GuardedAddress
 from slangrad.lower.model.alternatives import Alternatives
-from slangrad.lower.model.flow import Flow, Key, Variables
-from slangrad.lower.model.names import UniqueNames
-from slangrad.lower.model.outside import LaunchParameters, Statics
+from slangrad.lower.model.flow import Key, SSABuilder, Variables
+from slangrad.lower.model.outside import LaunchParameters, Statics, UniqueNames
 from slangrad.lower.model.signatures import Signature
-from slangrad.lower.model.type_map import TypeMap
+from slangrad.lower.model.type_map import IRTypeMap
 from slangrad.syntax import ast
 
 
@@ -59,7 +58,7 @@ class Place(ABC):
         """A `no_diff` variable or field, a part of a struct that is not differentiable, or what is in one."""
         return False
 
-    def address(self, f: Frame) -> Address | None:
+    def address(self, f: Frame) -> GuardedAddress | None:
         """Where in memory the place is; None for what lives in values."""
         return None
 
@@ -97,7 +96,7 @@ Again = Callable[["Frame", "Place | None", Iterator[Value]], Place]  # puts a pl
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ReturnedPlace:
     """A place of a `return` in a `ref` accessor: the types of its values, and how it is put together of them."""
 
     types: tuple[Type, ...]
@@ -109,7 +108,7 @@ class Referring:
     """The function that a `ref` accessor became."""
 
     signature: Signature
-    forms: tuple[Form, ...]
+    forms: tuple[ReturnedPlace, ...]
 
     @property
     def told(self) -> tuple[Type, ...]:
@@ -136,7 +135,9 @@ class Lowering(ABC):
         self.alternatives = alternatives
         self.ir = core.Program()
         self.unique = UniqueNames()  # of functions and variables
-        self.types = TypeMap(program, self.ir, reporter, lambda each: self.function(each).name, alternatives)
+        self.types = IRTypeMap(
+            program, self.ir, reporter, lambda each: self.function(each).name, alternatives
+        )
         self.tangents = self.types.tangents
         self.parameters = LaunchParameters()
         self.statics = Statics(program, self.unique)
@@ -169,7 +170,7 @@ class Lowering(ABC):
         """A function with the calling conventions of `fwd_diff(f)` or `bwd_diff(f)` around a request."""
 
 
-class Frame(Flow, ABC):
+class Frame(SSABuilder, ABC):
     """One function being lowered."""
 
     def __init__(
@@ -191,7 +192,9 @@ class Frame(Flow, ABC):
         self.access: Attributes = {"trusted": True} if declared.span.source.is_library else {}
         self.addressed: set[Key] = set()  # variables that live in memory, see places/variables.py
         self.homes: Variables = {}  # where they do
-        self.lent: dict[Key, Address] = {}  # parameters that are memory of the caller, see calls/lending.py
+        self.lent: dict[
+            Key, GuardedAddress
+        ] = {}  # parameters that are memory of the caller, see calls/lending.py
         self.exits: list[object] = []  # the loops and switches around this point, see exits.py
         # `return` in what gives a place, see instances/referring.py, and what it sets then.
         self.refers: Callable[[ast.Expression], None] | None = None

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slangrad.abi import Forms
-from slangrad.ir import core, types
-from slangrad.ir.forms import NATURAL, Rules, part_of
+from slangrad.abi import MemoryForms
+from slangrad.ir.data import types
+from slangrad.ir.data.forms import NATURAL, Rules, part_of
+from slangrad.ir.ops import core
 
 Words = Callable[[types.Type], "types.Type | None"]
 
 
-class MemoryForms(Forms):
+class KernelMemoryForms(MemoryForms):
     """`words` gives the form of an interface value; None for other types."""
 
     def __init__(self, ir: core.Program, words: Words, unique: Callable[[str], str]) -> None:
@@ -42,13 +43,13 @@ class MemoryForms(Forms):
             return made
         if any(self.holds_words(part) for _, part in made.fields):
             self._with_words.add(made)
-        elif isinstance(made, types.Form):
+        elif isinstance(made, types.MemoryForm):
             self._enter_struct(made, self._ir.differentials.get(t))
         return made
 
     # --- derivatives
 
-    def _enter_struct(self, made: types.Form, row: core.Differential | None) -> None:
+    def _enter_struct(self, made: types.MemoryForm, row: core.Differential | None) -> None:
         if row is None:
             return
         parts: dict[int, tuple[str, types.Type]] = {}

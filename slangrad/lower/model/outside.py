@@ -12,8 +12,20 @@ from collections.abc import Callable
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program
-from slangrad.ir.types import Struct, Type, struct
+from slangrad.ir.data.types import Struct, Type, struct
 from slangrad.syntax import ast
+
+
+class UniqueNames:
+    """Names that are given once: Foo, Foo, bar become Foo, Foo#2, bar."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def __call__(self, wanted: str) -> str:
+        """The name, with a number behind it if it is taken."""
+        count = self._counts[wanted] = self._counts.get(wanted, 0) + 1
+        return wanted if count == 1 else f"{wanted}#{count}"
 
 
 class LaunchParameters:
@@ -21,15 +33,12 @@ class LaunchParameters:
 
     def __init__(self) -> None:
         self._fields: dict[str, Type] = {}
+        self._unique = UniqueNames()
         self.names: dict[ast.Declaration, str] = {}
 
     def name_of(self, declared: ast.Declaration, t: Type) -> str:
         if declared not in self.names:
-            name, count = declared.name, 1
-            while name in self._fields:
-                count += 1
-                name = f"{declared.name}#{count}"
-            self.names[declared] = name
+            name = self.names[declared] = self._unique(declared.name)
             self._fields[name] = t
         return self.names[declared]
 

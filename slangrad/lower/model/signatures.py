@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slangrad.check.model import types as checked
-from slangrad.ir import core
-from slangrad.ir.types import Type
+from slangrad.ir.data.types import Type
+from slangrad.ir.ops import core
 
 
 @dataclass(frozen=True, slots=True)

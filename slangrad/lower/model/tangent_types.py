@@ -14,8 +14,9 @@ from slangrad.check.generics.substitution import own_substitution
 from slangrad.check.model import types as checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
-from slangrad.ir import core, types
-from slangrad.ir.vectorspace import VectorSpace, by_fields
+from slangrad.ir.building.vectorspace import VectorSpace, by_fields
+from slangrad.ir.data import types
+from slangrad.ir.ops import core
 from slangrad.lower.model.alternatives import is_tangent
 from slangrad.lower.model.unlowerable import Unlowerable
 

@@ -18,17 +18,18 @@ from slangrad.check.conforming import any_value_size
 from slangrad.check.model import types as checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
-from slangrad.ir import core, types
-from slangrad.ir.forms import rules_from
-from slangrad.ir.layout import HEADER, Layout, any_value_composite, any_value_layout, layout_of, round_up
+from slangrad.ir.data import types
+from slangrad.ir.data.forms import rules_from
+from slangrad.ir.data.layout import HEADER, Layout, any_value_composite, any_value_layout, layout_of, round_up
+from slangrad.ir.ops import core
 from slangrad.lower.model.alternatives import Alternatives, Types, is_tangent
-from slangrad.lower.model.memory_forms import MemoryForms
-from slangrad.lower.model.names import UniqueNames
+from slangrad.lower.model.memory_forms import KernelMemoryForms
+from slangrad.lower.model.outside import UniqueNames
 from slangrad.lower.model.tangent_types import TangentTypes, captured_types
 from slangrad.lower.model.unlowerable import Unlowerable
 
 
-class TypeMap:
+class IRTypeMap:
     """`function` makes a function instance and gives its name."""
 
     def __init__(
@@ -47,7 +48,7 @@ class TypeMap:
         self._forms: dict[checked.Type, types.Struct] = {}  # of interface values in memory
         self._interfaces: dict[types.Type, checked.Type] = {}  # the inverse
         self._sizing: set[checked.Type] = set()
-        self._memory = MemoryForms(ir, self._words_of, self._unique)
+        self._memory = KernelMemoryForms(ir, self._words_of, self._unique)
         self._known: dict[checked.Type, types.Type] = {}
         self._making: dict[checked.Type, None] = {}
         self._parts: dict[types.Type, int] = {}  # of structs

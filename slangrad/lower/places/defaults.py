@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from slangrad.check.model import checked
 from slangrad.check.model import types as checked_types
 from slangrad.check.model.declref import DeclRef
-from slangrad.ir.core import Value
-from slangrad.ir.types import Struct, Type
+from slangrad.ir.data.types import Struct, Type
+from slangrad.ir.ops.core import Value
 from slangrad.lower.model.flow import THIS
 from slangrad.lower.model.frame import Frame
 from slangrad.syntax import ast

@@ -10,13 +10,13 @@ from slangrad.base.source import Span
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.texts.linking import is_open
-from slangrad.ir.core import Value
-from slangrad.ir.types import Type, pointer
+from slangrad.ir.data.types import Type, pointer
+from slangrad.ir.ops.core import Value
 from slangrad.lower.model.frame import Frame, Place
 from slangrad.lower.model.outside import is_in_function
 from slangrad.lower.places import statics
 from slangrad.lower.places.defaults import field_default
-from slangrad.lower.places.places import Memory, Temporary
+from slangrad.lower.places.places import MemoryPlace, Temporary
 from slangrad.syntax import ast
 
 
@@ -35,7 +35,7 @@ def _shared(f: Frame, resolved: DeclRef, t: Type) -> Place:
         f.error("E0706", message, declared.initializer.span, "store it in one thread, before a barrier")
     name = f.lowering.statics.name_of_shared(resolved)
     held = f.lowering.types.memory(t)
-    return Memory(f.emit("shared", type=pointer(held, "shared"), name=name))
+    return MemoryPlace(f.emit("shared", type=pointer(held, "shared"), name=name))
 
 
 def place_of_global(f: Frame, reference: DeclRef, span: Span | None) -> Place:
@@ -59,4 +59,4 @@ def place_of_global(f: Frame, reference: DeclRef, span: Span | None) -> Place:
         return _shared(f, resolved, t)
     if declared.has("static"):
         return statics.place_of_static(f, resolved, t)
-    return Memory(launch_parameter(f, declared, t))
+    return MemoryPlace(launch_parameter(f, declared, t))

@@ -15,8 +15,8 @@ from slangrad.check.model import checked
 from slangrad.check.model.packs import spliced
 from slangrad.check.model.types import ExpandedType, Tuple, Type, is_pack
 from slangrad.check.names.places import value_type
-from slangrad.ir.core import Value
-from slangrad.ir.types import BOOL
+from slangrad.ir.data.types import BOOL
+from slangrad.ir.ops.core import Value
 from slangrad.lower.model.flow import PackPart
 from slangrad.lower.model.frame import Frame, Place
 from slangrad.lower.places.places import Temporary

@@ -11,9 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Unpack
 
-from slangrad.ir.core import Attributes, Value
-from slangrad.ir.forms import WORDS, lies_by_columns, part_of, word_form
-from slangrad.ir.types import (
+from slangrad.ir.data.forms import WORDS, lies_by_columns, part_of, word_form
+from slangrad.ir.data.types import (
     Matrix,
     Struct,
     Type,
@@ -24,7 +23,8 @@ from slangrad.ir.types import (
     pointer_of,
     value_of,
 )
-from slangrad.lower.model.addresses import Address
+from slangrad.ir.ops.core import Attributes, Value
+from slangrad.lower.model.addresses import GuardedAddress
 from slangrad.lower.model.flow import Key
 from slangrad.lower.model.frame import Frame, Place
 from slangrad.lower.values import any_values
@@ -41,7 +41,7 @@ class Aggregate(Place):
 
 
 @dataclass(slots=True)
-class Local(Aggregate):
+class LocalPlace(Aggregate):
     """A variable of the function."""
 
     key: Key
@@ -117,14 +117,14 @@ class Component(Aggregate):
 
 
 @dataclass(slots=True)
-class Swizzle(Aggregate):
+class SwizzlePlace(Aggregate):
     """Scalars picked from a vector, matrix or scalar, elements of a tuple: `v.zx`, `m._m00_m11`, `t._1_0`."""
 
     parent: Place
     picks: tuple[tuple[int, ...], ...]
     type: Type
 
-    def address(self, f: Frame) -> Address | None:
+    def address(self, f: Frame) -> GuardedAddress | None:
         memory = in_memory(f, self.parent) if len(self.picks) == 1 else None
         return None if memory is None else _part(f, memory, self.picks[0]).address(f)
 
@@ -153,7 +153,7 @@ class Swizzle(Aggregate):
             self.parent.set(f, whole.value)
 
     def for_update(self, f: Frame) -> Place:
-        return Swizzle(self.parent.for_update(f), self.picks, self.type)
+        return SwizzlePlace(self.parent.for_update(f), self.picks, self.type)
 
     def is_own(self) -> bool:
         return self.parent.is_own()
@@ -184,7 +184,7 @@ class NoPlace(Temporary):
 
 def no_place(place: Place) -> NoPlace | None:
     """Where a place is a part of no place."""
-    while isinstance(place, (Component, Swizzle)):
+    while isinstance(place, (Component, SwizzlePlace)):
         place = place.parent
     return place if isinstance(place, NoPlace) else None
 
@@ -197,14 +197,14 @@ def _part(f: Frame, whole: Place, pick: tuple[int, ...]) -> Place:
 
 
 @dataclass(slots=True)
-class Memory(Address, Place):
+class MemoryPlace(GuardedAddress, Place):
     """What a pointer points to. Memory may have another form than values: `type` is that of values."""
 
     @property
     def type(self) -> Type:  # type: ignore[override]
         return value_of(self.form)
 
-    def address(self, f: Frame) -> Memory:
+    def address(self, f: Frame) -> MemoryPlace:
         return self
 
     def get(self, f: Frame) -> Value:
@@ -224,23 +224,23 @@ class Memory(Address, Place):
         f.branch(f.true() if self.guard is None else self.guard, write)
 
     def component(self, f: Frame, index: int | Value) -> Place:
-        return Row(self, index) if lies_by_columns(self.form) else self.part(f, index)
+        return RowPlace(self, index) if lies_by_columns(self.form) else self.part(f, index)
 
-    def part(self, f: Frame, index: int | Value) -> Memory:
+    def part(self, f: Frame, index: int | Value) -> MemoryPlace:
         """A component of the form: of a matrix by columns one of these. One at an index is guarded by it."""
         if not isinstance(index, int):
             first = self._first(f)
             inside = f.emit("in_bounds", index, f.b.constant(index.type, component_count(self.inner(f).form)))
             guard = inside if self.guard is None else f.emit("and", inside, self.guard)
-            return Memory(self._as_word(f, f.emit("offset", first, index)), guard, self.cut)
+            return MemoryPlace(self._as_word(f, f.emit("offset", first, index)), guard, self.cut)
         whole = self.inner(f)
         part = f.emit("member", whole.pointer, index=index)
         cut = f.differentiable and f.lowering.tangents.cuts_field(self.type, index)
-        return Memory(self._as_word(f, part), self.guard, self.cut or cut)
+        return MemoryPlace(self._as_word(f, part), self.guard, self.cut or cut)
 
-    def element_inside(self, f: Frame, index: Value) -> Memory:
+    def element_inside(self, f: Frame, index: Value) -> MemoryPlace:
         """An element of an array, at an index that is surely inside."""
-        return Memory(self._as_word(f, f.emit("offset", self._first(f), index)), self.guard, self.cut)
+        return MemoryPlace(self._as_word(f, f.emit("offset", self._first(f), index)), self.guard, self.cut)
 
     def _first(self, f: Frame) -> Value:
         """The address of the first element."""
@@ -248,11 +248,11 @@ class Memory(Address, Place):
         first = pointer(component(whole.form, 0), pointer_of(whole.pointer.type).space)
         return f.emit("bitcast", whole.pointer, type=first)
 
-    def inner(self, f: Frame) -> Memory:
+    def inner(self, f: Frame) -> MemoryPlace:
         """Where the parts are: inside of what a form has around them."""
         if not part_of(self.form):
             return self
-        return Memory(f.emit("member", self.pointer, index=0), self.guard, self.cut).inner(f)
+        return MemoryPlace(f.emit("member", self.pointer, index=0), self.guard, self.cut).inner(f)
 
     def _as_word(self, f: Frame, part: Value) -> Value:
         """A component of a vector of truth values, each of which is a word."""
@@ -262,10 +262,10 @@ class Memory(Address, Place):
 
 
 @dataclass(slots=True)
-class Row(Place):
+class RowPlace(Place):
     """A row of a matrix that lies by columns, in as many places."""
 
-    matrix: Memory
+    matrix: MemoryPlace
     index: int | Value
 
     @property
@@ -292,12 +292,12 @@ class Row(Place):
         return [self.component(f, i) for i in range(component_count(self.type))]
 
 
-def in_memory(f: Frame, place: Place) -> Memory | None:
+def in_memory(f: Frame, place: Place) -> MemoryPlace | None:
     """The same place by its address, if it has one."""
     address = place.address(f)
-    return None if address is None else Memory(address.pointer, address.guard, address.cut)
+    return None if address is None else MemoryPlace(address.pointer, address.guard, address.cut)
 
 
-def behind_pointer(f: Frame, address: Value) -> Memory:
+def behind_pointer(f: Frame, address: Value) -> MemoryPlace:
     """What is read there in a function without a derivative is a constant, whatever the pointer leads to."""
-    return Memory(address, cut=not f.differentiable and not f.declared.span.source.is_library)
+    return MemoryPlace(address, cut=not f.differentiable and not f.declared.span.source.is_library)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
-from slangrad.ir.core import Value
-from slangrad.ir.types import BOOL, Type
+from slangrad.ir.data.types import BOOL, Type
+from slangrad.ir.ops.core import Value
 from slangrad.lower.model.frame import Frame, Place
 from slangrad.lower.model.outside import is_initialized_late
 from slangrad.lower.places.defaults import initial_value

@@ -10,11 +10,11 @@ from __future__ import annotations
 from slangrad.check.model import checked
 from slangrad.check.model.types import Pointer
 from slangrad.check.names.places import value_type
-from slangrad.ir.core import Attributes, Value
-from slangrad.ir.types import Array, Type, pointer
+from slangrad.ir.data.types import Array, Type, pointer
+from slangrad.ir.ops.core import Attributes, Value
 from slangrad.lower.model.flow import THIS, Key, declaration_of
 from slangrad.lower.model.frame import Frame, Place
-from slangrad.lower.places.places import Local, Memory
+from slangrad.lower.places.places import LocalPlace, MemoryPlace
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk
 
@@ -86,7 +86,7 @@ def _check_bits(f: Frame, name: str, t: Type) -> None:
 def begin_variable(f: Frame, key: Key, value: Value) -> None:
     """The first value of a variable."""
     if declaration_of(key) in f.addressed:
-        Memory(f.homes[key]).set(f, value)
+        MemoryPlace(f.homes[key]).set(f, value)
     else:
         f.variables[key] = value
 
@@ -108,10 +108,10 @@ def begin_body(f: Frame, body: ast.Node) -> None:
 def place_of_variable(f: Frame, key: Key, no_diff: bool = False) -> Place:
     if key in f.lent:
         lent = f.lent[key]
-        return Memory(lent.pointer, lent.guard, lent.cut or no_diff)
+        return MemoryPlace(lent.pointer, lent.guard, lent.cut or no_diff)
     if key in f.homes and key not in f.variables:
-        return Memory(f.homes[key], cut=no_diff)
-    return Local(key, f.variables[key].type, no_diff)
+        return MemoryPlace(f.homes[key], cut=no_diff)
+    return LocalPlace(key, f.variables[key].type, no_diff)
 
 
 def held(f: Frame, key: Key) -> Value:

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from slangrad.base.source import Span
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.ops.core import Function, Op, Region, Value, walk
 
 Moves = list[tuple[Value, Value]]
 
@@ -25,42 +25,42 @@ Moves = list[tuple[Value, Value]]
 class Jump:
     """`moves`: what becomes of which value."""
 
-    target: Block
+    target: BasicBlock
     moves: Moves
 
 
 @dataclass(slots=True, eq=False)
 class Branch:
     condition: Value
-    then: Block
-    otherwise: Block
+    then: BasicBlock
+    otherwise: BasicBlock
 
 
 @dataclass(slots=True, eq=False)
-class Call:
+class RecursiveCall:
     callee: str
     operands: tuple[Value, ...]
-    after: Block
+    after: BasicBlock
     span: Span | None
 
 
 @dataclass(slots=True, eq=False)
-class Return:
+class FunctionReturn:
     values: tuple[Value, ...]
 
 
-End: TypeAlias = Jump | Branch | Call | Return
+Terminator: TypeAlias = Jump | Branch | RecursiveCall | FunctionReturn
 
 
 @dataclass(slots=True, eq=False)
-class Block:
+class BasicBlock:
     """Ops, then an end. `received`: the results of the call of `of` that ended the block before."""
 
     number: int
     ops: list[Op] = field(default_factory=list)
     received: tuple[Value, ...] = ()
     of: str = ""
-    end: End = field(default_factory=lambda: Return(()))
+    end: Terminator = field(default_factory=lambda: FunctionReturn(()))
 
     @property
     def sources(self) -> tuple[Value, ...]:
@@ -70,30 +70,30 @@ class Block:
             return tuple(source for source, _ in end.moves)
         if isinstance(end, Branch):
             return (end.condition,)
-        return end.operands if isinstance(end, Call) else end.values
+        return end.operands if isinstance(end, RecursiveCall) else end.values
 
 
-class Cut:
+class ControlFlowGraph:
     """Blocks of functions that call each other. `alias`: values that are another one, which jumps change."""
 
     def __init__(self, members: set[str]) -> None:
-        self.blocks: list[Block] = []
+        self.blocks: list[BasicBlock] = []
         self.alias: dict[Value, Value] = {}
         self._members = members
 
-    def function(self, f: Function) -> Block:
+    def function(self, f: Function) -> BasicBlock:
         """The entry of a function."""
         entry = self._block()
         last = self._region(f.region, entry)
-        last.end = Return(f.region.yields)
+        last.end = FunctionReturn(f.region.yields)
         return entry
 
-    def _block(self) -> Block:
-        made = Block(len(self.blocks) + 1)
+    def _block(self) -> BasicBlock:
+        made = BasicBlock(len(self.blocks) + 1)
         self.blocks.append(made)
         return made
 
-    def _region(self, region: Region, at: Block) -> Block:
+    def _region(self, region: Region, at: BasicBlock) -> BasicBlock:
         for op in region.ops:
             if self._recurs(op):
                 at = _RULES[op.name](self, op, at)
@@ -106,14 +106,14 @@ class Cut:
             return op.attributes["callee"] in self._members
         return any(inner.name == "call" and self._recurs(inner) for inner in walk(*op.regions))
 
-    def _call(self, op: Op, at: Block) -> Block:
+    def _call(self, op: Op, at: BasicBlock) -> BasicBlock:
         after = self._block()
         callee = op.attributes["callee"]
         after.received, after.of = op.results, callee
-        at.end = Call(callee, op.operands, after, op.span)
+        at.end = RecursiveCall(callee, op.operands, after, op.span)
         return after
 
-    def _if(self, op: Op, at: Block) -> Block:
+    def _if(self, op: Op, at: BasicBlock) -> BasicBlock:
         entries, ends = [], []
         for arm in op.regions:
             entries.append(self._block())
@@ -124,7 +124,7 @@ class Cut:
         at.end = Branch(op.operands[0], *entries)
         return joined
 
-    def _while(self, op: Op, at: Block) -> Block:
+    def _while(self, op: Op, at: BasicBlock) -> BasicBlock:
         test, body = op.regions
         for region in op.regions:
             self.alias.update(zip(region.parameters, op.results, strict=True))
@@ -133,7 +133,7 @@ class Cut:
         tested = self._region(test, header)
         return self._loop(op, header, tested, test.yields[0], body, [])
 
-    def _for(self, op: Op, at: Block) -> Block:
+    def _for(self, op: Op, at: BasicBlock) -> BasicBlock:
         """A `while` over a counter."""
         (body,) = op.regions
         count, index = op.operands[0], body.parameters[0]
@@ -150,7 +150,9 @@ class Cut:
         self.alias[index] = place
         return self._loop(op, header, header, go_on, body, [(next_trip, counter)])
 
-    def _loop(self, op: Op, header: Block, tested: Block, go_on: Value, body: Region, more: Moves) -> Block:
+    def _loop(
+        self, op: Op, header: BasicBlock, tested: BasicBlock, go_on: Value, body: Region, more: Moves
+    ) -> BasicBlock:
         entry = self._block()
         end = self._region(body, entry)
         end.end = Jump(header, [*more, *zip(body.yields, op.results, strict=True)])
@@ -159,9 +161,9 @@ class Cut:
         return left
 
 
-_RULES: dict[str, Callable[[Cut, Op, Block], Block]] = {
-    "call": Cut._call,
-    "if": Cut._if,
-    "while": Cut._while,
-    "for": Cut._for,
+_RULES: dict[str, Callable[[ControlFlowGraph, Op, BasicBlock], BasicBlock]] = {
+    "call": ControlFlowGraph._call,
+    "if": ControlFlowGraph._if,
+    "while": ControlFlowGraph._while,
+    "for": ControlFlowGraph._for,
 }

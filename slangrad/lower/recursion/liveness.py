@@ -9,25 +9,25 @@ A parameter that every call passes on as it is, is the root's parameter and need
 
 from __future__ import annotations
 
-from slangrad.ir.core import Function, Op, Value
-from slangrad.ir.effects import may_run_early
-from slangrad.ir.rebuild import free_values
-from slangrad.lower.recursion.blocks import Block, Branch, Call, Cut, Jump
+from slangrad.ir.building.rebuild import free_values
+from slangrad.ir.ops.core import Function, Op, Value
+from slangrad.ir.ops.effects import may_run_early
+from slangrad.lower.recursion.blocks import BasicBlock, Branch, ControlFlowGraph, Jump, RecursiveCall
 
 
 class Liveness:
-    def __init__(self, cut: Cut, root: Function, members: dict[str, Function]) -> None:
-        self._alias = cut.alias
-        self._blocks = cut.blocks
-        self.same = _passed_on(cut, root, members)
+    def __init__(self, graph: ControlFlowGraph, root: Function, members: dict[str, Function]) -> None:
+        self._alias = graph.alias
+        self._blocks = graph.blocks
+        self.same = _passed_on(graph, root, members)
         self.early: list[Op] = []
         self._everywhere: set[Value] = set(self.same)
         self._hoist()
-        self.needs = {block: self._needed(block) for block in cut.blocks}
-        self._made = {block: _made_in(block) for block in cut.blocks}
-        self.live: dict[Block, set[Value]] = {block: set() for block in cut.blocks}
+        self.needs = {block: self._needed(block) for block in graph.blocks}
+        self._made = {block: _made_in(block) for block in graph.blocks}
+        self.live: dict[BasicBlock, set[Value]] = {block: set() for block in graph.blocks}
         self._settle()
-        calls = [block.end for block in cut.blocks if isinstance(block.end, Call)]
+        calls = [block.end for block in graph.blocks if isinstance(block.end, RecursiveCall)]
         self.stacked = {v for call in calls for v in self.live[call.after]}
 
     def canonical(self, value: Value) -> Value:
@@ -35,16 +35,16 @@ class Liveness:
             value = self._alias[value]
         return value
 
-    def after(self, block: Block) -> set[Value]:
+    def after(self, block: BasicBlock) -> set[Value]:
         """The values that are needed after a block, besides what its jump sets."""
         end = block.end
         if isinstance(end, Jump):
             return self.live[end.target] - {target for _, target in end.moves}
         if isinstance(end, Branch):
             return self.live[end.then] | self.live[end.otherwise]
-        return set(self.live[end.after]) if isinstance(end, Call) else set()
+        return set(self.live[end.after]) if isinstance(end, RecursiveCall) else set()
 
-    def kept(self, block: Block) -> list[Value]:
+    def kept(self, block: BasicBlock) -> list[Value]:
         """What is made in a block and needed after it, in the order of the text."""
         after = self.after(block)
         return [value for value in self._made[block] if value in after]
@@ -60,7 +60,7 @@ class Liveness:
                     stay.append(op)
             block.ops = stay
 
-    def _needed(self, block: Block) -> list[Value]:
+    def _needed(self, block: BasicBlock) -> list[Value]:
         """The values of others that a block uses, by their own names."""
         made = set(_made_in(block))
         used: dict[Value, None] = {}
@@ -82,15 +82,15 @@ class Liveness:
                     changed = True
 
 
-def _made_in(block: Block) -> list[Value]:
+def _made_in(block: BasicBlock) -> list[Value]:
     return [*block.received, *(result for op in block.ops for result in op.results)]
 
 
-def _passed_on(cut: Cut, root: Function, members: dict[str, Function]) -> dict[Value, Value]:
+def _passed_on(graph: ControlFlowGraph, root: Function, members: dict[str, Function]) -> dict[Value, Value]:
     """The parameters that are always the same parameter of the root."""
     found: dict[Value, Value | None] = {p: p for p in root.region.parameters}
     parameters = {p for f in members.values() for p in f.region.parameters}
-    calls = [block.end for block in cut.blocks if isinstance(block.end, Call)]
+    calls = [block.end for block in graph.blocks if isinstance(block.end, RecursiveCall)]
     changed = True
     while changed:
         changed = False

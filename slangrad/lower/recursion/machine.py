@@ -19,11 +19,18 @@ from functools import partial
 
 from slangrad.base.options import RECURSION_DEPTH
 from slangrad.base.source import Span
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.rebuild import Rebuild
-from slangrad.ir.types import I32, array
-from slangrad.lower.recursion.blocks import Block, Branch, Call, Cut, Jump, Return
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.data.types import I32, array
+from slangrad.ir.ops.core import Function, Op, Region, Value
+from slangrad.lower.recursion.blocks import (
+    BasicBlock,
+    Branch,
+    ControlFlowGraph,
+    FunctionReturn,
+    Jump,
+    RecursiveCall,
+)
 from slangrad.lower.recursion.liveness import Liveness
 
 BLOCK, DEPTH, RETURNS = "block", "depth", "returns"
@@ -46,10 +53,10 @@ def _at_depth(depth: Value, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, .
 class _Machine:
     def __init__(self, root: Function, members: dict[str, Function], limit: int) -> None:
         self._root, self._members, self._limit = root, members, limit
-        self._cut = Cut(set(members))
+        self._graph = ControlFlowGraph(set(members))
         order = [root, *(f for f in members.values() if f is not root)]
-        self._entries = {f.name: self._cut.function(f) for f in order}
-        self._live = Liveness(self._cut, root, members)
+        self._entries = {f.name: self._graph.function(f) for f in order}
+        self._live = Liveness(self._graph, root, members)
         self._outer = Rebuild()
 
     def function(self) -> Function:
@@ -72,7 +79,7 @@ class _Machine:
         for name, f in self._members.items():
             for i, t in enumerate(f.result_types):
                 state["result", name, i] = b.zero(t)
-        for value in dict.fromkeys(v for block in self._cut.blocks for v in self._sorted(block)):
+        for value in dict.fromkeys(v for block in self._graph.blocks for v in self._sorted(block)):
             stacked = value in self._live.stacked
             key = ("stack" if stacked else "register", value)
             state[key] = b.zero(array(value.type, None) if stacked else value.type)
@@ -80,7 +87,7 @@ class _Machine:
                 self._write(b, state, value, given[value])
         return state
 
-    def _sorted(self, block: Block) -> list[Value]:
+    def _sorted(self, block: BasicBlock) -> list[Value]:
         """What lives at the beginning of a block, in an order that does not depend on the run."""
         live = self._live.live[block]
         wanted = [self._live.canonical(v) for v in self._live.needs[block]]
@@ -96,7 +103,7 @@ class _Machine:
         shallow = tb.emit("less", tested[DEPTH], tb.constant(I32, self._limit))
         test = Region(tuple(tested.values()), tb.ops, (tb.emit("and", busy, shallow),))
         parameters = tuple(carried.values())
-        for block in self._cut.blocks:
+        for block in self._graph.blocks:
             self._block(nb, carried, block)
         body = Region(parameters, nb.ops, tuple(carried.values()))
         state.update(zip(keys, b.control("while", starts, (test, body)), strict=True))
@@ -110,12 +117,12 @@ class _Machine:
         b.span = before
 
     def _call_span(self) -> Span | None:
-        ends = (block.end for block in self._cut.blocks)
-        return next(end.span for end in ends if isinstance(end, Call))
+        ends = (block.end for block in self._graph.blocks)
+        return next(end.span for end in ends if isinstance(end, RecursiveCall))
 
     # --- blocks
 
-    def _block(self, b: Builder, state: State, block: Block) -> None:
+    def _block(self, b: Builder, state: State, block: BasicBlock) -> None:
         """An `if` that does what the block does, when it is its turn."""
         turn = b.emit("equal", state[BLOCK], b.constant(I32, block.number))
         inner, own, live = b.nested(), dict(state), self._live
@@ -152,7 +159,7 @@ class _Machine:
         else:
             state["register", value] = new
 
-    def _end(self, b: Builder, state: State, block: Block, walk: Rebuild) -> None:
+    def _end(self, b: Builder, state: State, block: BasicBlock, walk: Rebuild) -> None:
         end = block.end
         sources = [self._value(walk, v) for v in block.sources]
         if isinstance(end, Jump):
@@ -163,7 +170,7 @@ class _Machine:
         elif isinstance(end, Branch):
             then, otherwise = (b.constant(I32, each.number) for each in (end.then, end.otherwise))
             state[BLOCK] = b.emit("select", sources[0], then, otherwise)
-        elif isinstance(end, Call):
+        elif isinstance(end, RecursiveCall):
             self._call(b, state, end, sources)
         else:
             self._return(b, state, block, sources)
@@ -172,10 +179,10 @@ class _Machine:
         found = walk.new.get(value)
         return walk.new[self._live.canonical(value)] if found is None else found
 
-    def _go(self, b: Builder, state: State, target: Block) -> None:
+    def _go(self, b: Builder, state: State, target: BasicBlock) -> None:
         state[BLOCK] = b.constant(I32, target.number)
 
-    def _call(self, b: Builder, state: State, end: Call, sources: list[Value]) -> None:
+    def _call(self, b: Builder, state: State, end: RecursiveCall, sources: list[Value]) -> None:
         entry = self._entries[end.callee]
         state[DEPTH] = b.emit("add", state[DEPTH], b.constant(I32, 1))
         for p, new in zip(self._members[end.callee].region.parameters, sources, strict=True):
@@ -185,15 +192,15 @@ class _Machine:
         state[RETURNS] = b.emit("set_index", state[RETURNS], state[DEPTH], after)
         self._go(b, state, entry)
 
-    def _return(self, b: Builder, state: State, block: Block, sources: list[Value]) -> None:
-        assert isinstance(block.end, Return)
+    def _return(self, b: Builder, state: State, block: BasicBlock, sources: list[Value]) -> None:
+        assert isinstance(block.end, FunctionReturn)
         owner = self._owner(block)
         for i, new in enumerate(sources):
             state["result", owner, i] = new
         state[BLOCK] = b.emit("index", state[RETURNS], state[DEPTH])
         state[DEPTH] = b.emit("sub", state[DEPTH], b.constant(I32, 1))
 
-    def _owner(self, block: Block) -> str:
+    def _owner(self, block: BasicBlock) -> str:
         """The function that a block belongs to: the last one that begins before it."""
         begins = {name: entry.number for name, entry in self._entries.items() if entry.number <= block.number}
         return max(begins, key=begins.__getitem__)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slangrad.base.diagnostics import Reporter
-from slangrad.ir.core import Function, Op, Program, walk
-from slangrad.ir.primitives import REQUESTS
+from slangrad.ir.ops.core import Function, Op, Program, walk
+from slangrad.ir.ops.primitives import REQUESTS
 from slangrad.lower.recursion.machine import without_recursion
 
 

@@ -13,18 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial, reduce
 
-from slangrad.ir.core import Value
-from slangrad.ir.forms import COLUMNS, WORDS, part_of
-from slangrad.ir.layout import HEADER, any_value_layout, layout_of
-from slangrad.ir.types import (
-    BOOL,
-    U8,
+from slangrad.ir.data.forms import COLUMNS, WORDS, part_of
+from slangrad.ir.data.layout import HEADER, Layout, any_value_layout, layout_of
+from slangrad.ir.data.types import (
     U32,
     U64,
     Array,
     Matrix,
-    Pointer,
-    Scalar,
     Struct,
     Type,
     Vector,
@@ -32,20 +27,18 @@ from slangrad.ir.types import (
     component,
     components,
     is_aggregate,
-    is_long,
     matrix,
 )
+from slangrad.ir.ops.core import Value
 from slangrad.lower.model.frame import Frame, Place
-from slangrad.lower.values.bit_casts import same_shape, unsigned, unsigned_of
+from slangrad.lower.values.bit_casts import ByteForm, same_shape
 from slangrad.lower.values.byte_runs import (
     WORD,
+    BytePiece,
     Bytes,
-    Piece,
     Run,
-    array_of,
     assembled,
     holds_long,
-    run_of,
     words_of,
 )
 
@@ -113,11 +106,11 @@ def _words(f: Frame, target: Type, value: Value) -> list[Bytes]:
     if holds_long(target):
         return [Run(0, WORD * words.type.length, words)]
     each = (f.emit("get", words, index=i) for i in range(words.type.length))
-    return [Piece(WORD * i, WORD, f.emit("convert", word, type=U64)) for i, word in enumerate(each)]
+    return [BytePiece(WORD * i, WORD, f.emit("convert", word, type=U64)) for i, word in enumerate(each)]
 
 
 def _assembled_words(f: Frame, value: Value, count: int) -> Value:
-    parts = list(_parts(f, value, 0))
+    parts = _parts(f, value)
     if any(isinstance(part, Run) for part in parts):
         return words_of(f, count, parts)
     words = (f.emit("convert", assembled(f, WORD * i, WORD, parts), type=U32) for i in range(count))
@@ -133,7 +126,7 @@ def dynamic_object(f: Frame, name: str, places: list[Place], t: Type | None) -> 
         return f.b.zero(t)
     number, value = (place.get(f) for place in places)
     types.open(t)
-    bits = [Piece(ID, WORD, f.emit("convert", number, type=U64)), *_parts(f, value, HEADER)]
+    bits = [BytePiece(ID, WORD, f.emit("convert", number, type=U64)), *_AnyForm(f).parts(value, HEADER)]
     return _decoded(f, t, 0, bits)
 
 
@@ -146,28 +139,41 @@ def reinterpret(f: Frame, name: str, places: list[Place], t: Type | None) -> Val
         return value
     if same_shape(value.type, t):
         return f.emit("bitcast", value, type=t)
-    return _made(f, t, 0, list(_parts(f, value, 0)))
+    return _AnyForm(f).value(t, 0, _parts(f, value))
 
 
 # --- Putting together -----------------------------------------------------------------------------------
 
 
-def _parts(f: Frame, value: Value, start: int, form: Type | None = None) -> Iterator[Bytes]:
-    """The scalars and long arrays of a value with their places."""
-    t, form = value.type, f.lowering.types.memory(value.type) if form is None else form
-    layout = any_value_layout(form)
-    if isinstance(t, (Scalar, Pointer)):
-        yield Piece(start, layout.size, f.emit("convert", unsigned(f, value), type=U64))
-    elif t in f.lowering.types.dynamics:
-        yield from _encoded(f, value, start)
-    elif isinstance(form, Matrix) and t is not form:
-        yield from _parts(f, to_memory(f, value, form), start, form)
-    elif isinstance(form, Array) and is_long(form):
-        inner = form.element
-        yield run_of(f, value, start, layout.offsets[1], lambda element, at: _parts(f, element, at, inner))
-    else:
-        for i, (offset, part) in enumerate(zip(layout.offsets, components(form), strict=True)):
-            yield from _parts(f, f.emit("get", value, index=i), start + offset, part)
+class _AnyForm(ByteForm):
+    """The bytes of values behind the header of an interface value. Interface values within have headers, too."""
+
+    def layout(self, t: Type) -> Layout:
+        return any_value_layout(t)
+
+    def parts(self, value: Value, start: int, form: Type | None = None) -> Iterator[Bytes]:
+        types, form = self.f.lowering.types, self._form(value.type, form)
+        if value.type in types.dynamics:
+            return _encoded(self.f, value, start)
+        if isinstance(form, Matrix) and value.type is not form:
+            return self.parts(to_memory(self.f, value, form), start, form)
+        return super().parts(value, start, form)
+
+    def value(self, t: Type, start: int, parts: list[Bytes], form: Type | None = None) -> Value:
+        if t in self.f.lowering.types.dynamics:
+            assert isinstance(t, Struct)
+            return _decoded(self.f, t, start, parts)
+        form = self._form(t, form)
+        if isinstance(form, Matrix) and t is not form:
+            return from_memory(self.f, self.value(form, start, parts, form))
+        return super().value(t, start, parts, form)
+
+    def _form(self, t: Type, form: Type | None) -> Type:
+        return self.f.lowering.types.memory(t) if form is None else form
+
+
+def _parts(f: Frame, value: Value) -> list[Bytes]:
+    return list(_AnyForm(f).parts(value, 0))
 
 
 def _encoded(f: Frame, value: Value, start: int) -> Iterator[Bytes]:
@@ -176,16 +182,16 @@ def _encoded(f: Frame, value: Value, start: int) -> Iterator[Bytes]:
     number, ids = f.emit("get", value, index=0), f.lowering.types.ids(value.type)
     chosen = [f.emit("equal", number, f.b.constant(U32, i)) for i in range(len(ids))]
     id_ = _select(f, chosen, [f.b.constant(U64, each) for each in ids]) if ids else f.b.zero(U64)
-    yield Piece(start + ID, 4, id_)
+    yield BytePiece(start + ID, 4, id_)
     size = f.lowering.types.any_layout(value.type).size - HEADER
     if holds_long(value.type):
         yield Run(start + HEADER, size, _words_of_type(f, value, chosen, size // WORD))
         return
-    fields = [list(_parts(f, f.emit("get", value, index=i + 1), 0)) for i in range(len(ids))]
+    fields = [_parts(f, f.emit("get", value, index=i + 1)) for i in range(len(ids))]
     for at in range(0, size, WORD):
         words = [f.emit("convert", assembled(f, at, WORD, parts), type=U32) for parts in fields]
         word = _select(f, chosen, words) if words else f.b.zero(U32)
-        yield Piece(start + HEADER + at, WORD, f.emit("convert", word, type=U64))
+        yield BytePiece(start + HEADER + at, WORD, f.emit("convert", word, type=U64))
 
 
 def _words_of_type(f: Frame, value: Value, chosen: list[Value], count: int) -> Value:
@@ -194,7 +200,7 @@ def _words_of_type(f: Frame, value: Value, chosen: list[Value], count: int) -> V
     number = len(value.type.fields) - len(chosen)
 
     def own() -> tuple[Value, ...]:
-        return (words_of(f, count, list(_parts(f, f.emit("get", value, index=number), 0))),)
+        return (words_of(f, count, _parts(f, f.emit("get", value, index=number))),)
 
     others = lambda: (_words_of_type(f, value, chosen[1:], count),)
     return (own() if len(chosen) == 1 else f.branch(chosen[0], own, others))[0]
@@ -217,34 +223,5 @@ def _decoded(f: Frame, t: Struct, start: int, given: list[Bytes]) -> Value:
     for i, each in enumerate(ids):
         here = f.emit("equal", id_, f.b.constant(U32, each))
         number = f.emit("select", here, f.b.constant(U32, i), number)
-    parts = [_made(f, each, start + HEADER, given) for _, each in t.fields[1:]]
+    parts = [_AnyForm(f).value(each, start + HEADER, given) for _, each in t.fields[1:]]
     return f.emit("make", number, *parts, type=t)
-
-
-def _made(f: Frame, t: Type, start: int, given: list[Bytes], form: Type | None = None) -> Value:
-    """A value of type `t` from the bytes at `start`, where it has a form."""
-    if t in f.lowering.types.dynamics:
-        assert isinstance(t, Struct)
-        return _decoded(f, t, start, given)
-    form = f.lowering.types.memory(t) if form is None else form
-    layout = any_value_layout(form)
-    if isinstance(form, Matrix) and t is not form:
-        return from_memory(f, _made(f, form, start, given, form))
-    if isinstance(t, Array) and isinstance(form, Array) and is_long(t):
-        element, inner = t.element, form.element
-
-        def of_element(at: int, own: list[Bytes]) -> Value:
-            return _made(f, element, at, own, inner)
-
-        return array_of(f, t, start, layout.offsets[1], given, of_element)
-    if not isinstance(t, (Scalar, Pointer)):
-        parts = zip(components(t), layout.offsets, components(form), strict=True)
-        made = (_made(f, part, start + offset, given, own) for part, offset, own in parts)
-        return f.emit("make", *made, type=t)
-    bits = assembled(f, start, layout.size, given)
-    if isinstance(t, Pointer):
-        return f.emit("bitcast", bits, type=t)
-    if t is BOOL:
-        narrow = f.emit("convert", bits, type=U8)
-        return f.emit("not_equal", narrow, f.b.zero(U8))
-    return f.emit("bitcast", f.emit("convert", bits, type=unsigned_of(t)), type=t)

@@ -9,12 +9,13 @@ What lies between fields is zero. Types of different sizes are refused.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
-from slangrad.ir.core import Value
-from slangrad.ir.layout import layout_of
-from slangrad.ir.types import BOOL, SCALARS, U8, U64, Array, Pointer, Scalar, Type, components, is_long
+from slangrad.ir.data.layout import Layout, layout_of
+from slangrad.ir.data.types import BOOL, SCALARS, U8, U64, Array, Pointer, Scalar, Type, components, is_long
+from slangrad.ir.ops.core import Value
 from slangrad.lower.model.frame import Frame, Place
-from slangrad.lower.values.byte_runs import Bytes, Piece, array_of, assembled, run_of
+from slangrad.lower.values.byte_runs import BytePiece, Bytes, array_of, assembled, run_of
 
 
 def bit_cast(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
@@ -27,7 +28,8 @@ def bit_cast(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
         return f.b.zero(t)
     if same_shape(value.type, t):
         return f.emit("bitcast", value, type=t)
-    return _made(f, t, 0, list(_parts(f, value, 0)))
+    plain = ByteForm(f)
+    return plain.value(t, 0, list(plain.parts(value, 0)))
 
 
 def same_shape(x: Type, y: Type) -> bool:
@@ -47,19 +49,6 @@ def _is_number(x: Scalar | Pointer, y: Scalar | Pointer) -> bool:
     return "bool" not in kinds and not (with_address and "float" in kinds)
 
 
-def _parts(f: Frame, value: Value, start: int) -> Iterator[Bytes]:
-    """The scalars and long arrays of a value with their places."""
-    t, layout = value.type, layout_of(value.type)
-    if isinstance(t, (Scalar, Pointer)):
-        yield Piece(start, layout.size, f.emit("convert", unsigned(f, value), type=U64))
-        return
-    if isinstance(t, Array) and is_long(t):
-        yield run_of(f, value, start, layout.offsets[1], lambda element, at: _parts(f, element, at))
-        return
-    for i, offset in enumerate(layout.offsets):
-        yield from _parts(f, f.emit("get", value, index=i), start + offset)
-
-
 def unsigned(f: Frame, value: Value) -> Value:
     if isinstance(value.type, Pointer):
         return f.emit("bitcast", value, type=U64)
@@ -73,16 +62,42 @@ def unsigned_of(t: Scalar) -> Scalar:
     return SCALARS[f"u{t.bits}"]
 
 
-def _made(f: Frame, t: Type, start: int, parts: list[Bytes]) -> Value:
-    """A value of type `t` from the bytes at `start`."""
-    if isinstance(t, Array) and is_long(t):
-        element, stride = t.element, layout_of(t).offsets[1]
-        return array_of(f, t, start, stride, parts, lambda at, own: _made(f, element, at, own))
-    if not isinstance(t, (Scalar, Pointer)):
-        inner = zip(components(t), layout_of(t).offsets, strict=True)
-        return f.emit("make", *(_made(f, part, start + offset, parts) for part, offset in inner), type=t)
-    bits = assembled(f, start, layout_of(t).size, parts)
-    if isinstance(t, Pointer):
-        return f.emit("bitcast", bits, type=t)
-    narrow = f.emit("convert", bits, type=U8 if t is BOOL else unsigned_of(t))
-    return f.emit("not_equal", narrow, f.b.zero(U8)) if t is BOOL else f.emit("bitcast", narrow, type=t)
+class ByteForm:
+    """Where the scalars of values are among bytes, and values made from bytes: each type lies as in memory."""
+
+    def __init__(self, f: Frame) -> None:
+        self.f = f
+
+    def layout(self, t: Type) -> Layout:
+        return layout_of(t)
+
+    def parts(self, value: Value, start: int, form: Type | None = None) -> Iterator[Bytes]:
+        """The scalars and long arrays of a value, which may have another form here, with their places."""
+        f, t, form = self.f, value.type, value.type if form is None else form
+        layout = self.layout(form)
+        if isinstance(t, (Scalar, Pointer)):
+            yield BytePiece(start, layout.size, f.emit("convert", unsigned(f, value), type=U64))
+        elif isinstance(form, Array) and is_long(form):
+            parts_of = partial(self.parts, form=form.element)
+            yield run_of(f, value, start, layout.offsets[1], parts_of)
+        else:
+            for i, (offset, part) in enumerate(zip(layout.offsets, components(form), strict=True)):
+                yield from self.parts(f.emit("get", value, index=i), start + offset, part)
+
+    def value(self, t: Type, start: int, parts: list[Bytes], form: Type | None = None) -> Value:
+        """A value of type `t` from the bytes at `start`, where it has a form."""
+        f, form = self.f, t if form is None else form
+        layout = self.layout(form)
+        if isinstance(t, Array) and isinstance(form, Array) and is_long(t):
+            element, inner = t.element, form.element
+            of_element = lambda at, parts: self.value(element, at, parts, inner)
+            return array_of(f, t, start, layout.offsets[1], parts, of_element)
+        if not isinstance(t, (Scalar, Pointer)):
+            rows = zip(components(t), layout.offsets, components(form), strict=True)
+            fields = (self.value(part, start + offset, parts, inner) for part, offset, inner in rows)
+            return f.emit("make", *fields, type=t)
+        bits = assembled(f, start, layout.size, parts)
+        if isinstance(t, Pointer):
+            return f.emit("bitcast", bits, type=t)
+        narrow = f.emit("convert", bits, type=U8 if t is BOOL else unsigned_of(t))
+        return f.emit("not_equal", narrow, f.b.zero(U8)) if t is BOOL else f.emit("bitcast", narrow, type=t)

@@ -15,15 +15,15 @@ from functools import cache
 from math import lcm
 from typing import TypeAlias
 
-from slangrad.ir.core import Value
-from slangrad.ir.types import U32, U64, Array, Type, array, contains, is_long
+from slangrad.ir.data.types import U32, U64, Array, Type, array, contains, is_long
+from slangrad.ir.ops.core import Value
 from slangrad.lower.model.frame import Frame
 
 WORD = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class BytePiece:
     """Bytes of the source, as a u64."""
 
     start: int
@@ -48,7 +48,7 @@ class Run:
         return f.emit("index", self.words, at)
 
 
-Bytes: TypeAlias = "Piece | Run"
+Bytes: TypeAlias = "BytePiece | Run"
 
 
 def assembled(f: Frame, start: int, size: int, parts: list[Bytes]) -> Value:
@@ -59,18 +59,18 @@ def assembled(f: Frame, start: int, size: int, parts: list[Bytes]) -> Value:
     return bits
 
 
-def _between(f: Frame, start: int, end: int, parts: list[Bytes]) -> Iterator[Piece]:
+def _between(f: Frame, start: int, end: int, parts: list[Bytes]) -> Iterator[BytePiece]:
     near = _part_at(parts, start)
     for part in parts[near : near + 8]:  # more do not lie in eight bytes
         if part.start >= end:
             return
-        if isinstance(part, Piece):
+        if isinstance(part, BytePiece):
             yield part
             continue
         last = min(end, part.start + part.size)
         for k in range(max(0, start - part.start) // WORD, -(-(last - part.start) // WORD)):
             word = f.emit("convert", part.word(f, f.b.constant(U32, k)), type=U64)
-            yield Piece(part.start + WORD * k, WORD, word)
+            yield BytePiece(part.start + WORD * k, WORD, word)
 
 
 def _part_at(parts: list[Bytes], at: int) -> int:
@@ -78,7 +78,7 @@ def _part_at(parts: list[Bytes], at: int) -> int:
     return bisect_right(parts, at, key=lambda part: part.start + part.size)
 
 
-def _moved(f: Frame, piece: Piece, start: int) -> Value:
+def _moved(f: Frame, piece: BytePiece, start: int) -> Value:
     """The piece's bits as they lie in what begins at `start`."""
     distance = 8 * abs(piece.start - start)
     name = "shl" if piece.start > start else "shr"

@@ -14,8 +14,8 @@ from functools import partial
 from slangrad.base.options import TYPE_OF_VALUE
 from slangrad.check.interfaces.lookup import conforms
 from slangrad.check.model import types as checked
-from slangrad.ir.core import Value
-from slangrad.ir.types import U32, Struct
+from slangrad.ir.data.types import U32, Struct
+from slangrad.ir.ops.core import Value
 from slangrad.lower.model.alternatives import is_tangent
 from slangrad.lower.model.frame import Frame
 

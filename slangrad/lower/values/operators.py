@@ -5,9 +5,9 @@ a > b   ->   less %b, %a          p + i   ->   offset %p, %i          p - q   ->
 
 from __future__ import annotations
 
-from slangrad.ir.core import Value
-from slangrad.ir.layout import element_size
-from slangrad.ir.types import BOOL, I32, I64, U64, Lanes, Pointer, Scalar, Type, scalar_of, with_scalar
+from slangrad.ir.data.layout import element_size
+from slangrad.ir.data.types import BOOL, I32, I64, U64, Lanes, Pointer, Scalar, Type, scalar_of, with_scalar
+from slangrad.ir.ops.core import Value
 from slangrad.lower.model.frame import Frame
 
 INT = I32

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from slangrad.check.model import types as checked
 from slangrad.check.model.declref import DeclRef, GenericKey
 from slangrad.check.model.values import RequiredValue
-from slangrad.ir.core import Value
-from slangrad.ir.types import U32, Struct, Type
+from slangrad.ir.data.types import U32, Struct, Type
+from slangrad.ir.ops.core import Value
 from slangrad.lower.model.alternatives import is_tangent
 from slangrad.lower.model.flow import THIS, Key
 from slangrad.lower.model.frame import Frame, Lowering

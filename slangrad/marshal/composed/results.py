@@ -15,7 +15,7 @@ from itertools import count
 import numpy as np
 
 from slangrad.check.model.types import Matrix, Scalar, Type, Vector, vector
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.marshal.containers.containers import CONVERTED
 from slangrad.marshal.containers.elements import make_elements
 from slangrad.marshal.containers.memory import (
@@ -32,8 +32,7 @@ from slangrad.marshal.host.footprint import Shape
 from slangrad.marshal.host.records import is_record, made_of
 from slangrad.marshal.protocol.marshal import TANGENT, Leaf, Marshal, Node, ProgramTypes, Spot, Way
 from slangrad.marshal.protocol.spelling import spell_on_page
-from slangrad.marshal.reflection.slang_kinds import slang_type_of
-from slangrad.marshal.reflection.slang_type import SlangType
+from slangrad.marshal.reflection.slang_type import SlangType, slang_type_of
 from slangrad.marshal.simple.enums import names_in
 from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.element_types import holds_structs, scalar_and_sizes, structured_dtype

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slangrad.check.model.types import Type
-from slangrad.ir import types as ir
-from slangrad.ir.layout import layout_of
+from slangrad.ir.data import types as ir
+from slangrad.ir.data.layout import layout_of
 from slangrad.marshal.containers.buffers import BufferLeaf
 from slangrad.marshal.containers.elements import Elements, make_elements
 from slangrad.marshal.containers.memory import ARRAY_ACCESS

@@ -26,8 +26,8 @@ from slangrad.check.model.types import (
     matrix,
     vector,
 )
-from slangrad.ir import types as ir
-from slangrad.ir.layout import layout_of
+from slangrad.ir.data import types as ir
+from slangrad.ir.data.layout import layout_of
 from slangrad.marshal.composed.rows import bind_rows
 from slangrad.marshal.composed.scalars import NumberMarshal
 from slangrad.marshal.containers import values

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slangrad.check.model.types import Type, Vector, vector
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.marshal.containers import whole
 from slangrad.marshal.containers.containers import CONVERTED, ContainerMarshal, role_with
 from slangrad.marshal.containers.elements import make_elements

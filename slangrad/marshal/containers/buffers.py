@@ -12,8 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from slangrad.check.model.types import VOID, Pointer, StructType, Type, is_abstract, nominal
-from slangrad.ir.layout import layout_of
+from slangrad.check.model.types import VOID, Nominal, Pointer, StructType, Type, is_abstract, nominal
+from slangrad.ir.data.layout import layout_of
 from slangrad.marshal.containers.memory import address_of_array, address_of_torch, home_of
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Footprint, Memory, Shape, Use
@@ -45,11 +45,11 @@ BYTES:      dict[str, bool] = {"ByteAddressBuffer": False, "RWByteAddressBuffer"
 
 
 def standard_name(t: Type) -> str:
-    """The name of a struct of the standard library; empty for all other types."""
-    if not isinstance(t, StructType):
+    """The name of a type that the standard library declares; empty for all other types."""
+    if not isinstance(t, Nominal) or not t.declaration.span.source.is_library:
         return ""
     name: str = t.declaration.name
-    return name if t.declaration.span.source.is_library else ""
+    return name
 
 
 def ways(element: Type | None, writable: bool, wanted: Type) -> Iterable[Way]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from slangrad.check.model.types import UINT64, EnumType, Pointer, Type
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.marshal.containers import buffers, tensor_views, whole
 from slangrad.marshal.containers.elements import make_elements
 from slangrad.marshal.containers.memory import Access, Contents

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slangrad.check.model.types import Type
-from slangrad.ir import types as ir
-from slangrad.ir.layout import layout_of
+from slangrad.ir.data import types as ir
+from slangrad.ir.data.layout import layout_of
 from slangrad.marshal.containers.memory import (
     GIVEN,
     PRIMAL_PART,

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Memory, Shape
 from slangrad.marshal.protocol.marshal import Find, Role

@@ -19,8 +19,8 @@ from enum import Enum
 from typing import ClassVar
 
 from slangrad.check.model.types import Type
-from slangrad.ir import types as ir
-from slangrad.ir.layout import layout_of
+from slangrad.ir.data import types as ir
+from slangrad.ir.data.layout import layout_of
 from slangrad.marshal.containers.elements import ELEMENT_TYPES
 from slangrad.marshal.containers.memory import GIVEN, PRIMAL_PART, TAKEN
 from slangrad.marshal.errors import CallError

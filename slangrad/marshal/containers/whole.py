@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeGuard
 
-from slangrad.base.warn import warn
+from slangrad.base.process.warn import warn
 from slangrad.check.model.types import InterfaceType, ParameterType, StructType, Type
 from slangrad.marshal.containers.buffers import standard_name
 from slangrad.marshal.containers.memory import (

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from slangrad.ir.types import Type
+from slangrad.ir.data.types import Type
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.records import TYPE_KEY
 from slangrad.marshal.host.vectors import HostArray

@@ -18,9 +18,9 @@ from typing import ClassVar
 import numpy as np
 
 from slangrad.base.suggestions import suggestion
-from slangrad.ir import types as ir
-from slangrad.ir.forms import lies_by_columns, without_room
-from slangrad.ir.layout import layout_of, scalars_of
+from slangrad.ir.data import types as ir
+from slangrad.ir.data.forms import lies_by_columns, without_room
+from slangrad.ir.data.layout import layout_of, scalars_of
 from slangrad.marshal.errors import BoundVariableException, CallError
 from slangrad.marshal.host.footprint import Values
 from slangrad.marshal.host.records import TYPE_KEY, as_fields

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slangrad.base.records import OfClass
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.marshal.host.components import BINARY, UNARY, Data, Operation, converted, fits, gathered
 from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.element_types import NUMPY_TYPES, SCALAR_NAMES

@@ -17,7 +17,7 @@ from math import prod
 from typing import Any, ClassVar, Protocol, TypedDict
 
 from slangrad.check.model.types import GenericArgument, Type
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.marshal.host.footprint import Footprint, Shape, Values, injective
 from slangrad.tensors.conversion import HostValue
 

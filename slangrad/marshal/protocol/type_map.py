@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slangrad.abi import SCALARS, Forms, interface_words
+from slangrad.abi import SCALARS, MemoryForms, interface_words
 from slangrad.check.model import types as checked
-from slangrad.ir import types as ir
-from slangrad.ir.forms import Rules, rules_from
-from slangrad.ir.layout import any_value_layout
+from slangrad.ir.data import types as ir
+from slangrad.ir.data.forms import Rules, rules_from
+from slangrad.ir.data.layout import any_value_layout
 
 _CHECKED_SCALARS: dict[ir.Scalar, checked.Type] = {lowered: t for t, lowered in SCALARS.items()}
 
 Fields = tuple[tuple[str, checked.Type], ...]
 
 
-class TypeMap(Forms):
+class TypeMap(MemoryForms):
     """`fields` gives the fields of a struct, with their rules for memory, `tag` the integer type of an enum, `find` the
     type of a name, `behind` how large values of an interface type are, if that is said, which types they can have."""
 
@@ -104,17 +104,24 @@ class TypeMap(Forms):
 
     def lift(self, t: ir.Type) -> checked.Type | None:
         """The checked type that has this type in memory; a struct must be one that this program knows."""
-        if isinstance(t, ir.Scalar):
-            return _CHECKED_SCALARS[t]
-        if isinstance(t, ir.Vector):
-            return checked.vector(_CHECKED_SCALARS[t.element], t.length)
-        if isinstance(t, ir.Matrix):
-            return None if t.transposed else checked.matrix(_CHECKED_SCALARS[t.element], t.rows, t.columns)
-        if isinstance(t, ir.Array):
-            element = self.lift(t.element)
-            return None if element is None else checked.array(element, t.length)
-        if isinstance(t, ir.Pointer):
-            element = self.lift(t.element)
-            return None if element is None else checked.pointer(element)
-        found = self._find(t.name) if isinstance(t, ir.Struct) else None
+        return lifted(t, self._found)
+
+    def _found(self, t: ir.Struct) -> checked.Type | None:
+        found = self._find(t.name)
         return found if found is not None and self.lower(found) is t else None
+
+
+def lifted(t: ir.Type, declared: Callable[[ir.Struct], checked.Type | None]) -> checked.Type | None:
+    """The checked type that has this type in memory; `declared` gives that of a struct."""
+    if isinstance(t, ir.Scalar):
+        return _CHECKED_SCALARS[t]
+    if isinstance(t, ir.Vector):
+        return checked.vector(_CHECKED_SCALARS[t.element], t.length)
+    if isinstance(t, ir.Matrix):
+        return None if t.transposed else checked.matrix(_CHECKED_SCALARS[t.element], t.rows, t.columns)
+    if isinstance(t, (ir.Array, ir.Pointer)):
+        element = lifted(t.element, declared)
+        if element is None:
+            return None
+        return checked.pointer(element) if isinstance(t, ir.Pointer) else checked.array(element, t.length)
+    return declared(t) if isinstance(t, ir.Struct) else None

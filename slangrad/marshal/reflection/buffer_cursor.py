@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from slangrad.ir import types as ir
-from slangrad.ir.forms import lies_by_columns, part_of, without_room
-from slangrad.ir.layout import layout_of, scalars_of
+from slangrad.ir.data import types as ir
+from slangrad.ir.data.forms import lies_by_columns, part_of, without_room
+from slangrad.ir.data.layout import layout_of, scalars_of
 from slangrad.marshal.errors import CallError, ending
 from slangrad.marshal.host.components import converted, gathered
 from slangrad.marshal.host.encode import (
@@ -35,7 +35,7 @@ from slangrad.marshal.host.encode import (
 from slangrad.marshal.host.footprint import Values
 from slangrad.marshal.host.vectors import HostArray
 from slangrad.marshal.protocol.marshal import Reflected
-from slangrad.marshal.reflection.slang_type import ElementLayout
+from slangrad.marshal.reflection.model import ElementLayout
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.conversion import HostValue, convert_exactly
 from slangrad.tensors.element_types import NUMPY_TYPES, element_type, numpy_layout, slang_name
@@ -55,7 +55,7 @@ def _error(message: str, note: str | None = None) -> CursorError:
 # --- Where the bytes come from ------------------------------------------------------------------------
 
 
-class _Range:
+class BufferRange:
     """Bytes of a buffer."""
 
     def __init__(self, buffer: Buffer, offset: int, size: int) -> None:
@@ -66,24 +66,24 @@ class _Range:
         self._size = size
 
     def read(self) -> Bytes:
-        data = self.resource.read_bytes(self._offset, self._size)
-        return np.frombuffer(bytearray(data), np.uint8)
+        return np.frombuffer(bytearray(self.resource.read_bytes(self._offset, self._size)), np.uint8)
 
     def write(self, data: Bytes) -> None:
         self.resource.write_bytes(self._offset, memoryview(data))  # type: ignore[arg-type]
 
 
-class _Elements:
+class TensorRange:
     """`count` elements of a tensor from `start` on, in row-major order, wherever they lie."""
 
     def __init__(self, tensor: StridedView, start: int, count: int) -> None:
+        if start < 0 or count < 0 or start + count > tensor.element_count:
+            raise _error(f"elements {start} to {start + count} are not in a tensor of {tensor.element_count}")
         self.resource = tensor.storage
         self._tensor = tensor
         self._part = slice(start, start + count)
 
     def read(self) -> Bytes:
-        flat = self._tensor.elements().ravel()[self._part]
-        return np.array(flat).view(np.uint8)
+        return np.array(self._tensor.elements().ravel()[self._part]).view(np.uint8)
 
     def write(self, data: Bytes) -> None:
         self.resource.require_writes()
@@ -92,50 +92,48 @@ class _Elements:
 
 
 class BufferCursor:
-    """Elements of one type in memory, which is copied when it is first looked at and goes back with `apply`."""
+    """Elements of one type in memory, which is copied when it is first read and goes back with `apply`."""
 
-    def __init__(self, *given: object, **named: object) -> None:
+    size: int  # in bytes
+    _source: BufferRange | TensorRange | None = None
+    _data: Bytes | None = None
+    _written: npt.NDArray[np.bool_] | None = None  # which bytes of a copy that was never read
+    _load_before_write = True
+
+    def __init__(self, *args: object, **named: object) -> None:
         """(element_layout, buffer, load_before_write=True), (element_layout, buffer, size, offset,
         load_before_write=True) with bytes, or (device_type, element_layout, size) with elements."""
-        values = _arguments(given, named)
-        self.element_type_layout = values["element_layout"]
-        self._type = element_type(self.element_type_layout, "element_layout")
-        if not hasattr(self.element_type_layout, "kind"):
-            self.element_type_layout = ElementLayout(self._type)
-        self._load_before_write = bool(values.get("load_before_write", True))
-        self._source: _Range | _Elements | None = None
-        self._data: Bytes | None = None
-        self._written: npt.NDArray[np.bool_] | None = None
-        size = values.get("size")
-        if "buffer_resource" in values:
-            buffer = values["buffer_resource"]
-            if not isinstance(buffer, Buffer):
-                raise TypeError(f"buffer_resource: expected a Buffer, not {type(buffer).__name__}")
-            offset = int(values.get("offset", 0))
-            whole = buffer.size - offset - (buffer.size - offset) % max(self.element_stride, 1)
-            self.size: int = whole if size is None else int(size)
-            self._source = _Range(buffer, offset, self.size)
-        else:
+        values = _arguments(args, named)
+        layout, size = values["element_layout"], values.get("size")
+        t = element_type(layout, "element_layout")
+        self._show(layout if hasattr(layout, "kind") else ElementLayout(t), t)
+        if "buffer_resource" not in values:
             self.size = int(size or 0) * self.element_stride
             self._data = np.zeros(self.size, np.uint8)
+            return
+        buffer = values["buffer_resource"]
+        if not isinstance(buffer, Buffer):
+            raise TypeError(f"buffer_resource: expected a Buffer, not {type(buffer).__name__}")
+        offset = int(values.get("offset", 0))
+        rest = buffer.size - offset
+        self.size = rest - rest % max(self.element_stride, 1) if size is None else int(size)
+        self._source = BufferRange(buffer, offset, self.size)
+        self._load_before_write = bool(values.get("load_before_write", True))
 
     @staticmethod
     def of_tensor(tensor: StridedView, start: int | None, count: int | None) -> BufferCursor:
         """The elements of a tensor in row-major order, from `start` on."""
-        made = BufferCursor.__new__(BufferCursor)
-        made.element_type_layout = ElementLayout(tensor.element_type)
-        made._type = tensor.element_type
+        cursor = BufferCursor.__new__(BufferCursor)
+        cursor._show(ElementLayout(tensor.element_type), tensor.element_type)
         first = 0 if start is None else start
         number = tensor.element_count - first if count is None else count
-        if first < 0 or number < 0 or first + number > tensor.element_count:
-            raise _error(
-                f"elements {first} to {first + number} are not in a tensor of {tensor.element_count}"
-            )
-        made.size = number * made.element_stride
-        made._source = _Elements(tensor, first, number)
-        made._data = made._written = None
-        made._load_before_write = True
-        return made
+        cursor._source = TensorRange(tensor, first, number)
+        cursor.size = number * cursor.element_stride
+        return cursor
+
+    def _show(self, layout: Reflected, t: ir.Type) -> None:
+        self.element_type_layout = layout
+        self._type = t
 
     def __repr__(self) -> str:
         return f"BufferCursor({self.element_count} elements of {slang_name(self._type)})"
@@ -149,13 +147,10 @@ class BufferCursor:
 
     @property
     def element_size(self) -> int:
-        """Bytes of an element."""
+        """Bytes of an element, which are those from one to the next."""
         return layout_of(self._type).size
 
-    @property
-    def element_stride(self) -> int:
-        """Bytes from one element to the next."""
-        return layout_of(self._type).size
+    element_stride = element_size
 
     @property
     def element_count(self) -> int:
@@ -177,8 +172,8 @@ class BufferCursor:
 
     def find_element(self, index: int) -> BufferElementCursor:
         """An element; one that is not valid if there is none."""
-        there = 0 <= index < self.element_count
-        return BufferElementCursor(self, self._type, index * self.element_stride, f"[{index}]", there)
+        is_inside = 0 <= index < self.element_count
+        return BufferElementCursor(self, self._type, index * self.element_stride, f"[{index}]", is_inside)
 
     def __getitem__(self, index: int) -> BufferElementCursor:
         place = index + self.element_count if index < 0 else index
@@ -190,7 +185,7 @@ class BufferCursor:
         self[index].write(value)
 
     def __iter__(self) -> Iterator[BufferElementCursor]:
-        return (self[i] for i in range(self.element_count))
+        return map(self.find_element, range(self.element_count))
 
     # --- Memory ---
 
@@ -201,45 +196,30 @@ class BufferCursor:
 
     def apply(self) -> None:
         """Write the copy back; without `load_before_write` only what was written."""
-        if self._source is None or self._data is None:
-            return
-        self._merge()
-        self._source.write(self._data)
+        if self._source is not None and self._data is not None:
+            self._source.write(self.bytes_to_read())
 
     def bytes_to_read(self) -> Bytes:
         """All bytes, up to date."""
         if self._data is None:
             self.load()
-        self._merge()
         assert self._data is not None, "memory of its own is always there"
+        if self._written is not None and self._source is not None:  # read what was not written
+            current = self._source.read()
+            current[self._written] = self._data[self._written]
+            self._data, self._written = current, None
         return self._data
 
-    def bytes_to_write(self, offset: int, size: int) -> Bytes:
-        """`size` bytes that are going to be written."""
+    def bytes_to_write(self, offset: int, size: int, count: int = 1) -> Bytes:
+        """`size` bytes that are going to be written; a row for each of the first `count` elements."""
         if self._data is None and self._load_before_write:
             self.load()
         elif self._data is None:
             self._data, self._written = np.zeros(self.size, np.uint8), np.zeros(self.size, np.bool_)
-        if self._written is not None:
-            self._written[offset : offset + size] = True
-        assert self._data is not None, "memory of its own is always there"
-        return self._data[offset : offset + size]
-
-    def columns_to_write(self, offset: int, size: int) -> Bytes:
-        """`size` bytes at `offset` of each element, which are going to be written."""
-        self.bytes_to_write(0, 0)
-        shape, strides = (self.element_count, size), (self.element_stride, 1)
+        shape, strides = (count, size), (self.element_stride, 1)
         if self._written is not None:
             np.ndarray(shape, np.bool_, self._written, offset, strides)[...] = True
         return np.ndarray(shape, np.uint8, self._data, offset, strides)
-
-    def _merge(self) -> None:
-        """Load what was not written."""
-        if self._written is None or self._source is None or self._data is None:
-            return
-        current = self._source.read()
-        current[self._written] = self._data[self._written]
-        self._data, self._written = current, None
 
     def to_numpy(self) -> Bytes:
         """A copy of the bytes."""
@@ -251,7 +231,7 @@ class BufferCursor:
             raise TypeError("data: expected a contiguous NumPy array")
         if data.nbytes > self.size:
             raise _error(f"data: numpy array is larger than the buffer ({data.nbytes} > {self.size})")
-        self.bytes_to_write(0, data.nbytes)[:] = data.reshape(-1).view(np.uint8)
+        self.bytes_to_write(0, data.nbytes)[0] = data.reshape(-1).view(np.uint8)
 
     def write_from_numpy(self, data: object, unchecked_copy: bool = True) -> None:
         """Write all elements: an array whose first dimension counts them, or, for structs, a dict of such arrays by
@@ -262,22 +242,27 @@ class BufferCursor:
         _write_arrays(self, self._type, 0, data, "data", unchecked_copy)
 
 
-def _arguments(given: tuple[object, ...], named: dict[str, object]) -> dict[str, HostValue]:
+_FORMS = {  # parameters by the first of them that tells the forms apart, and how many are needed
+    "device_type": (("device_type", "element_layout", "size"), 3),
+    "size": (("element_layout", "buffer_resource", "size", "offset", "load_before_write"), 2),
+    "": (("element_layout", "buffer_resource", "load_before_write", "offset"), 2),
+}
+
+
+def _arguments(args: tuple[object, ...], named: dict[str, object]) -> dict[str, HostValue]:
     """The arguments by name, in one of the three forms."""
-    by_name = set(named)
-    names: tuple[str, ...]
-    if "device_type" in by_name or (given and _is_device_type(given[0])):
-        names = ("device_type", "element_layout", "size")
-    elif "size" in by_name or (len(given) > 2 and not isinstance(given[2], bool)):
-        names = ("element_layout", "buffer_resource", "size", "offset", "load_before_write")
-    else:
-        names = ("element_layout", "buffer_resource", "load_before_write", "offset")
-    if len(given) > len(names) or by_name - set(names[len(given) :]):
+    form = ""
+    if "device_type" in named or (args and _is_device_type(args[0])):
+        form = "device_type"
+    elif "size" in named or (len(args) > 2 and not isinstance(args[2], bool)):
+        form = "size"
+    names, least = _FORMS[form]
+    if len(args) > len(names) or named.keys() - set(names[len(args) :]):
         raise TypeError(f"BufferCursor takes {', '.join(names)}")
-    values = dict(zip(names, given)) | named
-    needed = names[:3] if names[0] == "device_type" else names[:2]
-    if not set(needed) <= set(values):
-        raise TypeError(f"BufferCursor takes {', '.join(needed)}, not {', '.join(values) or 'nothing'}")
+    values = dict(zip(names, args)) | named
+    if not set(names[:least]) <= values.keys():
+        given = ", ".join(values) or "nothing"
+        raise TypeError(f"BufferCursor takes {', '.join(names[:least])}, not {given}")
     return values
 
 
@@ -360,9 +345,9 @@ class BufferElementCursor:
         return self.find_field(name)
 
     def __iter__(self) -> Iterator[BufferElementCursor]:
-        return (self.find_element(i) for i in range(len(self)))
+        return map(self.find_element, range(len(self)))
 
-    def _part(self, index: int, ending: str) -> BufferElementCursor:
+    def _part(self, index: int, suffix: str) -> BufferElementCursor:
         t = without_room(self._type)
         if lies_by_columns(t):
             raise _error(f"'{self._label}' lies by columns: its rows are in several places", "take all of it")
@@ -370,10 +355,10 @@ class BufferElementCursor:
             t = ir.component(t, 0)
         offset = self._offset + layout_of(t).offsets[index]
         part = ir.component(t, index)
-        return BufferElementCursor(self._cursor, part, offset, self._label + ending)
+        return BufferElementCursor(self._cursor, part, offset, self._label + suffix)
 
-    def _nothing(self, ending: str) -> BufferElementCursor:
-        return BufferElementCursor(self._cursor, self._type, self._offset, self._label + ending, False)
+    def _nothing(self, suffix: str) -> BufferElementCursor:
+        return BufferElementCursor(self._cursor, self._type, self._offset, self._label + suffix, False)
 
     def _check(self) -> None:
         if not self._valid:
@@ -400,16 +385,16 @@ class BufferElementCursor:
             if None not in values:
                 self._store(self._offset, _packed(self._type, values, label))
                 return
-            for (at, scalar), each in zip(scalars_of(self._type, self._offset), values):
-                if each is not None:
-                    self._store(at, _packed(scalar, [each], label))
+            for (at, scalar), number in zip(scalars_of(self._type, self._offset), values):
+                if number is not None:
+                    self._store(at, _packed(scalar, [number], label))
         except CallError:
             raise
         except (ValueError, OverflowError) as error:
             raise _error(str(error)) from None
 
     def _store(self, offset: int, data: np.ndarray) -> None:
-        self._cursor.bytes_to_write(offset, data.nbytes)[:] = data.reshape(-1).view(np.uint8)
+        self._cursor.bytes_to_write(offset, data.nbytes)[0] = data.reshape(-1).view(np.uint8)
 
     def set_data(self, data: object) -> None:
         """Overwrite the bytes of the place from the front on."""
@@ -438,9 +423,9 @@ class _Freely(Manner):
     unfit, uneven, unnamed = "E1019", "E1019", "E1017"
 
     def instead(self, encoder: Encoder, value: object, label: str) -> HostValue:
-        found = super().instead(encoder, value, label)
-        if found is not value:
-            return found
+        other = super().instead(encoder, value, label)
+        if other is not value:
+            return other
         if isinstance(encoder, RowsEncoder) and isinstance(value, (list, tuple)):
             return value if isinstance(encoder.form, ir.Array) else _flat(encoder, value, label)
         if isinstance(encoder, NumberEncoder):
@@ -473,7 +458,7 @@ def _packed(t: ir.Type, values: Values, label: str) -> Bytes:
         data = pack(*values)
     except (struct.error, OverflowError):
         dtypes = [numpy_layout(scalar)[0] for _, scalar in scalars_of(t)]
-        data = pack(*[converted(each, dtype, f"'{label}'").item() for each, dtype in zip(values, dtypes)])
+        data = pack(*[converted(value, dtype, f"'{label}'").item() for value, dtype in zip(values, dtypes)])
     return np.frombuffer(data, np.uint8)
 
 
@@ -495,11 +480,11 @@ def _write_arrays(
         if not isinstance(data, Mapping):
             raise _error(f"'{label}': Expected dict of arrays for the fields of {t.name}")
         parts = {name: (at, part) for (name, part), at in zip(t.fields, layout_of(t).offsets)}
-        for name, each in data.items():
+        for name, column in data.items():
             if name not in parts:
                 raise FREELY.unknown(encoder_of(t), name, label)
             at, part = parts[name]
-            _write_arrays(cursor, part, offset + at, each, f"{label}.{name}", shorter)
+            _write_arrays(cursor, part, offset + at, column, f"{label}.{name}", shorter)
 
 
 def _write_each(cursor: BufferCursor, t: ir.Type, offset: int, data: object, label: str) -> None:
@@ -507,8 +492,8 @@ def _write_each(cursor: BufferCursor, t: ir.Type, offset: int, data: object, lab
         raise _error(
             f"'{label}': expected a NumPy array with an entry for each of {cursor.element_count} elements"
         )
-    for i, each in enumerate(data):
-        BufferElementCursor(cursor, t, offset + i * cursor.element_stride, f"{label}[{i}]").write(each)
+    for i, value in enumerate(data):
+        BufferElementCursor(cursor, t, offset + i * cursor.element_stride, f"{label}[{i}]").write(value)
 
 
 def _is_bytes(t: ir.Type, data: object) -> bool:
@@ -540,4 +525,4 @@ def _write_column(
         raise _error(str(error)) from None
     used = rows.shape[1] * dtype.itemsize
     if count:
-        cursor.columns_to_write(offset, used)[...] = np.ascontiguousarray(rows).view(np.uint8)
+        cursor.bytes_to_write(offset, used, count)[...] = np.ascontiguousarray(rows).view(np.uint8)

@@ -7,41 +7,39 @@
 
     t.buffer_layout.fields["mass"].offset      how it lies in memory, made of the type in memory alone
 
-It stands for an element type wherever one is asked for (`ir_type`), and knows its derivative. What kinds of types have
-of their own stands in `slang_kinds.py`.
+It stands for an element type wherever one is asked for (`ir_type`), and has its derivative. `model.py` has the facts;
+the classes of kinds of types have SlangPy's names for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any
 
-from slangrad.base.late import Late
-from slangrad.check.model.types import Array, Matrix, Nominal, Type, Vector, is_abstract
-from slangrad.ir import types as ir
-from slangrad.ir.forms import part_of, without_room
-from slangrad.ir.layout import Layout, layout_of
+from slangrad.base.records import record
+from slangrad.check.model import types as checked
+from slangrad.check.model.types import Matrix, Nominal, Type, Vector, is_abstract
+from slangrad.ir.data import types as ir
+from slangrad.ir.data.layout import Layout
+from slangrad.marshal.containers.buffers import BYTES, STRUCTURED, standard_name
 from slangrad.marshal.protocol.marshal import ProgramTypes, Reflected
-from slangrad.marshal.protocol.patterns import row_of
 from slangrad.marshal.protocol.spelling import full_name, spell
-from slangrad.tensors.element_types import slang_name
+from slangrad.marshal.reflection.model import (
+    KINDS,
+    SAMPLERS,
+    TENSORS,
+    TEXTURES,
+    ElementLayout,
+    SavedType,
+    TensorAccess,
+    TensorType,
+    TypeFacts,
+    facts_of,
+    scalar_type_of,
+    sizes_of,
+)
 from slangrad.tensors.shape import Shape
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class SavedType(Type):
-    """A declared type that was met in an earlier process: how it is shown, how it is written in a text, its form in
-    memory, and its derivative."""
-
-    text: str
-    spelled: str
-    lowered: ir.Type | None
-    tangent: Type | None = None
-
-    def __str__(self) -> str:
-        return self.text
 
 
 class SlangType:
@@ -51,10 +49,6 @@ class SlangType:
 
     __slots__ = ("_given", "_program", "_types")
 
-    _kind: ClassVar[str] = "none"
-    # From type, types and program to a SlangType of its kind; slang_kinds.py has it.
-    maker: ClassVar[Callable[..., SlangType]]
-
     def __init__(self, checked: Type, types: ProgramTypes, program: Reflected = None) -> None:
         self._given = checked
         self._types = types
@@ -63,16 +57,20 @@ class SlangType:
     @property
     def checked(self) -> Type:
         if isinstance(self._given, SavedType):
-            found = self._types.find(self._given.spelled)
-            assert found is not None, f"the program has lost its type '{self._given}'"
-            self._given = found
+            parsed = self._types.find(self._given.spelled)
+            assert parsed is not None, f"the program has lost its type '{self._given}'"
+            self._given = parsed
         return self._given
 
     def _of(self, t: Type) -> SlangType:
         """Another type of the same program."""
-        own = self._program
-        made: SlangType = SlangType.maker(t, self._types) if own is None else own.type_of(t)
-        return made
+        program = self._program
+        other: SlangType = slang_type_of(t, self._types) if program is None else program.type_of(t)
+        return other
+
+    @property
+    def facts(self) -> TypeFacts:
+        return facts_of(self._given)
 
     def reload(self, checked: Type, types: ProgramTypes) -> None:
         """The type of the same name in a new program."""
@@ -87,15 +85,10 @@ class SlangType:
 
     def __repr__(self) -> str:
         """As SlangPy shows types: its class is `refl::Type` there."""
-        return f'refl::Type(full_name="{self.full_name}", kind={self._kind_name}, shape={list(self.shape)})'
+        return f'refl::Type(full_name="{self.full_name}", kind={self.facts.kind}, shape={list(self.shape)})'
 
     def __str__(self) -> str:
         return self.name
-
-    @property
-    def _kind_name(self) -> str:
-        """The name of its TypeKind."""
-        return self._kind
 
     @property
     def program(self) -> Reflected:
@@ -136,9 +129,8 @@ class SlangType:
     @property
     def arguments(self) -> tuple[SlangType | int, ...]:
         """The generic arguments; of vectors and matrices element type and sizes."""
-        return tuple(
-            self._of(each) if isinstance(each, Type) else each for each in generic_arguments(self.checked)
-        )
+        arguments = generic_arguments(self.checked)
+        return tuple(self._of(part) if isinstance(part, Type) else part for part in arguments)
 
     @property
     def is_generic(self) -> bool:
@@ -153,7 +145,7 @@ class SlangType:
     @property
     def element_type(self) -> SlangType:
         """What one index gives; the type itself where nothing can be indexed."""
-        element = row_of(self.checked)
+        element = self.facts.element
         return self if element is None else self._of(element)
 
     @property
@@ -161,7 +153,7 @@ class SlangType:
         """Sizes of the dimensions of a value; zero for sizes that are open, -1 for those that differ from value to
         value.
         """
-        return Shape(sizes_of(self.checked))
+        return Shape(sizes_of(self._given))
 
     @property
     def num_dims(self) -> int:
@@ -179,8 +171,8 @@ class SlangType:
     @property
     def derivative(self) -> SlangType | None:
         """The type of a tangent or cotangent."""
-        found = self._tangent()
-        return None if found is None else self._of(found)
+        tangent = self._tangent()
+        return None if tangent is None else self._of(tangent)
 
     @property
     def fields(self) -> dict[str, SlangField]:
@@ -204,24 +196,7 @@ class SlangType:
     @property
     def layout(self) -> Layout:
         """Size, alignment and offsets in memory."""
-        return layout_of(self.buffer_layout.ir_type)
-
-
-def sizes_of(t: Type) -> list[int]:
-    sizes: list[int] = []
-    part: Type | None = t
-    while part is not None:
-        if isinstance(part, Matrix):
-            sizes.append(number(part.rows))
-        elif isinstance(part, (Vector, Array)):
-            sizes.append(number(part.count))
-        part = row_of(part)
-    return sizes
-
-
-def number(count: object) -> int:
-    """A size; zero where it is open."""
-    return count if isinstance(count, int) else 0
+        return self.buffer_layout.memory
 
 
 def generic_arguments(t: Type) -> tuple[Any, ...]:  # types, numbers, packs
@@ -233,7 +208,7 @@ def generic_arguments(t: Type) -> tuple[Any, ...]:  # types, numbers, packs
     return t.arguments if isinstance(t, Nominal) else ()
 
 
-KINDS = Late("slangrad.marshal.reflection.type_kinds")
+# --- Variables ----------------------------------------------------------------------------------------
 
 
 class IOType(Enum):
@@ -249,16 +224,14 @@ _MODIFIERS = {"in": ("inn",), "out": ("out",), "inout": ("inout", "out"), "ref":
 _IO_TYPES = {"out": IOType.out, "inout": IOType.inout, "ref": IOType.inout}
 
 
+@record
 class SlangVariable:
     """`direction` is "in", "out", "inout", "ref" or "constref", "" for fields."""
 
-    __slots__ = ("direction", "name", "no_diff", "type")
-
-    def __init__(self, name: str, type: SlangType, direction: str, no_diff: bool) -> None:
-        self.name = name
-        self.type = type
-        self.direction = direction
-        self.no_diff = no_diff
+    name: str
+    type: SlangType
+    direction: str
+    no_diff: bool
 
     def __repr__(self) -> str:
         return f'{self.__class__.__name__}("{self.declaration}")'
@@ -267,14 +240,12 @@ class SlangVariable:
         return self.declaration
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, SlangVariable) and self._parts == other._parts
+        if not isinstance(other, SlangVariable) or type(other) is not type(self):
+            return False
+        return self.declaration == other.declaration and self.type == other.type
 
     def __hash__(self) -> int:
-        return hash(self._parts)
-
-    @property
-    def _parts(self) -> tuple[object, ...]:
-        return self.__class__, self.name, self.type, self.direction, self.no_diff
+        return hash((self.declaration, self.type))
 
     @property
     def program(self) -> Reflected:
@@ -285,7 +256,7 @@ class SlangVariable:
     def modifiers(self) -> set[Reflected]:
         """The ModifierIDs of the words before it; `inout` is `out` as well."""
         words = (*_MODIFIERS.get(self.direction, ()), *(("nodiff",) if self.no_diff else ()))
-        return {KINDS.ModifierID[each] for each in words}
+        return {KINDS.ModifierID[word] for word in words}
 
     def has_modifier(self, modifier: object) -> bool:
         return modifier in self.modifiers
@@ -309,132 +280,154 @@ class SlangVariable:
     @property
     def derivative(self) -> SlangType:
         """The type of its derivative."""
-        found = None if self.no_diff else self.type.derivative
-        if found is None:
+        derivative = None if self.no_diff else self.type.derivative
+        if derivative is None:
             raise ValueError(f"'{self.declaration}' is not differentiable")
-        return found
+        return derivative
 
 
+@record
 class SlangField(SlangVariable):
     """A field of a struct."""
 
-    __slots__ = ()
 
-
+@record
 class SlangParameter(SlangVariable):
     """A parameter of a function: its number, and whether Slang calls may leave it out."""
 
-    __slots__ = ("has_default", "index")
-
-    def __init__(
-        self, name: str, type: SlangType, direction: str, no_diff: bool, index: int, has_default: bool
-    ) -> None:
-        super().__init__(name, type, direction, no_diff)
-        self.index = index
-        self.has_default = has_default
+    has_default: bool
+    index: int
 
 
+# --- Kinds of types -----------------------------------------------------------------------------------
+
+
+def _scalar_type(t: Any) -> Reflected:  # of a class that has the property, as all functions of the table
+    return (
+        KINDS.ScalarKind.uint64 if t.facts.kind == "pointer" else scalar_type_of(t._given, lambda: t.ir_type)
+    )
+
+
+def innermost_type(t: SlangType) -> SlangType:
+    """What is left when all can be indexed that can be: the numbers of a vector or matrix."""
+    inner = t.element_type
+    return t if inner is t else innermost_type(inner)
+
+
+def _inside_arrays(t: Any) -> SlangType:
+    inner: SlangType = t.element_type
+    return _inside_arrays(inner) if isinstance(inner, ArrayType) else inner
+
+
+def _array_dims(t: Any) -> int:
+    return 1 + _array_dims(t.element_type) if isinstance(t, ArrayType) else 0
+
+
+def _argument(t: Any) -> SlangType:
+    argument = t.arguments[0]
+    return argument if isinstance(argument, SlangType) else t
+
+
+def _usage(t: Any) -> Reflected:
+    usage = KINDS.TextureUsage
+    return usage.unordered_access if t.writable else usage.shader_resource
+
+
+_GRADIENTS = (TensorType.diff_tensor, TensorType.idiff_tensor)
+# What SlangPy's classes show beside the properties of all types.
 # fmt: off
-_KINDS: dict[type, str] = {
-    ir.Scalar: "scalar", ir.Vector: "vector", ir.Matrix: "matrix", ir.Array: "array", ir.Struct: "struct",
-    ir.Pointer: "pointer",
-}
-_SCALARS: dict[ir.Scalar, str] = {
-    ir.BOOL: "bool", ir.I8: "int8", ir.I16: "int16", ir.I32: "int32", ir.I64: "int64", ir.U8: "uint8", ir.U16: "uint16",
-    ir.U32: "uint32", ir.U64: "uint64", ir.F16: "float16", ir.F32: "float32", ir.F64: "float64",
+_PROPERTIES: dict[str, tuple[Callable[[Any], object], str]] = {
+    "slang_scalar_type":  (_scalar_type, "The TypeReflection.ScalarType of its numbers, of an enum that of its tag."),
+    "scalar_type":        (innermost_type, "The type of its numbers."),
+    "num_elements":       (lambda t: t.shape[0], "The outermost size; zero where it is open."),
+    "rows":               (lambda t: t.shape[0], "The number of rows; zero where it is open."),
+    "cols":               (lambda t: t.shape[1], "The number of columns; zero where it is open."),
+    "array_dims":         (_array_dims, "How many arrays are inside of each other."),
+    "array_shape":        (lambda t: Shape(t.shape[: t.array_dims]), "Their sizes, outermost first."),
+    "any_generic_dims":   (lambda t: 0 in t.array_shape, "Whether a size is open."),
+    "inner_element_type": (_inside_arrays, "What is in the innermost array."),
+    "target_type":        (lambda t: t.element_type, "What is at the address."),
+    "primal":             (_argument, "The type of the value in the pair."),
+    "dtype":              (_argument, "The type of the elements."),
+    "element_type":       (_argument, "The type of the elements."),
+    "resource_shape":     (lambda t: KINDS.ShapeKind[t.facts.shape], "A TypeReflection.ResourceShape."),
+    "resource_access":    (lambda t: KINDS.AccessKind[t.facts.access], "A TypeReflection.ResourceAccess."),
+    "texture_dims":       (lambda t: len(t.facts.sizes), "The number of dimensions, that of the layers included."),
+    "usage":              (_usage, "The TextureUsage that a texture for it has."),
+    "tensor_kind":        (lambda t: TENSORS[t.base_name][0], "The family, a TensorType."),
+    "tensor_type":        (lambda t: t.tensor_kind, "The family, a TensorType."),
+    "access":             (lambda t: TensorAccess[t.facts.access], "A TensorAccess."),
+    "readable":           (lambda t: "read" in t.facts.access, "Whether elements are read."),
+    "writable":           (lambda t: "write" in t.facts.access, "Whether elements are written."),
+    "diff_tensor":        (lambda t: t.tensor_kind in _GRADIENTS, "Whether it has gradients."),
+    "difftensor":         (lambda t: t.diff_tensor, "Whether it has gradients."),
+    "has_grad_in":        (lambda t: t.diff_tensor and t.writable, "Whether gradients are read from it."),
+    "has_grad_out":       (lambda t: t.diff_tensor and t.readable, "Whether gradients are added to it."),
+    "dims":               (lambda t: len(t.facts.sizes), "The rank; zero where that is open."),
 }
 # fmt: on
 
 
-class ElementLayout:
-    """A type and how it lies in memory; of a field also where."""
+def _kind(
+    name: str, text: str, properties: str = "", base: type[SlangType] = SlangType, **more: object
+) -> type[SlangType]:
+    """A class of types, which have some of the properties."""
+    made = {each: property(_PROPERTIES[each][0], doc=_PROPERTIES[each][1]) for each in properties.split()}
+    return type(name, (base,), {"__doc__": text, "__slots__": (), **made, **more})
 
-    __slots__ = ("ir_type", "name", "offset")
 
-    def __init__(self, t: ir.Type, name: str = "", offset: int = 0) -> None:
-        self.ir_type = t
-        self.name = name or slang_name(t)
-        self.offset = offset
+# fmt: off
+UnknownType = _kind("UnknownType", "A generic parameter that is open, or no type at all.")
+UnhandledType = _kind("UnhandledType", "A type of a kind that has no name here.")
+VoidType = _kind("VoidType", "The type of functions without a result.")
+StructType = _kind("StructType", "A struct of a module or of the standard library.")
+InterfaceType = _kind("InterfaceType", "An interface.")
+ScalarType = _kind("ScalarType", "A number or bool; an enum has the kind of its numbers.",
+                   "slang_scalar_type scalar_type")
+VectorType = _kind("VectorType", "`float3`.", "slang_scalar_type scalar_type num_elements")
+MatrixType = _kind("MatrixType", "`float3x4`: rows that are vectors.", "slang_scalar_type scalar_type rows cols",
+                   inner_element_type=property(innermost_type, doc="The type of its numbers."))
+ArrayType = _kind("ArrayType", "`float[4]`, `float[4][3]`.",
+                  "num_elements array_shape array_dims any_generic_dims inner_element_type")
+PointerType = _kind("PointerType", "`float*`. An address is a number of the kind `slang_scalar_type`.",
+                    "target_type slang_scalar_type")
+DifferentialPairType = _kind("DifferentialPairType", "`DifferentialPair<float>`.", "primal")
+SamplerStateType = _kind("SamplerStateType", "`SamplerState`, known by name only.")
+ResourceType = _kind("ResourceType", "Memory of the launch: buffers and textures.",
+                     "resource_shape resource_access writable")
+StructuredBufferType = _kind("StructuredBufferType", "`StructuredBuffer<T>`, `RWStructuredBuffer<T>`.", "dtype",
+                             ResourceType)
+ByteAddressBufferType = _kind("ByteAddressBufferType", "`ByteAddressBuffer`, `RWByteAddressBuffer`: bytes.", "",
+                              ResourceType)
+TextureType = _kind("TextureType", "A texture, known by name only: no call reads it.", "dtype texture_dims usage",
+                    ResourceType)
+TensorViewType = _kind("TensorViewType", "`TensorView<float>`.", "dtype element_type")
+DiffTensorViewType = _kind("DiffTensorViewType", "`DiffTensorView<float>`.", "", TensorViewType)
+ITensorType = _kind("ITensorType", "`Tensor<float, 2>` and its kin, interfaces too.",
+                    "dtype dims tensor_kind tensor_type access readable writable diff_tensor difftensor has_grad_in "
+                    "has_grad_out", Kind=TensorType, Access=TensorAccess)
 
-    def __repr__(self) -> str:
-        return f"ElementLayout({self.name}, size={self.size}, alignment={self.alignment})"
+_KINDS = {
+    "scalar": ScalarType, "vector": VectorType, "matrix": MatrixType, "array": ArrayType, "pointer": PointerType,
+    "struct": StructType, "interface": InterfaceType, "generic_type_parameter": UnknownType,
+}
+# fmt: on
+_STANDARD = {
+    "DifferentialPair": DifferentialPairType,
+    "TensorView": TensorViewType,
+    "DiffTensorView": DiffTensorViewType,
+    **dict.fromkeys(SAMPLERS, SamplerStateType),
+    **dict.fromkeys(STRUCTURED, StructuredBufferType),
+    **dict.fromkeys(BYTES, ByteAddressBufferType),
+    **dict.fromkeys(TEXTURES, TextureType),
+    **dict.fromkeys(TENSORS, ITensorType),
+}
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ElementLayout):
-            return NotImplemented
-        return (self.ir_type, self.name, self.offset) == (other.ir_type, other.name, other.offset)
 
-    def __hash__(self) -> int:
-        return hash((self.ir_type, self.name, self.offset))
+def slang_type_of(t: Type, types: ProgramTypes, program: object = None) -> SlangType:
+    """A type as an object of its kind."""
+    usual = VoidType if t is checked.VOID else _KINDS.get(facts_of(t).kind, UnhandledType)
+    return _STANDARD.get(standard_name(t), usual)(t, types, program)
 
-    @property
-    def reflection(self) -> ElementLayout:
-        return self
 
-    @property
-    def type(self) -> ElementLayout:
-        return self
-
-    type_layout = type
-
-    @property
-    def full_name(self) -> str:
-        return slang_name(self.ir_type)
-
-    @property
-    def kind(self) -> Reflected:
-        return KINDS.TypeKind[_KINDS[ir.value_of(self.ir_type).__class__]]
-
-    @property
-    def size(self) -> int:
-        return layout_of(self.ir_type).size
-
-    @property
-    def stride(self) -> int:
-        """The distance of elements of an array."""
-        return self.size
-
-    @property
-    def alignment(self) -> int:
-        return layout_of(self.ir_type).alignment
-
-    @property
-    def fields(self) -> dict[str, ElementLayout]:
-        """The fields of a struct."""
-        t = without_room(self.ir_type)
-        if not isinstance(t, ir.Struct) or part_of(t):
-            return {}
-        rows = zip(t.fields, layout_of(t).offsets)
-        return {name: ElementLayout(part, name, offset) for (name, part), offset in rows}
-
-    @property
-    def element_type_layout(self) -> ElementLayout | None:
-        """What an index gives, or a pointer leads to."""
-        t = ir.value_of(self.ir_type)
-        if isinstance(t, (ir.Vector, ir.Array, ir.Pointer)):
-            return ElementLayout(t.element)
-        return ElementLayout(ir.vector(t.element, t.columns)) if isinstance(t, ir.Matrix) else None
-
-    @property
-    def element_count(self) -> int:
-        """Elements of an array, components of a vector; zero for all else."""
-        t = ir.value_of(self.ir_type)
-        return (t.length or 0) if isinstance(t, (ir.Array, ir.Vector)) else 0
-
-    @property
-    def scalar_type(self) -> Reflected:
-        """The type of the numbers that a scalar, vector or matrix is made of."""
-        found = ir.scalar_of(ir.value_of(self.ir_type))
-        return KINDS.ScalarKind["none" if found is None else _SCALARS[found]]
-
-    @property
-    def row_count(self) -> int:
-        t = ir.value_of(self.ir_type)
-        return t.rows if isinstance(t, ir.Matrix) else int(ir.scalar_of(t) is not None)
-
-    @property
-    def col_count(self) -> int:
-        t = ir.value_of(self.ir_type)
-        if isinstance(t, ir.Matrix):
-            return t.columns
-        return t.length if isinstance(t, ir.Vector) else int(ir.scalar_of(t) is not None)
+SlangLayout = ElementLayout  # SlangPy's name

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from slangrad.check.model.types import Array, EnumType, Pointer, StructType, Type
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.marshal.protocol.marshal import ProgramTypes
 from slangrad.marshal.protocol.spelling import spell
 from slangrad.tensors.conversion import HostValue

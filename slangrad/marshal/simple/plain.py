@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from slangrad.ir import types as ir
+from slangrad.ir.data import types as ir
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.encode import encode
 from slangrad.marshal.host.footprint import Shape

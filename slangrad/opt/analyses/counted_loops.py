@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slangrad.ir.core import MadeBy, Op, Value, number_of
+from slangrad.ir.ops.core import MadeBy, Op, Value, number_of
 
 
 def counted_variables(loop: Op, made_by: MadeBy) -> Iterator[tuple[Value, Value, Value]]:
     """Values of the body with their start and the bound that they stay below."""
-    found = _bounds(loop.operands[0], made_by)
-    if found is None:
+    bounds = _bounds(loop.operands[0], made_by)
+    if bounds is None:
         return
-    start, bound, step = found
+    start, bound, step = bounds
     index = loop.regions[0].parameters[0]
     for op in loop.regions[0].ops:
         if op.name != "add" or start not in op.operands:

@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.control import carried
-from slangrad.ir.core import Op, Value
-from slangrad.ir.intervals import Interval, Numbers
-from slangrad.ir.numbers import greatest, least
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import BOOL, I64, Scalar, is_integer
+from slangrad.ir.analyses.intervals import Interval, Numbers
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.numbers import greatest, least
+from slangrad.ir.data.types import BOOL, I64, Scalar, is_integer
+from slangrad.ir.ops.control import carried
+from slangrad.ir.ops.core import Op, Value
+from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.opt.analyses.counted_loops import counted_variables
 from slangrad.opt.analyses.launch_values import LaunchValues
 
@@ -35,8 +35,8 @@ class Facts:
     known: dict[Value, Bounds] = field(default_factory=dict)
     found: dict[Value, Bounds | None] = field(default_factory=dict)
 
-    def with_known(self, known: dict[Value, Bounds]) -> Facts:
-        return Facts(self, known) if known else self
+    def with_known(self, known_bounds: dict[Value, Bounds]) -> Facts:
+        return Facts(self, known_bounds) if known_bounds else self
 
     def get(self, value: Value) -> Bounds | None:
         facts: Facts | None = self
@@ -80,14 +80,14 @@ class Intervals(Numbers[Value]):
             return Interval(wide, wide)
         op = self.launch.made_by(value)
         if op is not None and op.name == "thread_id":
-            made: Bounds | None = Interval(*self.launch.threads(op.attributes["axis"]))
+            bounds: Bounds | None = Interval(*self.launch.threads(op.attributes["axis"]))
         elif op is not None and op.name == "select":
             condition, *chosen = op.operands
             x, y = (self.of(v, self.assuming(facts, condition, t)) for v, t in zip(chosen, (True, False)))
-            made = None if x is None or y is None else self.hull(x, y)
+            bounds = None if x is None or y is None else self.hull(x, y)
         else:
-            made = self.made(op, lambda x: self.of(x, facts))
-        return None if made is None else self.fitting(made, value.type)
+            bounds = self.made(op, lambda x: self.of(x, facts))
+        return None if bounds is None else self.fitting(bounds, value.type)
 
     def of_type(self, value: Value, facts: Facts) -> Bounds | None:
         """Where nothing else is known: what its type can hold, if that is not too much."""
@@ -150,31 +150,33 @@ class Intervals(Numbers[Value]):
         """In the body of a `while`: the test was true. Of the test itself nothing is known before."""
         test, grown = op.regions[0], self._growing(facts, op)
         tested = self.assuming(facts.with_known({t: x for t, (x, _) in grown.items()}), test.yields[0], True)
-        known = {}
-        for outer, inner in (each.inside for each in carried(op)):
-            found = tested.get(outer)
-            if found is not None and outer in grown:
-                after = self.emit("add", found.high, grown[outer][1])
-                found = self.where(found, after, self.end(int(greatest(scalar_type(inner)))))
-            if found is not None:
-                known[inner] = found
-        return facts.with_known(known)
+        bounds = {}
+        for outer, inner in (loop_value.inside for loop_value in carried(op)):
+            limit = tested.get(outer)
+            if limit is not None and outer in grown:
+                after = self.emit("add", limit.high, grown[outer][1])
+                limit = self.where(limit, after, self.end(int(greatest(scalar_type(inner)))))
+            if limit is not None:
+                bounds[inner] = limit
+        return facts.with_known(bounds)
 
     def _growing(self, facts: Facts, op: Op) -> dict[Value, tuple[Bounds, Value]]:
         """Carried numbers that only grow are not below their start while they do not wrap; and their largest step."""
-        found = {}
+        growing = {}
         for start, (outer, inner), end, _ in carried(op):
-            made, kind = self.launch.made_by(end), inner.type
-            if made is None or made.name != "add" or inner not in made.operands:
+            step_op, kind = self.launch.made_by(end), inner.type
+            if step_op is None or step_op.name != "add" or inner not in step_op.operands:
                 continue
-            step = self.of(made.operands[1] if made.operands[0] is inner else made.operands[0], facts)
+            step = self.of(
+                step_op.operands[1] if step_op.operands[0] is inner else step_op.operands[0], facts
+            )
             grows = None if step is None else self.between(step, 0, self.most)
             first = self.of(start, facts)
             if first is None or grows is None or not isinstance(kind, Scalar) or kind.bits > 32:
                 continue
             high = self.end(int(greatest(kind)))
-            found[outer] = Interval(first.low, high, first.conditions + grows.conditions), grows.high
-        return found
+            growing[outer] = Interval(first.low, high, first.conditions + grows.conditions), grows.high
+        return growing
 
 
 # --- rules for conditions
@@ -191,8 +193,8 @@ def _less(v: Intervals, facts: Facts, op: Op, truth: bool) -> Facts:
 def _in_bounds(v: Intervals, facts: Facts, op: Op, truth: bool) -> Facts:
     index, extent = op.operands
     limit = v.of_type(extent, facts)
-    known = v.of(index, facts)
-    if not truth or limit is None or (known is not None and v.constants(known) is not None):
+    bounds = v.of(index, facts)
+    if not truth or limit is None or (bounds is not None and v.constants(bounds) is not None):
         return facts  # where both ends are numbers, they stay: blocks of known size have accumulators
     return facts.with_known({index: v.below(v.end(0), limit)})
 
@@ -203,8 +205,8 @@ def _not(v: Intervals, facts: Facts, op: Op, truth: bool) -> Facts:
 
 def _all(v: Intervals, facts: Facts, op: Op, truth: bool) -> Facts:
     """Of both operands, if both of an `and` are true or both of an `or` are false."""
-    for each in op.operands if truth == (op.name == "and") else ():
-        facts = v.assuming(facts, each, truth)
+    for operand in op.operands if truth == (op.name == "and") else ():
+        facts = v.assuming(facts, operand, truth)
     return facts
 
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from slangrad.ir.addresses import Roots, is_step, place_of
-from slangrad.ir.core import Op, Program, Value, walk
-from slangrad.ir.rebuild import count_uses
-from slangrad.ir.types import Pointer, is_float
+from slangrad.ir.analyses.addresses import Roots, is_step, path_of
+from slangrad.ir.building.rebuild import count_uses
+from slangrad.ir.data.types import Pointer, is_float
+from slangrad.ir.ops.core import Op, Program, Value, walk
 
 
 def ops_of(program: Program) -> Iterator[Op]:
@@ -28,22 +28,22 @@ def follows_memory(program: Program) -> bool:
 
 def read_places(program: Program) -> dict[str, tuple[int, ...] | None]:
     """At which bytes of each argument it reads; None where that is known when running only."""
-    found: dict[str, set[int] | None] = {name: set() for name in used_arguments(program)}
+    bytes_read: dict[str, set[int] | None] = {name: set() for name in used_arguments(program)}
     for function in program.functions.values():
         roots = Roots(function.region.makers.get)
         for op in walk(function.region):
             values = (*op.operands, *(v for region in op.regions for v in region.yields))
             for address in (v for v in values if isinstance(v.type, Pointer) and not is_step(op)):
-                made = roots.made_by(roots.root(address))
-                if made is None or made.name != "parameter":
+                maker = roots.made_by(roots.root(address))
+                if maker is None or maker.name != "parameter":
                     continue
-                place = place_of(address, roots.made_by)
-                read = found[name := made.attributes["name"]]
+                place = path_of(address, roots.made_by)
+                read = bytes_read[name := maker.attributes["name"]]
                 if op.name != "load" or place.steps:
-                    found[name] = None
+                    bytes_read[name] = None
                 elif read is not None:
                     read.add(place.distance)
-    return {name: None if read is None else tuple(sorted(read)) for name, read in found.items()}
+    return {name: None if read is None else tuple(sorted(read)) for name, read in bytes_read.items()}
 
 
 def is_ordered(program: Program) -> bool:

@@ -9,11 +9,11 @@ does not write there. It is guarded against null, as the kernel may never execut
 
 from __future__ import annotations
 
-from slangrad.ir.addresses import root_of
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Value
-from slangrad.ir.primitives import PRIMITIVES, PURE
-from slangrad.ir.types import I64, pointer_of
+from slangrad.ir.analyses.addresses import root_of
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.types import I64, pointer_of
+from slangrad.ir.ops.core import Function, Op, Value
+from slangrad.ir.ops.primitives import PRIMITIVES, PURE
 
 DEEPEST = 200  # ops between a value and the parameters
 
@@ -58,8 +58,8 @@ class LaunchValues:
         if op.name != "load" and PRIMITIVES[op.name].effect != PURE:
             return None
         operands = []
-        for each in op.operands:
-            copy = self.of(each, depth + 1)
+        for operand in op.operands:
+            copy = self.of(operand, depth + 1)
             if copy is None:
                 return None
             operands.append(copy)
@@ -91,7 +91,7 @@ class ChunkValues(LaunchValues):
 
     def threads(self, axis: int) -> tuple[Value, Value]:
         if axis == 0:
-            first, last = (self.plan.emit("chunk_thread", type=I64, which=each) for each in ("first", "last"))
+            first, last = (self.plan.emit("chunk_thread", type=I64, which=end) for end in ("first", "last"))
             return first, last
         number = self.plan.emit("convert", self.plan.emit("thread_id", axis=axis), type=I64)
         return number, number

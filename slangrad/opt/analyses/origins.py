@@ -10,10 +10,10 @@ the library is the program's, also where the library follows it.
 
 from __future__ import annotations
 
-from slangrad.ir.addresses import Roots, is_null, root_of
-from slangrad.ir.control import carried
-from slangrad.ir.core import Function, Op, Program, Value, walk
-from slangrad.ir.types import Struct
+from slangrad.ir.analyses.addresses import Roots, is_null, root_of
+from slangrad.ir.data.types import Struct
+from slangrad.ir.ops.control import carried
+from slangrad.ir.ops.core import Function, Op, Program, Value, walk
 
 
 class Origins(Roots):
@@ -25,9 +25,9 @@ class Origins(Roots):
         self._trusted: dict[Value, bool] = {}
         self._starts: dict[Value, Value] = {}  # of what a loop carries and only takes steps from
         for op in walk(function.region):
-            for each in carried(op):
-                moved = root_of(each.yielded, self.made_by)
-                self._starts.update({p: each.start for p in each.inside if p is moved})
+            for loop_value in carried(op):
+                moved = root_of(loop_value.yielded, self.made_by)
+                self._starts.update({p: loop_value.start for p in loop_value.inside if p is moved})
 
     def _before(self, address: Value) -> Value | None:
         return super()._before(address) or self._starts.get(address)

@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from slangrad.ir.addresses import Place, place_of
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.layout import element_size
-from slangrad.ir.primitives import PRIMITIVES, PURE
-from slangrad.ir.rebuild import defined_in
-from slangrad.ir.types import BOOL, I64, Pointer, is_integer, pointer_of
+from slangrad.ir.analyses.addresses import AddressPath, path_of
+from slangrad.ir.building.rebuild import defined_in
+from slangrad.ir.data.layout import element_size
+from slangrad.ir.data.types import BOOL, I64, Pointer, is_integer, pointer_of
+from slangrad.ir.ops.core import Function, Op, Region, Value
+from slangrad.ir.ops.primitives import PRIMITIVES, PURE
 from slangrad.opt.analyses.intervals import Bounds, Facts, Intervals
 from slangrad.opt.analyses.launch_values import LaunchValues
 
@@ -48,7 +48,7 @@ class Access:
     followed, the call."""
 
     op: Op
-    place: Place | None
+    place: AddressPath | None
     facts: Facts
     survey: Survey
 
@@ -84,8 +84,8 @@ class Survey:
         self._varies: dict[Value, bool] = {}
         self._given: dict[Value, Known] = {}  # addresses that another function gave
         facts, region = Facts(), function.region
-        for value, known in zip(region.parameters, arguments, strict=True):
-            self._learn(value, known, facts)
+        for value, argument in zip(region.parameters, arguments, strict=True):
+            self._learn(value, argument, facts)
         self.accesses = list(self._region(region, facts))
         self.own = {access.op: access for access in self.accesses if access.survey is self}
         self.results = [self._known(value, facts) for value in region.yields]
@@ -103,16 +103,16 @@ class Survey:
             elif op.regions:
                 yield from self._inner(op, facts)
 
-    def _is_own(self, op: Op, place: Place | None) -> bool:
+    def _is_own(self, op: Op, place: AddressPath | None) -> bool:
         """Whether it is in a variable of the thread; atomics are left to those who ask for all of them."""
-        made = None if place is None else self._launch.made_by(place.root)
-        return made is not None and made.name == "variable" and op.name != "atomic"
+        maker = None if place is None else self._launch.made_by(place.root)
+        return maker is not None and maker.name == "variable" and op.name != "atomic"
 
     def _inner(self, op: Op, facts: Facts) -> Iterator[Access]:
         if op.name == "for":
             self._varies[op.regions[0].parameters[0]] = False
-        for region, known in zip(op.regions, list(self.intervals.within(facts, op)), strict=True):
-            yield from self._region(region, known)
+        for region, inner_facts in zip(op.regions, list(self.intervals.within(facts, op)), strict=True):
+            yield from self._region(region, inner_facts)
 
     # --- calls
 
@@ -130,8 +130,8 @@ class Survey:
             surveys[key] = callee
             yield from callee.accesses
         self.called[op] = callee
-        for value, known in zip(op.results, callee.results, strict=True):
-            self._learn(value, known, facts)
+        for value, result in zip(op.results, callee.results, strict=True):
+            self._learn(value, result, facts)
 
     def _known(self, value: Value, facts: Facts) -> Known:
         t, same, varies = value.type, self._launch.of(value), self.varies_with_lane(value)
@@ -143,19 +143,19 @@ class Survey:
         root, reach = self._root(place), self._distances(place, facts)
         return Known(same, root, reach, varies) if root and reach else Known(same, None, None, varies)
 
-    def _learn(self, value: Value, known: Known, facts: Facts) -> None:
-        self._varies[value] = known.varies
-        if known.same is not None:
-            self._launch.learn(value, known.same)
-        if known.root is not None:
-            self._given[value] = known
-        elif known.range is not None:
-            facts.known[value] = facts.found[value] = known.range
+    def _learn(self, value: Value, argument: Known, facts: Facts) -> None:
+        self._varies[value] = argument.varies
+        if argument.same is not None:
+            self._launch.learn(value, argument.same)
+        if argument.root is not None:
+            self._given[value] = argument
+        elif argument.range is not None:
+            facts.known[value] = facts.found[value] = argument.range
 
     # --- places
 
-    def _place(self, address: Value) -> Place | None:
-        place = place_of(address, self._launch.made_by, choices=True)
+    def _place(self, address: Value) -> AddressPath | None:
+        place = path_of(address, self._launch.made_by, choices=True)
         root = self._launch.made_by(place.root)
         if place.root in self._given:
             return place
@@ -167,7 +167,7 @@ class Survey:
         """How many bytes from its root on an access begins."""
         return self._distances(access.place, access.facts)
 
-    def _distances(self, place: Place | None, facts: Facts) -> Bounds | None:
+    def _distances(self, place: AddressPath | None, facts: Facts) -> Bounds | None:
         if place is None:
             return None
         v, total = self.intervals, self.start(place)
@@ -181,13 +181,13 @@ class Survey:
             total = v.sum(total, scaled)
         return total
 
-    def start(self, place: Place) -> Bounds:
+    def start(self, place: AddressPath) -> Bounds:
         """How many bytes from its root on a place is without its steps."""
-        v, known = self.intervals, self._given.get(place.root)
+        v, argument = self.intervals, self._given.get(place.root)
         here = v.number(place.distance, place.distance)
-        return here if known is None or known.range is None else v.sum(known.range, here)
+        return here if argument is None or argument.range is None else v.sum(argument.range, here)
 
-    def is_given(self, place: Place) -> bool:
+    def is_given(self, place: AddressPath) -> bool:
         """Whether its root came from another function, where it has a root in turn."""
         return place.root in self._given
 
@@ -195,7 +195,7 @@ class Survey:
         """The number of the root's address in the plan; None where it is not the same for all threads."""
         return self._root(access.place)
 
-    def _root(self, place: Place | None) -> Value | None:
+    def _root(self, place: AddressPath | None) -> Value | None:
         if place is None:
             return None
         if place.root in self._given:
@@ -208,7 +208,7 @@ class Survey:
         same = self._launch.of(access.op.operands[0])
         return None if same is None else self._launch.plan.emit("bitcast", same, type=I64)
 
-    def defined_in_choices(self, place: Place) -> set[Value]:
+    def defined_in_choices(self, place: AddressPath) -> set[Value]:
         """What is made in branches that choose the address, and does not exist outside."""
         return {value for op in place.choices for region in op.regions for value in defined_in(region)}
 

@@ -14,12 +14,12 @@ from dataclasses import replace
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Limits
-from slangrad.ir.builder import Builder
-from slangrad.ir.calls import called, callees_first
-from slangrad.ir.core import Attributes, Function, Op, Program, Value
-from slangrad.ir.effects import effect_of_call
-from slangrad.ir.primitives import REQUESTS
-from slangrad.ir.rebuild import Rebuild, copy_op
+from slangrad.ir.analyses.calls import called, callees_first
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, copy_op
+from slangrad.ir.ops.core import Attributes, Function, Op, Program, Value
+from slangrad.ir.ops.effects import effect_of_call
+from slangrad.ir.ops.primitives import REQUESTS
 from slangrad.opt.calls.inlined_sizes import check_sizes
 
 Keep = Callable[[Function], bool]
@@ -28,8 +28,8 @@ Keep = Callable[[Function], bool]
 def inline(program: Program, everything: bool = False, limits: Limits | None = None) -> Program:
     """The program with calls inlined in all functions; the functions themselves stay."""
     keep = _keep_none if everything else _keep_derivatives
-    made = {name: inline_into(program, f, keep, limits) for name, f in program.functions.items()}
-    return replace(program, functions=made)
+    inlined = {name: inline_into(program, f, keep, limits) for name, f in program.functions.items()}
+    return replace(program, functions=inlined)
 
 
 def inline_into(program: Program, function: Function, keep: Keep, limits: Limits | None = None) -> Function:

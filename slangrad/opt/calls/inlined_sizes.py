@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Limits, limit_note
-from slangrad.ir.core import Function, Op, Program, walk
+from slangrad.ir.ops.core import Function, Op, Program, walk
 
 SHOWN = 3  # callees that the error names
 SHARE = 8  # each of them makes up this part of its caller at least
@@ -19,10 +19,10 @@ def check_sizes(
     functions: Iterable[Function], program: Program, keep: Callable[[Function], bool], limits: Limits
 ) -> None:
     """Refuse a function that would have too many ops; `functions` stand behind those that they call."""
-    made = _Sizes(program, keep)
+    sizes = _Sizes(program, keep)
     for function in functions:
-        if made.add(function) > limits.inline_ops:
-            raise CompileError([_too_large(function, made, limits)])
+        if sizes.add(function) > limits.inline_ops:
+            raise CompileError([_too_large(function, sizes, limits)])
 
 
 class _Sizes:
@@ -45,11 +45,11 @@ class _Sizes:
 
     def calls(self, function: Function) -> dict[str, list[Op]]:
         """By their callees, those first that make up most of the function."""
-        found: dict[str, list[Op]] = {}
+        calls: dict[str, list[Op]] = {}
         for op in walk(function.region):
             if op.name == "call" and self._is_inlined(op):
-                found.setdefault(op.attributes["callee"], []).append(op)
-        return dict(sorted(found.items(), key=lambda each: -len(each[1]) * self.of[each[0]]))
+                calls.setdefault(op.attributes["callee"], []).append(op)
+        return dict(sorted(calls.items(), key=lambda item: -len(item[1]) * self.of[item[0]]))
 
     def heaviest(self, function: Function) -> Iterator[tuple[Function, dict[str, list[Op]]]]:
         """The function, the callee that most of it comes from, and so on, with their calls."""

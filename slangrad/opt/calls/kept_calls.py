@@ -20,11 +20,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from slangrad.base.options import INLINE, KEEP, Options
-from slangrad.ir.addresses import ACCESSES, leads_to_variables
-from slangrad.ir.calls import callees_first
-from slangrad.ir.core import Function, Program, walk, without
-from slangrad.ir.primitives import STATICS, WAVES
-from slangrad.ir.types import Pointer, Type, contains, is_tape, pointer_of
+from slangrad.ir.analyses.addresses import ACCESSES, leads_to_variables
+from slangrad.ir.analyses.calls import callees_first
+from slangrad.ir.data.types import Pointer, Type, contains, is_tape, pointer_of
+from slangrad.ir.ops.core import Function, Program, walk, without
+from slangrad.ir.ops.primitives import STATICS, WAVES
 from slangrad.opt.analyses.origins import Origins
 
 SMALL_PROGRAM = 8_000  # ops with everything inlined
@@ -81,8 +81,8 @@ def _callees(function: Function) -> Iterable[tuple[str, str]]:
 
 def _size(f: Function, callees: Counter[tuple[str, str]], sizes: dict[str, int]) -> int:
     """Ops, those of what is inlined included."""
-    own = sum(1 for _ in walk(f.region))
-    return own + sum(GROWTH[how] * n * sizes[name] for (how, name), n in callees.items())
+    ops = sum(1 for _ in walk(f.region))
+    return ops + sum(GROWTH[how] * n * sizes[name] for (how, name), n in callees.items())
 
 
 def _grows(order: list[Function], needed: dict[str, Counter[tuple[str, str]]], options: Options) -> bool:
@@ -105,25 +105,25 @@ def _bound(
         ops |= {"thread_id"}  # of one of the threads that a lane runs in turn
         if options.check:  # whose reports name the thread
             return {f.name for f in order}
-    found: set[str] = set()
+    bound_names: set[str] = set()
     for f in order:
         bound = any(op.name in ops or (op.name == "variable" and op.operands) for op in walk(f.region))
         follows = options.check and _follows_pointers(program, f)
-        if bound or follows or any(name in found for _, name in needed[f.name]):
-            found.add(f.name)
-    return found | {f.name for f in order if not _has_plain_signature(f)}
+        if bound or follows or any(name in bound_names for _, name in needed[f.name]):
+            bound_names.add(f.name)
+    return bound_names | {f.name for f in order if not _has_plain_signature(f)}
 
 
 def _reporting(order: list[Function], needed: dict[str, Counter[tuple[str, str]]]) -> set[str]:
     """Functions of the library that may report, by themselves or by others of the library."""
-    found: set[str] = set()
+    reporting: set[str] = set()
     for f in order:
         if not f.attributes.get("library"):
             continue
-        own = any(op.name in REPORTS or op.attributes.get("check") for op in walk(f.region))
-        if own or any(name in found for _, name in needed[f.name]):
-            found.add(f.name)
-    return found
+        reports = any(op.name in REPORTS or op.attributes.get("check") for op in walk(f.region))
+        if reports or any(name in reporting for _, name in needed[f.name]):
+            reporting.add(f.name)
+    return reporting
 
 
 def _follows_pointers(program: Program, f: Function) -> bool:
@@ -155,9 +155,9 @@ def _is_of_caller(t: Type) -> bool:
 
 def _leading_to_variables(order: list[Function]) -> set[str]:
     """Functions that are given a pointer to a variable. Inlined, such a variable is a value."""
-    found: set[str] = set()
+    receiving: set[str] = set()
     for f in reversed(order):  # callers first
-        leading = leads_to_variables(f.region, f.region.parameters if f.name in found else ()).keys()
+        leading = leads_to_variables(f.region, f.region.parameters if f.name in receiving else ()).keys()
         calls = (op for op in walk(f.region) if op.name in GROWTH)
-        found.update(op.attributes["callee"] for op in calls if not leading.isdisjoint(op.operands))
-    return found
+        receiving.update(op.attributes["callee"] for op in calls if not leading.isdisjoint(op.operands))
+    return receiving

@@ -10,20 +10,20 @@ from collections.abc import Iterable, Iterator
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.source import Span
-from slangrad.ir.addresses import leads_to_variables
-from slangrad.ir.core import Function, Value, walk
+from slangrad.ir.analyses.addresses import leads_to_variables
+from slangrad.ir.ops.core import Function, Value, walk
 
 
 def refuse_escapes(functions: Iterable[Function]) -> None:
     """Raise where pointers to variables of functions leave these."""
-    found = [
+    errors = [
         error
         for function in functions
         if any(op.name == "variable" for op in walk(function.region))
         for error in _errors(function)
     ]
-    if found:
-        raise CompileError(found)
+    if errors:
+        raise CompileError(errors)
 
 
 def _of_user(span: Span | None) -> Span | None:
@@ -36,9 +36,9 @@ def _of_user(span: Span | None) -> Span | None:
 def _errors(function: Function) -> Iterator[Diagnostic]:
     leading = leads_to_variables(function.region)
 
-    def error(value: Value, what: str, span: Span | None) -> Diagnostic:
+    def error(value: Value, event: str, span: Span | None) -> Diagnostic:
         variable = leading[value]
-        message = f"a pointer to '{variable.hint}' {what}"
+        message = f"a pointer to '{variable.hint}' {event}"
         note = "let it point to a variable of the caller, or to an element of a buffer"
         return Diagnostic("E0705", message, _of_user(span or function.region.makers[variable].span), note)
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slangrad.base.options import NOT_FINITE
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Value
-from slangrad.ir.primitives import PRIMITIVES
-from slangrad.ir.rebuild import Rebuild, copy_op
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import F16, F32, F64, I64, U32, Array, Scalar, Type, components
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, copy_op
+from slangrad.ir.data.types import F16, F32, F64, I64, U32, Array, Scalar, Type, components
+from slangrad.ir.ops.core import Function, Op, Value
+from slangrad.ir.ops.primitives import PRIMITIVES
+from slangrad.ir.ops.type_rules import scalar_type
 
 MOST_COMPONENTS = 16
 GREATEST = {F16: 65504.0, F32: 3.4028234663852886e38, F64: 1.7976931348623157e308}
@@ -32,14 +32,14 @@ def check_finite(function: Function) -> Function:
 
 
 def _checked(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-    made = copy_op(walk, b, op)
+    values = copy_op(walk, b, op)
     row = PRIMITIVES.get(op.name)
     computes = row is not None and (row.primal is not None or op.name == "load") and op.name not in MOVES
     if computes:
-        for value in made:
+        for value in values:
             for number in _numbers(b, value, value.type):
                 _check(b, number)
-    return made
+    return values
 
 
 def _numbers(b: Builder, value: Value, t: Type) -> Iterator[Value]:
@@ -71,5 +71,5 @@ def _check(b: Builder, number: Value) -> None:
         at += bits
     index = b.emit("select", fine, b.constant(I64, 0), b.emit("sub", b.constant(I64, -1), packed))
     is_number = b.emit("equal", number, number)
-    what = b.emit("select", is_number, b.constant(I64, 2), b.constant(I64, 1))
-    b.emit("in_bounds", index, what, text=NOT_FINITE)
+    kind_of_value = b.emit("select", is_number, b.constant(I64, 2), b.constant(I64, 1))
+    b.emit("in_bounds", index, kind_of_value, text=NOT_FINITE)

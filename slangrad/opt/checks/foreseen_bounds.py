@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.rebuild import Rebuild, copy_op
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import BOOL, I64
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, copy_op
+from slangrad.ir.data.types import BOOL, I64
+from slangrad.ir.ops.core import Function, Op, Region, Value
+from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.opt.analyses.intervals import Bounds, Facts, Intervals
 from slangrad.opt.analyses.launch_values import ChunkValues
 
@@ -38,11 +38,11 @@ def foresee_bounds(kernel: Function) -> Foreseen | None:
     """None where there is no such check."""
     b = Builder(span=kernel.span)
     certain = _Certain(Intervals(ChunkValues(kernel, b)))
-    made = certain.function(kernel)
+    without_checks = certain.function(kernel)
     if not certain.foreseen:
         return None
     holds = b.all(certain.conditions)
-    return Foreseen(Function("foreseen", (), BOOL, Region((), b.ops, (holds,))), made)
+    return Foreseen(Function("foreseen", (), BOOL, Region((), b.ops, (holds,))), without_checks)
 
 
 class _Certain(Rebuild):
@@ -72,19 +72,19 @@ class _Certain(Rebuild):
 
     def _require(self, conditions: Iterable[Value]) -> bool:
         """Add to the condition; False where that could never hold."""
-        known = {each: self._intervals.plan.constant_of(each) for each in conditions}
-        if any(number is not None and not number for number in known.values()):
+        constants = {condition: self._intervals.plan.constant_of(condition) for condition in conditions}
+        if any(number is not None and not number for number in constants.values()):
             return False
-        self.conditions += [each for each, number in known.items() if number is None]
+        self.conditions += [condition for condition, number in constants.items() if number is None]
         return True
 
     # --- what holds in regions
 
     def _flow(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         outer, operands, regions = self._facts, self.values(op.operands), list[Region]()
-        known = b.constant_of(operands[0]) if op.name == "if" else None
-        if known is not None:
-            return self.inline(b, op.regions[0 if known else 1])
+        decided = b.constant_of(operands[0]) if op.name == "if" else None
+        if decided is not None:
+            return self.inline(b, op.regions[0 if decided else 1])
         if op.name == "for":
             self._indices.add(op.regions[0].parameters[0])
         within = self._intervals.within(outer, op)
@@ -111,7 +111,7 @@ class _Certain(Rebuild):
         needed: list[Bounds] = []
         if not self._moves_evenly(index, needed, DEEPEST):
             return None
-        if not self._require(each for interval in needed for each in interval.conditions):
+        if not self._require(condition for interval in needed for condition in interval.conditions):
             return None
         return self._in_64_bits(b, index)
 

@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slangrad.base.options import POINTER
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value, walk
-from slangrad.ir.effects import effect_of, may_run_early
-from slangrad.ir.primitives import WRITE
-from slangrad.ir.rebuild import Rebuild, copy_op, defined_in, forgetting, free_values
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, copy_op, defined_in, forgetting, free_values
+from slangrad.ir.ops.core import Function, Op, Region, Value, walk
+from slangrad.ir.ops.effects import effect_of, may_run_early
+from slangrad.ir.ops.primitives import WRITE
 
 DEEPEST = 8  # loops that a check leaves, one in each walk
 
@@ -67,14 +67,14 @@ class _HoistChecks(Rebuild):
         return copy_op(self, b, op)
 
     def _emit(self, b: Builder, leaving: Sequence[Op]) -> None:
-        for each in leaving:
-            self.op(b, each)
+        for op in leaving:
+            self.op(b, op)
         self.moved.update(leaving)
 
     def _guard(self, b: Builder, count: Value, leaving: Sequence[Op], body: Region) -> None:
-        made = {value: None for op in leaving for value in op.results}
+        leaving_values = {value: None for op in leaving for value in op.results}
         rest = Region((), [op for op in body.ops if op not in leaving], body.yields)
-        used = [value for value in free_values(rest) if value in made]
+        used = [value for value in free_values(rest) if value in leaving_values]
         turns = b.emit("less", b.zero(count.type), count)
 
         def leave(there: Builder) -> tuple[Value, ...]:

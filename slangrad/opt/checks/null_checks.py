@@ -16,13 +16,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from slangrad.base.options import ANYWHERE, FIRST_PAGE, POINTER
-from slangrad.ir.addresses import ACCESSES
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Program, Region, Value, walk, without
-from slangrad.ir.effects import primitive_effect
-from slangrad.ir.primitives import PRIMITIVES, WRITE
-from slangrad.ir.rebuild import Rebuild, copy_op, forgetting
-from slangrad.ir.types import U64
+from slangrad.ir.analyses.addresses import ACCESSES
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, copy_op, forgetting
+from slangrad.ir.data.types import U64
+from slangrad.ir.ops.core import Function, Op, Program, Region, Value, walk, without
+from slangrad.ir.ops.effects import primitive_effect
+from slangrad.ir.ops.primitives import PRIMITIVES, WRITE
 from slangrad.opt.analyses.origins import Origins
 
 OWN = frozenset({"variable", "shared", "parameter", "alloc"})
@@ -34,10 +34,10 @@ OF_THREADS = frozenset({"thread_id", "wave_lane"})
 
 def check_null(program: Program, function: Function) -> Function:
     """The kernel with checks where it reads and writes through pointers that may be null."""
-    return _Checks(program, function).function(function)
+    return _NullChecks(program, function).function(function)
 
 
-class _Checks(Rebuild):
+class _NullChecks(Rebuild):
     def __init__(self, program: Program, function: Function) -> None:
         super().__init__({"if": self._if, "for": self._loop, "while": self._loop})
         self.rules |= dict.fromkeys(ACCESSES, self._access)
@@ -86,8 +86,8 @@ class _Checks(Rebuild):
                 yield from self._same_roots(b, inner)
 
     def _is_asked(self, root: Value, op: Op) -> bool:
-        known = root in self._there or root in self._elements
-        return not known and self._roots.may_be_null(root, op)
+        is_settled = root in self._there or root in self._elements
+        return not is_settled and self._roots.may_be_null(root, op)
 
     def _if(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         ends, self._may_end = self._may_end, self._may_end and not op.results
@@ -100,9 +100,9 @@ class _Checks(Rebuild):
 
     def _loop(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         ends, self._may_end = self._may_end, False  # a `while` may wait for what is written after a read
-        made = copy_op(walk, b, op)
+        results = copy_op(walk, b, op)
         self._may_end = ends
-        return made
+        return results
 
     def _access(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         root = self._roots.root(op.operands[0])

@@ -16,12 +16,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from slangrad.base.options import POINTER
-from slangrad.ir.addresses import ACCESSES, MEMBERS, Roots, root_of
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Program, Value, walk
-from slangrad.ir.layout import element_size
-from slangrad.ir.rebuild import Rebuild, Rule, copy_op
-from slangrad.ir.types import I64, U64, Pointer, pointer
+from slangrad.ir.analyses.addresses import ACCESSES, MEMBERS, Roots, root_of
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, Rule, copy_op
+from slangrad.ir.data.layout import element_size
+from slangrad.ir.data.types import I64, U64, Pointer, pointer
+from slangrad.ir.ops.core import Function, Op, Program, Value, walk
 from slangrad.opt.analyses.origins import Origins
 
 BYTES = "_bytes"
@@ -35,24 +35,24 @@ def check_pointers(program: Program, function: Function, by_hand: bool) -> Funct
     assert program.arguments is not None
     fields = dict(program.arguments.fields)
     sized = {name: t for name, t in fields.items() if isinstance(t, Pointer) and name + BYTES in fields}
-    checks = _Checks(program, function, {} if by_hand else sized)
+    checks = _PointerChecks(program, function, {} if by_hand else sized)
     access: Rule = checks.access
-    own: Rule = checks.own
-    rules = {**dict.fromkeys(ACCESSES, access), **dict.fromkeys(OWN, own)}
+    begun_rule: Rule = checks.own
+    rules = {**dict.fromkeys(ACCESSES, access), **dict.fromkeys(OWN, begun_rule)}
     walk, b = Rebuild(rules), Builder(span=function.span)
     checks.begin(b)
     return replace(function, region=walk.region(b, function.region))
 
 
 @dataclass(frozen=True, slots=True)
-class _Range:
+class _MemoryRange:
     """Memory that a pointer may lead to: from an address on, so many bytes."""
 
     start: Value
     size: Value
 
 
-class _Checks:
+class _PointerChecks:
     def __init__(self, program: Program, function: Function, sized: dict[str, Pointer]) -> None:
         self._sized = sized
         self._origins = Origins(program, function)
@@ -81,22 +81,22 @@ class _Checks:
     def _check(self, walk: Rebuild, b: Builder, op: Op) -> Value | None:
         """Whether an access stays inside, as a value that also reports; None where nothing is to be checked."""
         address = self._roots.root(op.operands[0])
-        made, found = self._made_by(address), walk.value(op.operands[0])
-        if made is not None and made.name in OWN:
+        maker, pointer = self._made_by(address), walk.value(op.operands[0])
+        if maker is not None and maker.name in OWN:
             if root_of(op.operands[0], self._made_by, MEMBERS) is address:
                 return None
             size = element_size(address.type)
-            return self._inside(b, found, _Range(walk.value(address), b.constant(I64, size)))
-        name = self._parameter(made)
+            return self._inside(b, pointer, _MemoryRange(walk.value(address), b.constant(I64, size)))
+        name = self._parameter(maker)
         if name in self._sized:
-            return self._inside(b, found, _Range(walk.value(address), self._size(b, name)))
-        if (made is not None and made.name == "parameter") or self._origins.is_vouched_for(op):
+            return self._inside(b, pointer, _MemoryRange(walk.value(address), self._size(b, name)))
+        if (maker is not None and maker.name == "parameter") or self._origins.is_vouched_for(op):
             return None
-        return self._anywhere(b, found)
+        return self._anywhere(b, pointer)
 
-    def _parameter(self, made: Op | None) -> str | None:
+    def _parameter(self, maker: Op | None) -> str | None:
         """The name of the parameter that a pointer is."""
-        source = None if made is None or made.name != "load" else self._made_by(made.operands[0])
+        source = None if maker is None or maker.name != "load" else self._made_by(maker.operands[0])
         name = None if source is None or source.name != "parameter" else source.attributes["name"]
         return name if isinstance(name, str) else None
 
@@ -106,30 +106,30 @@ class _Checks:
         place = b.primitive("parameter", (), pointer(U64, "constant"), {"name": name + BYTES})
         return b.emit("convert", b.emit("load", place, type=U64), type=I64)
 
-    def _room(self, b: Builder, address: Value, memory: _Range) -> tuple[Value, Value]:
+    def _room(self, b: Builder, address: Value, memory: _MemoryRange) -> tuple[Value, Value]:
         """How far an address is from where its memory begins, and the distances at which a value fits."""
         room = b.emit("sub", memory.size, b.constant(I64, element_size(address.type) - 1))
-        places = (b.emit("bitcast", each, type=I64) for each in (address, memory.start))
+        places = (b.emit("bitcast", end, type=I64) for end in (address, memory.start))
         return b.emit("sub", *places), b.emit("max", room, b.constant(I64, 0))
 
-    def _inside(self, b: Builder, address: Value, memory: _Range) -> Value:
+    def _inside(self, b: Builder, address: Value, memory: _MemoryRange) -> Value:
         return b.emit("in_bounds", *self._room(b, address, memory), text=POINTER)
 
     def _anywhere(self, b: Builder, address: Value) -> Value:
         """In any memory that a pointer can lead to."""
-        known = b.emit("is_memory", address, bytes=element_size(address.type))
+        is_inside = b.emit("is_memory", address, bytes=element_size(address.type))
         for memory in self._ranges(b):
             distance, room = self._room(b, address, memory)
             after = b.emit("less_equal", b.constant(I64, 0), distance)
-            known = b.emit("or", known, b.emit("and", after, b.emit("less", distance, room)))
+            is_inside = b.emit("or", is_inside, b.emit("and", after, b.emit("less", distance, room)))
         place = b.emit("bitcast", address, type=I64)
-        index = b.emit("select", known, b.constant(I64, 0), place)
-        extent = b.emit("select", known, b.constant(I64, 1), b.constant(I64, NOWHERE))
+        index = b.emit("select", is_inside, b.constant(I64, 0), place)
+        extent = b.emit("select", is_inside, b.constant(I64, 1), b.constant(I64, NOWHERE))
         return b.emit("in_bounds", index, extent, text=POINTER)
 
-    def _ranges(self, b: Builder) -> Iterator[_Range]:
+    def _ranges(self, b: Builder) -> Iterator[_MemoryRange]:
         for start in self._begun.values():
-            yield _Range(start, b.constant(I64, element_size(start.type)))
+            yield _MemoryRange(start, b.constant(I64, element_size(start.type)))
         for name, t in self._sized.items():
             place = b.primitive("parameter", (), pointer(t, "constant"), {"name": name})
-            yield _Range(b.emit("load", place, type=t), self._size(b, name))
+            yield _MemoryRange(b.emit("load", place, type=t), self._size(b, name))

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Region, Value
-from slangrad.ir.types import I64, lanes, pointer
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.types import I64, lanes, pointer
+from slangrad.ir.ops.core import Function, Region, Value
 from slangrad.opt.delayed.delayed_sums import Accumulators, partials_of_lot
 
 
@@ -26,8 +26,8 @@ def chunk_sums(blocks: Sequence[Accumulators], count: int) -> Function:
 
 
 def _add_up(b: Builder, block: Accumulators, count: int) -> None:
-    made = pointer(block.sums, "local")
-    start = b.emit("accumulators", type=made, block=block.block, count=block.count)
+    element_pointer = pointer(block.sums, "local")
+    start = b.emit("accumulators", type=element_pointer, block=block.block, count=block.count)
     first = b.emit("add", partials_of_lot(b), b.constant(I64, block.offset))
     partials = b.emit("bitcast", first, type=pointer(block.sums))
 

@@ -19,15 +19,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Value, walk
-from slangrad.ir.rebuild import count_uses
-from slangrad.ir.types import F16, F32, Scalar, is_float, pointer_of
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import count_uses
+from slangrad.ir.data.types import F16, F32, Scalar, is_float, pointer_of
+from slangrad.ir.ops.core import Function, Op, Value, walk
 from slangrad.opt.analyses.intervals import Bounds
 from slangrad.opt.analyses.launch_values import LaunchValues
 from slangrad.opt.analyses.reach import Access, Callees, Survey
 from slangrad.opt.delayed.delayed_calls import add_to_blocks
-from slangrad.opt.delayed.delayed_sums import Accumulators, Block, adds_of_a_thread, finish_of, plan_of
+from slangrad.opt.delayed.delayed_sums import Accumulators, SumBlock, adds_of_a_thread, finish_of, plan_of
 from slangrad.opt.delayed.own_elements import own_elements
 
 MOST_ACCUMULATORS = 1024  # of one kernel; more would not stay in the caches
@@ -86,8 +86,8 @@ def _may_wait(op: Op, uses: Counter[Value]) -> bool:
 # --- blocks: adds with the same root and type share one
 
 
-def _blocks(survey: Survey) -> list[Block] | None:
-    found: dict[tuple[Value, Scalar], list[tuple[Access, Bounds]]] = {}
+def _blocks(survey: Survey) -> list[SumBlock] | None:
+    members_of: dict[tuple[Value, Scalar], list[tuple[Access, Bounds]]] = {}
     for access in survey.accesses:
         if access.op.name != "atomic" or not _is_float_add(access.op):
             continue
@@ -95,10 +95,10 @@ def _blocks(survey: Survey) -> list[Block] | None:
         element = access.op.results[0].type
         if root is None or reach is None or not isinstance(element, Scalar):
             return None
-        found.setdefault((root, element), []).append((access, reach))
+        members_of.setdefault((root, element), []).append((access, reach))
     room = MOST_ACCUMULATORS
     blocks = []
-    for (root, element), members in found.items():
+    for (root, element), members in members_of.items():
         blocks.append(_block(survey, root, element, members, room))
         room -= blocks[-1].accumulators
     return sorted(blocks, key=lambda block: block.accumulators == 0)
@@ -106,11 +106,11 @@ def _blocks(survey: Survey) -> list[Block] | None:
 
 def _block(
     survey: Survey, root: Value, element: Scalar, members: list[tuple[Access, Bounds]], room: int
-) -> Block:
+) -> SumBlock:
     v = survey.intervals
     reach = members[0][1]
-    for _, each in members[1:]:
-        reach = v.hull(reach, each)
+    for _, distances in members[1:]:
+        reach = v.hull(reach, distances)
     ends, size = v.constants(reach), element.size
     count = 0 if ends is None or ends[0] % size else (ends[1] - ends[0]) // size + 1
     together = not any(access.survey.varies(access) for access, _ in members)
@@ -119,14 +119,14 @@ def _block(
     if together and not accumulators:
         places, numbers = _places([access for access, _ in members])
         if 0 < len(places) <= min(room, MOST_PLACES):
-            return Block(
+            return SumBlock(
                 tuple(numbers), root, reach, element, sums, len(places), places=places, numbers=numbers
             )
     first = ends[0] if ends is not None and accumulators else 0
     direct = element is sums and not accumulators
     adds = tuple(access for access, _ in members)
-    own = own_elements(v, adds, size) if direct else None
-    return Block(adds, root, reach, element, sums, accumulators, first, own)
+    own_condition = own_elements(v, adds, size) if direct else None
+    return SumBlock(adds, root, reach, element, sums, accumulators, first, own_condition)
 
 
 def _places(accesses: list[Access]) -> tuple[tuple[Value, ...], dict[Access, int]]:

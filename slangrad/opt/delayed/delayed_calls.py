@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Attributes, Function, Op, Region, Value
-from slangrad.ir.rebuild import Rebuild
-from slangrad.ir.types import I64, Pointer, pointer
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.data.types import I64, Pointer, pointer
+from slangrad.ir.ops.core import Attributes, Function, Op, Region, Value
 from slangrad.opt.analyses.reach import Access, Survey
-from slangrad.opt.delayed.delayed_sums import Block, Plan, partials_of_lot
+from slangrad.opt.delayed.delayed_sums import SumBlock, SumPlan, partials_of_lot
 
 Target = tuple[int, int]  # the number of a block, and which of its places an add is for
 Targets = tuple[Target, ...]  # of one add, in each survey of a version
@@ -35,7 +35,7 @@ class _Version:
     targets: list[Targets] = field(default_factory=list)
 
 
-def add_to_blocks(plan: Plan, surveys: Sequence[Survey]) -> list[Function]:
+def add_to_blocks(plan: SumPlan, surveys: Sequence[Survey]) -> list[Function]:
     """The functions that were surveyed, each after those that it calls; so the kernel is the last one."""
     targets = {
         add: (number, block.numbers.get(add, 0))
@@ -43,18 +43,18 @@ def add_to_blocks(plan: Plan, surveys: Sequence[Survey]) -> list[Function]:
         for add in block.adds
     }
     versions: dict[Survey, _Version] = {}
-    made: dict[object, _Version] = {}
+    versions_made: dict[object, _Version] = {}
     for survey in surveys:
         name = survey.function.name
         kinds = [_kind(plan, targets.get(access)) for access in survey.own.values()]
         key = name, *kinds, *(versions[callee] for callee in survey.called.values())
-        new = _Version(name if survey is surveys[-1] else f"{name}.delayed.{len(made)}")
-        versions[survey] = made.setdefault(key, new)
+        new = _Version(name if survey is surveys[-1] else f"{name}.delayed.{len(versions_made)}")
+        versions[survey] = versions_made.setdefault(key, new)
         versions[survey].surveys.append(survey)
-    return [_Delaying(plan, targets, versions, version).made() for version in made.values()]
+    return [_Delaying(plan, targets, versions, version).made() for version in versions_made.values()]
 
 
-def _kind(plan: Plan, target: Target | None) -> tuple[bool, ...]:
+def _kind(plan: SumPlan, target: Target | None) -> tuple[bool, ...]:
     """All that the code of an add depends on in a function that is called."""
     if target is None:
         return ()
@@ -67,7 +67,7 @@ class _Delaying(Rebuild):
 
     def __init__(
         self,
-        plan: Plan,
+        plan: SumPlan,
         target: Mapping[Access, Target],
         versions: Mapping[Survey, _Version],
         version: _Version,
@@ -90,9 +90,9 @@ class _Delaying(Rebuild):
                 block = self._plan.blocks[targets[0][0]]
                 self._given[targets] = Value(_start_type(block), "block"), Value(I64, "base")
         region = self.region(b, function.region)
-        given = [value for both in self._given.values() for value in both]
-        made = function.on(Region((*region.parameters, *given), region.ops, region.yields))
-        return replace(made, name=version.name)
+        extra = [value for both in self._given.values() for value in both]
+        delaying = function.on(Region((*region.parameters, *extra), region.ops, region.yields))
+        return replace(delaying, name=version.name)
 
     def _targets(self, op: Op) -> list[Targets]:
         """Of an atomic or a call."""
@@ -100,7 +100,7 @@ class _Delaying(Rebuild):
         if op.name == "call":
             callees = [survey.called[op] for survey in surveys]
             callee = self._versions[callees[0]]
-            where = [callee.surveys.index(each) for each in callees]
+            where = [callee.surveys.index(version) for version in callees]
             return [tuple(targets[i] for i in where) for targets in callee.targets]
         if self._survey.own.get(op) not in self._target:
             return []
@@ -130,8 +130,8 @@ class _Delaying(Rebuild):
             start = self._given[targets][0] if targets in self._given else _start(b, number, block)
             place = b.emit("offset", start, self._element(b, targets, self._survey.own[op], address))
             wide = value if block.element is block.sums else b.emit("convert", value, type=block.sums)
-            own: Attributes = {} if block.own is None else {"own": True}
-            b.primitive("atomic", (place, wide), block.sums, {"kind": "add", "alone": True, **own})
+            ownership: Attributes = {} if block.own is None else {"own": True}
+            b.primitive("atomic", (place, wide), block.sums, {"kind": "add", "alone": True, **ownership})
             return (b.zero(block.element),)  # nobody asks
         return (b.primitive("atomic", (address, value), op.results[0].type, op.attributes),)
 
@@ -145,8 +145,8 @@ class _Delaying(Rebuild):
         if block.places:
             return b.constant(I64, 0 if is_given else block.numbers[access])
         size, inside = block.element.size, access.survey.defined_in_choices(place)
-        known = place.root not in inside and not inside.intersection(index for index, _ in place.steps)
-        exact = known and all(bytes % size == 0 for _, bytes in place.steps)
+        is_known = place.root not in inside and not inside.intersection(index for index, _ in place.steps)
+        exact = is_known and all(bytes % size == 0 for _, bytes in place.steps)
         moved = block.accumulators > 0 and (is_given or access.survey.is_given(place))
         if not exact or moved or (place.distance - block.first) % size:
             return self._before(b, targets, address)
@@ -175,14 +175,14 @@ class _Delaying(Rebuild):
 # --- where blocks begin
 
 
-def _start_type(block: Block) -> Pointer:
+def _start_type(block: SumBlock) -> Pointer:
     return pointer(block.sums, "local" if block.accumulators else "global")
 
 
-def _start(b: Builder, number: int, block: Block) -> Value:
+def _start(b: Builder, number: int, block: SumBlock) -> Value:
     if block.accumulators:
         return b.emit("accumulators", type=_start_type(block), block=number, count=block.accumulators)
-    offset = b.emit("planned", type=I64, index=Plan.offset_index(number))
+    offset = b.emit("planned", type=I64, index=SumPlan.offset_index(number))
     at = b.emit("add", partials_of_lot(b), offset)
     if block.own is not None:
         at = b.emit("select", b.emit("less", offset, b.constant(I64, 0)), _base(b, number), at)
@@ -191,4 +191,4 @@ def _start(b: Builder, number: int, block: Block) -> Value:
 
 def _base(b: Builder, number: int) -> Value:
     """The address of a block's first element."""
-    return b.emit("planned", type=I64, index=Plan.base_index(number))
+    return b.emit("planned", type=I64, index=SumPlan.base_index(number))

@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.control import LOOPS, constant_trips
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.layout import element_size
-from slangrad.ir.types import I64, Scalar, pointer
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.layout import element_size
+from slangrad.ir.data.types import I64, Scalar, pointer
+from slangrad.ir.ops.control import LOOPS, constant_trips
+from slangrad.ir.ops.core import Function, Op, Region, Value
 from slangrad.opt.analyses.intervals import Bounds
 from slangrad.opt.analyses.launch_values import LaunchValues
 from slangrad.opt.analyses.reach import Access, Survey
@@ -35,7 +35,7 @@ ALIGNMENT = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class SumBlock:
     """Elements that adds of one type reach from one root. `accumulators`: how many elements there are where each has
     an accumulator for each lane; 0 where the lot has one number for each element."""
 
@@ -66,23 +66,23 @@ class Accumulators:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SumPlan:
     """`bases`, `counts` and `offsets` of the blocks are values of the function; blocks with accumulators come first."""
 
     function: Function
-    blocks: list[Block]
+    blocks: list[SumBlock]
     bases: list[Value]
     counts: list[Value]
     offsets: list[Value]
 
     def accumulators(self) -> tuple[Accumulators, ...]:
-        made, end = [], 0
+        rows, end = [], 0
         for number, block in enumerate(self.blocks):
             if block.accumulators:
-                made.append(Accumulators(number, block.accumulators, block.sums, end))
+                rows.append(Accumulators(number, block.accumulators, block.sums, end))
                 end += block.accumulators * block.sums.size
                 end += -end % ALIGNMENT
-        return tuple(made)
+        return tuple(rows)
 
     @staticmethod
     def base_index(block: int) -> int:
@@ -98,14 +98,14 @@ Joined = tuple[Value, int]  # a condition, and the number of the block that is j
 
 
 @dataclass(frozen=True, slots=True)
-class _Range:
+class _Bytes:
     """Bytes in memory, from `low` up to but not including `high`."""
 
     low: Value
     high: Value
 
 
-def plan_of(survey: Survey, launch: LaunchValues, blocks: list[Block], adds: int) -> Plan | None:
+def plan_of(survey: Survey, launch: LaunchValues, blocks: list[SumBlock], adds: int) -> SumPlan | None:
     """None where some access cannot be followed. `adds`: how many a thread makes."""
     b = launch.plan
     conditions: list[Value] = []
@@ -116,26 +116,27 @@ def plan_of(survey: Survey, launch: LaunchValues, blocks: list[Block], adds: int
     if others is None:
         return None
     reads, writes = others
-    for each, block in delayed:
-        conditions += [_apart(b, each, other) for other in (*reads, *writes)]
-        conditions += [_apart(b, each, other) for other, o in delayed if o.element is not block.element]
+    for span, block in delayed:
+        conditions += [_apart(b, span, other) for other in (*reads, *writes)]
+        conditions += [_apart(b, span, other) for other, o in delayed if o.element is not block.element]
     for address in launch.loads:
         loaded = _loaded_range(b, address)
         conditions += [_apart(b, loaded, other) for other in writes]  # it is among the reads, too
     owns = [_own(b, i, delayed) for i in range(len(delayed))]
     ranges, joined = _joined(b, delayed)
-    bases = [each.low for each in ranges]
+    bases = [span.low for span in ranges]
     counts = [_count(b, *row) for row in zip(blocks, ranges, owns, joined, strict=True)]
     offsets, size = _offsets(b, blocks, counts)
     offsets, size = _marked(b, owns, offsets, size)
     offsets = [
-        _choice(b, offset, [(meet, offsets[i]) for meet, i in each]) for offset, each in zip(offsets, joined)
+        _choice(b, offset, [(meet, offsets[i]) for meet, i in joins])
+        for offset, joins in zip(offsets, joined)
     ]
     room = _room(b, adds)
     allowed = b.emit("and", b.all(conditions), b.emit("less_equal", size, room))
     result = b.emit("select", allowed, size, b.constant(I64, -1))
     yields = (result, _lot(b, size, room), *(v for pair in zip(bases, offsets, strict=True) for v in pair))
-    return Plan(_function("plan", Region((), b.ops, yields)), blocks, bases, counts, offsets)
+    return SumPlan(_function("plan", Region((), b.ops, yields)), blocks, bases, counts, offsets)
 
 
 def launch_field(b: Builder, name: str) -> Value:
@@ -147,18 +148,18 @@ def _function(name: str, region: Region) -> Function:
     return Function(name, (), None, region).on(region)
 
 
-def _range(b: Builder, root: Value, reach: Bounds, size: int, conditions: list[Value]) -> _Range:
+def _range(b: Builder, root: Value, reach: Bounds, size: int, conditions: list[Value]) -> _Bytes:
     conditions += reach.conditions
     high = b.emit("add", b.emit("add", root, reach.high), b.constant(I64, size))
-    return _Range(b.emit("add", root, reach.low), high)
+    return _Bytes(b.emit("add", root, reach.low), high)
 
 
 def _others(
     survey: Survey, delayed: set[Access], conditions: list[Value]
-) -> tuple[list[_Range], list[_Range]] | None:
+) -> tuple[list[_Bytes], list[_Bytes]] | None:
     """What all other accesses read and write, each root's in one piece."""
     v = survey.intervals
-    found: dict[tuple[Value, bool], Bounds] = {}
+    reaches: dict[tuple[Value, bool], Bounds] = {}
     for access in survey.accesses:
         if access in delayed:
             continue
@@ -167,56 +168,58 @@ def _others(
             return None
         end = v.sum(reach, v.number(0, access.size))  # from where the first begins to where the last ends
         key = root, access.writes
-        found[key] = v.hull(found[key], end) if key in found else end
-    made: tuple[list[_Range], list[_Range]] = ([], [])
-    for (root, writes), reach in found.items():
-        made[writes].append(_range(v.plan, root, reach, 0, conditions))
-    return made
+        reaches[key] = v.hull(reaches[key], end) if key in reaches else end
+    spans: tuple[list[_Bytes], list[_Bytes]] = ([], [])
+    for (root, writes), reach in reaches.items():
+        spans[writes].append(_range(v.plan, root, reach, 0, conditions))
+    return spans
 
 
-def _loaded_range(b: Builder, address: Value) -> _Range:
+def _loaded_range(b: Builder, address: Value) -> _Bytes:
     low = b.emit("bitcast", address, type=I64)
-    return _Range(low, b.emit("add", low, b.constant(I64, element_size(address.type))))
+    return _Bytes(low, b.emit("add", low, b.constant(I64, element_size(address.type))))
 
 
-def _apart(b: Builder, x: _Range, y: _Range) -> Value:
+def _apart(b: Builder, x: _Bytes, y: _Bytes) -> Value:
     before, after = b.emit("less_equal", x.high, y.low), b.emit("less_equal", y.high, x.low)
     return b.emit("or", before, after)
 
 
-def _own(b: Builder, number: int, delayed: list[tuple[_Range, Block]]) -> Value | None:
+def _own(b: Builder, number: int, delayed: list[tuple[_Bytes, SumBlock]]) -> Value | None:
     """Whether a block's elements belong to one thread each, and no other block meets them."""
     own_range, block = delayed[number]
-    own = block.own
+    apart_condition = block.own
     for i, (other, _) in enumerate(delayed):
-        if own is not None and i != number:
-            own = b.emit("and", own, _apart(b, own_range, other))
-    return own
+        if apart_condition is not None and i != number:
+            apart_condition = b.emit("and", apart_condition, _apart(b, own_range, other))
+    return apart_condition
 
 
 def _marked(
     b: Builder, owns: list[Value | None], offsets: list[Value], size: Value
 ) -> tuple[list[Value], Value]:
     """Blocks that lie in memory itself have the offset -1; where there is one, the size is no multiple of ALIGNMENT."""
-    nowhere, made = b.constant(I64, -1), []
+    nowhere, marked = b.constant(I64, -1), []
     some: Value | None = None
-    for own, offset in zip(owns, offsets, strict=True):
-        made.append(offset if own is None else b.emit("select", own, nowhere, offset))
-        if own is not None:
-            some = own if some is None else b.emit("or", some, own)
+    for condition, offset in zip(owns, offsets, strict=True):
+        marked.append(offset if condition is None else b.emit("select", condition, nowhere, offset))
+        if condition is not None:
+            some = condition if some is None else b.emit("or", some, condition)
     if some is not None:
         more = b.emit("add", size, b.constant(I64, ALIGNMENT // 2))
         size = b.emit("select", some, more, size)
-    return made, size
+    return marked, size
 
 
-def _count(b: Builder, block: Block, reached: _Range, own: Value | None, joined: list[Joined]) -> Value:
+def _count(
+    b: Builder, block: SumBlock, reached: _Bytes, own_condition: Value | None, joined: list[Joined]
+) -> Value:
     """How many partial sums a chunk has for a block; none for one that joined another or has its own elements."""
     if block.accumulators:
         return b.constant(I64, block.accumulators)
     bytes, zero = b.emit("sub", reached.high, reached.low), b.constant(I64, 0)
     count = b.emit("shr", bytes, b.constant(I64, block.element.size.bit_length() - 1))
-    others = [*joined, *([] if own is None else [(own, 0)])]
+    others = [*joined, *([] if own_condition is None else [(own_condition, 0)])]
     return _choice(b, b.emit("max", count, zero), [(condition, zero) for condition, _ in others])
 
 
@@ -227,13 +230,13 @@ def _choice(b: Builder, value: Value, others: list[tuple[Value, Value]]) -> Valu
     return value
 
 
-def _joined(b: Builder, delayed: list[tuple[_Range, Block]]) -> tuple[list[_Range], list[list[Joined]]]:
+def _joined(b: Builder, delayed: list[tuple[_Bytes, SumBlock]]) -> tuple[list[_Bytes], list[list[Joined]]]:
     """Where memory of two blocks overlaps, the second joins the first: partial sums for all that both reach, once. For
     each block what it has partial sums for, and which it joins if a condition is true."""
-    ranges, joined = [each for each, _ in delayed], list[list[Joined]]([[] for _ in delayed])
+    ranges, joined = [span for span, _ in delayed], list[list[Joined]]([[] for _ in delayed])
     rows = [i for i, (_, block) in enumerate(delayed) if not block.accumulators][:MOST_JOINED]
     for j in rows:
-        for i in (each for each in rows if each < j):
+        for i in (row for row in rows if row < j):
             block = delayed[j][1]
             if delayed[i][1].element is not block.element:
                 continue
@@ -244,18 +247,18 @@ def _joined(b: Builder, delayed: list[tuple[_Range, Block]]) -> tuple[list[_Rang
             for other, _ in (*joined[i], *joined[j]):  # to one block, which has not joined another itself
                 meet = b.emit("and", meet, b.emit("not", other))
             joined[j].append((meet, i))
-            ranges[i] = _Range(
+            ranges[i] = _Bytes(
                 b.emit("select", meet, b.emit("min", ranges[i].low, ranges[j].low), ranges[i].low),
                 b.emit("select", meet, b.emit("max", ranges[i].high, ranges[j].high), ranges[i].high),
             )
     lows = [
-        _choice(b, each.low, [(meet, ranges[i].low) for meet, i in own])
-        for each, own in zip(ranges, joined, strict=True)
+        _choice(b, span.low, [(meet, ranges[i].low) for meet, i in joins])
+        for span, joins in zip(ranges, joined, strict=True)
     ]
-    return [_Range(low, each.high) for low, each in zip(lows, ranges, strict=True)], joined
+    return [_Bytes(low, span.high) for low, span in zip(lows, ranges, strict=True)], joined
 
 
-def _offsets(b: Builder, blocks: list[Block], counts: list[Value]) -> tuple[list[Value], Value]:
+def _offsets(b: Builder, blocks: list[SumBlock], counts: list[Value]) -> tuple[list[Value], Value]:
     """Where each block lies in the partial sums of a lot, and how many bytes these take."""
     end, offsets = b.constant(I64, 0), []
     for block, count in zip(blocks, counts, strict=True):
@@ -266,13 +269,13 @@ def _offsets(b: Builder, blocks: list[Block], counts: list[Value]) -> tuple[list
     return offsets, end
 
 
-def adds_of_a_thread(survey: Survey, blocks: list[Block]) -> int:
+def adds_of_a_thread(survey: Survey, blocks: list[SumBlock]) -> int:
     """About how many adds into blocks without accumulators a thread makes."""
     added = {add for block in blocks if not block.accumulators for add in block.adds}
     return _adds(survey, added, {})
 
 
-def _adds(survey: Survey, added: set[Access], known: dict[Survey, int]) -> int:
+def _adds(survey: Survey, added: set[Access], counts: dict[Survey, int]) -> int:
     """Those of a function that is called many times are counted once, in `known`."""
     region = survey.function.region
 
@@ -281,15 +284,15 @@ def _adds(survey: Survey, added: set[Access], known: dict[Survey, int]) -> int:
 
     def within(op: Op) -> int:
         callee = survey.called.get(op)
-        if callee is not None and callee not in known:
-            known[callee] = _adds(callee, added, known)
-        return (survey.own.get(op) in added) if callee is None else known[callee]
+        if callee is not None and callee not in counts:
+            counts[callee] = _adds(callee, added, counts)
+        return (survey.own.get(op) in added) if callee is None else counts[callee]
 
     def trips(op: Op) -> int:
         if op.name not in LOOPS:
             return 1
-        known = constant_trips(op, region.makers)
-        return UNKNOWN_TRIPS if known is None else known
+        count = constant_trips(op, region.makers)
+        return UNKNOWN_TRIPS if count is None else count
 
     return count(region)
 
@@ -304,10 +307,10 @@ def _room(b: Builder, adds: int) -> Value:
 
 def _lot(b: Builder, size: Value, room: Value) -> Value:
     """How many chunks share partial sums, so that these have room."""
-    one, chunks = b.constant(I64, 1), launch_field(b, "chunks")
-    lots = b.emit("max", b.emit("div", room, b.emit("max", size, one)), one)
+    unit, chunks = b.constant(I64, 1), launch_field(b, "chunks")
+    lots = b.emit("max", b.emit("div", room, b.emit("max", size, unit)), unit)
     lots = b.emit("min", lots, b.constant(I64, MOST_LOTS))
-    return b.emit("div", b.emit("sub", b.emit("add", chunks, lots), one), lots)
+    return b.emit("div", b.emit("sub", b.emit("add", chunks, lots), unit), lots)
 
 
 def partials_of_lot(b: Builder) -> Value:
@@ -319,7 +322,7 @@ def partials_of_lot(b: Builder) -> Value:
 # --- the finish
 
 
-def finish_of(plan: Plan) -> Function:
+def finish_of(plan: SumPlan) -> Function:
     """Begins with the plan, whose numbers it needs."""
     outer = Builder()
     ops = list(plan.function.region.ops)
@@ -328,7 +331,7 @@ def finish_of(plan: Plan) -> Function:
     return _function("finish", Region((), [*ops, *outer.ops], ()))
 
 
-def _add_block(b: Builder, base: Value, count: Value, offset: Value, block: Block) -> None:
+def _add_block(b: Builder, base: Value, count: Value, offset: Value, block: SumBlock) -> None:
     def finish_one(body: Builder, element: Value) -> tuple[Value, ...]:
         place = body.emit("mul", element, body.constant(I64, block.sums.size))
         partials = launch_field(body, "partials")
@@ -344,13 +347,13 @@ def _add_block(b: Builder, base: Value, count: Value, offset: Value, block: Bloc
     b.for_(count, (), finish_one, hint="element")
 
 
-def _address_of(b: Builder, base: Value, element: Value, block: Block) -> Value:
+def _address_of(b: Builder, base: Value, element: Value, block: SumBlock) -> Value:
     if not block.places:
         return b.emit("add", base, b.emit("mul", element, b.constant(I64, block.element.size)))
-    *others, found = block.places
+    *others, address = block.places
     for number, place in enumerate(others):
-        found = b.emit("select", b.emit("equal", element, b.constant(I64, number)), place, found)
-    return found
+        address = b.emit("select", b.emit("equal", element, b.constant(I64, number)), place, address)
+    return address
 
 
 def _sum_of_lots(b: Builder, first: Value, sums: Scalar) -> Value:
@@ -361,11 +364,11 @@ def _sum_of_lots(b: Builder, first: Value, sums: Scalar) -> Value:
 
     chunks, size = launch_field(b, "chunks"), launch_field(b, "lot")
     rounded = b.emit("sub", b.emit("add", chunks, size), b.constant(I64, 1))
-    (made,) = b.for_(b.emit("div", rounded, size), (b.zero(sums),), add_lot, hint="lot")
-    return made
+    (total,) = b.for_(b.emit("div", rounded, size), (b.zero(sums),), add_lot, hint="lot")
+    return total
 
 
-def _add_to(b: Builder, place: Value, total: Value, block: Block) -> None:
+def _add_to(b: Builder, place: Value, total: Value, block: SumBlock) -> None:
     """Halves are rounded once, at the end."""
     old = b.emit("load", place, type=block.element)
     if block.element is block.sums:

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Op, Value
-from slangrad.ir.intervals import Interval
-from slangrad.ir.types import I64
+from slangrad.ir.analyses.intervals import Interval
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.types import I64
+from slangrad.ir.ops.core import Op, Value
 from slangrad.opt.analyses.intervals import Bounds, Facts, Intervals
 from slangrad.opt.analyses.reach import Access
 
@@ -36,19 +36,19 @@ class Affine:
 
 def own_elements(v: Intervals, accesses: Sequence[Access], size: int) -> Value | None:
     """Whether no two threads add to the same element, as a condition of the plan; None where that cannot be said."""
-    found = [_address(access) for access in accesses]
-    first = found[0]
+    addresses = [_address(access) for access in accesses]
+    first = addresses[0]
     if first is None or not first.coefficients:
         return None
     conditions: list[Value] = list(first.rest.conditions)
     rest = first.rest
-    for each in found[1:]:
-        if each is None or set(each.coefficients) != set(first.coefficients):
+    for address in addresses[1:]:
+        if address is None or set(address.coefficients) != set(first.coefficients):
             return None
         b = v.plan
-        conditions += [b.emit("equal", each.coefficients[k], c) for k, c in first.coefficients.items()]
-        conditions += each.rest.conditions
-        rest = v.hull(rest, each.rest)
+        conditions += [b.emit("equal", address.coefficients[k], c) for k, c in first.coefficients.items()]
+        conditions += address.rest.conditions
+        rest = v.hull(rest, address.rest)
     b = v.plan
     span = b.emit("add", b.emit("sub", rest.high, rest.low), b.constant(I64, size))
     apart = b.all([_apart(b, first.coefficients, span), *conditions])
@@ -57,10 +57,10 @@ def own_elements(v: Intervals, accesses: Sequence[Access], size: int) -> Value |
 
 def _apart(b: Builder, coefficients: dict[int, Value], span: Value) -> Value:
     """Whether there is an order of the axes in which each steps over what those before it reach."""
-    one = b.constant(I64, 1)
+    unit = b.constant(I64, 1)
     counts = [b.emit("launch", type=I64, field=name) for name in FIELDS]
     alone = b.all(
-        b.emit("less_equal", count, one) for axis, count in enumerate(counts) if axis not in coefficients
+        b.emit("less_equal", count, unit) for axis, count in enumerate(counts) if axis not in coefficients
     )
     steps = {axis: b.emit("max", c, b.emit("neg", c)) for axis, c in coefficients.items()}
     some: Value | None = None
@@ -68,8 +68,8 @@ def _apart(b: Builder, coefficients: dict[int, Value], span: Value) -> Value:
         reach, holds = span, alone
         for axis in order:
             far = b.emit("less_equal", reach, steps[axis])
-            holds = b.emit("and", holds, b.emit("or", far, b.emit("less_equal", counts[axis], one)))
-            more = b.emit("mul", steps[axis], b.emit("sub", counts[axis], one))
+            holds = b.emit("and", holds, b.emit("or", far, b.emit("less_equal", counts[axis], unit)))
+            more = b.emit("mul", steps[axis], b.emit("sub", counts[axis], unit))
             reach = b.emit("add", reach, more)
         some = holds if some is None else b.emit("or", some, holds)
     assert some is not None
@@ -98,20 +98,22 @@ def _affine(v: Intervals, value: Value, facts: Facts, depth: int) -> Affine | No
             axis = op.attributes["axis"]
             return Affine({axis: v.plan.constant(I64, 1)}, v.number(0, 0))
         if op is not None and op.name in ("convert", "add", "sub", "mul", "shl"):
-            made = _combined(v, op, facts, depth - 1)
+            combined = _combined(v, op, facts, depth - 1)
             whole = v.unassumed(value, facts)  # with conditions that nothing wraps
-            if made is None or whole is None:
+            if combined is None or whole is None:
                 return None
-            rest = Interval(made.rest.low, made.rest.high, made.rest.conditions + whole.conditions)
-            return Affine(made.coefficients, rest)
-    found = v.of_type(value, facts)
-    return None if found is None else Affine({}, found)
+            rest = Interval(
+                combined.rest.low, combined.rest.high, combined.rest.conditions + whole.conditions
+            )
+            return Affine(combined.coefficients, rest)
+    bounds = v.of_type(value, facts)
+    return None if bounds is None else Affine({}, bounds)
 
 
 def _combined(v: Intervals, op: Op, facts: Facts, depth: int) -> Affine | None:
     parts = []
-    for each in op.operands:
-        part = _affine(v, each, facts, depth)
+    for operand in op.operands:
+        part = _affine(v, operand, facts, depth)
         if part is None:
             return None
         parts.append(part)
@@ -127,16 +129,16 @@ def _combined(v: Intervals, op: Op, facts: Facts, depth: int) -> Affine | None:
         return _scaled(v, x, v.number(1 << ends[0], 1 << ends[0]))
     if x.coefficients and y.coefficients:
         return None
-    one, other = (x, y) if x.coefficients else (y, x)
-    return _scaled(v, one, other.rest)
+    varying, other = (x, y) if x.coefficients else (y, x)
+    return _scaled(v, varying, other.rest)
 
 
 def _sum(v: Intervals, x: Affine, y: Affine, sign: int) -> Affine:
     emit = v.plan.emit
     coefficients = dict(x.coefficients)
     for axis, c in y.coefficients.items():
-        own = c if sign > 0 else emit("neg", c)
-        coefficients[axis] = emit("add", coefficients[axis], own) if axis in coefficients else own
+        term = c if sign > 0 else emit("neg", c)
+        coefficients[axis] = emit("add", coefficients[axis], term) if axis in coefficients else term
     return Affine(coefficients, v.sum(x.rest, v.negative(y.rest) if sign < 0 else y.rest))
 
 
@@ -151,11 +153,11 @@ def _scaled(v: Intervals, x: Affine, by: Bounds) -> Affine | None:
         return None
     coefficients, conditions = {}, rest.conditions
     for axis, c in x.coefficients.items():
-        made = v.product(Interval(c, c), by)
-        if made is None:
+        scaled = v.product(Interval(c, c), by)
+        if scaled is None:
             return None
-        coefficients[axis] = made.low
-        conditions += made.conditions
+        coefficients[axis] = scaled.low
+        conditions += scaled.conditions
     return Affine(coefficients, Interval(rest.low, rest.high, conditions))
 
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.control import carried
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.effects import effect_of
-from slangrad.ir.primitives import WRITE
-from slangrad.ir.rebuild import Rebuild
-from slangrad.ir.types import BOOL
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.data.types import BOOL
+from slangrad.ir.ops.control import carried
+from slangrad.ir.ops.core import Function, Op, Region, Value
+from slangrad.ir.ops.effects import effect_of
+from slangrad.ir.ops.primitives import WRITE
 
 MOST_IMPLIED = 64  # truth values that a condition is made of and that are looked for in its arms
 
@@ -56,7 +56,7 @@ class _Branches(Rebuild):
         if not left and not then.ops and not otherwise.ops:
             return tuple(value for value in decided if value is not None)
         arms_left = ((then, x), (otherwise, y))
-        regions = tuple(Region((), made.ops, tuple(yields[i] for i in left)) for made, yields in arms_left)
+        regions = tuple(Region((), arm.ops, tuple(yields[i] for i in left)) for arm, yields in arms_left)
         results = iter(self.control(b, op, (condition,), regions, tuple(op.results[i] for i in left)))
         return tuple(next(results) if value is None else value for value in decided)
 
@@ -93,20 +93,20 @@ class _Branches(Rebuild):
 
     def _loop(self, b: Builder, op: Op) -> tuple[Value, ...]:
         """Without what need not be carried: what stays what it is, and doubles."""
-        starts = self.values([each.start for each in carried(op)])
+        starts = self.values([loop_value.start for loop_value in carried(op)])
         leaders: list[int | None] = []  # the carried value that each one equals; None: its start
         first: dict[tuple[Value, Value], int] = {}
-        for i, (each, start) in enumerate(zip(carried(op), starts, strict=True)):
-            stays = each.yielded is each.parameter
-            leaders.append(None if stays else first.setdefault((start, each.yielded), i))
+        for i, (loop_value, start) in enumerate(zip(carried(op), starts, strict=True)):
+            stays = loop_value.yielded is loop_value.parameter
+            leaders.append(None if stays else first.setdefault((start, loop_value.yielded), i))
 
         def enter(region: Region) -> None:
             old = region.parameters[len(region.parameters) - len(starts) :]
             for p, start, leader in zip(old, starts, leaders, strict=True):
                 self.new[p] = start if leader is None else self.new[old[leader]]
 
-        made = list(self.reduced(b, op, [leader == i for i, leader in enumerate(leaders)], enter))
-        results = (None if leader is None else made[leader] for leader in leaders)
+        kept_results = list(self.reduced(b, op, [leader == i for i, leader in enumerate(leaders)], enter))
+        results = (None if leader is None else kept_results[leader] for leader in leaders)
         return tuple(start if r is None else r for r, start in zip(results, starts, strict=True))
 
     def _never_turns(self, b: Builder, test: Region, starts: tuple[Value, ...]) -> bool:
@@ -120,16 +120,16 @@ class _Branches(Rebuild):
 
 def _implied(b: Builder, condition: Value, holds: bool) -> dict[Value, Value]:
     """What a condition says about the truth values that it is made of: the nearest ones, of a great many."""
-    known: dict[Value, Value] = {}
+    truths: dict[Value, Value] = {}
     pending = [(condition, holds)]
     for value, holds in pending:  # grows while it is read
-        known[value] = b.constant(BOOL, holds)
+        truths[value] = b.constant(BOOL, holds)
         op = b.made_by(value) if len(pending) < MOST_IMPLIED else None
         if op is not None and op.name == "not":
             pending.append((op.operands[0], not holds))
         elif op is not None and op.name == ("and" if holds else "or"):
             pending += [(part, holds) for part in op.operands]
-    return known
+    return truths
 
 
 class _Arms:
@@ -139,13 +139,13 @@ class _Arms:
         self._b = b
         self._condition = condition
         self._builders = (then, otherwise)
-        self._inside = {r for made in (then, otherwise) for op in made.ops for r in op.results}
+        self._inside = {r for arm in (then, otherwise) for op in arm.ops for r in op.results}
 
     def decided(self, x: Value, y: Value) -> Value | None:
         """A value outside of the arms that is `x` when the condition holds and else `y`."""
         if x is y:
             return x
-        known_x, known_y = (made.constant_of(v) for made, v in zip(self._builders, (x, y), strict=True))
+        known_x, known_y = (arm.constant_of(v) for arm, v in zip(self._builders, (x, y), strict=True))
         if x.type is BOOL:
             return self._truth(x, y, known_x, known_y)
         if known_x is None or repr(known_x) != repr(known_y):

@@ -16,14 +16,14 @@ from dataclasses import replace
 from itertools import compress
 from operator import is_
 
-from slangrad.ir.addresses import Roots, is_step
-from slangrad.ir.builder import Builder
-from slangrad.ir.control import carried
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.effects import ALLOCATIONS, effect_of
-from slangrad.ir.intervals import Ranges
-from slangrad.ir.primitives import PRIMITIVES, WRITE
-from slangrad.ir.types import U32, Pointer, index_extent
+from slangrad.ir.analyses.addresses import Roots, is_step
+from slangrad.ir.analyses.intervals import Ranges
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.data.types import U32, Pointer, index_extent
+from slangrad.ir.ops.control import carried
+from slangrad.ir.ops.core import Function, Op, Region, Value
+from slangrad.ir.ops.effects import ALLOCATIONS, effect_of
+from slangrad.ir.ops.primitives import PRIMITIVES, WRITE
 
 WRITES_TO_FIRST = frozenset({"store", "tape_store", "tape_add", "tape_free"})
 CHECKED = frozenset({"set_index", "add_index"})
@@ -154,13 +154,13 @@ class _Liveness:
 
     def _follow(self, value: Value) -> None:
         """What a live value is made from."""
-        found = self._carried.get(value)
-        if found is None:
+        place = self._carried.get(value)
+        if place is None:
             op = self._makers.get(value)
             if op is not None:
                 self._keep(op)
             return
-        op, i = found
+        op, i = place
         self._keep(op)
         if op.name == "if":
             self._need(region.yields[i] for region in op.regions)
@@ -188,7 +188,7 @@ class _Liveness:
 
     def _reduced(self, op: Op) -> Op:
         """A branch or loop with its live results."""
-        inside = {each.result: each.inside for each in carried(op)}
+        inside = {loop_value.result: loop_value.inside for loop_value in carried(op)}
         live = [not self.live.isdisjoint((r, *inside.get(r, ()))) for r in op.results]
         count = len(live) if op.name != "if" else 0
         regions = []

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from functools import partial, reduce
 from typing import TypeVar
 
-from slangrad.ir.addresses import LocalMemory
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value, walk
-from slangrad.ir.numbers import Number
-from slangrad.ir.rebuild import Rebuild, copy_op
+from slangrad.ir.analyses.addresses import NonEscapingMemory
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, copy_op
+from slangrad.ir.data.numbers import Number
+from slangrad.ir.ops.core import Function, Op, Region, Value, walk
 
 WRITERS = frozenset({"store", "atomic", "call", "barrier"})  # ops that write memory that a load reads
 OTHERS = ("call", "barrier")  # writers of memory that is nobody's own
@@ -36,7 +36,7 @@ def forward_loads(function: Function) -> Function:
     return _Forward(function).function(function) if len(accessed) > len(set(accessed)) else function
 
 
-class _Known:
+class _KnownContents:
     """What is at which new address. What was known at a mark comes back in time that grows with what changed since
     then, and writes forget in constant time, as there may be many of both.
 
@@ -101,8 +101,8 @@ class _Forward(Rebuild):
         self.rules |= {"load": self._load, "store": self._store, "atomic": self._atomic}
         self.rules |= dict.fromkeys(OTHERS, self._others)
         self._made_by = function.region.makers.get
-        self._memory = LocalMemory(function.region)
-        self._known = _Known()
+        self._memory = NonEscapingMemory(function.region)
+        self._known = _KnownContents()
         self._writes: dict[Op, frozenset[Value | None]] = {}
 
     def _element(self, b: Builder, address: Value) -> Number | None:
@@ -146,9 +146,9 @@ class _Forward(Rebuild):
     # --- regions
 
     def _if(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        made = copy_op(rebuild, b, op)
+        results = copy_op(rebuild, b, op)
         self._forget_written(op)
-        return made
+        return results
 
     def _loop(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         self._forget_written(op)
@@ -157,9 +157,9 @@ class _Forward(Rebuild):
     def region(self, b: Builder, region: Region) -> Region:
         """After a region nothing more is known than before."""
         mark = self._known.mark()
-        made = super().region(b, region)
+        new = super().region(b, region)
         self._known.go_back(mark)
-        return made
+        return new
 
     def _forget_written(self, op: Op) -> None:
         for memory in self._written(op):
@@ -177,5 +177,5 @@ class _Forward(Rebuild):
         return self._writes[op]
 
 
-def _union(one: frozenset[Value | None], other: frozenset[Value | None]) -> frozenset[Value | None]:
-    return one if other <= one else one | other
+def _union(left: frozenset[Value | None], other: frozenset[Value | None]) -> frozenset[Value | None]:
+    return left if other <= left else left | other

@@ -13,12 +13,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from slangrad.ir.addresses import MEMBERS, root_of
-from slangrad.ir.builder import Builder, attribute_key
-from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.effects import may_run_early
-from slangrad.ir.primitives import PRIMITIVES
-from slangrad.ir.rebuild import Rebuild
+from slangrad.ir.analyses.addresses import MEMBERS, root_of
+from slangrad.ir.building.builder import Builder, attribute_key
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.ops.core import Function, Op, Region, Value
+from slangrad.ir.ops.effects import may_run_early
+from slangrad.ir.ops.primitives import PRIMITIVES
 
 CHEAP = 4
 
@@ -112,9 +112,9 @@ class _Hoist(Rebuild):
 
     def _numbered(self, arm: Region, numbers: dict[object, int]) -> Iterable[tuple[Op, int]]:
         inside: dict[Value, int] = {}
-        made = {r for op in arm.ops for r in op.results}
+        results_here = {r for op in arm.ops for r in op.results}
         for op in arm.ops:
-            local = any(v in made and v not in inside for v in op.operands)
+            local = any(v in results_here and v not in inside for v in op.operands)
             if local or not may_run_early(op) or op.name == "load":
                 continue
             operands = tuple(inside.get(v) or self.value(v) for v in op.operands)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Op, Value
-from slangrad.ir.rebuild import Rebuild
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.ops.core import Op, Value
 
 
 def written_out(walk: Rebuild, b: Builder, op: Op, trips: int) -> tuple[Value, ...]:

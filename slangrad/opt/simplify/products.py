@@ -16,13 +16,13 @@ import math
 from collections import defaultdict
 from collections.abc import Callable
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.control import carried, merged
-from slangrad.ir.core import Function, Op, Region, Value, walk
-from slangrad.ir.intervals import Ranges
-from slangrad.ir.rebuild import Rebuild
-from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import is_aggregate, is_float, scalar_of
+from slangrad.ir.analyses.intervals import Ranges
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild
+from slangrad.ir.data.types import is_aggregate, is_float, scalar_of
+from slangrad.ir.ops.control import carried, merged
+from slangrad.ir.ops.core import Function, Op, Region, Value, walk
+from slangrad.ir.ops.type_rules import scalar_type
 
 AWAY = 1e-4  # numbers beyond have an inverse and a logarithm in each type
 MOST = 10.0  # powers up to this exponent do not overflow
@@ -35,13 +35,13 @@ def settle_products(function: Function) -> Function:
     facts = _Facts(function.region)
 
     def scale(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        made = b.emit("mul", *walk.values(op.operands))
+        product = b.emit("mul", *walk.values(op.operands))
         zero = None
         for factor in facts.zeros(op):
             value = walk.value(factor)
             is_zero = b.emit("equal", value, b.constant(value.type, 0))
             zero = is_zero if zero is None else b.emit("or", zero, is_zero)
-        return (made if zero is None else b.emit("select", zero, b.constant(made.type, 0), made),)
+        return (product if zero is None else b.emit("select", zero, b.constant(product.type, 0), product),)
 
     return Rebuild({"scale": scale}).function(function)
 
@@ -59,8 +59,8 @@ class _Facts:
         self._zeros = {op.results[0] for op in ops if op.results and _begins_masked(op)}
         for op in ops:
             self._add(op)
-        given = (*region.parameters, *(r for op in ops if op.name == "call" for r in op.results))
-        self._given = {v for v in given if _holds_floats(v)}
+        unknown = (*region.parameters, *(r for op in ops if op.name == "call" for r in op.results))
+        self._given = {v for v in unknown if _holds_floats(v)}
         self._singular = self._closed(self._begins_singular, self._stays_singular)
         self._masked = self._closed(_begins_masked, self._stays_masked)
 
@@ -81,9 +81,9 @@ class _Facts:
 
     def _add_flows(self, op: Op) -> None:
         """An arm's yields are results; what a loop starts with and yields is carried, and a result."""
-        for each in carried(op):
-            for v in (each.start, each.yielded):
-                self._flows[v] += (each.result, *each.inside)
+        for loop_value in carried(op):
+            for v in (loop_value.start, loop_value.yielded):
+                self._flows[v] += (loop_value.result, *loop_value.inside)
         for result, *arms in merged(op) if op.name == "if" else ():
             for v in arms:  # a zero in the place of what lies out of range is no mask
                 if v not in self._zeros or self._loaded.isdisjoint(arms):
@@ -91,17 +91,19 @@ class _Facts:
 
     def _closed(self, begins: Callable[[Op], bool], goes_on: Callable[[Op], bool]) -> set[Value]:
         """All values that have a fact."""
-        found = self._found = {r for r, op in self._makers.items() if not op.regions and begins(op)}
-        found |= self._given  # other functions may give anything
-        left = list(found)
+        reached_values = self._found = {r for r, op in self._makers.items() if not op.regions and begins(op)}
+        reached_values |= self._given  # other functions may give anything
+        left = list(reached_values)
         while left:
             v = left.pop()
-            users = (op for op in self._users.get(v, ()) if op.results[0] not in found and goes_on(op))
+            users = (
+                op for op in self._users.get(v, ()) if op.results[0] not in reached_values and goes_on(op)
+            )
             for reached in (*(op.results[0] for op in users), *self._flows.get(v, ())):
-                if reached not in found:
-                    found.add(reached)
+                if reached not in reached_values:
+                    reached_values.add(reached)
                     left.append(reached)
-        return found
+        return reached_values
 
     # --- singular
 
@@ -113,7 +115,7 @@ class _Facts:
         """A number between finite bounds is chosen in the place of a NaN, and of an infinity."""
         if op.name not in ("min", "max"):
             return True
-        finite = [each not in self._found and _is_finite(self.bounds(each)) for each in op.operands]
+        finite = [operand not in self._found and _is_finite(self.bounds(operand)) for operand in op.operands]
         return not (any(finite) and _is_finite(self.bounds(op.results[0])))
 
     def bounds(self, v: Value) -> tuple[float, float]:

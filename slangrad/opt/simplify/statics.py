@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Program, Region, Value, initializers, walk
-from slangrad.ir.primitives import GROUP_SIZE, STATICS
-from slangrad.ir.rebuild import Holding, Rebuild
-from slangrad.ir.types import U32, Type
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Holding, Rebuild
+from slangrad.ir.data.types import U32, Type
+from slangrad.ir.ops.core import Function, Op, Program, Region, Value, initializers, walk
+from slangrad.ir.ops.primitives import GROUP_SIZE, STATICS
 
 
 def begin_statics(program: Program, kernel: Function) -> Function:
@@ -31,7 +31,7 @@ def begin_statics(program: Program, kernel: Function) -> Function:
 def settle_statics(function: Function) -> Function:
     """A function without calls, its static variables as values; they are zero until they are written."""
     types = {op.attributes["name"]: _type(op) for op in walk(function.region) if op.name in STATICS}
-    return _Settle(types).function(function) if types else function
+    return _SettleStatics(types).function(function) if types else function
 
 
 def _type(op: Op) -> Type:
@@ -48,7 +48,7 @@ def _group_size(kernel: Function, b: Builder, t: Type) -> Value:
     return b.emit("make", *(b.constant(U32, size) for size in sizes), type=t)
 
 
-class _Settle(Holding[str]):
+class _SettleStatics(Holding[str]):
     def __init__(self, types: dict[str, Type]) -> None:
         super().__init__({"read_static": self._read, "write_static": self._write})
         self._types = types

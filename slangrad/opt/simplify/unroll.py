@@ -15,10 +15,10 @@ from typing import NoReturn
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Limits, limit_note
-from slangrad.ir.builder import Builder
-from slangrad.ir.control import constant_trips
-from slangrad.ir.core import Function, Op, Region, Value, walk
-from slangrad.ir.rebuild import Rebuild, copy_op
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, copy_op
+from slangrad.ir.ops.control import constant_trips
+from slangrad.ir.ops.core import Function, Op, Region, Value, walk
 from slangrad.opt.simplify.iterations import written_out
 
 SMALL = 128  # ops that a loop may become without being marked
@@ -39,17 +39,17 @@ class _Unroll(Rebuild):
         self._makers = function.region.makers
 
     def _for(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        known = b.constant_of(self.value(op.operands[0]))
-        if not isinstance(known, int):
+        count = b.constant_of(self.value(op.operands[0]))
+        if not isinstance(count, int):
             return copy_op(rebuild, b, op)
-        trips = max(known, 0)
+        trips = max(count, 0)
         if not op.attributes.get("unroll"):
             return written_out(self, b, op, trips) if self._is_small(op, trips) else copy_op(rebuild, b, op)
         outer, self._around = self._around, self._around * max(trips, 1)
         self._check_sizes(op, trips)
-        made = written_out(self, b, op, trips)
+        results = written_out(self, b, op, trips)
         self._around = outer
-        return made
+        return results
 
     def _is_small(self, op: Op, trips: int) -> bool:
         (body,) = op.regions
@@ -82,5 +82,5 @@ class _Unroll(Rebuild):
 
 def _parts_of_constants(body: Region) -> int:
     """How many ops take parts of what the loop does not change: these are made once, before it."""
-    made = {*body.parameters, *(result for op in body.ops for result in op.results)}
-    return sum(op.name == "get" and op.operands[0] not in made for op in body.ops)
+    inner_values = {*body.parameters, *(result for op in body.ops for result in op.results)}
+    return sum(op.name == "get" and op.operands[0] not in inner_values for op in body.ops)

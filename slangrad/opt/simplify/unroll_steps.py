@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slangrad.ir.builder import Builder
-from slangrad.ir.control import constant_trips, versions
-from slangrad.ir.core import Function, Op, Value, walk
-from slangrad.ir.primitives import CONTROL, INEXACT
-from slangrad.ir.rebuild import Rebuild, copy_op
-from slangrad.ir.types import Array, Type, is_aggregate, is_float, is_integer, scalar_of
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Rebuild, copy_op
+from slangrad.ir.data.types import Array, Type, is_aggregate, is_float, is_integer, scalar_of
+from slangrad.ir.ops.control import constant_trips, versions
+from slangrad.ir.ops.core import Function, Op, Value, walk
+from slangrad.ir.ops.primitives import CONTROL, INEXACT
 from slangrad.opt.simplify.iterations import written_out
 
 MOST = 1024  # ops that all of them become
@@ -93,13 +93,13 @@ class _Steps:
             self._need(op)
 
     def chosen(self) -> set[Op]:
-        found: set[Op] = set()
+        written_out_loops: set[Op] = set()
         for loops in self._needed.values():
-            wanted = found | (loops or set())
-            outermost = [each for each in wanted if self._inside[each].isdisjoint(wanted)]
-            if loops and sum(self._size(each, wanted) for each in outermost) <= MOST:
-                found = wanted
-        return found
+            wanted = written_out_loops | (loops or set())
+            outermost = [loop for loop in wanted if self._inside[loop].isdisjoint(wanted)]
+            if loops and sum(self._size(loop, wanted) for loop in outermost) <= MOST:
+                written_out_loops = wanted
+        return written_out_loops
 
     # --- numbers of iterations
 
@@ -116,13 +116,15 @@ class _Steps:
         elif len(op.results) == 1 and not op.regions and is_integer(op.results[0].type):
             parts = [self._follows.get(x) for x in op.operands]
             if parts and None not in parts:
-                self._follows[op.results[0]] = frozenset[Op]().union(*(each for each in parts if each))
+                self._follows[op.results[0]] = frozenset[Op]().union(*(loops for loops in parts if loops))
 
     def _need(self, op: Op) -> None:
         root, loops = self._find(op.operands[0]), self._follows.get(op.operands[1])
-        known = self._needed.get(root, frozenset())
+        loops_so_far = self._needed.get(root, frozenset())
         short = 0 < _elements(op.operands[0].type) <= LONGEST
-        self._needed[root] = None if known is None or loops is None or not short else known | loops
+        self._needed[root] = (
+            None if loops_so_far is None or loops is None or not short else loops_so_far | loops
+        )
 
     def _size(self, op: Op, chosen: set[Op]) -> int:
         """How many ops it becomes."""

@@ -15,12 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from slangrad.ir.addresses import STEPS
-from slangrad.ir.builder import Builder
-from slangrad.ir.control import merged
-from slangrad.ir.core import Function, Op, Region, Value, number_of, walk
-from slangrad.ir.rebuild import Holding, Nesting, Rebuild, copy_op
-from slangrad.ir.types import (
+from slangrad.ir.analyses.addresses import STEPS
+from slangrad.ir.building.builder import Builder
+from slangrad.ir.building.rebuild import Holding, Nesting, Rebuild, copy_op
+from slangrad.ir.data.types import (
     I64,
     Array,
     Matrix,
@@ -33,6 +31,8 @@ from slangrad.ir.types import (
     is_integer,
     pointer_of,
 )
+from slangrad.ir.ops.control import merged
+from slangrad.ir.ops.core import Function, Op, Region, Value, number_of, walk
 
 SEEN = frozenset({"equal", "not_equal", "less", "less_equal"})  # ops that ask for an address alone
 ACCESSES = frozenset({"load", "store"})
@@ -42,15 +42,15 @@ MOST_CHOICES = 8
 def settle_variables(function: Function) -> Function:
     """A function, without the variables of which all uses are known; the same function where there are none."""
     while any(op.name == "variable" for op in walk(function.region)):
-        known = _Known(function)
-        if not known.variables:
+        targets = _KnownDestinations(function)
+        if not targets.variables:
             break
-        function = _Settle(known).function(function)
+        function = _SettleVariables(targets).function(function)
     return function
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PartStep:
     """To a component, by its number; with `indices` to an element, by their sum if there are any."""
 
     number: int = 0
@@ -58,41 +58,41 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class VariablePart:
     """A variable or a part of it."""
 
     variable: Value
-    steps: tuple[Step, ...] = ()
+    steps: tuple[PartStep, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChosenPart:
     """One of two, as a condition says."""
 
     condition: Value
-    then: Place | Choice
-    otherwise: Place | Choice
+    then: VariablePart | ChosenPart
+    otherwise: VariablePart | ChosenPart
 
 
-Target = Place | Choice
+Destination = VariablePart | ChosenPart
 
 
-def _places(target: Target) -> Iterator[Place]:
-    if isinstance(target, Place):
+def _places(target: Destination) -> Iterator[VariablePart]:
+    if isinstance(target, VariablePart):
         yield target
         return
     yield from _places(target.then)
     yield from _places(target.otherwise)
 
 
-class _Known:
+class _KnownDestinations:
     """Where addresses lead, and the variables that nothing else leads to."""
 
     def __init__(self, function: Function) -> None:
         self._makers = function.region.makers
         self._nesting = Nesting(function.region)
         self.constants = {v for v, op in self._makers.items() if op.attributes.get("no_diff")}
-        self._targets: dict[Value, Target | None] = {}
+        self._targets: dict[Value, Destination | None] = {}
         self._users: dict[Value, set[str]] = {}
         self.variables: set[Value]
         for op in walk(function.region):
@@ -104,66 +104,68 @@ class _Known:
         self.variables = set().union(*accessed)
         self._drop(self._lost(function.region))
 
-    def target(self, address: Value) -> Target | None:
+    def target(self, address: Value) -> Destination | None:
         """What an address leads to, if that is known and all of it is one of the variables."""
-        found = self._targets.get(address)
-        if found is None or any(place.variable not in self.variables for place in _places(found)):
+        target = self._targets.get(address)
+        if target is None or any(place.variable not in self.variables for place in _places(target)):
             return None
-        return found
+        return target
 
     # --- where addresses lead
 
-    def _find(self, address: Value) -> Target | None:
+    def _find(self, address: Value) -> Destination | None:
         if address not in self._targets:
             self._targets[address] = None  # one that a loop moves on comes back to itself
             self._targets[address] = self._follow(address)
         return self._targets[address]
 
-    def _follow(self, address: Value) -> Target | None:
+    def _follow(self, address: Value) -> Destination | None:
         if not isinstance(address.type, Pointer) or address not in self._makers:
             return None
         op = self._makers[address]
         if op.name == "variable":
-            return Place(address)
+            return VariablePart(address)
         if op.name == "select":
             return self._either(op.operands[0], op.operands[1:])
         if op.name == "if":
-            (ends,) = (each[1:] for each in merged(op) if each[0] is address)
-            found = self._either(op.operands[0], ends)
-            return None if found is None or self._ends_inside(found, op) else found
+            (ends,) = (row[1:] for row in merged(op) if row[0] is address)
+            chosen = self._either(op.operands[0], ends)
+            return None if chosen is None or self._ends_inside(chosen, op) else chosen
         if op.name not in STEPS:
             return None
         base = self._find(op.operands[0])
         return None if base is None else self._each(base, op)
 
-    def _either(self, condition: Value, addresses: Iterable[Value]) -> Target | None:
+    def _either(self, condition: Value, addresses: Iterable[Value]) -> Destination | None:
         """Of two, if both are known and named without an index that counts for one of them only."""
         then, otherwise = (self._find(address) for address in addresses)
         if then is None or otherwise is None or then == otherwise:
             return then if otherwise is not None else None
-        made = Choice(condition, then, otherwise)
-        parts = list(_places(made))
+        choice = ChosenPart(condition, then, otherwise)
+        parts = list(_places(choice))
         indexed = any(step.indices for part in parts for step in part.steps)
-        return None if indexed or len(parts) > MOST_CHOICES else made
+        return None if indexed or len(parts) > MOST_CHOICES else choice
 
-    def _ends_inside(self, target: Target, op: Op) -> bool:
+    def _ends_inside(self, target: Destination, op: Op) -> bool:
         """Whether a place is named by what only an arm knows."""
         used = [value for place in _places(target) for value in _values(place)]
         used += list(_conditions(target))
         return any(self._nesting.inside(value, *op.regions) for value in used)
 
-    def _each(self, target: Target, op: Op, chosen: bool = False) -> Target | None:
-        if isinstance(target, Choice):
+    def _each(self, target: Destination, op: Op, chosen: bool = False) -> Destination | None:
+        if isinstance(target, ChosenPart):
             then, otherwise = self._each(target.then, op, True), self._each(target.otherwise, op, True)
-            return None if then is None or otherwise is None else Choice(target.condition, then, otherwise)
+            return (
+                None if then is None or otherwise is None else ChosenPart(target.condition, then, otherwise)
+            )
         if op.name == "member":
             index = op.attributes["index"]
-            return Place(target.variable, (*target.steps, Step(index)))
+            return VariablePart(target.variable, (*target.steps, PartStep(index)))
         if op.name == "bitcast":
             return self._seen_as(target, op)
         return self._moved(target, op.operands[1], chosen)
 
-    def _seen_as(self, target: Place, op: Op) -> Place | None:
+    def _seen_as(self, target: VariablePart, op: Op) -> VariablePart | None:
         """As what it begins with: an array as its first element, a struct as its first field."""
         before, after = op.operands[0].type, op.results[0].type
         if not isinstance(before, Pointer) or not isinstance(after, Pointer):
@@ -172,28 +174,28 @@ class _Known:
         while t is not after.element:
             if not isinstance(t, (Array, Vector, Matrix, Struct)) or _is_empty(t):
                 return None
-            steps.append(Step() if isinstance(t, Struct) else Step(indices=()))
+            steps.append(PartStep() if isinstance(t, Struct) else PartStep(indices=()))
             t = component(t, 0)
-        return Place(target.variable, tuple(steps))
+        return VariablePart(target.variable, tuple(steps))
 
-    def _moved(self, target: Place, index: Value, chosen: bool) -> Place | None:
+    def _moved(self, target: VariablePart, index: Value, chosen: bool) -> VariablePart | None:
         """Within the innermost array; by a number that is known when compiling, or if that is no row of another."""
-        known, steps = number_of(index, self._makers.get), target.steps
-        if known == 0:
+        number, steps = number_of(index, self._makers.get), target.steps
+        if number == 0:
             return target
         if not steps or not isinstance(_type_at(target, -1), (Array, Vector, Matrix)):
             return None
         last, at_first = steps[-1], not steps[-1].indices
         if (
             at_first
-            and known is not None
-            and 0 <= last.number + known < component_count(_type_at(target, -1))
+            and number is not None
+            and 0 <= last.number + number < component_count(_type_at(target, -1))
         ):
-            return Place(target.variable, (*steps[:-1], Step(last.number + known, ())))
+            return VariablePart(target.variable, (*steps[:-1], PartStep(last.number + number, ())))
         is_row = len(steps) > 1 and steps[-2].indices is not None
         if chosen or is_row or last.indices is None or (at_first and last.number):
             return None
-        return Place(target.variable, (*steps[:-1], Step(indices=(*last.indices, index))))
+        return VariablePart(target.variable, (*steps[:-1], PartStep(indices=(*last.indices, index))))
 
     # --- which variables are lost sight of
 
@@ -212,8 +214,8 @@ class _Known:
         return lost
 
     def _leads_to(self, value: Value) -> set[Value]:
-        found = self._find(value)
-        return set() if found is None else {place.variable for place in _places(found)}
+        target = self._find(value)
+        return set() if target is None else {place.variable for place in _places(target)}
 
     def _is_followed(self, op: Op, position: int) -> bool:
         if op.name in SEEN or (op.name in ACCESSES and position == 0):
@@ -224,7 +226,9 @@ class _Known:
 
     def _drop(self, lost: set[Value]) -> None:
         """Variables that are lost, and those that the same address may lead to."""
-        groups = [{p.variable for p in _places(t)} for t in self._targets.values() if isinstance(t, Choice)]
+        groups = [
+            {p.variable for p in _places(t)} for t in self._targets.values() if isinstance(t, ChosenPart)
+        ]
         size = -1
         while size != len(lost):
             size = len(lost)
@@ -232,7 +236,7 @@ class _Known:
         self.variables -= lost
 
 
-def _type_at(place: Place, end: int) -> Type:
+def _type_at(place: VariablePart, end: int) -> Type:
     """The type of what the steps up to one lead to."""
     t = pointer_of(place.variable.type).element
     for step in place.steps[:end]:
@@ -244,23 +248,23 @@ def _is_empty(t: Type) -> bool:
     return (isinstance(t, Array) and not t.length) or (isinstance(t, Struct) and not t.fields)
 
 
-def _values(place: Place) -> Iterator[Value]:
+def _values(place: VariablePart) -> Iterator[Value]:
     yield place.variable
     for step in place.steps:
         yield from step.indices or ()
 
 
-def _conditions(target: Target) -> Iterator[Value]:
-    if isinstance(target, Choice):
+def _conditions(target: Destination) -> Iterator[Value]:
+    if isinstance(target, ChosenPart):
         yield target.condition
         yield from _conditions(target.then)
         yield from _conditions(target.otherwise)
 
 
-class _Settle(Holding[Value]):
-    def __init__(self, known: _Known) -> None:
+class _SettleVariables(Holding[Value]):
+    def __init__(self, targets: _KnownDestinations) -> None:
         super().__init__({"variable": self._variable, "load": self._load, "store": self._store})
-        self._known = known
+        self._known = targets
 
     # --- memory
 
@@ -282,8 +286,8 @@ class _Settle(Holding[Value]):
         self._write(b, target, self.value(op.operands[1]), None)
         return ()
 
-    def _read(self, b: Builder, target: Target) -> Value:
-        if isinstance(target, Choice):
+    def _read(self, b: Builder, target: Destination) -> Value:
+        if isinstance(target, ChosenPart):
             then, otherwise = self._read(b, target.then), self._read(b, target.otherwise)
             return _selected(b, self.value(target.condition), then, otherwise)
         value = self.held[target.variable]
@@ -291,7 +295,7 @@ class _Settle(Holding[Value]):
             value = self._part(b, value, step, check=True)
         return b.emit("detach", value) if target.variable in self._known.constants else value
 
-    def _part(self, b: Builder, whole: Value, step: Step, check: bool) -> Value:
+    def _part(self, b: Builder, whole: Value, step: PartStep, check: bool) -> Value:
         if not step.indices:
             return b.emit("get", whole, index=step.number)
         index = self._index(b, step.indices)
@@ -299,13 +303,13 @@ class _Settle(Holding[Value]):
 
     def _index(self, b: Builder, indices: tuple[Value, ...]) -> Value:
         first, *others = (self.value(index) for index in indices)
-        for each in others:
-            wide = (b.emit("convert", value, type=I64) for value in (first, each))
+        for index in others:
+            wide = (b.emit("convert", value, type=I64) for value in (first, index))
             first = b.emit("add", *wide)
         return first
 
-    def _write(self, b: Builder, target: Target, value: Value, condition: Value | None) -> None:
-        if isinstance(target, Choice):
+    def _write(self, b: Builder, target: Destination, value: Value, condition: Value | None) -> None:
+        if isinstance(target, ChosenPart):
             chosen = self.value(target.condition)
             for part, here in ((target.then, chosen), (target.otherwise, b.emit("not", chosen))):
                 self._write(b, part, value, here if condition is None else b.emit("and", condition, here))
@@ -314,7 +318,7 @@ class _Settle(Holding[Value]):
             value = _selected(b, condition, value, self._read(b, target))
         self.held[target.variable] = self._changed(b, self.held[target.variable], target.steps, value)
 
-    def _changed(self, b: Builder, whole: Value, steps: tuple[Step, ...], value: Value) -> Value:
+    def _changed(self, b: Builder, whole: Value, steps: tuple[PartStep, ...], value: Value) -> Value:
         if not steps:
             return value
         step, rest = steps[0], steps[1:]
@@ -328,10 +332,10 @@ class _Settle(Holding[Value]):
     def changed(self, op: Op) -> list[Value]:
         """The variables from outside of an op that it writes, in the order of the text."""
         inner = list(walk(*op.regions))
-        own = {each.results[0] for each in inner if each.name == "variable"}
-        targets = [self._known.target(each.operands[0]) for each in inner if each.name == "store"]
-        found = [place.variable for target in targets if target is not None for place in _places(target)]
-        return [variable for variable in dict.fromkeys(found) if variable not in own]
+        inside = {op.results[0] for op in inner if op.name == "variable"}
+        targets = [self._known.target(op.operands[0]) for op in inner if op.name == "store"]
+        written = [place.variable for target in targets if target is not None for place in _places(target)]
+        return [variable for variable in dict.fromkeys(written) if variable not in inside]
 
 
 def _selected(b: Builder, condition: Value, then: Value, otherwise: Value) -> Value:

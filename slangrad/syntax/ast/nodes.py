@@ -10,7 +10,7 @@ from dataclasses import field
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, dataclass_transform
 
-from slangrad.base.forks import BRIEF, kept_at_fork
+from slangrad.base.process.forks import BRIEF, kept_at_fork
 from slangrad.base.records import fields_of, record
 from slangrad.base.source import Span
 from slangrad.syntax.ast.copies import copy_by_fields

@@ -107,6 +107,6 @@ def ends_of(pids: dict[int, int], timeout: float, hangs: int | None) -> list[tup
 if __name__ == "__main__":
     import torch.distributed  # noqa: F401  (here, as tests do not need it)
 
-    import slangrad.graph.workers.links  # noqa: F401
+    import slangrad.graph.workers.connections.links  # noqa: F401
 
     exec(compile(serve(), "program.py", "exec"), {"__name__": "__main__"})

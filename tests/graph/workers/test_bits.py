@@ -11,7 +11,7 @@ import pytest
 import slangrad as spy
 from slangrad import graph
 from slangrad.graph.workers.bits import SHARDS, Tree
-from slangrad.graph.workers.mesh import Mesh
+from slangrad.graph.workers.meshes.mesh import Mesh
 from tests.graph.workers.test_train import X, Y, dropped, mlp, normalized, parameters, rows_of, summed
 from tests.graph.workers.threads import run
 

@@ -23,8 +23,8 @@ import torch.distributed as dist
 import slangrad as spy
 from slangrad import graph
 from slangrad.base.late import Late
-from slangrad.graph.workers import checkpoint, storage
-from slangrad.graph.workers.mesh import Mesh
+from slangrad.graph.workers.checkpoints import checkpoint, storage
+from slangrad.graph.workers.meshes.mesh import Mesh
 from tests.graph.workers.threads import run
 
 ROWS, TOTAL = 12, 40
@@ -491,3 +491,5 @@ def test_folders_and_numbers_that_are_none(tmp_path: Path) -> None:
     for given in ({"every": 0}, {"every": 2.0}, {"every": True}, {"keep": 0}):
         with pytest.raises(graph.GraphError, match=r"E1049.*is no integer from 1 on"):
             graph.checkpoint(made(), tmp_path / "run", **given)
+    with pytest.raises(graph.GraphError, match=r"E1043.*checkpoint: a step, not a function"):
+        graph.checkpoint(loss, tmp_path / "run")

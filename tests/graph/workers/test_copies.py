@@ -13,8 +13,8 @@ import slangrad as spy
 from slangrad import graph
 from slangrad.graph.lowering.choose import SLANG
 from slangrad.graph.lowering.library import NUMPY
-from slangrad.graph.workers import pipeline
-from slangrad.graph.workers.mesh import Mesh
+from slangrad.graph.workers.meshes.mesh import Mesh
+from slangrad.graph.workers.stages import pipeline
 from tests.graph.workers.threads import run
 
 SIDE, ROWS = 256, 8

@@ -11,9 +11,9 @@ import pytest
 
 from slangrad import graph
 from slangrad.graph.ir.cost import Machine
-from slangrad.graph.workers import costs
-from slangrad.graph.workers.costs import PATTERNS, Cost, Links
-from slangrad.graph.workers.mesh import Mesh
+from slangrad.graph.workers.connections import costs
+from slangrad.graph.workers.connections.costs import PATTERNS, Cost, Links
+from slangrad.graph.workers.meshes.mesh import Mesh
 from tests.graph.workers.threads import run
 
 # A round on a host takes 1 second and 10 bytes one; between hosts 100 seconds, and 1 byte one.

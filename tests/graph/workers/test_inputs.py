@@ -11,7 +11,7 @@ import pytest
 import slangrad as spy
 from slangrad import graph
 from slangrad.graph.ir.errors import GraphError
-from slangrad.graph.workers.mesh import Mesh
+from slangrad.graph.workers.meshes.mesh import Mesh
 from tests.graph.workers.threads import run
 
 R = np.random.default_rng(0)
@@ -91,11 +91,14 @@ def test_nothing_is_cut_along_stages(mesh: Mesh) -> None:
         lambda: graph.mesh(), lambda: graph.mesh("a", "b"), lambda: graph.mesh(data=2), lambda: graph.mesh(data=0),
         lambda: graph.mesh(data=1.5), lambda: graph.mesh(data="1"), lambda: graph.mesh("data", data=1),
         lambda: graph.mesh(3), lambda: graph.mesh(""), lambda: graph.mesh("data", batch="x"),
-        lambda: graph.mesh("data", batch=3),
+        lambda: graph.mesh("data", batch=3), lambda: graph.mesh(data=True), lambda: graph.mesh("micro-batches"),
+        lambda: graph.mesh("data", timeout=-1), lambda: graph.mesh("data", timeout="9"),
+        lambda: graph.measure_links("data"),
+        lambda: graph.train(loss, spy.optim.SGD(parameters(), lr=1), mesh="data"),
     ],
 )  # fmt: skip
 def test_meshes_that_do_not_fit(make: Any) -> None:
-    with pytest.raises(GraphError):
+    with pytest.raises(GraphError, match="E1048"):
         make()
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import slangrad as spy
 from slangrad import graph
 from slangrad.graph.lowering.emit import Await, Exchange, Kernel, Product
-from slangrad.graph.workers import buckets
-from slangrad.graph.workers.mesh import Mesh
+from slangrad.graph.workers.meshes.mesh import Mesh
+from slangrad.graph.workers.sharding import buckets
 
 LAYERS, SIZE = 4, 64
 MESH = Mesh({"data": 2}, 0, ("data",))  # planned for, not run

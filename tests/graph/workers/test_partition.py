@@ -16,10 +16,10 @@ from slangrad.graph.arrays.array import Array
 from slangrad.graph.ir.node import Node, new_input
 from slangrad.graph.lowering.emit import RESULT, Exchange
 from slangrad.graph.planning.plan import Plan
-from slangrad.graph.workers.buckets import chained
-from slangrad.graph.workers.mesh import Mesh
-from slangrad.graph.workers.partition import converted, partitioned
-from slangrad.graph.workers.specs import Spec, parts, whole
+from slangrad.graph.workers.meshes.mesh import Mesh
+from slangrad.graph.workers.meshes.specs import Spec, parts, whole
+from slangrad.graph.workers.sharding.buckets import chained
+from slangrad.graph.workers.sharding.partition import converted, partitioned
 from tests.graph.workers.test_rules import COMBINE, cut
 from tests.graph.workers.threads import run
 

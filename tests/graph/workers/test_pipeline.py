@@ -17,8 +17,8 @@ import pytest
 import slangrad as spy
 from slangrad import graph
 from slangrad.graph.arrays.trees import all_leaves
-from slangrad.graph.workers.mesh import Mesh
-from slangrad.graph.workers.order import Program
+from slangrad.graph.workers.meshes.mesh import Mesh
+from slangrad.graph.workers.stages.order import StageSchedule
 from tests.graph.workers.test_train import cross_entropy, rows_of
 from tests.graph.workers.threads import run
 
@@ -177,7 +177,7 @@ def test_messages_are_waited_for_in_the_order_in_which_they_are_sent(loss: Any) 
     step = graph.train(loss, spy.optim.SGD(p, lr=0.1), microbatches=4)
     staged = step.planned_for(graph.cluster(stages=3), *batch)._staged
     assert staged is not None
-    programs = [Program(staged.pieces, stage, 4) for stage in range(3)]
+    programs = [StageSchedule(staged.pieces, stage, 4) for stage in range(3)]
     for a, b in permutations(programs, 2):
         sent = [(x.tag, i) for key, i in a.turns for x in a.sent.get(key, ()) if x.to == b.stage]
         found = [(x.tag, i) for key, i in b.turns for x in b.arrivals[key] if x.source.stage == a.stage]

@@ -10,7 +10,7 @@ import pytest
 
 import slangrad as spy
 from slangrad import graph
-from slangrad.graph.workers.mesh import Mesh
+from slangrad.graph.workers.meshes.mesh import Mesh
 from tests.graph.workers.threads import run
 
 ROWS, STEPS = 12, 2
@@ -24,7 +24,7 @@ MESHES = [
 PARTITIONS = [None, "states", "parameters"]
 
 
-class Program:
+class RandomProgram:
     """A loss of random operators. `names`: the axes of the mesh, with their sizes."""
 
     def __init__(self, seed: int, sizes: dict[str, int], length: int = 9) -> None:
@@ -153,7 +153,7 @@ def check(loss: Any, sizes: dict[str, int], partition: str | None) -> None:
 
 def check_program(seed: int, length: int) -> None:
     sizes = MESHES[seed % len(MESHES)]
-    check(Program(seed, sizes, length), sizes, PARTITIONS[seed % 3])
+    check(RandomProgram(seed, sizes, length), sizes, PARTITIONS[seed % 3])
 
 
 BENT = """
@@ -180,7 +180,7 @@ def test_a_random_program() -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("seed", range(100, 160))
 def test_more_random_programs(seed: int) -> None:
-    loss = Program(seed, MESHES[seed % len(MESHES)], 12)
+    loss = RandomProgram(seed, MESHES[seed % len(MESHES)], 12)
     losses = np.array([trained(loss, moved=moved)[0] for moved in (None, 0, 1, 2)])
     if np.ptp(losses, 0).max() > 1e-7:
         pytest.skip("one worker's losses hang on the last bits of the parameters")

@@ -18,13 +18,13 @@ from slangrad.graph.arrays.trees import all_leaves
 from slangrad.graph.ir.cost import Machine
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.node import new_input, topological_order
-from slangrad.graph.workers.costs import HOST, Cost, Links
-from slangrad.graph.workers.mesh import Mesh
-from slangrad.graph.workers.moves import exchanges
-from slangrad.graph.workers.partition import converted
-from slangrad.graph.workers.search import Problem, kinds_of
-from slangrad.graph.workers.specs import Spec, whole
-from slangrad.graph.workers.strategies import Clusters
+from slangrad.graph.workers.connections.costs import HOST, Cost, Links
+from slangrad.graph.workers.meshes.mesh import Mesh
+from slangrad.graph.workers.meshes.specs import Spec, whole
+from slangrad.graph.workers.search.search import Problem, kinds_of
+from slangrad.graph.workers.search.strategies import NodeClusters
+from slangrad.graph.workers.sharding.moves import exchanges
+from slangrad.graph.workers.sharding.partition import converted
 from tests.graph.workers.test_pipeline import IDS, NEXT
 from tests.graph.workers.test_train import X, Y, cross_entropy, mlp, parameters
 from tests.graph.workers.threads import run
@@ -232,7 +232,7 @@ def problem_of(outputs: list[Array], rows: Array, sizes: Mapping[str, int], link
     order = topological_order(*(each.node for each in outputs))
     fixed = {node: whole(len(node.shape)) for node in order if node.op == "input"}
     fixed[rows.node] = fixed[rows.node].with_axis(0, ("data",))
-    clusters = Clusters(order, fixed, [], sizes, links.machine)
+    clusters = NodeClusters(order, fixed, [], sizes, links.machine)
     return Problem(clusters, order, {each.node: whole(each.ndim) for each in outputs}, mesh, links)
 
 

@@ -13,8 +13,8 @@ import pytest
 import slangrad as spy
 from slangrad import graph
 from slangrad.graph.ir.cost import Machine
-from slangrad.graph.workers.costs import PATTERNS, Cost, Links
-from slangrad.graph.workers.timeline import Worker, bytes_text, path_text, time_text
+from slangrad.graph.workers.connections.costs import PATTERNS, Cost, Links
+from slangrad.graph.workers.simulation.timeline import WorkerQueues, bytes_text, path_text, time_text
 
 # A host and a network where a worker sends 1000 bytes a second; a kernel takes a second.
 LINKS = Links(
@@ -30,7 +30,7 @@ LINKS = Links(
 
 @pytest.mark.parametrize(("overlap", "seconds"), [(1.0, 6.0), (0.5, 7.5), (0.0, 9.0)])
 def test_the_hidden_part_of_the_shorter_one(overlap: float, seconds: float) -> None:
-    worker = Worker(overlap)
+    worker = WorkerQueues(overlap)
     worker.compute("a", 2)
     number = worker.begin("sum", 4, 0)
     worker.compute("b", 3)
@@ -40,7 +40,7 @@ def test_the_hidden_part_of_the_shorter_one(overlap: float, seconds: float) -> N
 
 
 def test_a_collective_that_ends_beside_a_kernel() -> None:
-    worker = Worker(0.5)
+    worker = WorkerQueues(0.5)
     number = worker.begin("sum", 2, 0)
     worker.compute("a", 5)
     worker.wait(number)
@@ -50,7 +50,7 @@ def test_a_collective_that_ends_beside_a_kernel() -> None:
 
 
 def test_collectives_follow_each_other() -> None:
-    worker = Worker(1.0)
+    worker = WorkerQueues(1.0)
     worker.compute("a", 1)
     first, second = worker.begin("first", 2, 0), worker.begin("second", 3, 0)
     worker.wait(first)
@@ -64,7 +64,7 @@ def test_collectives_follow_each_other() -> None:
 
 
 def test_a_collective_without_bytes() -> None:
-    worker = Worker(0.5)
+    worker = WorkerQueues(0.5)
     number = worker.begin("sum", 0, 0)
     worker.compute("a", 1)
     worker.wait(number)
@@ -252,7 +252,7 @@ def test_the_picture(tmp_path: Path) -> None:
     "make",
     [
         lambda: graph.cluster(workers=0), lambda: graph.cluster(workers=1.5), lambda: graph.cluster(workers="2"),
-        lambda: graph.cluster(data=0), lambda: graph.cluster(workers=2, data=4),
+        lambda: graph.cluster(data=0), lambda: graph.cluster(data=True), lambda: graph.cluster(workers=2, data=4),
         lambda: graph.simulate(None, graph.cluster(workers=2)),
         lambda: graph.simulate(graph.train(np.sum, spy.optim.SGD([np.ones(2)], lr=1)), graph.mesh("data")),
     ],

@@ -13,8 +13,8 @@ import pytest
 import slangrad as spy
 from slangrad import graph
 from slangrad.graph.ir.cost import Machine
-from slangrad.graph.workers.costs import PATTERNS, Cost, Links
-from slangrad.graph.workers.stage_times import StagesSimulation
+from slangrad.graph.workers.connections.costs import PATTERNS, Cost, Links
+from slangrad.graph.workers.simulation.stage_times import StagesSimulation
 
 LAYERS, SIDE, ROWS = 8, 64, 32
 FREE = Cost(0.0, 1e30)

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slangrad.graph.workers.order import one_forward_one_backward
-from slangrad.graph.workers.stages import Line, divided
+from slangrad.graph.workers.stages.layers import LayerCosts, divided
+from slangrad.graph.workers.stages.order import one_forward_one_backward
 
 
-def drawn(seed: int, pieces: int) -> Line:
+def drawn(seed: int, pieces: int) -> LayerCosts:
     r = np.random.default_rng(seed)
     crossing = r.uniform(0, 12, pieces)
     crossing[0] = 0
-    return Line(*(r.integers(1, 9, pieces).astype(float) for _ in range(3)), crossing)
+    return LayerCosts(*(r.integers(1, 9, pieces).astype(float) for _ in range(3)), crossing)
 
 
-def cost_of(line: Line, starts: Any, microbatches: int, memory: float) -> float:
+def cost_of(line: LayerCosts, starts: Any, microbatches: int, memory: float) -> float:
     ends, total, slowest = [*starts[1:], len(line)], 0.0, 0.0
     for s, (a, b) in enumerate(zip(starts, ends, strict=True)):
         waits = min(microbatches, len(starts) - s)

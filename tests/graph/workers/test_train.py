@@ -15,8 +15,8 @@ import pytest
 
 import slangrad as spy
 from slangrad import graph
-from slangrad.graph.workers import buckets
-from slangrad.graph.workers.mesh import Mesh
+from slangrad.graph.workers.meshes.mesh import Mesh
+from slangrad.graph.workers.sharding import buckets
 from slangrad.optim import optimizers
 from tests.graph.workers.threads import run
 
@@ -101,6 +101,11 @@ def rows_of(mesh: Mesh, *arrays: Any) -> list[Any]:
     size = ROWS // count
     start = mesh.place(mesh.batch) * size
     return [each[start : start + size] for each in arrays]
+
+
+def numbers_of(array: Any) -> Any:
+    """NumPy's array of a parameter, flat."""
+    return np.ravel(array.to_numpy() if isinstance(array, spy.Tensor) else array)
 
 
 def trained(loss: Any, mesh: Mesh | None = None, partition: str | None = None) -> tuple[list[Any], Any, Any]:
@@ -207,3 +212,24 @@ def test_a_limit_of_memory_that_nothing_meets_is_refused(partition: str) -> None
     )
     with pytest.raises(graph.GraphError, match=r"E1047.*3000 bytes"):
         step.explain(X[:8], Y[:8])
+
+
+@pytest.mark.parametrize("partition", ["states", "parameters"])
+@pytest.mark.parametrize("microbatches", [1, 2])
+def test_parameters_of_no_dimensions(partition: str, microbatches: int) -> None:
+    """They are stored as arrays of one number, and never cut."""
+
+    def scaled(p: Any, x: Any) -> Any:
+        return ((x @ p["w"]) ** 2).mean() * p["scale"]
+
+    def worker(mesh: Mesh | None) -> list[Any]:
+        optimizer = spy.optim.Adam({"w": np.eye(12), "scale": np.array(0.5)}, lr=0.1)
+        given: Any = (
+            {} if mesh is None else {"mesh": mesh, "partition": partition, "microbatches": microbatches}
+        )
+        step = graph.train(scaled, optimizer, **given)
+        x = X if mesh is None else rows_of(mesh, X)[0]
+        return [*(step(x) for _ in range(STEPS)), *numbers_of(step.parameters["scale"])]
+
+    for found in run({"data": 2}, worker):
+        np.testing.assert_allclose(found, worker(None), rtol=1e-12)

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 import slangrad as spy
-from slangrad.graph.workers.mesh import Mesh, batch_axes
+from slangrad.graph.workers.meshes.mesh import Mesh, batch_axes
 
 COMBINE = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 
 
 @dataclass
-class Group:
+class ThreadGroup:
     """The workers along an axis, and the arrays that they give."""
 
     size: int
@@ -61,7 +61,7 @@ class Arrival:
 class Link:
     """The connection of one worker; it counts what it sends."""
 
-    group: Group
+    group: ThreadGroup
     at: int
     log: list[tuple[str, int]]
 
@@ -90,14 +90,14 @@ def meshes(sizes: Mapping[str, int], batch: tuple[str, ...] | None = None) -> li
     """The mesh as each worker sees it."""
     count = int(np.prod(list(sizes.values())))
     batch = batch_axes(batch, sizes, "mesh")
-    groups: dict[Any, Group] = {}
+    groups: dict[Any, ThreadGroup] = {}
     made = []
     for rank in range(count):
         at = Mesh(sizes, rank).coordinates
         links = {}
         for name, n in sizes.items():
             key = name, tuple(k for other, k in at.items() if other != name)
-            links[name] = Link(groups.setdefault(key, Group(n)), at[name], [])
+            links[name] = Link(groups.setdefault(key, ThreadGroup(n)), at[name], [])
         made.append(Mesh(sizes, rank, batch, links))
     return made
 

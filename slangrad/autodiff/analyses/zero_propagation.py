@@ -1,0 +1,152 @@
+"""Which results of a function vanish where some of its inputs are zero.
+
+In: a forward derivative of the user's own, and that all tangents that go in are zero.   Out: which results are so, too.
+
+    d = k * dx + y * dy     vanishes: a call without tangents needs no derivative
+    d = dx + 1              does not: the call brings a derivative in
+
+What is a product with a zero is zero here, as derivatives are; `False` stands for all that is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from slangrad.ir.data.types import component_count
+from slangrad.ir.ops.control import carried
+from slangrad.ir.ops.core import Function, Op, Region, Value
+
+Zeros = bool | tuple["Zeros", ...]
+"""Whether a value is zero; for a struct or array perhaps of each component."""
+
+
+def zero_results(functions: Mapping[str, Function], name: str, inputs: Sequence[Zeros]) -> list[Zeros]:
+    """What is zero in the results of a function, where that is so in its inputs."""
+    return _Walk(functions).function(name, inputs)
+
+
+class _Walk:
+    def __init__(self, functions: Mapping[str, Function]) -> None:
+        self._functions = functions
+        self._open: list[str] = []  # functions that are looked at
+        self._known: dict[tuple[str, tuple[Zeros, ...]], list[Zeros]] = {}
+        self.forms: dict[Value, Zeros] = {}
+
+    def of(self, value: Value) -> Zeros:
+        return self.forms.get(value, False)
+
+    def all_of(self, values: Sequence[Value]) -> list[Zeros]:
+        return [self.of(v) for v in values]
+
+    def function(self, name: str, inputs: Sequence[Zeros]) -> list[Zeros]:
+        region = self._functions[name].region
+        if name in self._open:
+            return [False] * len(region.yields)
+        key = name, tuple(inputs)
+        if key not in self._known:
+            self._open.append(name)
+            self.forms.update(zip(region.parameters, inputs, strict=True))
+            self._known[key] = self.region(region)
+            self._open.pop()
+        return self._known[key]
+
+    def region(self, region: Region) -> list[Zeros]:
+        for op in region.ops:
+            if op.name in _CONTROL:
+                made = _CONTROL[op.name](self, op)
+            else:
+                rule = _RULES.get(op.name)
+                made = [False] * len(op.results) if rule is None else [rule(op, self.all_of(op.operands))]
+            self.forms.update(zip(op.results, made, strict=True))
+        return self.all_of(region.yields)
+
+    def branch(self, op: Op) -> list[Zeros]:
+        first, second = (self.region(arm) for arm in op.regions)
+        return [_both(one, other) for one, other in zip(first, second, strict=True)]
+
+    def loop(self, op: Op) -> list[Zeros]:
+        """What is carried is zero if it starts so and an iteration leaves it so."""
+        forms = [self.of(each.start) for each in carried(op)]
+        while True:
+            for each, form in zip(carried(op), forms, strict=True):
+                self.forms.update(dict.fromkeys(each.inside, form))
+            for region in op.regions:
+                yielded = self.region(region)
+            made = [_both(one, other) for one, other in zip(forms, yielded, strict=True)]
+            if made == forms:
+                return made
+            forms = made
+
+    def call(self, op: Op) -> list[Zeros]:
+        return self.function(op.attributes["callee"], self.all_of(op.operands))
+
+
+_CONTROL: dict[str, Callable[[_Walk, Op], list[Zeros]]] = {
+    "if": _Walk.branch,
+    "for": _Walk.loop,
+    "while": _Walk.loop,
+    "call": _Walk.call,
+}
+
+
+def _both(one: Zeros, other: Zeros) -> Zeros:
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return _joined([_both(left, right) for left, right in zip(one, other, strict=True)])
+    if one is True:
+        return other
+    return one if other is True else False
+
+
+def _joined(parts: Sequence[Zeros]) -> Zeros:
+    if all(each is True for each in parts):
+        return True
+    return tuple(parts) if any(each is not False for each in parts) else False
+
+
+def _parts(form: Zeros, count: int) -> list[Zeros]:
+    return list(form) if isinstance(form, tuple) else [form] * count
+
+
+def _get(op: Op, forms: list[Zeros]) -> Zeros:
+    (form,) = forms
+    return form[op.attributes["index"]] if isinstance(form, tuple) else form
+
+
+def _set(op: Op, forms: list[Zeros]) -> Zeros:
+    whole, part = forms
+    parts = _parts(whole, component_count(op.results[0].type))
+    parts[op.attributes["index"]] = part
+    return _joined(parts)
+
+
+def _all(op: Op, forms: list[Zeros]) -> Zeros:
+    return all(each is True for each in forms)
+
+
+def _any(op: Op, forms: list[Zeros]) -> Zeros:
+    return any(each is True for each in forms)
+
+
+def _first(op: Op, forms: list[Zeros]) -> Zeros:
+    return forms[0] is True
+
+
+_RULES: dict[str, Callable[[Op, list[Zeros]], Zeros]] = {
+    "const": lambda op, forms: op.attributes["value"] == 0,
+    "zero": lambda op, forms: True,
+    "make": lambda op, forms: _joined(forms),
+    "get": _get,
+    "set": _set,
+    "index": _first,
+    "set_index": lambda op, forms: forms[0] is True and forms[2] is True,
+    "add_index": lambda op, forms: forms[0] is True and forms[2] is True,
+    "select": lambda op, forms: _both(forms[1], forms[2]),
+    "mul": _any,
+    "scale": _any,
+    "div": _first,
+    "rem": _first,
+    "fma": lambda op, forms: (forms[0] is True or forms[1] is True) and forms[2] is True,
+    **dict.fromkeys(
+        ("add", "sub", "neg", "abs", "min", "max", "convert", "splat", "shuffle", "detach", "sqrt"), _all
+    ),
+}

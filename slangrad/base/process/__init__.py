@@ -1,0 +1,1 @@
+"""The process: threads, locks at a fork, warnings, and objects that belong to it."""

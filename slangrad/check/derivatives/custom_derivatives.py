@@ -1,0 +1,354 @@
+"""Derivatives that users give: [BackwardDerivative(g)] on f, [BackwardDerivativeOf(f)] on g, and their kin.
+
+In: a function.   Out: its CustomDerivatives, or an error that shows the signature they must have.
+
+    [BackwardDerivativeOf(square)]
+    void square_bwd(inout DifferentialPair<float> x, float d_result)
+
+A derivative of a method is a method too when its object carries no derivative; else it is static and
+takes the pair of the object first. One that names `f<float>`, or `f<T>` with a T of its own, is for these
+instances alone, and goes before one for all.
+
+`__func_extension __apply(f)` is a forward pass that leaves a context. Its `operator()` goes backward: it has, for each
+parameter of f that carries a derivative, an `out` one for its cotangent; of an `inout` one it takes and gives it, of an
+`out` one it takes it; then the cotangent of the result.
+
+    __apply(cube)(float x) -> Tuple<float, Context>
+    struct Context { float square; void operator()(out float dx, float d) { dx = 3 * square * d; } }
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from slangrad.base.records import record
+from slangrad.check.derivatives.derivative_attributes import (
+    KINDS,
+    derivatives_elsewhere,
+    functions_meant,
+    generic_parameters,
+    named_instance,
+)
+from slangrad.check.derivatives.rules import refused_pair
+from slangrad.check.generics.infer import Solver
+from slangrad.check.generics.signatures import function_text, signature_of, signature_text, this_of
+from slangrad.check.generics.substitution import identity, see_through, self_argument
+from slangrad.check.interfaces.differentiable import (
+    derivative_signature,
+    pointer_tangent,
+    same_signature,
+    tangent,
+)
+from slangrad.check.interfaces.lookup import concrete_members, unmet_constraint
+from slangrad.check.model.checked import Applied, CustomDerivatives, FunctionInfo
+from slangrad.check.model.checker import Checker
+from slangrad.check.model.declref import Bindings, DeclRef, visible_parameters
+from slangrad.check.model.meanings import Candidate
+from slangrad.check.model.types import VOID, FunctionParameter, FunctionType, Tuple, Type, function_type
+from slangrad.syntax import ast
+
+Differentiated = ast.Function | ast.Accessor
+
+
+@record
+class InstanceDerivative:
+    """A derivative for some instances of a generic function: `named` has its arguments in terms of the derivative's."""
+
+    kind: str
+    derivative: ast.Function
+    named: Bindings
+
+
+@record
+class DerivativeDeclarations:
+    """What was found for a declaration: for all its instances by kind of derivative, and for some of them."""
+
+    general: dict[str, DeclRef] = field(default_factory=dict)
+    partial: list[InstanceDerivative] = field(default_factory=list)
+
+
+# --- Finding ------------------------------------------------------------------------------------------
+
+
+def derivatives(checker: Checker, reference: DeclRef) -> CustomDerivatives:
+    """The derivatives given for a function, seen through the same substitution."""
+    declared = declared_derivatives(checker, reference.declaration)
+    found = {
+        kind: see_through(checker, each, reference.substitution) for kind, each in declared.general.items()
+    }
+    for each in declared.partial:
+        match = _instance(checker, each, reference)
+        if match is not None:
+            found[each.kind] = match
+    apply = found.pop("apply", None)
+    made = CustomDerivatives(**found, apply=None)
+    operator = None if apply is None else context_operator(checker, apply, reference)
+    if apply is not None and operator is not None:
+        made.apply = Applied(apply, *operator)
+    return made
+
+
+def declared_derivatives(checker: Checker, declaration: ast.Declaration) -> DerivativeDeclarations:
+    """What was given for a declaration."""
+    found: DerivativeDeclarations | None = checker.custom_derivatives.get(declaration)
+    if found is None:
+        found = checker.custom_derivatives[declaration] = _find(checker, declaration)
+    return found
+
+
+def _instance(checker: Checker, given: InstanceDerivative, reference: DeclRef) -> DeclRef | None:
+    """The derivative with its own generic arguments when it is one of this instance."""
+    solver = Solver(checker, visible_parameters(given.derivative))
+    for parameter in generic_parameters(reference.declaration):
+        actual = reference.substitution.get(parameter)
+        if actual is None or not solver.unify_argument(given.named[parameter], actual):
+            return None
+    owner: ast.Declaration | None = given.derivative
+    while owner is not None:
+        if unmet_constraint(checker, owner, solver.bindings) is not None:
+            return None
+        owner = owner.parent
+    return DeclRef(given.derivative, solver.bindings)
+
+
+def _find(checker: Checker, declaration: ast.Declaration) -> DerivativeDeclarations:
+    made = DerivativeDeclarations()
+    if not isinstance(declaration, (ast.Function, ast.Accessor)):
+        return made
+    for name, _, kind in KINDS:
+        attribute = declaration.attribute(name)
+        if attribute is not None:
+            for candidate in functions_meant(checker, declaration, attribute):
+                _take(checker, made, kind, declaration, candidate)
+    for kind, derivative, named in derivatives_elsewhere(checker, declaration):
+        _take(checker, made, kind, declaration, Candidate(derivative, {}), named)
+    return made
+
+
+def _take(
+    checker: Checker,
+    made: DerivativeDeclarations,
+    kind: str,
+    declaration: Differentiated,
+    candidate: Candidate,
+    named: Candidate | None = None,
+) -> None:
+    found = match_derivative(checker, kind, declaration, candidate)
+    if found is not None:
+        made.general.setdefault(kind, found)
+        return
+    instance = None if named is None else _fitting_instance(checker, kind, candidate.declaration, named)
+    if instance is not None:
+        made.partial.append(InstanceDerivative(kind, candidate.declaration, instance))
+
+
+def _fitting_instance(
+    checker: Checker, kind: str, derivative: ast.Function, named: Candidate
+) -> Bindings | None:
+    """The generic arguments with which a derivative names a function, when it has the signature for these."""
+    arguments = named_instance(named)
+    if not arguments:
+        return None
+    with checker.assuming(derivative):
+        reference = DeclRef(named.declaration, arguments)
+        if kind == "apply":
+            apply = DeclRef(derivative, identity(derivative))
+            return None if context_operator(checker, apply, reference) is None else arguments
+        wanted = expected_signature(
+            checker, kind, reference, with_this=checker.info(derivative).this_type is None
+        )
+        offered = signature_of(checker, DeclRef(derivative, identity(derivative)))
+        fits = wanted is not None and _fits(Solver(checker, ()), offered, wanted)
+    return arguments if fits else None
+
+
+def match_derivative(
+    checker: Checker, kind: str, declaration: Differentiated, candidate: Candidate
+) -> DeclRef | None:
+    """The candidate with its generic arguments when it has the signature of the derivative, else None."""
+    reference = DeclRef(declaration, identity(declaration))
+    if kind == "apply":
+        alone = not visible_parameters(candidate.declaration) and not reference.substitution
+        apply = DeclRef(candidate.declaration, {})
+        return apply if alone and context_operator(checker, apply, reference) is not None else None
+    given: FunctionInfo = checker.info(candidate.declaration)
+    wanted = expected_signature(checker, kind, reference, with_this=given.this_type is None)
+    if wanted is None:
+        return None
+    offered = signature_of(checker, DeclRef(candidate.declaration, {}))
+    open_parameters = [each for each in identity(candidate.declaration) if each not in identity(declaration)]
+    solver = Solver(checker, open_parameters)
+    for parameter, argument in zip(candidate.declaration.generics, candidate.explicit):
+        solver.bindings[parameter] = argument
+    if not _fits(solver, offered, wanted):
+        return None
+    around = identity(declaration)
+    made = {**around, **candidate.substitution, **_in_order(declaration, candidate), **solver.bindings}
+    if any(each not in made for each in candidate.declaration.generics):
+        return None
+    met = unmet_constraint(checker, candidate.declaration, made) is None
+    return DeclRef(candidate.declaration, made) if met else None
+
+
+def _in_order(declaration: ast.Declaration, candidate: Candidate) -> Bindings:
+    """Generic parameters that do not show in the parameters are those of the function, one by one."""
+    pairs = zip(candidate.declaration.generics, getattr(declaration, "generics", ()))
+    return {own: self_argument(other) for own, other in pairs if type(own) is type(other)}
+
+
+def _fits(solver: Solver, offered: FunctionType, wanted: FunctionType) -> bool:
+    if len(offered.parameters) != len(wanted.parameters):
+        return False
+    for one, other in zip(offered.parameters, wanted.parameters):
+        if one.direction != other.direction and not (
+            other.no_diff and one.direction in ("in", "inout", "constref")
+        ):
+            return False
+        if not solver.unify(one.type, other.type):
+            return False
+    return solver.unify(offered.result, wanted.result)
+
+
+def expected_signature(
+    checker: Checker, kind: str, reference: DeclRef, with_this: bool
+) -> FunctionType | None:
+    """The type that a derivative of the function must have; None when it cannot be of this form."""
+    info: FunctionInfo = checker.info(reference.declaration)
+    with_this = with_this and info.this_type is not None
+    if not with_this and kind != "primal_substitute" and _carries_this(checker, info, reference):
+        return None
+    signature = signature_of(checker, reference, with_this=with_this)
+    if kind == "primal_substitute":
+        return signature
+    return derivative_signature(checker, kind, signature, info.no_diff_result)
+
+
+def _carries_this(checker: Checker, info: FunctionInfo, reference: DeclRef) -> bool:
+    """Whether derivatives go through the object of a method."""
+    this = None if info.no_diff_this else this_of(checker, reference)
+    return this is not None and (
+        tangent(checker, this) is not None or pointer_tangent(checker, this) is not None
+    )
+
+
+# --- Checking -----------------------------------------------------------------------------------------
+
+
+def check_derivative_attributes(checker: Checker, declaration: Differentiated) -> None:
+    """Report attributes that name no function, or one of another signature."""
+    for name, of, kind in KINDS:
+        attribute = declaration.attribute(name)
+        if attribute is not None:
+            candidates = functions_meant(checker, declaration, attribute)
+            pairs = [(Candidate(declaration, identity(declaration)), each) for each in candidates]
+            _check_pairs(checker, attribute, kind, pairs)
+        attribute = declaration.attribute(of)
+        if attribute is not None:
+            candidates = functions_meant(checker, declaration, attribute)
+            own = Candidate(declaration, {})
+            _check_pairs(checker, attribute, kind, [(each, own) for each in candidates])
+
+
+def _check_pairs(
+    checker: Checker, attribute: ast.Attribute, kind: str, pairs: list[tuple[Candidate, Candidate]]
+) -> None:
+    """Each pair is a function as it is named, and what may be its derivative."""
+    if not pairs:
+        what = attribute.arguments[0].span.text if attribute.arguments else "nothing"
+        shown = "__apply" if attribute.name == ast.APPLY_OF else f"[{attribute.name}]"
+        message = f"{shown} needs the name of a function, which '{what}' is not"
+        checker.error("E0504", message, attribute.span)
+        return
+    reason = refused_pair(checker, kind, pairs[0][0].declaration, pairs[0][1].declaration)
+    if reason is not None:
+        checker.error("E0504", reason, attribute.span)
+        return
+    for named, candidate in pairs:
+        if match_derivative(checker, kind, named.declaration, candidate) is not None:
+            return
+        if _fitting_instance(checker, kind, candidate.declaration, named) is not None:
+            return
+    named, candidate = pairs[0]
+    what = _WHAT.get(kind, f"{kind} derivative")
+    message = (
+        f"'{candidate.declaration.name}' has not the signature of a {what} of '{named.declaration.name}'"
+    )
+    with checker.assuming(candidate.declaration):
+        note = _expected_text(checker, kind, named, candidate.declaration)
+    offered = signature_text(checker, DeclRef(candidate.declaration, {}))
+    checker.error("E0504", message, attribute.span, f"{note}\n        but it is {offered}")
+
+
+_WHAT = {"primal_substitute": "primal substitute", "apply": "forward pass with a context"}
+
+
+def _expected_text(checker: Checker, kind: str, named: Candidate, derivative: ast.Function) -> str:
+    arguments = named_instance(named) or identity(named.declaration)
+    reference = DeclRef(named.declaration, arguments)
+    if kind == "apply":
+        return applied_text(checker, derivative, reference)
+    static = checker.info(derivative).this_type is None
+    wanted, name = expected_signature(checker, kind, reference, with_this=static), derivative.name
+    if wanted is None:
+        wanted, name = (
+            expected_signature(checker, kind, reference, with_this=True),
+            f"static {derivative.name}",
+        )
+    assert wanted is not None
+    return f"expected {function_text(wanted, name)}"
+
+
+# --- Forward passes with a context --------------------------------------------------------------------
+
+
+_DIRECTIONS = {"in": "out", "constref": "out", "inout": "inout", "ref": "inout", "out": "in"}
+
+
+def context_operator(checker: Checker, apply: DeclRef, reference: DeclRef) -> tuple[DeclRef, Type] | None:
+    """What goes backward, and the type of the context it belongs to; None where something does not fit."""
+    offered, wanted = signature_of(checker, apply), signature_of(checker, reference)
+    context = _context(offered.result, wanted.result)
+    parameters = function_type(wanted.parameters, offered.result)
+    if (
+        context is None
+        or not same_signature(offered, parameters)
+        or this_of(checker, apply) is not this_of(checker, reference)
+    ):
+        return None
+    backward = context_signature(checker, reference)
+    for member in concrete_members(checker, context, "operator()"):
+        is_method = isinstance(member.declaration, ast.Function)
+        if is_method and same_signature(signature_of(checker, member.reference), backward):
+            return member.reference, context
+    return None
+
+
+def _context(offered: Type, result: Type) -> Type | None:
+    """The second of two results; the only one where the function has none."""
+    if result is VOID:
+        return offered
+    is_pair = isinstance(offered, Tuple) and len(offered.elements) == 2 and offered.elements[0] is result
+    return offered.elements[1] if is_pair and isinstance(offered, Tuple) else None
+
+
+def context_signature(checker: Checker, reference: DeclRef) -> FunctionType:
+    """What the `operator()` of a context must take for a function."""
+    signature, info = signature_of(checker, reference, with_this=True), checker.info(reference.declaration)
+    made = []
+    for each in signature.parameters:
+        kind = None if each.no_diff else tangent(checker, each.type)
+        if kind is not None:
+            made.append(FunctionParameter(kind, _DIRECTIONS[each.direction], False, f"d_{each.name}"))
+    kind = None if info.no_diff_result else tangent(checker, signature.result)
+    if kind is not None:
+        made.append(FunctionParameter(kind, "in", False, "d_result"))
+    return function_type(tuple(made), VOID)
+
+
+def applied_text(checker: Checker, declaration: ast.Declaration, reference: DeclRef) -> str:
+    """What an `__apply` and its context must look like."""
+    signature = signature_of(checker, reference)
+    result = "Context" if signature.result is VOID else f"Tuple<{signature.result}, Context>"
+    parameters = ", ".join(map(str, signature.parameters))
+    backward = function_text(context_signature(checker, reference), "operator()")
+    return f"expected {declaration.name}({parameters}) -> {result}\n        and in Context: {backward}"

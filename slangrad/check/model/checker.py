@@ -1,0 +1,236 @@
+"""The state that all of `check` shares: options, errors, questions in progress, answers.
+
+In: nothing.   Out: `Checker`, the first argument of every function that asks about a program.
+
+Files import each other in one direction only, but types, names and bodies depend on each other. So `Checker` declares
+the functions of higher rooms that lower ones call, with their types, and `modules.Program` has them. Everything is
+computed on demand and kept: the header of a declaration when it is first looked at, the body of a library function when
+it is first needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+
+from slangrad.base.diagnostics import Reporter
+from slangrad.base.options import Options
+from slangrad.base.source import Span
+from slangrad.base.traits import Traits
+from slangrad.check.model import checked
+from slangrad.check.model.checked import FunctionInfo, VariableInfo
+from slangrad.check.model.declref import Bindings, Declared
+from slangrad.check.model.meanings import Coercion
+from slangrad.check.model.types import ERROR, InterfaceType, Type
+from slangrad.check.model.values import Value
+from slangrad.syntax import ast
+
+if TYPE_CHECKING:  # of higher rooms
+    from slangrad.check.derivatives.custom_derivatives import DerivativeDeclarations
+    from slangrad.check.generics.bounds import GenericInfo
+    from slangrad.check.names.scopes import ModuleScope, Scope
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(slots=True)
+class Progress:
+    """Whether a question is asked for the first time; afterwards, whether its answer may be kept."""
+
+    is_first: bool
+    complete: bool = False
+
+
+class VisibleExtensions:
+    """The modules whose extensions are visible, and what types can do as seen from there."""
+
+    def __init__(self, modules: frozenset[ModuleScope]) -> None:
+        self.modules = modules
+        self.extension_matches: dict[object, list[tuple[ast.Extension, Bindings]]] = {}
+        self.conformances: dict[object, tuple[InterfaceType, ...]] = {}
+        self.requirements: dict[
+            object, dict[str, list[InterfaceType]]
+        ] = {}  # interfaces by what they require
+        self.answers: dict[object, object] = {}  # to other questions, see Checker.settled
+
+    def forget(self) -> None:
+        """After extensions were added: what types can do is computed again."""
+        for answers in (self.requirements, self.extension_matches, self.conformances, self.answers):
+            answers.clear()
+
+
+class Checker:
+    """Shared state, and the functions that cross rooms."""
+
+    def __init__(self, options: Options, traits: Traits) -> None:
+        self.options, self.traits = options, traits
+        self.reporter = Reporter(options=options)
+        self.library: dict[str, list[ast.Declaration]] = {}  # the declarations of the standard library
+        # Where the inside of a declaration looks up names; the names that it declares.
+        self.scopes: dict[ast.Declaration, Scope] = {}
+        self.scopes_of_locals: dict[ast.Declaration, Scope] = {}
+        self.member_tables: dict[ast.Declaration, dict[str, list[Declared]]] = {}
+        # Extensions by what they extend (see lookup.extension_key), their targets, where they apply.
+        self.extensions: dict[object, list[ast.Extension]] = {}
+        self.extension_targets: dict[ast.Extension, Type] = {}
+        self.extension_homes: dict[ast.Extension, ModuleScope] = {}
+        # Functions with [BackwardDerivativeOf(f)] and the like, by the name f.
+        self.derivative_functions: dict[str, list[ast.Function]] = {}
+        # What types can do.
+        self.generics: dict[object, GenericInfo] = {}
+        self.bases: dict[ast.Declaration, list[InterfaceType]] = {}
+        self.without_circles: set[ast.Interface] = set()
+        self.partial_conformances: dict[Type, dict[InterfaceType, None]] = {}
+        self.tag_types: dict[ast.Enum, Type] = {}
+        self.case_positions: dict[ast.EnumCase, int] = {}  # of the cases of enums
+        self.custom_derivatives: dict[ast.Declaration, DerivativeDeclarations] = {}
+        # Generic functions in which lost derivatives were looked for, and the parameters whose types had one.
+        self.instances_looked_at: set[object] = set()
+        self.synthesized: dict[object, ast.Struct] = {}
+        self.synthesized_members: dict[object, ast.Declaration | None] = {}
+        self.view = VisibleExtensions(frozenset())
+        # Questions being answered; checks that wait until declarations are complete; declarations whose
+        # `where` clauses hold in what is being checked; depth of trying things without reporting.
+        self.in_progress: set[object] = set()
+        self.later: list[Callable[[], None]] = []
+        self.assumptions: list[ast.Declaration] = []
+        self.quiet = 0
+        # The call behind the `try` that is being checked.
+        self.tried: ast.Expression | None = None
+        # Which of the types that an `each` runs over is meant, inside of `expand`.
+        self.expanding: int | None = None
+        # The half-answered questions that the answer being made rests on: such answers are not kept.
+        self.rests_on: set[object] = set()
+
+    def standard(self, name: str) -> Any:
+        """A declaration of the standard library by its name, as in a DeclRef; None where there is none."""
+        found = self.library.get(name)
+        return found[0] if found else None
+
+    # --- Errors ---
+
+    def error(self, code: str, message: str, span: Span | None, note: str | None = None) -> Type:
+        """Report; gives ERROR, the type of what is wrong."""
+        if not self.quiet:
+            self.reporter.error(code, message, span, note)
+        return ERROR
+
+    def warning(self, code: str, message: str, span: Span | None, note: str | None = None) -> None:
+        if not self.quiet:
+            self.reporter.warning(code, message, span, note)
+
+    @contextmanager
+    def silence(self) -> Iterator[None]:
+        """Nothing is reported inside."""
+        self.quiet += 1
+        try:
+            yield
+        finally:
+            self.quiet -= 1
+
+    @contextmanager
+    def answering(self, question: object) -> Iterator[bool]:
+        """Whether `question` is not being answered further up. Inside, it is."""
+        if question in self.in_progress:
+            yield False
+            return
+        self.in_progress.add(question)
+        try:
+            yield True
+        finally:
+            self.in_progress.discard(question)
+
+    @contextmanager
+    def settling(self, question: object) -> Iterator[Progress]:
+        """Like `answering`, and records whether the answer rests on no half-answered question."""
+        progress = Progress(question not in self.in_progress)
+        if not progress.is_first:
+            self.rests_on.add(question)
+            yield progress
+            return
+        before, self.rests_on = self.rests_on, set()
+        self.in_progress.add(question)
+        try:
+            yield progress
+        finally:
+            self.in_progress.discard(question)
+            self.rests_on.discard(question)
+            progress.complete = not self.rests_on
+            self.rests_on |= before
+
+    def settled(self, question: object, find: Callable[[], Answer], meanwhile: Answer) -> Answer:
+        """The answer to a question. It is kept if it rests on no half-answered one. `meanwhile` is the answer where the
+        question is asked again before that."""
+        answers = self.view.answers
+        if question not in answers:
+            with self.settling(question) as progress:
+                answer = find() if progress.is_first else meanwhile
+            if not progress.complete:
+                return answer
+            answers[question] = answer
+        return cast(Answer, answers[question])
+
+    @contextmanager
+    def assuming(self, declaration: ast.Declaration) -> Iterator[None]:
+        """The `where` clauses of `declaration` hold inside."""
+        if not getattr(declaration, "constraints", ()):
+            yield
+            return
+        self.assumptions.append(declaration)
+        try:
+            yield
+        finally:
+            self.assumptions.pop()
+
+    # --- Functions of higher rooms ---
+
+    @overload
+    def info(self, declaration: ast.Variable) -> VariableInfo: ...
+    @overload
+    def info(self, declaration: ast.Parameter) -> checked.ParameterInfo: ...
+    @overload
+    def info(self, declaration: ast.AnyFunction) -> FunctionInfo: ...
+    @overload
+    def info(self, declaration: ast.Subscript | ast.Property) -> checked.SubscriptInfo: ...
+    @overload
+    def info(self, declaration: ast.EnumCase) -> checked.CaseInfo: ...
+    @overload
+    def info(self, declaration: ast.TypeAlias | ast.ValueParameter) -> checked.TypeInfo: ...
+    @overload
+    def info(self, declaration: ast.Declaration) -> checked.Info: ...
+    def info(self, declaration: ast.Declaration) -> checked.Info:
+        """What its header says."""
+        raise NotImplementedError
+
+    # The tangent type, or None when the type carries no derivative.
+    differential: Callable[[Type], checked.DifferentialInfo | None]
+    # `sizeof`, `alignof`, `countof` of a type.
+    size_of: Callable[[str, Type], Value]
+    # How a value of one type becomes another, by a constructor, too; None when it cannot. Last: only implicitly.
+    conversion: Callable[[Type, Type, bool], Coercion | None]
+    # `base.Name`: what the type chose, or an AssociatedType while `base` is not known.
+    associated: Callable[[Type, InterfaceType, ast.AssociatedType], Type]
+    # `base.kCount`: the value of a constant that an interface requires.
+    required: Callable[[Type, InterfaceType, ast.Variable], Value]
+
+    # The scope for names inside a declaration.
+    scope_of: Callable[[ast.Declaration], Scope]
+    # The type that an expression names; ERROR after reporting that it names none.
+    resolve_type: Callable[[Scope, ast.Expression], Type]
+    # The integer that an expression is known to be; None after reporting that it is not.
+    constant: Callable[[Scope, ast.Expression], Value | None]
+
+    # The type of an expression that must be a value; its slots are filled.
+    check_value: Callable[[Scope, ast.Expression], Type]
+    # The same where initializer lists may stand, which have no type yet.
+    check_argument: Callable[[Scope, ast.Expression], None]
+    # Check a local declaration throughout; the body of a synthesized function.
+    check_declaration: Callable[[ast.Declaration], None]
+    check_synthesized: Callable[[ast.AnyFunction], None]
+    # How an initializer list becomes a type, or None; report why it cannot.
+    plan_list: Callable[[Scope, ast.InitializerList, Type], Coercion | None]
+    explain_list: Callable[[Scope, ast.InitializerList, Type], None]
+    # An implicit conversion by a constructor, or None.
+    plan_constructor: Callable[[Scope, ast.Expression, Type], Coercion | None]

@@ -1,0 +1,1 @@
+"""The state of training in a folder, for any number of workers."""

@@ -1,0 +1,1 @@
+"""Connections between workers by torch.distributed: collectives, messages, lost workers, measured costs."""

@@ -1,0 +1,271 @@
+"""Workers that die, hang, or run another program: an error on all others.
+
+dead                     its connections break, and there are no more signs of it
+stopped                  no sign for 8 seconds, while another worker waits for it
+ended                    it says so; others that still wait for it do so in vain
+another program          plans are compared when they are first run; steps and exchanges are counted with checksums
+in an endless loop       it gives signs, so others wait until their time is over
+
+The first worker that finds out tells all others, so that all name the same one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
+
+from slangrad.graph.workers.connections.heartbeat import BEAT, Heartbeat, Sign
+
+if TYPE_CHECKING:
+    import torch.distributed as dist
+
+CHECK = 0.05  # seconds between two looks at the signs of others
+SILENT, CUT = 8.0, 1.5  # seconds without a sign: a process that is lost; the same where a connection broke
+GRACE = 1.0  # seconds in which what another worker still sends may come
+FOUND = 3.0  # seconds to find out which worker is lost
+REMEMBERED = 4096  # events of each sequence
+CHECK_THESE = (
+    "they share the loss function, Slang modules and their paths, shapes and numbers of the batch, settings, "
+    "captured arrays, and first parameters"
+)
+
+
+class WorkerLost(RuntimeError):
+    """Another worker is gone, hangs, or runs another program. `rank`: which, -1 where that is not known; `step`: the
+    one that this worker was at, the first is 1; `collective`: the one that did not end."""
+
+    def __init__(self, message: str, rank: int, step: int, collective: str) -> None:
+        super().__init__(message)
+        self.rank, self.step, self.collective = rank, step, collective
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (*self.args, self.rank, self.step, self.collective)
+
+
+class Verdict(NamedTuple):
+    """The workers that are lost, or that do not fit each other, and why."""
+
+    ranks: tuple[int, ...]
+    reason: str
+
+    def rank_for(self, rank: int) -> int:
+        return next((each for each in self.ranks if each != rank), -1)
+
+
+class Watch:
+    """What this worker knows of the others. `store`: a connection for this object alone; `holder`: the worker whose
+    process holds the store, -1 where that is none. `timeout`: seconds that it waits for the others."""
+
+    def __init__(self, store: dist.Store, rank: int, workers: int, holder: int, timeout: float) -> None:
+        self.rank, self.timeout = rank, timeout
+        self.step = 0
+        self.at = ""
+        self._done: dict[str, tuple[int, int]] = {}
+        self._past: dict[str, list[tuple[int, int]]] = {}
+        self._agreed: set[str] = set()
+        self._apart: float | None = None  # when a difference was seen first
+        self._heart = Heartbeat(store, rank, workers, holder, self._sign)
+        late = self._heart.meet()
+        if late:
+            self.at = "graph.mesh"
+            reason = f"did not come to graph.mesh within {timeout:g} s"
+            raise self._error(Verdict(tuple(late), f"{_named(late)} {reason}"), "graph.mesh")
+        atexit.register(self._leave, os.getpid())
+
+    def begin(self, plan: str, numbers: str = "") -> None:
+        """This worker begins a step. WorkerLost where others have another plan, or other numbers that are those of all
+        workers, such as the learning rate."""
+        verdict = self._known() or self._apart_from()  # a step may end before one looks at others
+        if verdict is not None:
+            raise self._error(verdict, "between steps")
+        self.step += 1
+        self._note("steps", f"{plan} {numbers}")
+        self.agree(plan)
+
+    def meet(self, name: str) -> None:
+        """This worker begins what all have to do. WorkerLost where others do something else."""
+        self.agree(f"{name} after {self._done.get('steps', (0, 0))[0]} events")
+
+    def note(self, collective: str, over: str) -> None:
+        """This worker begins a collective over an axis."""
+        self._note(over, collective)
+
+    def until(self, ends_within: Callable[[float], bool], collective: str) -> None:
+        """Return when it has ended. WorkerLost where another worker is gone, hangs, is late, or runs another program.
+        `ends_within`: waits that many seconds at most, and says whether it has ended. It sleeps meanwhile: looks at
+        short intervals take the processor from the threads of the collective."""
+        self.at = collective
+        last = time.monotonic()
+        waited = unheard = 0.0
+        looks = self._heart.looks
+        while not ends_within(CHECK):
+            now = time.monotonic()
+            passed = min(now - last, BEAT)  # where this process stood still, others did not
+            waited, last = waited + passed, now
+            unheard = 0.0 if self._heart.looks != looks else unheard + passed
+            looks = self._heart.looks
+            self._check(collective, waited, unheard)
+        self.at = ""
+
+    def lost(self, collective: str, cause: Exception) -> WorkerLost:
+        """The error for a collective that failed. It takes some seconds to find out which worker is lost."""
+        with _without_end():
+            self.at = collective
+            heart, end = self._heart, time.monotonic() + FOUND
+            heart.see_all()
+            looks = heart.looks
+            verdict = None
+            while verdict is None and time.monotonic() < end:
+                time.sleep(CHECK)
+                if heart.looks > looks or heart.broken:
+                    verdict = self._known() or self._apart_from() or self._gone(0, CUT)
+            return self._error(verdict or self._late(collective, str(cause)), collective)
+
+    def agree(self, text: str) -> None:
+        """Return when all workers have come here with the same text, once. WorkerLost, with their ranks, where others
+        have another one."""
+        if text in self._agreed:
+            return
+        name = f"plan {len(self._agreed) + 1}"
+        self._note("steps", text)  # others may begin a step meanwhile, and wait for it in vain
+        vote = self._heart.vote(name, text)
+        self.until(vote.has_ended.wait, f"the comparison of {name}")
+        most = Counter(vote.texts.values()).most_common(2)
+        if len(most) == 1:
+            self._agreed.add(text)
+            return
+        usual = most[0][0] if most[0][1] > most[1][1] else vote.texts[0]
+        odd = [rank for rank, each in vote.texts.items() if each != usual]
+        usually = [rank for rank, each in vote.texts.items() if each == usual]
+        reason = f"{_named(odd)} made another plan of the step than {_named(usually)}: {CHECK_THESE}"
+        raise self._error(Verdict((*odd, *usually), reason), f"the comparison of {name}")
+
+    # --- findings
+
+    def _check(self, collective: str, waited: float, unheard: float) -> None:
+        """WorkerLost where something is known by now."""
+        verdict = self._known(f"no answer for {SILENT:g} s" if unheard > SILENT else None)
+        if verdict is None:
+            verdict = self._apart_from() or self._gone(waited, SILENT)
+        if verdict is None and waited > self.timeout:
+            verdict = self._late(collective, f"no result within {self.timeout:g} s")
+        if verdict is not None:
+            raise self._error(verdict, collective)
+
+    def _known(self, unheard: str | None = None) -> Verdict | None:
+        """The verdict of another worker, or that the store is gone."""
+        heart, why = self._heart, self._heart.broken or unheard
+        if heart.verdict:
+            ranks, reason = json.loads(heart.verdict)
+            return Verdict(tuple(ranks), reason)
+        if why is None:
+            return None
+        said = f"the store of torch.distributed does not answer ({str(why).splitlines()[0]})"
+        if heart.holder in (-1, self.rank):
+            return Verdict((), f"{said}: its launcher is gone")
+        return Verdict((heart.holder,), f"worker {heart.holder} is gone: {said}, which was there")
+
+    def _gone(self, waited: float, silent: float) -> Verdict | None:
+        """A worker that has ended, or that gives no signs. `waited`: what has come by then will not come."""
+        for rank, seen in list(self._heart.seen.items()):
+            if seen.sign.has_ended and (not waited or waited > GRACE):
+                return Verdict((rank,), f"worker {rank} has ended its program, {seen.sign.place}")
+        rank = max(self._heart.seen, key=self._heart.silence)
+        silence, place = self._heart.silence(rank), self._heart.seen[rank].sign.place
+        if silence < silent:
+            return None
+        return Verdict(
+            (rank,),
+            f"worker {rank} is gone or stopped: no sign of it for {silence:.1f} s; it was last {place}",
+        )
+
+    def _apart_from(self) -> Verdict | None:
+        """Workers whose steps or exchanges are not this one's."""
+        apart = {rank: how for rank in list(self._heart.seen) if (how := self._differs(rank))}
+        if not apart:
+            return None
+        if self._apart is None:
+            self._apart = self._heart.time
+            self._heart.see_all()
+        if self._heart.time - self._apart < GRACE:  # others are read, too; a comparison of plans says more
+            return None
+        alike = [each for each in range(self._heart.workers) if each not in apart]
+        first, second = sorted((list(apart), alike), key=len)
+        places = {self.rank: self._sign(), **{rank: seen.sign for rank, seen in self._heart.seen.items()}}
+        said = ", ".join(f"worker {rank} is {places[rank].place}" for rank in (first[0], second[0]))
+        what = next(iter(apart.values()))
+        reason = f"{_named(first)} and {_named(second)} run different programs: {what} is not the same"
+        return Verdict((*first, *second), f"{reason}; {said}: {CHECK_THESE}")
+
+    def _differs(self, rank: int) -> str:
+        """The first event that is seen to differ, "" where there is none."""
+        for name, (count, checksum) in self._heart.seen[rank].sign.done.items():
+            own = self._past[name][count % REMEMBERED] if name in self._past else (0, 0)
+            if own[0] == count and own[1] != checksum:
+                return f"step {self.step}" if name == "steps" else f"exchange {count} over {name}"
+        return ""
+
+    def _late(self, collective: str, why: str) -> Verdict:
+        """Who is elsewhere."""
+        self._heart.see_all()
+        looks = self._heart.looks
+        end = time.monotonic() + FOUND
+        while self._heart.looks < looks + 2 and time.monotonic() < end:
+            time.sleep(CHECK)
+        places = {rank: seen.sign for rank, seen in sorted(self._heart.seen.items())}
+        ranks = [rank for rank, sign in places.items() if (sign.step, sign.at) != (self.step, collective)]
+        said = ", ".join(f"worker {rank} is {places[rank].place}" for rank in ranks[:8])
+        return Verdict(tuple(ranks), f"{why}: {said or 'all others wait, too'}")
+
+    def _error(self, verdict: Verdict, collective: str) -> WorkerLost:
+        """Tells the others."""
+        if not self._heart.verdict:
+            self._heart.publish(json.dumps(verdict))
+        place = f"this is worker {self.rank}, step {self.step}, {collective}"
+        return WorkerLost(f"{verdict.reason} ({place})", verdict.rank_for(self.rank), self.step, collective)
+
+    # --- this worker
+
+    def _leave(self, process: int) -> None:
+        """At the end of the program; that of a child of a fork is another one."""
+        if os.getpid() == process:
+            self._heart.leave()
+
+    def _sign(self) -> Sign:
+        return Sign(0, self.step, self.at, False, dict(self._done))
+
+    def _note(self, sequence: str, event: str) -> None:
+        count, checksum = self._done.get(sequence, (0, 0))
+        now = count + 1, crc32(event.encode(), checksum)
+        past = self._past.setdefault(sequence, [(0, 0)] * REMEMBERED)
+        past[now[0] % REMEMBERED] = now
+        self._done[sequence] = now
+
+
+@contextmanager
+def _without_end() -> Iterator[None]:
+    """`torchrun` ends all workers a tenth of a second after one of them, by SIGTERM, and 30 s later by SIGKILL. This
+    one says first why it ends."""
+    is_ours = threading.current_thread() is threading.main_thread()
+    if not is_ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _named(ranks: list[int]) -> str:
+    said = ", ".join(map(str, ranks[:8])) + ", ..." * (len(ranks) > 8)
+    return f"worker {said}" if len(ranks) == 1 else f"workers {said}"

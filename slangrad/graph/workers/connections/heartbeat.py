@@ -1,0 +1,192 @@
+"""Signs of life: a thread of each worker tells the others how far it is, through torch.distributed's store.
+
+sign of worker 1        [17, 3, "all_reduce over data", false, {"steps": [3, 911], "data": [3, 4711]}]
+
+It is written every half second, and two neighbors read it, so the store's work grows with the number of workers alone.
+The thread alone asks the store: where the store does not answer, this worker goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from threading import Event
+from typing import TYPE_CHECKING, NamedTuple
+
+from slangrad.base.process.threads import start_thread
+
+if TYPE_CHECKING:
+    import torch.distributed as dist
+
+BEAT = 0.5  # seconds between two signs
+ASKING = 0.01  # seconds between two looks while an answer is waited for
+LEAVING = 1.0  # seconds for which the holder of the store stays for others that end, too
+
+
+class Sign(NamedTuple):
+    """`beat`: a number that grows; `step`: the one that the worker is at; `at`: the collective that it waits for;
+    `done`: for each sequence of events how many there were, and a checksum of them."""
+
+    beat: int
+    step: int
+    at: str
+    has_ended: bool
+    done: Mapping[str, Sequence[int]]
+
+    @property
+    def place(self) -> str:
+        return f"at step {self.step}, {f'in {self.at}' if self.at else 'outside of a collective'}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedSign:
+    """A sign, and when it came: the seconds that this process was running by then."""
+
+    sign: Sign
+    since: float
+
+
+class Vote:
+    """A text of each worker. `texts`: of all by their ranks, when it has ended."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name, self.text = name, text
+        self.texts: dict[int, str] = {}
+        self.has_ended = Event()
+
+
+class Heartbeat:
+    """`store`: a connection that the thread has for itself; `holder`: the worker whose process holds the store, -1
+    where that is none; `sign`: makes this worker's. `verdict`: the first that a worker published, "" before. `broken`:
+    the error of a store that is gone. `looks`: how often the thread has read the store."""
+
+    def __init__(
+        self, store: dist.Store, rank: int, workers: int, holder: int, sign: Callable[[], Sign]
+    ) -> None:
+        self._store, self._sign = store, sign
+        self.rank, self.workers, self.holder = rank, workers, holder
+        self.others = [each for each in range(workers) if each != rank]
+        self._neighbors = sorted({(rank + 1) % workers, (rank - 1) % workers})
+        self.seen: dict[int, ReceivedSign] = {}
+        self.verdict = ""
+        self.broken: Exception | None = None
+        self.looks = 0
+        self.sees_all = False
+        self.time = 0.0
+        self._last = time.monotonic()
+        self._orders: deque[Callable[[], object]] = deque()
+        self._vote: Vote | None = None
+        self._leaves: float | None = None
+        self._wake = Event()
+
+    def meet(self) -> list[int]:
+        """Begin when all workers are here. The ranks of those that did not come within the store's timeout."""
+        self._store.set(_sign_of(self.rank), json.dumps(self._sign()))
+        if self.rank == 0:
+            self._store.set("verdict", "")
+        try:
+            self._store.wait([*map(_sign_of, range(self.workers)), "verdict"])
+        except RuntimeError:
+            late = [each for each in self.others if not self._store.check([_sign_of(each)])]
+            if late:
+                return late
+            raise
+        self._thread = start_thread("slangrad-heartbeat", self._serve)
+        if self._thread is None:
+            raise RuntimeError("the system has no room for the thread that tells other workers of this one")
+        return []
+
+    def see_all(self) -> None:
+        """Read the signs of all workers from now on."""
+        self.sees_all = True
+        self._wake.set()
+
+    def publish(self, verdict: str) -> None:
+        """Tell all workers; the first verdict stays."""
+        self._orders.append(partial(self._store.compare_set, "verdict", "", verdict))
+        self._wake.set()
+
+    def vote(self, name: str, text: str) -> Vote:
+        vote = Vote(name, text)
+        self._orders.append(partial(self._cast, vote))
+        self._wake.set()
+        return vote
+
+    def silence(self, rank: int) -> float:
+        """The seconds for which there was no sign of a worker."""
+        return self.time - self.seen[rank].since if rank in self.seen else 0.0
+
+    def leave(self) -> None:
+        """Tell the others that this worker ends, and end the thread."""
+        self._leaves = time.monotonic()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(2 * LEAVING)
+
+    # --- the thread
+
+    def _serve(self) -> None:
+        try:
+            while True:
+                leaves = self._leaves
+                while self._orders:
+                    self._orders.popleft()()
+                self._look()
+                if leaves is not None and self._may_leave(leaves):
+                    return
+                is_asking = self._vote is not None or leaves is not None
+                self._wake.wait(ASKING if is_asking else BEAT)
+                self._wake.clear()
+        except RuntimeError as error:
+            self.broken = error
+
+    def _look(self) -> None:
+        self._store.set(
+            _sign_of(self.rank),
+            json.dumps(self._sign()._replace(beat=self.looks, has_ended=self._leaves is not None)),
+        )
+        ranks = self.others if self.sees_all else self._neighbors
+        *signs, verdict = self._store.multi_get([*map(_sign_of, ranks), "verdict"])
+        now = time.monotonic()
+        self.time += min(now - self._last, 2 * BEAT)  # where this process stood still, others did not
+        self._last = now
+        for rank, text in zip(ranks, signs, strict=True):
+            sign = Sign(*json.loads(text))
+            if rank not in self.seen or self.seen[rank].sign != sign:
+                self.seen[rank] = ReceivedSign(sign, self.time)
+        self.verdict = verdict.decode()
+        if self._vote is not None:
+            self._count(self._vote)
+        self.looks += 1
+
+    def _cast(self, vote: Vote) -> None:
+        self._store.set(f"{vote.name}/{self.rank}", vote.text)
+        self._store.add(f"{vote.name}={vote.text}", 1)
+        self._store.add(vote.name, 1)
+        self._vote = vote
+
+    def _count(self, vote: Vote) -> None:
+        """Where all agree, two questions are enough."""
+        if self._store.add(vote.name, 0) < self.workers:
+            return
+        texts = [vote.text.encode()] * self.workers
+        if self._store.add(f"{vote.name}={vote.text}", 0) < self.workers:
+            texts = self._store.multi_get([f"{vote.name}/{rank}" for rank in range(self.workers)])
+        self._vote = None
+        vote.texts = {rank: text.decode() for rank, text in enumerate(texts)}
+        vote.has_ended.set()
+
+    def _may_leave(self, since: float) -> bool:
+        """Whose process holds the store waits a little, as others would not know why it is gone."""
+        if self.rank != self.holder or time.monotonic() - since > LEAVING:
+            return True
+        self.sees_all = True
+        return all(rank in self.seen and self.seen[rank].sign.has_ended for rank in self.others)
+
+
+def _sign_of(rank: int) -> str:
+    return f"sign{rank}"

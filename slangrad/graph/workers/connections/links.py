@@ -1,0 +1,151 @@
+"""Connections between workers: torch.distributed, and the errors where one of them is lost."""
+
+from __future__ import annotations
+
+import os
+from ctypes import py_object, pythonapi
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.distributed import PrefixStore
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.distributed_c10d import _get_default_store
+
+from slangrad.graph.ir.errors import GraphError
+from slangrad.graph.workers.connections.faults import Watch, WorkerLost
+from slangrad.graph.workers.connections.transfers import Queue, Transfer
+from slangrad.graph.workers.meshes.collectives import Collective
+from slangrad.graph.workers.meshes.mesh import Mesh
+
+REDUCTIONS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX, "min": dist.ReduceOp.MIN}
+
+
+_watches: dict[object, Watch] = {}  # by the process group that they are of
+
+
+def connected(mesh: Mesh, timeout: float) -> tuple[dict[str, Link], Watch]:
+    """A link for each axis of a mesh of several workers, and what watches all workers. Each worker calls this.
+    WorkerLost where one does not come, GraphError (E1048) where the program connected GPUs only."""
+    if "cpu:" not in dist.get_backend_config():
+        note = 'init_process_group("cpu:gloo,cuda:nccl")'
+        raise GraphError("E1048", "mesh: the process group of the program has no backend for CPUs", note)
+    watch, sizes = _watch(mesh.rank, timeout), mesh.sizes
+    try:
+        device_mesh = init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
+        groups = {name: device_mesh.get_group(name) for name in sizes}
+    except RuntimeError as error:
+        raise watch.lost("graph.mesh", error) from error
+    for group in groups.values():  # their ends would wait for collectives that never end
+        pythonapi.Py_IncRef(py_object(group))
+    stage = f", stage {mesh.stage} of {mesh}" if mesh.stages > 1 else ""  # another mesh may have others in it
+    return {
+        name: Link(name, f"{name}{stage}", group, device_mesh, watch) for name, group in groups.items()
+    }, watch
+
+
+def _watch(rank: int, timeout: float) -> Watch:
+    """One for all meshes. It has the timeout of the last one."""
+    if dist.group.WORLD not in _watches:
+        store = PrefixStore(f"slangrad {len(_watches)}", _get_default_store()).clone()
+        store.set_timeout(timedelta(seconds=timeout))
+        holder = -1 if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True" else 0
+        _watches[dist.group.WORLD] = Watch(store, rank, dist.get_world_size(), holder, timeout)
+    found = _watches[dist.group.WORLD]
+    found.timeout = timeout
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """This worker and the others along an axis of a mesh. `sequence`: of events that are the same on all workers of a
+    stage."""
+
+    over: str
+    sequence: str
+    group: dist.ProcessGroup
+    device_mesh: DeviceMesh
+    watch: Watch
+    _sent: Queue = field(default_factory=lambda: Queue("slangrad-sends"))
+    _received: Queue = field(default_factory=lambda: Queue("slangrad-receives"))
+
+    def start(self, collective: Collective, given: np.ndarray | None, result: np.ndarray) -> Pending:
+        """Begin; the memory of both arrays is in use until `wait` has returned. WorkerLost as by `wait`."""
+        said = f"{collective.name} over {self.over}"
+        self.watch.note(f"{said}, {result.nbytes} bytes", self.sequence)
+        try:
+            return Pending(self._begin(collective, given, result), said, self.watch)
+        except RuntimeError as error:
+            raise self.watch.lost(said, error) from error
+
+    def send(self, array: np.ndarray, to: int, tag: int) -> Transfer:
+        """Begin to send an array without gaps to another place along the axis. Its memory is in use until `wait` of the
+        result has returned. Messages of one tag arrive in the order in which they began. WorkerLost as by `wait`."""
+        said = f"send {tag} to {self.over}={to}"
+        self.watch.note(f"send {tag}, {array.nbytes} bytes", self.sequence)
+        begin = partial(
+            dist.isend, _bytes(array), group=self.group, tag=tag, dst=dist.get_global_rank(self.group, to)
+        )
+        return self._sent.add(Transfer(begin, said, self.watch))
+
+    def receive(self, array: np.ndarray, source: int, tag: int) -> Transfer:
+        """Begin to fill an array from another place along the axis; see `send`."""
+        said = f"receive {tag} from {self.over}={source}"
+        self.watch.note(f"receive {tag}, {array.nbytes} bytes", self.sequence)
+        begin = partial(
+            dist.irecv, _bytes(array), group=self.group, tag=tag, src=dist.get_global_rank(self.group, source)
+        )
+        return self._received.add(Transfer(begin, said, self.watch))
+
+    def _begin(self, collective: Collective, given: np.ndarray | None, result: np.ndarray) -> dist.Work:
+        if collective.name == "all_reduce":
+            op = REDUCTIONS[collective.how]
+            return dist.all_reduce(_numbers(result), op, group=self.group, async_op=True)
+        source = np.ascontiguousarray(given)
+        if collective.name == "all_to_all":
+            return dist.all_to_all_single(_bytes(result), _bytes(source), group=self.group, async_op=True)
+        return dist.all_gather(
+            [_bytes(each) for each in result], _bytes(source), group=self.group, async_op=True
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A collective that has begun."""
+
+    work: dist.Work
+    name: str
+    watch: Watch
+
+    def wait(self) -> None:
+        """Return when the result is there. WorkerLost where another worker is gone, hangs, is late, or runs
+        another program."""
+        try:
+            self.watch.until(self._ends_within, self.name)
+        except WorkerLost:
+            raise
+        except RuntimeError as error:
+            raise self.watch.lost(self.name, error) from error
+
+    def _ends_within(self, seconds: float) -> bool:
+        """Wait for it that long. The error of a wait that is over says nothing of the collective."""
+        try:
+            self.work.wait(timedelta(seconds=seconds))
+        except RuntimeError:
+            if not self.work.is_completed():
+                return False
+            self.work.wait()  # its own error, if it has one
+        return True
+
+
+def _numbers(array: np.ndarray) -> torch.Tensor:
+    """The same memory, flat. Sums of unsigned integers have the bits of those of signed ones."""
+    flat = array.reshape(-1)
+    return torch.from_numpy(flat.view(flat.dtype.str.replace("u", "i")) if flat.dtype.kind == "u" else flat)
+
+
+def _bytes(array: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(array.reshape(-1).view(np.uint8))

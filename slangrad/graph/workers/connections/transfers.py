@@ -1,0 +1,95 @@
+"""Messages between two workers that are on their way.
+
+torch.distributed does not say whether a message has ended before one waits for it, and a wait cannot be left when the
+other worker is lost. So a thread waits, and the worker waits for the thread, which it can leave. A thread that came
+back when the program has ended would abort it: at the end all that are left are told that time is out.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from queue import SimpleQueue
+from threading import Event, Thread
+from time import monotonic, sleep
+from typing import TYPE_CHECKING
+
+from slangrad.base.process.threads import start_thread
+from slangrad.graph.workers.connections.faults import Watch
+
+if TYPE_CHECKING:
+    import torch.distributed as dist
+
+LEAVING, SHORT = 2.0, 0.005  # seconds: for all that is left at the end of a program, and between two looks
+
+
+class Transfer:
+    """`begin` starts the message, and gives what is to be waited for."""
+
+    def __init__(self, begin: Callable[[], dist.Work], name: str, watch: Watch) -> None:
+        self._name, self._watch = name, watch
+        self._ended = Event()
+        self._error: Exception | None = None
+        try:
+            self._work = begin()
+        except RuntimeError as error:
+            raise watch.lost(name, error) from error
+
+    def wait_for_end(self) -> None:
+        """In the thread."""
+        try:
+            self._work.wait()
+        except RuntimeError as error:
+            self._error = error
+        self._ended.set()
+
+    def give_up(self) -> None:
+        """At the end of the program: gloo ends all messages of its group when one of them is late."""
+        with suppress(RuntimeError):
+            self._work.wait(timedelta(milliseconds=1))
+
+    def wait(self) -> None:
+        """Return when the data is there, or sent. WorkerLost as by `Pending.wait`."""
+        self._watch.until(self._ended.wait, self._name)
+        if self._error is not None:
+            raise self._watch.lost(self._name, self._error) from self._error
+
+
+class Queue:
+    """Transfers in the order in which they began, of one direction."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._begun: SimpleQueue[Transfer] = SimpleQueue()
+        self._thread: Thread | None = None
+        self._at: Transfer | None = None
+
+    def add(self, transfer: Transfer) -> Transfer:
+        if self._thread is None:
+            self._thread = start_thread(self._name, self._serve)
+            atexit.register(self._leave, os.getpid())
+        if self._thread is None:
+            transfer.wait_for_end()
+        else:
+            self._begun.put(transfer)
+        return transfer
+
+    def _serve(self) -> None:
+        while True:
+            self._at = self._begun.get()
+            self._at.wait_for_end()
+            self._at = None
+
+    def _leave(self, process: int) -> None:
+        """At the end of the program; that of a child of a fork is another one."""
+        end = monotonic() + LEAVING
+        while os.getpid() == process and monotonic() < end:
+            at = self._at
+            if at is not None:
+                at.give_up()
+            elif self._begun.empty():
+                return
+            sleep(SHORT)

@@ -1,0 +1,83 @@
+"""Operators that exchange data between workers.
+
+    all_reduce        f32[6] -> f32[6]          the sum of all, on all; several arrays in one buffer
+    all_gather        f32[3] -> f32[N,3]        those of all, on all
+    all_to_all        f32[N,3] -> f32[N,3]      row i goes to worker i; a reduce-scatter adds the rows that arrive
+
+A collective begins when its input is there, and ends where its result is read first: kernels between these two run
+meanwhile. torch.distributed moves the data, without a copy.
+
+All workers begin the same collectives in the same order, so nothing that differs between workers may decide which
+there are. A worker's own part of an array is an operator that no rule looks into, and each collective has an empty part
+of the one before it as its last input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slangrad.graph.ir.node import Node, Shape, make
+
+if TYPE_CHECKING:
+    from slangrad.graph.workers.connections.links import Pending
+    from slangrad.graph.workers.meshes.mesh import Mesh
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """`name`: the operator; `over`: the axis of the mesh; `how`: "sum", "max" or "min"."""
+
+    name: str
+    over: str
+    how: str
+    mesh: Mesh
+
+    def __repr__(self) -> str:
+        return f"<{self.how + ' ' if self.name == 'all_reduce' else ''}over {self.over}>"
+
+    @property
+    def count(self) -> int:
+        """The number of workers."""
+        return self.mesh.sizes[self.over]
+
+    def start(self, given: np.ndarray | None, result: np.ndarray) -> Pending:
+        """Begin with memory of this worker, NumPy's arrays; `all_reduce` has one array for both. The result
+        has `wait()`, which returns when the data is there."""
+        return self.mesh.link(self.over).start(self, given, result)
+
+
+def all_reduce(x: Node, collective: Collective) -> Node:
+    flat = x if len(x.shape) == 1 else make("reshape", [x], (x.size,), x.dtype)
+    made = merged([flat], collective)
+    return made if made.shape == x.shape else make("reshape", [made], x.shape, x.dtype)
+
+
+def merged(nodes: Sequence[Node], collective: Collective) -> Node:
+    """One for several vectors."""
+    size = sum(each.size for each in nodes)
+    return make("all_reduce", nodes, (size,), nodes[0].dtype, collective=collective, axis=0)
+
+
+def all_gather(x: Node, collective: Collective) -> Node:
+    return make("all_gather", [x], (collective.count, *x.shape), x.dtype, collective=collective)
+
+
+def all_to_all(x: Node, collective: Collective) -> Node:
+    return make("all_to_all", [x], x.shape, x.dtype, collective=collective)
+
+
+def own_part(x: Node, shape: Shape, starts: Shape, over: tuple[str, ...]) -> Node:
+    """The part of this worker along axes of the mesh. They are in its content: parts along others that begin at the
+    same place are equal on some workers only."""
+    return make("own_part", [x], shape, x.dtype, starts=starts, steps=(1,) * len(shape), over=over)
+
+
+def behind(node: Node, before: Node) -> Node:
+    """A collective that begins after another one."""
+    empty = own_part(before, (0,) * len(before.shape), (0,) * len(before.shape), ())
+    flat = empty if len(empty.shape) == 1 else make("reshape", [empty], (0,), empty.dtype)
+    return make(node.op, (*node.inputs, flat), node.shape, node.dtype, **node.attributes)

@@ -1,0 +1,228 @@
+"""Meshes: all workers, on named axes.
+
+    graph.mesh("data")              all workers on one axis; one worker where nothing started more
+    graph.mesh(data=2, model=4)     worker 5 stands at data=1, model=1
+    graph.mesh("data", model=4)     as many on "data" as there are
+
+`torchrun` starts the workers; torch.distributed connects them. A program that `python` runs is one worker, and needs no
+torch.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from math import inf, prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slangrad.base.late import Late
+from slangrad.graph.ir.errors import GraphError
+from slangrad.graph.workers.meshes.collectives import Collective
+from slangrad.graph.workers.meshes.specs import MICRO, STAGES
+
+if TYPE_CHECKING:
+    from slangrad.graph.workers.connections.faults import Watch
+    from slangrad.graph.workers.connections.links import Link
+
+DISTRIBUTED = Late("torch.distributed")
+LINKS = Late("slangrad.graph.workers.connections.links")
+TIMEOUT = 300.0  # seconds
+OLDEST = (2, 8)  # torch: since then a store has a connection for each thread
+
+
+@dataclass(frozen=True, eq=False)
+class Mesh:
+    """`sizes`: the number of workers along each axis, the slowest first. `rank`: this worker. `batch`: the axes along
+    which workers have other parts of a batch. `links`: for each axis of several workers the connection to the others,
+    and `watch`, which knows how these are; a mesh that is only planned for has neither."""
+
+    sizes: Mapping[str, int]
+    rank: int = 0
+    batch: tuple[str, ...] = ()
+    links: Mapping[str, Link] = field(default_factory=dict)
+    watch: Watch | None = None
+
+    def __repr__(self) -> str:
+        return f"graph.mesh({', '.join(f'{name}={n}' for name, n in self.sizes.items())})"
+
+    @property
+    def several(self) -> dict[str, int]:
+        """The axes with several workers."""
+        return {name: n for name, n in self.sizes.items() if n > 1}
+
+    @property
+    def cuts(self) -> dict[str, int]:
+        """Those along which tensors may be cut: all but that of stages."""
+        return {name: n for name, n in self.several.items() if name != STAGES}
+
+    @property
+    def stages(self) -> int:
+        return self.sizes.get(STAGES, 1)
+
+    @property
+    def stage(self) -> int:
+        """That of this worker."""
+        return self.coordinates.get(STAGES, 0)
+
+    @property
+    def batch_cuts(self) -> tuple[str, ...]:
+        """The axes along which the rows of a batch are cut."""
+        return tuple(name for name in self.batch if name in self.cuts)
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether there are plans for it, but no workers."""
+        return bool(self.several) and not self.links
+
+    @property
+    def workers(self) -> int:
+        return prod(self.sizes.values())
+
+    @property
+    def coordinates(self) -> dict[str, int]:
+        """The place of this worker on each axis."""
+        return self.coordinates_of(self.rank)
+
+    def coordinates_of(self, rank: int) -> dict[str, int]:
+        found = {}
+        for name, n in reversed(list(self.sizes.items())):
+            rank, found[name] = divmod(rank, n)
+        return {name: found[name] for name in self.sizes}
+
+    def place(self, names: tuple[str, ...]) -> int:
+        """The number of this worker's shard among those that axes make."""
+        at = 0
+        for name in names:
+            at = at * self.sizes[name] + self.coordinates[name]
+        return at
+
+    def collective(self, name: str, over: str, how: str = "sum") -> Collective:
+        return Collective(name, over, how, self)
+
+    def of_first(
+        self, make: Callable[[], int | Sequence[int]], count: int, axes: Iterable[str] | None = None
+    ) -> list[int]:
+        """Integers that the first worker makes, on all of them. `axes`: on those along some axes."""
+        axes = self.several if axes is None else axes
+        found = np.zeros(count, np.int64)
+        if not any(self.coordinates[name] for name in axes):
+            found[:] = make()
+        for over in self.links and axes:
+            self.collective("all_reduce", over).start(None, found).wait()
+        return found.tolist()
+
+    def link(self, over: str) -> Link:
+        """The connection of this worker to the others along an axis. GraphError (E1048) where there are no others."""
+        if over not in self.links:
+            raise GraphError(
+                "E1048", f"{self} is only planned for", "torchrun starts workers, graph.mesh connects them"
+            )
+        return self.links[over]
+
+
+def mesh(*names: str, batch: object = None, timeout: float = TIMEOUT, **sizes: int) -> Mesh:
+    """All workers on named axes. A name without a size gets the workers that are left; one such name at most.
+
+    An axis `stages` is that of layers, for `graph.train`: its workers hold different ones.
+
+    `batch`: the axes along which workers pass different parts of a batch: by default "data" where there is such an
+    axis, else all but "stages". Along the others they pass the same. `timeout`: seconds that a worker waits for another
+    that is alive; all meshes of a program have that of the last one. A worker whose process is gone is lost at once,
+    one whose process stands still for 8 seconds is lost, too.
+
+    GraphError (E1048) where sizes do not fit the number of workers, where there are several and torch is not installed,
+    where they cannot be connected, and for a timeout that is no positive number. WorkerLost where one of them does not
+    call `mesh`.
+    """
+    said = f"mesh({', '.join([*map(repr, names), *(f'{name}={n!r}' for name, n in sizes.items())])})"
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float | np.number) or not 0 < timeout < inf:
+        raise GraphError("E1048", f"{said}: timeout={timeout!r} is no number of seconds", "timeout=300")
+    workers, rank = _started(timeout)
+    axes = {**dict.fromkeys(names, 0), **sizes}
+    is_named = all(isinstance(name, str) and name and name != MICRO for name in axes)
+    if (
+        not axes
+        or len(names) > 1
+        or len(axes) < len(names) + len(sizes)
+        or not (is_named and are_sizes(sizes))
+    ):
+        raise GraphError("E1048", f"{said}: each axis has a size, but for one", "graph.mesh('data', model=2)")
+    axes.update(dict.fromkeys(names, workers // prod(sizes.values())))
+    if prod(axes.values()) != workers:
+        note = "torchrun --nproc-per-node N starts N workers"
+        raise GraphError(
+            "E1048", f"{said}: there {'is 1 worker' if workers == 1 else f'are {workers}'}", note
+        )
+    alone = Mesh(axes, rank, batch_axes(batch, axes, said))
+    if workers == 1:
+        return alone
+    check_torch(said)
+    links, watch = LINKS.connected(alone, timeout)
+    return replace(alone, links=links, watch=watch)
+
+
+def are_sizes(sizes: Mapping[str, int]) -> bool:
+    """Whether each axis has a number of workers."""
+    numbers = (n for n in sizes.values() if not isinstance(n, bool))
+    return sum(isinstance(n, int | np.integer) and n > 0 for n in numbers) == len(sizes)
+
+
+def checked_mesh(value: object, caller: str) -> Mesh:
+    """The mesh that a caller passed. GraphError (E1048) for another value."""
+    if not isinstance(value, Mesh):
+        raise GraphError("E1048", f"{caller}: {value!r} is no mesh of workers", "mesh=graph.mesh('data')")
+    return value
+
+
+def batch_axes(batch: object, sizes: Mapping[str, int], said: str) -> tuple[str, ...]:
+    """The axes along which workers pass different parts of a batch: as given, else "data", else all; workers of
+    different stages pass the same. GraphError (E1048) where there is no such axis."""
+    if batch is None:
+        return ("data",) if "data" in sizes else tuple(name for name in sizes if name != STAGES)
+    names = tuple(batch) if isinstance(batch, tuple | list) else (batch,)
+    able = [name for name in sizes if name != STAGES]
+    if not all(name in able for name in names):
+        raise GraphError(
+            "E1048", f"{said}: batch={batch!r} are no axes of rows", f"some of {', '.join(able)}"
+        )
+    return names
+
+
+def check_torch(said: str) -> None:
+    """GraphError (E1048) where torch, which is loaded, is too old."""
+    version = sys.modules["torch"].__version__
+    if tuple(map(int, version.split(".")[:2])) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        message = f"{said}: many workers and checkpoints need torch {oldest}, and this is {version}"
+        raise GraphError("E1048", message, f"pip install 'torch>={oldest}'")
+
+
+def _started(timeout: float) -> tuple[int, int]:
+    """The number of workers, and which is this: as the program has connected them, or as `torchrun` says."""
+    loaded = sys.modules.get("torch.distributed")
+    if loaded is None or not loaded.is_initialized():
+        workers = os.environ.get("WORLD_SIZE", "1")
+        if workers == "1":
+            return 1, 0
+        said = f"mesh: WORLD_SIZE is {workers}, but "
+        try:
+            DISTRIBUTED.init_process_group("gloo", timeout=timedelta(seconds=timeout))
+        except ImportError:
+            raise GraphError(
+                "E1048", f"{said}torch is not installed", "pip install 'slangrad[torch]'"
+            ) from None
+        except (
+            RuntimeError,
+            ValueError,
+        ) as error:  # a variable that is not set; a port that is taken; timeout
+            note = "torchrun sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, a free port"
+            raise GraphError("E1048", f"{said}workers are not connected: {error}", note) from error
+    return DISTRIBUTED.get_world_size(), DISTRIBUTED.get_rank()
+
+
+ONE = Mesh({})

@@ -1,0 +1,224 @@
+"""The ways to shard each part of a graph, and their costs.
+
+A cluster is a node that leads, and nodes that follow it: maps and views that are cut as what they read is, at no cost.
+A strategy is a cut for each node of a cluster:
+
+    x @ w, transposed        rows of x; columns of w; both whole; the sum over k, partial
+    a parameter              the spec of its memory, and that of the optimizer's state and of the update
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+from slangrad.graph.ir.cost import Machine
+from slangrad.graph.ir.node import Node
+from slangrad.graph.ir.ops import base_of, is_view, kind_of
+from slangrad.graph.rewriting.fuse import flops_of
+from slangrad.graph.workers.meshes.specs import MICRO, Spec
+from slangrad.graph.workers.sharding.index_maps import IndexMap, index_map_of
+from slangrad.graph.workers.sharding.propagate import (
+    Choice,
+    Sharding,
+    Through,
+    input_specs,
+    is_legal,
+    output_spec,
+)
+from slangrad.graph.workers.sharding.step_graph import TrainedVariable
+
+Wants = frozenset[Spec]
+
+
+@dataclass(slots=True)
+class Strategy:
+    """`specs` of results and `choices` of nodes; `wants`: the specs in which nodes are read. `seconds` of arithmetic;
+    bytes that are `held` between steps."""
+
+    specs: dict[Node, Spec]
+    choices: dict[Node, Choice] = field(default_factory=dict)
+    wants: dict[Node, Wants] = field(default_factory=dict)
+    seconds: float = 0.0
+    held: int = 0
+
+
+@dataclass(slots=True)
+class NodeCluster:
+    nodes: list[Node]
+    strategies: list[Strategy]
+
+
+class NodeClusters:
+    """Of a graph in topological `order`, all of its nodes but those in `free`, which each worker computes from numbers
+    alone, in full or the part that is read. `fixed`: specs of inputs and of nodes `shard`. `open_axes`: those of the
+    mesh to be chosen for, all by default; along the others nodes are cut as they are in `settled`. `sizes`: of all
+    axes, with that of micro-batches, for which `settled` decides."""
+
+    def __init__(
+        self,
+        order: Sequence[Node],
+        fixed: Mapping[Node, Spec],
+        variables: Sequence[TrainedVariable],
+        sizes: Mapping[str, int],
+        machine: Machine,
+        settled: Sharding | None = None,
+        open_axes: Collection[str] | None = None,
+    ) -> None:
+        self.settled = settled
+        self._open = sizes.keys() if open_axes is None else open_axes
+        self._fixed, self.sizes, self._machine = fixed, sizes, machine
+        self.clusters: list[NodeCluster] = []
+        self.of: dict[Node, int] = {}
+        self.free: set[Node] = set()
+        self.stored: set[int] = set()  # clusters of variables
+        self.updates = {new: (given, each) for each in variables for given, new in each.updates.items()}
+        own = {node: each for each in variables for node in (each.parameter, *each.states)}
+        for node in order:
+            variable = own.get(node)
+            if variable is not None:
+                if node not in self.of:
+                    self.stored.add(len(self.clusters))
+                    self._add(NodeCluster([variable.parameter, *variable.states], self._stored(variable)))
+            elif node in self.updates:
+                self._update(node, *self.updates[node])
+            elif self._is_free(node):
+                self.free.add(node)
+            elif not self._follows(node):
+                self._add(NodeCluster([node], self._leading(node)))
+
+    def _add(self, cluster: NodeCluster) -> None:
+        self.of |= dict.fromkeys(cluster.nodes, len(self.clusters))
+        self.clusters.append(cluster)
+
+    def _is_free(self, node: Node) -> bool:
+        return node not in self._fixed and self.free.issuperset(node.inputs)
+
+    def is_micro(self, node: Node) -> bool:
+        """Whether a node is one of a micro-batch, not of all of them."""
+        return self.settled is not None and MICRO in self.settled.specs[node].used
+
+    # --- strategies of those that lead
+
+    def _leading(self, node: Node) -> list[Strategy]:
+        if node in self._fixed:
+            spec = self._fixed[node]
+            return [Strategy({node: spec}, {node: {}}, {x: frozenset([spec]) for x in node.inputs})]
+        rule = index_map_of(node)
+        return [self._strategy(node, rule, choice) for choice in self._choices(node, rule)]
+
+    def _choices(self, node: Node, rule: IndexMap) -> Iterator[Choice]:
+        """All that are legal; the first cuts nothing that is open."""
+        base = self.settled.choices[node] if self.settled else {}
+        factors = sorted({each for axes in (*rule.inputs, rule.output) for each in axes if each is not None})
+        sets = [(i,) for i in rule.linear] if rule.one else [rule.linear] if rule.linear else []
+        # Of a value that all workers compute there are no parts.
+        sums = [each for each in sets if self.free.isdisjoint(node.inputs[i] for i in each)]
+        through = [Through(each) for each in sums if node.nbytes <= sum(node.inputs[i].nbytes for i in each)]
+        options = [
+            [None, *factors, *through] if name in self._open else [base.get(name)] for name in self.sizes
+        ]
+        for picked in product(*options):
+            made = {name: each for name, each in zip(self.sizes, picked, strict=True) if each is not None}
+            if is_legal(node, rule, made, self.sizes):
+                yield made
+
+    def _strategy(self, node: Node, rule: IndexMap, choice: Choice) -> Strategy:
+        made = Strategy({})
+        self._join(made, node, rule, choice)
+        return made
+
+    def _join(self, strategy: Strategy, node: Node, rule: IndexMap, choice: Choice) -> None:
+        """Add a node to a strategy."""
+        needs = input_specs(rule, choice)
+        strategy.specs[node], strategy.choices[node] = output_spec(rule, choice), choice
+        for x, spec in zip(node.inputs, needs, strict=True):
+            if x not in self.free:
+                strategy.wants[x] = strategy.wants.get(x, frozenset()) | {spec}
+        strategy.seconds += self._seconds(node, choice, needs, strategy.specs[node])
+
+    def _seconds(self, node: Node, choice: Choice, needs: Sequence[Spec], spec: Spec) -> float:
+        """Of the arithmetic of one worker, for all micro-batches. Maps are computed where they are read: they move no
+        bytes of their own."""
+        if is_view(node) or kind_of(node) == "result":
+            return 0.0
+        seen = [] if kind_of(node) == "map" else [*zip(node.inputs, needs, strict=True), (node, spec)]
+        moved = sum(each.size(x.shape, self.sizes) * x.dtype.itemsize for x, each in seen)
+        flops = flops_of(node)
+        for name, each in choice.items():
+            if not isinstance(each, Through):
+                flops //= self.sizes[name]
+        times = self.sizes[MICRO] if MICRO in choice else 1
+        return times * max(flops / self._machine.rate, moved / self._machine.bandwidth)
+
+    def _stored(self, variable: TrainedVariable) -> list[Strategy]:
+        """A parameter is cut as its state is, or along some of these axes of the mesh."""
+        parameter, made = variable.parameter, []
+        any_axis = IndexMap((), tuple(range(len(parameter.shape))))
+        legal = self._choices(variable.as_cut, any_axis)
+        cuts = variable.cuts or [output_spec(any_axis, each) for each in legal]
+        for cut in cuts:
+            kept = product(*([names[:n] for n in range(len(names), -1, -1)] for names in cut.axes))
+            for spec in map(Spec, kept) if variable.states else [cut]:
+                if variable.specs and spec not in variable.specs:
+                    continue
+                specs = {parameter: spec, **dict.fromkeys(variable.states, cut)}
+                held = sum(s.size(x.shape, self.sizes) * x.dtype.itemsize for x, s in specs.items())
+                made.append(Strategy(specs, {node: each.cut for node, each in specs.items()}, held=held))
+        return made
+
+    # --- those that follow
+
+    def _update(self, node: Node, given: Node, variable: TrainedVariable) -> None:
+        """A new value: it is computed as the state is cut, and stored as the old one."""
+        at = self.of[node] = self.of[given]
+        rule = index_map_of(node)
+        for each in self.clusters[at].strategies:
+            self._join(each, node, rule, each.specs[variable.as_cut].cut)
+            each.wants[node] = each.wants.get(node, frozenset()) | {each.specs[given]}
+        self.clusters[at].nodes.append(node)
+
+    def _follows(self, node: Node) -> bool:
+        """Whether a node keeps all cuts of what it reads, in each strategy: it goes there."""
+        if node in self._fixed or kind_of(node) not in _FOLLOWERS:
+            return False
+        rule = index_map_of(node)
+        order = sorted(range(len(node.inputs)), key=lambda i: (-base_of(node.inputs[i]).nbytes, i))
+        for i in order:
+            x = node.inputs[i]
+            if x in self.free or (not is_view(node) and base_of(x).size < node.size):
+                continue
+            cluster = self.clusters[self.of[x]]
+            found = [self._followed(node, rule, i, each) for each in cluster.strategies]
+            if all(each is not None for each in found):
+                for each, choice in zip(cluster.strategies, found, strict=True):
+                    self._join(each, node, rule, choice)  # type: ignore[arg-type]
+                cluster.nodes.append(node)
+                self.of[node] = self.of[x]
+                return True
+        return False
+
+    def _followed(self, node: Node, rule: IndexMap, i: int, strategy: Strategy) -> Choice | None:
+        """The choice that keeps the cuts of input i; None where there is none."""
+        if kind_of(node) == "result":
+            return strategy.choices[node.inputs[0]]
+        spec = strategy.specs[node.inputs[i]]
+        partial = dict(spec.partial)
+        made: dict[str, int | Through] = {}
+        for name in self.sizes:
+            if name in partial:
+                if partial[name] != "sum" or not is_view(node) or node.nbytes > node.inputs[i].nbytes:
+                    return None
+                made[name] = Through((i,))
+            elif name in spec.cut:
+                factor = rule.inputs[i][spec.cut[name]]
+                if factor is None:
+                    return None
+                made[name] = factor
+        if self.settled and made.get(MICRO) != self.settled.choices[node].get(MICRO):
+            return None
+        return made if is_legal(node, rule, made, self.sizes) else None
+
+
+_FOLLOWERS = ("map", "view", "reduce", "result", "part")

@@ -1,0 +1,1 @@
+"""The time of a step: kernels, collectives and messages of workers that may not be here."""

@@ -1,0 +1,162 @@
+"""The time of a step on a cluster that is not here: the plan of one worker, and the costs of its kernels and links.
+
+    print(graph.simulate(step, x, y, graph.cluster(workers=1024, links="h200.json")))
+
+All workers run one plan, so one of them stands for all. Nothing is compiled or run, and no array of the cluster's is
+made, unless kernels are to be measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import inf, prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slangrad.graph.ir.errors import GraphError
+from slangrad.graph.ir.node import type_text
+from slangrad.graph.lowering.emit import RESULT, Await, Exchange
+from slangrad.graph.workers.connections.costs import Links, apart_on, links_of
+from slangrad.graph.workers.meshes.mesh import Mesh, are_sizes, batch_axes
+from slangrad.graph.workers.simulation.timeline import Simulation, WorkerQueues
+
+if TYPE_CHECKING:
+    from slangrad.graph.planning.plan import Plan
+    from slangrad.graph.train import Step
+
+
+TURNS = 3  # of a plan whose kernels are measured
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Cluster(Mesh):
+    """A mesh that is only planned for. `costs`: of its links and of a worker's kernels. `stragglers`: the standard
+    deviation of the workers' times for a kernel, as a part of it, drawn by `seed`."""
+
+    costs: Links = field(default_factory=Links)
+    stragglers: float = 0.0
+    seed: int = 0
+
+    @property
+    def slowest(self) -> float:
+        """The time of the slowest worker for a kernel, for which the others wait, as a multiple of the usual one."""
+        if not self.stragglers:
+            return 1.0
+        draws = np.random.default_rng(self.seed).normal(0.0, self.stragglers, self.workers)
+        return float(1 + max(0.0, draws.max()))
+
+
+def cluster(
+    workers: int | None = None,
+    links: Links | str | Path | None = None,
+    workers_per_host: int | None = None,
+    *,
+    batch: tuple[str, ...] | str | None = None,
+    stragglers: float = 0.0,
+    seed: int = 0,
+    **sizes: int,
+) -> Cluster:
+    """A mesh of workers that are not here, for plans and `simulate`. `sizes`: of its axes, of which neighbors stand on
+    the last; by default all workers are on "data". `links`: their costs or a file of these, by default those of a
+    common host and network; `workers_per_host`: by default what `links` say, which is 8 there.
+
+    `batch`: as in `mesh`. `stragglers`: the standard deviation of workers' times for a kernel, as a part of it; a step
+    takes the time of the slowest.
+
+    GraphError (E1048) where sizes are no numbers from 1 on, or do not fit the number of workers. ValueError for
+    `stragglers` below 0. As `Links.load` for the file.
+    """
+    sizes = sizes or {"data": 1 if workers is None else workers}
+    said = f"cluster({', '.join(f'{name}={n!r}' for name, n in sizes.items())})"
+    if not are_sizes(sizes):
+        raise GraphError("E1048", f"{said}: each axis has a number of workers, from 1 on")
+    if workers not in (None, prod(sizes.values())):
+        raise GraphError("E1048", f"{said}: these are not {workers} workers", "the sizes of all axes")
+    if not isinstance(stragglers, int | float) or not 0 <= stragglers < inf:
+        raise ValueError(f"stragglers={stragglers!r} is no part of a time, from 0 on")
+    costs = links_of(links)
+    if workers_per_host is not None:
+        costs = costs.with_hosts_of(workers_per_host)
+    return Cluster(sizes, 0, batch_axes(batch, sizes, said), costs=costs, stragglers=stragglers, seed=seed)
+
+
+def simulate(
+    step: Step,
+    *batch_and_cluster: Any,
+    measured: bool = False,  # trees of arrays, and a Cluster
+) -> Simulation:
+    """A step of `graph.train` on a cluster: `simulate(step, x, y, cluster)`, where x and y are the part of a batch that
+    each worker passes. The parameters are those that the optimizer got, whatever the mesh of the step.
+
+    `measured`: each kernel of the plan is compiled and run here, with memory for one worker; else the cost model gives
+    its seconds. GraphError (E1043) without a step or a cluster.
+    """
+    *batch, mesh = batch_and_cluster or (None,)
+    if not isinstance(mesh, Cluster) or not hasattr(step, "planned_for"):
+        said = f"simulate takes a step, its batch and a cluster, not {type(step).__name__} ... {type(mesh).__name__}"
+        raise GraphError("E1043", said, "graph.simulate(step, x, y, graph.cluster(workers=64))")
+    planned = step.planned_for(mesh, *batch, by_cost=not measured)
+    return planned.simulated(mesh.costs, measured, mesh.slowest)
+
+
+def simulated(
+    plan: Plan, mesh: Mesh, links: Links, measured: bool = False, slowest: float = 1.0
+) -> Simulation:
+    """The plan of one worker of a mesh. `slowest`: as in `Cluster`."""
+    seconds = _measured(plan) if measured else _estimated(plan, links)
+    names, worker, begun = _names(plan), WorkerQueues(links.overlap), dict[int, int]()
+    for i, step in enumerate(plan.steps):
+        if isinstance(step, Exchange):
+            name, nbytes = f"{step.collective.name} over {step.collective.over}", bytes_of(step)
+            begun[id(step)] = worker.begin(name, seconds_of(step, mesh, links), nbytes)
+        elif isinstance(step, Await):
+            worker.wait(begun[id(step.exchange)])
+        else:
+            worker.compute(names[id(step)], seconds[i] * slowest)
+    return Simulation(workers_text(mesh), worker.now, worker.events, worker.path, plan.memory)
+
+
+def seconds_of(step: Exchange, mesh: Mesh, links: Links) -> float:
+    over = step.collective.over
+    return links.seconds(step.collective.name, step.collective.count, bytes_of(step), apart_on(mesh, over))
+
+
+def bytes_of(step: Exchange) -> int:
+    """Bytes of the result."""
+    made = step.writes[RESULT]
+    return prod(made.layout.shape) * made.holder.dtype.itemsize
+
+
+def _measured(plan: Plan) -> list[float]:
+    return plan.timed([np.zeros(node.shape, node.dtype) for node in plan.inputs], TURNS)
+
+
+def _estimated(plan: Plan, links: Links) -> list[float]:
+    """Seconds of each step by the cost model; the steps of one group share them."""
+    found: dict[int, float] = {}
+    for task in plan.tasks:
+        work = plan.fusion.groups[task.number].work
+        count = max(1, len(task.steps))
+        arithmetic = links.machine.seconds(work.flops, work.bytes) - links.machine.launch
+        found |= dict.fromkeys(map(id, task.steps), arithmetic / count + links.machine.launch)
+    return [found.get(id(step), 0.0) for step in plan.steps]
+
+
+def _names(plan: Plan) -> Mapping[int, str]:
+    """For each step the kind, the type and the line of its group."""
+    return {id(step): _name(plan, task.number) for task in plan.tasks for step in task.steps}
+
+
+def _name(plan: Plan, number: int) -> str:
+    group = plan.fusion.groups[number]
+    place = f" {group.roots[0].place}" if group.roots[0].place else ""
+    return f"{group.kind} {type_text(group.roots[0])}{place}"
+
+
+def workers_text(mesh: Mesh) -> str:
+    """The number of workers, and the sizes of axes."""
+    sizes = ", ".join(f"{name}={n}" for name, n in mesh.sizes.items())
+    return f"{mesh.workers} worker{'s' * (mesh.workers != 1)}{f' ({sizes})' if sizes else ''}"

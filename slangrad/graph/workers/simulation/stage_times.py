@@ -1,0 +1,218 @@
+"""The time of a step with stages: one worker of each stage, each with its turns, and messages between them.
+
+    stage 0   F0 F1 F2       B0 F3 B1 F4 B2 ...      a turn begins when the one before it has ended, and
+    stage 1      F0 F1    B0 F2 B1 F3 B2 F4 ...      when all messages that it waits for are there
+    stage 2         F0 B0 F1 B1 F2 B2 F3 B3 ...
+
+Workers of one stage run the same turns. Equal layers make equal pieces, which are planned once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from slangrad.graph.ir.node import content
+from slangrad.graph.planning.plan import Plan
+from slangrad.graph.workers.connections.costs import Links, apart_on
+from slangrad.graph.workers.meshes.mesh import Mesh
+from slangrad.graph.workers.meshes.specs import STAGES
+from slangrad.graph.workers.simulation.simulate import simulated, workers_text
+from slangrad.graph.workers.simulation.timeline import (
+    COMMUNICATION,
+    COMPUTE,
+    LANE,
+    Event,
+    Simulation,
+    bytes_text,
+    path_text,
+    table,
+    time_text,
+)
+from slangrad.graph.workers.stages.order import StageSchedule, Turn
+from slangrad.graph.workers.stages.pieces import BEFORE, MICROBATCH, Key, Message
+from slangrad.graph.workers.stages.pipeline import PieceGraph, StagePlan
+
+MESSAGE = 6  # pixels of the height of a bar
+NAMES = re.compile(r" name=\w+")  # of inputs, which equal pieces may have others of
+
+
+@dataclass(frozen=True, slots=True)
+class StageTimes:
+    """`busy`: the seconds of its turns; `parameters`: in words; `sent`: bytes to other stages; `peak`: bytes of memory
+    of a worker."""
+
+    busy: float
+    parameters: str
+    sent: int
+    peak: int
+
+
+@dataclass(frozen=True, slots=True)
+class StagesSimulation(Simulation):
+    """A step with stages; `lane` of an event is its stage."""
+
+    stages: Sequence[StageTimes] = ()
+    microbatches: int = 1
+
+    @property
+    def bubble(self) -> float:
+        """The part of the time of all workers in which they wait for other stages."""
+        return 1 - sum(each.busy for each in self.stages) / (len(self.stages) * self.seconds or 1.0)
+
+    @property
+    def hidden(self) -> float:
+        """Seconds of messages that are no part of the critical path."""
+        waits = sum(each.stop - each.start for each in self.path if each.queue == COMMUNICATION)
+        return max(0.0, self.communication - waits)
+
+    def __str__(self) -> str:
+        count = f"{self.microbatches} micro-batch{'es' * (self.microbatches > 1)}"
+        rows = [(self.workers, time_text(self.seconds), f"a step, {count}")]
+        for i, each in enumerate(self.stages):
+            said = f"{each.parameters}, sends {bytes_text(each.sent)}, memory {bytes_text(each.peak)}"
+            rows.append((f"  stage {i}", time_text(each.busy), said))
+        rows.append(("bubble", f"{100 * self.bubble:.3g} %", "of the time of workers"))
+        sent = sum(each.queue == COMMUNICATION for each in self.events)
+        size = bytes_text(sum(each.nbytes for each in self.events))
+        hidden = f"{sent} messages of {size}, {time_text(self.hidden)} of it hidden"
+        rows.append(("messages", time_text(self.communication), hidden))
+        rows.append(("memory of a worker", bytes_text(self.peak), "at most"))
+        return "\n".join([*table(rows), f"critical path: {path_text(self.path, 'turn')}"])
+
+    __repr__ = __str__
+
+    @property
+    def lanes(self) -> list[str]:
+        return [f"stage {i}" for i in range(len(self.stages))]
+
+    def _lane(self, event: Event) -> tuple[int, int]:
+        return event.lane, LANE - 8 if event.queue == COMPUTE else MESSAGE
+
+
+def simulated_stages(
+    staged: StagePlan, mesh: Mesh, links: Links, measured: bool = False, slowest: float = 1.0
+) -> StagesSimulation:
+    """A step of all stages of a mesh. `slowest`: as in `Cluster`."""
+    stages, count = staged.pieces.stages, staged.microbatches
+    programs = [StageSchedule(staged.pieces, stage, count) for stage in range(stages)]
+    costs = _costs(staged, links, measured, slowest)
+    run = _SimulatedStages(programs, {key: seconds for key, (seconds, _) in costs.items()}, mesh, links)
+    run.all()
+    made = []
+    for program in programs:
+        arenas = sum(costs[key][1] for key in program.keys)
+        sent = sum(each.node.nbytes for each, _ in run.sent[program.stage])
+        busy = sum(
+            each.seconds for each in run.events if each.lane == program.stage and each.queue == COMPUTE
+        )
+        made.append(
+            StageTimes(busy, staged.parameters_of(program.stage), sent, staged.memory_of(program, arenas))
+        )
+    peak = max(each.peak for each in made)
+    return StagesSimulation(workers_text(mesh), run.seconds, run.events, run.path, peak, made, count)
+
+
+def _costs(staged: StagePlan, links: Links, measured: bool, slowest: float) -> dict[Key, tuple[float, int]]:
+    """Of each piece the seconds, and the bytes between its kernels."""
+    known: dict[str, Plan] = {}
+    found: dict[Key, tuple[float, int]] = {}
+    seconds: dict[str, float] = {}
+    for key in staged.pieces.pieces:
+        graph = staged.graphs.get(key) or PieceGraph(staged.pieces, key)
+        same = NAMES.sub("", content(*graph.outputs))
+        if same not in known:
+            known[same] = staged.plans.get(key) or graph.plan(staged.device, {}, staged.choose)
+            seconds[same] = simulated(known[same], staged.mesh, links, measured, slowest).seconds
+        found[key] = seconds[same], known[same].peak
+    return found
+
+
+@dataclass(slots=True)
+class _SimulatedStages:
+    """Turns in time. A message goes while its stage computes, which takes a part of it longer then, as `overlap` of
+    links says."""
+
+    programs: Sequence[StageSchedule]
+    seconds_of: Mapping[Key, float]
+    mesh: Mesh
+    links: Links
+    events: list[Event] = field(default_factory=list)
+    sent: dict[int, list[tuple[Message, int | None]]] = field(default_factory=dict)
+    _clocks: list[float] = field(default_factory=list)
+    _last: list[int | None] = field(default_factory=list)
+    _there: dict[tuple[int, int | None], int] = field(
+        default_factory=dict
+    )  # messages: the events that end with them
+    _free: dict[tuple[int, int], int] = field(
+        default_factory=dict
+    )  # the last message from one stage to another
+
+    def all(self) -> None:
+        """Each stage goes on as long as the messages that it waits for are there."""
+        self._clocks, self._last = [0.0 for _ in self.programs], [None for _ in self.programs]
+        self.sent = {program.stage: [] for program in self.programs}
+        left = [list(reversed(program.turns)) for program in self.programs]
+        while any(left):
+            before = sum(map(len, left))
+            for program, turns in zip(self.programs, left, strict=True):
+                while turns and self._may_run(program, turns[-1]):
+                    self._turn(program, turns.pop())
+            assert sum(map(len, left)) < before, "stages wait for each other"
+
+    @property
+    def seconds(self) -> float:
+        return max(self._clocks)
+
+    @property
+    def path(self) -> list[Event]:
+        """The events of which each began when the one before it ended, to the end of the step."""
+        found, at = list[Event](), self._last[self._clocks.index(self.seconds)]
+        while at is not None:
+            found.append(self.events[at])
+            at = self.events[at].after
+        return found[::-1]
+
+    def _keys(self, program: StageSchedule, turn: Turn) -> list[tuple[int, int | None]]:
+        return [(each.tag, turn.microbatch) for each in program.arrivals[turn.key]]
+
+    def _may_run(self, program: StageSchedule, turn: Turn) -> bool:
+        return all(each in self._there for each in self._keys(program, turn))
+
+    def _turn(self, program: StageSchedule, turn: Turn) -> None:
+        stage = program.stage
+        for each in self._keys(program, turn):
+            arrival = self._there[each]
+            if self.events[arrival].stop > self._clocks[stage]:
+                self._clocks[stage], self._last[stage] = self.events[arrival].stop, arrival
+        if turn.key in self.seconds_of:
+            seconds = self.seconds_of[turn.key]
+            start = self._clocks[stage]
+            name = _name(turn, len(self.programs))
+            event = Event(name, COMPUTE, seconds, start, start + seconds, self._last[stage], lane=stage)
+            self._clocks[stage], self._last[stage] = event.stop, len(self.events)
+            self.events.append(event)
+        for message in program.sent.get(turn.key, ()):
+            self._send(message, turn.microbatch, stage)
+
+    def _send(self, message: Message, microbatch: int | None, stage: int) -> None:
+        way = stage, message.to
+        apart = apart_on(self.mesh, STAGES) * abs(message.to - stage)
+        seconds = self.links.seconds("send", 2, message.node.nbytes, apart)
+        start, after = self._clocks[stage], self._last[stage]
+        if way in self._free and self.events[self._free[way]].stop > start:
+            start, after = self.events[self._free[way]].stop, self._free[way]
+        name, nbytes = f"send from stage {stage} to {message.to}", message.node.nbytes
+        event = Event(name, COMMUNICATION, seconds, start, start + seconds, after, nbytes, stage)
+        self._free[way] = self._there[message.tag, microbatch] = len(self.events)
+        self.events.append(event)
+        self.sent[stage].append((message, microbatch))
+        self._clocks[stage] += (1 - self.links.overlap) * seconds
+
+
+def _name(turn: Turn, stages: int) -> str:
+    """As messages and pictures show it."""
+    if turn.key.part != MICROBATCH:
+        return "values of parameters" if turn.key.part == BEFORE else "update"
+    return f"{'backward' if turn.key.level >= stages else 'forward'} {turn.microbatch}"

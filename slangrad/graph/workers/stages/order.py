@@ -1,0 +1,109 @@
+"""The order in which a stage of a pipeline runs its micro-batches: one forward, one backward.
+
+    stage 0    F0 F1 F2 B0 F3 B1 F4 B2 ...        as many forward sweeps ahead as there are stages behind it
+    stage 1       F0 F1 B0 F2 B1 F3 ...
+    stage 2          FB0 FB1 FB2 ...
+
+A stage holds the values of at most as many micro-batches as there are stages from it to the last.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from slangrad.graph.ir.node import Node
+from slangrad.graph.workers.stages.pieces import (
+    AFTER,
+    BEFORE,
+    GIVEN,
+    MICROBATCH,
+    Key,
+    Message,
+    StagePiece,
+    StagePieces,
+)
+
+
+def one_forward_one_backward(stage: int, stages: int, microbatches: int) -> list[tuple[bool, int]]:
+    """Whether each turn is a backward sweep, and of which micro-batch."""
+    ahead = min(microbatches, stages - stage)
+    made = [(False, i) for i in range(ahead)]
+    for i in range(microbatches):
+        made.append((True, i))
+        if i + ahead < microbatches:
+            made.append((False, i + ahead))
+    return made
+
+
+class Turn(NamedTuple):
+    """A piece that a stage runs, for a micro-batch or once. A piece that is no piece, at the end of a part, waits for
+    the messages that later parts read."""
+
+    key: Key
+    microbatch: int | None
+
+
+class StageSchedule:
+    """The turns of a stage in a step. `arrivals`: the messages for which a piece waits; `sent`: those that go when it
+    has run; `last`: of values of a micro-batch the last piece that reads them."""
+
+    def __init__(self, pieces: StagePieces, stage: int, microbatches: int) -> None:
+        self.stage = stage
+        self._pieces = pieces
+        self.sent: dict[Key, list[Message]] = {}
+        for each in sorted(pieces.messages.values(), key=lambda each: each.tag):
+            if each.source.stage == stage:
+                self.sent.setdefault(each.source, []).append(each)
+        self.keys = sorted(key for key in pieces.pieces if key.stage == stage)
+        self.turns = self._turns(microbatches)
+        self.arrivals = self._arrivals()
+        self.last: dict[Node, Key] = {}
+        for key in self.keys:
+            if key.part == MICROBATCH:
+                piece = pieces.pieces[key]
+                self.last |= dict.fromkeys((*piece.targets, *piece.boundary), key)
+
+    def _turns(self, microbatches: int) -> list[Turn]:
+        keys = sorted({*self.keys, *(key for key in self.sent if key.level == GIVEN)})
+        ends = [Key(part, 3 * self._pieces.stages + len(keys), self.stage) for part in range(3)]
+        made = [Turn(key, None) for key in keys if key.part == BEFORE] + [Turn(ends[BEFORE], None)]
+        for is_backward, i in one_forward_one_backward(self.stage, self._pieces.stages, microbatches):
+            for key in keys:
+                if key.part == MICROBATCH and is_backward == (key.level >= self._pieces.stages):
+                    made.append(Turn(key, i))
+        return [*made, *(Turn(key, None) for key in keys if key.part == AFTER), Turn(ends[AFTER], None)]
+
+    def _arrivals(self) -> dict[Key, list[Message]]:
+        """All messages of a piece are waited for where one of them is read first, so that those between two stages are
+        in the order in which they are sent; those for a later part at the end of their own."""
+        left = {each.node: each for each in self._pieces.messages.values() if each.to == self.stage}
+        found: dict[Key, list[Message]] = {}
+        for key in dict.fromkeys(turn.key for turn in self.turns):
+            piece = self._pieces.pieces.get(key)
+            nodes = [] if key.level == GIVEN else list(left)  # what is there needs no message
+            if piece is not None:
+                nodes = [x for x in piece.boundary if x in left]
+            sources = {left[x].source for x in nodes if left[x].source.part == key.part}
+            own = [each for each in left.values() if each.source in sources]
+            left = {node: each for node, each in left.items() if each.source not in sources}
+            found[key] = sorted(own, key=lambda each: each.tag)
+        return found
+
+    def most_alive(self) -> int:
+        """Bytes of the values that wait between turns, when these are most."""
+        alive = most = 0
+        held: dict[int | None, dict[Node, None]] = {}
+        for key, i in self.turns:
+            own = held.setdefault(i, {})
+            piece = self._pieces.pieces.get(key, StagePiece())
+            made = [node for node in piece.targets if node not in piece.places]
+            fresh = dict.fromkeys(
+                x for x in [*made, *(each.node for each in self.arrivals[key])] if x not in own
+            )
+            own |= fresh
+            alive += sum(node.nbytes for node in fresh)
+            most = max(most, alive)
+            for node in [node for node in own if i is not None and self.last.get(node) == key]:
+                del own[node]
+                alive -= node.nbytes
+        return most

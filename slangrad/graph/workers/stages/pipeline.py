@@ -1,0 +1,227 @@
+"""Pipelines: each stage runs its pieces for one micro-batch after another, and sends what others need.
+
+    step = graph.train(loss, optimizer, mesh=graph.mesh("data", stages=4), microbatches=8)
+
+A micro-batch is a part of the rows of a worker: an axis of the mesh that has no workers. Gradients are added to sums of
+the stage in place. Messages between two stages have the order of the plan; a stage asks for those of its next turn
+before it runs the one at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+import slangrad as spy
+from slangrad.graph.ir.errors import GraphError
+from slangrad.graph.ir.layout import Layout
+from slangrad.graph.ir.node import DType, Node, Shape, new_input, substituted
+from slangrad.graph.ir.types import type_of
+from slangrad.graph.ir.values import as_tensor
+from slangrad.graph.lowering.choose import Choose, chooser, of_first
+from slangrad.graph.planning.plan import Plan
+from slangrad.graph.workers.meshes.mesh import Mesh
+from slangrad.graph.workers.meshes.specs import MICRO, STAGES
+from slangrad.graph.workers.sharding.buckets import chained, in_buckets
+from slangrad.graph.workers.sharding.partition import Partition
+from slangrad.graph.workers.sharding.step_graph import StepGraph
+from slangrad.graph.workers.stages.layers import Layers
+from slangrad.graph.workers.stages.microbatches import Microbatched, part_of
+from slangrad.graph.workers.stages.order import StageSchedule
+from slangrad.graph.workers.stages.pieces import AFTER, BEFORE, Key, Message, StagePieces
+
+if TYPE_CHECKING:
+    from slangrad.graph.workers.connections.transfers import Transfer
+
+Values: TypeAlias = "dict[Node, spy.Tensor]"
+
+AHEAD = 2  # turns whose messages are asked for before they run
+
+
+class StagePlan:
+    """Runs the pieces of one stage; `run` as that of `Plan`, for the loss alone. `local`: the graph of one micro-batch,
+    which `graph` is of all; `layouts`: of the inputs of that. `mesh`: of `local`, `outer` with stages. `memory`: bytes
+    for all that a worker holds. GraphError (E1047) where they are too few."""
+
+    def __init__(
+        self,
+        local: Partition,
+        graph: StepGraph,
+        layers: Layers,
+        mesh: Microbatched,
+        outer: Mesh,
+        device: spy.Device,
+        layouts: Mapping[Node, Layout],
+        choose: Choose | None,
+        memory: int | None,
+    ) -> None:
+        at = local.inputs
+        self._inputs = [at.get(node, node) for node in graph.inputs]
+        self._rows = [at[node] for node in graph.batch if node in at and node.shape]
+        variables = zip(graph.variables, layers.owners, strict=True)
+        owned = {x: stage for each, stage in variables for x in (each.parameter, *each.states)}
+        stored = {at[node]: stage for node, stage in owned.items() if node in at}
+        assert mesh.index is not None
+        rows, places = {*self._rows, mesh.index}, [at[node] for node in graph.kept.values()]
+        pieces = StagePieces(local.outputs, places, local.origins, layers, rows, stored)
+        self.pieces, self.mesh, self.device, self.choose = pieces, mesh, device, choose
+        self._stored, self._names = stored, list(zip(graph.names, layers.owners, strict=True))
+        self.link = outer.link(STAGES) if outer.stages > 1 and outer.links else None
+        self.stage = outer.stage
+        self.microbatches = mesh.sizes[MICRO]
+        self.program = StageSchedule(pieces, self.stage, self.microbatches)
+        own = {at[node]: each for node, each in layouts.items() if node in at}
+        made = {
+            node: each.with_shape(node.shape)
+            for node, each in own.items()
+            if stored.get(node, self.stage) == self.stage
+        }
+        self.graphs = {key: PieceGraph(pieces, key) for key in self.program.keys}
+        own_choose = of_first(choose or chooser(device, None, Plan), outer) if outer.links else choose
+        self.plans = {key: each.plan(device, made, own_choose) for key, each in self.graphs.items()}
+        sums = [node for node in pieces.sums if pieces.stage_of_input(node) == self.stage]
+        self._sums = {
+            node: spy.Tensor.zeros(device, node.shape or (1,), type_of(node.dtype)) for node in sums
+        }
+        needed = self.memory_of(self.program, sum(plan.peak for plan in self.plans.values()))
+        if memory is not None and needed > memory:
+            said = f"stage {self.stage} cannot run in {memory} bytes of a worker"
+            raise GraphError(
+                "E1047", said, f"memory={needed} would do; more stages or micro-batches need less"
+            )
+        self._indices = [as_tensor(device, np.full(1, i, np.int64)) for i in range(self.microbatches)]
+
+    @property
+    def plan(self) -> Plan:
+        """That of the piece that takes longest; of some other stage's where this one has none."""
+        plans = self.plans.values()
+        if not plans:
+            return PieceGraph(self.pieces, min(self.pieces.pieces)).plan(self.device, {}, self.choose)
+        return max(plans, key=lambda plan: sum(task.seconds for task in plan.tasks))
+
+    def parameters_of(self, stage: int) -> str:
+        """The parameters of a stage, in words."""
+        names = [name for name, owner in self._names if owner == stage]
+        if len(names) < 2:
+            return f"parameter {names[0]}" if names else "no parameter"
+        return f"{len(names)} parameters {names[0]} to {names[-1]}"
+
+    def memory_of(self, program: StageSchedule, arenas: int) -> int:
+        """Bytes of a worker of a stage. `arenas`: between the kernels of its pieces."""
+        held = [node for node, stage in self._stored.items() if stage == program.stage]
+        held += [node for node in self.pieces.sums if self.pieces.stage_of_input(node) == program.stage]
+        rows = sum(node.nbytes for node in self._rows) * self.microbatches
+        return arenas + sum(node.nbytes for node in held) + rows + program.most_alive()
+
+    # --- running
+
+    def run(self, arrays: Sequence[spy.Tensor], count: int | None = 1) -> list[spy.Tensor]:
+        """The loss alone, for arguments in the order of inputs."""
+        given = dict(zip(self._inputs, arrays, strict=True)) | self._sums
+        for each in self._sums.values():
+            each.clear()
+        rows = [
+            {
+                **{x: part_of(given[x], i, self.microbatches) for x in self._rows},
+                self.mesh.index: self._indices[i],
+            }
+            for i in range(self.microbatches)
+        ]
+        state = _Running(self, given, rows)
+        for at in range(len(self.program.turns)):
+            state.turn(at)
+        state.finish()
+        return [state.once[self.pieces.loss]]
+
+
+class _Running:
+    """One step. `once`: values that are not those of one micro-batch; `held`: those of each micro-batch."""
+
+    def __init__(self, plan: StagePlan, given: Values, rows: list[Values]) -> None:
+        self._plan, self._program, self.once, self.held = plan, plan.program, given, rows
+        self._link = plan.link
+        self._asked: dict[int, list[tuple[Message, np.ndarray, Transfer]]] = {}
+        self._sending: list[tuple[Key, Transfer]] = []
+
+    def turn(self, at: int) -> None:
+        plan, program = self._plan, self._program
+        for ahead in range(at, min(at + AHEAD, len(program.turns))):
+            self._ask(ahead)
+        key, i = program.turns[at]
+        if key.part == AFTER:
+            self.finish(BEFORE)  # what is sent there is memory that updates change
+        values = self.once if i is None else self.held[i]
+        for message, array, pending in self._asked.pop(at):
+            pending.wait()
+            values[message.node] = as_tensor(plan.device, array)
+        if key in plan.plans:
+            nodes = plan.graphs[key].arguments
+            tensors = plan.plans[key].run([values[x] if x in values else self.once[x] for x in nodes])
+            values |= dict(zip(plan.pieces.pieces[key].targets, tensors, strict=True))
+        for message in program.sent.get(key, ()):
+            array = np.ascontiguousarray(values[message.node].host_view())
+            assert self._link is not None
+            self._sending.append((key, self._link.send(array, message.to, message.tag)))
+        if i is not None:
+            for node in [node for node in values if program.last.get(node) == key]:
+                del values[node]
+
+    def _ask(self, at: int) -> None:
+        """Begin to receive what a turn waits for."""
+        if at in self._asked:
+            return
+        self._asked[at] = []
+        for message in self._program.arrivals[self._program.turns[at].key]:
+            array = np.empty(message.node.shape or (1,), message.node.dtype)
+            assert self._link is not None
+            pending = self._link.receive(array, message.source.stage, message.tag)
+            self._asked[at].append((message, array, pending))
+
+    def finish(self, part: int = AFTER) -> None:
+        """Return when all is sent, of a part and those before it."""
+        while self._sending and self._sending[0][0].part <= part:
+            self._sending.pop(0)[1].wait()
+
+
+class PieceGraph:
+    """The graph of a piece by itself. `arguments`: the nodes whose values it takes, as `inputs`."""
+
+    def __init__(self, pieces: StagePieces, key: Key) -> None:
+        piece = pieces.pieces[key]
+        unread = [node for node in piece.places.values() if node not in piece.boundary]
+        self.arguments = [*piece.boundary, *unread]
+        names = {node: new_input(node.shape, node.dtype) for node in piece.boundary if node.op != "input"}
+        self.outputs = chained(in_buckets(substituted(list(piece.targets), names)))
+        self.inputs = [names.get(node, node) for node in self.arguments]
+        pairs = zip(self.outputs, piece.targets, strict=True)
+        self.places = {made: piece.places[node] for made, node in pairs if node in piece.places}
+
+    def plan(self, device: spy.Device, layouts: Mapping[Node, Layout], choose: Choose | None) -> Plan:
+        own = {node: at for node, at in layouts.items() if node in self.inputs}
+        return Plan(self.outputs, self.inputs, device, own, in_place=self.places, choose=choose)
+
+
+def from_all_stages(
+    mesh: Mesh,
+    owners: Sequence[int],
+    forms: Iterable[tuple[Shape, DType]],
+    own: Mapping[int, spy.Tensor],
+    device: spy.Device,
+) -> list[spy.Tensor]:
+    """Tensors of which each stage has some, on all. `own`: by their numbers those of this stage. Each worker asks."""
+    link, sending, made = mesh.link(STAGES), [], []
+    for i, (owner, (shape, dtype)) in enumerate(zip(owners, forms, strict=True)):
+        if owner == mesh.stage:
+            array = np.ascontiguousarray(own[i].host_view())
+            others = (stage for stage in range(mesh.stages) if stage != owner)
+            sending += [(link.send(array, stage, i), array) for stage in others]
+            made.append(own[i])
+        else:
+            array = np.empty(shape or (1,), dtype)
+            link.receive(array, owner, i).wait()
+            made.append(as_tensor(device, array))
+    for pending, _ in sending:
+        pending.wait()
+    return made

@@ -1,0 +1,66 @@
+"""What an op does besides computing its results, regions included.
+
+    load %p : f32            READ; PURE when %p points to constant memory
+    if %c { store .. } { }   WRITE
+
+Pure ops may vanish, merge and move. Moving one to where it would not have run (out of an arm, out of a loop
+that may not turn) further asks that it does not report: see `may_run_early`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from slangrad.ir.data.types import pointer_of
+from slangrad.ir.ops.core import Function, Op, Value, walk
+from slangrad.ir.ops.primitives import PRIMITIVES, PURE, READ, WRITE
+
+ALLOCATIONS = frozenset(
+    {"alloc", "variable", "tape_new", "tape_copy"}
+)  # WRITE, as no two give the same memory
+
+
+def primitive_effect(name: str, operands: tuple[Value, ...]) -> str:
+    """PURE, READ or WRITE for an op of the table."""
+    if name == "load":
+        return PURE if pointer_of(operands[0].type).space == "constant" else READ
+    return PRIMITIVES[name].effect
+
+
+def effect_of(op: Op) -> str:
+    """The strongest effect of an op or of what is in its regions; a call may do anything, if it does not say less."""
+    if op.name in PRIMITIVES:
+        return primitive_effect(op.name, op.operands)
+    if not op.regions:
+        return op.attributes.get("effect", WRITE)
+    return strongest(effect_of(inner) for region in op.regions for inner in region.ops)
+
+
+def strongest(effects: Iterable[str]) -> str:
+    found = PURE
+    for effect in effects:  # many may be left when the strongest is met
+        if effect == WRITE:
+            return WRITE
+        found = READ if effect == READ else found
+    return found
+
+
+def effect_of_call(callee: Function) -> str:
+    """What a call of a function does; one that may not end must not vanish."""
+    if any(op.name == "while" for op in walk(callee.region)):
+        return WRITE
+    return strongest(map(effect_of, callee.region.ops))
+
+
+def may_run_early(op: Op) -> bool:
+    """May the op run where it would not have? Primitives are total, so only a report forbids it."""
+    if op.name not in PRIMITIVES or primitive_effect(op.name, op.operands) != PURE:
+        return False
+    return not op.attributes.get("check")
+
+
+def ends(op: Op) -> bool:
+    """Whether an op surely ends: it holds no `while` and no call."""
+    if op.name in ("while", "call"):
+        return False
+    return all(inner.name not in ("while", "call") for inner in walk(*op.regions))

@@ -1,0 +1,1 @@
+"""The oracle: an interpreter of IR at any stage, and the reference for machine code."""

@@ -1,0 +1,1 @@
+"""IR as text, and the rules that it must keep."""

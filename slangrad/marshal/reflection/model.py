@@ -1,0 +1,335 @@
+"""The model of a type behind both reflections: `SlangType`, as calls see it, and `TypeReflection`, as kernels do.
+
+    facts_of(float3)                 ->   vector, of 3 elements float, of the numbers float32
+    facts_of(RWTensor<float3, 2>)    ->   struct, of elements float3 in 2 dimensions
+    facts_of(Texture2D<float4>)      ->   resource, texture_2d, read
+    ElementLayout(struct S)          ->   size, alignment, and fields with their offsets
+
+In: a checked type, or a type in memory.   Kinds are told by their names, since a warm start does without their classes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from slangrad.base.late import Late
+from slangrad.base.records import OfClass, record
+from slangrad.check.model import types as checked
+from slangrad.check.model.types import Type
+from slangrad.ir.data import types as ir
+from slangrad.ir.data.forms import part_of, without_room
+from slangrad.ir.data.layout import Layout, layout_of
+from slangrad.marshal.containers.buffers import BYTES, STRUCTURED, standard_name
+from slangrad.marshal.protocol.marshal import Reflected
+from slangrad.marshal.protocol.type_map import lifted
+from slangrad.tensors.element_types import slang_name
+
+KINDS = Late("slangrad.marshal.reflection.type_kinds")
+
+UNKNOWN = checked.Plain("Unknown")  # a type about which nothing is known
+BLOCKS = {
+    "ConstantBuffer": "constant_buffer",
+    "ParameterBlock": "parameter_block",
+}  # aliases with kinds of their own
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class SavedType(Type):
+    """A declared type that was met in an earlier process: how it is shown, how it is written in a text, its form in
+    memory, and its derivative."""
+
+    text: str
+    spelled: str
+    lowered: ir.Type | None
+    tangent: Type | None = None
+
+    def __post_init__(self) -> None:
+        self.abstract, self.weight = False, 1
+
+    def __str__(self) -> str:
+        return self.text
+
+
+# --- The standard library -----------------------------------------------------------------------------
+
+
+class TensorType(Enum):
+    """Families of tensor types, by the names of their read-only types."""
+
+    tensor = 0
+    itensor = 1
+    diff_tensor = 2
+    idiff_tensor = 3
+    primal_tensor = 4
+    atomic = 5
+
+
+class TensorAccess(Enum):
+    """What may be done with the elements of a tensor."""
+
+    none = 0
+    read = 1
+    write = 2
+    read_write = 3
+
+
+# fmt: off
+_ACCESSES = {"": TensorAccess.read, "W": TensorAccess.write, "RW": TensorAccess.read_write}
+_FAMILIES = {
+    TensorType.tensor: "{}Tensor", TensorType.itensor: "I{}Tensor", TensorType.diff_tensor: "{}DiffTensor",
+    TensorType.idiff_tensor: "I{}DiffTensor", TensorType.primal_tensor: "{}PrimalTensor",
+}
+_TEXTURES = {"1D": 1, "1DArray": 2, "2D": 2, "2DArray": 3, "3D": 3, "Cube": 3, "CubeArray": 4}  # their dimensions
+# fmt: on
+TENSORS = {
+    family.format(letters): (kind, access)
+    for kind, family in _FAMILIES.items()
+    for letters, access in _ACCESSES.items()
+}
+TENSORS["AtomicTensor"] = (TensorType.atomic, TensorAccess.read_write)
+TEXTURES = {
+    f"{letters}Texture{name}": (dimensions, f"texture_{name.lower().replace('array', '_array')}")
+    for letters in ("", "RW")
+    for name, dimensions in _TEXTURES.items()
+}
+SAMPLERS = ("SamplerState", "SamplerComparisonState")
+_RESOURCES = {
+    **TEXTURES,
+    **dict.fromkeys(STRUCTURED, (1, "structured_buffer")),
+    **dict.fromkeys(BYTES, (1, "byte_address_buffer")),
+}
+
+
+# --- Facts --------------------------------------------------------------------------------------------
+
+
+@record
+class TypeFacts:
+    """`kind`, `scalar`, `shape` and `access` are names in TypeKind, ScalarKind, ShapeKind and TensorAccess. `sizes` are
+    the dimensions around `element`: zero for a size that is open, -1 for one that differs from value to value."""
+
+    kind: str
+    sizes: tuple[int, ...] = ()
+    element: Type | None = None
+    scalar: str = "none"
+    shape: str = "none"
+    access: str = "none"
+
+
+def number(count: object) -> int:
+    """A size; zero where it is open."""
+    return count if isinstance(count, int) else 0
+
+
+def scalar_kind(t: Type) -> str:
+    """The name of a number's ScalarKind."""
+    if not isinstance(t, checked.Scalar):
+        return "void" if t is checked.VOID else "none"
+    return "bool" if t is checked.BOOL else f"{t.kind}{t.bits}"
+
+
+def _declared(t: OfClass) -> TypeFacts:
+    """A struct or an interface, perhaps of the standard library."""
+    kind, name = "interface" if isinstance(t, checked.InterfaceType) else "struct", standard_name(t)
+    first = t.arguments[0] if t.arguments and isinstance(t.arguments[0], Type) else None
+    if name in TENSORS:
+        return TypeFacts(kind, (-1,) * number(t.arguments[1]), first, access=TENSORS[name][1].name)
+    if name not in _RESOURCES:
+        return TypeFacts("sampler_state" if name in SAMPLERS else kind)
+    dimensions, shape = _RESOURCES[name]
+    element = checked.UINT8 if name in BYTES else first
+    access = "read_write" if name.startswith("RW") else "read"
+    return TypeFacts("resource", (-1,) * dimensions, element, "none", shape, access)
+
+
+# fmt: off
+FACTS: dict[type, Callable[[OfClass], TypeFacts]] = {
+    checked.Scalar:         lambda t: TypeFacts("scalar", scalar=scalar_kind(t)),
+    checked.EnumType:       lambda t: TypeFacts("scalar"),  # its program has the type of its numbers
+    checked.Vector:         lambda t: TypeFacts("vector", (number(t.count),), t.element, scalar_kind(t.element)),
+    checked.Matrix:         lambda t: TypeFacts("matrix", (number(t.rows),), checked.vector(t.element, t.columns),
+                                                scalar_kind(t.element)),
+    checked.Array:          lambda t: TypeFacts("array", (number(t.count),), t.element),
+    checked.Pointer:        lambda t: TypeFacts("pointer", (), t.element),
+    checked.StructType:     _declared,
+    checked.InterfaceType:  _declared,
+    checked.ParameterType:  lambda t: TypeFacts("generic_type_parameter"),
+    checked.AssociatedType: lambda t: TypeFacts("generic_type_parameter"),
+    SavedType:              lambda t: TypeFacts("struct" if isinstance(t.lowered, ir.Struct) else "scalar"),
+}
+_SHORT_NAMES: dict[type, str] = {
+    checked.Vector: "vector", checked.Matrix: "matrix", checked.Array: "Array", checked.Pointer: "Ptr",
+    checked.Tuple: "Tuple",
+}
+# fmt: on
+_INDIRECT = ("pointer", *BLOCKS.values())
+
+
+def facts_of(t: Type) -> TypeFacts:
+    if t is UNKNOWN:
+        return TypeFacts("generic_type_parameter")
+    make = FACTS.get(type(t))
+    return TypeFacts("none", scalar=scalar_kind(t)) if make is None else make(t)
+
+
+def sizes_of(t: Type) -> tuple[int, ...]:
+    """The sizes of all dimensions of a value."""
+    facts = facts_of(t)
+    if facts.element is None or facts.kind in _INDIRECT:
+        return facts.sizes
+    return (*facts.sizes, *sizes_of(facts.element))
+
+
+def short_name(t: Type) -> str:
+    """The name of a type without its arguments."""
+    if isinstance(t, (checked.Nominal, checked.AssociatedType)):
+        name: str = t.declaration.name
+        return name
+    return _SHORT_NAMES.get(type(t)) or str(t).partition("<")[0]
+
+
+def shown(t: ir.Type) -> Type:
+    """The type whose values lie in memory so; a struct is known by its name and its form alone."""
+    value = lifted(ir.value_of(t), lambda struct: SavedType(struct.name, struct.name, struct))
+    return checked.pointer(checked.VOID) if value is None else value  # to a form that only memory has
+
+
+def scalar_type_of(t: Type, form: Callable[[], ir.Type | None]) -> Reflected:
+    """The ScalarKind of the numbers that a value is made of; that of an enum is found by its form in memory."""
+    facts = facts_of(t)
+    lowered = form() if facts.kind == "scalar" and facts.scalar == "none" else None
+    return KINDS.ScalarKind[facts.scalar if lowered is None else facts_of(shown(lowered)).scalar]
+
+
+class TypeProperties(ABC):
+    """What both reflections of kernels tell of a type: of one by itself, and of one in memory."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def _shown(self) -> Type:
+        """The type of values."""
+
+    @property
+    def kind(self) -> Reflected:
+        """The TypeKind."""
+        return KINDS.TypeKind[facts_of(self._shown).kind]
+
+    @property
+    def scalar_type(self) -> Reflected:
+        """The ScalarKind of the numbers that a scalar, vector or matrix is made of."""
+        return KINDS.ScalarKind[facts_of(self._shown).scalar]
+
+    @property
+    def element_count(self) -> int:
+        """Elements of an array, components of a vector; zero for all else."""
+        facts = facts_of(self._shown)
+        return facts.sizes[0] if facts.kind in ("array", "vector") else 0
+
+    @property
+    def row_count(self) -> int:
+        """Rows of a matrix, 1 of vectors and scalars, else 0."""
+        return self._rows_and_columns[0]
+
+    @property
+    def col_count(self) -> int:
+        """Columns of a matrix, components of a vector, 1 of scalars, else 0."""
+        return self._rows_and_columns[1]
+
+    @property
+    def _rows_and_columns(self) -> tuple[int, ...]:
+        if facts_of(self._shown).kind not in ("scalar", "vector", "matrix"):
+            return 0, 0
+        return (1, 1, *sizes_of(self._shown))[-2:]
+
+
+# --- Memory -------------------------------------------------------------------------------------------
+
+
+class InMemory(ABC):
+    """Sizes and distances of values of a type in memory, in bytes."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def memory(self) -> Layout:
+        """How a value lies there."""
+
+    @property
+    def size(self) -> int:
+        """Bytes; a multiple of the alignment. A block takes as much as what is in it."""
+        return self.memory.size
+
+    @property
+    def alignment(self) -> int:
+        """In bytes: addresses of values are multiples of it."""
+        return self.memory.alignment
+
+    @property
+    def stride(self) -> int:
+        """The distance of such elements in an array, in bytes."""
+        return self.memory.size
+
+
+class ElementLayout(TypeProperties, InMemory):
+    """A type and how it lies in memory, made of the form in memory alone; of a field also where."""
+
+    __slots__ = ("ir_type", "name", "offset")
+
+    def __init__(self, t: ir.Type, name: str = "", offset: int = 0) -> None:
+        self.ir_type = t
+        self.name = name or slang_name(t)
+        self.offset = offset
+
+    def __repr__(self) -> str:
+        return f"ElementLayout({self.name}, size={self.size}, alignment={self.alignment})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ElementLayout):
+            return NotImplemented
+        return (self.ir_type, self.name, self.offset) == (other.ir_type, other.name, other.offset)
+
+    def __hash__(self) -> int:
+        return hash((self.ir_type, self.name, self.offset))
+
+    @property
+    def memory(self) -> Layout:
+        return layout_of(self.ir_type)
+
+    @property
+    def _shown(self) -> Type:
+        return shown(self.ir_type)
+
+    @property
+    def type(self) -> ElementLayout:
+        """Itself: one object has what SlangPy has in a type, its layout and its reflection."""
+        return self
+
+    reflection = type_layout = type
+
+    @property
+    def full_name(self) -> str:
+        """The name of the type; `name` is that of a field."""
+        return slang_name(self.ir_type)
+
+    @property
+    def fields(self) -> dict[str, ElementLayout]:
+        """The fields of a struct."""
+        t = without_room(self.ir_type)
+        if not isinstance(t, ir.Struct) or part_of(t):
+            return {}
+        rows = zip(t.fields, layout_of(t).offsets)
+        return {name: ElementLayout(part, name, offset) for (name, part), offset in rows}
+
+    @property
+    def element_type_layout(self) -> ElementLayout | None:
+        """What an index gives, or a pointer leads to."""
+        t = ir.value_of(self.ir_type)
+        if isinstance(t, (ir.Vector, ir.Array, ir.Pointer)):
+            return ElementLayout(t.element)
+        return ElementLayout(ir.vector(t.element, t.columns)) if isinstance(t, ir.Matrix) else None
