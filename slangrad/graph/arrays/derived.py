@@ -22,7 +22,17 @@ from slangrad.graph.arrays.array import (
     lifted,
     matmul,
 )
-from slangrad.graph.arrays.functions import concatenate, diagonal, expand_dims, flip, split, tensordot, where
+from slangrad.graph.arrays.functions import (
+    concatenate,
+    diagonal,
+    expand_dims,
+    flip,
+    mean,
+    moveaxis,
+    split,
+    tensordot,
+    where,
+)
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.values import Operand
 
@@ -181,7 +191,12 @@ def count_nonzero(a: object, axis: object = None, *, keepdims: bool = False) -> 
 
 @implements(np.average)
 def average(
-    a: object, axis: object = None, weights: Operand = None, returned: bool = False, *, keepdims: bool = False
+    a: object,
+    axis: Operand = None,
+    weights: Operand = None,
+    returned: bool = False,
+    *,
+    keepdims: bool = False,
 ) -> Array:
     x = lifted(a)
     if returned:
@@ -189,7 +204,7 @@ def average(
             "E1040", "np.average: returned= cannot be traced", "weights.sum() is the other result"
         )
     if weights is None:
-        return lifted(np.mean(x, axis, keepdims=keepdims))
+        return mean(x, axis, keepdims=keepdims)
     w = lifted(weights)
     if w.shape != x.shape:
         if w.ndim != 1 or axis is None or np.ndim(axis):
@@ -202,8 +217,8 @@ def average(
     return lifted((x * w).sum(axis, keepdims=keepdims) / w.sum(axis, keepdims=keepdims))
 
 
-@implements(np.trapezoid if hasattr(np, "trapezoid") else np.trapz)
-def trapezoid(y: object, x: object = None, dx: Operand = 1.0, axis: int = -1) -> Array:
+@implements(getattr(np, "trapezoid", None) or getattr(np, "trapz"))  # noqa: B009
+def trapezoid(y: object, x: Operand = None, dx: Operand = 1.0, axis: int = -1) -> Array:
     values = lifted(y)
     before = (slice(None),) * axis_of(axis, values.ndim)
     width = dx if x is None else np.diff(lifted(x), axis=axis if np.ndim(x) > 1 else -1)
@@ -275,7 +290,7 @@ if hasattr(np, "unstack"):  # names of the Array API, from NumPy 2.1 on
 
     @implements(np.unstack)
     def unstack(x: object, /, *, axis: int = 0) -> tuple[Array, ...]:
-        return tuple(np.moveaxis(lifted(x), axis, 0))
+        return tuple(moveaxis(x, axis, 0))
 
     @implements(np.astype)
     def astype(x: object, dtype: ToDType, /, *, copy: bool = True) -> Array:
