@@ -1,6 +1,6 @@
 """Targets as the host knows them, without the compiler: what launches their kernels, and how their code is kept.
 
-    backend = BACKENDS["cpu"]
+    backend = backend_of("cpu")  backend_of("cuda:sm_90") names an architecture
     backend.device(options)      memory and launches
     backend.identity()           this processor and this LLVM, as a part of the keys of kernels on disk
     backend.load(data)           a kernel from the bytes of its image, and what was kept with it
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +20,7 @@ from pathlib import Path
 from slangrad.base.disk.store import Json, content_key
 from slangrad.base.late import Late
 from slangrad.base.options import Options
-from slangrad.base.traits import CPU, INTERPRETER, Traits
+from slangrad.base.traits import CPU, CUDA, INTERPRETER, Traits
 from slangrad.runtime.cpu import CpuDevice
 from slangrad.runtime.device import Device, Kernel
 from slangrad.runtime.image import KernelImage
@@ -28,6 +28,8 @@ from slangrad.runtime.object_code import Loaded, load_object
 from slangrad.runtime.processors import processor_identity
 from slangrad.runtime.relocations import Unloadable
 
+CUDA_DEVICE = Late("slangrad.runtime.cuda.device")
+CUDA_IMAGE = Late("slangrad.runtime.cuda.image")
 NATIVE = Late("slangrad.llvm.machine.native")
 
 
@@ -44,9 +46,18 @@ class Backend:
 @cache
 def cpu_identity() -> str:
     """This processor; version and library of llvmlite, which is not imported for this."""
+    return content_key(processor_identity(), *_llvm_stamps())
+
+
+@cache
+def cuda_identity() -> str:
+    """LLVM, which writes PTX. The architecture is in the target's name; the driver's part has keys of its own."""
+    return content_key(*_llvm_stamps())
+
+
+def _llvm_stamps() -> tuple[tuple[str, int, int], ...]:
     spec = find_spec("llvmlite")
-    stamps = () if spec is None or spec.origin is None else _stamps(Path(spec.origin).parent)
-    return content_key(processor_identity(), *stamps)
+    return () if spec is None or spec.origin is None else tuple(_stamps(Path(spec.origin).parent))
 
 
 def _stamps(package: Path) -> Iterator[tuple[str, int, int]]:
@@ -64,6 +75,16 @@ def load_image(data: bytes) -> tuple[Kernel, Json]:
     return image.kernel(load_object_code), image.about
 
 
+def cuda_device(options: Options) -> Device:
+    found: Device = CUDA_DEVICE.CudaDevice(options)
+    return found
+
+
+def load_cuda_image(data: bytes) -> tuple[Kernel, Json]:
+    image = CUDA_IMAGE.CudaImage.from_bytes(data)
+    return image.kernel(), image.about
+
+
 def load_object_code(code: bytes, names: Sequence[str]) -> Loaded:
     """Machine code in memory; LLVM, which may have to be loaded for that, only where our own loader does not serve."""
     try:
@@ -76,4 +97,17 @@ def load_object_code(code: bytes, names: Sequence[str]) -> Loaded:
 BACKENDS = {
     "cpu": Backend(CPU, CpuDevice, cpu_identity, load_image),
     "interpreter": Backend(INTERPRETER, CpuDevice),
+    "cuda": Backend(CUDA, cuda_device, cuda_identity, load_cuda_image),
 }
+
+
+@cache
+def backend_of(target: str) -> Backend:
+    """The backend of a target by its name, which may end with an architecture. Its traits have the whole name."""
+    name, _, _ = target.partition(":")
+    found = BACKENDS.get(name)
+    if found is None:
+        raise ValueError(
+            f"target: unknown target '{target}'; there are {', '.join(BACKENDS)}, and 'cuda:sm_90'"
+        )
+    return found if name == target else replace(found, traits=found.traits._replace(name=target))

@@ -18,14 +18,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 
-from slangrad.backends import BACKENDS
+from slangrad.backends import backend_of
 from slangrad.base.disk.identity import compiler_identity
 from slangrad.base.disk.store import Json, content_key
 from slangrad.base.options import Options, store_of
 from slangrad.ir.data.type_data import type_data, type_from
 from slangrad.ir.data.types import Struct
 from slangrad.runtime.device import Kernel
-from slangrad.runtime.image import KernelImage
+from slangrad.runtime.image import Image
 
 FORMAT = 1
 
@@ -63,7 +63,7 @@ def find_kernel(options: Options, target: str, key: str) -> StoredKernel | None:
 
 def stored_kernel(target: str, entry: bytes) -> StoredKernel:
     """The kernel that `kernel_entry` has written."""
-    load = BACKENDS[target].load
+    load = backend_of(target).load
     assert load is not None
     kernel, about = load(entry)
     arguments = type_from(about["arguments"])
@@ -71,14 +71,12 @@ def stored_kernel(target: str, entry: bytes) -> StoredKernel:
     return StoredKernel(kernel, arguments, frozenset(about["used"]), about["extra"])
 
 
-def kernel_entry(
-    image: KernelImage | None, arguments: Struct, used: Iterable[str], extra: object = None
-) -> bytes:
+def kernel_entry(image: Image | None, arguments: Struct, used: Iterable[str], extra: object = None) -> bytes:
     """A kernel as bytes; none without machine code."""
     if image is None:
         return b""
     about = {"arguments": type_data(arguments), "used": sorted(used), "extra": extra}
-    return replace(image, about=about).to_bytes()
+    return image.to_bytes(about)
 
 
 def keep_kernel(options: Options, key: str, entry: bytes) -> None:
@@ -93,7 +91,7 @@ def keep_kernel(options: Options, key: str, entry: bytes) -> None:
 @cache
 def environment_key(target: str) -> str:
     """This version of the compiler, and what else code of a target depends on; "" if none is kept."""
-    identity = BACKENDS[target].identity
+    identity = backend_of(target).identity
     return (
         ""
         if identity is None
@@ -105,5 +103,5 @@ def _settings(options: Options) -> str:
     """What was chosen, without what machine code does not depend on."""
     chosen = (sorted(options.disable_warnings), sorted(options.warnings_as_errors))
     none: frozenset[str] = frozenset()  # sets have no order; where kernels are kept is not shown
-    bare = replace(options, disable_warnings=none, warnings_as_errors=none)
+    bare = replace(options, disable_warnings=none, warnings_as_errors=none, synchronous=False)
     return repr((replace(bare, threads=0, processes=0, verify=False, dump=(), progress=True), chosen))

@@ -52,12 +52,13 @@ from slangrad.opt.simplify.unroll import unroll
 from slangrad.opt.simplify.unroll_steps import has_steps, unroll_steps
 from slangrad.opt.simplify.variables import settle_variables
 from slangrad.runtime.device import Kernel
-from slangrad.runtime.image import KernelImage
+from slangrad.runtime.image import Image
 from slangrad.sites import number_sites
 from slangrad.spmd.group_values import check_barriers, runs_in_groups
 from slangrad.stages import Pass, PassContext, Passes, Stage, StageValue, check, differentiate, lower
 from slangrad.syntax import ast
-from slangrad.targets import c_text, cpu, interpreter
+from slangrad.targets import c_text, cpu, cuda, interpreter
+from slangrad.targets.target import Target
 from slangrad.unit import CompileRequest, FlatKernel, InIR, Unit
 
 Listing = Callable[[], list[Line]]
@@ -206,8 +207,13 @@ COMMON: tuple[Stage, ...] = (
 )
 # fmt: on
 
-TARGETS = {target.name: target for target in (cpu.TARGET, interpreter.TARGET, c_text.TARGET)}
+TARGETS = {target.name: target for target in (cpu.TARGET, cuda.TARGET, interpreter.TARGET, c_text.TARGET)}
 assert TARGETS.keys() >= BACKENDS.keys(), BACKENDS.keys() - TARGETS.keys()
+
+
+def target_of(name: str) -> Target:
+    """A target by its name, which may end with an architecture: "cuda:sm_90"."""
+    return TARGETS.get(name) or cuda.target_of(name)
 
 
 # --- Compiling ----------------------------------------------------------------------------------------
@@ -221,7 +227,7 @@ class CompiledKernel:
     """
 
     kernel: Kernel | None
-    image: KernelImage | None
+    image: Image | None
     arguments: Struct
     used: frozenset[str]
     read: dict[str, tuple[int, ...] | None]
@@ -265,7 +271,7 @@ def compile_kernel(
 ) -> CompiledKernel:
     """Run all stages of a target on a function of a text. The text becomes a module of the program and may import
     its others."""
-    traits = TARGETS[target].backend.traits
+    traits = target_of(target).backend.traits
     return _compile(CompileRequest(checked, source, entry, options, traits, conformances=conformances))
 
 
@@ -278,13 +284,13 @@ def compile_entry_point(
 ) -> CompiledKernel:
     """Run all stages of a target on a function of a checked module."""
     declared: ast.Function = entry.declaration
-    source, traits = declared.span.source, TARGETS[target].backend.traits
+    source, traits = declared.span.source, target_of(target).backend.traits
     settings = (declared.name, options, traits, declared, entry.substitution, conformances)
     return _compile(CompileRequest(checked, source, *settings, by_hand=True))
 
 
 def _compile(request: CompileRequest) -> CompiledKernel:
-    target, options = TARGETS[request.traits.name], request.options
+    target, options = target_of(request.traits.name), request.options
     # Deep, as a chain of two thousand `else if`s is so in the IR, too.
     with shown(_title(request), options.progress and not options.dump) as progress, compiling():
         run = _StageRun(request, progress, len(COMMON) + len(target.tail))

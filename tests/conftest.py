@@ -3,18 +3,23 @@ interrupted.
 
     SLANGRAD_CALLS=keep pytest tests/gradients --one-in 8     a sample of tests, with all functions kept
 
-Tests of calls run compiled and interpreted: `device` is one of each, `load` the module of a text.
+Tests of calls run compiled and interpreted: `device` is one of each, `load` the module of a text. With `-m cuda` they
+run on a GPU, or with SLANGRAD_FAKE_GPU=1 on a driver that interprets kernels (tests/runtime/fake_cuda.py).
 """
 
 import gc
 import os
 import signal
+from contextlib import ExitStack
+from dataclasses import replace
 from zlib import crc32
 
 import pytest
 from hypothesis import settings
 
 import slangrad as spy
+from slangrad.base.options import Options
+from tests.runtime.fake_cuda import fake_gpu
 
 os.environ.setdefault("SLANGRAD_VERIFY", "1")
 os.environ.setdefault("SLANGRAD_CACHE", "off")
@@ -56,8 +61,42 @@ def _freeze():
     gc.freeze()
 
 
-@pytest.fixture(scope="session", params=["cpu", "interpreter"])
+# What a CUDA device refuses so far, by a part of its error: tests of it are skipped there, and counted.
+NOT_ON_CUDA = (
+    "on CUDA yet",
+    "the host cannot reach this device's memory",
+    "inside of a list for a device that",
+)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    try:
+        return (yield)
+    except Exception as error:
+        if item.get_closest_marker("cuda") and any(each in str(error) for each in NOT_ON_CUDA):
+            pytest.skip(f"not on CUDA: {str(error).splitlines()[0]}")
+        raise
+
+
+@pytest.fixture(scope="session")
+def gpu():
+    """A CUDA device whose calls raise what their kernels report."""
+    options = replace(Options.from_environment(), synchronous=True)
+    with ExitStack() as stack:
+        if os.environ.get("SLANGRAD_FAKE_GPU"):
+            stack.enter_context(fake_gpu())
+        try:
+            made = spy.create_device("cuda", options=options)
+        except spy.CallError as error:
+            pytest.skip(str(error))
+        yield made
+
+
+@pytest.fixture(scope="session", params=["cpu", "interpreter", pytest.param("cuda", marks=pytest.mark.cuda)])
 def device(request):
+    if request.param == "cuda":
+        return request.getfixturevalue("gpu")
     return spy.create_device(backend=request.param)
 
 

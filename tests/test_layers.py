@@ -14,6 +14,9 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 LATE_MODULES = {
     ("call", "slangrad.call.compared"),  # check mode
     ("backends.py", "slangrad.llvm.machine.native"),  # machine code that our own loader does not take
+    ("backends.py", "slangrad.runtime.cuda.device"),  # the first CUDA device
+    ("backends.py", "slangrad.runtime.cuda.image"),
+    ("runtime", "cuda.bindings.driver"),
     ("call", "slangrad.pipeline"),  # a kernel that is not in the cache
     ("call", "slangrad.call.front"),  # the derivative of a gradient that PyTorch asks for
     ("call", "slangrad.call.pytorch.torch_calls"),  # torch tensors among the arguments

@@ -172,6 +172,7 @@ CODES: dict[str, str] = {
     "E1047": "memory that a graph needs",
     "E1048": "mesh or shards of many workers",
     "E1049": "checkpoints of a training step",
+    "E1050": "failure of the CUDA driver",
     # E9  not supported: Slang has it, slangrad does not
     "E9001": "texture or sampler",
     "E9002": "graphics and rays",

@@ -84,7 +84,9 @@ class Options:
                                          # much code ("auto"), "inline": none, or "keep": all that can be
     threads: int = 0                     # CPU threads, 0: from the affinity mask and the cgroup
     processes: int = 0                   # that compile kernels together, 0: as many as processors are idle
+    target: str = ""                     # whose code is made, as "cuda:sm_90", "": the device's
     optimize: int = 2                    # LLVM's code generation level
+    synchronous: bool = False            # each launch on a GPU is waited for, and raises what its kernel reports
     prints: bool = False                 # `print` of sgl.device.print writes; else it does nothing
     check: bool = False                  # report numbers that are not finite, compare gradients with differences
     verify: bool = field(default_factory=lambda: _verifies(os.environ))  # check the IR after each pass

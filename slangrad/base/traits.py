@@ -22,3 +22,4 @@ class Traits(NamedTuple):
 CPU = Traits("cpu")
 INTERPRETER = Traits("interpreter")
 C_TEXT = Traits("c")
+CUDA = Traits("cuda", {**CASES, "__target_switch": ("cuda", "cpp", "default")})

@@ -29,36 +29,36 @@ class Conformance:
 
 def conforming_types(program: Program, root: Module, interface: InterfaceType) -> tuple[Type, ...]:
     """Those of a module and of all that it imports."""
-    found: dict[Type, None] = {}
+    conforming: dict[Type, None] = {}
     for module in _in_order(root, set()):
         for part in module.files:
-            for each in _declared_types(program, part.members):
-                if conforms(program, each, interface):
-                    found[each] = None
-    return tuple(found)
+            for kind in _declared_types(program, part.members):
+                if conforms(program, kind, interface):
+                    conforming[kind] = None
+    return tuple(conforming)
 
 
 def _in_order(module: Module, seen: set[Module]) -> Iterator[Module]:
     """A module and what it imports, that first."""
     if module not in seen:
         seen.add(module)
-        for each in module.imports:
-            yield from _in_order(each, seen)
+        for imported in module.imports:
+            yield from _in_order(imported, seen)
         yield module
 
 
 def _declared_types(program: Program, members: Iterable[ast.Declaration]) -> Iterator[Type]:
-    for each in members:
-        if isinstance(each, ast.Extension):
-            if not each.generics:
-                yield extension_target(program, each)
+    for member in members:
+        if isinstance(member, ast.Extension):
+            if not member.generics:
+                yield extension_target(program, member)
             continue
-        if getattr(each, "generics", None):
+        if getattr(member, "generics", None):
             continue
-        if isinstance(each, ast.Enum) or (isinstance(each, ast.Struct) and each.alias is None):
-            yield nominal(each)
-        if isinstance(each, (ast.Struct, ast.Namespace)):
-            yield from _declared_types(program, each.members)
+        if isinstance(member, ast.Enum) or (isinstance(member, ast.Struct) and member.alias is None):
+            yield nominal(member)
+        if isinstance(member, (ast.Struct, ast.Namespace)):
+            yield from _declared_types(program, member.members)
 
 
 def any_value_size(program: Program, interface: InterfaceType) -> int | None:

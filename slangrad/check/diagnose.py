@@ -21,12 +21,14 @@ def check_files(
 ) -> tuple[Diagnostic, ...]:
     """The errors and warnings of files and of what they import, each once."""
     programs: dict[Path, Program] = {}  # files of a folder mean the same modules by the same names
-    found: dict[str, Diagnostic] = {}
+    diagnostics: dict[str, Diagnostic] = {}
     for path in paths:
         if path.parent not in programs:
             programs[path.parent] = Program(options, include_paths)
-        found |= {str(each): each for each in _check_file(programs[path.parent], path)}
-    return tuple(found.values())
+        diagnostics |= {
+            str(diagnostic): diagnostic for diagnostic in _check_file(programs[path.parent], path)
+        }
+    return tuple(diagnostics.values())
 
 
 def _check_file(program: Program, path: Path) -> Sequence[Diagnostic]:
@@ -43,5 +45,5 @@ def origins_of(
     """What a file and the modules that it imports are made of, and the warnings; CompileError."""
     program = Program(options, include_paths, macros)
     modules = program.load_module(str(path)).with_imports()
-    origins = [each.origin for each in modules if each.origin is not None]
-    return [each for each in origins if not is_standard(each.path)], program.reporter.diagnostics
+    origins = [module.origin for module in modules if module.origin is not None]
+    return [origin for origin in origins if not is_standard(origin.path)], program.reporter.diagnostics

@@ -64,10 +64,10 @@ class Module:
 
     def with_imports(self) -> list[Module]:
         """The module, what it imports, what that imports, and so on."""
-        found = [self]
-        for each in found:  # grows while it is read
-            found += [one for one in each.imports if one not in found]
-        return found
+        modules = [self]
+        for module in modules:  # grows while it is read
+            modules += [imported for imported in module.imports if imported not in modules]
+        return modules
 
 
 class Program(Checker):
@@ -111,7 +111,7 @@ class Program(Checker):
         assert origin is not None
         texts = (origin.source, *origin.texts.values())
         named = standard.parts_named_in(
-            [*(each.text for each in texts), *(text for _, text in origin.macros)]
+            [*(read.text for read in texts), *(text for _, text in origin.macros)]
         )
         if named <= self._parts:
             return
@@ -141,9 +141,9 @@ class Program(Checker):
 
     def link(self, module: Module, exporters: Sequence[Module]) -> Module:
         """The module, checked again so that what it and its imports leave open is what others export."""
-        for each in exporters:
-            for name in dict.fromkeys(exported_names(each.files)):
-                self._links.setdefault(name, []).append(each)
+        for exporter in exporters:
+            for name in dict.fromkeys(exported_names(exporter.files)):
+                self._links.setdefault(name, []).append(exporter)
         try:
             return self._guarded(module.name, lambda: self._again(module))
         finally:
@@ -159,8 +159,10 @@ class Program(Checker):
     def _again(self, module: Module) -> Module:
         """A module as it is with the links; itself where they change nothing."""
         if module not in self._linked:
-            changed = any(can_be_linked(each, self._links) for part in module.files for each in part.members)
-            changed |= any(self._again(each) is not each for each in module.imports)
+            changed = any(
+                can_be_linked(member, self._links) for part in module.files for member in part.members
+            )
+            changed |= any(self._again(imported) is not imported for imported in module.imports)
             self._linked[module] = module
             if changed:
                 name = f"{module.name}@{len(self.modules)}"
@@ -170,10 +172,10 @@ class Program(Checker):
     def _put_links(self, module: Module) -> list[ast.Declaration]:
         """Import what is linked instead of what a module leaves open, which is returned."""
         taken = _taken_out(module, self._links)
-        for each in taken:
-            exporters = self._links[each.name]
-            for exporter in exporters if isinstance(each, ast.Function) else exporters[-1:]:
-                self._put_link(module, self._again(exporter), each.name)
+        for declaration in taken:
+            exporters = self._links[declaration.name]
+            for exporter in exporters if isinstance(declaration, ast.Function) else exporters[-1:]:
+                self._put_link(module, self._again(exporter), declaration.name)
         return taken
 
     def _put_link(self, module: Module, exporter: Module, name: str) -> None:
@@ -189,19 +191,23 @@ class Program(Checker):
 
     def extern_constants(self, module: Module) -> dict[str, Type]:
         """The types of the constants that other modules may give a module."""
-        found = [each for part in module.files for each in part.members]
-        constants = [each for each in found if isinstance(each, ast.Variable) and each.has("extern")]
-        return {each.name: self.info(each).type for each in constants}
+        members = [member for part in module.files for member in part.members]
+        constants = [
+            member for member in members if isinstance(member, ast.Variable) and member.has("extern")
+        ]
+        return {constant.name: self.info(constant).type for constant in constants}
 
     def require_closed(self, module: Module, used: ast.Declaration) -> None:
         """Report what a module and its imports leave open, as far as a function may use it."""
-        files = [part for each in module.with_imports() for part in each.files]
+        files = [part for used_module in module.with_imports() for part in used_module.files]
         left = open_names(files)
         names = named_from(used, files) if left else set()
         note = "give it a value here, or link a module that exports it"
         errors = [
-            Diagnostic("E0704", f"'{name}' has no value: no linked module exports it", each.name_span, note)
-            for name, each in left.items()
+            Diagnostic(
+                "E0704", f"'{name}' has no value: no linked module exports it", declaration.name_span, note
+            )
+            for name, declaration in left.items()
             if name in names
         ]
         if errors:
@@ -244,19 +250,21 @@ class Program(Checker):
         self._declare(scope, module.files)
         for part in module.files:
             self._import_all(module, part)
-        for each in nested([member for part in module.files for member in part.members], (ast.Namespace,)):
-            if isinstance(each, ast.Using) and isinstance(each.parent, ast.Namespace):
-                resolve.use(self.scope_of(each.parent), each)
+        for declaration in nested(
+            [member for part in module.files for member in part.members], (ast.Namespace,)
+        ):
+            if isinstance(declaration, ast.Using) and isinstance(declaration.parent, ast.Namespace):
+                resolve.use(self.scope_of(declaration.parent), declaration)
         if source.is_page:
-            scope.see_as([each.scope for each in module.imports])
+            scope.see_as([imported.scope for imported in module.imports])
         self._identify(module)
         self._load_parts(module)
         importer, scope.view = self.view, self._view_of(scope)
         self._extend(scope, module.files)
-        for each in taken:
-            if isinstance(each, ast.Function):
-                _check_given(self, scope, each)
-        if not any(each.is_error for each in self.reporter.diagnostics):
+        for declaration in taken:
+            if isinstance(declaration, ast.Function):
+                _check_given(self, scope, declaration)
+        if not any(diagnostic.is_error for diagnostic in self.reporter.diagnostics):
             self.modules[name] = module
             if main.module_name:
                 self.modules.setdefault(main.module_name, module)
@@ -304,11 +312,11 @@ class Program(Checker):
         """What a module sees; modules that see the same extensions share it."""
         seen, pending = {self._standard}, [scope]
         while pending:
-            each = pending.pop()
-            if each not in seen or each is scope:
-                pending += [one for one in each.imports if one not in seen]
-                seen.add(each)
-        key = frozenset(each for each in seen if each.extends)
+            visited = pending.pop()
+            if visited not in seen or visited is scope:
+                pending += [imported for imported in visited.imports if imported not in seen]
+                seen.add(visited)
+        key = frozenset(seen_scope for seen_scope in seen if seen_scope.extends)
         return self._views.setdefault(key, VisibleExtensions(key))
 
     def look_from(self, declaration: ast.Declaration) -> None:
@@ -341,11 +349,11 @@ class Program(Checker):
             if not isinstance(member, ast.IncludeModule) or member.keyword != "__include":
                 continue
             source, where = self._trace.part(member.path, path, member.span)
-            if source is None or any(each.source.name == source.name for each in module.files):
+            if source is None or any(file.source.name == source.name for file in module.files):
                 continue
-            found = self._parse(source, where)
-            module.files.append(found)
-            self._gather_files(module, found, where)
+            included = self._parse(source, where)
+            module.files.append(included)
+            self._gather_files(module, included, where)
 
     def _put_file(self, module: Module, text: SourceFile) -> list[ast.Declaration]:
         """One more file, whose exports take the place of what the others leave open, which is returned."""
@@ -367,23 +375,23 @@ class Program(Checker):
     def _import(self, module: Module, node: ast.Import) -> None:
         if node.path in WITHIN_STANDARD and node.path not in self.files.texts:
             return
-        found = self._find_module(node.path, module.path, node.span)
-        if found is None:
+        imported = self._find_module(node.path, module.path, node.span)
+        if imported is None:
             return
-        found = self._again(found) if self._links else found
-        module.scope.linked.pop(found.scope, None)  # all of it is seen
-        self._trace.note(MODULE, node.path, str(module.path or ""), found.key)
-        if found in module.imports:
+        imported = self._again(imported) if self._links else imported
+        module.scope.linked.pop(imported.scope, None)  # all of it is seen
+        self._trace.note(MODULE, node.path, str(module.path or ""), imported.key)
+        if imported in module.imports:
             return
-        for each in [found, *_reexported(found)]:
-            if each not in module.imports:
-                module.imports.append(each)
-                module.scope.imports.append(each.scope)
+        for visible in [imported, *_reexported(imported)]:
+            if visible not in module.imports:
+                module.imports.append(visible)
+                module.scope.imports.append(visible.scope)
 
     def _find_module(self, name: str, importer: Path | None, span: Span | None) -> Module | None:
-        known = self.modules.get(name)
-        if known is not None:
-            return known
+        kept = self.modules.get(name)
+        if kept is not None:
+            return kept
         source, path = self._trace.module(name, importer, span)
         if source is None:
             return None
@@ -391,11 +399,11 @@ class Program(Checker):
         if key in self._loading:
             self.error("E0326", f"'{name}' imports itself", span)
             return None
-        found = self.modules.get(key)
-        if found is None:
-            found = self._add(key, source, path)
-        self.modules[name] = found
-        return found
+        module = self.modules.get(key)
+        if module is None:
+            module = self._add(key, source, path)
+        self.modules[name] = module
+        return module
 
     def _parse(self, source: SourceFile, path: Path | None = None) -> ast.Module:
         if path is not None and is_standard(path):
@@ -406,8 +414,8 @@ class Program(Checker):
 
     def _macros(self, path: Path | None) -> Macros:
         """The user's macros mean nothing in the library and in modules that were compiled with others."""
-        known = self.files.macros(path)
-        return tuple(sorted(self.defines.items())) if known is None else known
+        macros = self.files.macros(path)
+        return tuple(sorted(self.defines.items())) if macros is None else macros
 
     # --- What other stages ask for ---
 
@@ -423,7 +431,7 @@ class Program(Checker):
 
     def fields(self, kind: StructType) -> tuple[tuple[DeclRef, Type], ...]:
         references = differentiable.field_references(kind)
-        return tuple((each, differentiable.field_type(self, each)) for each in references)
+        return tuple((reference, differentiable.field_type(self, reference)) for reference in references)
 
     substitute = substitution.substitute
     value = substitution.substitute_value
@@ -455,19 +463,19 @@ class Program(Checker):
 
 
 def _extensions(members: list[ast.Declaration]) -> list[ast.Extension]:
-    found = [each for each in members if isinstance(each, ast.Extension)]
-    for each in members:
-        if isinstance(each, ast.Namespace):
-            found += _extensions(each.members)
-    return found
+    extensions = [member for member in members if isinstance(member, ast.Extension)]
+    for space in members:
+        if isinstance(space, ast.Namespace):
+            extensions += _extensions(space.members)
+    return extensions
 
 
 def _taken_out(module: Module, exported: Iterable[str]) -> list[ast.Declaration]:
     """What gives way to the names that are exported, taken out of a module."""
-    members = [each for part in module.files for each in part.members]
-    taken = [each for each in members if can_be_linked(each, exported)]
+    members = [member for part in module.files for member in part.members]
+    taken = [member for member in members if can_be_linked(member, exported)]
     for part in module.files:
-        part.members = [each for each in part.members if each not in taken]
+        part.members = [member for member in part.members if member not in taken]
     return taken
 
 
@@ -479,8 +487,8 @@ def _reexported(module: Module) -> list[Module]:
         for member in part.members
         if isinstance(member, ast.Import) and member.has("__exported")
     }
-    found = [each for each in module.imports if wanted & _names_of(each)]
-    return found + [deeper for each in found for deeper in _reexported(each)]
+    reexported = [imported for imported in module.imports if wanted & _names_of(imported)]
+    return reexported + [deeper for imported in reexported for deeper in _reexported(imported)]
 
 
 def _names_of(module: Module) -> set[str]:
@@ -494,27 +502,37 @@ Header = tuple[tuple[tuple[Type, str], ...], Type]
 def _check_given(checker: Checker, scope: ModuleScope, declared: ast.Function) -> None:
     """Report a function that no module exports with the header that it is declared with: `export float f(float4 n)`
     does not give `extern float f(float3 n);`."""
-    found = [each.declaration for each in scope.local(declared.name)]
-    given = [each for each in found if isinstance(each, ast.Function) and each.has("export")]
-    if any(_agrees(checker, declared, each) for each in given):
+    candidates = [result.declaration for result in scope.local(declared.name)]
+    functions = [
+        declaration
+        for declaration in candidates
+        if isinstance(declaration, ast.Function) and declaration.has("export")
+    ]
+    if any(_agrees(checker, declared, function) for function in functions):
         return
     wanted = signature_text(checker, DeclRef(declared, identity(declared)))
-    lines = [signature_text(checker, DeclRef(each, identity(each))) for each in given]
+    lines = [signature_text(checker, DeclRef(function, identity(function))) for function in functions]
     message = f"no linked module exports '{wanted}'"
     checker.error(
         "E0704", message, declared.name_span, f"what is exported is {'; '.join(lines) or 'no function'}"
     )
 
 
-def _agrees(checker: Checker, declared: ast.Function, given: ast.Function) -> bool:
+def _agrees(checker: Checker, declared: ast.Function, exported: ast.Function) -> bool:
     """Whether types and directions are the same, generic parameters in the place of each other."""
-    if [type(each) for each in declared.generics] != [type(each) for each in given.generics]:
+    if [type(parameter) for parameter in declared.generics] != [
+        type(parameter) for parameter in exported.generics
+    ]:
         return False
-    renamed: Bindings = {theirs: self_argument(own) for own, theirs in zip(declared.generics, given.generics)}
-    own = DeclRef(declared, identity(declared))
-    return _header(checker, own) == _header(checker, DeclRef(given, renamed))
+    renamed: Bindings = {
+        theirs: self_argument(mine) for mine, theirs in zip(declared.generics, exported.generics)
+    }
+    reference = DeclRef(declared, identity(declared))
+    return _header(checker, reference) == _header(checker, DeclRef(exported, renamed))
 
 
 def _header(checker: Checker, reference: DeclRef) -> Header:
     signature = signature_of(checker, reference)
-    return tuple((each.type, each.direction) for each in signature.parameters), signature.result
+    return tuple(
+        (parameter.type, parameter.direction) for parameter in signature.parameters
+    ), signature.result

@@ -12,6 +12,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -183,6 +184,7 @@ def dump(
     ] = False,
     html: Annotated[Path | None, typer.Option(help="Write all stages side by side to a page.")] = None,
     uniform: Annotated[list[str], typer.Option(help="A parameter with one value for all calls.")] = [],  # noqa: B006
+    target: Annotated[str, typer.Option(help='Whose code is made: "cuda:sm_90". No GPU is needed.')] = "",
     include: Includes = [],  # noqa: B006
 ) -> None:
     r"""Show a function on its way from text to machine code: kernel, AST, IR, derivative, lanes, assembly.
@@ -194,7 +196,8 @@ def dump(
         mode = mode_of(forward, backward or report)
         if html is not None and (after or everything):
             raise ValueError("error: --html shows all stages: leave out --after and --all")
-        device = slangrad.create_device(include_paths=include)
+        options = replace(Options.from_environment(), target=target)
+        device = slangrad.create_device(include_paths=include, options=options)
         compiled = STAGES.compile_function(device, str(located(file, include)), function, mode, uniform)
         chosen = STAGES.chosen_stages(compiled, after, everything)
         if report:

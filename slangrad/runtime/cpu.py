@@ -25,7 +25,18 @@ from time import perf_counter_ns
 import numpy as np
 
 from slangrad.base.options import Options
-from slangrad.runtime.device import Array, Device, DeviceClosedError, Grid, Kernel, MemoryRegion, PythonKernel
+from slangrad.runtime.device import (
+    Array,
+    Device,
+    DeviceClosedError,
+    Grid,
+    Kernel,
+    MemoryRegion,
+    PythonKernel,
+    RegionItems,
+    check_arguments,
+    check_grid,
+)
 from slangrad.runtime.launch_record import LaunchRecord, give_back_record, take_record
 from slangrad.runtime.memory import ALIGNMENT, HOST_MEMORY, KnownMemory, MemoryBlock
 from slangrad.runtime.pool import POOL, Job
@@ -142,14 +153,14 @@ class CpuDevice(Device):
         self.printed = Printed()
 
     def launch(self, kernel: Kernel, arguments: bytes | bytearray, grid: Grid) -> None:
-        _check_arguments(kernel, arguments)
+        check_arguments(kernel, arguments)
         if isinstance(kernel, NativeKernel) and kernel.is_one_chunk(grid):
             self._run_one_chunk(kernel, bytes(arguments), grid)
             return
         self.require_open()
         nx, ny, nz = grid
         if nx <= 0 or ny <= 0 or nz <= 0:
-            _check_empty(grid)
+            check_grid(grid)
             return
         if isinstance(kernel, NativeKernel):
             with _ordered if kernel.ordered else nullcontext():
@@ -161,7 +172,7 @@ class CpuDevice(Device):
 
     def prepare(self, kernel: Kernel, arguments: bytes, grid: Grid) -> Callable[[], None]:
         if isinstance(kernel, NativeKernel) and kernel.is_one_chunk(grid):
-            _check_arguments(kernel, arguments)
+            check_arguments(kernel, arguments)
             return partial(self._run_one_chunk, kernel, arguments, grid)
         return super().prepare(kernel, arguments, grid)
 
@@ -284,7 +295,7 @@ class CpuDevice(Device):
 
     def host_view(self, region: MemoryRegion, owner: object) -> Array:
         self.require_open()
-        return np.asarray(_HostMemory(region, owner)).view(region.dtype)
+        return np.asarray(RegionItems(region, owner)).view(region.dtype)
 
     def synchronize(self) -> None:
         """Launches are finished when they return."""
@@ -294,22 +305,6 @@ def _lots(record: LaunchRecord) -> int:
     chunks: int = record.launch.chunks
     lot: int = record.launch.lot
     return -(-chunks // lot)
-
-
-class _HostMemory:
-    """Raw memory in the shape NumPy asks for; NumPy keeps this object as the array's base."""
-
-    __slots__ = ("__array_interface__", "owner")
-
-    def __init__(self, region: MemoryRegion, owner: object) -> None:
-        self.owner = owner
-        self.__array_interface__ = {
-            "data": (region.address, False),
-            "shape": region.shape,
-            "strides": region.strides,
-            "typestr": f"|V{region.dtype.itemsize}" if region.dtype.names else region.dtype.str,
-            "version": 3,
-        }
 
 
 class _ChunkRun:
@@ -415,15 +410,3 @@ def _close(record: LaunchRecord, failures: Failures) -> BaseException | None:
 
 def _chunk_of(failure: tuple[int, Failure]) -> int:
     return failure[0]
-
-
-def _check_arguments(kernel: Kernel, arguments: bytes | bytearray) -> None:
-    if len(arguments) < kernel.argument_size:
-        raise ValueError(
-            f"arguments: kernel '{kernel.name}' takes {kernel.argument_size} bytes, not {len(arguments)}"
-        )
-
-
-def _check_empty(grid: Grid) -> None:
-    if min(grid) < 0:
-        raise ValueError(f"grid: {grid} has a negative size")

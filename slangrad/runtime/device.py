@@ -35,6 +35,59 @@ class MemoryRegion(NamedTuple):
     strides: tuple[int, ...]
     dtype: np.dtype[np.generic]
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """The bytes around the address that the items lie in. There is at least one item."""
+        reach = [(size - 1) * step for size, step in zip(self.shape, self.strides, strict=True)]
+        return sum(min(each, 0) for each in reach), sum(max(each, 0) for each in reach) + self.dtype.itemsize
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the items lie one after the other in row-major order."""
+        wanted = self.dtype.itemsize
+        for size, step in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if size != 1 and step != wanted:
+                return False
+            wanted *= size
+        return True
+
+    @property
+    def runs(self) -> tuple[int, int, list[tuple[int, int]]]:
+        """The items as runs of bytes without gaps: the lowest address, the bytes of a run, and count and step of the
+        runs along each dimension that is left, the smallest step first. There is at least one item."""
+        run, dims = self.dtype.itemsize, list[tuple[int, int]]()
+        moving = [
+            (size, abs(step))
+            for size, step in zip(self.shape, self.strides, strict=True)
+            if size > 1 and step
+        ]
+        for size, step in sorted(moving, key=lambda dim: dim[1]):
+            if step == run and not dims:
+                run *= size
+            else:
+                dims.append((size, step))
+        return self.address + self.span[0], run, dims
+
+    def places(self) -> Array:
+        """An array over the addresses, to be compared with others and never read; the host may not reach them."""
+        return np.asarray(RegionItems(self, None)).view(self.dtype)
+
+
+class RegionItems:
+    """A region in the form that NumPy takes; NumPy keeps this object as the array's base."""
+
+    __slots__ = ("__array_interface__", "owner")
+
+    def __init__(self, region: MemoryRegion, owner: object) -> None:
+        self.owner = owner
+        self.__array_interface__ = {
+            "data": (region.address, False),
+            "shape": region.shape,
+            "strides": region.strides,
+            "typestr": f"|V{region.dtype.itemsize}" if region.dtype.names else region.dtype.str,
+            "version": 3,
+        }
+
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Kernel:
@@ -64,6 +117,15 @@ class DeviceClosedError(RuntimeError):
         super().__init__(f"error[{self.code}]: the device is closed")
 
 
+class DeviceMissing(Exception):
+    """A device that this machine does not have: what is missing, and what to do."""
+
+    def __init__(self, message: str, note: str) -> None:
+        self.message = message
+        self.note = note
+        super().__init__(f"{message}; {note}")
+
+
 class Device(ABC):
     """Memory and launches. Addresses are integers. All of it is refused once the device is closed."""
 
@@ -71,6 +133,7 @@ class Device(ABC):
     name: str
     printed: Printed  # what kernels print
     is_closed = False
+    reaches_host = True  # whether kernels reach memory of the host, and the host that of the device
 
     def close(self) -> None:
         self.is_closed = True
@@ -79,6 +142,10 @@ class Device(ABC):
         """DeviceClosedError if the device is closed."""
         if self.is_closed:
             raise DeviceClosedError
+
+    def target(self, backend: str) -> str:
+        """The target of kernels for this device: the backend's name, with an architecture where it has several."""
+        return backend
 
     @property
     def runtime(self) -> Device:
@@ -105,6 +172,12 @@ class Device(ABC):
     def read(self, region: MemoryRegion) -> Array:
         """A new C-contiguous host array with a copy of the items."""
 
+    def put(self, region: MemoryRegion, values: Array) -> None:
+        """Overwrite the items by values that broadcast to their shape, of the same dtype."""
+        memory = self.host_view(region, None)
+        assert memory is not None, "a device whose memory the host does not reach copies by itself"
+        memory[...] = values
+
     @abstractmethod
     def copy(self, target: int, source: int, size: int) -> None:
         """Copy bytes within the device; the ranges may overlap."""
@@ -120,3 +193,17 @@ class Device(ABC):
     @abstractmethod
     def synchronize(self) -> None:
         """Wait for everything that was launched; errors that were not raised yet are raised here."""
+
+
+def check_arguments(kernel: Kernel, arguments: bytes | bytearray) -> None:
+    """ValueError for an argument block that is too short."""
+    if len(arguments) < kernel.argument_size:
+        raise ValueError(
+            f"arguments: kernel '{kernel.name}' takes {kernel.argument_size} bytes, not {len(arguments)}"
+        )
+
+
+def check_grid(grid: Grid) -> None:
+    """ValueError for a grid of negative size."""
+    if min(grid) < 0:
+        raise ValueError(f"grid: {grid} has a negative size")

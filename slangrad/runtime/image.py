@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from struct import Struct
+from typing import Protocol
 
 from slangrad.runtime.cpu import DEFAULT_GRANULARITY, NativeKernel
 from slangrad.runtime.object_code import Loaded
@@ -20,6 +21,14 @@ from slangrad.runtime.reports import Site
 Load = Callable[[bytes, Sequence[str]], Loaded]
 
 _LENGTH = Struct("<I")
+
+
+class Image(Protocol):
+    """A kernel as bytes, of whatever target; `about` is what else is to be kept with it."""
+
+    def to_bytes(self, about: object = None) -> bytes: ...
+
+
 ENTRY, DRAIN, FINISH, PLAN = "entry", "drain", "finish", "plan"
 LITERAL, LITERAL_DRAIN = "literal", "literal_drain"
 DELAYED = (PLAN, FINISH, LITERAL, LITERAL_DRAIN)  # what there is besides, for kernels whose adds are delayed
@@ -59,8 +68,8 @@ class KernelImage:
         )
         return replace(kernel, plan=address[PLAN], literal=literal)
 
-    def to_bytes(self) -> bytes:
-        kept = {name: getattr(self, name) for name in (*_SHARED, "functions", "about")}
+    def to_bytes(self, about: object = None) -> bytes:
+        kept = {name: getattr(self, name) for name in (*_SHARED, "functions")} | {"about": about}
         kept["sites"] = [[site.location, site.excerpt, site.text] for site in self.sites]
         head = json.dumps(kept, separators=(",", ":")).encode()
         return _LENGTH.pack(len(head)) + head + self.code

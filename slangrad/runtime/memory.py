@@ -29,10 +29,14 @@ DEFAULT_CAP = 1 << 30
 
 
 class MemorySource(Protocol):
-    """Where memory of one device comes from. A handle keeps its memory alive; dropping it frees it."""
+    """Where memory of one device comes from. A handle may keep its memory alive, if dropping it frees it."""
 
     def obtain(self, size: int, zero: bool) -> tuple[int, object]:
         """Address (aligned) and handle of `size` new bytes; MemoryError when there are none."""
+
+    def release(self, address: int) -> None:
+        """Take memory back whose handle is about to be dropped. Finalizers of handles could not do this: the garbage
+        collector calls them together with that of a block, which gives its handle to the cache."""
 
     def fill_zero(self, address: int, size: int) -> None:
         """Set bytes to zero."""
@@ -48,6 +52,9 @@ class HostSource:
         array = make(size + ALIGNMENT, np.uint8)
         start: int = array.ctypes.data
         return start + -start % ALIGNMENT, array
+
+    def release(self, address: int) -> None:
+        """NumPy frees it with the array."""
 
     def fill_zero(self, address: int, size: int) -> None:
         ctypes.memset(address, 0, size)
@@ -132,6 +139,8 @@ class CachingAllocator:
             self._sort_returned()
             dropped, self._free = self._free, {}
             self.cached = 0
+        for address, _ in (each for kept in dropped.values() for each in kept):
+            self._source.release(address)
         dropped.clear()
 
     def _sort_returned(self) -> None:
@@ -142,6 +151,8 @@ class CachingAllocator:
             if self.cached + size <= self.cap:
                 self.cached += size
                 self._free.setdefault(size, []).append((address, handle))
+            else:
+                self._source.release(address)
 
     def _reuse(self, rounded: int) -> tuple[int, object] | None:
         """Memory of that size class from the cache."""

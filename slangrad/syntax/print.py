@@ -42,9 +42,9 @@ def _labeled_children(node: ast.Node) -> Iterator[tuple[str, ast.Node]]:
         if isinstance(value, ast.Node):
             yield name, value
         elif isinstance(value, (list, tuple)):
-            for each in value:
-                if isinstance(each, ast.Node):
-                    yield "" if name in ("statements", "members") else name, each
+            for item in value:
+                if isinstance(item, ast.Node):
+                    yield "" if name in ("statements", "members") else name, item
 
 
 def _headline(node: ast.Node) -> str:
@@ -56,7 +56,7 @@ def _headline(node: ast.Node) -> str:
     if isinstance(node, ast.Expression):
         shown = [node.type] if node.type is not None else []
         converted = [f"-> {node.conversion}"] if node.conversion is not None else []
-        return " ".join([line, *(f": {each}" for each in shown), *converted])
+        return " ".join([line, *(f": {kind}" for kind in shown), *converted])
     if isinstance(node, ast.Declaration) and node.checked is not None:
         return f"{line} : {node.checked}"
     return line
@@ -75,5 +75,5 @@ def _plain_fields(node: ast.Node) -> Iterator[tuple[str, str]]:
                 yield name, repr(value) if name == "value" else value
         elif isinstance(value, (int, float)):
             yield name, repr(value)
-        elif isinstance(value, (list, tuple)) and value and all(isinstance(each, str) for each in value):
+        elif isinstance(value, (list, tuple)) and value and all(isinstance(item, str) for item in value):
             yield name, ",".join(value)

@@ -44,20 +44,20 @@ class _Form:
     __slots__ = ("before", "in_text", "is_declaration", "kind", "waiting")
 
     def __init__(self, kind: type[ast.Node]) -> None:
-        known = fields_of(kind)
+        fields = fields_of(kind)
         self.kind = kind
-        self.is_declaration = "parent" in known
-        self.before = tuple((name, known[name]) for name in _NOT_IN_TEXT if name in known)
-        self.in_text = tuple(name for name in known if name not in _NOT_IN_TEXT)
+        self.is_declaration = "parent" in fields
+        self.before = tuple((name, fields[name]) for name in _NOT_IN_TEXT if name in fields)
+        self.in_text = tuple(name for name in fields if name not in _NOT_IN_TEXT)
         self.waiting = tuple(name for name in self.in_text if name not in _AT_HAND)
 
     def begin(self, parent: object) -> Part:
-        made: Part = object.__new__(self.kind)
+        node: Part = object.__new__(self.kind)
         for name, default in self.before:
-            setattr(made, name, default_of(default))
+            setattr(node, name, default_of(default))
         if self.is_declaration:
-            made.parent = parent
-        return made
+            node.parent = parent
+        return node
 
 
 class _Forms(dict[str, _Form]):
@@ -66,8 +66,8 @@ class _Forms(dict[str, _Form]):
     def __missing__(self, name: str) -> _Form:
         kind = getattr(ast, name)
         assert issubclass(kind, ast.Node)
-        made = self[name] = _Form(kind)
-        return made
+        form = self[name] = _Form(kind)
+        return form
 
 
 _FORMS = _Forms()
@@ -78,7 +78,7 @@ _FORMS = _Forms()
 
 def pack_module(module: ast.Module, around: Surroundings) -> Packed:
     """What the text says, without what `check` found out."""
-    members = [_pack_late(each, module, around) for each in module.members]
+    members = [_pack_late(member, module, around) for member in module.members]
     return module.module_name, around.language, sorted(around.known_types), members
 
 
@@ -87,7 +87,7 @@ def late_module(data: Packed, source: SourceFile) -> ast.Module:
     around = Surroundings(source, language, known_types)
     whole, start = Span(source, 0, len(source.text)), Span(source, 0, 0)
     module = ast.Module(whole, source.name, start, source, [], module_name, language)
-    module.members = [_late(each, module, around) for each in members]
+    module.members = [_late(member, module, around) for member in members]
     return module
 
 
@@ -100,9 +100,9 @@ def _pack_late(declaration: Part, parent: object, around: Surroundings) -> Packe
 
 def _late(data: Packed, parent: object, around: Surroundings) -> Part:
     kind, name, modifiers, rest = data
-    made = _FORMS[kind].begin(parent)
-    made.name, made.modifiers, made.saved = name, modifiers, _Saved(rest, around)
-    return made
+    node = _FORMS[kind].begin(parent)
+    node.name, node.modifiers, node.saved = name, modifiers, _Saved(rest, around)
+    return node
 
 
 class _Saved:
@@ -127,12 +127,12 @@ def _pack(value: Part, parent: object, around: Surroundings) -> object:
     if kind in _PLAIN:
         return value
     if kind is list:
-        return [_pack(each, parent, around) for each in value]
+        return [_pack(item, parent, around) for item in value]
     if kind is Span:
         assert value.source is around.source and value.caller is None
         return "Span", value.start, value.end
     if kind is tuple:
-        assert all(isinstance(each, str) for each in value)
+        assert all(isinstance(item, str) for item in value)
         return "tuple", *value
     name = kind.__name__
     if name == "Unparsed":
@@ -145,7 +145,7 @@ def _pack(value: Part, parent: object, around: Surroundings) -> object:
 def _pack_fields(node: Part, names: Sequence[str], parent: object, around: Surroundings) -> Packed:
     return tuple(
         [
-            [_pack_late(each, node, around) for each in node.members]
+            [_pack_late(member, node, around) for member in node.members]
             if name == "members"
             else _pack(getattr(node, name), parent, around)
             for name in names
@@ -158,7 +158,7 @@ def _unpack(value: Part, parent: object, around: Surroundings) -> object:
     if kind in _PLAIN:
         return value
     if kind is list:
-        return [_unpack(each, parent, around) for each in value]
+        return [_unpack(item, parent, around) for item in value]
     name = value[0]
     if name == "Span":
         return Span(around.source, value[1], value[2])
@@ -167,9 +167,9 @@ def _unpack(value: Part, parent: object, around: Surroundings) -> object:
     if name == "Unparsed":
         return ast.Unparsed(Span(around.source, value[1], value[2]), value[3], around)
     form = _FORMS[name]
-    made = form.begin(parent)
-    _unpack_fields(made, form.in_text, value[1:], made if form.is_declaration else parent, around)
-    return made
+    node = form.begin(parent)
+    _unpack_fields(node, form.in_text, value[1:], node if form.is_declaration else parent, around)
+    return node
 
 
 def _unpack_fields(
@@ -177,7 +177,7 @@ def _unpack_fields(
 ) -> None:
     for name, value in zip(names, values):
         if name == "members":
-            node.members = [_late(each, node, around) for each in value]
+            node.members = [_late(item, node, around) for item in value]
         else:
             setattr(node, name, _unpack(value, parent, around))
 
@@ -187,7 +187,7 @@ def _unpack_fields(
 
 def pack_tokens(tokens: Iterable[Token]) -> bytes:
     """Tokens of one text, behind the preprocessor."""
-    return marshal.dumps([(each.kind, each.text, each.start, each.end, each.fresh) for each in tokens])
+    return marshal.dumps([(token.kind, token.text, token.start, token.end, token.fresh) for token in tokens])
 
 
 def unpack_tokens(data: bytes, source: SourceFile) -> list[Token]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from slangrad.backends import Backend
 from slangrad.runtime.device import Kernel
-from slangrad.runtime.image import KernelImage
+from slangrad.runtime.image import Image
 from slangrad.stages import Stage, StageValue
 
 
@@ -21,7 +21,7 @@ class Product:
     """`kernel`: None for a target whose code no device launches. `image`: the code, if it can be kept."""
 
     kernel: Kernel | None
-    image: KernelImage | None = None
+    image: Image | None = None
 
 
 @dataclass(frozen=True, slots=True)

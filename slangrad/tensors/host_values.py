@@ -95,8 +95,8 @@ def assign(view: StridedView, value: HostValue) -> None:
     if hasattr(value, "element_type") and hasattr(value, "host_view"):  # a tensor
         _assign_tensor(view, value)
     elif not holds_structs(view.element_type):
-        memory = view.memory()
-        memory[...] = _fitting(_numbers(value, memory.dtype), memory.shape, view)
+        dtype, shape = _numbers_of(view)
+        view.put_numbers(_fitting(_numbers(value, dtype), shape, view))
     elif isinstance(value, np.ndarray):
         _assign_structs(view, value)
     else:
@@ -111,8 +111,7 @@ def _assign_tensor(view: StridedView, source: StridedView) -> None:
             raise ValueError(f"value: elements of type {names}")
         assign(view, source.to_numpy())
         return
-    elements = view.elements()
-    elements[...] = _fitting(source.elements(), elements.shape, view)
+    view.put_elements(_fitting(source.elements(), tuple(view.shape), view))
 
 
 def _numbers(value: object, dtype: np.dtype) -> AnyArray:
@@ -148,11 +147,17 @@ def _assign_structs(view: StridedView, records: AnyArray) -> None:
     """Structured arrays field by field; bytes as they are."""
     if records.dtype.names is not None:
         records = structs_of(records, view.element_type)
-        elements = view.elements().view(records.dtype)
-        elements[...] = _fitting(records, elements.shape, view)
+        items = _fitting(records, tuple(view.shape), view).copy(order="C")
+        view.put_elements(items.view(f"V{view.element_size}"))
         return
-    memory = view.memory()
-    memory[...] = _fitting(convert_exactly(records, memory.dtype, "value"), memory.shape, view)
+    dtype, shape = _numbers_of(view)
+    view.put_numbers(_fitting(convert_exactly(records, dtype, "value"), shape, view))
+
+
+def _numbers_of(view: StridedView) -> tuple[np.dtype, tuple[int, ...]]:
+    """The dtype and the shape of all numbers of a view."""
+    dtype, inner = numpy_layout(view.element_type)
+    return dtype, (*view.shape, *inner)
 
 
 def _assign_values(view: StridedView, value: HostValue) -> None:

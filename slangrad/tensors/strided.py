@@ -131,8 +131,7 @@ class StridedView(Operators):
     def to_numpy(self, structured: bool = False) -> AnyArray:
         """A copy: the view's dimensions, then those of an element, so that (4) of "float3" are (4, 3). Structs are
         bytes; with `structured` they are records with named fields."""
-        region = region_of(self.element_type, self.address, self.shape, self.strides)
-        found = self.storage.runtime.read(region)
+        found = self.storage.runtime.read(self._region())
         if not structured:
             return found
         record = structured_dtype(self.element_type)
@@ -188,24 +187,45 @@ class StridedView(Operators):
             command_encoder.clear_tensor(self)
             return
         self.storage.require_writes()
-        region = whole_elements(self.element_type, self.address, self.shape, self.strides)
-        self.storage.runtime.clear(region)
+        self.storage.runtime.clear(self._whole())
 
     def host_view(self) -> AnyArray:
         """The memory itself as a NumPy array that keeps the storage alive; as in `to_numpy`, elements add
         dimensions. Read-only if the tensor is. BufferError where the host cannot reach it."""
-        found = self.memory()
+        found = self._seen(self._region())
         found.flags.writeable = self.writable and not self.storage.frozen
         return found
 
-    def memory(self) -> AnyArray:
-        """`host_view`, always writable: for those who have checked what the tensor permits."""
-        return self._seen(region_of(self.element_type, self.address, self.shape, self.strides))
-
     def elements(self) -> AnyArray:
-        """The memory itself, writable, each element as one opaque item."""
-        region = whole_elements(self.element_type, self.address, self.shape, self.strides)
-        return self._seen(region)
+        """The elements, each as one opaque item: the memory itself where the host reaches it, else a copy."""
+        return self._items(self._whole())
+
+    def numbers(self) -> AnyArray:
+        """The numbers of the elements (of structs: the bytes): the memory itself, or a copy, as for `elements`."""
+        return self._items(self._region())
+
+    def put_elements(self, values: AnyArray) -> None:
+        """Overwrite the elements by opaque items; for those who have checked what the tensor permits."""
+        self.storage.runtime.put(self._whole(), values)
+
+    def put_numbers(self, values: AnyArray) -> None:
+        """Overwrite the numbers of the elements (of structs: the bytes); as `put_elements`."""
+        self.storage.runtime.put(self._region(), values)
+
+    def places(self) -> AnyArray:
+        """An array over the addresses of `host_view`, to be compared with others and never read."""
+        return self._region().places()
+
+    def _region(self) -> MemoryRegion:
+        return region_of(self.element_type, self.address, self.shape, self.strides)
+
+    def _whole(self) -> MemoryRegion:
+        return whole_elements(self.element_type, self.address, self.shape, self.strides)
+
+    def _items(self, region: MemoryRegion) -> AnyArray:
+        runtime = self.storage.runtime
+        found = runtime.host_view(region, self.storage)
+        return runtime.read(region) if found is None else found
 
     def uniforms(self) -> dict[str, object]:
         """What a kernel's tensor parameter consists of, as a dict that the parameter takes: the buffer, and shape,

@@ -251,7 +251,7 @@ class Tensor(StridedView):
     def copy(self) -> Tensor:
         """The same values in memory of their own on the same device, without gaps; gradients are copied as well."""
         made = self._like(zero=False)
-        made.elements()[...] = self.elements()
+        made.put_elements(self.elements())
         taken, given = self._grad_in, self._grad_out
         made._grad_in = None if taken is None else taken.copy()
         if given is taken:

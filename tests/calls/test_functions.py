@@ -53,7 +53,7 @@ def test_functions_and_types_tell_what_they_are(module):
 def test_texts(device, module):
     assert str(module) == repr(module) == "Module(name='functions', linked_modules=[])"
     assert (str(module.P), repr(module.twice)) == ("P", "Function(twice)")
-    assert str(device) == f"Device(type=cpu, backend='{device.backend}')"
+    assert str(device) == f"Device(type={device.type.name}, backend='{device.backend}')"
 
 
 def test_a_module_of_a_module_that_is_loaded(device):

@@ -9,6 +9,7 @@
     ```bash             not run here
     ```diff             a change of the package; test_extending.py applies it
     ```python changed   runs there, with the changes of its section
+    ```python cuda      executed with a CUDA device that interprets kernels
 
 In an output `...` stands for any text, on a line of its own for any lines.
 """
@@ -30,6 +31,7 @@ from typing import Any
 from typer.testing import CliRunner
 
 from slangrad.cli.main import app
+from tests.runtime.fake_cuda import fake_gpu
 
 FENCE = re.compile(r"^```(\w*) ?(\w*)$")
 FILE_NAME = re.compile(r"(?://|#) (\w+\.(?:slang|py))")
@@ -100,6 +102,10 @@ class Session:
             exec(compile("\n" * (block.line - 1) + block.text, "<document>", "exec"), self.variables)
         assert_output(printed.getvalue(), expected or "", block)
 
+    def on_a_gpu(self, block: Block, expected: str | None) -> None:
+        with fake_gpu():
+            self.python(block, expected)
+
     def console(self, block: Block, _: str | None) -> None:
         for line, output in commands_of(block.text):
             assert_output(command(line), output, block)
@@ -117,7 +123,7 @@ RUN = {
     "diff": Session.nothing,
     "json": Session.nothing,
 }
-NOTES = {"excerpt": Session.excerpt, "changed": Session.nothing}
+NOTES = {"excerpt": Session.excerpt, "changed": Session.nothing, "cuda": Session.on_a_gpu}
 
 
 def errors_of(path: Path, block: Block) -> str:

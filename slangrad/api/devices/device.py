@@ -31,6 +31,8 @@ from slangrad.base.options import Options, store_of
 from slangrad.base.process.unique import Unique
 from slangrad.call.binding.request import CheckMode
 from slangrad.marshal.errors import CallError
+from slangrad.runtime.device import Device as RuntimeDevice
+from slangrad.runtime.device import DeviceMissing
 from slangrad.runtime.reports import write_text
 from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferDesc, BufferUsage, MemoryType
 from slangrad.tensors.conversion import AnyArray, HostValue
@@ -58,7 +60,7 @@ else:
 
 SHADER_PATH = str(Path(__file__).parents[2] / "std")  # the library's folder, which is always looked in
 
-CPU = "cpu"
+CPU, CUDA = "cpu", "cuda"
 CPU_NAMES = (None, "automatic", CPU)
 
 
@@ -85,11 +87,12 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         for name, value in described.items():
             self.desc.set(name, value)
         self.backend = _backend(self.desc.type if type is None else type, backend)
-        self.type = self.desc.type = DeviceType.cpu
+        self.type = self.desc.type = DeviceType.cuda if self.backend == CUDA else DeviceType.cpu
         self.options = Options.from_environment() if options is None else options
         self.options = replace(self.options, prints=self.options.prints or self.desc.enable_print)
         self.options = replace(self.options, store=self.desc.store() or self.options.store)
-        self.runtime = BACKENDS[self.backend].device(self.options)
+        self.runtime = _runtime(self.backend, self.options)
+        self.target = self.options.target or self.runtime.target(self.backend)
         given = SlangCompilerOptions.of(compiler_options or self.desc.compiler_options)
         given.include_paths = [*_folders(include_paths), *given.include_paths]
         given.defines = {**given.defines, **(defines or {})}
@@ -415,7 +418,8 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
     @property
     def info(self) -> ABILITIES.DeviceInfo:
         """What the device is: the type, the backend's name, the processor's name."""
-        return ABILITIES.DeviceInfo(self.type, self.backend.upper(), _processor())
+        adapter = self.runtime.name if self.backend == CUDA else _processor()
+        return ABILITIES.DeviceInfo(self.type, self.backend.upper(), adapter)
 
     # --- Waiting ---
 
@@ -442,11 +446,12 @@ def create_device(
     include_paths: Iterable[str | Path] = (),
     **described: HostValue,
 ) -> Device:
-    """A new device, which becomes the current one: the machine's processors, or the interpreter of the IR.
+    """A new device, which becomes the current one: the processors, an NVIDIA GPU, or the interpreter of the IR.
 
-    `type` is None, "automatic", "cpu" or the DeviceType of these; `backend` is "cpu" or "interpreter", by default what
-    SLANGRAD_BACKEND says, else "cpu". `import` in Slang looks in `include_paths`, after the folder of the importing
-    file. `described` are arguments of `Device` (`options`, `defines`, `compiler_options`) and fields of a DeviceDesc.
+    `type` is None, "automatic", "cpu", "cuda" or the DeviceType of these. `backend` is "cuda" for a GPU, and "cpu" or
+    "interpreter" else, by default what SLANGRAD_BACKEND says, else "cpu". `import` in Slang looks in `include_paths`,
+    after the folder of the importing file. `described` are arguments of `Device` (`options`, `defines`,
+    `compiler_options`) and fields of a DeviceDesc.
     CallError (E1015) for devices and backends that do not exist; TypeError for unknown names.
     """
     return Device(type, backend, include_paths, **described)
@@ -491,13 +496,22 @@ def _name_of(type: DeviceType | str | None) -> str | None:
 
 def _backend(type: DeviceType | str | None, backend: str | None) -> str:
     wanted = _name_of(type)
-    if wanted not in CPU_NAMES:
+    if wanted not in (*CPU_NAMES, CUDA):
         message = f"type: there is no backend for '{wanted}'"
-        raise CallError("E1015", message, (), "leave it out, or pass DeviceType.cpu")
-    name = backend or os.environ.get("SLANGRAD_BACKEND") or CPU
+        raise CallError("E1015", message, (), "leave it out, or pass DeviceType.cpu or DeviceType.cuda")
+    name = backend or (CUDA if wanted == CUDA else os.environ.get("SLANGRAD_BACKEND") or CPU)
     if name not in BACKENDS:
         raise CallError("E1015", f"backend: unknown backend '{name}'", (), f"there are {', '.join(BACKENDS)}")
+    if (name == CUDA) != (wanted == CUDA) and wanted in (CPU, CUDA):
+        raise CallError("E1015", f"backend: '{name}' is no backend of a device of type '{wanted}'")
     return name
+
+
+def _runtime(backend: str, options: Options) -> RuntimeDevice:
+    try:
+        return BACKENDS[backend].device(options)
+    except DeviceMissing as error:
+        raise CallError("E1015", f"type: {error.message}", (), error.note) from None
 
 
 def _folders(include_paths: Iterable[str | Path]) -> list[Path]:

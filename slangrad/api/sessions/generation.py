@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from slangrad.api.sessions.plain_types import PLAIN, is_plain
-from slangrad.backends import BACKENDS
+from slangrad.backends import backend_of
 from slangrad.base.diagnostics import CompileWarning
 from slangrad.base.late import Late, late_property
 from slangrad.base.module_file import Origin
@@ -145,7 +145,7 @@ class Generation:
 
     def _parse_all(self) -> None:
         """Load what was only looked up so far, in the same order."""
-        program = FRONT.Program(self.settings, (), self._defines, self.files, BACKENDS[self.target].traits)
+        program = FRONT.Program(self.settings, (), self._defines, self.files, backend_of(self.target).traits)
         for loaded, known in self._waiting:
             known.parsed = self._load(program, loaded)
         self._waiting.clear()

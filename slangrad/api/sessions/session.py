@@ -190,7 +190,7 @@ class SlangSession(LoadsModules):
         module_cache: str | PathLike[str] | None = None,
     ) -> None:
         self.device = device
-        self.target: str = device.backend
+        self.target: str = device.target
         self.compiler_options = compiler_options
         self.settings = compiler_options.applied_to(options)
         self.lock = kept_at_fork(threading.RLock(), WORK, self._begin_anew)

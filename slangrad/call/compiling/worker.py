@@ -18,7 +18,7 @@ from queue import SimpleQueue
 from typing import IO, Any
 
 from slangrad import pipeline
-from slangrad.backends import BACKENDS
+from slangrad.backends import backend_of
 from slangrad.base.process.threads import start_thread
 from slangrad.base.source import SourceFile
 from slangrad.cache import environment_key, kernel_entry
@@ -94,7 +94,7 @@ class Worker:
             if recipe["environment"] != environment_key(recipe["target"]):
                 raise ValueError("another compiler, LLVM or processor")
             os.chdir(recipe["here"])
-            options, traits = options_of(recipe["options"]), BACKENDS[recipe["target"]].traits
+            options, traits = options_of(recipe["options"]), backend_of(recipe["target"]).traits
             program = Program(options, (), recipe["defines"], files_of(recipe), traits)
             made: list[Module] = []
             for step, made_of in recipe["steps"]:

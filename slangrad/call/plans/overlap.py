@@ -54,6 +54,7 @@ class Region:
     injective: bool = False
     takes: bool = False
     lattice: Lattice = (0, 0, 0)
+    is_host: bool = False  # memory of no device
 
     @property
     def changes(self) -> bool:
@@ -111,7 +112,7 @@ def refuse_overwritten(pairs: Sequence[Overwritten], values: Sequence[HostValue]
         x, y = values[each.read], values[each.written]
         if x.storage.address >= y.storage.address + y.storage.size:
             continue
-        if y.storage.address < x.storage.address + x.storage.size and share(x.host_view(), y.host_view()):
+        if y.storage.address < x.storage.address + x.storage.size and share(x.places(), y.places()):
             first, second = each.labels
             message = (
                 f"'{first}' and '{second}' overlap in memory: the call has written '{second}', so the values "
@@ -143,7 +144,7 @@ def refuse_shared_outputs(leaves: Sequence[Leaf], values: Sequence[object], copi
 
 def _array_of(value: object) -> np.ndarray | None:
     if isinstance(value, Tensor):
-        return value.host_view()
+        return value.places()
     return value if isinstance(value, np.ndarray) else None
 
 
@@ -244,10 +245,11 @@ def regions_of(
         for use in footprint.uses:
             if use.name not in places:
                 continue
-            _, shape, steps, item, _ = use.memory
+            _, shape, steps, item, home = use.memory
             low, high = span_of(item, shape, steps)
             start = places[use.name].start + use.at
             region = Region(use.label, start, low, high, use.reads, use.writes, use.adds, takes=use.takes)
+            region.is_host = home is None
             region.lattice = lattice_of(item, shape, steps)
             if use.stream is not None:
                 region.strides = loops.strides[first + use.stream]

@@ -32,6 +32,7 @@ from slangrad.call.plans.overlap import (
     regions_of,
 )
 from slangrad.call.plans.packing import Compiled
+from slangrad.call.plans.staging import Staged, refuse_in_rows, stage
 from slangrad.marshal.composed import results
 from slangrad.marshal.composed.rows import makes_rows
 from slangrad.marshal.errors import CallError
@@ -73,16 +74,27 @@ class Geometry:
 
 
 class Scratch:
-    """Memory of one call for values that the kernel writes and Python reads."""
+    """Memory of one call for values that the kernel writes and Python reads; a copy where the host does not reach it,
+    which travels to the device before the launch and back after it."""
 
-    __slots__ = ("address", "block", "memory")
+    __slots__ = ("_copied", "_region", "_runtime", "address", "block", "memory")
 
     def __init__(self, runtime: Device, size: int) -> None:
+        self._runtime = runtime
         self.block = runtime.allocate(size)
         self.address = self.block.address
-        view = runtime.host_view(MemoryRegion(self.address, (size,), (1,), BYTE), self.block)
-        assert view is not None, "scratch memory must be reachable from the host"
-        self.memory = memoryview(view)  # type: ignore[arg-type]
+        self._region = MemoryRegion(self.address, (size,), (1,), BYTE)
+        view = runtime.host_view(self._region, self.block)
+        self._copied = np.zeros(size, BYTE) if view is None else None
+        self.memory = memoryview(self._copied if view is None else view)  # type: ignore[arg-type]
+
+    def send(self) -> None:
+        if self._copied is not None:
+            self._runtime.write(self.address, self._copied)
+
+    def fetch(self) -> None:
+        if self._copied is not None:
+            self._copied[:] = self._runtime.read(self._region)
 
 
 @dataclass(slots=True)
@@ -204,6 +216,8 @@ class Plan:
         geometry = self._geometries.get(key) or self._make_geometry(values, threads, key)
         if geometry is None:
             return None
+        if not self._runtime.reaches_host and any(each.is_host for each in geometry.regions):
+            return None
         grid = (0, 0, 0) if 0 in geometry.shape else geometry.loops.grid
         launch = FixedLaunch(self, geometry, grid, values)
         return launch if launch.check() else None
@@ -244,6 +258,7 @@ class Plan:
             values.append(made)
         scratch = self._take_scratch() if self._scratch_size else None
         kept: list[object] = []
+        staged: Staged | None = None
         while True:
             scalars = geometry.values.copy()
             for find, i, place in geometry.finders:
@@ -254,10 +269,14 @@ class Plan:
             if conflicts is None or not conflicts.shared:
                 break
             geometry = self._with_atomic_sums(geometry, values, threads)
+        if not self._runtime.reaches_host:
+            staged = stage(self._runtime, geometry.regions, scalars)
         if conflicts is not None:
             kept = self._copy_first(conflicts, scalars)
         if self._overwritten or self._rows:
             self._refuse_overlaps(geometry, values, scalars)
+        if scratch is not None:
+            scratch.send()
         if 0 not in geometry.shape:
             packed = geometry.compiled.packer.pack(scalars)
             try:
@@ -265,7 +284,10 @@ class Plan:
             except NotFiniteError as error:
                 raise _in_call(error, geometry) from None
         kept.clear()
+        if staged is not None:
+            staged.bring_back()
         if scratch is not None:
+            scratch.fetch()
             for i, finish in self._finishers:
                 finish(values[i], scratch)
             self._scratches.append(scratch)
@@ -275,6 +297,8 @@ class Plan:
         """Where no copy helps."""
         refuse_overwritten(self._overwritten, values)
         touched = [each for i in self._rows for each in values[i].touched]
+        if not self._runtime.reaches_host:
+            refuse_in_rows(touched)
         refuse_touched(touched, geometry.regions, scalars)
 
     def _take_scratch(self) -> Scratch:

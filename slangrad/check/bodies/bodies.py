@@ -64,7 +64,7 @@ def check_body(checker: Checker, declaration: ast.AnyFunction) -> None:
 def _check_end(checker: Checker, declaration: ast.AnyFunction, body: ast.Block, info: FunctionInfo) -> None:
     if isinstance(declaration, ast.Constructor) or info.result in (VOID, ERROR):
         return
-    if all(_falls_through(each) for each in body.statements):
+    if all(_falls_through(statement) for statement in body.statements):
         if checker.reporter.has_syntax_error(body.span):
             return  # the 'return' may be in the part that could not be read
         message = f"'{declaration.name}' can end without returning a '{info.result}'"
@@ -78,13 +78,13 @@ def _warn_of_unset(checker: Checker, body: ast.Block, assigned: set[ast.Declarat
     if body.span.source.is_library:
         return
     statements = [node for node in walk(body) if isinstance(node, ast.DeclarationStatement)]
-    declared = [each for node in statements for each in node.declarations]
-    unset = {each for each in declared if _has_no_value(checker, each)} - assigned
+    declared = [declaration for node in statements for declaration in node.declarations]
+    unset = {declaration for declaration in declared if _has_no_value(checker, declaration)} - assigned
     if not unset:
         return
     for node in walk(body):
         if isinstance(node, ast.Unary) and node.operator == "&":
-            unset -= {_local_of(each) for each in walk(node)}
+            unset -= {_local_of(child) for child in walk(node)}
     for node in walk(body):
         variable = _local_of(node)
         if variable in unset:
@@ -153,20 +153,22 @@ def _struct(checker: Checker, node: ast.Struct) -> None:
 
 def _check_bases(checker: Checker, node: ast.Struct | ast.Enum, kind: Type) -> None:
     for position, base in enumerate(node.bases):
-        found = checker.resolve_type(checker.scope_of(node), base)
-        if found is ERROR or interfaces_in(found) or (position == 0 and found is base_of(checker, kind)):
+        base_type = checker.resolve_type(checker.scope_of(node), base)
+        if (
+            base_type is ERROR
+            or interfaces_in(base_type)
+            or (position == 0 and base_type is base_of(checker, kind))
+        ):
             continue
         if isinstance(kind, EnumType):
             tag_type(checker, kind)
-        elif isinstance(found, StructType) and isinstance(node, ast.Struct) and inherits(found, node):
+        elif isinstance(base_type, StructType) and isinstance(node, ast.Struct) and inherits(base_type, node):
             checker.error(
                 "E0325", f"'{kind}' inherits from itself", base.span, "hold the index of one in a buffer"
             )
         else:
-            message = (
-                f"'{kind}' can inherit from one struct, the first, and from interfaces, not from '{found}'"
-            )
-            checker.error("E0413", message, base.span, f"make a '{found}' a field of '{kind}'")
+            message = f"'{kind}' can inherit from one struct, the first, and from interfaces, not from '{base_type}'"
+            checker.error("E0413", message, base.span, f"make a '{base_type}' a field of '{kind}'")
 
 
 def _check_conformances(checker: Checker, node: ast.Struct | ast.Extension, kind: Type) -> None:
@@ -176,13 +178,13 @@ def _check_conformances(checker: Checker, node: ast.Struct | ast.Extension, kind
     meant = kind if alias is None else checker.resolve_type(checker.scope_of(node), alias)
     for base in node.bases:
         for interface in interfaces_in(checker.resolve_type(checker.scope_of(node), base)):
-            for each in with_inherited(checker, interface):
+            for inherited in with_inherited(checker, interface):
                 if alias is None:
-                    check_conformance(checker, kind, each, base.span)
-                    check_levels(checker, kind, each, base.span)
-                    check_differential(checker, kind, each, base.span)
-                elif not conforms(checker, meant, each):
-                    checker.error("E0411", f"'{meant}' does not conform to '{each}'", alias.span)
+                    check_conformance(checker, kind, inherited, base.span)
+                    check_levels(checker, kind, inherited, base.span)
+                    check_differential(checker, kind, inherited, base.span)
+                elif not conforms(checker, meant, inherited):
+                    checker.error("E0411", f"'{meant}' does not conform to '{inherited}'", alias.span)
 
 
 def check_members(checker: Checker, node: ast.Container) -> None:
@@ -206,26 +208,30 @@ _OVERLOADED = (ast.Function, ast.Constructor, ast.Subscript)
 
 
 def _check_same_name(checker: Checker, name: str, same: list[ast.Declaration]) -> None:
-    if not all(isinstance(each, _OVERLOADED) for each in same):
-        if all(isinstance(each, ast.Struct) and not each.has_body for each in same[1:]):
+    if not all(isinstance(declaration, _OVERLOADED) for declaration in same):
+        if all(isinstance(declaration, ast.Struct) and not declaration.has_body for declaration in same[1:]):
             return
         checker.error("E0308", f"'{name}' is declared twice", same[-1].name_span)
         return
     seen: set[object] = set()
-    for each in same:
-        if not isinstance(each, (ast.Function, ast.Constructor)) or each.body is None:
+    for overload in same:
+        if not isinstance(overload, (ast.Function, ast.Constructor)) or overload.body is None:
             continue
-        key = _overload_key(checker, each)
+        key = _overload_key(checker, overload)
         if key in seen:
-            checker.error("E0308", f"'{name}' is declared twice with these parameters", each.name_span)
+            checker.error("E0308", f"'{name}' is declared twice with these parameters", overload.name_span)
         seen.add(key)
 
 
 def _overload_key(checker: Checker, node: ast.Function | ast.Constructor) -> object:
     """What tells overloads apart: parameters, `static`, the bounds of generic parameters."""
     signature = signature_of(checker, DeclRef(node, {}))
-    bounds = [str(each) for known in generic_info(checker, node).bounds.values() for each in known]
-    parameters = [f"{each.direction} {each.type}" for each in signature.parameters]
+    bounds = [
+        str(interface)
+        for interfaces in generic_info(checker, node).bounds.values()
+        for interface in interfaces
+    ]
+    parameters = [f"{passed.direction} {passed.type}" for passed in signature.parameters]
     return (len(node.generics), node.has("static"), node.has("__postfix"), *parameters, *bounds)
 
 
@@ -243,9 +249,9 @@ def _extension(checker: Checker, node: ast.Extension) -> None:
     generic_info(checker, node)
     kind = this_type(checker, node)
     for base in node.bases:
-        found = checker.resolve_type(checker.scope_of(node), base)
-        if found is not ERROR and not interfaces_in(found):
-            checker.error("E0413", f"an extension can add interfaces only, not '{found}'", base.span)
+        base_type = checker.resolve_type(checker.scope_of(node), base)
+        if base_type is not ERROR and not interfaces_in(base_type):
+            checker.error("E0413", f"an extension can add interfaces only, not '{base_type}'", base.span)
     check_members(checker, node)
     if kind is not ERROR:
         checker.later.append(lambda: _check_conformances(checker, node, kind))
@@ -307,7 +313,7 @@ def _falls_through(node: ast.Statement) -> bool:
 
 
 def _sequence(statements: list[ast.Statement]) -> bool:
-    return all(_falls_through(each) for each in statements)
+    return all(_falls_through(statement) for statement in statements)
 
 
 def _if(node: ast.If | ast.IfLet) -> bool:
@@ -315,7 +321,7 @@ def _if(node: ast.If | ast.IfLet) -> bool:
 
 
 def _switch(node: ast.Switch) -> bool:
-    if not any(each.is_default for each in node.cases):
+    if not any(labeled.is_default for labeled in node.cases):
         return True
     if any(_breaks(statement) for case in node.cases for statement in case.body):
         return True
@@ -327,7 +333,7 @@ def _breaks(node: ast.Node) -> bool:
     if isinstance(node, ast.Break):
         return True
     if isinstance(node, _TAKING_BREAKS):
-        return any(isinstance(each, ast.Break) and each.label is not None for each in walk(node))
+        return any(isinstance(child, ast.Break) and child.label is not None for child in walk(node))
     return not isinstance(node, (ast.Expression, ast.Defer, ast.TargetSwitch)) and any(
         map(_breaks, children(node))
     )
@@ -347,7 +353,7 @@ def _loop(node: ast.For | ast.While) -> bool:
 def _do_while(node: ast.DoWhile) -> bool:
     if _breaks(node.body):
         return True
-    continues = any(isinstance(each, ast.Continue) for each in walk(node.body))
+    continues = any(isinstance(child, ast.Continue) for child in walk(node.body))
     return not _endless(node.condition) and (_falls_through(node.body) or continues)
 
 
@@ -360,7 +366,7 @@ _FALLING: dict[type[ast.Statement], Callable[[OfClass], bool]] = {
     ast.Block: lambda node: _sequence(node.statements),
     ast.If: _if,
     ast.IfLet: _if,
-    ast.DoCatch: lambda node: any(_falls_through(each.body) for each in (node, *node.handlers)),
+    ast.DoCatch: lambda node: any(_falls_through(part.body) for part in (node, *node.handlers)),
     ast.Switch: _switch,
     ast.For: _loop,
     ast.While: _loop,

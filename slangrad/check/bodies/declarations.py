@@ -80,15 +80,15 @@ def info(checker: Checker, declaration: ast.Declaration) -> Any:
         if not first:
             message = f"'{declaration.name}' depends on itself"
             checker.error("E0321", message, declaration.name_span)
-            made = _FALLBACKS[type(declaration)]()
+            header = _FALLBACKS[type(declaration)]()
         elif len(checker.in_progress) > limit:
             message = f"'{declaration.name}' is needed by a declaration that another one needs, more than {limit} deep"
             checker.error("E0206", message, declaration.name_span, limit_note("chain_length"))
-            made = _FALLBACKS[type(declaration)]()
+            header = _FALLBACKS[type(declaration)]()
         else:
-            made = rule(checker, declaration)
+            header = rule(checker, declaration)
     if declaration.checked is None:
-        declaration.checked = made
+        declaration.checked = header
     return declaration.checked
 
 
@@ -108,11 +108,11 @@ _FALLBACKS: dict[type[ast.Declaration], Callable[[], Info]] = {
 
 def surrounding_scope(checker: Checker, declaration: ast.Declaration) -> Scope:
     """The scope in which a declaration itself stands."""
-    found = checker.scopes_of_locals.get(declaration)
-    if found is None:
+    outer = checker.scopes_of_locals.get(declaration)
+    if outer is None:
         assert declaration.parent is not None
-        found = checker.scope_of(declaration.parent)
-    scope: Scope = found
+        outer = checker.scope_of(declaration.parent)
+    scope: Scope = outer
     return scope
 
 
@@ -125,18 +125,23 @@ def _variable(checker: Checker, node: ast.Variable) -> VariableInfo:
     constant = (
         node.keyword == "let" or node.has("const") or node.has("constexpr") or _is_const(node.value_type)
     )
-    made = VariableInfo(ERROR, kind, not constant, no_diff=has_no_diff(node))
+    header = VariableInfo(ERROR, kind, not constant, no_diff=has_no_diff(node))
     if node.value_type is not None:
         declared = _stored_type(checker, scope, node)
-        made.type, made.rules = unstored(declared), rules_of(declared)
-        node.checked = made
-    _initialize(checker, scope, node, made)
-    _refuse_type(checker, node, made)
-    if kind == "required" and isinstance(made.type, Scalar) and not made.type.is_float and node.has("static"):
-        made.constant = required_value_of(node)
-    if is_open(node) and _is_known_when_compiling(node, made):
-        made.constant = open_value(node)
-    return made
+        header.type, header.rules = unstored(declared), rules_of(declared)
+        node.checked = header
+    _initialize(checker, scope, node, header)
+    _refuse_type(checker, node, header)
+    if (
+        kind == "required"
+        and isinstance(header.type, Scalar)
+        and not header.type.is_float
+        and node.has("static")
+    ):
+        header.constant = required_value_of(node)
+    if is_open(node) and _is_known_when_compiling(node, header):
+        header.constant = open_value(node)
+    return header
 
 
 def _stored_type(checker: Checker, scope: Scope, node: ast.Variable | ast.Parameter) -> Type:
@@ -167,19 +172,19 @@ def _variable_kind(node: ast.Variable) -> str:
     return "static" if node.has("static") and not node.has("const") else "local"
 
 
-def _initialize(checker: Checker, scope: Scope, node: ast.Variable, made: VariableInfo) -> None:
+def _initialize(checker: Checker, scope: Scope, node: ast.Variable, header: VariableInfo) -> None:
     if node.initializer is None:
-        _without_initializer(checker, scope, node, made)
+        _without_initializer(checker, scope, node, header)
         return
     checker.check_argument(scope, node.initializer)
     if node.value_type is None:
-        made.type = _inferred(checker, node)
-    elif node.initializer.type is not ERROR and made.type is not ERROR:
-        coerce(scope, node.initializer, made.type, f"the value of '{node.name}'")
-        if isinstance(made.type, Array) and made.type.count is None:
-            made.type = value_type(node.initializer) if node.initializer.type is not None else ERROR
-    if not made.mutable and _is_known_when_compiling(node, made):
-        made.constant = _constant_of(checker, node, made)
+        header.type = _inferred(checker, node)
+    elif node.initializer.type is not ERROR and header.type is not ERROR:
+        coerce(scope, node.initializer, header.type, f"the value of '{node.name}'")
+        if isinstance(header.type, Array) and header.type.count is None:
+            header.type = value_type(node.initializer) if node.initializer.type is not None else ERROR
+    if not header.mutable and _is_known_when_compiling(node, header):
+        header.constant = _constant_of(checker, node, header)
 
 
 def _inferred(checker: Checker, node: ast.Variable) -> Type:
@@ -198,39 +203,41 @@ def _inferred(checker: Checker, node: ast.Variable) -> Type:
     return kind
 
 
-def _is_known_when_compiling(node: ast.Variable, made: VariableInfo) -> bool:
-    whole = isinstance(made.type, EnumType) or (isinstance(made.type, Scalar) and not made.type.is_float)
-    return whole and node.keyword != "let" and made.kind != "field"
+def _is_known_when_compiling(node: ast.Variable, header: VariableInfo) -> bool:
+    whole = isinstance(header.type, EnumType) or (
+        isinstance(header.type, Scalar) and not header.type.is_float
+    )
+    return whole and node.keyword != "let" and header.kind != "field"
 
 
-def _constant_of(checker: Checker, node: ast.Variable, made: VariableInfo) -> Value | None:
+def _constant_of(checker: Checker, node: ast.Variable, header: VariableInfo) -> Value | None:
     assert node.initializer is not None
     if node.initializer.type is ERROR:
         return None
     return evaluate(checker, node.initializer)
 
 
-def _without_initializer(checker: Checker, scope: Scope, node: ast.Variable, made: VariableInfo) -> None:
+def _without_initializer(checker: Checker, scope: Scope, node: ast.Variable, header: VariableInfo) -> None:
     if node.value_type is None:
         checker.error("E0322", f"'{node.name}' needs a type or a value", node.name_span)
         return
-    if made.type is not ERROR and made.kind == "local":
-        made.initial = initial_value(scope, made.type)
+    if header.type is not ERROR and header.kind == "local":
+        header.initial = initial_value(scope, header.type)
 
 
-def _refuse_type(checker: Checker, node: ast.Variable, made: VariableInfo) -> None:
-    if made.type is VOID and node.value_type is not None:
+def _refuse_type(checker: Checker, node: ast.Variable, header: VariableInfo) -> None:
+    if header.type is VOID and node.value_type is not None:
         checker.error("E0323", f"'{node.name}' cannot be of type 'void'", node.name_span)
-        made.type = ERROR
-    if isinstance(made.type, ConjunctionType):
-        made.type = _refuse_several(checker, made.type, node.name_span)
-    if is_pack(made.type):
+        header.type = ERROR
+    if isinstance(header.type, ConjunctionType):
+        header.type = _refuse_several(checker, header.type, node.name_span)
+    if is_pack(header.type):
         note = "make it a tuple: Tuple<expand each T>"
         checker.error("E0409", f"'{node.name}' cannot be a pack", node.name_span, note)
-        made.type = ERROR
-    if isinstance(made.type, Array) and made.type.count is None and made.kind in ("local", "field"):
+        header.type = ERROR
+    if isinstance(header.type, Array) and header.type.count is None and header.kind in ("local", "field"):
         checker.error("E0323", f"the array '{node.name}' needs a size", node.name_span)
-        made.type = ERROR
+        header.type = ERROR
 
 
 def _refuse_several(checker: Checker, kind: ConjunctionType, span: Span) -> Type:
@@ -256,15 +263,15 @@ def _function(checker: Checker, node: ast.Function) -> FunctionInfo:
         result = VOID if node.result is None else checker.resolve_type(checker.scope_of(node), node.result)
         if isinstance(result, ConjunctionType):
             result = _refuse_several(checker, result, node.name_span)
-        made = FunctionInfo(_this(checker, node), node.is_marked("mutating"), parameters, result)
-        made.throws = _thrown(checker, node)
-    _fill_attributes(checker, node, made)
-    made.no_diff_result = node.has("no_diff") or has_no_diff(node)
+        header = FunctionInfo(_this(checker, node), node.is_marked("mutating"), parameters, result)
+        header.throws = _thrown(checker, node)
+    _fill_attributes(checker, node, header)
+    header.no_diff_result = node.has("no_diff") or has_no_diff(node)
     if not node.name:
-        made.level, made.this_type = "backward", self_type(node)
+        header.level, header.this_type = "backward", self_type(node)
     else:
-        _raise_level(checker, node, made)
-    return made
+        _raise_level(checker, node, header)
+    return header
 
 
 def _thrown(checker: Checker, node: ast.Function) -> Type | None:
@@ -300,10 +307,10 @@ def _parameters(checker: Checker, node: WithParameters) -> tuple[ast.Parameter, 
         if implied is not None:
             parameter.checked = ParameterInfo(implied, parameter.direction, has_no_diff(parameter))
         elif parameter.has("constexpr") and parameter.span.source.is_library:
-            known = _implied_value(node, parameter, kind)
-            parameter.checked = ParameterInfo(kind, parameter.direction, known=known)
-    for each in node.parameters:
-        checker.info(each)
+            implied_value = _implied_value(node, parameter, kind)
+            parameter.checked = ParameterInfo(kind, parameter.direction, known=implied_value)
+    for declared in node.parameters:
+        checker.info(declared)
     return tuple(node.parameters)
 
 
@@ -330,16 +337,20 @@ def _is_given_another(checker: Checker, node: WithParameters, parameter: ast.Par
         return True  # methods and what they implement have to agree
     body = getattr(node, "body", None)
     targets = (
-        (each.target for each in walk(body) if isinstance(each, ast.Assign))
+        (child.target for child in walk(body) if isinstance(child, ast.Assign))
         if isinstance(body, ast.Block) and not node.span.source.is_library  # which gives it no other
         else ()
     )
-    return any(isinstance(each, ast.Name) and each.name == parameter.name for each in targets)
+    return any(isinstance(target, ast.Name) and target.name == parameter.name for target in targets)
 
 
 def _function_bound(checker: Checker, kind: FunctionType) -> tuple[InterfaceType, ...]:
     """`functype(A) -> R` as a bound: IFunc<R, A>."""
-    return (nominal(checker.standard("IFunc"), (kind.result, tuple(each.type for each in kind.parameters))),)
+    return (
+        nominal(
+            checker.standard("IFunc"), (kind.result, tuple(parameter.type for parameter in kind.parameters))
+        ),
+    )
 
 
 def _implied_value(node: WithParameters, parameter: ast.Parameter, kind: Type) -> ast.ValueParameter:
@@ -363,14 +374,14 @@ def _parameter(checker: Checker, node: ast.Parameter) -> ParameterInfo:
         checker.error("E0323", f"'{node.name}' cannot be of type 'void'", node.name_span)
         kind = ERROR
     rules = rules_of(_stored_type(checker, scope, node))
-    made = node.checked = ParameterInfo(kind, node.direction, has_no_diff(node), rules)
+    header = node.checked = ParameterInfo(kind, node.direction, has_no_diff(node), rules)
     if node.default is not None:
         scope = Scope(checker, scope)
         scope.without_this = True  # a default is evaluated where the call stands
         checker.check_argument(scope, node.default)
         if node.default.type is not ERROR:
             coerce(scope, node.default, kind, f"the default of '{node.name}'")
-    return made
+    return header
 
 
 _LEVELS = {
@@ -383,29 +394,29 @@ _LEVELS = {
 }
 
 
-def _fill_attributes(checker: Checker, node: ast.Declaration, made: FunctionInfo) -> None:
+def _fill_attributes(checker: Checker, node: ast.Declaration, header: FunctionInfo) -> None:
     """What the attributes of a function say."""
-    levels = {_LEVELS[each.name] for each in node.attributes if each.name in _LEVELS}
-    made.level = "backward" if "backward" in levels else "forward" if levels else "none"
-    made.no_diff_this = node.attribute("NoDiffThis") is not None
-    made.treat_as_differentiable = node.attribute("TreatAsDifferentiable") is not None
-    made.intrinsic = attribute_text(node, "intrinsic")
-    made.math_function = attribute_text(node, "math_function")
+    levels = {_LEVELS[attribute.name] for attribute in node.attributes if attribute.name in _LEVELS}
+    header.level = "backward" if "backward" in levels else "forward" if levels else "none"
+    header.no_diff_this = node.attribute("NoDiffThis") is not None
+    header.treat_as_differentiable = node.attribute("TreatAsDifferentiable") is not None
+    header.intrinsic = attribute_text(node, "intrinsic")
+    header.math_function = attribute_text(node, "math_function")
 
 
-def _raise_level(checker: Checker, node: ast.Declaration, made: FunctionInfo) -> None:
+def _raise_level(checker: Checker, node: ast.Declaration, header: FunctionInfo) -> None:
     """A derivative that is declared elsewhere makes a function differentiable."""
-    given = level_from_elsewhere(checker, node) if made.level != "backward" else "none"
-    made.level = given if given != "none" else made.level
+    elsewhere = level_from_elsewhere(checker, node) if header.level != "backward" else "none"
+    header.level = elsewhere if elsewhere != "none" else header.level
 
 
 def _constructor(checker: Checker, node: ast.Constructor) -> FunctionInfo:
     with checker.assuming(node):
         parameters = _parameters(checker, node)
         this = _constructed(checker, node)
-        made = FunctionInfo(this, True, parameters, this)
-    _fill_attributes(checker, node, made)
-    return made
+        header = FunctionInfo(this, True, parameters, this)
+    _fill_attributes(checker, node, header)
+    return header
 
 
 def _constructed(checker: Checker, node: ast.Constructor) -> Type:
@@ -441,15 +452,15 @@ def _accessor(checker: Checker, node: ast.Accessor) -> FunctionInfo:
         checker.info(node.parameter)
     result = _accessor_result(node, around.result)
     changes = node.name == "set" and not node.is_marked("nonmutating") and not owner.is_marked("nonmutating")
-    made = FunctionInfo(around.this_type, changes or node.is_marked("mutating"), parameters, result)
-    _fill_attributes(checker, node, made)
-    if made.level == "none":
+    header = FunctionInfo(around.this_type, changes or node.is_marked("mutating"), parameters, result)
+    _fill_attributes(checker, node, header)
+    if header.level == "none":
         outer = FunctionInfo(None, False, (), VOID)
         _fill_attributes(checker, owner, outer)
-        made.level = outer.level
-        made.no_diff_this |= outer.no_diff_this
-    _raise_level(checker, node, made)
-    return made
+        header.level = outer.level
+        header.no_diff_this |= outer.no_diff_this
+    _raise_level(checker, node, header)
+    return header
 
 
 def _accessor_result(node: ast.Accessor, element: Type) -> Type:
@@ -484,14 +495,14 @@ def _enum_case(checker: Checker, node: ast.EnumCase) -> CaseInfo:
 def _case_before(checker: Checker, enum: ast.Enum, node: ast.EnumCase) -> CaseInfo | None:
     """The info of the case above. It may follow from the cases above it, which come first, as there may be many."""
     if node not in checker.case_positions:
-        checker.case_positions.update({each: i for i, each in enumerate(enum.members)})
+        checker.case_positions.update({case: i for i, case in enumerate(enum.members)})
     first = position = checker.case_positions[node]
     if not position:
         return None
     while first > 0 and enum.members[first].value is None and enum.members[first - 1].checked is None:
         first -= 1
-    for each in enum.members[first : position - 1]:
-        checker.info(each)
+    for member in enum.members[first : position - 1]:
+        checker.info(member)
     return checker.info(enum.members[position - 1])
 
 

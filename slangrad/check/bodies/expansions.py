@@ -30,17 +30,17 @@ Entries = tuple[Entry, ...]
 
 def expand(scope: Scope, node: ast.Expand) -> Meaning:
     """What the pattern means, for each element."""
-    found = list(_eaches(node.pattern))
-    if not found:
+    elements = list(_eaches(node.pattern))
+    if not elements:
         note = "write 'each' before the pack: expand f(each x)"
         return refuse(scope, node, "E0409", "there is no 'each' in this 'expand'", node.span, note)
-    columns = [_entries(scope, each) for each in found]
-    known = [each for each in columns if each is not None]
-    if len(known) < len(columns):
+    columns = [_entries(scope, element) for element in elements]
+    runs = [column for column in columns if column is not None]
+    if len(runs) < len(columns):
         return fail(node)
-    rows = list(zip(*known))
-    mixed = any(len({is_entry_pack(each) for each in row}) > 1 for row in rows)
-    if mixed or len({len(each) for each in known}) > 1:
+    rows = list(zip(*runs))
+    mixed = any(len({is_entry_pack(entry) for entry in row}) > 1 for row in rows)
+    if mixed or len({len(run) for run in runs}) > 1:
         return refuse(scope, node, "E0409", "these packs differ in their number of elements", node.span)
     if len(rows) == 1 and is_entry_pack(rows[0][0]):
         return _over_packs(scope, node, 0, rows[0])
@@ -61,12 +61,12 @@ def _entries(scope: Scope, node: ast.Each) -> Entries | None:
     meaning = refer(scope, node.pack)
     if isinstance(meaning, TypeMeaning):
         mark_type(node.pack, meaning.type)
-    found = _known_entries(node.pack) if isinstance(meaning, (TypeMeaning, ValueMeaning)) else None
-    if found is None and not isinstance(meaning, ErrorMeaning) and node.pack.type is not ERROR:
-        what = node.pack.span.text
-        message = f"'each' needs a pack or a tuple, which '{what}' is not"
+    entries = _known_entries(node.pack) if isinstance(meaning, (TypeMeaning, ValueMeaning)) else None
+    if entries is None and not isinstance(meaning, ErrorMeaning) and node.pack.type is not ERROR:
+        text = node.pack.span.text
+        message = f"'each' needs a pack or a tuple, which '{text}' is not"
         scope.checker.error("E0409", message, node.pack.span)
-    return found
+    return entries
 
 
 def _known_entries(pack: ast.Expression) -> Entries | None:
@@ -85,7 +85,7 @@ def _known_entries(pack: ast.Expression) -> Entries | None:
 
 def _over_packs(scope: Scope, node: ast.Expand, entry: int, row: Entries) -> Meaning:
     meaning = _pattern(scope, node.pattern, entry)
-    packs = tuple(dict.fromkeys(pack for each in row for pack in packs_of(each)))
+    packs = tuple(dict.fromkeys(pack for pattern_entry in row for pack in packs_of(pattern_entry)))
     if isinstance(meaning, TypeMeaning):
         mark_type(node.pattern, meaning.type)
         return TypeMeaning(expanded_type(meaning.type, packs))
@@ -132,11 +132,11 @@ def _over_pieces(scope: Scope, node: ast.Expand, rows: list[Entries]) -> Meaning
             pieces.append(piece)
         else:
             return _report_pattern(scope, node, meaning)
-    of_types = all(isinstance(each.pack.ref, checked.TypeName) for each in _eaches(node.pattern))
+    of_types = all(isinstance(element.pack.ref, checked.TypeName) for element in _eaches(node.pattern))
     if types or (not rows and of_types):
         return PackMeaning(tuple(types))
     node.ref = checked.Pieces(tuple(pieces))
-    node.type = expanded_type(tuple_of(tuple(value_type(each) for each in pieces)), ())
+    node.type = expanded_type(tuple_of(tuple(value_type(value) for value in pieces)), ())
     return ValueMeaning(node.type)
 
 
@@ -161,5 +161,5 @@ def each(scope: Scope, node: ast.Each) -> Meaning:
         return set_slots(node, kind, checked.Constant(value))
     if isinstance(form, checked.TypeName):
         return TypeMeaning(element_of_pack(chosen) if is_pack(chosen) else chosen)
-    types = tuple(each for each in kinds if isinstance(each, Type))
+    types = tuple(option for option in kinds if isinstance(option, Type))
     return set_slots(node, element_type(scope.checker, chosen), checked.PackElement(node.pack, types, entry))

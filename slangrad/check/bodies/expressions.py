@@ -213,9 +213,9 @@ def _bare_list(scope: Scope, node: ast.InitializerList) -> Type:
     return scope.checker.error("E0312", "an initializer list needs a type here", node.span, "write T{...}")
 
 
-def _refuse(code: str, what: str) -> Callable[[Scope, ast.Expression], Type]:
+def _refuse(code: str, construct: str) -> Callable[[Scope, ast.Expression], Type]:
     def rule(scope: Scope, node: ast.Expression) -> Type:
-        return scope.checker.error(code, f"{what} is not supported", node.span)
+        return scope.checker.error(code, f"{construct} is not supported", node.span)
 
     return rule
 
@@ -249,17 +249,17 @@ def _index(scope: Scope, node: ast.Index) -> Meaning:
 
 def _value_index(scope: Scope, node: ast.Index) -> Type:
     """`base[i]` with a checked base."""
-    for each in node.arguments:
-        check_argument(scope, each)
+    for index in node.arguments:
+        check_argument(scope, index)
     kind = value_type(node.base)
-    if kind is ERROR or any(each.type is ERROR for each in node.arguments):
+    if kind is ERROR or any(argument.type is ERROR for argument in node.arguments):
         node.type = ERROR
         return ERROR
     single = len(node.arguments) == 1
     element = _element(scope, node, kind) if single and isinstance(kind, Indexed) else None
-    found = _subscript(scope, node, kind) if element is None else element
-    node.type = found
-    return found
+    value = _subscript(scope, node, kind) if element is None else element
+    node.type = value
+    return value
 
 
 def _element(scope: Scope, node: ast.Index, kind: Indexed) -> Type:
@@ -288,11 +288,11 @@ def _check_range(scope: Scope, index: ast.Expression, kind: Indexed) -> None:
 
 
 def _subscript(scope: Scope, node: ast.Index, kind: Type) -> Type:
-    found = members(scope.checker, kind, "__subscript")
+    results = members(scope.checker, kind, "__subscript")
     candidates = [
-        Candidate(each.declaration, each.substitution, node.base)
-        for each in found
-        if isinstance(each.declaration, ast.Subscript)
+        Candidate(result.declaration, result.substitution, node.base)
+        for result in results
+        if isinstance(result.declaration, ast.Subscript)
     ]
     if not candidates:
         return scope.checker.error("E0319", f"a '{kind}' has no elements", node.span)

@@ -24,9 +24,9 @@ MOST = 1000  # types that are looked at; what grows without end is found where i
 
 def require_finite(checker: Checker, members: Iterable[ast.Declaration]) -> None:
     """Raise CompileError if a struct among declarations, or in them, contains itself."""
-    structs = [each for each in nested(members) if isinstance(each, ast.Struct)]
+    structs = [declaration for declaration in nested(members) if isinstance(declaration, ast.Struct)]
     finite: set[Type] = set()
-    infinite = {each: _infinite_field(checker, each, finite) for each in _parts_first(checker, structs)}
+    infinite = {struct: _infinite_field(checker, struct, finite) for struct in _parts_first(checker, structs)}
     for node in structs:
         reference = infinite[node]
         if reference is not None:
@@ -51,8 +51,8 @@ def _parts_first(checker: Checker, structs: list[ast.Struct]) -> Iterable[ast.St
                 continue
             entered.add(node)
             held = _parts(checker, this_type(checker, node))
-            inside = [each.declaration for each in held if isinstance(each, StructType)]
-            stack += [each for each in inside if each in wanted and each not in entered]
+            inside = [kind.declaration for kind in held if isinstance(kind, StructType)]
+            stack += [kind for kind in inside if kind in wanted and kind not in entered]
 
 
 def _infinite_field(checker: Checker, node: ast.Struct, finite: set[Type]) -> DeclRef | None:
@@ -61,10 +61,10 @@ def _infinite_field(checker: Checker, node: ast.Struct, finite: set[Type]) -> De
     kind = this_type(checker, node)
     is_looked_through = not kind.abstract
     for reference in field_references(kind) if isinstance(kind, StructType) else ():
-        found = _holds(checker, field_type(checker, reference), node, finite)
-        if found:
+        is_inside = _holds(checker, field_type(checker, reference), node, finite)
+        if is_inside:
             return reference
-        is_looked_through &= found is not None
+        is_looked_through &= is_inside is not None
     if is_looked_through:
         finite.add(kind)
     return None
@@ -74,12 +74,12 @@ def _holds(checker: Checker, kind: Type, node: ast.Struct, finite: set[Type]) ->
     """Whether a value of a type has one of the struct in it; None where that has not been found in some time."""
     seen, pending = {kind}, deque([kind])
     while pending and len(seen) < MOST:
-        each = pending.popleft()
-        if isinstance(each, StructType) and each.declaration is node:
+        inner = pending.popleft()
+        if isinstance(inner, StructType) and inner.declaration is node:
             return True
-        if each in finite:
+        if inner in finite:
             continue
-        new = [part for part in _parts(checker, each) if part not in seen]
+        new = [part for part in _parts(checker, inner) if part not in seen]
         seen.update(new)
         pending += new
     return None if pending else False
@@ -91,4 +91,4 @@ def _parts(checker: Checker, kind: Type) -> Iterable[Type]:
     if isinstance(kind, Tuple):
         return kind.elements
     references = field_references(kind) if isinstance(kind, StructType) else ()
-    return [field_type(checker, each) for each in references]
+    return [field_type(checker, reference) for reference in references]

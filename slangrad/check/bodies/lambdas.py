@@ -62,7 +62,7 @@ def function_value(scope: Scope, node: ast.Expression, meaning: OverloadMeaning)
     """A function that is named where a value should be: `f` is `(A a, B b) => f(a, b)`."""
     signature, reason = _only_signature(scope, meaning)
     writes = signature is not None and any(
-        each.direction not in ("in", "constref") for each in signature.parameters
+        expected.direction not in ("in", "constref") for expected in signature.parameters
     )
     if signature is None or scope.body is None or writes:
         code = "E0316" if signature is None else "E9012"
@@ -77,18 +77,18 @@ def function_value(scope: Scope, node: ast.Expression, meaning: OverloadMeaning)
     parameters = [
         ast.Parameter(span, f"${i}", span, "in", None, None, []) for i in range(len(signature.parameters))
     ]
-    call = ast.Call(span, duplicate(node), [ast.Name(span, each.name) for each in parameters])
+    call = ast.Call(span, duplicate(node), [ast.Name(span, passed.name) for passed in parameters])
     body = ast.Block(span, [ast.Return(span, call)])
     function = ast.Function(span, "", span, parameters, None, None, body, [])
     function.parent = scope.body.declaration
     for parameter, declared in zip(parameters, signature.parameters):
         parameter.parent = function
         parameter.checked = checked.ParameterInfo(declared.type, "in", declared.no_diff)
-    made = ast.Lambda(span, function)
+    expression = ast.Lambda(span, function)
     info: checked.FunctionInfo = scope.checker.info(function)
     info.level = scope.checker.info(meaning.candidates[0].declaration).level
-    kind = check_lambda(scope, made)
-    node.type, node.ref = kind, made.ref
+    kind = check_lambda(scope, expression)
+    node.type, node.ref = kind, expression.ref
     return kind
 
 
@@ -102,9 +102,9 @@ def _only_signature(scope: Scope, meaning: OverloadMeaning) -> tuple[FunctionTyp
     if scope.checker.info(candidate.declaration).this_type is not None:
         return None, "it is a method, which needs an object"
     generics = candidate.declaration.generics
-    given = grouped(generics, spliced(candidate.explicit))
-    if given is None or len(given) != len(generics):
+    arguments = grouped(generics, spliced(candidate.explicit))
+    if arguments is None or len(arguments) != len(generics):
         return None, "its generic arguments are not written"
     seen: Bindings = {**candidate.substitution}
-    seen.update(zip(generics, given))
+    seen.update(zip(generics, arguments))
     return signature_of(scope.checker, DeclRef(candidate.declaration, seen)), ""

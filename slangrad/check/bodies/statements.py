@@ -90,7 +90,7 @@ def declare_local(scope: Scope, declaration: ast.Variable) -> None:
 def _refuse_redeclaration(scope: Scope, declaration: ast.Declaration) -> None:
     earlier = scope.names.get(declaration.name, [])
     overloads = isinstance(declaration, ast.Function) and all(
-        isinstance(each, ast.Function) for each in earlier
+        isinstance(other, ast.Function) for other in earlier
     )
     if earlier and declaration.name and not overloads:
         message = f"'{declaration.name}' is declared twice in this block"
@@ -368,24 +368,24 @@ _CALL = re.compile(r"\s*(?:\$P_)?([A-Za-z]\w*)\s*(?:\(\s*((?:\$\d+\s*,\s*)*\$\d+
 def _chosen_case(traits: Traits, node: ast.TargetSwitch) -> ast.TargetCase | None:
     """The case that the program's target means, None where there is none."""
     named = {target: case for case in reversed(node.cases) for target in case.targets}
-    return next((named[each] for each in traits.cases[node.keyword] if each in named), None)
+    return next((named[name] for name in traits.cases[node.keyword] if name in named), None)
 
 
 def _meant_by(scope: Scope, node: ast.TargetAssembly) -> tuple[ast.Statement, Scope] | None:
     """The statement that a text stands for, and the scope to check it in: the library's, and the arguments."""
-    found = _CALL.fullmatch(node.text)
-    if found is None or scope.body is None or node.arguments or scope.checker.standard(found[1]) is None:
+    match = _CALL.fullmatch(node.text)
+    if match is None or scope.body is None or node.arguments or scope.checker.standard(match[1]) is None:
         return None
-    given = dict(_arguments(scope, node))
-    names = list(given) if "(" not in node.text else re.findall(r"\$\d+", found[2] or "")
-    if not all(name in given for name in names):
+    placeholders = dict(_arguments(scope, node))
+    names = list(placeholders) if "(" not in node.text else re.findall(r"\$\d+", match[2] or "")
+    if not all(name in placeholders for name in names):
         return None
     *_, library = levels(scope)
     inside = Scope(scope.checker, library)
     inside.body = scope.body
-    inside.names = {name: [each] for name, each in given.items()}
+    inside.names = {name: [parameter] for name, parameter in placeholders.items()}
     arguments: list[ast.Expression] = [ast.Name(node.span, name) for name in names]
-    call = ast.Call(node.span, ast.Name(node.span, found[1]), arguments)
+    call = ast.Call(node.span, ast.Name(node.span, match[1]), arguments)
     if scope.body.info.result is VOID:
         return ast.ExpressionStatement(node.span, call), inside
     return ast.Return(node.span, call), inside
@@ -393,8 +393,8 @@ def _meant_by(scope: Scope, node: ast.TargetAssembly) -> tuple[ast.Statement, Sc
 
 def _arguments(scope: Scope, node: ast.TargetAssembly) -> Iterator[tuple[str, ast.Parameter]]:
     assert scope.body is not None
-    for i, each in enumerate(scope.body.info.parameters):
-        yield f"${i}", each
+    for i, parameter in enumerate(scope.body.info.parameters):
+        yield f"${i}", parameter
 
 
 # --- Attributes ---------------------------------------------------------------------------------------

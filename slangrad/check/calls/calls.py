@@ -93,8 +93,8 @@ def check_call(scope: Scope, node: ast.Call) -> Type:
         kind: Type = node.type
         return kind
     meaning = refer(scope, node.callee)
-    for each in node.arguments:
-        check_argument(scope, each)
+    for argument in node.arguments:
+        check_argument(scope, argument)
     unfold(node.arguments)
     if isinstance(meaning, GenericMeaning):
         meaning = _applied(scope, node, meaning)
@@ -171,9 +171,9 @@ def _told(span: Span, told_by: checked.Base | None, kind: Type) -> ast.Expressio
     """What tells a static requirement its type."""
     if told_by is None:
         return None
-    made = ast.Missing(span)
-    made.type, made.ref = kind, checked.Told(told_by)
-    return made
+    node = ast.Missing(span)
+    node.type, node.ref = kind, checked.Told(told_by)
+    return node
 
 
 def _tell_constructor(node: ast.Call, meaning: TypeMeaning) -> None:
@@ -200,7 +200,7 @@ def _call_value(scope: Scope, node: ast.Call) -> Type:
 
 def construct(scope: Scope, node: ast.Expression, kind: Type, arguments: list[ast.Expression]) -> Type:
     """`T(...)` with checked arguments."""
-    if kind is ERROR or any(each.type is ERROR for each in arguments):
+    if kind is ERROR or any(argument.type is ERROR for argument in arguments):
         return kind
     if isinstance(kind, InterfaceType) and not arguments:
         return scope.checker.error(
@@ -235,11 +235,11 @@ def _convert_explicitly(scope: Scope, node: ast.Expression, kind: Type, argument
     ):
         return False
     if isinstance(inner, ast.InitializerList):
-        made = plan_list(scope, inner, kind)
-        if made is None:
+        coercion = plan_list(scope, inner, kind)
+        if coercion is None:
             explain_list(scope, inner, kind)
-            made = Coercion(kind, 0, apply=lambda: None)
-        commit(scope, inner, made)
+            coercion = Coercion(kind, 0, apply=lambda: None)
+        commit(scope, inner, coercion)
         node.ref = checked.Convert(argument)
         return True
     if isinstance(argument, ast.NamedArgument):
@@ -253,32 +253,32 @@ def _convert_explicitly(scope: Scope, node: ast.Expression, kind: Type, argument
     ):
         _construct_empty(scope, node, kind)
         return True
-    made = plan(scope, argument, kind, explicit=True)
-    if made is None or (
+    coercion = plan(scope, argument, kind, explicit=True)
+    if coercion is None or (
         isinstance(kind, StructType) and source is not kind and _takes_one(scope, kind, argument)
     ):
         return False
-    made.warning = None
-    commit(scope, argument, made)
+    coercion.warning = None
+    commit(scope, argument, coercion)
     node.ref = checked.Convert(argument)
     return True
 
 
 def _takes_one(scope: Scope, kind: StructType, argument: ast.Expression) -> bool:
     """Whether a constructor takes this one argument."""
-    found = constructors(scope, kind)
-    if not found:
+    candidates = constructors(scope, kind)
+    if not candidates:
         return False
     with scope.checker.silence():
-        return choose(scope, argument.span, "__init", found, [argument]) is not None
+        return choose(scope, argument.span, "__init", candidates, [argument]) is not None
 
 
 def _construct_declared(
     scope: Scope, node: ast.Expression, kind: Type, arguments: list[ast.Expression]
 ) -> Type:
-    found = constructors(scope, kind)
-    if found:
-        match = choose(scope, node.span, str(kind), found, arguments)
+    candidates = constructors(scope, kind)
+    if candidates:
+        match = choose(scope, node.span, str(kind), candidates, arguments)
         if match is not None:
             node.ref = checked.Call(match.target, None, commit_match(scope, match))
         return kind
@@ -290,17 +290,17 @@ def _construct_declared(
 def _construct_list(scope: Scope, node: ast.Expression, kind: Type, arguments: list[ast.Expression]) -> Type:
     """Memberwise, as by an initializer list."""
     elements = ast.InitializerList(node.span, arguments)
-    made = plan_list(scope, elements, kind)
-    refusal = refused_member(kind, "__init") if made is None else None
+    coercion = plan_list(scope, elements, kind)
+    refusal = refused_member(kind, "__init") if coercion is None else None
     if refusal is not None:
         scope.checker.error(refusal.code, f"a '{kind}' cannot be made", node.span, refusal.note)
         return kind
-    if made is None:
+    if coercion is None:
         explain_list(scope, elements, kind)
         return kind
-    commit(scope, elements, made)
+    commit(scope, elements, coercion)
     node.ref = elements.ref
-    return made.target
+    return coercion.target
 
 
 def _construct_components(
@@ -308,13 +308,13 @@ def _construct_components(
 ) -> Type:
     element = kind.element
     total = 0
-    for each in arguments:
-        if isinstance(each, (ast.InitializerList, ast.NamedArgument)):
-            scope.checker.error("E0312", f"this cannot be a component of '{kind}'", each.span)
+    for argument in arguments:
+        if isinstance(argument, (ast.InitializerList, ast.NamedArgument)):
+            scope.checker.error("E0312", f"this cannot be a component of '{kind}'", argument.span)
             return kind
-        source = value_type(each)
+        source = value_type(argument)
         target = vector(element, source.count) if isinstance(source, Vector) else element
-        if not _convert_component(scope, each, target, kind):
+        if not _convert_component(scope, argument, target, kind):
             return kind
         total += source.count if isinstance(source, Vector) and isinstance(source.count, int) else 1
     wanted = component_count(kind)
@@ -327,20 +327,22 @@ def _construct_components(
 
 def _convert_component(scope: Scope, node: ast.Expression, target: Type, kind: Type) -> bool:
     whole = isinstance(value_type(node), (Matrix, Array, StructType))
-    made = None if whole else plan(scope, node, target, explicit=True)
-    if made is None:
+    coercion = None if whole else plan(scope, node, target, explicit=True)
+    if coercion is None:
         message = f"a component of '{kind}' must be '{element_of(kind)}', not '{value_type(node)}'"
         scope.checker.error("E0312", message, node.span)
         return False
-    commit(scope, node, made)
+    commit(scope, node, coercion)
     return True
 
 
 def _report_no_conversion(
     scope: Scope, node: ast.Expression, kind: Type, arguments: list[ast.Expression]
 ) -> Type:
-    given = ", ".join("{...}" if each.type is None else f"'{value_type(each)}'" for each in arguments)
-    scope.checker.error("E0311", f"a '{kind}' cannot be made from {given}", node.span)
+    types = ", ".join(
+        "{...}" if argument.type is None else f"'{value_type(argument)}'" for argument in arguments
+    )
+    scope.checker.error("E0311", f"a '{kind}' cannot be made from {types}", node.span)
     return kind
 
 
@@ -352,10 +354,10 @@ def check_cast(scope: Scope, node: ast.Cast) -> Type:
     if kind is VOID and node.operand.type not in (None, ERROR):
         node.ref = checked.Convert(node.operand)
         return VOID
-    made = construct(scope, node, kind, [node.operand])
+    result = construct(scope, node, kind, [node.operand])
     if isinstance(kind, Array) and isinstance(node.operand, ast.InitializerList):
         return value_type(node.operand)
-    return made
+    return result
 
 
 # --- Derivatives --------------------------------------------------------------------------------------
@@ -372,13 +374,17 @@ def differentiate(scope: Scope, node: ast.Differentiate) -> Meaning:
     if isinstance(inner, ValueMeaning):
         kind = follow_pointer(node.function)
         candidates = _callable_candidates(scope, kind, node.function)
-    candidates = [each for each in candidates if not isinstance(each.declaration, ast.Constructor)]
+    candidates = [
+        candidate for candidate in candidates if not isinstance(candidate.declaration, ast.Constructor)
+    ]
     if not candidates:
-        what = node.function.span.text
+        text = node.function.span.text
         return refuse(
-            scope, node, "E0502", f"{node.mode} needs a function, which '{what}' is not", node.function.span
+            scope, node, "E0502", f"{node.mode} needs a function, which '{text}' is not", node.function.span
         )
-    differentiable = [each for each in candidates if scope.checker.info(each.declaration).is_differentiable]
+    differentiable = [
+        candidate for candidate in candidates if scope.checker.info(candidate.declaration).is_differentiable
+    ]
     if not differentiable:
         name = candidates[0].declaration.name
         message = f"'{name}' is not differentiable, so {node.mode} cannot be taken of it"
@@ -390,13 +396,13 @@ def differentiate(scope: Scope, node: ast.Differentiate) -> Meaning:
         report_no_derivative(scope, node, differentiable[0])
         return FAILED
     name, mode = f"{node.mode}({node.function.span.text})", MODES[node.mode]
-    made = [
+    derivatives = [
         Candidate(
             f.declaration, f.substitution, f.this, f.through_type, distance=f.distance, mode=mode, inner=f
         )
         for f in differentiable
     ]
-    return OverloadMeaning(name, made)
+    return OverloadMeaning(name, derivatives)
 
 
 def _callable_candidates(scope: Scope, kind: Type, node: ast.Expression) -> list[Candidate]:
@@ -404,7 +410,7 @@ def _callable_candidates(scope: Scope, kind: Type, node: ast.Expression) -> list
     if isinstance(kind, LambdaType):
         return [Candidate(kind.declaration, own_substitution(kind), node)]
     return [
-        Candidate(each.declaration, each.substitution, node)
-        for each in members(scope.checker, kind, "operator()")
-        if isinstance(each.declaration, ast.Function)
+        Candidate(member.declaration, member.substitution, node)
+        for member in members(scope.checker, kind, "operator()")
+        if isinstance(member.declaration, ast.Function)
     ]

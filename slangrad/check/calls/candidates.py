@@ -34,7 +34,7 @@ class Match:
 
     @property
     def defaults(self) -> int:
-        return sum(each is None for each in self.arguments)
+        return sum(argument is None for argument in self.arguments)
 
 
 @record
@@ -86,10 +86,12 @@ def _instantiate_derivative(
 ) -> tuple[Derivative, FunctionType]:
     target, signature = instantiate(checker, inner, bindings, True, concretely)
     if concretely or inner.inner is not None:
-        made = derivative_signature(checker, candidate.mode, signature, _has_plain_result(checker, target))
+        derivative = derivative_signature(
+            checker, candidate.mode, signature, _has_plain_result(checker, target)
+        )
     else:
-        made = _declared_derivative(checker, candidate, inner, {**inner.substitution, **bindings})
-    return Derivative(candidate.mode, target, candidate.this, made), made
+        derivative = _declared_derivative(checker, candidate, inner, {**inner.substitution, **bindings})
+    return Derivative(candidate.mode, target, candidate.this, derivative), derivative
 
 
 def _declared_derivative(
@@ -99,8 +101,10 @@ def _declared_derivative(
     reference = DeclRef(inner.declaration, identity(inner.declaration))
     with checker.assuming(inner.declaration):
         signature = signature_of(checker, reference, with_this=_counts_this(checker, inner))
-        made = derivative_signature(checker, candidate.mode, signature, _has_plain_result(checker, reference))
-    return substitute(checker, made, arguments)
+        derivative = derivative_signature(
+            checker, candidate.mode, signature, _has_plain_result(checker, reference)
+        )
+    return substitute(checker, derivative, arguments)
 
 
 def _has_plain_result(checker: Checker, target: DeclRef | Derivative) -> bool:
@@ -120,12 +124,12 @@ def best_matches(checker: Checker, matches: list[Match]) -> list[Match]:
     defaults, not generic, the more special one, the requirement of the inheriting interface, fewer generic parameters,
     a member of the type before one of an extension, the nearer one, the one with a body."""
     best = [matches[0]]
-    for each in matches[1:]:
-        order = _compare(checker, each, best[0])
+    for match in matches[1:]:
+        order = _compare(checker, match, best[0])
         if order < 0:
-            best = [each]
+            best = [match]
         elif order == 0:
-            best.append(each)
+            best.append(match)
     return best
 
 
@@ -137,8 +141,8 @@ def _compare(checker: Checker, left: Match, right: Match) -> int:
         balance = is_better(checker, right, left) - is_better(checker, left, right)
         if balance:
             return balance
-    one, other = _distance(left), _distance(right)
-    return (one > other) - (one < other)
+    near, other = _distance(left), _distance(right)
+    return (near > other) - (near < other)
 
 
 def _price(match: Match) -> tuple[int, ...]:
@@ -158,10 +162,10 @@ def _distance(match: Match) -> tuple[int, ...]:
 
 def _overrides(checker: Checker, left: Match, right: Match) -> int:
     """1 when `left` is a requirement of an interface that inherits from that of `right`."""
-    own, other = left.candidate.declaration.parent, right.candidate.declaration.parent
-    if not isinstance(own, ast.Interface) or not isinstance(other, ast.Interface) or own is other:
+    mine, other = left.candidate.declaration.parent, right.candidate.declaration.parent
+    if not isinstance(mine, ast.Interface) or not isinstance(other, ast.Interface) or mine is other:
         return 0
-    return int(any(each.declaration is other for each in conformances(checker, self_type(own))))
+    return int(any(interface.declaration is other for interface in conformances(checker, self_type(mine))))
 
 
 def _remoteness(match: Match) -> int:
@@ -180,7 +184,9 @@ def _more_special(checker: Checker, left: Match, right: Match) -> int:
     solver = Solver(checker, getattr(general, "generics", ()))
     patterns = candidate_signature(checker, right.candidate).parameters
     shapes = candidate_signature(checker, left.candidate).parameters
-    if not solver.unify_entries(tuple(each.type for each in patterns), tuple(each.type for each in shapes)):
+    if not solver.unify_entries(
+        tuple(pattern.type for pattern in patterns), tuple(shape.type for shape in shapes)
+    ):
         return 0
-    known = {**right.candidate.substitution, **solver.bindings}
-    return int(unmet_constraint(checker, general, known) is None)
+    bindings = {**right.candidate.substitution, **solver.bindings}
+    return int(unmet_constraint(checker, general, bindings) is None)

@@ -70,16 +70,16 @@ def holds(kind: Scalar, value: int) -> bool:
     return -(1 << (kind.bits - 1)) <= value < 1 << (kind.bits - 1)
 
 
-def commit(scope: Scope, node: ast.Expression, made: Coercion) -> None:
+def commit(scope: Scope, node: ast.Expression, coercion: Coercion) -> None:
     """Write a plan into the node."""
-    if made.apply is not None:
-        made.apply()
-    elif made.conversion is not None:
+    if coercion.apply is not None:
+        coercion.apply()
+    elif coercion.conversion is not None:
         assert node.conversion is None or node.conversion.kind == "dereference"
-        node.conversion = made.conversion
-    if made.warning is not None:
-        scope.checker.warning("E0310", made.warning, node.span, "write the conversion to silence this")
-    kind = element_of(made.target)
+        node.conversion = coercion.conversion
+    if coercion.warning is not None:
+        scope.checker.warning("E0310", coercion.warning, node.span, "write the conversion to silence this")
+    kind = element_of(coercion.target)
     if isinstance(kind, Scalar) and kind.is_float:
         _warn_of_lost_rest(scope, stripped(node))
 
@@ -95,14 +95,16 @@ def _warn_of_lost_rest(scope: Scope, node: ast.Expression) -> None:
         scope.checker.warning("E0332", message, node.span, note)
 
 
-def coerce(scope: Scope, node: ast.Expression, target: Type, what: str) -> bool:
+def coerce(scope: Scope, node: ast.Expression, target: Type, subject: str) -> bool:
     """Convert implicitly, or say that `what` cannot be."""
-    made = plan(scope, node, target)
-    if made is not None:
-        commit(scope, node, made)
+    coercion = plan(scope, node, target)
+    if coercion is not None:
+        commit(scope, node, coercion)
         return True
     if not report_list_failure(scope, node, target):
-        scope.checker.error("E0311", mismatch(node, target, what), node.span, cast_note(scope, node, target))
+        scope.checker.error(
+            "E0311", mismatch(node, target, subject), node.span, cast_note(scope, node, target)
+        )
     return False
 
 
@@ -115,8 +117,8 @@ def report_list_failure(scope: Scope, node: ast.Expression, target: Type) -> boo
     return True
 
 
-def mismatch(node: ast.Expression, target: Type, what: str) -> str:
-    return f"{what} must be '{target}', not {shown_type(node)}"
+def mismatch(node: ast.Expression, target: Type, subject: str) -> str:
+    return f"{subject} must be '{target}', not {shown_type(node)}"
 
 
 def shown_type(node: ast.Expression) -> str:

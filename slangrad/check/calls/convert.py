@@ -84,9 +84,9 @@ def convert(checker: Checker, source: Type, target: Type, explicit: bool = False
     if is_pack(source) or is_pack(target):
         return None
     for rule in _RULES.get(type(target), ()):
-        found = rule(checker, source, target)
-        if found is not None:
-            return found if explicit or found.cost < EXPLICIT else None
+        coercion = rule(checker, source, target)
+        if coercion is not None:
+            return coercion if explicit or coercion.cost < EXPLICIT else None
     return _stated(checker, source, target, explicit) if source.abstract or target.abstract else None
 
 
@@ -105,9 +105,9 @@ def _by(
 
 def _stated(checker: Checker, source: Type, target: Type, explicit: bool) -> Coercion | None:
     """What `where U(T)` and `where T == int` say."""
-    one, other = stated_equal(checker, source), stated_equal(checker, target)
-    if one is not source or other is not target:
-        inner = convert(checker, one, other, explicit)
+    equal_source, other = stated_equal(checker, source), stated_equal(checker, target)
+    if equal_source is not source or other is not target:
+        inner = convert(checker, equal_source, other, explicit)
         return None if inner is None else _by("stated", target, inner.cost, source=source)
     implicit = stated_conversion(checker, source, target)
     if not implicit and not (explicit and implicit is not None):
@@ -120,11 +120,13 @@ def conversion(checker: Checker, source: Type, target: Type, implicit: bool) -> 
     plain = convert(checker, source, target, explicit=not implicit)
     if plain is not None:
         return plain
-    found = [
-        _by_constructor(checker, source, target, each, implicit)
-        for each in members(checker, target, "__init")
+    coercions = [
+        _by_constructor(checker, source, target, member, implicit)
+        for member in members(checker, target, "__init")
     ]
-    return min((each for each in found if each is not None), key=lambda each: each.cost, default=None)
+    return min(
+        (coercion for coercion in coercions if coercion is not None), key=lambda each: each.cost, default=None
+    )
 
 
 def _by_constructor(
@@ -175,7 +177,7 @@ def _element_cost(checker: Checker, source: Type, target: Type) -> int | None:
         return scalar_cost(source, target)
     if is_builtin_parameter(checker, source) or is_builtin_parameter(checker, target):
         numbers = all(
-            isinstance(each, Scalar) or is_builtin_parameter(checker, each) for each in (source, target)
+            isinstance(side, Scalar) or is_builtin_parameter(checker, side) for side in (source, target)
         )
         return EXPLICIT if numbers else None
     return None
@@ -382,13 +384,13 @@ def common_type(checker: Checker, left: Type, right: Type) -> Type | None:
         return left
     if ERROR in (left, right):
         return ERROR
-    one, other = (element_of(_without_enum(checker, kind)) for kind in (left, right))
-    if isinstance(one, Scalar) and isinstance(other, Scalar):
-        one = common_scalar(one, other)
-    elif one is not other:
+    element, other = (element_of(_without_enum(checker, kind)) for kind in (left, right))
+    if isinstance(element, Scalar) and isinstance(other, Scalar):
+        element = common_scalar(element, other)
+    elif element is not other:
         return _one_way(checker, left, right)
     shaped = _common_shape(left, right)
-    return None if shaped is None else with_element(shaped, one)
+    return None if shaped is None else with_element(shaped, element)
 
 
 def _without_enum(checker: Checker, kind: Type) -> Type:

@@ -82,17 +82,17 @@ class Reader:
 
 def check_elements(scope: Scope, node: ast.InitializerList) -> None:
     """Check what is in a list, inner lists included; their own type comes from their place."""
-    for each in node.elements:
-        scope.checker.check_argument(scope, each)
+    for element in node.elements:
+        scope.checker.check_argument(scope, element)
     unfold(node.elements)
 
 
 def plan_list(scope: Scope, node: ast.InitializerList, target: Type) -> Coercion | None:
     """How the list becomes a value of `target`."""
     if isinstance(target, StructType):
-        found = constructors(scope, target)
-        if found and (node.elements or _takes_nothing(scope, found)):
-            return _plan_constructor_call(scope, node, target, found)
+        candidates = constructors(scope, target)
+        if candidates and (node.elements or _takes_nothing(scope, candidates)):
+            return _plan_constructor_call(scope, node, target, candidates)
     reader = Reader(node.elements)
     piece = _convert_each(scope, reader, target)
     if piece is None and not reader.settled:
@@ -108,23 +108,23 @@ def plan_list(scope: Scope, node: ast.InitializerList, target: Type) -> Coercion
 
 def constructors(scope: Scope, target: Type) -> list[Candidate]:
     """The `__init`s of a type that are visible here."""
-    found = [
-        each
-        for each in members(scope.checker, target, "__init")
-        if isinstance(each.declaration, ast.Constructor) and is_visible(scope, each.declaration)
+    results = [
+        member
+        for member in members(scope.checker, target, "__init")
+        if isinstance(member.declaration, ast.Constructor) and is_visible(scope, member.declaration)
     ]
-    return [Candidate(each.declaration, each.substitution) for each in found]
+    return [Candidate(result.declaration, result.substitution) for result in results]
 
 
-def _takes_nothing(scope: Scope, found: list[Candidate]) -> bool:
-    return any(isinstance(evaluate(scope, each, []), Match) for each in found)
+def _takes_nothing(scope: Scope, candidates: list[Candidate]) -> bool:
+    return any(isinstance(evaluate(scope, candidate, []), Match) for candidate in candidates)
 
 
 def _plan_constructor_call(
-    scope: Scope, node: ast.InitializerList, target: StructType, found: list[Candidate]
+    scope: Scope, node: ast.InitializerList, target: StructType, candidates: list[Candidate]
 ) -> Coercion | None:
     with scope.checker.silence():
-        match = choose(scope, node.span, str(target), found, node.elements)
+        match = choose(scope, node.span, str(target), candidates, node.elements)
     if match is None:
         return None
 
@@ -143,17 +143,17 @@ def _convert_each(scope: Scope, reader: Reader, target: Type) -> Piece | None:
     kinds = _parts(scope, reader.nodes, target)
     if kinds is None or not reader.nodes or len(reader.nodes) > len(kinds):
         return None
-    lists = [isinstance(stripped(each), ast.InitializerList) for each in reader.nodes]
-    plain = (each for each in zip(reader.nodes, kinds, lists) if not each[2])
+    lists = [isinstance(stripped(element), ast.InitializerList) for element in reader.nodes]
+    plain = (element for element in zip(reader.nodes, kinds, lists) if not element[2])
     if any(plan(scope, node, kind) is None for node, kind, _ in plain):
         return None  # before inner lists are looked at, for which that would be once more
-    made = [plan(scope, each, kind) for each, kind in zip(reader.nodes, kinds)]
+    coercions = [plan(scope, element, kind) for element, kind in zip(reader.nodes, kinds)]
     pieces = [
-        Piece(each.cost, partial(_committed, scope, node, each), kind)
-        for node, each, kind in zip(reader.nodes, made, kinds)
-        if each is not None
+        Piece(coercion.cost, partial(_committed, scope, node, coercion), kind)
+        for node, coercion, kind in zip(reader.nodes, coercions, kinds)
+        if coercion is not None
     ]
-    if len(pieces) < len(made):
+    if len(pieces) < len(coercions):
         reader.settled = isinstance(target, StructType) and all(
             is_list or not _is_spread(node, kind) for node, kind, is_list in zip(reader.nodes, kinds, lists)
         )
@@ -166,19 +166,19 @@ def _convert_each(scope: Scope, reader: Reader, target: Type) -> Piece | None:
 
 def _built(scope: Scope, target: StructType, pieces: Iterator[Piece]) -> Piece:
     """A struct of pieces for its fields, those of structs that it inherits from first."""
-    made = []
+    parts = []
     for reference in field_references(target):
         kind = field_type(scope.checker, reference)
         if isinstance(kind, StructType) and _is_opened(scope, reference, kind):
-            made.append(_built(scope, kind, pieces))
+            parts.append(_built(scope, kind, pieces))
         else:
-            made.append(next(pieces, None) or left_out(scope, reference, kind))
-    return _construct(target, made)
+            parts.append(next(pieces, None) or left_out(scope, reference, kind))
+    return _construct(target, parts)
 
 
 def _own_parts(scope: Scope, target: StructType) -> list[Type] | None:
     """The types of the fields; None where some cannot be given."""
-    found: list[Type] = []
+    types: list[Type] = []
     for reference in field_references(target):
         kind = field_type(scope.checker, reference)
         if is_word(reference.declaration) or not is_visible(scope, reference.declaration):
@@ -188,8 +188,8 @@ def _own_parts(scope: Scope, target: StructType) -> list[Type] | None:
             parts = _own_parts(scope, kind)
         if parts is None:
             return None
-        found += parts
-    return found
+        types += parts
+    return types
 
 
 def _is_opened(scope: Scope, reference: DeclRef, kind: StructType) -> bool:
@@ -238,10 +238,10 @@ def _take(scope: Scope, reader: Reader, target: Type) -> Piece | None:
     """The next element as a `target`, or several of them as its parts."""
     node = reader.nodes[reader.position]
     if not _is_spread(node, target):
-        made = plan(scope, node, target)
-        if made is not None:
+        coercion = plan(scope, node, target)
+        if coercion is not None:
             reader.next()
-            return Piece(made.cost, lambda: _committed(scope, node, made), target)
+            return Piece(coercion.cost, lambda: _committed(scope, node, coercion), target)
     inner = stripped(node)
     if isinstance(inner, ast.InitializerList) or type(target) not in _FILLS or value_type(node) is ERROR:
         reader.failure = reader.failure or (node, target)
@@ -253,8 +253,8 @@ def _take(scope: Scope, reader: Reader, target: Type) -> Piece | None:
     return _fill(scope, reader, target)
 
 
-def _committed(scope: Scope, node: ast.Expression, made: Coercion) -> ast.Expression:
-    commit(scope, node, made)
+def _committed(scope: Scope, node: ast.Expression, coercion: Coercion) -> ast.Expression:
+    commit(scope, node, coercion)
     return node
 
 
@@ -307,8 +307,8 @@ def left_out(scope: Scope, reference: DeclRef, kind: Type) -> Piece:
 
 
 def _construct(target: Type, pieces: list[Piece]) -> Piece:
-    cost = sum(each.cost for each in pieces)
-    return Piece(cost, lambda: Construct(target, tuple(each.build() for each in pieces)), target)
+    cost = sum(piece.cost for piece in pieces)
+    return Piece(cost, lambda: Construct(target, tuple(piece.build() for piece in pieces)), target)
 
 
 def _fill_vector(scope: Scope, reader: Reader, target: Vector) -> Piece | None:
@@ -395,8 +395,8 @@ def initial_value(scope: Scope, kind: Type) -> Construct | checked.Call | Zero |
     """What `T x;` means: a constructor without parameters, fields with initializers, or zero."""
     if not isinstance(kind, (StructType, ParameterType, AssociatedType)):
         return Zero(kind)
-    for each in constructors(scope, kind):
-        match = evaluate(scope, each, [])
+    for constructor in constructors(scope, kind):
+        match = evaluate(scope, constructor, [])
         if isinstance(match, Match) and isinstance(match.target, DeclRef):
             return checked.Call(match.target, None, commit_match(scope, match))
     if not isinstance(kind, StructType) or not _has_defaults(scope, kind, set()):
@@ -417,9 +417,11 @@ def _has_defaults(scope: Scope, kind: Type, seen: set[Type]) -> bool:
             return True
         if _has_defaults(scope, field_type(scope.checker, reference), seen):
             return True
-    own = concrete_members(scope.checker, kind, "__init")
+    results = concrete_members(scope.checker, kind, "__init")
     return any(
-        not each.declaration.parameters for each in own if isinstance(each.declaration, ast.Constructor)
+        not member.declaration.parameters
+        for member in results
+        if isinstance(member.declaration, ast.Constructor)
     )
 
 
@@ -445,7 +447,7 @@ def explain_list(scope: Scope, node: ast.InitializerList, target: Type) -> None:
         scope.checker.error("E0312", message, extra.span)
         return
     fields = field_declarations(target.declaration) if isinstance(target, StructType) else []
-    private = [each.name for each in fields if not is_visible(scope, each)]
+    private = [reference.name for reference in fields if not is_visible(scope, reference)]
     note = f"'{private[0]}' is private" if private else None
     scope.checker.error("E0312", f"this list cannot become a '{target}'", node.span, note)
 
@@ -455,9 +457,9 @@ def plan_constructor(scope: Scope, node: ast.Expression, target: Type) -> Coerci
     if not isinstance(target, StructType):
         return None
     with scope.checker.answering(("conversion", target)) as first:
-        for each in constructors(scope, target) if first else ():
-            if each.declaration.is_marked("__implicit_conversion"):
-                match = evaluate(scope, each, [node])
+        for constructor in constructors(scope, target) if first else ():
+            if constructor.declaration.is_marked("__implicit_conversion"):
+                match = evaluate(scope, constructor, [node])
                 if isinstance(match, Match) and match.plans[0] is not None:
                     return _by_constructor(target, match, match.plans[0].cost + CONSTRUCTOR)
     return None
@@ -465,12 +467,12 @@ def plan_constructor(scope: Scope, node: ast.Expression, target: Type) -> Coerci
 
 def plan_literal(scope: Scope, node: ast.Expression, kind: Type) -> Coercion | None:
     """A number as a value of a type parameter: builtin ones convert, others by their `__init(int)`."""
-    made = convert(scope.checker, value_type(node), kind, explicit=True)
-    if made is not None:
-        return Coercion(kind, made.cost, made.conversion)
-    found = constructors(scope, kind)
+    coercion = convert(scope.checker, value_type(node), kind, explicit=True)
+    if coercion is not None:
+        return Coercion(kind, coercion.cost, coercion.conversion)
+    candidates = constructors(scope, kind)
     with scope.checker.silence():
-        match = choose(scope, node.span, "__init", found, [node]) if found else None
+        match = choose(scope, node.span, "__init", candidates, [node]) if candidates else None
     return None if match is None else _by_constructor(kind, match, match.cost)
 
 
@@ -483,19 +485,23 @@ def _by_constructor(target: Type, match: Match, cost: int) -> Coercion:
 def infer_struct(scope: Scope, node: ast.Call, declaration: ast.Struct, around: Bindings) -> Type | None:
     """The type that `Foo(x)` makes of a generic struct: its arguments follow from those of the call."""
     checker = scope.checker
-    if any(each.type is None or isinstance(each, ast.NamedArgument) for each in node.arguments):
+    if any(argument.type is None or isinstance(argument, ast.NamedArgument) for argument in node.arguments):
         return None
-    own = [each for each in all_members(declaration) if isinstance(each, ast.Constructor)]
-    shapes = [[checker.info(each).type for each in constructor.parameters] for constructor in own]
-    if not own:
-        shapes = [[checker.info(each).type for each in field_declarations(declaration)]]
+    written = [member for member in all_members(declaration) if isinstance(member, ast.Constructor)]
+    shapes = [
+        [checker.info(parameter).type for parameter in constructor.parameters] for constructor in written
+    ]
+    if not written:
+        shapes = [[checker.info(declared).type for declared in field_declarations(declaration)]]
     for shape in shapes:
         solver = Solver(checker, declaration.generics, lambda left, right: common_type(checker, left, right))
         fits = len(shape) >= len(node.arguments) and all(
-            solver.unify(one, value_type(other)) or not one.abstract
-            for one, other in zip(shape, node.arguments)
+            solver.unify(wanted, value_type(other)) or not wanted.abstract
+            for wanted, other in zip(shape, node.arguments)
         )
-        if fits and all(each in solver.bindings for each in declaration.generics):
+        if fits and all(parameter in solver.bindings for parameter in declaration.generics):
             seen = {**identity(declaration), **around, **solver.bindings}
-            return nominal(declaration, tuple(seen[each] for each in nominal_parameters(declaration)))
+            return nominal(
+                declaration, tuple(seen[parameter] for parameter in nominal_parameters(declaration))
+            )
     return None

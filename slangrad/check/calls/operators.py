@@ -118,17 +118,17 @@ def _address(scope: Scope, node: ast.Unary) -> Type:
 
 def apply_operator(scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]) -> Type:
     """Resolve an operator on checked operands and write the form into `node`."""
-    if any(each.type is ERROR for each in operands):
+    if any(operand.type is ERROR for operand in operands):
         return ERROR
     if operator in EQUALITIES and len(operands) == 2:
         kind = _compare_with_none(scope, node, operator, operands)
         if kind is not None:
             return kind
-    for each in operands:
-        _see_equal(scope, each)
-    listed = any(isinstance(stripped(each), ast.InitializerList) for each in operands)
-    types = [] if listed else [value_type(each) for each in operands]
-    if not listed and not any(isinstance(each, _DECLARED) for each in types):
+    for argument in operands:
+        _see_equal(scope, argument)
+    listed = any(isinstance(stripped(operand), ast.InitializerList) for operand in operands)
+    types = [] if listed else [value_type(operand) for operand in operands]
+    if not listed and not any(isinstance(source, _DECLARED) for source in types):
         kind = _builtin(scope, node, operator, operands)
         if kind is not None:
             return kind
@@ -137,7 +137,7 @@ def apply_operator(scope: Scope, node: ast.Expression, operator: str, operands: 
         return _call(scope, node, match, operands)
     if not listed:
         kind = _requirement(scope, node, operator, operands)
-        if kind is None and any(isinstance(each, EnumType) for each in types):
+        if kind is None and any(isinstance(source, EnumType) for source in types):
             kind = _builtin(scope, node, operator, operands)
         if kind is not None:
             return kind
@@ -156,12 +156,12 @@ def _compare_with_none(
     scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]
 ) -> Type | None:
     """`x == none` is `!x.hasValue`."""
-    for one, other in (operands, operands[::-1]):
-        kind = value_type(one)
+    for optional_side, other in (operands, operands[::-1]):
+        kind = value_type(optional_side)
         optional = isinstance(kind, StructType) and kind.declaration is scope.checker.standard("Optional")
         if isinstance(stripped(other), ast.NoneLiteral) and optional:
-            question = ast.Member(node.span, one, "hasValue", one.span, ".")
-            value_member(scope, question, one)
+            question = ast.Member(node.span, optional_side, "hasValue", optional_side.span, ".")
+            value_member(scope, question, optional_side)
             if question.type is ERROR:
                 return None
             node.ref = checked.Convert(question) if operator == "!=" else checked.Operator("!", (question,))
@@ -175,7 +175,7 @@ _DECLARED = (StructType, EnumType, LambdaType, Array, Tuple)
 def report_no_operator(
     scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]
 ) -> Type:
-    types = " and ".join(shown_type(each) for each in operands)
+    types = " and ".join(shown_type(operand) for operand in operands)
     message = f"no operator '{operator}' for {types}"
     return scope.checker.error("E0313", message, node.span, _other_way(node, operator, operands))
 
@@ -185,15 +185,17 @@ POWER = "a power is pow(x, y); for small whole exponents x * x is faster"
 
 def _other_way(node: ast.Expression, operator: str, operands: list[ast.Expression]) -> str | None:
     """What to write in place of an operator that is not there."""
-    kinds = [value_type(each) for each in operands if not isinstance(stripped(each), ast.InitializerList)]
-    generic = next((each for each in kinds if isinstance(each, ParameterType)), None)
+    kinds = [
+        value_type(operand) for operand in operands if not isinstance(stripped(operand), ast.InitializerList)
+    ]
+    generic = next((kind for kind in kinds if isinstance(kind, ParameterType)), None)
     if generic is not None and (bound := _bound_with(operator)):
         return f"'{generic}' has the operators of its bound: '{generic} : {bound}' has this one"
     if operator == "*" and len(operands) == 1 and node.span.source.text[node.span.start - 1] == "*":
         return POWER
-    if len(operands) == 2 and operator == "*" and any(isinstance(each, Matrix) for each in kinds):
+    if len(operands) == 2 and operator == "*" and any(isinstance(kind, Matrix) for kind in kinds):
         return "'*' works componentwise; the product of matrices and vectors is mul(a, b)"
-    if operator == "^" and any(isinstance(element_of(each), Scalar) for each in kinds):
+    if operator == "^" and any(isinstance(element_of(kind), Scalar) for kind in kinds):
         return f"'^' combines the bits of integers; {POWER}"
     return None
 
@@ -218,7 +220,7 @@ def user_operator(
     candidates = _free_operators(scope, name)
     candidates += _member_operators(scope, name, operands[0])
     other = {ast.Unary: "__postfix", ast.Postfix: "__prefix"}.get(type(node), "")
-    candidates = [each for each in candidates if not each.declaration.has(other)]
+    candidates = [candidate for candidate in candidates if not candidate.declaration.has(other)]
     if not candidates:
         return None
     with scope.checker.silence():
@@ -227,37 +229,37 @@ def user_operator(
             for group, arguments in _by_arity(candidates, operands)
             if group
         ]
-    found = [each for each in matches if each is not None]
-    return min(found, key=lambda each: each.cost) if found else None
+    applicable = [match for match in matches if match is not None]
+    return min(applicable, key=lambda each: each.cost) if applicable else None
 
 
 def _by_arity(
     candidates: list[Candidate], operands: list[ast.Expression]
 ) -> list[tuple[list[Candidate], list[ast.Expression]]]:
     """Static and free operators take all operands, methods those after the first."""
-    methods = [each for each in candidates if each.this is not None]
-    others = [each for each in candidates if each.this is None]
+    methods = [candidate for candidate in candidates if candidate.this is not None]
+    others = [candidate for candidate in candidates if candidate.this is None]
     return [(others, operands), (methods, operands[1:])]
 
 
 def _free_operators(scope: Scope, name: str) -> list[Candidate]:
     return [
-        Candidate(found.declaration, found.substitution, distance=distance)
+        Candidate(result.declaration, result.substitution, distance=distance)
         for distance, level in enumerate(levels(scope))
-        for found in level.local(name)
-        if isinstance(found.declaration, CALLABLE) and not found.is_member
+        for result in level.local(name)
+        if isinstance(result.declaration, CALLABLE) and not result.is_member
     ]
 
 
 def _member_operators(scope: Scope, name: str, first: ast.Expression) -> list[Candidate]:
     if isinstance(stripped(first), ast.InitializerList):
         return []
-    found = []
+    candidates = []
     for member in members(scope.checker, value_type(first), name):
         if isinstance(member.declaration, ast.Function):
             static = scope.checker.info(member.declaration).this_type is None
-            found.append(Candidate(member.declaration, member.substitution, None if static else first))
-    return found
+            candidates.append(Candidate(member.declaration, member.substitution, None if static else first))
+    return candidates
 
 
 def _call(scope: Scope, node: ast.Expression, match: Match, operands: list[ast.Expression]) -> Type:
@@ -272,7 +274,8 @@ def _requirement(
 ) -> Type | None:
     """An operator on a type parameter: `a + b` is `a.add(b)`."""
     subject = next(
-        (each for each in operands if isinstance(value_type(each), (ParameterType, AssociatedType))), None
+        (operand for operand in operands if isinstance(value_type(operand), (ParameterType, AssociatedType))),
+        None,
     )
     if subject is None:
         return None
@@ -284,7 +287,7 @@ def _requirement(
         return _negated_equality(scope, node, operands)
     method = METHODS.get((operator, len(operands)))
     reference = None if method is None else _find_requirement(scope, kind, method)
-    if reference is None or not all(_bring(scope, each, kind) for each in operands):
+    if reference is None or not all(_bring(scope, operand, kind) for operand in operands):
         return None
     node.ref = checked.Call(reference, operands[0], tuple(operands[1:]))
     return BOOL if operator in EQUALITIES | COMPARISONS | LOGICAL else kind
@@ -312,10 +315,10 @@ def _bring(scope: Scope, node: ast.Expression, kind: Type) -> bool:
         return True
     if not is_literal(node):
         return False
-    made = plan_literal(scope, node, kind)
-    if made is None:
+    coercion = plan_literal(scope, node, kind)
+    if coercion is None:
         return False
-    commit(scope, node, made)
+    commit(scope, node, coercion)
     return True
 
 
@@ -336,27 +339,27 @@ Typing = tuple[Type, ...]  # what operands are converted to, where they are, and
 def _builtin(
     scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]
 ) -> Type | None:
-    types = [value_type(each) for each in operands]
+    types = [value_type(side) for side in operands]
     if operator == "+" and isinstance(types[-1], Pointer):
         operands, types = operands[::-1], types[::-1]
-    found = (
-        _typing(scope, operator, operands, types) if all(_is_builtin(scope, each) for each in types) else None
+    typing = (
+        _typing(scope, operator, operands, types) if all(_is_builtin(scope, side) for side in types) else None
     )
-    if found is None:
+    if typing is None:
         return None
-    for operand, kind in zip(operands, found[:-1]):
-        made = plan(scope, operand, kind, explicit=True)
-        if made is None:
+    for operand, kind in zip(operands, typing[:-1]):
+        coercion = plan(scope, operand, kind, explicit=True)
+        if coercion is None:
             return None
-        commit(scope, operand, made)
+        commit(scope, operand, coercion)
     node.ref = checked.Operator(operator, tuple(operands))
-    return found[-1]
+    return typing[-1]
 
 
 def _typing(scope: Scope, operator: str, operands: list[ast.Expression], types: list[Type]) -> Typing | None:
     if len(types) == 1:
         return _unary(scope, operator, *types)
-    if any(isinstance(each, Pointer) for each in types):
+    if any(isinstance(kind, Pointer) for kind in types):
         return _pointers(operator, *types)
     if operator in SHIFTS:
         return _shift(scope, *types)
@@ -373,7 +376,7 @@ def _is_builtin(scope: Scope, kind: Type) -> bool:
 
 
 def _operand_type(scope: Scope, operator: str, operands: list[ast.Expression]) -> Type | None:
-    left, right = (value_type(each) for each in operands)
+    left, right = (value_type(operand) for operand in operands)
     if isinstance(left, EnumType) and left is right:
         return left if operator in BITWISE | EQUALITIES | COMPARISONS else tag_type(scope.checker, left)
     common = common_type(scope.checker, left, right)
@@ -395,8 +398,8 @@ def _operand_type(scope: Scope, operator: str, operands: list[ast.Expression]) -
 
 def _literal_adapts(scope: Scope, operands: list[ast.Expression]) -> Type | None:
     """A number next to a type parameter, or to a vector of one, is of that type."""
-    for one, other in (operands, operands[::-1]):
-        kind = value_type(one)
+    for parameter_side, other in (operands, operands[::-1]):
+        kind = value_type(parameter_side)
         parameter = is_builtin_parameter(scope.checker, element_of(kind))
         if parameter and (is_literal(other) or value_type(other) is element_of(kind)):
             return kind
@@ -404,8 +407,8 @@ def _literal_adapts(scope: Scope, operands: list[ast.Expression]) -> Type | None
 
 
 def _shift(scope: Scope, left: Type, right: Type) -> Typing | None:
-    elements = [element_of(each) for each in (left, right)]
-    if any(isinstance(each, Scalar) and each.is_float for each in elements):
+    elements = [element_of(side) for side in (left, right)]
+    if any(isinstance(element, Scalar) and element.is_float for element in elements):
         return None
     result = arithmetic_type(left)
     if isinstance(right, (Vector, Matrix)) and not isinstance(left, (Vector, Matrix)):
@@ -462,8 +465,8 @@ def _is_atomic(scope: Scope, kind: Type | None) -> bool:
 
 def _store_atomic(scope: Scope, node: ast.Assign) -> Type:
     """`x = 1` of an `Atomic<int>`."""
-    found = members(scope.checker, value_type(node.target), "store")
-    candidates = [Candidate(each.declaration, each.substitution, node.target) for each in found]
+    results = members(scope.checker, value_type(node.target), "store")
+    candidates = [Candidate(result.declaration, result.substitution, node.target) for result in results]
     match = choose(scope, node.span, "store", candidates, [node.value])
     return ERROR if match is None else _call(scope, node, match, [node.target, node.value])
 
@@ -492,13 +495,13 @@ def _update(
     if assigning is not None:
         return _call(scope, node, assigning, [place, value])
     trial = ast.Binary(node.span, operator, current, value)
-    made = apply_operator(scope, trial, operator, [current, value])
-    if made is ERROR:
+    result = apply_operator(scope, trial, operator, [current, value])
+    if result is ERROR:
         return ERROR
-    store = convert(scope.checker, made, kind, explicit=True)
+    store = convert(scope.checker, result, kind, explicit=True)
     if store is None:
         return scope.checker.error(
-            "E0311", f"the result of '{operator}' is '{made}', not '{kind}'", node.span
+            "E0311", f"the result of '{operator}' is '{result}', not '{kind}'", node.span
         )
     function = trial.ref.function if isinstance(trial.ref, checked.Call) else None
     assert not isinstance(function, checked.Derivative)
@@ -557,16 +560,16 @@ def check_conditional(scope: Scope, node: ast.Conditional) -> Type:
 
 def _arm_type(scope: Scope, node: ast.Conditional) -> Type | None:
     arms = [node.then, node.otherwise]
-    typed = [value_type(each) for each in arms if not isinstance(stripped(each), ast.InitializerList)]
+    typed = [value_type(arm) for arm in arms if not isinstance(stripped(arm), ast.InitializerList)]
     if len(typed) == 1:
         return typed[0]
-    found = common_type(scope.checker, *typed) if typed else None
-    if found is None:
-        found = _literal_adapts(scope, arms) if typed else None
-    if found is None:
-        types = " and ".join(f"'{each}'" for each in typed) or "two initializer lists"
+    common = common_type(scope.checker, *typed) if typed else None
+    if common is None:
+        common = _literal_adapts(scope, arms) if typed else None
+    if common is None:
+        types = " and ".join(f"'{kind}'" for kind in typed) or "two initializer lists"
         scope.checker.error("E0311", f"the arms of '?:' have no common type: {types}", node.span)
-    return found
+    return common
 
 
 def _select(scope: Scope, node: ast.Conditional, common: Vector) -> Type:
@@ -574,7 +577,7 @@ def _select(scope: Scope, node: ast.Conditional, common: Vector) -> Type:
     assert isinstance(condition, Vector)
     if not same_value(condition.count, common.count):
         return scope.checker.error("E0313", f"'{condition}' cannot select from '{common}'", node.span)
-    for each, kind in ((node.condition, bool_like(common)), (node.then, common), (node.otherwise, common)):
-        coerce(scope, each, kind, "this operand")
+    for part, kind in ((node.condition, bool_like(common)), (node.then, common), (node.otherwise, common)):
+        coerce(scope, part, kind, "this operand")
     node.ref = checked.Operator("?:", (node.condition, node.then, node.otherwise))
     return common

@@ -66,12 +66,16 @@ def choose(
     scope: Scope, span: Span, name: str, candidates: list[Candidate], arguments: list[ast.Expression]
 ) -> Match | None:
     """The match to call; None after an error. Its plans are not committed."""
-    if any(each.type is ERROR and not isinstance(each, ast.InitializerList) for each in arguments):
+    if any(
+        argument.type is ERROR and not isinstance(argument, ast.InitializerList) for argument in arguments
+    ):
         return _choose_despite_errors(scope, candidates, arguments)
-    tried = [evaluate(scope, each, arguments) for each in distinct(candidates)]
-    matches = [each for each in tried if isinstance(each, Match)]
+    tried = [evaluate(scope, candidate, arguments) for candidate in distinct(candidates)]
+    matches = [attempt for attempt in tried if isinstance(attempt, Match)]
     if not matches:
-        _report_failures(scope, span, name, [each for each in tried if isinstance(each, Failure)], arguments)
+        _report_failures(
+            scope, span, name, [attempt for attempt in tried if isinstance(attempt, Failure)], arguments
+        )
         return None
     best = best_matches(scope.checker, matches)
     if len(best) > 1:
@@ -85,28 +89,28 @@ def _choose_despite_errors(
 ) -> Match | None:
     """With a wrong argument: the only candidate, so that its result type is known; nothing is reported."""
     with scope.checker.silence():
-        tried = [evaluate(scope, each, arguments) for each in distinct(candidates)]
-    matches = [each for each in tried if isinstance(each, Match)]
+        tried = [evaluate(scope, candidate, arguments) for candidate in distinct(candidates)]
+    matches = [attempt for attempt in tried if isinstance(attempt, Match)]
     return matches[0] if len(matches) == 1 else None
 
 
 def distinct(candidates: list[Candidate]) -> list[Candidate]:
     """Each declaration once, the nearest way to it."""
-    found: dict[object, Candidate] = {}
-    for each in candidates:
-        found.setdefault((each.declaration, each.mode), each)
-    return list(found.values())
+    nearest: dict[object, Candidate] = {}
+    for candidate in candidates:
+        nearest.setdefault((candidate.declaration, candidate.mode), candidate)
+    return list(nearest.values())
 
 
 def commit_match(scope: Scope, match: Match) -> tuple[Argument, ...]:
     """Write the conversions of the arguments; the arguments in the order of the parameters."""
     result: list[Argument] = []
     parameters = scope.checker.info(match.candidate.declaration).parameters
-    for index, (node, made) in enumerate(zip(match.arguments, match.plans)):
+    for index, (node, coercion) in enumerate(zip(match.arguments, match.plans)):
         if node is None:
             result.append(Default(parameters[index]))
-        elif made is not None:
-            commit(scope, node, made)
+        elif coercion is not None:
+            commit(scope, node, coercion)
             result.append(node)
     return tuple(result)
 
@@ -119,7 +123,7 @@ def evaluate(scope: Scope, candidate: Candidate, arguments: list[ast.Expression]
     checker = scope.checker
     declared = candidate_signature(checker, candidate)
     if candidate.declaration.attribute("by_address") is not None:
-        arguments = [_by_address(checker, each) for each in arguments]
+        arguments = [_by_address(checker, argument) for argument in arguments]
     placed = _place_arguments(checker, candidate, declared, arguments)
     if isinstance(placed, Failure):
         return placed
@@ -129,11 +133,11 @@ def evaluate(scope: Scope, candidate: Candidate, arguments: list[ast.Expression]
     concretely = candidate.inner is not None and bool(
         declared_derivatives(checker, candidate.declaration).partial
     )
-    found = _evaluate_seen(scope, candidate, bindings, placed, concretely)
-    if isinstance(found, Failure) and candidate.inner is not None:
+    outcome = _evaluate_seen(scope, candidate, bindings, placed, concretely)
+    if isinstance(outcome, Failure) and candidate.inner is not None:
         other = _evaluate_seen(scope, candidate, bindings, placed, not concretely)
-        found = other if isinstance(other, Match) else found
-    return found
+        outcome = other if isinstance(other, Match) else outcome
+    return outcome
 
 
 def _by_address(checker: Checker, node: ast.Expression) -> ast.Expression:
@@ -142,9 +146,12 @@ def _by_address(checker: Checker, node: ast.Expression) -> ast.Expression:
     shared = isinstance(form, checked.Global) and form.reference.declaration.has("groupshared")
     if not shared or not isinstance(node.type, Array):
         return node
-    made = ast.Unary(node.span, "&", node)
-    made.type, made.ref = pointer(stored(node.type, rules_of_place(checker, node))), checked.AddressOf(node)
-    return made
+    address = ast.Unary(node.span, "&", node)
+    address.type, address.ref = (
+        pointer(stored(node.type, rules_of_place(checker, node))),
+        checked.AddressOf(node),
+    )
+    return address
 
 
 def _evaluate_seen(
@@ -163,18 +170,20 @@ def _place_arguments(
     if candidate.inner is not None:
         return list(arguments)
     count = len(signature.parameters)
-    if any(is_pack(each.type) for each in signature.parameters):
+    if any(is_pack(parameter.type) for parameter in signature.parameters):
         return _place_with_packs(candidate, signature, arguments)
-    positional = [each for each in arguments if not isinstance(each, ast.NamedArgument)]
+    positional = [argument for argument in arguments if not isinstance(argument, ast.NamedArgument)]
     if len(positional) > count:
         return Failure(candidate, f"it takes {_number(count)}, not {len(arguments)}")
     placed: Arguments = [*positional, *[None] * (count - len(positional))]
-    for each in arguments:
-        if isinstance(each, ast.NamedArgument):
-            index = next((i for i, one in enumerate(signature.parameters) if one.name == each.name), None)
+    for named in arguments:
+        if isinstance(named, ast.NamedArgument):
+            index = next(
+                (i for i, declared in enumerate(signature.parameters) if declared.name == named.name), None
+            )
             if index is None or placed[index] is not None:
-                return Failure(candidate, f"it has no free parameter '{each.name}'")
-            placed[index] = each.value
+                return Failure(candidate, f"it has no free parameter '{named.name}'")
+            placed[index] = named.value
     for index, node in enumerate(placed):
         if node is None and not _has_default(checker, candidate, index):
             return Failure(candidate, f"it takes {_number(count)}, not {len(arguments)}")
@@ -185,10 +194,10 @@ def _place_with_packs(
     candidate: Candidate, signature: FunctionType, arguments: list[ast.Expression]
 ) -> Arguments | Failure:
     """A pack takes any number, so that all are given, in order."""
-    least = sum(not is_pack(each.type) for each in signature.parameters)
+    least = sum(not is_pack(parameter.type) for parameter in signature.parameters)
     if len(arguments) < least:
         return Failure(candidate, f"it takes at least {_number(least)}, not {len(arguments)}")
-    named = next((each for each in arguments if isinstance(each, ast.NamedArgument)), None)
+    named = next((argument for argument in arguments if isinstance(argument, ast.NamedArgument)), None)
     if named is not None:
         return Failure(candidate, "where a pack is passed, arguments have no names", named)
     return list(arguments)
@@ -227,39 +236,44 @@ def _infer(scope: Scope, candidate: Candidate, placed: Arguments) -> Bindings | 
         failure = _bind_defaults(scope, candidate, solver)
     if failure is not None:
         return failure
-    known = {**candidate.substitution, **solver.bindings}
-    reason = unmet_constraint(checker, candidate.declaration, known)
+    bindings = {**candidate.substitution, **solver.bindings}
+    reason = unmet_constraint(checker, candidate.declaration, bindings)
     if reason is None:
         return solver.bindings
-    wanted = _result_of_lambda(checker, candidate.declaration, known)
+    wanted = _result_of_lambda(checker, candidate.declaration, bindings)
     if wanted is None:
         return Failure(candidate, reason)
     return Failure(candidate, reason, code="E9012", note=f"convert in the lambda: '{wanted}(...)'")
 
 
-def _result_of_lambda(checker: Checker, declaration: ast.Declaration, known: Substitution) -> Type | None:
+def _result_of_lambda(checker: Checker, declaration: ast.Declaration, bindings: Substitution) -> Type | None:
     """What the result of a lambda would have to become for its function type, where Slang converts it."""
     for subject, interfaces in generic_info(checker, declaration).bounds.items():
-        kind = substitute(checker, subject, known)
+        kind = substitute(checker, subject, bindings)
         if not isinstance(kind, LambdaType):
             continue
-        for wanted in (substitute(checker, each, known) for each in interfaces):
-            for own in function_interfaces(checker, kind):
-                if own.declaration is wanted.declaration and own.arguments[1:] == wanted.arguments[1:]:
-                    return None if convert(checker, own.inner, wanted.inner) is None else wanted.inner
+        for wanted in (substitute(checker, interface, bindings) for interface in interfaces):
+            for offered in function_interfaces(checker, kind):
+                if (
+                    offered.declaration is wanted.declaration
+                    and offered.arguments[1:] == wanted.arguments[1:]
+                ):
+                    return None if convert(checker, offered.inner, wanted.inner) is None else wanted.inner
     return None
 
 
 def _bind_explicit(candidate: Candidate, solver: Solver) -> Failure | None:
     base = innermost(candidate)
-    generics = [each for each in base.declaration.generics if not each.name.startswith("$")]
-    given: list[GenericArgument] | None = list(base.explicit)
-    leading = next((i for i, each in enumerate(generics) if each.is_pack), len(generics))
+    generics = [generic for generic in base.declaration.generics if not generic.name.startswith("$")]
+    written: list[GenericArgument] | None = list(base.explicit)
+    leading = next(
+        (i for i, declared_generic in enumerate(generics) if declared_generic.is_pack), len(generics)
+    )
     if leading < len(generics) and len(base.explicit) > leading:
-        given = grouped(generics, spliced(base.explicit))
-    if given is None or len(given) > len(generics):
+        written = grouped(generics, spliced(base.explicit))
+    if written is None or len(written) > len(generics):
         return Failure(candidate, f"it takes {len(generics)} generic arguments, not {len(base.explicit)}")
-    for parameter, argument in zip(generics, given):
+    for parameter, argument in zip(generics, written):
         if not fits(parameter, argument):
             return Failure(
                 candidate, f"'{argument}' is no argument for its generic parameter '{parameter.name}'"
@@ -276,7 +290,9 @@ def _bind_arguments(
     declared = candidate_signature(checker, base, differentiated=base is not candidate).parameters
     written = {key: value for key, value in solver.bindings.items() if key not in solver.open}
     seen = {**base.substitution, **written}
-    patterns = [made for each in declared for made in passed_parameters(checker, each, seen)]
+    patterns = [
+        parameter for declaration in declared for parameter in passed_parameters(checker, declaration, seen)
+    ]
     groups = _group_arguments(checker, candidate, solver, patterns, placed)
     pairs = list(zip(patterns, groups))
     for pattern, nodes in sorted(pairs, key=lambda pair: pair[0].direction not in BY_PLACE):
@@ -321,12 +337,12 @@ def _group_arguments(
     placed: Arguments,
 ) -> list[Arguments]:
     """The arguments by parameter; a pack takes several."""
-    if not any(is_pack(each.type) for each in patterns):
-        return [[each] for each in placed]
+    if not any(is_pack(pattern.type) for pattern in patterns):
+        return [[passed] for passed in placed]
     if candidate.inner is not None:
         derived = candidate_signature(checker, candidate).parameters
         placed = placed[: len(placed) - bool(derived and derived[-1].name == RESULT_COTANGENT)]
-    counts = solver.shares(tuple(each.type for each in patterns), len(placed))
+    counts = solver.shares(tuple(pattern.type for pattern in patterns), len(placed))
     if counts is None:
         return []
     ends = list(accumulate(counts))
@@ -343,8 +359,8 @@ def _bind_pack(
             return Failure(candidate, "an initializer list has no type here", node)
         entries.append(_unwrapped(checker, candidate, pattern, value_type(node)))
     if not solver.unify_entries((pattern,), tuple(entries)):
-        given = ", ".join(map(str, entries))
-        return Failure(candidate, f"'{pattern}' cannot be ({given})", nodes[0] if nodes else None)
+        types = ", ".join(map(str, entries))
+        return Failure(candidate, f"'{pattern}' cannot be ({types})", nodes[0] if nodes else None)
     return None
 
 
@@ -371,7 +387,7 @@ def _bind_as_float(checker: Checker, candidate: Candidate, solver: Solver) -> No
 
 
 def _conforms_to_all(checker: Checker, kind: Type, wanted: list[InterfaceType]) -> bool:
-    return all(each.abstract or conforms(checker, kind, each) for each in wanted)
+    return all(interface.abstract or conforms(checker, kind, interface) for interface in wanted)
 
 
 def _bind_defaults(scope: Scope, candidate: Candidate, solver: Solver) -> Failure | None:
@@ -404,27 +420,29 @@ def _convert_arguments(
         if node is None:
             plans.append(None)
             continue
-        made = _convert_argument(scope, candidate, index, parameter, node)
-        if isinstance(made, Failure):
-            return made
-        plans.append(made)
-        total += made.cost
+        coercion = _convert_argument(scope, candidate, index, parameter, node)
+        if isinstance(coercion, Failure):
+            return coercion
+        plans.append(coercion)
+        total += coercion.cost
     return Match(candidate, target, signature, placed, plans, total)
 
 
 def _convert_argument(
     scope: Scope, candidate: Candidate, index: int, parameter: FunctionParameter, node: ast.Expression
 ) -> Coercion | Failure:
-    what = f"argument {index + 1}"
+    subject = f"argument {index + 1}"
     if parameter.direction in BY_PLACE:
-        return _pass_place(scope, candidate, what, parameter, node)
-    made = plan(scope, node, parameter.type)
-    if made is None:
-        return Failure(candidate, mismatch(node, parameter.type, what), node, parameter.type)
-    if made.cost >= TO_FLOAT and _keeps_bits(candidate, node):
-        reason = f"{what} must be '{parameter.type}', as its bits are what counts, not '{value_type(node)}'"
+        return _pass_place(scope, candidate, subject, parameter, node)
+    coercion = plan(scope, node, parameter.type)
+    if coercion is None:
+        return Failure(candidate, mismatch(node, parameter.type, subject), node, parameter.type)
+    if coercion.cost >= TO_FLOAT and _keeps_bits(candidate, node):
+        reason = (
+            f"{subject} must be '{parameter.type}', as its bits are what counts, not '{value_type(node)}'"
+        )
         return Failure(candidate, reason, node)
-    return made
+    return coercion
 
 
 def _keeps_bits(candidate: Candidate, node: ast.Expression) -> bool:
@@ -435,25 +453,25 @@ def _keeps_bits(candidate: Candidate, node: ast.Expression) -> bool:
 
 
 def _pass_place(
-    scope: Scope, candidate: Candidate, what: str, parameter: FunctionParameter, node: ast.Expression
+    scope: Scope, candidate: Candidate, subject: str, parameter: FunctionParameter, node: ast.Expression
 ) -> Coercion | Failure:
     if node.type is ERROR:
         return Coercion(parameter.type, 0)
     if isinstance(node, ast.InitializerList):
         return Failure(
-            candidate, f"{what} must be a variable, as its parameter is '{parameter.direction}'", node
+            candidate, f"{subject} must be a variable, as its parameter is '{parameter.direction}'", node
         )
     reason = not_a_place(scope, node)
     if reason is not None:
-        return Failure(candidate, f"{what} must be a variable ('{parameter.direction}'): {reason}", node)
+        return Failure(candidate, f"{subject} must be a variable ('{parameter.direction}'): {reason}", node)
     actual = value_type(node)
-    made = plan(scope, node, parameter.type)
+    coercion = plan(scope, node, parameter.type)
     if actual is parameter.type or (
-        made is not None and made.conversion and made.conversion.kind == "existing"
+        coercion is not None and coercion.conversion and coercion.conversion.kind == "existing"
     ):
-        assert made is not None
-        return made
-    reason = f"{what} must be exactly '{parameter.type}' ('{parameter.direction}'), not '{actual}'"
+        assert coercion is not None
+        return coercion
+    reason = f"{subject} must be exactly '{parameter.type}' ('{parameter.direction}'), not '{actual}'"
     return Failure(candidate, reason, node)
 
 
@@ -467,13 +485,15 @@ def _report_failures(
     if len(failures) == 1:
         _report_one(scope, span, name, failures[0])
         return
-    given = ", ".join(map(argument_text, arguments))
-    nearest = [each for each in failures if each.only_sizes] or failures
-    reasons = dict.fromkeys(f"{candidate_text(checker, each.candidate)}: {each.reason}" for each in nearest)
+    types = ", ".join(map(argument_text, arguments))
+    nearest = [failure for failure in failures if failure.only_sizes] or failures
+    reasons = dict.fromkeys(
+        f"{candidate_text(checker, failure.candidate)}: {failure.reason}" for failure in nearest
+    )
     lines = [*reasons][:8]
     if len(reasons) > 8:
         lines.append(f"and {len(reasons) - 8} more")
-    checker.error("E0405", f"no overload of '{name}' takes ({given})", span, "\n        ".join(lines))
+    checker.error("E0405", f"no overload of '{name}' takes ({types})", span, "\n        ".join(lines))
 
 
 def _report_one(scope: Scope, span: Span, name: str, failure: Failure) -> None:
@@ -508,7 +528,7 @@ def candidate_text(checker: Checker, candidate: Candidate) -> str:
 def _report_ambiguity(
     scope: Scope, span: Span, name: str, best: list[Match], arguments: list[ast.Expression]
 ) -> None:
-    given = ", ".join(map(argument_text, arguments))
-    lines = [candidate_text(scope.checker, each.candidate) for each in best]
-    message = f"the call of '{name}' with ({given}) is ambiguous"
+    types = ", ".join(map(argument_text, arguments))
+    lines = [candidate_text(scope.checker, match.candidate) for match in best]
+    message = f"the call of '{name}' with ({types}) is ambiguous"
     scope.checker.error("E0406", message, span, "candidates: " + "\n        ".join(lines))

@@ -50,9 +50,9 @@ def part(scope: Scope, node: ast.Call) -> Meaning:
         if is_pack(meaning.type):
             return _of_types(scope, node, query, (meaning.type,), lambda rest: TypeMeaning(rest[0]))
     if isinstance(meaning, ValueMeaning):
-        found = _of_value(scope, node, query)
-        if found is not None:
-            return found
+        value = _of_value(scope, node, query)
+        if value is not None:
+            return value
     if not isinstance(meaning, ErrorMeaning) and operand.type is not ERROR:
         message = f"'{query}' needs a pack or the type of a tuple, which '{operand.span.text}' is not"
         scope.checker.error("E0409", message, operand.span)
@@ -69,8 +69,8 @@ def _of_types(
     part = taken(scope.checker, types, query)
     if part is None:
         return _empty(scope, node, query)
-    found = tuple(each for each in part if isinstance(each, Type))
-    return TypeMeaning(found[0]) if query in SINGLE else rest(found)
+    kinds = tuple(entry for entry in part if isinstance(entry, Type))
+    return TypeMeaning(kinds[0]) if query in SINGLE else rest(kinds)
 
 
 def _of_value(scope: Scope, node: ast.Call, query: str) -> Meaning | None:

@@ -94,13 +94,13 @@ def report_no_derivative(scope: Scope, node: ast.Differentiate, candidate: Candi
 
 def _handler(scope: Scope, node: ast.Node, word: str, kind: Type) -> ast.Catch | None:
     """The handler that an error leads to; None for the function around, and after an error."""
-    for each in reversed(scope.handlers):
-        if each is None:
+    for handler in reversed(scope.handlers):
+        if handler is None:
             message = f"the '{kind}' of this '{word}' would leave what is deferred"
             scope.checker.error("E0608", message, node.span, "catch it in there")
             return None
-        if each.parameter is None or scope.checker.info(each.parameter).type in (kind, ERROR):
-            return each
+        if handler.parameter is None or scope.checker.info(handler.parameter).type in (kind, ERROR):
+            return handler
     assert scope.body is not None
     declared = scope.body.info.throws
     if declared is kind or declared is ERROR:

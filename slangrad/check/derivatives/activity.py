@@ -104,9 +104,9 @@ def _statement(flow: Flow, node: ast.Node) -> None:
         if node.initializer is not None:
             flow.add({node}, _sources(flow, node.initializer))
     elif not isinstance(node, ast.Declaration):
-        for each in children(node):
-            if not isinstance(each, ast.Attribute):
-                _statement(flow, each)
+        for child in children(node):
+            if not isinstance(child, ast.Attribute):
+                _statement(flow, child)
 
 
 def _thrown(flow: Flow, handler: ast.Catch | None, sources: Sources) -> None:
@@ -125,27 +125,27 @@ def _sources(flow: Flow, node: checked.Part | checked.Base | checked.Argument) -
     if not isinstance(node, ast.Expression) or isinstance(node, ast.NoDiff):
         return set()
     rule = _FORMS.get(type(node.ref))
-    found = rule(flow, node, node.ref) if rule is not None else _below(flow, node)
+    sources = rule(flow, node, node.ref) if rule is not None else _below(flow, node)
     kind, conversion = None if node.type is None else value_type(node), node.conversion
     if conversion is not None and conversion.kind in _OF_NUMBERS and not flow.carries(node.type):
         return set()  # a whole number as a float
     if not flow.carries(kind):
-        return _lost_in(flow, node, kind, found)
+        return _lost_in(flow, node, kind, sources)
     if conversion is not None and conversion.function is not None:
-        return _call(flow, node, conversion.function, found)
-    return found
+        return _call(flow, node, conversion.function, sources)
+    return sources
 
 
 _OF_NUMBERS = ("numeric", "splat")
 
 
-def _lost_in(flow: Flow, node: ast.Expression, kind: Type | None, found: Sources) -> Sources:
+def _lost_in(flow: Flow, node: ast.Expression, kind: Type | None, sources: Sources) -> Sources:
     """What a value of a type without a derivative passes on: that it is lost, where it has numbers to lose."""
     if is_whole(kind):
-        return {each for each in found if _has_bits(flow, each)}
+        return {source for source in sources if _has_bits(flow, source)}
     if leads_to_memory(flow.checker, kind):
-        return {each for each in found if not isinstance(each, Lost)}
-    inputs = _with_derivatives(found)
+        return {source for source in sources if not isinstance(source, Lost)}
+    inputs = _with_derivatives(sources)
     if isinstance(kind, LambdaType):
         return inputs
     hidden = node.conversion is not None and node.conversion.kind == "interface" and flow.carries(node.type)
@@ -153,13 +153,13 @@ def _lost_in(flow: Flow, node: ast.Expression, kind: Type | None, found: Sources
         return inputs
     if kind is None or not (hidden or holds_numbers(flow.checker, kind)):
         return set()
-    calls = {each for each in found if isinstance(each, Lost)} - inputs
+    calls = {source for source in sources if isinstance(source, Lost)} - inputs
     if not inputs:
         return calls
     note = (
         "let it conform to IDifferentiable, or put 'detach(...)' around what is stored in it if this is meant"
     )
-    seen = all(isinstance(each, Lost) and each.bits for each in inputs)  # by its bits
+    seen = all(isinstance(source, Lost) and source.bits for source in inputs)  # by its bits
     lost = Lost(f"'{kind}' has no derivative", note, node, inputs, in_value=True, allowed=hidden or seen)
     flow.lost.append(lost)
     flow.add({lost}, inputs)
@@ -174,16 +174,16 @@ def _has_bits(flow: Flow, source: Node) -> bool:
 
 
 def _with_derivatives(sources: Sources) -> Sources:
-    return {each for each in sources if not isinstance(each, Lost) or each.in_value or each.bits}
+    return {source for source in sources if not isinstance(source, Lost) or source.in_value or source.bits}
 
 
 def _below(flow: Flow, node: ast.Node) -> Sources:
     """Any expression without a rule of its own: from everything below."""
-    found: Sources = set()
-    for each in children(node):
-        if isinstance(each, ast.Expression):
-            found |= _sources(flow, each)
-    return found
+    sources: Sources = set()
+    for child in children(node):
+        if isinstance(child, ast.Expression):
+            sources |= _sources(flow, child)
+    return sources
 
 
 def _call(
@@ -198,15 +198,19 @@ def _call(
     if isinstance(function, checked.Derivative) or _passes(flow, function):
         if isinstance(function, DeclRef) and function.substitution:
             flow.passing.append((function, inputs))
-        flow.store_behind({each for each in inputs if isinstance(each, (Address, ast.Variable))}, inputs)
-        found = inputs | ({MEMORY} if reads_gradients(flow.checker, function) else set())
+        flow.store_behind(
+            {source for source in inputs if isinstance(source, (Address, ast.Variable))}, inputs
+        )
+        sources = inputs | ({MEMORY} if reads_gradients(flow.checker, function) else set())
     else:
-        found = _call_without_derivative(flow, node, function, inputs, bool(written))
-        for lost in [replace(each, allowed=True) for each in found if isinstance(each, Lost) and plain]:
+        sources = _call_without_derivative(flow, node, function, inputs, bool(written))
+        for lost in [
+            replace(source, allowed=True) for source in sources if isinstance(source, Lost) and plain
+        ]:
             flow.lost.append(lost)
             flow.add(plain, {lost})
-    flow.add(written, found)
-    return found
+    flow.add(written, sources)
+    return sources
 
 
 def _call_without_derivative(
@@ -216,7 +220,7 @@ def _call_without_derivative(
     bits, is_number = sees_bits(flow.checker, function), flow.carries(kind)
     if flow.supposed and isinstance(function.declaration.parent, ast.Interface):
         return inputs  # what satisfies it may have a derivative
-    if bits and is_number and all(_has_bits(flow, each) for each in inputs):
+    if bits and is_number and all(_has_bits(flow, source) for source in inputs):
         return inputs  # the bits become a number again
     if kind is not None and leads_to_memory(flow.checker, kind):
         return inputs
@@ -238,7 +242,7 @@ def _marked(name: str) -> str:
 def _stored_by(function: DeclRef, node: ast.Expression, inputs: Sources) -> Lost:
     """What a function without a derivative stores in memory."""
     name = function_name(function.declaration)
-    note = _marked(name) if any(isinstance(each, Address) for each in inputs) else _DETACHED
+    note = _marked(name) if any(isinstance(source, Address) for source in inputs) else _DETACHED
     reason = f"'{name}' stores in memory, which has no derivative"
     return Lost(reason, note, node, _with_derivatives(inputs), stored=True, allowed=True)
 
@@ -267,47 +271,47 @@ def _passed(flow: Flow, form: checked.Call) -> Iterator[_Passed]:
     declared = [] if function is None else declared_parameters(flow.checker, function)
     for argument, parameter in zip_longest(form.arguments, declared[: len(form.arguments)]):
         if isinstance(argument, ast.Expression):
-            own = None if parameter is None else flow.checker.info(parameter)
-            changed = own is not None and own.direction in ("out", "inout", "ref")
-            no_diff = own is not None and own.no_diff
+            declared_info = None if parameter is None else flow.checker.info(parameter)
+            changed = declared_info is not None and declared_info.direction in ("out", "inout", "ref")
+            no_diff = declared_info is not None and declared_info.no_diff
             yield _Passed(argument, _given(flow, argument, function), changed, no_diff)
 
 
 def _call_form(flow: Flow, node: ast.Expression, form: checked.Call) -> Sources:
     passed, function, checker = list(_passed(flow, form)), form.function, flow.checker
-    inputs = {source for each in passed if not each.no_diff for source in each.sources}
-    numbers = [each for each in passed if each.is_changed and flow.carries(value_type(each.node))]
+    inputs = {source for item in passed if not item.no_diff for source in item.sources}
+    numbers = [item for item in passed if item.is_changed and flow.carries(value_type(item.node))]
     if isinstance(function, checked.Derivative) or _passes(flow, function):
-        kept = [each for each in numbers if not _loses(flow, node, form, each, inputs)]
+        kept = [number for number in numbers if not _loses(flow, node, form, number, inputs)]
         return _call(flow, node, function, inputs, _roots(kept))
-    if any(is_in_memory(checker, each.node) for each in numbers):
+    if any(is_in_memory(checker, number.node) for number in numbers):
         flow.lost.append(_stored_by(function, node, inputs))
-    others = [each for each in passed if each.is_changed and each not in numbers]
-    bits = [each for each in others if _takes_bits(flow, function, each.node)]
-    plain = [each for each in others if each not in bits]
+    others = [item for item in passed if item.is_changed and item not in numbers]
+    bits = [other for other in others if _takes_bits(flow, function, other.node)]
+    plain = [other for other in others if other not in bits]
     return _call(flow, node, function, inputs, _roots([*numbers, *bits]), _roots(plain))
 
 
-def _loses(flow: Flow, node: ast.Expression, form: checked.Call, one: _Passed, inputs: Sources) -> bool:
+def _loses(flow: Flow, node: ast.Expression, form: checked.Call, item: _Passed, inputs: Sources) -> bool:
     """Whether what a call changes could keep no derivative."""
-    if one.node is form.this:
-        _stored(flow, node, one.node, inputs, _VARIABLE)
+    if item.node is form.this:
+        _stored(flow, node, item.node, inputs, _VARIABLE)
         return False
-    assert isinstance(one.node, ast.Expression)
-    return not one.no_diff and _stored(flow, one.node, one.node, {MEMORY}, _VARIABLE)
+    assert isinstance(item.node, ast.Expression)
+    return not item.no_diff and _stored(flow, item.node, item.node, {MEMORY}, _VARIABLE)
 
 
 def _roots(passed: list[_Passed]) -> Sources:
-    return {root for each in passed for root in _root(each.node)}
+    return {root for item in passed for root in _root(item.node)}
 
 
 def _try(flow: Flow, node: ast.Expression, form: checked.Try) -> Sources:
-    found = _sources(flow, form.call)
+    sources = _sources(flow, form.call)
     caught = None if form.handler is None else form.handler.parameter
     kind = flow.info.throws if caught is None else flow.checker.info(caught).type
     if flow.carries(kind):  # else the function that throws says what is lost
-        _thrown(flow, form.handler, found)
-    return found
+        _thrown(flow, form.handler, sources)
+    return sources
 
 
 def _root(place: checked.Base) -> Sources:
@@ -336,8 +340,8 @@ def _takes_bits(flow: Flow, function: DeclRef | None, argument: checked.Base) ->
 
 def _accessed(flow: Flow, node: ast.Expression, form: checked.Property | checked.Subscript) -> Sources:
     inputs = set() if form.base is None else _sources(flow, form.base)
-    for each in form.arguments if isinstance(form, checked.Subscript) else ():
-        inputs = inputs | (_given(flow, each, None) if isinstance(each, ast.Expression) else set())
+    for argument in form.arguments if isinstance(form, checked.Subscript) else ():
+        inputs = inputs | (_given(flow, argument, None) if isinstance(argument, ast.Expression) else set())
     is_field = isinstance(form.reference.declaration, ast.Variable)
     return inputs if is_field else _call(flow, node, form.reference, inputs)
 
@@ -374,21 +378,21 @@ def _stored(
 def _store_plain(flow: Flow, node: ast.Expression, place: checked.Base, sources: Sources) -> None:
     """What has numbers and no derivative is stored where it outlasts the function."""
     kind = value_type(place)
-    hidden = {each for each in sources if isinstance(each, Lost) and each.in_value}
+    hidden = {source for source in sources if isinstance(source, Lost) and source.in_value}
     if hidden and is_in_memory(flow.checker, place) and holds_numbers(flow.checker, kind):
         reason = f"a '{kind}' is stored in memory, which has no derivative"
         flow.lost.append(Lost(reason, _VALUE, node, hidden, stored=True, allowed=True))
 
 
 def _update(flow: Flow, node: ast.Expression, form: checked.Update) -> Sources:
-    found = _sources(flow, form.place)
+    sources = _sources(flow, form.place)
     if form.value is not None:
-        found = found | _sources(flow, form.value)
+        sources = sources | _sources(flow, form.value)
     if form.function is not None:
-        found = _call(flow, node, form.function, found)
-    if not _stored(flow, node, form.place, found):
-        flow.add(_root(form.place), found)
-    return found
+        sources = _call(flow, node, form.function, sources)
+    if not _stored(flow, node, form.place, sources):
+        flow.add(_root(form.place), sources)
+    return sources
 
 
 def _visit_place(flow: Flow, node: checked.Base) -> None:
@@ -396,27 +400,27 @@ def _visit_place(flow: Flow, node: checked.Base) -> None:
     for _, form in steps(node):
         if isinstance(form, checked.Element):
             _sources(flow, form.index)
-        for each in form.arguments if isinstance(form, checked.Subscript) else ():
-            _sources(flow, each)
+        for argument in form.arguments if isinstance(form, checked.Subscript) else ():
+            _sources(flow, argument)
 
 
 def _field(flow: Flow, node: ast.Expression, form: checked.Field) -> Sources:
     """A field of a type without a derivative has none in a struct that has one, as the manual says."""
-    found, outer = _sources(flow, form.base), value_type(form.base)
+    sources, outer = _sources(flow, form.base), value_type(form.base)
     if flow.checker.info(form.reference.declaration).no_diff:
         return set()
-    return found if flow.carries(value_type(node)) or not flow.carries(outer) else set()
+    return sources if flow.carries(value_type(node)) or not flow.carries(outer) else set()
 
 
 def _convert(flow: Flow, node: ast.Expression, form: checked.Convert) -> Sources:
-    found = _sources(flow, form.operand)
-    return set() if is_whole(value_type(form.operand)) and flow.carries(node.type) else found
+    sources = _sources(flow, form.operand)
+    return set() if is_whole(value_type(form.operand)) and flow.carries(node.type) else sources
 
 
 def _element(flow: Flow, node: ast.Expression, form: checked.Element) -> Sources:
-    found = _sources(flow, form.base)
+    sources = _sources(flow, form.base)
     _sources(flow, form.index)
-    return _read(flow, node, found) if isinstance(value_type(form.base), Pointer) else found
+    return _read(flow, node, sources) if isinstance(value_type(form.base), Pointer) else sources
 
 
 def _read(flow: Flow, node: ast.Expression, pointer: Sources) -> Sources:
@@ -441,17 +445,17 @@ def _address(flow: Flow, node: ast.Expression, form: checked.AddressOf) -> Sourc
 def _closure(flow: Flow, node: ast.Expression, form: checked.Closure) -> Sources:
     """What a lambda captures."""
     info: checked.FunctionInfo = flow.checker.info(form.function)
-    return {THIS if each.name == "this" else each for each in info.captures}
+    return {THIS if captured.name == "this" else captured for captured in info.captures}
 
 
 def _construct(flow: Flow, node: ast.Expression, form: checked.Construct) -> Sources:
-    found: Sources = set()
+    all_sources: Sources = set()
     fields = field_references(form.type) if isinstance(form.type, StructType) else ()
     for part, reference in zip_longest(form.parts, fields[: len(form.parts)]):
         sources = _part_of_list(flow, node, part)
         if reference is None or not _stored_in_field(flow, node, form.type, reference, part, sources):
-            found |= sources
-    return found
+            all_sources |= sources
+    return all_sources
 
 
 def _part_of_list(flow: Flow, node: ast.Expression, part: checked.Part) -> Sources:

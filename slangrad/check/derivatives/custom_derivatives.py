@@ -73,73 +73,74 @@ class DerivativeDeclarations:
 def derivatives(checker: Checker, reference: DeclRef) -> CustomDerivatives:
     """The derivatives given for a function, seen through the same substitution."""
     declared = declared_derivatives(checker, reference.declaration)
-    found = {
-        kind: see_through(checker, each, reference.substitution) for kind, each in declared.general.items()
+    by_kind = {
+        kind: see_through(checker, general, reference.substitution)
+        for kind, general in declared.general.items()
     }
-    for each in declared.partial:
-        match = _instance(checker, each, reference)
+    for derivative in declared.partial:
+        match = _instance(checker, derivative, reference)
         if match is not None:
-            found[each.kind] = match
-    apply = found.pop("apply", None)
-    made = CustomDerivatives(**found, apply=None)
+            by_kind[derivative.kind] = match
+    apply = by_kind.pop("apply", None)
+    custom = CustomDerivatives(**by_kind, apply=None)
     operator = None if apply is None else context_operator(checker, apply, reference)
     if apply is not None and operator is not None:
-        made.apply = Applied(apply, *operator)
-    return made
+        custom.apply = Applied(apply, *operator)
+    return custom
 
 
 def declared_derivatives(checker: Checker, declaration: ast.Declaration) -> DerivativeDeclarations:
     """What was given for a declaration."""
-    found: DerivativeDeclarations | None = checker.custom_derivatives.get(declaration)
-    if found is None:
-        found = checker.custom_derivatives[declaration] = _find(checker, declaration)
-    return found
+    declarations: DerivativeDeclarations | None = checker.custom_derivatives.get(declaration)
+    if declarations is None:
+        declarations = checker.custom_derivatives[declaration] = _find(checker, declaration)
+    return declarations
 
 
-def _instance(checker: Checker, given: InstanceDerivative, reference: DeclRef) -> DeclRef | None:
+def _instance(checker: Checker, derivative: InstanceDerivative, reference: DeclRef) -> DeclRef | None:
     """The derivative with its own generic arguments when it is one of this instance."""
-    solver = Solver(checker, visible_parameters(given.derivative))
+    solver = Solver(checker, visible_parameters(derivative.derivative))
     for parameter in generic_parameters(reference.declaration):
         actual = reference.substitution.get(parameter)
-        if actual is None or not solver.unify_argument(given.named[parameter], actual):
+        if actual is None or not solver.unify_argument(derivative.named[parameter], actual):
             return None
-    owner: ast.Declaration | None = given.derivative
+    owner: ast.Declaration | None = derivative.derivative
     while owner is not None:
         if unmet_constraint(checker, owner, solver.bindings) is not None:
             return None
         owner = owner.parent
-    return DeclRef(given.derivative, solver.bindings)
+    return DeclRef(derivative.derivative, solver.bindings)
 
 
 def _find(checker: Checker, declaration: ast.Declaration) -> DerivativeDeclarations:
-    made = DerivativeDeclarations()
+    declarations = DerivativeDeclarations()
     if not isinstance(declaration, (ast.Function, ast.Accessor)):
-        return made
+        return declarations
     for name, _, kind in KINDS:
         attribute = declaration.attribute(name)
         if attribute is not None:
             for candidate in functions_meant(checker, declaration, attribute):
-                _take(checker, made, kind, declaration, candidate)
+                _take(checker, declarations, kind, declaration, candidate)
     for kind, derivative, named in derivatives_elsewhere(checker, declaration):
-        _take(checker, made, kind, declaration, Candidate(derivative, {}), named)
-    return made
+        _take(checker, declarations, kind, declaration, Candidate(derivative, {}), named)
+    return declarations
 
 
 def _take(
     checker: Checker,
-    made: DerivativeDeclarations,
+    declarations: DerivativeDeclarations,
     kind: str,
     declaration: Differentiated,
     candidate: Candidate,
     named: Candidate | None = None,
 ) -> None:
-    found = match_derivative(checker, kind, declaration, candidate)
-    if found is not None:
-        made.general.setdefault(kind, found)
+    reference = match_derivative(checker, kind, declaration, candidate)
+    if reference is not None:
+        declarations.general.setdefault(kind, reference)
         return
     instance = None if named is None else _fitting_instance(checker, kind, candidate.declaration, named)
     if instance is not None:
-        made.partial.append(InstanceDerivative(kind, candidate.declaration, instance))
+        declarations.partial.append(InstanceDerivative(kind, candidate.declaration, instance))
 
 
 def _fitting_instance(
@@ -171,40 +172,42 @@ def match_derivative(
         alone = not visible_parameters(candidate.declaration) and not reference.substitution
         apply = DeclRef(candidate.declaration, {})
         return apply if alone and context_operator(checker, apply, reference) is not None else None
-    given: FunctionInfo = checker.info(candidate.declaration)
-    wanted = expected_signature(checker, kind, reference, with_this=given.this_type is None)
+    info: FunctionInfo = checker.info(candidate.declaration)
+    wanted = expected_signature(checker, kind, reference, with_this=info.this_type is None)
     if wanted is None:
         return None
     offered = signature_of(checker, DeclRef(candidate.declaration, {}))
-    open_parameters = [each for each in identity(candidate.declaration) if each not in identity(declaration)]
+    open_parameters = [
+        open_one for open_one in identity(candidate.declaration) if open_one not in identity(declaration)
+    ]
     solver = Solver(checker, open_parameters)
     for parameter, argument in zip(candidate.declaration.generics, candidate.explicit):
         solver.bindings[parameter] = argument
     if not _fits(solver, offered, wanted):
         return None
     around = identity(declaration)
-    made = {**around, **candidate.substitution, **_in_order(declaration, candidate), **solver.bindings}
-    if any(each not in made for each in candidate.declaration.generics):
+    bindings = {**around, **candidate.substitution, **_in_order(declaration, candidate), **solver.bindings}
+    if any(generic not in bindings for generic in candidate.declaration.generics):
         return None
-    met = unmet_constraint(checker, candidate.declaration, made) is None
-    return DeclRef(candidate.declaration, made) if met else None
+    met = unmet_constraint(checker, candidate.declaration, bindings) is None
+    return DeclRef(candidate.declaration, bindings) if met else None
 
 
 def _in_order(declaration: ast.Declaration, candidate: Candidate) -> Bindings:
     """Generic parameters that do not show in the parameters are those of the function, one by one."""
     pairs = zip(candidate.declaration.generics, getattr(declaration, "generics", ()))
-    return {own: self_argument(other) for own, other in pairs if type(own) is type(other)}
+    return {mine: self_argument(other) for mine, other in pairs if type(mine) is type(other)}
 
 
 def _fits(solver: Solver, offered: FunctionType, wanted: FunctionType) -> bool:
     if len(offered.parameters) != len(wanted.parameters):
         return False
-    for one, other in zip(offered.parameters, wanted.parameters):
-        if one.direction != other.direction and not (
-            other.no_diff and one.direction in ("in", "inout", "constref")
+    for passed, other in zip(offered.parameters, wanted.parameters):
+        if passed.direction != other.direction and not (
+            other.no_diff and passed.direction in ("in", "inout", "constref")
         ):
             return False
-        if not solver.unify(one.type, other.type):
+        if not solver.unify(passed.type, other.type):
             return False
     return solver.unify(offered.result, wanted.result)
 
@@ -240,13 +243,13 @@ def check_derivative_attributes(checker: Checker, declaration: Differentiated) -
         attribute = declaration.attribute(name)
         if attribute is not None:
             candidates = functions_meant(checker, declaration, attribute)
-            pairs = [(Candidate(declaration, identity(declaration)), each) for each in candidates]
+            pairs = [(Candidate(declaration, identity(declaration)), candidate) for candidate in candidates]
             _check_pairs(checker, attribute, kind, pairs)
         attribute = declaration.attribute(of)
         if attribute is not None:
             candidates = functions_meant(checker, declaration, attribute)
-            own = Candidate(declaration, {})
-            _check_pairs(checker, attribute, kind, [(each, own) for each in candidates])
+            derivative = Candidate(declaration, {})
+            _check_pairs(checker, attribute, kind, [(candidate, derivative) for candidate in candidates])
 
 
 def _check_pairs(
@@ -254,9 +257,9 @@ def _check_pairs(
 ) -> None:
     """Each pair is a function as it is named, and what may be its derivative."""
     if not pairs:
-        what = attribute.arguments[0].span.text if attribute.arguments else "nothing"
+        text = attribute.arguments[0].span.text if attribute.arguments else "nothing"
         shown = "__apply" if attribute.name == ast.APPLY_OF else f"[{attribute.name}]"
-        message = f"{shown} needs the name of a function, which '{what}' is not"
+        message = f"{shown} needs the name of a function, which '{text}' is not"
         checker.error("E0504", message, attribute.span)
         return
     reason = refused_pair(checker, kind, pairs[0][0].declaration, pairs[0][1].declaration)
@@ -269,9 +272,9 @@ def _check_pairs(
         if _fitting_instance(checker, kind, candidate.declaration, named) is not None:
             return
     named, candidate = pairs[0]
-    what = _WHAT.get(kind, f"{kind} derivative")
+    text = _WHAT.get(kind, f"{kind} derivative")
     message = (
-        f"'{candidate.declaration.name}' has not the signature of a {what} of '{named.declaration.name}'"
+        f"'{candidate.declaration.name}' has not the signature of a {text} of '{named.declaration.name}'"
     )
     with checker.assuming(candidate.declaration):
         note = _expected_text(checker, kind, named, candidate.declaration)
@@ -334,15 +337,17 @@ def _context(offered: Type, result: Type) -> Type | None:
 def context_signature(checker: Checker, reference: DeclRef) -> FunctionType:
     """What the `operator()` of a context must take for a function."""
     signature, info = signature_of(checker, reference, with_this=True), checker.info(reference.declaration)
-    made = []
-    for each in signature.parameters:
-        kind = None if each.no_diff else tangent(checker, each.type)
+    parameters = []
+    for parameter in signature.parameters:
+        kind = None if parameter.no_diff else tangent(checker, parameter.type)
         if kind is not None:
-            made.append(FunctionParameter(kind, _DIRECTIONS[each.direction], False, f"d_{each.name}"))
+            parameters.append(
+                FunctionParameter(kind, _DIRECTIONS[parameter.direction], False, f"d_{parameter.name}")
+            )
     kind = None if info.no_diff_result else tangent(checker, signature.result)
     if kind is not None:
-        made.append(FunctionParameter(kind, "in", False, "d_result"))
-    return function_type(tuple(made), VOID)
+        parameters.append(FunctionParameter(kind, "in", False, "d_result"))
+    return function_type(tuple(parameters), VOID)
 
 
 def applied_text(checker: Checker, declaration: ast.Declaration, reference: DeclRef) -> str:

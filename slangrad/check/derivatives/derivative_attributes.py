@@ -55,9 +55,9 @@ def _remind(checker: Checker, derivative: ast.Function, attribute: ast.Attribute
     """Functions of other modules may have been looked at before their derivative became known."""
     for candidate in functions_meant(checker, derivative, attribute):
         checker.custom_derivatives.pop(candidate.declaration, None)
-        known = candidate.declaration.checked
-        if isinstance(known, FunctionInfo) and known.level != "backward":
-            known.level = "forward" if _KIND_OF[attribute.name] == "forward" else "backward"
+        info = candidate.declaration.checked
+        if isinstance(info, FunctionInfo) and info.level != "backward":
+            info.level = "forward" if _KIND_OF[attribute.name] == "forward" else "backward"
 
 
 def _last_name(node: ast.Expression) -> str:
@@ -102,15 +102,17 @@ def level_from_elsewhere(checker: Checker, declaration: ast.Declaration) -> str:
 def named_instance(candidate: Candidate) -> Bindings | None:
     """The generic arguments with which a function is named: `f<T>`, `S<float>::f`; None when some are open."""
     written = dict(zip(getattr(candidate.declaration, "generics", ()), candidate.explicit))
-    found = {**candidate.substitution, **written}
+    bindings = {**candidate.substitution, **written}
     needed = generic_parameters(candidate.declaration)
-    return found if all(each in found for each in needed) else None
+    return bindings if all(parameter in bindings for parameter in needed) else None
 
 
 def generic_parameters(declaration: ast.Declaration) -> list[Pack]:
     """The generic parameters of a function and of what is around it."""
     around = visible_parameters(declaration)
-    return [each for each in around if isinstance(each, (ast.TypeParameter, ast.ValueParameter))]
+    return [
+        parameter for parameter in around if isinstance(parameter, (ast.TypeParameter, ast.ValueParameter))
+    ]
 
 
 def applied_type(checker: Checker, declaration: ast.Function, attribute: ast.Attribute) -> Type | None:

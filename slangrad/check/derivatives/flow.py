@@ -107,18 +107,18 @@ class Flow:
 
     def outputs(self) -> Sources:
         checker, info = self.checker, self.info
-        found: set[Node] = set()
+        outputs: set[Node] = set()
         for parameter in info.parameters:
             passed = checker.info(parameter)
             is_written = passed.direction in ("out", "inout", "ref") and not passed.no_diff
-            found |= {parameter} if is_written and holds_numbers(checker, passed.type) else set()
+            outputs |= {parameter} if is_written and holds_numbers(checker, passed.type) else set()
         if info.mutating and info.this_type is not None and holds_numbers(checker, info.this_type):
-            found.add(THIS)
+            outputs.add(THIS)
         if not info.no_diff_result and self.carries(info.result):
-            found.add(RESULT)
+            outputs.add(RESULT)
         if info.throws is not None and holds_numbers(checker, info.throws):
-            found.add(THROWN)
-        return found
+            outputs.add(THROWN)
+        return outputs
 
     # --- Pointers to variables of the function -------------------------------------------------------------
 
@@ -161,21 +161,21 @@ class Flow:
 
 
 def reach(edges: Mapping[Node, Sources], start: Sources) -> Sources:
-    found, pending = set(start), list(start)
+    reached, pending = set(start), list(start)
     while pending:
-        for each in edges.get(pending.pop(), ()):
-            if each not in found:
-                found.add(each)
-                pending.append(each)
-    return found
+        for node in edges.get(pending.pop(), ()):
+            if node not in reached:
+                reached.add(node)
+                pending.append(node)
+    return reached
 
 
 def turned(edges: Mapping[Node, Sources]) -> dict[Node, set[Node]]:
-    made: dict[Node, set[Node]] = {}
+    reversed_edges: dict[Node, set[Node]] = {}
     for target, sources in edges.items():
         for source in sources:
-            made.setdefault(source, set()).add(target)
-    return made
+            reversed_edges.setdefault(source, set()).add(target)
+    return reversed_edges
 
 
 def pointer_of(place: checked.Base) -> checked.Base | None:
@@ -220,13 +220,13 @@ def reading(declaration: ast.AnyFunction | ast.Property | ast.Subscript) -> ast.
 
 def _supposed(flow: Flow, function: DeclRef) -> Supposed:
     checker = flow.checker
-    found: Supposed = {}
+    supposed: Supposed = {}
     for parameter, kind in function.substitution.items():
         if not isinstance(parameter, ast.TypeParameter) or not isinstance(kind, Type):
             continue
         if tangent(checker, kind) is not None and tangent(checker, parameter_type(parameter)) is None:
-            found[parameter] = substitute(checker, kind, {**flow.supposed})
-    return found
+            supposed[parameter] = substitute(checker, kind, {**flow.supposed})
+    return supposed
 
 
 def _check_instance(checker: Checker, declaration: ast.AnyFunction, supposed: Supposed, check: Check) -> None:
@@ -237,7 +237,9 @@ def _check_instance(checker: Checker, declaration: ast.AnyFunction, supposed: Su
     checker.instances_looked_at.add(key)
     differentiable = nominal(checker.standard("IDifferentiable"))
     bounds: dict[Type, list[InterfaceType]] = {
-        parameter_type(each): [differentiable] for each in supposed if isinstance(each, ast.TypeParameter)
+        parameter_type(parameter): [differentiable]
+        for parameter in supposed
+        if isinstance(parameter, ast.TypeParameter)
     }
     with checker.assuming(declaration), supposing(checker, bounds):
         check(checker, declaration, supposed)

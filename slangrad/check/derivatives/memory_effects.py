@@ -35,11 +35,11 @@ def holds_numbers(checker: Checker, kind: Type) -> bool:
     if isinstance(kind, Array):
         return holds_numbers(checker, kind.element)
     if isinstance(kind, Tuple):
-        return any(holds_numbers(checker, each) for each in kind.elements)
+        return any(holds_numbers(checker, element) for element in kind.elements)
     if not isinstance(kind, StructType):
         return False
-    fields = (each for each in field_references(kind) if not has_no_diff(each.declaration))
-    return any(holds_numbers(checker, field_type(checker, each)) for each in fields)
+    fields = (field for field in field_references(kind) if not has_no_diff(field.declaration))
+    return any(holds_numbers(checker, field_type(checker, field)) for field in fields)
 
 
 def is_whole(kind: Type | None) -> bool:
@@ -51,7 +51,7 @@ def is_whole(kind: Type | None) -> bool:
 def sees_bits(checker: Checker, function: DeclRef) -> bool:
     """Whether a function of the library gives the bits of a number as another one."""
     declaration = function.declaration
-    exact = any(declaration.attribute(each) is not None for each in ("exact_bits", "gives_bits"))
+    exact = any(declaration.attribute(name) is not None for name in ("exact_bits", "gives_bits"))
     return _is_standard(declaration) and (
         exact or getattr(checker.info(declaration), "intrinsic", None) == "bitcast"
     )
@@ -88,7 +88,7 @@ def _refers_to_memory(checker: Checker, form: checked.Form | None) -> bool:
     declaration = form.reference.declaration
     if isinstance(declaration, ast.Variable) or _is_standard(declaration):
         return False
-    return any(is_in_memory(checker, each) for each in referred(checker, declaration))
+    return any(is_in_memory(checker, place) for place in referred(checker, declaration))
 
 
 _PARTS = (
@@ -115,8 +115,8 @@ def stores_numbers(checker: Checker, function: DeclRef, seen: set[ast.Declaratio
         return False
     if _is_standard(declaration):
         checker.check_synthesized(declaration)
-    nodes = (each for each in walk(declaration.body) if isinstance(each, ast.Expression))
-    return any(_stores(checker, each.ref, seen) for each in nodes)
+    nodes = (node for node in walk(declaration.body) if isinstance(node, ast.Expression))
+    return any(_stores(checker, node.ref, seen) for node in nodes)
 
 
 def _stores(checker: Checker, form: checked.Form | None, seen: set[ast.Declaration]) -> bool:
@@ -125,13 +125,13 @@ def _stores(checker: Checker, form: checked.Form | None, seen: set[ast.Declarati
             return False
         setter = _setter(form.place)
         return is_in_memory(checker, form.place) or any(
-            stores_numbers(checker, each, seen) for each in setter
+            stores_numbers(checker, reference, seen) for reference in setter
         )
     if not isinstance(form, checked.Call) or not isinstance(form.function, DeclRef):
         return False
-    given = [each for each in form.arguments if isinstance(each, ast.Expression)]
+    arguments = [argument for argument in form.arguments if isinstance(argument, ast.Expression)]
     primitive = getattr(checker.info(form.function.declaration), "intrinsic", None) is not None
-    if primitive and not any(_is_number(checker, value_type(each)) for each in given):
+    if primitive and not any(_is_number(checker, value_type(argument)) for argument in arguments):
         return False
     return stores_numbers(checker, form.function, seen)
 
@@ -145,8 +145,8 @@ def _setter(place: ast.Expression) -> list[DeclRef]:
     form = place.ref
     if not isinstance(form, (checked.Property, checked.Subscript)):
         return []
-    found = accessor(form.reference.declaration, "set")
-    return [] if found is None else [DeclRef(found, form.reference.substitution)]
+    setter = accessor(form.reference.declaration, "set")
+    return [] if setter is None else [DeclRef(setter, form.reference.substitution)]
 
 
 def _is_standard(declaration: ast.Declaration) -> bool:
@@ -162,17 +162,19 @@ def reads_gradients(checker: Checker, function: DeclRef | checked.Derivative) ->
     def carries(kind: Type | None) -> bool:
         seen: object = None if kind is None else substitute(checker, kind, function.substitution)
         kinds = seen if isinstance(seen, tuple) else (seen,)  # several of a pack
-        return any(each is not None and tangent(checker, each) is not None for each in kinds)
+        return any(part is not None and tangent(checker, part) is not None for part in kinds)
 
     info = checker.info(function.declaration)
     no_diff_this = no_diff_result = False
     if isinstance(info, checked.FunctionInfo):
         no_diff_this, no_diff_result = info.no_diff_this, info.no_diff_result
-        given = info.this_type is not None or derivatives(checker, function).backward is not None
-        if not given and _is_standard(function.declaration):
+        has_object = info.this_type is not None or derivatives(checker, function).backward is not None
+        if not has_object and _is_standard(function.declaration):
             return False
-    own = [checker.info(each) for each in info.parameters]
-    passed = any(not each.no_diff and carries(each.type) for each in own)
+    parameter_infos = [checker.info(parameter) for parameter in info.parameters]
+    passed = any(
+        not parameter_info.no_diff and carries(parameter_info.type) for parameter_info in parameter_infos
+    )
     if passed or (carries(info.this_type) and not no_diff_this):
         return False
     return not no_diff_result and carries(info.result)

@@ -85,8 +85,8 @@ def loses_in_field(checker: Checker, kind: Type, declaration: ast.Variable) -> s
     Differential of its struct, which is one for all instances, has none."""
     if checker.info(declaration).no_diff:
         return f"'{declaration.name}' is no_diff"
-    found = differential(checker, kind) if isinstance(kind, StructType) else None
-    for field, target in () if found is None or has_no_diff(declaration) else found.fields:
+    info = differential(checker, kind) if isinstance(kind, StructType) else None
+    for field, target in () if info is None or has_no_diff(declaration) else info.fields:
         if (
             target is None
             and field.declaration is declaration

@@ -41,22 +41,22 @@ def check_levels(checker: Checker, kind: Type, interface: InterfaceType, span: S
     for requirement in interface.declaration.members:
         if not isinstance(requirement, _FUNCTIONS):
             continue
-        found = witness(checker, kind, interface, requirement)
-        if found is None or found.declaration is requirement:
+        reference = witness(checker, kind, interface, requirement)
+        if reference is None or reference.declaration is requirement:
             continue
-        for wanted, offered in _functions(requirement, found.declaration):
-            needed, own = checker.info(wanted).level, checker.info(offered)
-            if _RANK["backward" if own.treat_as_differentiable else own.level] < _RANK[needed]:
-                _report_level(checker, interface, found.declaration, offered, needed, span)
+        for wanted, offered in _functions(requirement, reference.declaration):
+            needed, info = checker.info(wanted).level, checker.info(offered)
+            if _RANK["backward" if info.treat_as_differentiable else info.level] < _RANK[needed]:
+                _report_level(checker, interface, reference.declaration, offered, needed, span)
 
 
-def _functions(requirement: ast.Declaration, found: ast.Declaration) -> Iterator[Pair]:
+def _functions(requirement: ast.Declaration, offered: ast.Declaration) -> Iterator[Pair]:
     """What is compared: the functions, or the accessors of the same name."""
-    if isinstance(requirement, ast.AnyFunction) and isinstance(found, ast.AnyFunction):
-        yield requirement, found
+    if isinstance(requirement, ast.AnyFunction) and isinstance(offered, ast.AnyFunction):
+        yield requirement, offered
     elif isinstance(requirement, ast.Property | ast.Subscript):
-        pairs = ((each, accessor(found, each.name)) for each in requirement.accessors)
-        yield from ((one, other) for one, other in pairs if other is not None)
+        pairs = ((required, accessor(offered, required.name)) for required in requirement.accessors)
+        yield from ((required, other) for required, other in pairs if other is not None)
 
 
 def _report_level(
@@ -86,29 +86,33 @@ def check_differential(checker: Checker, kind: Type, interface: InterfaceType, s
         message = f"'{kind}' cannot conform to both IDifferentiable and IDifferentiablePtrType"
         checker.error("E0413", message, kind.declaration.name_span)
         return
-    given = given_differential(checker, kind)
-    own = None if given is None else tangent(checker, given)
-    if given is None or own is None:
+    declared = given_differential(checker, kind)
+    second = None if declared is None else tangent(checker, declared)
+    if declared is None or second is None:
         return
-    if own is not given:
-        message = f"'{given}' cannot be the Differential of '{kind}', because its own Differential is '{own}'"
-        checker.error("E0507", message, span, f"write 'typealias Differential = {given};' in '{given}'")
+    if second is not declared:
+        message = (
+            f"'{declared}' cannot be the Differential of '{kind}', because its own Differential is '{second}'"
+        )
+        checker.error("E0507", message, span, f"write 'typealias Differential = {declared};' in '{declared}'")
         return
-    _check_fields(checker, kind, given)
+    _check_fields(checker, kind, declared)
 
 
-def _check_fields(checker: Checker, kind: StructType, given: Type) -> None:
-    made = differential(checker, kind)
-    known = {field.declaration for field, to in made.fields if to is not None} if made is not None else set()
+def _check_fields(checker: Checker, kind: StructType, declared: Type) -> None:
+    info = differential(checker, kind)
+    covered = (
+        {field.declaration for field, to in info.fields if to is not None} if info is not None else set()
+    )
     for field in field_references(kind):
         declaration = field.declaration
         if (
             has_no_diff(declaration)
-            or declaration in known
+            or declaration in covered
             or tangent(checker, field_type(checker, field)) is None
         ):
             continue
-        message = f"'{given}' has no field for the derivative of '{declaration.name}'"
+        message = f"'{declared}' has no field for the derivative of '{declaration.name}'"
         note = "add one of this name, or write [DerivativeMember(Differential.name)] or 'no_diff' before the field"
         checker.error("E0507", message, declaration.name_span, note)
 
@@ -119,24 +123,22 @@ _EXPLICIT = ("Differentiable", "BackwardDifferentiable", "ForwardDifferentiable"
 
 
 def refused_pair(
-    checker: Checker, kind: str, function: ast.Function | ast.Accessor, given: ast.Function
+    checker: Checker, kind: str, function: ast.Function | ast.Accessor, derivative: ast.Function
 ) -> str | None:
     """Why one function cannot be a derivative, or the primal substitute, of another."""
     if isinstance(function.parent, ast.Interface) and function.body is None:
         return (
             f"'{function.name}' is required by an interface, so it is what satisfies it that has derivatives"
         )
-    if isinstance(given.parent, ast.Interface) and given.body is None:
-        return (
-            f"'{given.name}' is required by an interface, so it cannot be the derivative of '{function.name}'"
-        )
-    owned, other = checker.info(function), checker.info(given)
-    for each in (function, given):
-        if getattr(checker.info(each), "throws", None) is not None:
-            return f"'{each.name}' throws errors, so it neither has nor is a derivative"
+    if isinstance(derivative.parent, ast.Interface) and derivative.body is None:
+        return f"'{derivative.name}' is required by an interface, so it cannot be the derivative of '{function.name}'"
+    owned, other = checker.info(function), checker.info(derivative)
+    for declaration in (function, derivative):
+        if getattr(checker.info(declaration), "throws", None) is not None:
+            return f"'{declaration.name}' throws errors, so it neither has nor is a derivative"
     if owned.this_type is None and other.this_type is not None:
-        return f"'{given.name}' must be static, because '{function.name}' has no 'this'"
-    explicit = any(function.attribute(each) is not None for each in _EXPLICIT)
+        return f"'{derivative.name}' must be static, because '{function.name}' has no 'this'"
+    explicit = any(function.attribute(name) is not None for name in _EXPLICIT)
     if kind == "primal_substitute" and explicit and other.level == "none":
-        return f"'{given.name}' must be differentiable to stand for '{function.name}', which is"
+        return f"'{derivative.name}' must be differentiable to stand for '{function.name}', which is"
     return None

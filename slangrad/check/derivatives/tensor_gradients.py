@@ -44,18 +44,18 @@ def _constant_parameters(checker: Checker, of: checked.Derivative) -> set[str]:
     while isinstance(function, checked.Derivative):
         function = function.function
     declared = checker.info(function.declaration).parameters if isinstance(function, DeclRef) else ()
-    return {each.name for each in declared if checker.info(each).no_diff}
+    return {declaration.name for declaration in declared if checker.info(declaration).no_diff}
 
 
 def _plain_tensor(checker: Checker, kind: Type | None) -> StructType | InterfaceType | None:
     """The tensor type, or the interface of a parameter, that has no gradients of numbers that could have some."""
     bounds = bounds_of(checker, kind) if isinstance(kind, ParameterType) else [kind]
-    for each in bounds:
-        if not isinstance(each, (StructType, InterfaceType)) or each.declaration.name not in GRADIENT_TYPES:
+    for bound in bounds:
+        if not isinstance(bound, (StructType, InterfaceType)) or bound.declaration.name not in GRADIENT_TYPES:
             continue
-        of_library = each.declaration.span.source.is_library
-        if of_library and tangent(checker, each.inner) is not None:
-            return each
+        of_library = bound.declaration.span.source.is_library
+        if of_library and tangent(checker, bound.inner) is not None:
+            return bound
     return None
 
 

@@ -48,14 +48,14 @@ class GenericInfo:
 
 def generic_info(checker: Checker, declaration: ast.Declaration) -> GenericInfo:
     """The bounds that a declaration states. While they are being resolved: those known so far."""
-    found = checker.generics.get(declaration)
-    if found is None:
-        found = checker.generics[declaration] = GenericInfo()
+    stated = checker.generics.get(declaration)
+    if stated is None:
+        stated = checker.generics[declaration] = GenericInfo()
         with checker.settling(("generics", declaration)):
-            _resolve(checker, declaration, found)
+            _resolve(checker, declaration, stated)
     elif ("generics", declaration) in checker.in_progress:
         checker.rests_on.add(("generics", declaration))
-    info: GenericInfo = found
+    info: GenericInfo = stated
     return info
 
 
@@ -70,13 +70,13 @@ def _resolve(checker: Checker, declaration: ast.Declaration, info: GenericInfo) 
 
 def stated_constraints(declaration: ast.Declaration) -> list[ast.Constraint]:
     """The `where` clauses of a declaration; of an interface also its `__constraint`s."""
-    found = list(getattr(declaration, "constraints", ()))
+    constraints = list(getattr(declaration, "constraints", ()))
     if isinstance(declaration, ast.Interface):
         for member in declaration.members:
             if isinstance(member, ast.ConstraintRequirement):
-                found.append(member.constraint)
-            found += member.constraints if isinstance(member, ast.AssociatedType) else []
-    return found
+                constraints.append(member.constraint)
+            constraints += member.constraints if isinstance(member, ast.AssociatedType) else []
+    return constraints
 
 
 def _add_constraint(
@@ -89,10 +89,10 @@ def _add_constraint(
         return
     scope = checker.scope_of(declaration)
     if constraint.kind in ("converts", "converts implicitly"):
-        one, other = (
-            checker.resolve_type(scope, each) for each in (constraint.subject, constraint.bounds[0])
+        source, other = (
+            checker.resolve_type(scope, side) for side in (constraint.subject, constraint.bounds[0])
         )
-        info.conversions.append((one, other, constraint.kind != "converts"))
+        info.conversions.append((source, other, constraint.kind != "converts"))
         return
     if constraint.kind not in ("conforms", "equals"):
         message = "a 'where' can ask for interfaces, equal types and conversions only"
@@ -129,9 +129,9 @@ def _add_bound(
     checker: Checker, declaration: ast.Declaration, info: GenericInfo, subject: Type, node: ast.Expression
 ) -> None:
     bound = checker.resolve_type(checker.scope_of(declaration), node)
-    known = info.bounds.setdefault(subject, [])
-    for each in interfaces_in(bound):
-        known.append(each)
+    interfaces = info.bounds.setdefault(subject, [])
+    for interface in interfaces_in(bound):
+        interfaces.append(interface)
     if not interfaces_in(bound) and bound is not ERROR:
         checker.error("E0410", f"'{bound}' is no interface, so it cannot be a bound", node.span)
 
@@ -179,12 +179,14 @@ def bounds_of(checker: Checker, kind: ParameterType | AssociatedType) -> Iterato
 
 def stated_conversion(checker: Checker, source: Type, target: Type) -> bool | None:
     """Whether a `where U(T)` says that a type converts to another one without a cast; None where none says anything."""
-    owners = [each for each in map(root_owner, (source, target)) if each is not None]
+    owners = [root for root in map(root_owner, (source, target)) if root is not None]
     stated = [
-        pair for each in (*owners, *checker.assumptions) for pair in generic_info(checker, each).conversions
+        pair
+        for stating in (*owners, *checker.assumptions)
+        for pair in generic_info(checker, stating).conversions
     ]
-    found = [implicit for one, other, implicit in stated if one is source and other is target]
-    return any(found) if found else None
+    matching = [implicit for left, other, implicit in stated if left is source and other is target]
+    return any(matching) if matching else None
 
 
 def stated_equal(checker: Checker, kind: Type) -> Type:
@@ -198,8 +200,8 @@ def stated_equal(checker: Checker, kind: Type) -> Type:
 
 def _equal_once(checker: Checker, kind: ParameterType) -> Type:
     owner = root_owner(kind)
-    for each in (owner, *checker.assumptions) if owner is not None else ():
-        for left, right in generic_info(checker, each).equalities:
+    for stating in (owner, *checker.assumptions) if owner is not None else ():
+        for left, right in generic_info(checker, stating).equalities:
             if left is kind and not isinstance(right, AssociatedType):
                 return right
             if right is kind and not isinstance(left, (ParameterType, AssociatedType)):
@@ -214,7 +216,7 @@ def _written_bounds(checker: Checker, kind: AssociatedType) -> tuple[InterfaceTy
     def find() -> tuple[InterfaceType, ...]:
         scope = checker.scope_of(kind.interface.declaration)
         bounds = (checker.resolve_type(scope, node) for node in kind.declaration.bounds)
-        return tuple(each for bound in bounds for each in interfaces_in(bound))
+        return tuple(interface for bound in bounds for interface in interfaces_in(bound))
 
     return checker.settled(("bounds", kind.declaration), find, ())
 

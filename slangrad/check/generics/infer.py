@@ -90,15 +90,15 @@ class Solver:
         return type(actual) is type(pattern) and rule(self, pattern, actual)
 
     def _bind_type(self, parameter: GenericKey, actual: Type) -> bool:
-        known = self.bindings.get(parameter)
-        if not isinstance(known, Type) or known is actual:
+        bound = self.bindings.get(parameter)
+        if not isinstance(bound, Type) or bound is actual:
             self.bindings[parameter] = actual
             return True
         if parameter in self.fixed:
             return True
-        joined = self.join(known, actual) if self.join is not None else None
+        joined = self.join(bound, actual) if self.join is not None else None
         if joined is None:
-            self.conflict = f"'{parameter.name}' would be both '{known}' and '{actual}'"
+            self.conflict = f"'{parameter.name}' would be both '{bound}' and '{actual}'"
             return False
         self.bindings[parameter] = joined
         return True
@@ -109,10 +109,10 @@ class Solver:
         if pattern is actual or (isinstance(pattern, int) and pattern == actual):
             return True
         if isinstance(pattern, ParameterValue) and pattern.declaration in self.open:
-            known = self.bindings.setdefault(pattern.declaration, actual)
-            if known is actual or (isinstance(known, int) and known == actual):
+            bound = self.bindings.setdefault(pattern.declaration, actual)
+            if bound is actual or (isinstance(bound, int) and bound == actual):
                 return True
-            self.conflict = f"'{pattern.declaration.name}' would be both {known} and {actual}"
+            self.conflict = f"'{pattern.declaration.name}' would be both {bound} and {actual}"
             self.sizes_differ = True
             return False
         if isinstance(pattern, Polynomial):
@@ -144,15 +144,15 @@ class Solver:
 
     def shares(self, patterns: tuple[Entry, ...], count: int) -> list[int] | None:
         """How many of `count` things each pattern takes: one, and open packs the rest in equal parts."""
-        return shares([self._wanted(each) for each in patterns], count)
+        return shares([self._wanted(pattern) for pattern in patterns], count)
 
     def _wanted(self, pattern: Entry) -> int | None:
         if not is_entry_pack(pattern):
             return 1
-        bound = [self.bindings[each] for each in packs_of(pattern) if each in self.bindings]
-        known = [len(each) for each in bound if isinstance(each, tuple)]
-        is_open = any(each in self.open for each in packs_of(pattern))
-        return known[0] if known else None if is_open else 1
+        bound = [self.bindings[pack] for pack in packs_of(pattern) if pack in self.bindings]
+        counts = [len(argument) for argument in bound if isinstance(argument, tuple)]
+        is_open = any(pack in self.open for pack in packs_of(pattern))
+        return counts[0] if counts else None if is_open else 1
 
     def unify_entries(self, patterns: tuple[Entry, ...], actuals: tuple[Entry, ...]) -> bool:
         """Make types or values, packs among them, equal to others."""
@@ -171,10 +171,12 @@ class Solver:
         packs = packs_of(pattern) if is_entry_pack(pattern) else ()
         if not packs:
             return self.unify_argument(pattern, part[0])
-        if any(each in self.bindings for each in packs):
+        if any(pack in self.bindings for pack in packs):
             filled = spliced((substitute_argument(self.checker, pattern, self.bindings),))
-            return self.join is not None or all(one is other for one, other in zip(filled, part))
-        if not any(each in self.open for each in packs):
+            return self.join is not None or all(
+                filled_entry is other for filled_entry, other in zip(filled, part)
+            )
+        if not any(pack in self.open for pack in packs):
             return pattern is part[0] or self.join is not None
         if isinstance(pattern, (ParameterType, ParameterValue)):
             self.bindings[packs[0]] = part
@@ -189,7 +191,7 @@ class Solver:
         fits = all(self._unify_element(pattern, entry, columns, elements) for entry in part)
         self.open.difference_update(elements.values())
         if fits:
-            self.bindings.update({pack: tuple(found) for pack, found in columns.items()})
+            self.bindings.update({pack: tuple(entries) for pack, entries in columns.items()})
         return fits
 
     def _unify_element(
@@ -197,19 +199,19 @@ class Solver:
     ) -> bool:
         is_open = is_entry_pack(entry)
         fits = self.unify_argument(pattern, element_of_pack(entry) if is_open else entry)
-        for pack, found in columns.items():
+        for pack, entries in columns.items():
             bound = self.bindings.pop(elements[pack], None)
             if bound is None or isinstance(bound, tuple):
                 fits = False
             else:
-                found.append(expanded(bound, packs_of(entry)) if is_open and fits else bound)
+                entries.append(expanded(bound, packs_of(entry)) if is_open and fits else bound)
         return fits
 
 
 def _unify_nominal(solver: Solver, pattern: Nominal, actual: Nominal) -> bool:
     if pattern.declaration is not actual.declaration:
         return False
-    return all(solver.unify_argument(one, other) for one, other in zip(pattern.arguments, actual.arguments))
+    return all(solver.unify_argument(mine, other) for mine, other in zip(pattern.arguments, actual.arguments))
 
 
 def _unify_array(solver: Solver, pattern: Array, actual: Array) -> bool:
@@ -227,7 +229,7 @@ def _parts(*names: str) -> Rule:
     """Types that are equal when their parts are."""
 
     def rule(solver: Solver, pattern: Type, actual: Type) -> bool:
-        return all(solver.unify_argument(getattr(pattern, each), getattr(actual, each)) for each in names)
+        return all(solver.unify_argument(getattr(pattern, name), getattr(actual, name)) for name in names)
 
     return rule
 

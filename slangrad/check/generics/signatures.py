@@ -16,7 +16,9 @@ from slangrad.syntax import ast
 def signature_of(checker: Checker, reference: DeclRef, with_this: bool = False) -> FunctionType:
     """The type of a function or subscript; with `this` as its first parameter if asked for."""
     info: FunctionInfo | SubscriptInfo = checker.info(reference.declaration)
-    parameters = [made for each in info.parameters for made in _parameters(checker, each, reference)]
+    parameters = [
+        passed for parameter in info.parameters for passed in _parameters(checker, parameter, reference)
+    ]
     this = this_of(checker, reference) if with_this else None
     if this is not None:
         parameters.insert(0, _this_parameter(info, this))
@@ -33,7 +35,7 @@ def _parameters(checker: Checker, parameter: ast.Parameter, reference: DeclRef) 
 def declared_parameters(checker: Checker, reference: DeclRef) -> list[ast.Parameter]:
     """The declaration of each parameter of a signature: the same one for all elements of a pack."""
     parameters = checker.info(reference.declaration).parameters
-    return [each for each in parameters for _ in _parameters(checker, each, reference)]
+    return [parameter for parameter in parameters for _ in _parameters(checker, parameter, reference)]
 
 
 def this_of(checker: Checker, reference: DeclRef) -> Type | None:
@@ -55,7 +57,7 @@ def signature_text(checker: Checker, reference: DeclRef) -> str:
         return f"{'static const ' if declaration.has('static') else ''}{kind} {declaration.name}"
     if isinstance(declaration, ast.Property):
         info = checker.info(declaration)
-        words = " ".join(f"{each.name};" for each in declaration.accessors)
+        words = " ".join(f"{accessor.name};" for accessor in declaration.accessors)
         kind = substitute(checker, info.result, reference.substitution)
         return f"property {kind} {declaration.name} {{ {words} }}"
     signature = signature_of(checker, reference)
@@ -64,7 +66,7 @@ def signature_text(checker: Checker, reference: DeclRef) -> str:
         return f"__init({parameters})"
     if isinstance(declaration, ast.Subscript):
         return f"__subscript({parameters}) -> {signature.result}"
-    names = [each.name for each in declaration.generics if not each.name.startswith("$")]
+    names = [parameter.name for parameter in declaration.generics if not parameter.name.startswith("$")]
     generics = f"<{', '.join(names)}>" if names else ""
     static = "static " if declaration.has("static") else ""
     mutating = "[mutating] " if checker.info(declaration).mutating else ""

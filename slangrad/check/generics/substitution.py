@@ -87,22 +87,24 @@ def substitute(checker: Checker, kind: Type, substitution: Substitution) -> Type
     """`kind` with the parameters that the substitution names replaced."""
     if not kind.abstract or not substitution:
         return kind
-    made: Type = _TYPES[type(kind)](checker, kind, substitution)
-    return made
+    filled: Type = _TYPES[type(kind)](checker, kind, substitution)
+    return filled
 
 
 def substitute_stored(checker: Checker, kind: Type, substitution: Substitution) -> Type:
     """The same where what is filled in keeps its rules for memory."""
-    found = argument_of(checker, kind.declaration, substitution) if isinstance(kind, ParameterType) else None
-    return found if isinstance(found, Type) else substitute(checker, kind, substitution)
+    argument = (
+        argument_of(checker, kind.declaration, substitution) if isinstance(kind, ParameterType) else None
+    )
+    return argument if isinstance(argument, Type) else substitute(checker, kind, substitution)
 
 
 def substitute_value(checker: Checker, value: Value, substitution: Substitution) -> Value:
     """An integer with parameters replaced; what cannot be computed, as N / 0, becomes zero."""
     if isinstance(value, int) or not substitution:
         return value
-    made: Value = _VALUES[type(value)](checker, value, substitution)
-    return made
+    filled: Value = _VALUES[type(value)](checker, value, substitution)
+    return filled
 
 
 def substitute_argument(
@@ -112,7 +114,7 @@ def substitute_argument(
     if isinstance(argument, Type):
         return substitute(checker, argument, substitution)
     if isinstance(argument, tuple):
-        return spliced(substitute_argument(checker, each, substitution) for each in argument)
+        return spliced(substitute_argument(checker, entry, substitution) for entry in argument)
     return substitute_value(checker, argument, substitution)
 
 
@@ -134,12 +136,12 @@ def own_substitution(kind: Nominal) -> Bindings:
 
 def nominal_parameters(declaration: ast.Declaration) -> tuple[GenericKey, ...]:
     """The generic parameters whose arguments a declared type carries."""
-    return tuple(each for each in visible_parameters(declaration) if each is not declaration)
+    return tuple(parameter for parameter in visible_parameters(declaration) if parameter is not declaration)
 
 
 def identity(declaration: ast.Declaration) -> Bindings:
     """Each visible generic parameter as itself: how a declaration is seen from inside."""
-    return {each: self_argument(each) for each in visible_parameters(declaration)}
+    return {parameter: self_argument(parameter) for parameter in visible_parameters(declaration)}
 
 
 def self_argument(parameter: GenericKey) -> GenericArgument:
@@ -156,7 +158,9 @@ def self_type(declaration: ast.Interface) -> InterfaceType: ...
 def self_type(declaration: ast.Declaration) -> Nominal: ...
 def self_type(declaration: ast.Declaration) -> Nominal:
     """A struct, enum, interface or lambda seen from inside: `Foo<T, N>`."""
-    return nominal(declaration, tuple(self_argument(each) for each in nominal_parameters(declaration)))
+    return nominal(
+        declaration, tuple(self_argument(parameter) for parameter in nominal_parameters(declaration))
+    )
 
 
 # --- Types --------------------------------------------------------------------------------------------
@@ -166,9 +170,9 @@ Rule = Callable[[Checker, OfClass, Substitution], OfClass]
 
 def _nominal(checker: Checker, kind: Nominal, substitution: Substitution) -> Nominal:
     if keeps_rules(kind.declaration):
-        arguments = tuple(_stored_argument(checker, each, substitution) for each in kind.arguments)
+        arguments = tuple(_stored_argument(checker, argument, substitution) for argument in kind.arguments)
     else:
-        arguments = tuple(substitute_argument(checker, each, substitution) for each in kind.arguments)
+        arguments = tuple(substitute_argument(checker, argument, substitution) for argument in kind.arguments)
     return nominal(kind.declaration, arguments)
 
 
@@ -197,7 +201,9 @@ def _associated(checker: Checker, kind: AssociatedType, substitution: Substituti
 
 def _function(checker: Checker, kind: FunctionType, substitution: Substitution) -> Type:
     parameters = tuple(
-        made for each in kind.parameters for made in passed_parameters(checker, each, substitution)
+        parameter
+        for parameter in kind.parameters
+        for parameter in passed_parameters(checker, parameter, substitution)
     )
     return function_type(parameters, substitute(checker, kind.result, substitution))
 
@@ -209,17 +215,17 @@ def passed_parameters(
     filled: Any = substitute(checker, parameter.type, substitution)  # of a pack a tuple
     if not isinstance(filled, tuple):
         return [FunctionParameter(filled, parameter.direction, parameter.no_diff, parameter.name)]
-    return [FunctionParameter(each, parameter.direction, parameter.no_diff) for each in filled]
+    return [FunctionParameter(kind, parameter.direction, parameter.no_diff) for kind in filled]
 
 
 def argument_of(
     checker: Checker, parameter: GenericKey, substitution: Substitution
 ) -> GenericArgument | None:
     """What is filled in for a parameter, None for nothing; for a part of a pack it follows from the pack."""
-    found = substitution.get(parameter)
+    direct = substitution.get(parameter)
     part_of = getattr(parameter, "part_of", None)
-    if found is not None or part_of is None:
-        return found
+    if direct is not None or part_of is None:
+        return direct
     whole, query = part_of
     entries = argument_of(checker, whole, substitution)
     if not isinstance(entries, tuple):
@@ -231,8 +237,8 @@ def argument_of(
 def _parameter(
     checker: Checker, kind: ParameterType | ParameterValue, substitution: Substitution
 ) -> GenericArgument:
-    found = argument_of(checker, kind.declaration, substitution)
-    return kind if found is None else unstored(found) if isinstance(found, Type) else found
+    argument = argument_of(checker, kind.declaration, substitution)
+    return kind if argument is None else unstored(argument) if isinstance(argument, Type) else argument
 
 
 def taken(checker: Checker, entries: tuple[Entry, ...], query: str) -> tuple[Entry, ...] | None:
@@ -250,13 +256,13 @@ def taken(checker: Checker, entries: tuple[Entry, ...], query: str) -> tuple[Ent
 def _part_of_entry(checker: Checker, entry: Entry, query: str) -> Entry:
     """Of a pack that is not known yet."""
     packs = packs_of(entry)
-    parts = tuple(part_parameter(each, query) for each in packs)
+    parts = tuple(part_parameter(pack, query) for pack in packs)
     if isinstance(entry, (ParameterType, ParameterValue)):
         return alone(parts[0])
     singles = parts if query in SINGLE else tuple(map(element_parameter, parts))
-    seen: Bindings = {element_parameter(one): alone(other) for one, other in zip(packs, singles)}
-    made = _substitute_entry(checker, element_of_pack(entry), seen)
-    return made if query in SINGLE else expanded(made, parts)
+    seen: Bindings = {element_parameter(pack): alone(other) for pack, other in zip(packs, singles)}
+    filled = _substitute_entry(checker, element_of_pack(entry), seen)
+    return filled if query in SINGLE else expanded(filled, parts)
 
 
 def _substitute_entry(checker: Checker, entry: Entry, substitution: Substitution) -> Entry:
@@ -269,11 +275,14 @@ def _expanded(
     checker: Checker, kind: ExpandedType | ExpandedValue, substitution: Substitution
 ) -> GenericArgument:
     """The pattern for each entry of its packs; the same packs where none is filled in."""
-    given = [argument_of(checker, each, substitution) for each in kind.packs]
-    if not any(each is not None for each in given):
+    arguments = [argument_of(checker, parameter, substitution) for parameter in kind.packs]
+    if not any(argument is not None for argument in arguments):
         return expanded(_substitute_entry(checker, kind.pattern, substitution), kind.packs)
-    columns = [spliced((alone(pack) if each is None else each,)) for pack, each in zip(kind.packs, given)]
-    if len({len(each) for each in columns}) > 1:
+    columns = [
+        spliced((alone(pack) if argument is None else argument,))
+        for pack, argument in zip(kind.packs, arguments)
+    ]
+    if len({len(column) for column in columns}) > 1:
         return (ERROR,)
     return tuple(_expanded_entry(checker, kind, row, substitution) for row in zip(*columns))
 
@@ -287,8 +296,8 @@ def _expanded_entry(
         is_open = is_entry_pack(entry)
         seen[element_parameter(pack)] = element_of_pack(entry) if is_open else entry
         packs |= dict.fromkeys(packs_of(entry)) if is_open else {}
-    made = _substitute_entry(checker, kind.pattern, seen)
-    return expanded(made, tuple(packs)) if packs else made
+    filled = _substitute_entry(checker, kind.pattern, seen)
+    return expanded(filled, tuple(packs)) if packs else filled
 
 
 def _array(checker: Checker, kind: Array, substitution: Substitution) -> Type:
@@ -338,7 +347,7 @@ def _required(checker: Checker, value: RequiredValue, substitution: Substitution
 
 def _operation(checker: Checker, value: Operation, substitution: Substitution) -> Value:
     # Types or values, as the operator takes them.
-    operands: Any = [substitute_argument(checker, each, substitution) for each in value.operands]
+    operands: Any = [substitute_argument(checker, operand, substitution) for operand in value.operands]
     if isinstance(operands[0], Type):
         return checker.size_of(value.operator, operands[0])
     if value.operator == "countof":
@@ -351,8 +360,8 @@ def _polynomial(checker: Checker, value: Polynomial, substitution: Substitution)
     total: Value = 0
     for symbols, factor in value.terms:
         product: Value = factor
-        for each in symbols:
-            product = _certain("*", product, substitute_value(checker, each, substitution))
+        for symbol in symbols:
+            product = _certain("*", product, substitute_value(checker, symbol, substitution))
         total = _certain("+", total, product)
     return total
 

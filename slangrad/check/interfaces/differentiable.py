@@ -73,13 +73,13 @@ def _find(checker: Checker, kind: Type) -> DifferentialInfo | None:
 
 def tangent(checker: Checker, kind: Type) -> Type | None:
     """Only the type of the differential."""
-    found = differential(checker, kind)
-    return None if found is None else found.type
+    info = differential(checker, kind)
+    return None if info is None else info.type
 
 
 def _pack(checker: Checker, kind: Type) -> DifferentialInfo | None:
-    made = tangent(checker, element_type(checker, kind))
-    return None if made is None else DifferentialInfo(expanded_type(made, packs_of(kind)), ())
+    tangent_type = tangent(checker, element_type(checker, kind))
+    return None if tangent_type is None else DifferentialInfo(expanded_type(tangent_type, packs_of(kind)), ())
 
 
 def _scalar(checker: Checker, kind: Scalar) -> DifferentialInfo | None:
@@ -90,37 +90,37 @@ def _elementwise(checker: Checker, kind: Vector | Matrix | Array) -> Differentia
     element = tangent(checker, kind.element)
     if element is None:
         return None
-    made = array(element, kind.count) if isinstance(kind, Array) else with_element(kind, element)
-    return DifferentialInfo(made, ())
+    whole = array(element, kind.count) if isinstance(kind, Array) else with_element(kind, element)
+    return DifferentialInfo(whole, ())
 
 
 def _tuple(checker: Checker, kind: Tuple) -> DifferentialInfo | None:
-    parts = [tangent(checker, each) for each in kind.elements]
-    known = tuple(each for each in parts if each is not None)
-    return DifferentialInfo(tuple_of(known), ()) if parts and len(known) == len(parts) else None
+    parts = [tangent(checker, element) for element in kind.elements]
+    tangents = tuple(part for part in parts if part is not None)
+    return DifferentialInfo(tuple_of(tangents), ()) if parts and len(tangents) == len(parts) else None
 
 
 def _parameter(checker: Checker, kind: Type) -> DifferentialInfo | None:
     differentiable = checker.standard("IDifferentiable")
-    found = conforms_to(checker, kind, differentiable)
-    if found is None:
+    interface = conforms_to(checker, kind, differentiable)
+    if interface is None:
         return None
     (requirement,) = declared(checker, differentiable, "Differential")
-    made = checker.associated(kind, found, requirement)
-    return DifferentialInfo(made, ())
+    tangent_type = checker.associated(kind, interface, requirement)
+    return DifferentialInfo(tangent_type, ())
 
 
 def _struct(checker: Checker, kind: StructType) -> DifferentialInfo | None:
     if conforms_to(checker, kind, checker.standard("IDifferentiable")) is None:
         return None
-    given = given_differential(checker, kind)
-    if given is None:
+    declared_type = given_differential(checker, kind)
+    if declared_type is None:
         return _synthesize(checker, kind)
     pairs = tuple(
-        (reference, _given_field(checker, reference, given)) for reference in field_references(kind)
+        (reference, _given_field(checker, reference, declared_type)) for reference in field_references(kind)
     )
     return DifferentialInfo(
-        given, pairs, _own_method(checker, kind, "dzero"), _own_method(checker, kind, "dadd")
+        declared_type, pairs, _own_method(checker, kind, "dzero"), _own_method(checker, kind, "dadd")
     )
 
 
@@ -135,24 +135,26 @@ def given_differential(checker: Checker, kind: StructType) -> Type | None:
 
 
 def _own_method(checker: Checker, kind: Type, name: str) -> DeclRef | None:
-    found = [
-        each for each in concrete_members(checker, kind, name) if isinstance(each.declaration, ast.Function)
+    methods = [
+        member
+        for member in concrete_members(checker, kind, name)
+        if isinstance(member.declaration, ast.Function)
     ]
-    return found[0].reference if found else None
+    return methods[0].reference if methods else None
 
 
-def _given_field(checker: Checker, field: DeclRef, given: Type) -> DeclRef | None:
+def _given_field(checker: Checker, field: DeclRef, owner: Type) -> DeclRef | None:
     """The field of a user's Differential: as [DerivativeMember(Differential.x)] says, else the one of its
     name.
     """
-    if has_no_diff(field.declaration) or not isinstance(given, StructType):
+    if has_no_diff(field.declaration) or not isinstance(owner, StructType):
         return None
     name = field.declaration.name
     attribute = field.declaration.attribute("DerivativeMember")
     if attribute is not None and len(attribute.arguments) == 1:
         argument = attribute.arguments[0]
         name = argument.name if isinstance(argument, (ast.Member, ast.Name)) else name
-    for member in concrete_members(checker, given, name):
+    for member in concrete_members(checker, owner, name):
         if isinstance(member.declaration, ast.Variable) and not member.declaration.has("static"):
             return member.reference
     return None
@@ -182,7 +184,7 @@ def field_declarations(declaration: ast.Struct) -> list[ast.Variable]:
 def field_references(kind: StructType) -> tuple[DeclRef, ...]:
     """The fields of a struct type, seen through its arguments."""
     seen = own_substitution(kind)
-    return tuple(DeclRef(each, seen) for each in field_declarations(kind.declaration))
+    return tuple(DeclRef(field, seen) for field in field_declarations(kind.declaration))
 
 
 def field_type(checker: Checker, reference: DeclRef) -> Type:
@@ -192,16 +194,21 @@ def field_type(checker: Checker, reference: DeclRef) -> Type:
 
 def _synthesize(checker: Checker, kind: StructType) -> DifferentialInfo:
     references = field_references(kind)
-    tangents = [_field_tangent(checker, each) for each in references]
-    same = all(made is field_type(checker, each) for made, each in zip(tangents, references))
-    made = kind if same else _synthesized_struct(checker, kind)
+    tangents = [_field_tangent(checker, field_reference) for field_reference in references]
+    same = all(
+        tangent_type is field_type(checker, field_reference)
+        for tangent_type, field_reference in zip(tangents, references)
+    )
+    owner = kind if same else _synthesized_struct(checker, kind)
     seen = own_substitution(kind)
     pairs = []
-    for reference, each in zip(references, tangents):
+    for reference, field_tangent in zip(references, tangents):
         # A field of an open type that need not be differentiable has no place in the Differential of all instances.
-        found = [] if each is None else declared(checker, made.declaration, reference.declaration.name)
-        pairs.append((reference, DeclRef(found[0], seen) if found else None))
-    return DifferentialInfo(made, tuple(pairs))
+        fields = (
+            [] if field_tangent is None else declared(checker, owner.declaration, reference.declaration.name)
+        )
+        pairs.append((reference, DeclRef(fields[0], seen) if fields else None))
+    return DifferentialInfo(owner, tuple(pairs))
 
 
 def _field_tangent(checker: Checker, field: DeclRef) -> Type | None:
@@ -214,12 +221,12 @@ def _synthesized_struct(checker: Checker, kind: StructType) -> StructType:
     """
     owner, extension = kind.declaration, _conforming_extension(checker, kind)
     key = owner if extension is None else (owner, extension)
-    found = checker.synthesized.get(key)
-    if found is None:
-        found = checker.synthesized[key] = _declare_differential(
+    struct = checker.synthesized.get(key)
+    if struct is None:
+        struct = checker.synthesized[key] = _declare_differential(
             checker, owner, _tangents_by_name(checker, owner, extension)
         )
-    return nominal(found, kind.arguments)
+    return nominal(struct, kind.arguments)
 
 
 def _conforming_extension(checker: Checker, kind: StructType) -> ast.Extension | None:
@@ -245,8 +252,12 @@ def _tangents_by_name(
         assert isinstance(target, StructType)
         seen = match(checker, extension.generics, target, kind) or {}
         kind = target
-    tangents = {each.declaration.name: _field_tangent(checker, each) for each in field_references(kind)}
-    return {name: substitute(checker, made, seen) for name, made in tangents.items() if made is not None}
+    tangents = {field.declaration.name: _field_tangent(checker, field) for field in field_references(kind)}
+    return {
+        name: substitute(checker, tangent_type, seen)
+        for name, tangent_type in tangents.items()
+        if tangent_type is not None
+    }
 
 
 def _declare_differential(checker: Checker, owner: ast.Struct, tangents: dict[str, Type]) -> ast.Struct:
@@ -254,11 +265,11 @@ def _declare_differential(checker: Checker, owner: ast.Struct, tangents: dict[st
     struct.parent = owner
     checker.bases[struct] = [nominal(checker.standard("IDifferentiable"))]
     for field in field_declarations(owner):
-        made = tangents.get(field.name)
-        if made is None:
+        tangent_type = tangents.get(field.name)
+        if tangent_type is None:
             continue
         copy = ast.Variable(field.span, field.name, field.name_span, "", None, None, [], None)
-        copy.parent, copy.checked = struct, VariableInfo(made, "field")
+        copy.parent, copy.checked = struct, VariableInfo(tangent_type, "field")
         struct.members.append(copy)
     return struct
 
@@ -313,11 +324,11 @@ def pointer_tangent(checker: Checker, kind: Type) -> Type | None:
     """The Differential of a type of pointers: where the derivatives lie of what they point to. None for other types,
     and for those that carry derivatives themselves.
     """
-    found = conforms_to(checker, kind, checker.standard("IDifferentiablePtrType"))
-    if found is None or tangent(checker, kind) is not None:
+    interface = conforms_to(checker, kind, checker.standard("IDifferentiablePtrType"))
+    if interface is None or tangent(checker, kind) is not None:
         return None
-    (requirement,) = declared(checker, found.declaration, "Differential")
-    return checker.associated(kind, found, requirement)
+    (requirement,) = declared(checker, interface.declaration, "Differential")
+    return checker.associated(kind, interface, requirement)
 
 
 # --- Signatures ---------------------------------------------------------------------------------------
@@ -330,8 +341,8 @@ def derivative_signature(
     parameter.
     """
     derive = _forward_parameter if mode == "forward" else _backward_parameter
-    made = [derive(checker, each) for each in signature.parameters]
-    parameters = tuple(each for each in made if each is not None)
+    passed_on = [derive(checker, parameter) for parameter in signature.parameters]
+    parameters = tuple(passed for passed in passed_on if passed is not None)
     if mode == "forward":
         pair = None if no_diff_result else pair_of(checker, signature.result)
         return function_type(parameters, pair or signature.result)
@@ -348,14 +359,14 @@ def _forward_parameter(checker: Checker, parameter: FunctionParameter) -> Functi
 
 def _backward_parameter(checker: Checker, parameter: FunctionParameter) -> FunctionParameter | None:
     """The pair of what goes in, for its cotangent; the cotangent of what comes out only."""
-    made = None if parameter.no_diff else tangent(checker, parameter.type)
+    cotangent = None if parameter.no_diff else tangent(checker, parameter.type)
     pair = None if parameter.no_diff else pair_of(checker, parameter.type)
     if parameter.direction == "out":
-        return None if made is None else FunctionParameter(made, "in", False, parameter.name)
+        return None if cotangent is None else FunctionParameter(cotangent, "in", False, parameter.name)
     if pair is None:
         direction = "in" if parameter.direction == "inout" else parameter.direction
         return FunctionParameter(parameter.type, direction, True, parameter.name)
-    return FunctionParameter(pair, "in" if made is None else "inout", False, parameter.name)
+    return FunctionParameter(pair, "in" if cotangent is None else "inout", False, parameter.name)
 
 
 def same_signature(left: FunctionType, right: FunctionType) -> bool:
@@ -363,6 +374,6 @@ def same_signature(left: FunctionType, right: FunctionType) -> bool:
     if left.result is not right.result or len(left.parameters) != len(right.parameters):
         return False
     return all(
-        one.type is other.type and one.direction == other.direction
-        for one, other in zip(left.parameters, right.parameters)
+        mine.type is other.type and mine.direction == other.direction
+        for mine, other in zip(left.parameters, right.parameters)
     )

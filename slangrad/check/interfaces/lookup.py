@@ -73,14 +73,14 @@ class LookupResult:
 
 def members(checker: Checker, kind: Type, name: str) -> list[LookupResult]:
     """Everything that `value.name` or `Type.name` can mean."""
-    found = concrete_members(checker, kind, name)
-    is_own = bool(found) and not isinstance(kind, (ParameterType, AssociatedType))
+    results = concrete_members(checker, kind, name)
+    is_own = bool(results) and not isinstance(kind, (ParameterType, AssociatedType))
     for interface in _requiring(checker, kind, name):
         for requirement in declared(checker, interface.declaration, name):
             if not is_own or has_body(requirement):
                 seen = requirement_substitution(kind, interface)
-                found.append(LookupResult(requirement, seen))
-    return found
+                results.append(LookupResult(requirement, seen))
+    return results
 
 
 MANY = 32  # interfaces of a type, of which each would be asked for each name
@@ -88,30 +88,32 @@ MANY = 32  # interfaces of a type, of which each would be asked for each name
 
 def _requiring(checker: Checker, kind: Type, name: str) -> Sequence[InterfaceType]:
     """The interfaces of a type that may require a name: all, or those that do where there are many."""
-    known, key = conformances(checker, kind), cache_key(checker, kind)
-    if len(known) <= MANY or checker.view.conformances.get(key) is not known:
-        return known
+    interfaces, key = conformances(checker, kind), cache_key(checker, kind)
+    if len(interfaces) <= MANY or checker.view.conformances.get(key) is not interfaces:
+        return interfaces
     table = checker.view.requirements.get(key)
     if table is None:
         table = checker.view.requirements[key] = {}
-        for interface in known:
-            for each in {member.name: None for member in all_members(interface.declaration)}:
-                table.setdefault(each, []).append(interface)
+        for interface in interfaces:
+            for required in {member.name: None for member in all_members(interface.declaration)}:
+                table.setdefault(required, []).append(interface)
     return table.get(name, [])
 
 
 def concrete_members(checker: Checker, kind: Type, name: str) -> list[LookupResult]:
     """Members that the type itself or an extension declares."""
-    found: list[LookupResult] = []
+    results: list[LookupResult] = []
     if isinstance(kind, (StructType, EnumType)):
-        own = own_substitution(kind)
-        found = [LookupResult(each, own) for each in declared(checker, kind.declaration, name)]
+        seen = own_substitution(kind)
+        results = [
+            LookupResult(declaration, seen) for declaration in declared(checker, kind.declaration, name)
+        ]
     for extension, bindings in extensions_of(checker, kind):
-        for each in declared(checker, extension, name):
-            found.append(LookupResult(each, bindings))
-    if not found and isinstance(kind, StructType) and not _NOT_INHERITED.fullmatch(name):
-        found = _members_of_base(checker, kind, name)
-    return found
+        for member in declared(checker, extension, name):
+            results.append(LookupResult(member, bindings))
+    if not results and isinstance(kind, StructType) and not _NOT_INHERITED.fullmatch(name):
+        results = _members_of_base(checker, kind, name)
+    return results
 
 
 BASE = "__base"  # the field that a struct has for the struct that it inherits from
@@ -123,8 +125,8 @@ def _members_of_base(checker: Checker, kind: StructType, name: str) -> list[Look
     if base is None:
         return []
     step = DeclRef(declared(checker, kind.declaration, BASE)[0], own_substitution(kind))
-    found = concrete_members(checker, base, name)
-    return [LookupResult(each.declaration, each.substitution, (step, *each.path)) for each in found]
+    results = concrete_members(checker, base, name)
+    return [LookupResult(result.declaration, result.substitution, (step, *result.path)) for result in results]
 
 
 def base_of(checker: Checker, kind: Type) -> Type | None:
@@ -140,7 +142,7 @@ def has_body(declaration: ast.Declaration) -> bool:
     if isinstance(declaration, (ast.Function, ast.Constructor)):
         return declaration.body is not None
     return isinstance(declaration, (ast.Property, ast.Subscript)) and any(
-        each.body is not None for each in declaration.accessors
+        accessor.body is not None for accessor in declaration.accessors
     )
 
 
@@ -197,10 +199,10 @@ def library_type(checker: Checker, name: str, *arguments: GenericArgument) -> No
 
 def tag_type(checker: Checker, kind: EnumType) -> Type:
     """The integer type of an enum: its base, or int."""
-    found = checker.tag_types.get(kind.declaration)
-    if found is None:
-        found = checker.tag_types[kind.declaration] = _find_tag(checker, kind.declaration)
-    return found
+    tag = checker.tag_types.get(kind.declaration)
+    if tag is None:
+        tag = checker.tag_types[kind.declaration] = _find_tag(checker, kind.declaration)
+    return tag
 
 
 def _find_tag(checker: Checker, declaration: ast.Enum) -> Type:
@@ -233,18 +235,18 @@ def add_extension(checker: Checker, extension: ast.Extension) -> None:
 
 def filed_extensions(checker: Checker, key: object) -> list[ast.Extension]:
     """The extensions under a key that are visible."""
-    found = checker.extensions.get(key, ())
-    return [each for each in found if checker.extension_homes[each] in checker.view.modules]
+    filed = checker.extensions.get(key, ())
+    return [extension for extension in filed if checker.extension_homes[extension] in checker.view.modules]
 
 
 def extension_target(checker: Checker, extension: ast.Extension) -> Type:
     """The type that an extension extends, in terms of its own parameters."""
-    found = checker.extension_targets.get(extension)
-    if found is None:
+    target = checker.extension_targets.get(extension)
+    if target is None:
         with checker.answering(("target", extension)):
-            found = checker.resolve_type(checker.scope_of(extension), extension.target)
-        checker.extension_targets[extension] = found
-    return found
+            target = checker.resolve_type(checker.scope_of(extension), extension.target)
+        checker.extension_targets[extension] = target
+    return target
 
 
 def extensions_of(checker: Checker, kind: Type) -> list[tuple[ast.Extension, Bindings]]:
@@ -252,23 +254,23 @@ def extensions_of(checker: Checker, kind: Type) -> list[tuple[ast.Extension, Bin
     if kind is ERROR or isinstance(kind, FunctionType) or is_pack(kind):
         return []
     key = cache_key(checker, kind)
-    known = checker.view.extension_matches.get(key)
-    if known is not None:
-        return known
+    kept = checker.view.extension_matches.get(key)
+    if kept is not None:
+        return kept
     with checker.settling(("extensions", kind)) as settling:
-        found = []
+        matches = []
         for extension in [*_own_extensions(checker, kind), *filed_extensions(checker, ANY)]:
             bindings = _match_extension(checker, extension, kind)
             if bindings is not None:
-                found.append((extension, bindings))
+                matches.append((extension, bindings))
         for interface in conformances(checker, kind):
             for extension in filed_extensions(checker, interface.declaration):
                 seen = match(checker, extension.generics, extension_target(checker, extension), interface)
                 if seen is not None and unmet_constraint(checker, extension, seen) is None:
-                    found.append((extension, {**seen, extension: kind}))
+                    matches.append((extension, {**seen, extension: kind}))
     if settling.complete:
-        checker.view.extension_matches[key] = found
-    return found
+        checker.view.extension_matches[key] = matches
+    return matches
 
 
 def cache_key(checker: Checker, kind: Type) -> object:
@@ -322,12 +324,14 @@ def _is_unbound(kind: Type, solver: Solver) -> bool:
 
 def conforms(checker: Checker, kind: Type, interface: InterfaceType) -> bool:
     """Whether a type is stated to conform to an interface."""
-    return kind is ERROR or any(each is interface for each in conformances(checker, kind))
+    return kind is ERROR or any(offered is interface for offered in conformances(checker, kind))
 
 
 def conforms_to(checker: Checker, kind: Type, declaration: ast.Interface) -> InterfaceType | None:
     """The interface that a declaration makes, as the type conforms to it."""
-    return next((each for each in conformances(checker, kind) if each.declaration is declaration), None)
+    return next(
+        (interface for interface in conformances(checker, kind) if interface.declaration is declaration), None
+    )
 
 
 def conformances(checker: Checker, kind: Type) -> tuple[InterfaceType, ...]:
@@ -335,20 +339,20 @@ def conformances(checker: Checker, kind: Type) -> tuple[InterfaceType, ...]:
     if kind is ERROR or is_pack(kind):
         return ()
     key = cache_key(checker, kind)
-    known = checker.view.conformances.get(key)
-    if known is not None:
-        return known
+    kept = checker.view.conformances.get(key)
+    if kept is not None:
+        return kept
     stated = list(_stated(checker, kind))  # may resolve `where` clauses, which may ask the same question
     with checker.settling(("conformances", kind)) as settling:
         if not settling.is_first:
             return tuple(checker.partial_conformances.get(kind, ()))
-        found: dict[InterfaceType, None] = {}
-        checker.partial_conformances[kind] = found
+        interfaces: dict[InterfaceType, None] = {}
+        checker.partial_conformances[kind] = interfaces
         for interface in stated:
-            _add_with_bases(checker, kind, interface, found)
+            _add_with_bases(checker, kind, interface, interfaces)
         for extension in [*_own_extensions(checker, kind), *filed_extensions(checker, ANY)]:
-            _add_bases_of_extension(checker, kind, extension, found)
-    result = tuple(found)
+            _add_bases_of_extension(checker, kind, extension, interfaces)
+    result = tuple(interfaces)
     if settling.complete:
         checker.view.conformances[key] = result
     return result
@@ -356,29 +360,31 @@ def conformances(checker: Checker, kind: Type) -> tuple[InterfaceType, ...]:
 
 def is_stated(checker: Checker, kind: Type, interface: InterfaceType) -> bool:
     """Whether a type conforms by what its own declaration says, not by an extension."""
-    found: dict[InterfaceType, None] = {}
-    for each in _stated(checker, kind):
-        _add_with_bases(checker, kind, each, found)
-    return interface in found
+    interfaces: dict[InterfaceType, None] = {}
+    for stated in _stated(checker, kind):
+        _add_with_bases(checker, kind, stated, interfaces)
+    return interface in interfaces
 
 
 def _add_bases_of_extension(
-    checker: Checker, kind: Type, extension: ast.Extension, found: dict[InterfaceType, None]
+    checker: Checker, kind: Type, extension: ast.Extension, interfaces: dict[InterfaceType, None]
 ) -> None:
     bases = interface_bases(checker, extension)
     bindings = _match_extension(checker, extension, kind) if bases else None
     if bindings is not None:
         for interface in bases:
-            _add_with_bases(checker, kind, substitute(checker, interface, bindings), found)
+            _add_with_bases(checker, kind, substitute(checker, interface, bindings), interfaces)
 
 
-def _add_with_bases(checker: Checker, kind: Type, interface: Type, found: dict[InterfaceType, None]) -> None:
-    if not isinstance(interface, InterfaceType) or interface in found:
+def _add_with_bases(
+    checker: Checker, kind: Type, interface: Type, interfaces: dict[InterfaceType, None]
+) -> None:
+    if not isinstance(interface, InterfaceType) or interface in interfaces:
         return
-    found[interface] = None
+    interfaces[interface] = None
     seen = requirement_substitution(kind, interface)
     for base in interface_bases(checker, interface.declaration):
-        _add_with_bases(checker, kind, substitute(checker, base, seen), found)
+        _add_with_bases(checker, kind, substitute(checker, base, seen), interfaces)
 
 
 def _stated(checker: Checker, kind: Type) -> Iterator[Type]:
@@ -410,55 +416,57 @@ def function_interfaces(checker: Checker, kind: LambdaType) -> tuple[InterfaceTy
     info: FunctionInfo = checker.info(kind.declaration)
     seen = own_substitution(kind)
     result = substitute(checker, info.result, seen)
-    parameters = tuple(substitute(checker, checker.info(each).type, seen) for each in info.parameters)
-    found = []
+    parameters = tuple(
+        substitute(checker, checker.info(parameter).type, seen) for parameter in info.parameters
+    )
+    interfaces = []
     for name in _ALL_FUNCTIONS if info.level != "none" else _PLAIN_FUNCTIONS:
         interface = checker.standard(name)
         if isinstance(interface, ast.Interface):
-            found.append(nominal(interface, (result, parameters)))
-    return tuple(found)
+            interfaces.append(nominal(interface, (result, parameters)))
+    return tuple(interfaces)
 
 
 def interface_bases(checker: Checker, declaration: ast.WithBases) -> list[InterfaceType]:
     """The interfaces among the bases of a struct, enum, interface or extension."""
-    found = checker.bases.get(declaration)
-    if found is not None:
-        return found
+    interfaces = checker.bases.get(declaration)
+    if interfaces is not None:
+        return interfaces
     with checker.settling(("bases", declaration)) as settling:
         if not settling.is_first:
             return []
         scope = checker.scope_of(declaration)
         bases = [checker.resolve_type(scope, node) for node in declaration.bases]
-    found = [each for base in bases for each in interfaces_in(base)]
-    checker.bases[declaration] = found
+    interfaces = [interface for base in bases for interface in interfaces_in(base)]
+    checker.bases[declaration] = interfaces
     if isinstance(declaration, ast.Interface):  # which may ask for these bases again
-        found = checker.bases[declaration] = [
-            each for each in found if not _is_circle(checker, declaration, each)
+        interfaces = checker.bases[declaration] = [
+            inherited for inherited in interfaces if not _is_circle(checker, declaration, inherited)
         ]
-    return found
+    return interfaces
 
 
 def _is_circle(checker: Checker, declaration: ast.Interface, base: InterfaceType) -> bool:
     """Whether an interface would inherit from itself, which is reported."""
     with checker.settling(("circle", declaration)) as settling:
-        found = _inherits(checker, base.declaration, declaration)
-    if found:
+        is_circle = _inherits(checker, base.declaration, declaration)
+    if is_circle:
         through = "" if base.declaration is declaration else f" through '{base.declaration.name}'"
         message = f"the interface '{declaration.name}' inherits from itself{through}"
         checker.error("E0413", message, declaration.name_span)
     elif settling.complete:
         checker.without_circles.add(base.declaration)
-    return found
+    return is_circle
 
 
-def _inherits(checker: Checker, one: ast.Interface, other: ast.Interface) -> bool:
+def _inherits(checker: Checker, start: ast.Interface, other: ast.Interface) -> bool:
     """Whether an interface is another one, or inherits from it. What is known to be in no circle is in none with it."""
-    reached = {one: None}
-    pending = [one]
+    reached = {start: None}
+    pending = [start]
     while pending and other not in reached:
-        each = pending.pop()
-        if each not in checker.without_circles:
-            new = {more.declaration: None for more in interface_bases(checker, each)}
+        interface = pending.pop()
+        if interface not in checker.without_circles:
+            new = {more.declaration: None for more in interface_bases(checker, interface)}
             pending += new.keys() - reached.keys()
             reached.update(new)
     return other in reached
@@ -466,9 +474,9 @@ def _inherits(checker: Checker, one: ast.Interface, other: ast.Interface) -> boo
 
 def with_inherited(checker: Checker, interface: InterfaceType) -> list[InterfaceType]:
     """An interface and all that it inherits from."""
-    found: dict[InterfaceType, None] = {}
-    _add_with_bases(checker, parameter_type(interface.declaration), interface, found)
-    return list(found)
+    interfaces: dict[InterfaceType, None] = {}
+    _add_with_bases(checker, parameter_type(interface.declaration), interface, interfaces)
+    return list(interfaces)
 
 
 def unmet_constraint(
@@ -485,15 +493,15 @@ def unmet_constraint(
                 if not conforms(checker, actual, wanted):
                     return f"'{actual}' does not conform to '{wanted}'"
     for left, right in info.equalities:
-        for one, seen in _seen_entries(checker, left, substitution):
+        for actual_left, seen in _seen_entries(checker, left, substitution):
             other = substitute(checker, right, seen)
-            if one is not other and ERROR not in (one, other):
-                return f"'{left}' is '{one}', not '{other}'"
+            if actual_left is not other and ERROR not in (actual_left, other):
+                return f"'{left}' is '{actual_left}', not '{other}'"
     for left, right, implicit in info.conversions:
-        for one, seen in _seen_entries(checker, left, substitution):
+        for actual_left, seen in _seen_entries(checker, left, substitution):
             other = substitute(checker, right, seen)
-            if checker.conversion(one, other, implicit) is None:
-                return f"'{one}' does not convert to '{other}'{' without a cast' if implicit else ''}"
+            if checker.conversion(actual_left, other, implicit) is None:
+                return f"'{actual_left}' does not convert to '{other}'{' without a cast' if implicit else ''}"
     for operator, least, most in info.counts:
         counts = substitute_value(checker, least, substitution), substitute_value(checker, most, substitution)
         if not _holds(checker, operator, *counts):
@@ -505,12 +513,12 @@ def _seen_entries(
     checker: Checker, subject: Type, substitution: Substitution
 ) -> Iterator[tuple[Type, Substitution]]:
     """A type with its parameters filled in; of a pack each element, and how the pack's element is seen then."""
-    found: Any = substitute(checker, subject, substitution)  # of a pack a tuple
+    filled: Any = substitute(checker, subject, substitution)  # of a pack a tuple
     pack = subject.declaration if isinstance(subject, ParameterType) else None
     if not isinstance(pack, ast.TypeParameter) or not pack.is_pack:
-        yield found, substitution
+        yield filled, substitution
         return
-    for entry in found if isinstance(found, tuple) else (found,):
+    for entry in filled if isinstance(filled, tuple) else (filled,):
         element = element_type(checker, entry)
         yield element, {**substitution, element_parameter(pack): element}
 
@@ -522,8 +530,8 @@ def _holds(checker: Checker, operator: str, left: Value, right: Value) -> bool:
         return result != 0
     if left is right:
         return operator in ("==", "<=", ">=")
-    stated = [each for owner in checker.assumptions for each in generic_info(checker, owner).counts]
+    stated = [count for owner in checker.assumptions for count in generic_info(checker, owner).counts]
     return any(
-        each == (operator, left, right) or (operator == "==" and each == ("==", right, left))
-        for each in stated
+        count == (operator, left, right) or (operator == "==" and count == ("==", right, left))
+        for count in stated
     )

@@ -36,27 +36,32 @@ def synthesized(
     key = (kind.declaration, seen, requirement)
     if key not in checker.synthesized_members:
         checker.synthesized_members[key] = None  # what it calls must be written, not made up
-        made = _make(checker, kind.declaration, seen, requirement)
-        checker.synthesized_members[key] = None if made is None or _forwards_to(made, requirement) else made
-    made = checker.synthesized_members[key]
-    return None if made is None else DeclRef(made, own_substitution(kind))
+        member = _make(checker, kind.declaration, seen, requirement)
+        checker.synthesized_members[key] = (
+            None if member is None or _forwards_to(member, requirement) else member
+        )
+    member = checker.synthesized_members[key]
+    return None if member is None else DeclRef(member, own_substitution(kind))
 
 
-def _forwards_to(made: ast.Declaration, requirement: ast.Declaration) -> bool:
+def _forwards_to(member: ast.Declaration, requirement: ast.Declaration) -> bool:
     """Whether what is called is the default of the requirement itself."""
-    parts = made.accessors if isinstance(made, ast.Subscript) else (made,)
-    bodies = [each.body for each in parts if isinstance(each, ast.AnyFunction) and each.body is not None]
-    forms = [each.ref for body in bodies for each in walk(body) if isinstance(each, ast.Expression)]
-    called = [getattr(each, "reference", getattr(each, "function", None)) for each in forms]
-    return any(getattr(each, "declaration", None) is requirement for each in called)
+    parts = member.accessors if isinstance(member, ast.Subscript) else (member,)
+    bodies = [part.body for part in parts if isinstance(part, ast.AnyFunction) and part.body is not None]
+    forms = [node.ref for body in bodies for node in walk(body) if isinstance(node, ast.Expression)]
+    called = [getattr(form, "reference", getattr(form, "function", None)) for form in forms]
+    return any(getattr(reference, "declaration", None) is requirement for reference in called)
 
 
 def _seen_from_inside(checker: Checker, kind: StructType, interface: InterfaceType) -> InterfaceType | None:
     """The interface in terms of the struct's own generic parameters."""
-    own = own_substitution(kind)
-    for each in conformances(checker, self_type(kind.declaration)):
-        if each.declaration is interface.declaration and substitute(checker, each, own) is interface:
-            return each
+    bindings = own_substitution(kind)
+    for offered in conformances(checker, self_type(kind.declaration)):
+        if (
+            offered.declaration is interface.declaration
+            and substitute(checker, offered, bindings) is interface
+        ):
+            return offered
     return None
 
 
@@ -83,35 +88,37 @@ def _default_constructor(
 ) -> ast.Constructor | None:
     if requirement.parameters or concrete_members(checker, this, "__init"):
         return None
-    made = ast.Constructor(owner.span, "__init", owner.name_span, [], ast.Block(owner.span, []))
-    made.parent = owner
-    made.checked = FunctionInfo(
+    constructor = ast.Constructor(owner.span, "__init", owner.name_span, [], ast.Block(owner.span, []))
+    constructor.parent = owner
+    constructor.checked = FunctionInfo(
         this, True, (), this, level=checker.info(requirement).level, body_checked=True
     )
-    return made
+    return constructor
 
 
 def _forwarding_method(
     checker: Checker, owner: ast.Struct, this: Type, seen: Bindings, requirement: ast.Function
 ) -> ast.Function | None:
     wanted: FunctionInfo = checker.info(requirement)
-    generics = [duplicate(each) for each in requirement.generics]
-    seen = {**seen, **{one: self_argument(other) for one, other in zip(requirement.generics, generics)}}
+    generics = [duplicate(parameter) for parameter in requirement.generics]
+    seen = {**seen, **{theirs: self_argument(other) for theirs, other in zip(requirement.generics, generics)}}
     parameters = _parameters(checker, seen, requirement.parameters)
     span = owner.name_span
     object_: ast.Expression = ast.ThisType(span) if wanted.this_type is None else ast.This(span)
     callee: ast.Expression = ast.Member(span, object_, requirement.name, span, ".")
     if generics:
-        callee = ast.GenericApplication(span, callee, [ast.Name(span, each.name) for each in generics])
+        callee = ast.GenericApplication(
+            span, callee, [ast.Name(span, parameter.name) for parameter in generics]
+        )
     call = ast.Call(span, callee, _names(parameters))
     throws = None if wanted.throws is None else substitute(checker, wanted.throws, seen)
     value = call if throws is None or not _throws(checker, this, requirement.name) else ast.Try(span, call)
     result = substitute(checker, wanted.result, seen)
-    made = ast.Function(span, requirement.name, span, parameters, None, None, _returning(value), [])
-    made.parent, made.modifiers, made.generics = owner, requirement.modifiers, generics
-    for each in generics:
-        each.parent = made
-    made.checked = FunctionInfo(
+    function = ast.Function(span, requirement.name, span, parameters, None, None, _returning(value), [])
+    function.parent, function.modifiers, function.generics = owner, requirement.modifiers, generics
+    for generic in generics:
+        generic.parent = function
+    function.checked = FunctionInfo(
         None if wanted.this_type is None else this,
         wanted.mutating,
         tuple(parameters),
@@ -121,13 +128,13 @@ def _forwarding_method(
         wanted.no_diff_result,
         throws=throws,
     )
-    return made if _is_correct(checker, [made]) else None
+    return function if _is_correct(checker, [function]) else None
 
 
 def _throws(checker: Checker, this: Type, name: str) -> bool:
     """Whether the methods of that name throw errors."""
-    offered = [checker.info(each.declaration) for each in concrete_members(checker, this, name)]
-    return any(getattr(each, "throws", None) is not None for each in offered)
+    offered = [checker.info(member.declaration) for member in concrete_members(checker, this, name)]
+    return any(getattr(info, "throws", None) is not None for info in offered)
 
 
 def _forwarding_subscript(
@@ -137,12 +144,12 @@ def _forwarding_subscript(
     parameters = _parameters(checker, seen, requirement.parameters)
     span = owner.name_span
     result = substitute(checker, wanted.result, seen)
-    made = ast.Subscript(span, "__subscript", span, parameters, requirement.result, [])
-    made.parent = owner
-    made.checked = SubscriptInfo(this, tuple(parameters), result)
+    subscript = ast.Subscript(span, "__subscript", span, parameters, requirement.result, [])
+    subscript.parent = owner
+    subscript.checked = SubscriptInfo(this, tuple(parameters), result)
     for accessor in requirement.accessors:
-        made.accessors.append(_forwarding_accessor(checker, made, accessor, result))
-    return made if _is_correct(checker, made.accessors) else None
+        subscript.accessors.append(_forwarding_accessor(checker, subscript, accessor, result))
+    return subscript if _is_correct(checker, subscript.accessors) else None
 
 
 def _forwarding_accessor(
@@ -151,47 +158,49 @@ def _forwarding_accessor(
     span = owner.span
     place = ast.Index(span, ast.This(span), _names(owner.parameters))
     info: FunctionInfo = checker.info(wanted)
-    made = ast.Accessor(span, wanted.name, span, wanted.parameter, _returning(place))
-    made.parent = owner
+    forwarding = ast.Accessor(span, wanted.name, span, wanted.parameter, _returning(place))
+    forwarding.parent = owner
     parameters = tuple(owner.parameters)
     if wanted.parameter is not None:
         value = _parameter(wanted.parameter, element, "in")
-        made.parameter, parameters = value, (*parameters, value)
+        forwarding.parameter, parameters = value, (*parameters, value)
         assign = ast.Assign(span, "=", place, ast.Name(span, value.name))
-        made.body = ast.Block(span, [ast.ExpressionStatement(span, assign)])
+        forwarding.body = ast.Block(span, [ast.ExpressionStatement(span, assign)])
     this = owner.checked.this_type
     result = VOID if wanted.name == "set" else element
-    made.checked = FunctionInfo(this, info.mutating, parameters, result, info.level)
-    return made
+    forwarding.checked = FunctionInfo(this, info.mutating, parameters, result, info.level)
+    return forwarding
 
 
 def _parameters(checker: Checker, seen: Bindings, wanted: list[ast.Parameter]) -> list[ast.Parameter]:
-    found = []
-    for each in wanted:
-        info: ParameterInfo = checker.info(each)
-        found.append(_parameter(each, substitute(checker, info.type, seen), info.direction, info.no_diff))
-    return found
+    parameters = []
+    for required in wanted:
+        info: ParameterInfo = checker.info(required)
+        parameters.append(
+            _parameter(required, substitute(checker, info.type, seen), info.direction, info.no_diff)
+        )
+    return parameters
 
 
 def _parameter(like: ast.Parameter, kind: Type, direction: str, no_diff: bool = False) -> ast.Parameter:
-    made = ast.Parameter(like.span, like.name, like.name_span, direction, None, None, [])
-    made.checked = ParameterInfo(kind, direction, no_diff)
-    return made
+    parameter = ast.Parameter(like.span, like.name, like.name_span, direction, None, None, [])
+    parameter.checked = ParameterInfo(kind, direction, no_diff)
+    return parameter
 
 
 def _names(parameters: list[ast.Parameter]) -> list[ast.Expression]:
-    return [ast.Name(each.span, each.name) for each in parameters]
+    return [ast.Name(parameter.span, parameter.name) for parameter in parameters]
 
 
 def _returning(value: ast.Expression) -> ast.Block:
     return ast.Block(value.span, [ast.Return(value.span, value)])
 
 
-def _is_correct(checker: Checker, made: Sequence[ast.AnyFunction]) -> bool:
+def _is_correct(checker: Checker, functions: Sequence[ast.AnyFunction]) -> bool:
     """Check the bodies; what they report stays unheard."""
     before, checker.reporter = checker.reporter, Reporter()
-    for each in made:
-        checker.check_synthesized(each)
+    for function in functions:
+        checker.check_synthesized(function)
     correct = not checker.reporter.has_errors
     checker.reporter = before
     return correct

@@ -88,10 +88,12 @@ def _by_extension(checker: Checker, kind: AssociatedType) -> Type:
     if is_stated(checker, base, kind.interface):
         return kind
     for extension, bindings in extensions_of(checker, base):
-        bases = (substitute(checker, each, bindings) for each in interface_bases(checker, extension))
-        for found in declared(checker, extension, kind.declaration.name):
-            if is_type_declaration(found) and any(each is kind.interface for each in bases):
-                return unstored(member_type(checker, LookupResult(found, bindings)))
+        bases = (
+            substitute(checker, interface, bindings) for interface in interface_bases(checker, extension)
+        )
+        for declaration in declared(checker, extension, kind.declaration.name):
+            if is_type_declaration(declaration) and any(interface is kind.interface for interface in bases):
+                return unstored(member_type(checker, LookupResult(declaration, bindings)))
     return kind
 
 
@@ -113,21 +115,21 @@ def _find_associated(
 
 def members_for(checker: Checker, kind: Type, interface: InterfaceType, name: str) -> list[LookupResult]:
     """Members that may satisfy a requirement; those of the extension that states the conformance come first."""
-    found = concrete_members(checker, kind, name)
-    if len(found) < 2:
-        return found
+    results = concrete_members(checker, kind, name)
+    if len(results) < 2:
+        return results
 
     def is_elsewhere(member: LookupResult) -> bool:
         home = member.declaration.parent
         if not isinstance(home, ast.Extension):
             return True
         return not any(
-            each.declaration is interface.declaration
-            and substitute(checker, each, member.substitution) is interface
-            for each in interface_bases(checker, home)
+            base.declaration is interface.declaration
+            and substitute(checker, base, member.substitution) is interface
+            for base in interface_bases(checker, home)
         )
 
-    return sorted(found, key=is_elsewhere)
+    return sorted(results, key=is_elsewhere)
 
 
 def is_type_declaration(declaration: ast.Declaration) -> bool:
@@ -140,10 +142,11 @@ def member_type(checker: Checker, member: LookupResult) -> Type:
     if isinstance(declaration, ast.TypeAlias):
         return substitute_stored(checker, checker.info(declaration).type, member.substitution)
     parameters = nominal_parameters(declaration)
-    made: Type = nominal(
-        declaration, tuple(member.substitution.get(each, self_argument(each)) for each in parameters)
+    kind: Type = nominal(
+        declaration,
+        tuple(member.substitution.get(parameter, self_argument(parameter)) for parameter in parameters),
     )
-    return made
+    return kind
 
 
 def required(checker: Checker, base: Type, interface: InterfaceType, declaration: ast.Variable) -> Value:
@@ -193,19 +196,19 @@ def _find_equal(checker: Checker, kind: AssociatedType) -> Type:
 
 def _owners(checker: Checker, kind: AssociatedType) -> dict[ast.Declaration, None]:
     """The declarations whose equalities may speak of the type, in a fixed order."""
-    found: dict[ast.Declaration, None] = {}
+    owners: dict[ast.Declaration, None] = {}
     root = root_owner(kind)
     if root is not None:
-        found[root] = None
+        owners[root] = None
     for declaration in checker.assumptions:
-        found[declaration] = None
+        owners[declaration] = None
     base: Type = kind
     while isinstance(base, AssociatedType):
-        found[base.interface.declaration] = None
+        owners[base.interface.declaration] = None
         base = base.base
         for interface in conformances(checker, base):
-            found[interface.declaration] = None
-    return found
+            owners[interface.declaration] = None
+    return owners
 
 
 def _apply(
@@ -246,24 +249,24 @@ def resolve(checker: Checker, reference: DeclRef, substitution: Substitution) ->
     this = seen.substitution.get(interface)
     if not isinstance(this, Type) or isinstance(this, (ParameterType, AssociatedType, InterfaceType)):
         return seen
-    arguments = tuple(seen.substitution[each] for each in interface.generics)
+    arguments = tuple(seen.substitution[parameter] for parameter in interface.generics)
     kind: InterfaceType = nominal(interface, arguments)
-    found = witness(checker, this, kind, seen.declaration)
-    return seen if found is None else _with_own_generics(checker, seen, found)
+    member = witness(checker, this, kind, seen.declaration)
+    return seen if member is None else _with_own_generics(checker, seen, member)
 
 
-def _with_own_generics(checker: Checker, requirement: DeclRef, found: DeclRef) -> DeclRef:
+def _with_own_generics(checker: Checker, requirement: DeclRef, member: DeclRef) -> DeclRef:
     """The witness with the arguments given for the requirement's own generic parameters."""
-    own = list(getattr(requirement.declaration, "generics", ()))
-    if not own or found.declaration is requirement.declaration:
-        merged = {**requirement.substitution, **found.substitution}
-        return DeclRef(found.declaration, merged if own else found.substitution)
-    given = {
+    generics = list(getattr(requirement.declaration, "generics", ()))
+    if not generics or member.declaration is requirement.declaration:
+        merged = {**requirement.substitution, **member.substitution}
+        return DeclRef(member.declaration, merged if generics else member.substitution)
+    arguments = {
         mine: requirement.substitution[theirs]
-        for mine, theirs in zip(found.declaration.generics, own)
+        for mine, theirs in zip(member.declaration.generics, generics)
         if theirs in requirement.substitution
     }
-    return DeclRef(found.declaration, {**found.substitution, **given})
+    return DeclRef(member.declaration, {**member.substitution, **arguments})
 
 
 def witness(
@@ -282,14 +285,14 @@ def _find_witness(
     seen = requirement_substitution(kind, interface)
     compare = _COMPARISONS.get(type(requirement))
     for member in members_for(checker, kind, interface, requirement.name):
-        found = (
+        reference = (
             compare(checker, requirement, seen, member) if compare is not None and not member.path else None
         )
-        if found is not None:
-            return found
-    made = synthesized(checker, kind, interface, requirement)
-    if made is not None:
-        return made
+        if reference is not None:
+            return reference
+    synthesized_member = synthesized(checker, kind, interface, requirement)
+    if synthesized_member is not None:
+        return synthesized_member
     if has_default(requirement) or attribute_text(requirement, "intrinsic") is not None:
         return DeclRef(requirement, seen)
     return None
@@ -337,8 +340,10 @@ def _compare_signatures(
     if len(wanted.parameters) != len(offered.parameters):
         return None
     solver = Solver(checker, () if theirs else mine)
-    for one, other in zip(wanted.parameters, offered.parameters):
-        if one.direction != other.direction or not _same(solver, checker, other.type, one.type):
+    for wanted_parameter, other in zip(wanted.parameters, offered.parameters):
+        if wanted_parameter.direction != other.direction or not _same(
+            solver, checker, other.type, wanted_parameter.type
+        ):
             return None
     if not _same(solver, checker, offered.result, wanted.result):
         return None
@@ -392,11 +397,11 @@ def _compare_subscripts(
 def has_accessors(checker: Checker, offered: Accessed, wanted: Accessed) -> bool:
     """Whether each accessor that is wanted can be made from those offered; `ref` serves for all. None may change an
     object where the one that is wanted does not."""
-    have = {each.name: each for each in offered.accessors}
-    for each in wanted.accessors:
-        serves = have.get(each.name, have.get("ref"))
+    have = {accessor.name: accessor for accessor in offered.accessors}
+    for needed in wanted.accessors:
+        serves = have.get(needed.name, have.get("ref"))
         if serves is None or checker.info(serves).mutating > (
-            each.name == "set" or checker.info(each).mutating
+            needed.name == "set" or checker.info(needed).mutating
         ):
             return False
     return True
@@ -447,16 +452,16 @@ def lacking(checker: Checker, kind: Type, interface: InterfaceType) -> list[str]
 def _missing_type(
     checker: Checker, kind: Type, interface: InterfaceType, requirement: ast.AssociatedType
 ) -> list[str]:
-    found = associated(checker, kind, interface, requirement)
-    if found is ERROR:
+    chosen = associated(checker, kind, interface, requirement)
+    if chosen is ERROR:
         return [f"it lacks the type '{requirement.name}': typealias {requirement.name} = ...;"]
     seen = requirement_substitution(kind, interface)
     scope = checker.scope_of(interface.declaration)
     bounds = [substitute(checker, checker.resolve_type(scope, node), seen) for node in requirement.bounds]
     return [
-        f"its '{requirement.name}' is '{found}', which does not conform to '{bound}'"
+        f"its '{requirement.name}' is '{chosen}', which does not conform to '{bound}'"
         for bound in bounds
-        if isinstance(bound, InterfaceType) and not conforms(checker, found, bound)
+        if isinstance(bound, InterfaceType) and not conforms(checker, chosen, bound)
     ]
 
 

@@ -32,7 +32,7 @@ from slangrad.check.model.types import (
 
 # fmt: off
 _SCALARS: dict[str, Scalar] = {
-    **{each.name: each for each in SCALARS},
+    **{scalar.name: scalar for scalar in SCALARS},
     "int32_t":    INT,   "uint32_t":   UINT,   "dword":    UINT,   "char":     INT8,   "byte":      UINT8,
     "float16_t":  HALF,  "float32_t":  FLOAT,  "float64_t": DOUBLE,
     "min16float": HALF,  "min10float": HALF,   "min16int": INT16,  "min12int": INT16,  "min16uint": UINT16,
@@ -46,9 +46,9 @@ _SHAPED = re.compile(r"([a-z0-9_]*?[a-z_])([1-4])(?:x([1-4]))?")
 
 def builtin_type(name: str) -> Type | None:
     """The type of a builtin name, or None."""
-    found = _SCALARS.get(name) or _OTHERS.get(name)
-    if found is not None:
-        return found
+    plain = _SCALARS.get(name) or _OTHERS.get(name)
+    if plain is not None:
+        return plain
     shaped = _SHAPED.fullmatch(name)
     if shaped is None:
         return None

@@ -106,8 +106,8 @@ class Checker:
 
     def standard(self, name: str) -> Any:
         """A declaration of the standard library by its name, as in a DeclRef; None where there is none."""
-        found = self.library.get(name)
-        return found[0] if found else None
+        declarations = self.library.get(name)
+        return declarations[0] if declarations else None
 
     # --- Errors ---
 

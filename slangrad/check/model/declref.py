@@ -34,7 +34,7 @@ class DeclRef:
     @property
     def arguments(self) -> tuple[GenericArgument | None, ...]:
         """Types and values of the generic parameters around and of the declaration, the outermost first."""
-        return tuple(self.substitution.get(each) for each in visible_parameters(self.declaration))
+        return tuple(self.substitution.get(parameter) for parameter in visible_parameters(self.declaration))
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -42,20 +42,22 @@ class DeclRef:
 
     def type_for(self, parameter: GenericKey) -> Type:
         """The type that stands for a type parameter, or for `This`."""
-        found = self.substitution[parameter]
-        assert isinstance(found, Type)
-        return found
+        argument = self.substitution[parameter]
+        assert isinstance(argument, Type)
+        return argument
 
     def __repr__(self) -> str:
         return str(self)
 
     def __str__(self) -> str:
-        own = getattr(self.declaration, "generics", ())
-        arguments = [self.substitution.get(each, each.name) for each in own]
+        generics = getattr(self.declaration, "generics", ())
+        arguments = [self.substitution.get(parameter, parameter.name) for parameter in generics]
         name = self.declaration.name + (arguments_text(arguments) if arguments else "")
         scope = self.declaration.parent
         if isinstance(scope, (ast.Struct, ast.Enum)):
-            around = tuple(self.substitution.get(each, each.name) for each in visible_parameters(scope))
+            around = tuple(
+                self.substitution.get(parameter, parameter.name) for parameter in visible_parameters(scope)
+            )
             return f"{nominal_name(scope, around)}.{name}"
         if isinstance(scope, ast.Interface):
             return f"{self.substitution.get(scope, scope.name)}.{name}"
@@ -64,10 +66,10 @@ class DeclRef:
 
 def visible_parameters(declaration: ast.Declaration) -> tuple[GenericKey, ...]:
     """Everything that a substitution for `declaration` may map, the outermost first; `This` too."""
-    found: list[GenericKey] = []
+    parameters: list[GenericKey] = []
     scope: ast.Declaration | None = declaration
     while scope is not None:
-        own: list[GenericKey] = list(getattr(scope, "generics", ()))
-        found[:0] = [*own, scope] if isinstance(scope, (ast.Interface, ast.Extension)) else own
+        generics: list[GenericKey] = list(getattr(scope, "generics", ()))
+        parameters[:0] = [*generics, scope] if isinstance(scope, (ast.Interface, ast.Extension)) else generics
         scope = scope.parent
-    return tuple(found)
+    return tuple(parameters)

@@ -45,13 +45,13 @@ def element_parameter(pack: Pack) -> Pack:
 
 
 def _parameter_like(pack: Pack, name: str, is_pack: bool) -> Pack:
-    made: Pack
+    parameter: Pack
     if isinstance(pack, ast.TypeParameter):
-        made = ast.TypeParameter(pack.span, name, pack.name_span, [], None, is_pack)
+        parameter = ast.TypeParameter(pack.span, name, pack.name_span, [], None, is_pack)
     else:
-        made = ast.ValueParameter(pack.span, name, pack.name_span, pack.value_type, None, is_pack)
-    made.parent = pack.parent
-    return made
+        parameter = ast.ValueParameter(pack.span, name, pack.name_span, pack.value_type, None, is_pack)
+    parameter.parent = pack.parent
+    return parameter
 
 
 def pack_of_element(declaration: object) -> Pack | None:
@@ -59,7 +59,7 @@ def pack_of_element(declaration: object) -> Pack | None:
     if not isinstance(declaration, (ast.TypeParameter, ast.ValueParameter)):
         return None
     generics = getattr(declaration.parent, "generics", ())
-    return next((each for each in generics if _has_element(each, declaration)), None)
+    return next((parameter for parameter in generics if _has_element(parameter, declaration)), None)
 
 
 def _has_element(pack: Pack, declaration: Pack) -> bool:
@@ -74,8 +74,8 @@ SINGLE = ("__first", "__last")  # the parts of a pack that are no packs
 def part_parameter(pack: Pack, query: str) -> Pack:
     """The generic parameter that `__trimFirst(T)` is, for the parameter T."""
     if query not in pack.parts:
-        made = pack.parts[query] = _parameter_like(pack, f"{query}({pack.name})", query not in SINGLE)
-        made.part_of = pack, query
+        parameter = pack.parts[query] = _parameter_like(pack, f"{query}({pack.name})", query not in SINGLE)
+        parameter.part_of = pack, query
     return pack.parts[query]
 
 
@@ -120,18 +120,18 @@ def expanded(pattern: Entry, packs: tuple[Pack, ...]) -> Entry:
 
 def spliced(entries: Iterable[GenericArgument]) -> tuple[Entry, ...]:
     """Entries one after the other, packs that became known among them."""
-    found: list[Entry] = []
-    for each in entries:
-        found += spliced(each) if isinstance(each, tuple) else (each,)
-    return tuple(found)
+    flat: list[Entry] = []
+    for entry in entries:
+        flat += spliced(entry) if isinstance(entry, tuple) else (entry,)
+    return tuple(flat)
 
 
 def count_entries(entries: tuple[object, ...]) -> Value:
     """How many there are, once all are known."""
     total: Value = 0
-    for each in entries:
-        one = type_query("countof", alone(packs_of(each)[0])) if is_entry_pack(each) else 1
-        added = operate("+", total, one)
+    for entry in entries:
+        entry_count = type_query("countof", alone(packs_of(entry)[0])) if is_entry_pack(entry) else 1
+        added = operate("+", total, entry_count)
         assert added is not None
         total = added
     return total
@@ -140,21 +140,21 @@ def count_entries(entries: tuple[object, ...]) -> Value:
 def shares(wanted: list[int | None], count: int) -> list[int] | None:
     """How many of `count` things each takes; those with None take the rest in equal parts."""
     packs = wanted.count(None)
-    rest = count - sum(each for each in wanted if each is not None)
+    rest = count - sum(number for number in wanted if number is not None)
     if rest < 0 or (rest and not packs) or (packs and rest % packs):
         return None
-    return [rest // packs if each is None else each for each in wanted]
+    return [rest // packs if number is None else number for number in wanted]
 
 
 def grouped(parameters: Sequence[Pack], arguments: Sequence[Entry]) -> list[GenericArgument] | None:
     """Generic arguments by parameter, those of each pack together; None where they cannot be shared out."""
-    counts = shares([None if each.is_pack else 1 for each in parameters], len(arguments))
+    counts = shares([None if generic.is_pack else 1 for generic in parameters], len(arguments))
     if counts is None:
         return None
-    found: list[GenericArgument] = []
+    groups: list[GenericArgument] = []
     position = 0
     for parameter, count in zip(parameters, counts):
         part = tuple(arguments[position : position + count])
-        found.append(part if parameter.is_pack else part[0])
+        groups.append(part if parameter.is_pack else part[0])
         position += count
-    return found
+    return groups

@@ -339,7 +339,7 @@ def stored(element: Type, rules: str) -> Type:
     while isinstance(inner, Array):
         inner = inner.element
     if not isinstance(inner, Matrix) and not inner.abstract:
-        rules = " ".join(each for each in rules.split() if each not in ORDERS.values())
+        rules = " ".join(word for word in rules.split() if word not in ORDERS.values())
     return _intern(Stored, element, rules) if rules else element
 
 
@@ -350,7 +350,7 @@ def array_of(element: Type, count: Value | None) -> Type:
 
 def join_rules(inner: str, outer: str) -> str:
     """Rules of a part in something with rules: each says something about layouts or about matrices."""
-    about = [[each for each in side.split() if (each in LAYOUTS.values()) is layout] for layout in (True, False)
+    about = [[word for word in side.split() if (word in LAYOUTS.values()) is layout] for layout in (True, False)
              for side in (inner, outer)]  # fmt: skip
     return " ".join((*(about[0] or about[1]), *(about[2] or about[3])))
 
@@ -398,15 +398,15 @@ def _node(declaration: object) -> str:
 
 
 def parameter_type(declaration: ast.TypeParameter | ast.Interface | ast.Extension) -> ParameterType:
-    made = _intern(ParameterType, declaration)
-    made.abstract = True
-    return made
+    kind = _intern(ParameterType, declaration)
+    kind.abstract = True
+    return kind
 
 
 def associated_type(base: Type, interface: InterfaceType, declaration: ast.AssociatedType) -> AssociatedType:
-    made = _intern(AssociatedType, base, interface, declaration)
-    made.abstract = made.abstract or not is_dynamic(base)
-    return made
+    kind = _intern(AssociatedType, base, interface, declaration)
+    kind.abstract = kind.abstract or not is_dynamic(base)
+    return kind
 
 
 def expanded_type(pattern: Type, packs: tuple[Pack, ...]) -> Type:
@@ -419,9 +419,9 @@ def expanded_type(pattern: Type, packs: tuple[Pack, ...]) -> Type:
         and packs[0].pack_element is pattern.declaration
     ):
         return parameter_type(cast("ast.TypeParameter", packs[0]))
-    made = _intern(ExpandedType, pattern, packs)
-    made.abstract = True
-    return made
+    kind = _intern(ExpandedType, pattern, packs)
+    kind.abstract = True
+    return kind
 
 
 def is_pack(kind: object) -> bool:
@@ -450,10 +450,10 @@ def conjunction(interfaces: tuple[InterfaceType, ...]) -> Type:
 
 
 def function_type(parameters: tuple[FunctionParameter, ...], result: Type) -> FunctionType:
-    made = FunctionType(parameters, result)
-    made.abstract = is_abstract(result) or any(is_abstract(each.type) for each in parameters)
-    made.weight = 1 + weight_of(result) + sum(weight_of(each.type) for each in parameters)
-    return made
+    kind = FunctionType(parameters, result)
+    kind.abstract = is_abstract(result) or any(is_abstract(parameter.type) for parameter in parameters)
+    kind.weight = 1 + weight_of(result) + sum(weight_of(parameter.type) for parameter in parameters)
+    return kind
 
 
 def is_abstract(part: object) -> bool:
@@ -470,13 +470,13 @@ AnyType = TypeVar("AnyType", bound=Type)
 
 def _intern(kind: type[AnyType], *parts: object) -> AnyType:
     key = (kind, identity_key(parts))
-    found = cast("AnyType | None", _TABLE.get(key))
-    if found is None:
-        found = kind(*parts)
-        found.abstract = is_abstract(parts)
-        found.weight = 1 + sum(weight_of(part) for part in parts if isinstance(part, (Type, tuple)))
-        _TABLE[key] = found
-    return found
+    interned = cast("AnyType | None", _TABLE.get(key))
+    if interned is None:
+        interned = kind(*parts)
+        interned.abstract = is_abstract(parts)
+        interned.weight = 1 + sum(weight_of(part) for part in parts if isinstance(part, (Type, tuple)))
+        _TABLE[key] = interned
+    return interned
 
 
 def weight_of(part: object) -> int:
@@ -488,7 +488,7 @@ def weight_of(part: object) -> int:
 
 # --- Names --------------------------------------------------------------------------------------------
 
-SCALAR_NAMES = {each.name: each for each in SCALARS}
+SCALAR_NAMES = {scalar.name: scalar for scalar in SCALARS}
 
 
 def nominal_name(declaration: ast.Declaration, arguments: tuple[object, ...]) -> str:
@@ -498,9 +498,9 @@ def nominal_name(declaration: ast.Declaration, arguments: tuple[object, ...]) ->
     left = list(arguments)
     while _node(scope) in _SCOPES:
         has_this = _node(scope) in _WITH_THIS and scope is not declaration
-        own = len(scope.generics) + has_this
-        mine = left[len(left) - own :] if own else []
-        del left[len(left) - own :]
+        count = len(scope.generics) + has_this
+        mine = left[len(left) - count :] if count else []
+        del left[len(left) - count :]
         if _node(scope) != "Extension":
             parts.insert(0, scope.name + (arguments_text(mine) if mine else ""))
         scope = scope.parent
@@ -510,9 +510,9 @@ def nominal_name(declaration: ast.Declaration, arguments: tuple[object, ...]) ->
 def arguments_text(arguments: Iterable[object], brackets: str = "<>") -> str:
     """Generic arguments as they are written: a pack is its elements. A name that had no end is cut."""
     texts = [
-        "..." if weight_of(one) > HEAVIEST else str(one)
-        for each in arguments
-        for one in (each if isinstance(each, tuple) else (each,))
+        "..." if weight_of(entry) > HEAVIEST else str(entry)
+        for argument in arguments
+        for entry in (argument if isinstance(argument, tuple) else (argument,))
     ]
     return f"{brackets[0]}{', '.join(texts)}{brackets[1]}"
 

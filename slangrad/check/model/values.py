@@ -149,13 +149,13 @@ def type_query(operator: str, subject: object) -> Operation:
 def operate(operator: str, *operands: Value) -> Value | None:
     """The value of an operator on values; None when there is none, as for a division by zero."""
     rule = _POLYNOMIAL.get((operator, len(operands)))
-    if rule is not None and not all(isinstance(each, int) for each in operands):
+    if rule is not None and not all(isinstance(operand, int) for operand in operands):
         return _from_terms(rule(*map(_terms, operands)))
-    known = [each for each in operands if isinstance(each, int)]
-    if len(known) < len(operands):
+    numbers = [operand for operand in operands if isinstance(operand, int)]
+    if len(numbers) < len(operands):
         return _intern(Operation, operator, operands)
     fold = FOLDS.get((operator, len(operands)))
-    return None if fold is None else fold(*known)
+    return None if fold is None else fold(*numbers)
 
 
 def identity_key(part: object) -> object:
@@ -174,10 +174,10 @@ AnySymbol = TypeVar("AnySymbol", bound=Symbol)
 
 def _intern(kind: type[AnySymbol], *parts: object) -> AnySymbol:
     key = (kind, identity_key(parts))
-    found = cast("AnySymbol | None", _TABLE.get(key))
-    if found is None:
-        found = _TABLE[key] = kind(*parts)
-    return found
+    interned = cast("AnySymbol | None", _TABLE.get(key))
+    if interned is None:
+        interned = _TABLE[key] = kind(*parts)
+    return interned
 
 
 # --- Polynomials --------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ def _from_terms(terms: Terms) -> Value:
             return factor
         if len(symbols) == 1 and factor == 1:
             return symbols[0]
-    order = sorted(kept.items(), key=lambda term: (-len(term[0]), [each.serial for each in term[0]]))
+    order = sorted(kept.items(), key=lambda term: (-len(term[0]), [symbol.serial for symbol in term[0]]))
     polynomial: Polynomial = _intern(Polynomial, tuple(order))
     return polynomial
 
@@ -238,5 +238,5 @@ _POLYNOMIAL: dict[tuple[str, int], Callable[..., Terms]] = {
 
 
 def _term_text(symbols: Monomial, factor: int) -> str:
-    names = [str(each) for each in symbols]
+    names = [str(symbol) for symbol in symbols]
     return "*".join(([str(factor)] if factor != 1 or not names else []) + names)

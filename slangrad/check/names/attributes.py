@@ -119,9 +119,9 @@ def _check_derivative_member(checker: Checker, node: ast.Variable, attribute: as
         checker.error("E0504", "[DerivativeMember] needs a field: Differential.x", attribute.span)
         return
     owner = this_type(checker, node.parent) if isinstance(node.parent, ast.Struct) else None
-    found = None if owner is None else tangent(checker, owner)
-    if found is not None and not concrete_members(checker, found, argument.name):
-        checker.error("E0304", f"'{found}' has no member '{argument.name}'", argument.span)
+    differential_type = None if owner is None else tangent(checker, owner)
+    if differential_type is not None and not concrete_members(checker, differential_type, argument.name):
+        checker.error("E0304", f"'{differential_type}' has no member '{argument.name}'", argument.span)
 
 
 def _check_other(checker: Checker, node: ast.Declaration | ast.Statement, attribute: ast.Attribute) -> None:
@@ -174,10 +174,10 @@ def attribute_struct(checker: Checker, owner: ast.Node, name: str) -> ast.Struct
     if not isinstance(owner, ast.Declaration) or owner.parent is None:
         return None
     scope: Scope = checker.scope_of(owner.parent)
-    for each in levels(scope):
-        for found in (*each.local(name + SUFFIX), *each.local(name)):
-            if isinstance(found.declaration, ast.Struct):
-                return found.declaration
+    for level in levels(scope):
+        for result in (*level.local(name + SUFFIX), *level.local(name)):
+            if isinstance(result.declaration, ast.Struct):
+                return result.declaration
     return None
 
 
@@ -212,8 +212,8 @@ def value_of(checker: Checker, owner: ast.Declaration, node: ast.Expression) -> 
         return -node.operand.value if node.operator == "-" else node.operand.value
     assert owner.parent is not None
     with checker.silence():
-        found = checker.constant(checker.scope_of(owner.parent), node)
-    return found if isinstance(found, int) else None
+        value = checker.constant(checker.scope_of(owner.parent), node)
+    return value if isinstance(value, int) else None
 
 
 # --- Modifiers ----------------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ def _override(checker: Checker, node: ast.Declaration) -> None:
         checker.error("E0208", "'override' belongs before a member of a type", node.name_span)
         return
     interfaces = conformances(checker, this_type(checker, owner))
-    if not any(declared(checker, each.declaration, node.name) for each in interfaces):
+    if not any(declared(checker, interface.declaration, node.name) for interface in interfaces):
         message = f"'{node.name}' overrides nothing: no interface of the type around has it"
         checker.error("E0411", message, node.name_span, "leave out 'override'")
 

@@ -152,14 +152,14 @@ def _element(checker: Checker, form: checked.Element) -> Value | None:
     index = evaluate(checker, form.index)
     if not isinstance(declaration, ast.Variable) or checker.info(declaration).mutable:
         return None
-    made = None if declaration.initializer is None else declaration.initializer.ref
+    initial = None if declaration.initializer is None else declaration.initializer.ref
     if (
-        not isinstance(made, checked.Construct)
-        or not isinstance(made.type, Array)
+        not isinstance(initial, checked.Construct)
+        or not isinstance(initial.type, Array)
         or not isinstance(index, int)
     ):
         return None
-    part = made.parts[index] if 0 <= index < len(made.parts) else None
+    part = initial.parts[index] if 0 <= index < len(initial.parts) else None
     return evaluate(checker, part) if isinstance(part, ast.Expression) else None
 
 
@@ -169,9 +169,9 @@ def _operator(checker: Checker, node: ast.Expression, form: checked.Operator) ->
 
 
 def _computed(checker: Checker, operator: str, nodes: Iterable[ast.Expression]) -> Value | None:
-    values = [evaluate(checker, each) for each in nodes]
-    known = [each for each in values if each is not None]
-    return operate(operator, *known) if len(known) == len(values) else None
+    values = [evaluate(checker, node) for node in nodes]
+    numbers = [value for value in values if value is not None]
+    return operate(operator, *numbers) if len(numbers) == len(values) else None
 
 
 _RULES: dict[type[ast.Expression], Callable[[Checker, OfClass], Value | None]] = {
@@ -230,7 +230,9 @@ def layout(checker: Checker, kind: Type, rules: str = "") -> tuple[int, int]:
         alignment = max(alignment, least)
         return ((count - 1) * _aligned(size, alignment) + size if count else 0), alignment
     if isinstance(kind, StructType):
-        return _record(checker, [field_type(checker, each) for each in field_references(kind)], rules, least)
+        return _record(
+            checker, [field_type(checker, field) for field in field_references(kind)], rules, least
+        )
     return _record(checker, kind.elements, rules, least) if isinstance(kind, Tuple) else (0, 1)
 
 

@@ -44,7 +44,7 @@ def apply_arguments(
         return _apply_builtin(scope, node, meaning.builtin, written or ())
     declaration = meaning.declaration
     assert declaration is not None
-    if written is None and any(each.owner is declaration for each in levels(scope)):
+    if written is None and any(level.owner is declaration for level in levels(scope)):
         seen = {**identity(declaration), **meaning.substitution}
         return TypeMeaning(member_type(scope.checker, LookupResult(declaration, seen)))
     arguments = with_layout(scope.checker, node, declaration, list(written or ()))
@@ -55,12 +55,12 @@ def apply_arguments(
     return _light(scope, node, member_type(scope.checker, LookupResult(declaration, substitution)))
 
 
-def _light(scope: Scope, node: ast.Expression, made: Type) -> Meaning:
+def _light(scope: Scope, node: ast.Expression, kind: Type) -> Meaning:
     """A type, unless it has so many parts that it could not be used; it might have two for each of another one."""
-    if made.weight > HEAVIEST:
+    if kind.weight > HEAVIEST:
         scope.checker.error("E0702", "the arguments of a generic type are nested too deeply", node.span)
         return FAILED
-    return TypeMeaning(made)
+    return TypeMeaning(kind)
 
 
 def bind(
@@ -73,7 +73,7 @@ def bind(
     """The substitution for written arguments and defaults; None after an error."""
     checker, parameters = scope.checker, declaration.generics
     arguments: Sequence[GenericArgument] | None = written
-    if any(each.is_pack for each in parameters):
+    if any(generic.is_pack for generic in parameters):
         arguments = grouped(parameters, written)
     if arguments is None:
         message = f"{len(written)} generic arguments cannot be shared out to those of '{declaration.name}'"
@@ -102,7 +102,7 @@ def bind(
 def fits(parameter: Pack, argument: GenericArgument) -> bool:
     """Whether an argument is of the kind that a parameter wants."""
     if parameter.is_pack:
-        return isinstance(argument, tuple) and all(_is_of_kind(parameter, each) for each in argument)
+        return isinstance(argument, tuple) and all(_is_of_kind(parameter, entry) for entry in argument)
     return not is_entry_pack(argument) and _is_of_kind(parameter, argument)
 
 
@@ -124,19 +124,19 @@ def default_argument(scope: Scope, parameter: Pack, substitution: Bindings) -> G
 
 
 def _report_missing(
-    scope: Scope, node: ast.Expression, declaration: ast.GenericDeclaration, given: int
+    scope: Scope, node: ast.Expression, declaration: ast.GenericDeclaration, count: int
 ) -> None:
     parameters = declaration.generics
-    names = ", ".join(each.name for each in parameters)
+    names = ", ".join(parameter.name for parameter in parameters)
     message = f"generic type '{declaration.name}' needs arguments for <{names}>"
-    if given:
-        message += f": {len(parameters)}, not {given}"
-    example = ", ".join(_example(each) for each in parameters)
+    if count:
+        message += f": {len(parameters)}, not {count}"
+    example = ", ".join(_example(parameter) for parameter in parameters)
     note = f"for example {declaration.name}<{example}>"
     conditions = ", ".join(
-        f"{each.name} : {' & '.join(bound.span.text for bound in each.bounds)}"
-        for each in parameters
-        if isinstance(each, ast.TypeParameter) and each.bounds
+        f"{parameter.name} : {' & '.join(bound.span.text for bound in parameter.bounds)}"
+        for parameter in parameters
+        if isinstance(parameter, ast.TypeParameter) and parameter.bounds
     )
     scope.checker.error(
         "E0403", message, node.span, f"{note} with a type {conditions}" if conditions else note
@@ -188,7 +188,7 @@ def _apply_builtin(scope: Scope, node: ast.Expression, name: str, arguments: Seq
             return FAILED
     if name in POINTERS:
         return TypeMeaning(pointer(pointed(scope.checker, node, full)))
-    return _light(scope, node, make([_without_rules(name, each) for each in full]))
+    return _light(scope, node, make([_without_rules(name, entry) for entry in full]))
 
 
 def _is_kind(kind: str, argument: Entry) -> bool:

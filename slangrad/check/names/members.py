@@ -80,21 +80,26 @@ def refuse(
 
 def value_member(scope: Scope, node: ast.Member, base: ast.Expression) -> Meaning:
     """The meaning of `base.name`; `base` is a checked value."""
-    given, kind = value_type(base), follow_pointer(base)
+    base_type, kind = value_type(base), follow_pointer(base)
     if kind is ERROR:
         return fail(node)
-    if node.separator == "->" and not isinstance(given, Pointer):
+    if node.separator == "->" and not isinstance(base_type, Pointer):
         return refuse(
-            scope, node, "E0304", f"'->' follows a pointer, and this is a '{given}'", base.span, "write '.'"
+            scope,
+            node,
+            "E0304",
+            f"'->' follows a pointer, and this is a '{base_type}'",
+            base.span,
+            "write '.'",
         )
     shaped = _BUILTIN_MEMBERS.get(type(kind))
     form = shaped(node.name, kind, base) if shaped is not None else None
     if form is not None:
         return set_slots(node, *form)
-    found = members(scope.checker, kind, node.name)
-    if not found:
+    results = members(scope.checker, kind, node.name)
+    if not results:
         return report_no_member(scope, node, kind)
-    return member_meaning(scope, node, found, base)
+    return member_meaning(scope, node, results, base)
 
 
 def follow_pointer(base: ast.Expression) -> Type:
@@ -127,14 +132,14 @@ def name_span(node: ast.Expression) -> Span:
 def member_meaning(
     scope: Scope,
     node: ast.Expression,
-    found: list[LookupResult],
+    results: list[LookupResult],
     base: Base | None,
     by_type: bool = False,
     told_by: Base | None = None,
 ) -> Meaning:
     """The meaning of members of one name: the first one, or all of them when they are functions."""
-    first = found[0]
-    visible = [each for each in found if is_visible(scope, each.declaration)]
+    first = results[0]
+    visible = [result for result in results if is_visible(scope, result.declaration)]
     if not visible:
         where = first.declaration.parent.name
         return refuse(
@@ -142,11 +147,11 @@ def member_meaning(
         )
     if isinstance(visible[0].declaration, CALLABLE):
         candidates = []
-        for each in visible:
-            if isinstance(each.declaration, CALLABLE):
-                this = base_object(scope, node, base, each.path)
-                made = Candidate(each.declaration, each.substitution, this, by_type, told_by=told_by)
-                candidates.append(made)
+        for member in visible:
+            if isinstance(member.declaration, CALLABLE):
+                this = base_object(scope, node, base, member.path)
+                candidate = Candidate(member.declaration, member.substitution, this, by_type, told_by=told_by)
+                candidates.append(candidate)
         return OverloadMeaning(first.declaration.name, candidates)
     meaning = declared_meaning(scope, node, visible[0], base_object(scope, node, base, visible[0].path))
     if isinstance(meaning, TypeMeaning):
@@ -175,7 +180,7 @@ def is_visible(scope: Scope, declaration: ast.Declaration) -> bool:
     if not declaration.has("private"):
         return True
     owner = _extended(scope.checker, declaration.parent)
-    return any(_extended(scope.checker, each.owner) is owner for each in levels(scope))
+    return any(_extended(scope.checker, level.owner) is owner for level in levels(scope))
 
 
 def _extended(checker: Checker, owner: ast.Declaration | None) -> ast.Declaration | None:
@@ -292,7 +297,7 @@ def _associated(scope: Scope, node: ast.Expression, member: LookupResult, base: 
         )
     this = member.substitution.get(interface, parameter_type(interface))
     assert isinstance(this, Type)
-    arguments = tuple(member.substitution[each] for each in interface.generics)
+    arguments = tuple(member.substitution[parameter] for parameter in interface.generics)
     return TypeMeaning(associated(scope.checker, this, nominal(interface, arguments), member.declaration))
 
 
@@ -380,10 +385,10 @@ def _matrix_member(name: str, kind: Matrix, base: Base) -> BuiltinForm | None:
     if not _MATRIX_PARTS.fullmatch(name):
         return None
     first = 0 if name.startswith("_m") else 1
-    digits = [int(each) - first for each in re.findall(r"\d", name)]
+    digits = [int(digit) - first for digit in re.findall(r"\d", name)]
     components = tuple(zip(digits[::2], digits[1::2]))
     for extent, axis in ((kind.rows, 0), (kind.columns, 1)):
-        if isinstance(extent, int) and any(each[axis] >= extent for each in components):
+        if isinstance(extent, int) and any(component[axis] >= extent for component in components):
             return None
     return _swizzle(kind.element, components, base)
 
@@ -392,13 +397,13 @@ def _tuple_member(name: str, kind: Tuple, base: Base) -> BuiltinForm | None:
     """`._1`, and the tuple of several elements: `._1_0`. Behind a pack that is not known yet there are no numbers."""
     if not re.fullmatch(r"(_\d{1,3})+", name):
         return None
-    picks = [int(each) for each in name[1:].split("_")]
+    picks = [int(word) for word in name[1:].split("_")]
     if max(picks) >= len(kind.elements) or any(map(is_pack, kind.elements[: max(picks) + 1])):
         return None
-    chosen = tuple(kind.elements[each] for each in picks)
+    chosen = tuple(kind.elements[pick] for pick in picks)
     if len(picks) == 1:
         return chosen[0], checked.TupleElement(base, picks[0])
-    return tuple_of(chosen), checked.Swizzle(base, tuple((each,) for each in picks))
+    return tuple_of(chosen), checked.Swizzle(base, tuple((pick,) for pick in picks))
 
 
 _BUILTIN_MEMBERS: dict[type[Type], Callable[[str, OfClass, Base], BuiltinForm | None]] = {

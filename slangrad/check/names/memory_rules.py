@@ -58,12 +58,12 @@ def with_layout(
     first = arguments[0] if arguments else None
     if keeps_rules(declaration) and isinstance(first, Type):
         kind = _laid_out(checker, node, as_usual(checker, node, first), arguments[1:])
-        return [kind, *(each for each in arguments[1:] if not _is_layout(each))]
-    if any(isinstance(each, Stored) for each in arguments):
+        return [kind, *(argument for argument in arguments[1:] if not _is_layout(argument))]
+    if any(isinstance(argument, Stored) for argument in arguments):
         if declaration.name not in KEEPING_VALUES or not declaration.span.source.is_library:
             message = f"an argument of '{declaration.name}' cannot say how memory is laid out"
             checker.error("E9004", message, node.span, "say it where the field is declared")
-        return [unstored(each) if isinstance(each, Type) else each for each in arguments]
+        return [unstored(argument) if isinstance(argument, Type) else argument for argument in arguments]
     return arguments
 
 
@@ -75,8 +75,12 @@ def pointed(checker: Checker, node: ast.Expression, arguments: list[Entry]) -> T
 
 def _laid_out(checker: Checker, node: ast.Expression, kind: Type, behind: list[Entry]) -> Type:
     """A type by the rules of the layouts that stand behind it."""
-    for each in behind:
-        rules = layout_named(checker, node, each) if isinstance(each, Type) and _is_layout(each) else ""
+    for argument in behind:
+        rules = (
+            layout_named(checker, node, argument)
+            if isinstance(argument, Type) and _is_layout(argument)
+            else ""
+        )
         kind = stored(kind, rules) if rules else kind
     return kind
 
@@ -130,9 +134,9 @@ def rules_of_place(checker: Checker, place: checked.Base) -> str:
         behind = value_type(form.base)
         return _rules_behind(behind) if isinstance(behind, Pointer) else rules_of_place(checker, form.base)
     if isinstance(form, checked.Field):
-        own: str = checker.info(form.reference.declaration).rules
+        rules_of_field: str = checker.info(form.reference.declaration).rules
         around = rules_of_place(checker, form.base).split()
-        return join_rules(own, " ".join(each for each in around if each in LAYOUTS.values()))
+        return join_rules(rules_of_field, " ".join(word for word in around if word in LAYOUTS.values()))
     if isinstance(form, (checked.Swizzle, checked.TupleElement)):
         return rules_of_place(checker, form.base)
     if isinstance(form, checked.Subscript):

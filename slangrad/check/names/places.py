@@ -39,8 +39,8 @@ def steps(place: checked.Base) -> Iterator[tuple[checked.Base, checked.Form | No
 
 def accessor(declaration: ast.Declaration, *names: str) -> ast.Accessor | None:
     """The first accessor that a property or subscript has of these names."""
-    found = {each.name: each for each in getattr(declaration, "accessors", ())}
-    return next((found[name] for name in names if name in found), None)
+    by_name = {declared.name: declared for declared in getattr(declaration, "accessors", ())}
+    return next((by_name[name] for name in names if name in by_name), None)
 
 
 def not_a_place(scope: Scope, node: checked.Base) -> str | None:
@@ -63,8 +63,10 @@ def _this(scope: Scope) -> str | None:
     body = scope.body
     if body is None or isinstance(body.declaration, ast.Constructor) or body.info.mutating:
         return None
-    own = body.declaration
-    if body.refers and not any(each and each.is_marked("nonmutating") for each in (own, own.parent)):
+    function = body.declaration
+    if body.refers and not any(
+        marked and marked.is_marked("nonmutating") for marked in (function, function.parent)
+    ):
         return None
     if isinstance(body.declaration, ast.Function) and not body.declaration.name:
         return "'this' is captured by a lambda, which sees a copy"
@@ -118,10 +120,12 @@ def _accessed(scope: Scope, form: checked.Property | checked.Subscript) -> str |
     declaration = form.reference.declaration
     if isinstance(declaration, ast.Variable):
         return None if form.base is None else not_a_place(scope, form.base)
-    setter = next((each for each in declaration.accessors if each.name in ("set", "ref")), None)
+    setter = next(
+        (candidate for candidate in declaration.accessors if candidate.name in ("set", "ref")), None
+    )
     if setter is None:
-        what = "the subscript" if isinstance(declaration, ast.Subscript) else f"'{declaration.name}'"
-        return f"{what} has no setter"
+        subject = "the subscript" if isinstance(declaration, ast.Subscript) else f"'{declaration.name}'"
+        return f"{subject} has no setter"
     if form.base is None or setter.is_marked("nonmutating") or declaration.is_marked("nonmutating"):
         return None
     return not_a_place(scope, form.base)
@@ -136,8 +140,8 @@ def require_readable(
         return
     reason = not_a_place(scope, base)
     if reason is not None:
-        what = "the subscript" if isinstance(declaration, ast.Subscript) else f"'{declaration.name}'"
-        message = f"reading {what} changes its object, which is not possible here: {reason}"
+        subject = "the subscript" if isinstance(declaration, ast.Subscript) else f"'{declaration.name}'"
+        message = f"reading {subject} changes its object, which is not possible here: {reason}"
         scope.checker.error("E0315", message, span)
 
 
@@ -153,12 +157,14 @@ def is_referring(accessor: ast.Accessor) -> bool:
 
 def referred(checker: Checker, declaration: ast.Subscript | ast.Property) -> list[ast.Expression]:
     """The places that the `ref` accessor of a declaration may return, if it has one that returns places."""
-    found: list[ast.Expression] = []
-    for each in declaration.accessors:
-        if each.name == "ref" and each.body is not None and not gives_address(each):
-            checker.check_synthesized(each)
-            found += [node.value for node in walk(each.body) if isinstance(node, ast.Return) and node.value]
-    return found
+    places: list[ast.Expression] = []
+    for getter in declaration.accessors:
+        if getter.name == "ref" and getter.body is not None and not gives_address(getter):
+            checker.check_synthesized(getter)
+            places += [
+                node.value for node in walk(getter.body) if isinstance(node, ast.Return) and node.value
+            ]
+    return places
 
 
 _RULES: dict[type[checked.Form], Callable[[Scope, OfClass], str | None]] = {

@@ -105,47 +105,51 @@ def refer_stored(scope: Scope, node: ast.Expression) -> Meaning:
 
 
 def _name(scope: Scope, node: ast.Name) -> Meaning:
-    start = next(each for each in levels(scope) if isinstance(each, ModuleScope)) if node.from_root else scope
+    start = (
+        next(around for around in levels(scope) if isinstance(around, ModuleScope))
+        if node.from_root
+        else scope
+    )
     candidates: list[Candidate] = []
     for distance, level in enumerate(levels(start)):
-        found = _meant(level, node, level.local(node.name))
-        functions = [each for each in found if isinstance(each.declaration, CALLABLE)]
+        results = _meant(level, node, level.local(node.name))
+        functions = [result for result in results if isinstance(result.declaration, CALLABLE)]
         if functions:
             candidates += _candidates(scope, node, functions, distance)
-        elif found and not candidates:
-            return _found(scope, node, found)
+        elif results and not candidates:
+            return _found(scope, node, results)
     if candidates:
         return OverloadMeaning(node.name, candidates)
     return _otherwise(scope, node)
 
 
-def _meant(level: Scope, node: ast.Name, found: list[LookupResult]) -> list[LookupResult]:
+def _meant(level: Scope, node: ast.Name, results: list[LookupResult]) -> list[LookupResult]:
     """On the page of a call: of words that the page speaks itself, those of the program stand behind `::`."""
     if not isinstance(level, ModuleScope) or not level.is_page or not is_page_word(node.name):
-        return found
-    sources = [each.declaration.span.source for each in found]
+        return results
+    sources = [result.declaration.span.source for result in results]
     of_program = [not source.is_library and not source.is_page for source in sources]
-    return [each for each, own in zip(found, of_program) if own == node.from_root]
+    return [result for result, is_of_program in zip(results, of_program) if is_of_program == node.from_root]
 
 
-def _candidates(scope: Scope, node: ast.Name, found: list[LookupResult], distance: int) -> list[Candidate]:
-    this = this_value(scope, node.span) if any(_has_object(each) for each in found) else None
+def _candidates(scope: Scope, node: ast.Name, results: list[LookupResult], distance: int) -> list[Candidate]:
+    this = this_value(scope, node.span) if any(_has_object(result) for result in results) else None
     return [
         Candidate(
-            each.declaration,
-            each.substitution,
-            base_object(scope, node, this, each.path) if each.is_member else None,
+            result.declaration,
+            result.substitution,
+            base_object(scope, node, this, result.path) if result.is_member else None,
             distance=distance,
         )
-        for each in found
+        for result in results
     ]
 
 
-def _found(scope: Scope, node: ast.Name, found: list[LookupResult]) -> Meaning:
-    spaces = [each.declaration for each in found if isinstance(each.declaration, ast.Namespace)]
+def _found(scope: Scope, node: ast.Name, results: list[LookupResult]) -> Meaning:
+    spaces = [result.declaration for result in results if isinstance(result.declaration, ast.Namespace)]
     if spaces:
         return NamespaceMeaning(spaces)
-    first = found[-1 if isinstance(found[0].declaration, (ast.Variable, ast.Parameter)) else 0]
+    first = results[-1 if isinstance(results[0].declaration, (ast.Variable, ast.Parameter)) else 0]
     of_object = isinstance(first.declaration, (ast.Variable, ast.Property)) and _has_object(first)
     base = this_value(scope, node.span) if of_object else None
     if first.is_member:
@@ -153,8 +157,8 @@ def _found(scope: Scope, node: ast.Name, found: list[LookupResult]) -> Meaning:
     return declared_meaning(scope, node, first, base)
 
 
-def _has_object(found: LookupResult) -> bool:
-    return found.is_member and not found.declaration.has("static")
+def _has_object(result: LookupResult) -> bool:
+    return result.is_member and not result.declaration.has("static")
 
 
 def _otherwise(scope: Scope, node: ast.Name) -> Meaning:
@@ -218,10 +222,11 @@ def _accessors(scope: Scope, node: ast.Member) -> list[Candidate]:
     if not isinstance(base, TypeMeaning):
         return []
     return [
-        Candidate(accessor, each.substitution, None, True)
-        for each in members(scope.checker, base.type, owner.name)
-        if isinstance(each.declaration, (ast.Subscript, ast.Property)) and not each.declaration.has("static")
-        for accessor in each.declaration.accessors
+        Candidate(accessor, member.substitution, None, True)
+        for member in members(scope.checker, base.type, owner.name)
+        if isinstance(member.declaration, (ast.Subscript, ast.Property))
+        and not member.declaration.has("static")
+        for accessor in member.declaration.accessors
         if accessor.name == node.name
     ]
 
@@ -236,22 +241,22 @@ def use(scope: Scope, node: ast.Using) -> None:
 
 
 def _namespace_member(scope: Scope, node: ast.Member, base: NamespaceMeaning) -> Meaning:
-    found = [
-        LookupResult(each, {})
+    results = [
+        LookupResult(result, {})
         for space in base.declarations
-        for each in (
+        for result in (
             space.local(node.name) if isinstance(space, Scope) else declared(scope.checker, space, node.name)
         )
     ]
-    functions = [each for each in found if isinstance(each.declaration, CALLABLE)]
+    functions = [result for result in results if isinstance(result.declaration, CALLABLE)]
     if functions:
-        return OverloadMeaning(node.name, [Candidate(each.declaration, {}) for each in functions])
-    if found and isinstance(found[0].declaration, ast.Namespace):
+        return OverloadMeaning(node.name, [Candidate(function.declaration, {}) for function in functions])
+    if results and isinstance(results[0].declaration, ast.Namespace):
         return NamespaceMeaning(
-            [each.declaration for each in found if isinstance(each.declaration, ast.Namespace)]
+            [result.declaration for result in results if isinstance(result.declaration, ast.Namespace)]
         )
-    if found:
-        return declared_meaning(scope, node, found[0], None)
+    if results:
+        return declared_meaning(scope, node, results[0], None)
     where = base.declarations[0].name
     return refuse(scope, node, "E0304", f"namespace '{where}' has no member '{node.name}'", node.name_span)
 
@@ -260,13 +265,13 @@ def type_member(scope: Scope, node: ast.Member, kind: Type, told_by: checked.Bas
     """`Type.name`: static members, nested types, methods to be called or differentiated."""
     if kind is ERROR:
         return fail(node)
-    found = members(scope.checker, kind, node.name)
-    if not found:
+    results = members(scope.checker, kind, node.name)
+    if not results:
         if node.name == "Differential":
             message = f"'{kind}' has no derivative, so it has no 'Differential'"
             return refuse(scope, node, "E0501", message, node.name_span, "let it conform to IDifferentiable")
         return report_no_member(scope, node, kind)
-    return member_meaning(scope, node, found, None, by_type=True, told_by=told_by)
+    return member_meaning(scope, node, results, None, by_type=True, told_by=told_by)
 
 
 # --- Types --------------------------------------------------------------------------------------------
@@ -298,11 +303,11 @@ def resolve_stored(scope: Scope, node: ast.Expression) -> Type:
 
 def resolve_types(scope: Scope, nodes: list[ast.Expression]) -> tuple[Type, ...]:
     """The types that a list names, where an `expand` may name several."""
-    found: list[Type] = []
+    types: list[Type] = []
     for node in nodes:
         meaning = refer(scope, node) if isinstance(node, ast.Expand) else None
-        found += meaning.types if isinstance(meaning, PackMeaning) else (resolve_type(scope, node),)
-    return tuple(found)
+        types += meaning.types if isinstance(meaning, PackMeaning) else (resolve_type(scope, node),)
+    return tuple(types)
 
 
 def unfold(nodes: list[ast.Expression]) -> None:
@@ -320,15 +325,15 @@ def _generic(scope: Scope, node: ast.GenericApplication) -> Meaning:
         if not isinstance(base, ErrorMeaning):
             scope.checker.error("E0401", f"'{node.base.span.text}' is not generic", node.span)
         return fail(node)
-    named = [_generic_argument(scope, each) for each in node.arguments]
-    known = [each for each in named if each is not None]
-    arguments = spliced(known)
-    if len(known) < len(named) or ERROR in arguments:
+    named = [_generic_argument(scope, argument) for argument in node.arguments]
+    resolved = [argument for argument in named if argument is not None]
+    arguments = spliced(resolved)
+    if len(resolved) < len(named) or ERROR in arguments:
         return FAILED if isinstance(base, GenericMeaning) else fail(node)
     if isinstance(base, GenericMeaning):
         return apply_arguments(scope, node, base, arguments)
-    for each in base.candidates:
-        each.explicit = arguments
+    for candidate in base.candidates:
+        candidate.explicit = arguments
     return base
 
 
@@ -340,9 +345,9 @@ def _generic_argument(scope: Scope, node: ast.Expression) -> GenericArgument | N
     if isinstance(meaning, PackMeaning):
         return meaning.types
     if isinstance(node.ref, checked.Pieces):
-        values = [known_value(scope, each) for each in node.ref.pieces]
-        known = tuple(each for each in values if each is not None)
-        return known if len(known) == len(values) else None
+        values = [known_value(scope, piece) for piece in node.ref.pieces]
+        numbers = tuple(value for value in values if value is not None)
+        return numbers if len(numbers) == len(values) else None
     if isinstance(meaning, ValueMeaning):
         return known_value(scope, node)
     if isinstance(meaning, (OverloadMeaning, NamespaceMeaning)):
@@ -426,14 +431,14 @@ def _tuple_type(scope: Scope, node: ast.Tuple) -> Meaning:
     first = refer(scope, node.elements[0]) if node.elements else None
     if not isinstance(first, ValueMeaning):
         return TypeMeaning(tuple_of(resolve_types(scope, node.elements)))
-    for each in node.elements[1:]:
-        scope.checker.check_argument(scope, each)
+    for following in node.elements[1:]:
+        scope.checker.check_argument(scope, following)
     unfold(node.elements)
-    if any(isinstance(each, ast.InitializerList) for each in node.elements):
+    if any(isinstance(element, ast.InitializerList) for element in node.elements):
         return refuse(
             scope, node, "E0312", "an initializer list needs a type here", node.span, "write T{...}"
         )
-    kinds = tuple(value_type(each) for each in node.elements)
+    kinds = tuple(value_type(element) for element in node.elements)
     if ERROR in kinds:
         return fail(node)
     return set_slots(node, tuple_of(kinds), checked.Construct(tuple_of(kinds), tuple(node.elements)))
@@ -441,12 +446,14 @@ def _tuple_type(scope: Scope, node: ast.Tuple) -> Meaning:
 
 def _function_type(scope: Scope, node: ast.FunctionType) -> Meaning:
     parameters = []
-    for each in node.parameters:
+    for parameter in node.parameters:
         direction = "in"
-        while isinstance(each, ast.ModifiedType):
-            direction = each.modifier if each.modifier in ("out", "inout", "ref", "constref") else direction
-            each = each.element
-        parameters.append(FunctionParameter(resolve_type(scope, each), direction))
+        while isinstance(parameter, ast.ModifiedType):
+            direction = (
+                parameter.modifier if parameter.modifier in ("out", "inout", "ref", "constref") else direction
+            )
+            parameter = parameter.element
+        parameters.append(FunctionParameter(resolve_type(scope, parameter), direction))
     return TypeMeaning(function_type(tuple(parameters), resolve_type(scope, node.result)))
 
 
@@ -473,9 +480,9 @@ _UNSIGNED = {"int": "uint", "int8_t": "uint8_t", "int16_t": "uint16_t", "int64_t
 def _unsigned(scope: Scope, node: ast.ModifiedType) -> Meaning:
     kind = resolve_type(scope, node.element)
     name = _UNSIGNED.get(str(kind))
-    found = builtin_type(name) if name is not None else None
-    if found is not None:
-        return TypeMeaning(found)
+    unsigned = builtin_type(name) if name is not None else None
+    if unsigned is not None:
+        return TypeMeaning(unsigned)
     if kind is not ERROR:
         scope.checker.error("E0303", f"'unsigned {kind}' is no type", node.span)
     return FAILED

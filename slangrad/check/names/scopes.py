@@ -65,14 +65,20 @@ class Scope:
 
     def local(self, name: str) -> list[LookupResult]:
         """What this level alone knows."""
-        found = [LookupResult(each, seen_inside(each)) for each in self.names.get(name, ())]
-        return found + self._used(name)
+        results = [
+            LookupResult(declaration, seen_inside(declaration)) for declaration in self.names.get(name, ())
+        ]
+        return results + self._used(name)
 
     def _used(self, name: str) -> list[LookupResult]:
         if not self.usings:
             return []
         spaces = [space for used in self.usings for space in used]
-        return [LookupResult(each, {}) for space in spaces for each in declared(self.checker, space, name)]
+        return [
+            LookupResult(declaration, {})
+            for space in spaces
+            for declaration in declared(self.checker, space, name)
+        ]
 
     def all_names(self) -> set[str]:
         return set(self.names)
@@ -96,14 +102,14 @@ class MemberScope(Scope):
         return self._this
 
     def local(self, name: str) -> list[LookupResult]:
-        found = super().local(name)
-        if found:
-            return found
+        results = super().local(name)
+        if results:
+            return results
         if self._in_header():
             return []
         return [
-            LookupResult(each.declaration, each.substitution, each.path, is_member=True)
-            for each in members(self.checker, self.this, name)
+            LookupResult(member.declaration, member.substitution, member.path, is_member=True)
+            for member in members(self.checker, self.this, name)
         ]
 
     def _in_header(self) -> bool:
@@ -131,15 +137,17 @@ class NamespaceScope(Scope):
     """Inside a namespace; one that is opened several times is one."""
 
     def local(self, name: str) -> list[LookupResult]:
-        found = [
-            LookupResult(each, {}) for space in self.parts() for each in declared(self.checker, space, name)
+        results = [
+            LookupResult(declaration, {})
+            for space in self.parts()
+            for declaration in declared(self.checker, space, name)
         ]
-        return found + self._used(name)
+        return results + self._used(name)
 
     def parts(self) -> list[ast.Namespace]:
         assert self.parent is not None and self.owner is not None
         outer = self.parent.local(self.owner.name)
-        return [each.declaration for each in outer if isinstance(each.declaration, ast.Namespace)]
+        return [result.declaration for result in outer if isinstance(result.declaration, ast.Namespace)]
 
     def all_names(self) -> set[str]:
         return {member.name for space in self.parts() for member in all_members(space)}
@@ -163,8 +171,10 @@ class ModuleScope(Scope):
 
     def see_as(self, modules: Sequence[ModuleScope]) -> None:
         """For a page: see of linked modules what those see that it calls."""
-        whole = {each for one in modules for each in one.imports if each not in one.linked}
-        for scope, names in (pair for one in modules for pair in one.linked.items()):
+        whole = {
+            imported for module in modules for imported in module.imports if imported not in module.linked
+        }
+        for scope, names in (pair for module in modules for pair in module.linked.items()):
             if scope not in whole:
                 self.linked.setdefault(scope, set()).update(names)
         self.is_page = True
@@ -180,24 +190,32 @@ class ModuleScope(Scope):
         self.guarded |= module.module_name is not None
 
     def local(self, name: str) -> list[LookupResult]:
-        found = super().local(name)
+        results = super().local(name)
         for module in self.imports:
             if name in self.linked.get(module, (name,)):
-                found += module.exported(name)
-        if not found and self.is_page:  # types that have no name in what was linked
-            found = [each for module in self.linked for each in module.exported(name)]
-        return found
+                results += module.exported(name)
+        if not results and self.is_page:  # types that have no name in what was linked
+            results = [result for module in self.linked for result in module.exported(name)]
+        return results
 
     def enum_cases(self, name: str) -> list[LookupResult]:
         """Cases are found without their enum where nothing else has the name."""
         modules = [self, *self.imports]
         enums = [enum for module in modules for enum in module.enums]
-        return [LookupResult(each, {}) for enum in enums for each in declared(self.checker, enum, name)]
+        return [
+            LookupResult(declaration, {})
+            for enum in enums
+            for declaration in declared(self.checker, enum, name)
+        ]
 
     def exported(self, name: str) -> list[LookupResult]:
         """What an importing module sees."""
-        own = self.names.get(name, ())
-        return [LookupResult(each, {}) for each in own if not self.guarded or is_exported(each)]
+        declarations = self.names.get(name, ())
+        return [
+            LookupResult(declaration, {})
+            for declaration in declarations
+            if not self.guarded or is_exported(declaration)
+        ]
 
     def all_names(self) -> set[str]:
         names = set(self.names)
@@ -249,7 +267,7 @@ def levels(scope: Scope | None) -> Iterator[Scope]:
 
 def enclosing_member_scope(scope: Scope) -> MemberScope | None:
     """The scope of the type around, if any."""
-    return next((each for each in levels(scope) if isinstance(each, MemberScope)), None)
+    return next((level for level in levels(scope) if isinstance(level, MemberScope)), None)
 
 
 _BUILTIN_NAMES = {
@@ -262,10 +280,10 @@ _BUILTIN_NAMES = {
 def suggestion(scope: Scope, name: str) -> str | None:
     """Who has the name for itself, or a visible name that looks like a misspelled one."""
     names = {*_BUILTIN_NAMES, "void"}
-    for each in levels(scope):
-        if isinstance(each, ModuleScope) and (module := each.that_hides(name)):
+    for level in levels(scope):
+        if isinstance(level, ModuleScope) and (module := level.that_hides(name)):
             return f"module '{module}' declares '{name}', but not as public"
-        names |= each.all_names()
+        names |= level.all_names()
     if name in foreign.NAMES:
         return foreign.NAMES[name]
     return near(name, sorted(names), cutoff=0.7)
@@ -276,10 +294,10 @@ def suggestion(scope: Scope, name: str) -> str | None:
 
 def scope_of(checker: Checker, declaration: ast.Declaration) -> Scope:
     """The scope in which the inside of a declaration looks up names."""
-    found: Scope | None = checker.scopes.get(declaration)
-    if found is None:
-        found = checker.scopes[declaration] = _make_scope(checker, declaration)
-    return found
+    scope: Scope | None = checker.scopes.get(declaration)
+    if scope is None:
+        scope = checker.scopes[declaration] = _make_scope(checker, declaration)
+    return scope
 
 
 def _make_scope(checker: Checker, declaration: ast.Declaration) -> Scope:

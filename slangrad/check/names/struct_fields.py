@@ -69,7 +69,7 @@ def is_bit_field(declaration: ast.Declaration) -> bool:
     if not isinstance(declaration, ast.Property) or not isinstance(declaration.parent, ast.Struct):
         return False
     source = declaration.span.source
-    return any(is_word(each) and each.span.source is source for each in declaration.parent.members)
+    return any(is_word(member) and member.span.source is source for member in declaration.parent.members)
 
 
 def _bits_of(member: ast.Declaration) -> ast.Expression | None:
@@ -77,29 +77,29 @@ def _bits_of(member: ast.Declaration) -> ast.Expression | None:
 
 
 def _pack(checker: Checker, owner: ast.Struct) -> None:
-    made: list[ast.Declaration] = []
+    members: list[ast.Declaration] = []
     word, count = Word(f"{PREFIX}0"), 0
     for member in owner.members:
-        known = (
+        measured = (
             _measured(checker, owner, member) if isinstance(member, ast.Variable) and member.bits else None
         )
-        ends = known is None or known[1] == 0 or word.used + known[1] > word.size(known[0])
+        ends = measured is None or measured[1] == 0 or word.used + measured[1] > word.size(measured[0])
         if ends and word.fields:
-            made += _declared(checker, owner, word)
+            members += _declared(checker, owner, word)
             count += 1
             word = Word(f"{PREFIX}{count}")
-        if known is None:
-            made += [member] if _bits_of(member) is None else []
-        elif known[1] == 0:
-            made += _parsed(
+        if measured is None:
+            members += [member] if _bits_of(member) is None else []
+        elif measured[1] == 0:
+            members += _parsed(
                 checker,
                 owner,
-                f"property {member.name} : {known[0]} {{ get {{ return {known[0]}(0); }} set {{}} }}",
+                f"property {member.name} : {measured[0]} {{ get {{ return {measured[0]}(0); }} set {{}} }}",
             )
         else:
             assert isinstance(member, ast.Variable)
-            word.fields.append((member, *known))
-    owner.members = [*made, *(_declared(checker, owner, word) if word.fields else [])]
+            word.fields.append((member, *measured))
+    owner.members = [*members, *(_declared(checker, owner, word) if word.fields else [])]
     checker.member_tables.pop(owner, None)
 
 
@@ -151,7 +151,7 @@ def _parsed(checker: Checker, owner: ast.Struct, text: str) -> list[ast.Declarat
 
 
 def _has_base(owner: ast.Struct) -> bool:
-    return any(each.name == BASE for each in owner.members[:1])
+    return any(member.name == BASE for member in owner.members[:1])
 
 
 def _add_base(checker: Checker, owner: ast.Struct) -> None:
@@ -164,8 +164,8 @@ def _add_base(checker: Checker, owner: ast.Struct) -> None:
         return
     if inherits(node.ref.named, owner):
         return
-    made = ast.Call(node.span, duplicate(node), [])
-    field = ast.Variable(node.span, BASE, node.span, "", node, made, [], None)
+    call = ast.Call(node.span, duplicate(node), [])
+    field = ast.Variable(node.span, BASE, node.span, "", node, call, [], None)
     field.parent, field.modifiers = owner, ("internal",)
     owner.members = [field, *owner.members]
     checker.member_tables.pop(owner, None)
@@ -190,9 +190,11 @@ def _may_be_struct(scope: Scope, node: ast.Expression) -> bool:
         return False
     if isinstance(node, ast.Member):
         return True
-    found = []
+    declarations = []
     for level in levels(scope):
-        found += level.names.get(node.name, [])
+        declarations += level.names.get(node.name, [])
         if isinstance(level, ModuleScope):
-            found += [each for one in level.imports for each in one.names.get(node.name, [])]
-    return any(isinstance(each, (ast.Struct, ast.TypeAlias)) for each in found)
+            declarations += [
+                declaration for imported in level.imports for declaration in imported.names.get(node.name, [])
+            ]
+    return any(isinstance(declaration, (ast.Struct, ast.TypeAlias)) for declaration in declarations)

@@ -79,8 +79,8 @@ _REFUSALS = (
 
 def refused_name(name: str) -> Refusal | None:
     """What is said where a name is not declared."""
-    found = (Refusal(code, note) for pattern, code, note in _REFUSALS if re.fullmatch(pattern, name))
-    return next(found, None)
+    refusals = (Refusal(code, note) for pattern, code, note in _REFUSALS if re.fullmatch(pattern, name))
+    return next(refusals, None)
 
 
 def refused_member(kind: Type, name: str) -> Refusal | None:

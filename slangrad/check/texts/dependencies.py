@@ -49,31 +49,31 @@ class DependencyTrace:
         return self._find(self._program.files.module, name, importer, span)
 
     def part(self, name: str, asker: Path | None, span: Span | None) -> Text | tuple[None, None]:
-        found = self._find(self._program.files.part, name, asker, span)
-        if found[0] is not None:
-            self.note_text(FILE, name, str(asker or ""), found[0])
-        return found
+        text = self._find(self._program.files.part, name, asker, span)
+        if text[0] is not None:
+            self.note_text(FILE, name, str(asker or ""), text[0])
+        return text
 
     def include(self, name: str, includer: SourceFile) -> SourceFile | None:
         """IncludeError where it cannot be read."""
         try:
-            found = self._program.files.included(name, includer.name)
+            text = self._program.files.included(name, includer.name)
         except UNREADABLE as problem:
             raise IncludeError(f"'{name}' cannot be read: {_sentence(problem)}", _note(problem)) from None
-        if found is not None:
-            self.note_text(INCLUDED, name, includer.name, found)
-        return found
+        if text is not None:
+            self.note_text(INCLUDED, name, includer.name, text)
+        return text
 
-    def note_text(self, kind: str, name: str, asker: str, found: SourceFile) -> None:
-        digest = found.digest
+    def note_text(self, kind: str, name: str, asker: str, text: SourceFile) -> None:
+        digest = text.digest
         self.note(kind, name, asker, digest)
         if self._open:
-            self._open[-1][1][digest] = found
+            self._open[-1][1][digest] = text
 
-    def note(self, kind: str, name: str, asker: str, found: str) -> None:
+    def note(self, kind: str, name: str, asker: str, digest: str) -> None:
         """For the module that is being loaded; the standard library depends on nothing."""
         if self._open:
-            self._open[-1][0].append(Lookup(kind, name, asker, found))
+            self._open[-1][0].append(Lookup(kind, name, asker, digest))
 
     def _find(
         self,
@@ -84,17 +84,18 @@ class DependencyTrace:
     ) -> Text | tuple[None, None]:
         """A text that was provided, else a file."""
         try:
-            found = find(name, asker)
+            text = find(name, asker)
         except UNREADABLE as problem:
             self._report(name, problem, span)
             return NOTHING
-        if found is None:
+        if text is None:
             where = (
-                ", ".join(str(each) for each in self._program.files.include_paths) or "the folder of the file"
+                ", ".join(str(folder) for folder in self._program.files.include_paths)
+                or "the folder of the file"
             )
             self._program.error("E0327", f"there is no module '{name}'", span, f"looked in {where}")
             return NOTHING
-        return found
+        return text
 
     def _report(self, name: str, problem: Exception, span: Span | None) -> None:
         if isinstance(problem, ModuleFileError):

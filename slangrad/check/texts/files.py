@@ -52,10 +52,10 @@ class Seen(NamedTuple):
 
 def marks_of(path: Path) -> Marks:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def seen_now(path: Path) -> Seen:
@@ -97,22 +97,22 @@ class Files:
         sources_first: bool = True,
         caches: Sequence[CacheFolder] = (),
     ) -> None:
-        self.include_paths = [Path(each) for each in include_paths]
+        self.include_paths = [Path(folder) for folder in include_paths]
         self.texts: dict[str, SourceFile] = {}
         self.kept: dict[Path, SourceFile] = {}
         self.seen: dict[Path, Seen] = {}  # all that was read, but for the standard library
         self.precompiled = Precompiled()
         self.asked_for: set[str] = set()  # by the user, and not by a text
-        self._reach = Reach([*self.include_paths, STD, *(each.folder for each in caches)])
+        self._reach = Reach([*self.include_paths, STD, *(cache.folder for cache in caches)])
         self._sources_first = sources_first
         self._caches = list(caches)
 
     def module(self, name: str, importer: Path | None) -> tuple[SourceFile, Path | None] | None:
         """A module. OSError and UnicodeDecodeError when the file cannot be read, ModuleFileError when it is no
         precompiled module."""
-        given = self._given(name)
-        if given is not None:
-            return given, None
+        text = self._given(name)
+        if text is not None:
+            return text, None
         near, places = self._places(name, importer)
         search = self._search(name, importer, near or [Path()], modules_here=True)
         for folders, spellings in places:
@@ -126,9 +126,9 @@ class Files:
 
     def part(self, name: str, asker: Path | None) -> tuple[SourceFile, Path | None] | None:
         """A file of the asking module, which has no compiled form of its own."""
-        given = self._given(name)
-        if given is not None:
-            return given, None
+        text = self._given(name)
+        if text is not None:
+            return text, None
         inside = None if asker is None else self.precompiled.text(FILE, name, asker)
         if inside is not None:
             return inside
@@ -139,16 +139,16 @@ class Files:
         """A file in the folder of the one that asks, in the include paths or the current folder."""
         near = [] if asker is None else [asker.parent]
         search = self._search(name, asker, near)
-        found = search.first([*near, *self.include_paths, Path(), STD], spellings)
-        if found is None:
+        path = search.first([*near, *self.include_paths, Path(), STD], spellings)
+        if path is None:
             search.give_up()
-        return found
+        return path
 
     def _search(self, name: str, asker: Path | None, near: list[Path], modules_here: bool = False) -> Search:
         file = None if asker is None else self.precompiled.file_of(asker)
         if file is None:
             return Search(self._reach, name, asker, near, self._reach.roots(asker), modules_here)
-        sources = (each.sources for each in self._caches if each.folder in file.parents)
+        sources = (cache.sources for cache in self._caches if cache.folder in file.parents)
         return Search(self._reach, name, file, near, (file.parent, *sources), modules_here)
 
     def _given(self, name: str) -> SourceFile | None:
@@ -159,20 +159,20 @@ class Files:
         forms = [_spellings(name), _precompiled_spellings(name)]
         forms = forms if self._sources_first else forms[::-1]
         near = [] if importer is None else [importer.parent]
-        cached = [each for each in self._caches if each.folder in (importer or Path()).parents]
-        original = [each.sources / near[0].relative_to(each.folder) for each in cached]
+        cached = [cache for cache in self._caches if cache.folder in (importer or Path()).parents]
+        original = [cache.sources / near[0].relative_to(cache.folder) for cache in cached]
         searched = (original or near, [*self.include_paths, Path()])
         places: list[Place] = [(folders, form) for folders in searched for form in forms]
-        caches = [*(near if cached else ()), *(each.folder for each in self._caches)]
+        caches = [*(near if cached else ()), *(cache.folder for cache in self._caches)]
         places += [(caches, _precompiled_spellings(name)), ([STD], _spellings(name))]
         if name in WITHIN_STANDARD:  # elsewhere it is that of another compiler
             places.insert(0, places[-1])
         return original or near, places
 
     def included(self, name: str, includer: str) -> SourceFile | None:
-        given = self.texts.get(name)
-        if given is not None:
-            return given
+        provided = self.texts.get(name)
+        if provided is not None:
+            return provided
         inside = self.precompiled.text(INCLUDED, name, Path(includer))
         if inside is not None:
             return inside[0]

@@ -30,11 +30,15 @@ def is_open(declared: ast.Node) -> bool:
 
 def open_names(files: Sequence[ast.Module]) -> dict[str, ast.Declaration]:
     """What the files of a module leave open; not functions that are declared first and follow."""
-    members = [each for part in files for each in part.members]
-    bodies = {each.name for each in members if isinstance(each, ast.Function) and each.body is not None}
-    opened = [each for each in members if is_open(each)]
+    members = [member for part in files for member in part.members]
+    bodies = {
+        member.name for member in members if isinstance(member, ast.Function) and member.body is not None
+    }
+    opened = [member for member in members if is_open(member)]
     return {
-        each.name: each for each in opened if not (isinstance(each, ast.Function) and each.name in bodies)
+        declaration.name: declaration
+        for declaration in opened
+        if not (isinstance(declaration, ast.Function) and declaration.name in bodies)
     }
 
 
@@ -42,21 +46,21 @@ def named_from(root: ast.Node, files: Iterable[ast.Module]) -> set[str]:
     """All names that may matter for a function: those in its text, in functions and values of these names, and in all
     else that the files declare.
     """
-    known: dict[str, list[ast.Node]] = {}
+    by_name: dict[str, list[ast.Node]] = {}
     pending = [root]
-    for member in (each for part in files for each in part.members):
+    for member in (declared for part in files for declared in part.members):
         if isinstance(member, (ast.Function, ast.Variable)):
-            known.setdefault(member.name, []).append(member)
+            by_name.setdefault(member.name, []).append(member)
         elif not is_open(member):
             pending.append(member)
-    found: set[str] = set()
-    for each in pending:  # grows while it is read
-        for node in walk(each):
+    names: set[str] = set()
+    for root_node in pending:  # grows while it is read
+        for node in walk(root_node):
             name = getattr(node, "name", None)
-            if isinstance(name, str) and name not in found:
-                found.add(name)
-                pending += known.get(name, ())
-    return found
+            if isinstance(name, str) and name not in names:
+                names.add(name)
+                pending += by_name.get(name, ())
+    return names
 
 
 def can_be_linked(declared: ast.Node, names: Iterable[str]) -> bool:
@@ -67,5 +71,5 @@ def can_be_linked(declared: ast.Node, names: Iterable[str]) -> bool:
 
 def exported_names(files: Iterable[ast.Module]) -> tuple[str, ...]:
     """What the files of a module export by name."""
-    found = [each for part in files for each in part.members]
-    return tuple(each.name for each in found if each.has("export"))
+    members = [member for part in files for member in part.members]
+    return tuple(member.name for member in members if member.has("export"))

@@ -54,10 +54,10 @@ class Precompiled:
         if owner is None:
             return None
         opened, number = owner
-        found = opened.module.found.get((kind, name, number))
-        if found is None:
+        position = opened.module.found.get((kind, name, number))
+        if position is None:
             return None
-        return opened.sources[found], Path(opened.sources[found].name)
+        return opened.sources[position], Path(opened.sources[position].name)
 
     def macros(self, place: Path) -> Macros | None:
         """The macros that a text was compiled with; None for what is not precompiled."""
@@ -67,7 +67,7 @@ class Precompiled:
     def file_of(self, place: Path) -> Path | None:
         """The precompiled module that a text belongs to, or that the place is."""
         places = (place, *place.parents) if self._opened else ()
-        return next((each for each in places if each in self._opened), None)
+        return next((folder for folder in places if folder in self._opened), None)
 
     def _owner(self, place: Path) -> tuple[Opened, int] | None:
         """The module that a text or the file itself belongs to, and the number of the text."""
@@ -75,7 +75,7 @@ class Precompiled:
         if file is None:
             return None
         opened = self._opened[file]
-        names = [each.name for each in opened.sources]
+        names = [source.name for source in opened.sources]
         if str(place) in names:
             return opened, names.index(str(place))
         return (opened, 0) if place == file else None

@@ -46,7 +46,7 @@ class Reach:
 
     def allows(self, path: Path, roots: Roots) -> bool:
         real = Path(os.path.realpath(path))
-        return any(real.is_relative_to(os.path.realpath(each)) for each in (*roots, *self._folders))
+        return any(real.is_relative_to(os.path.realpath(folder)) for folder in (*roots, *self._folders))
 
     def enter_own(self, path: Path) -> None:
         """The user has asked for a file."""
@@ -76,11 +76,11 @@ class Search:
     def first(self, folders: Iterable[Path], spellings: Sequence[str]) -> Path | None:
         """OSError where it is a FIFO, a socket or a device, or cannot be looked at."""
         for folder in folders:
-            found = next((each for each in spellings if self._is_file(folder / each)), None)
-            if found is not None:
+            existing = next((spelling for spelling in spellings if self._is_file(folder / spelling)), None)
+            if existing is not None:
                 if self.roots is not None or folder not in self.near:
-                    self.reach.enter(folder / found, self.roots)
-                return folder / found
+                    self.reach.enter(folder / existing, self.roots)
+                return folder / existing
         return None
 
     def give_up(self) -> None:
@@ -90,7 +90,7 @@ class Search:
 
     def _is_file(self, path: Path) -> bool:
         try:
-            found = os.stat(path)
+            status = os.stat(path)
         except ValueError:  # a name that no file can have
             return False
         except OSError as problem:
@@ -98,12 +98,12 @@ class Search:
                 return False
             raise
         try:
-            require_file(found, path)
+            require_file(status, path)
             self._require_reach(path)
         except OSError as problem:
-            if not stat.S_ISDIR(found.st_mode) and not isinstance(problem, OutsideError):
+            if not stat.S_ISDIR(status.st_mode) and not isinstance(problem, OutsideError):
                 raise
-            if not stat.S_ISDIR(found.st_mode) or Path(self.name).suffix:
+            if not stat.S_ISDIR(status.st_mode) or Path(self.name).suffix:
                 self.problem = self.problem or problem
             return False
         return True

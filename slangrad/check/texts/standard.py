@@ -76,14 +76,14 @@ def _source(stem: str) -> SourceFile:
 
 
 def _parsed(sources: list[SourceFile], store: Store) -> list[Packed]:
-    texts = tuple((each.name, each.text) for each in sources)
+    texts = tuple((source.name, source.text) for source in sources)
     key = content_key("standard library", compiler_identity(), sys.version, texts)
     data = store.get(key)
     if data is None:
-        data = marshal.dumps([_parse(each) for each in sources])
+        data = marshal.dumps([_parse(source) for source in sources])
         store.put(key, data)
-    found: list[Packed] = marshal.loads(data)
-    return found
+    packed: list[Packed] = marshal.loads(data)
+    return packed
 
 
 def _parse(source: SourceFile) -> Packed:

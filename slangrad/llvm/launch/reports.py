@@ -20,7 +20,7 @@ UNLIKELY = ", !prof !1"
 
 def _in_bounds(e: RegionEmitter, op: Op) -> None:
     w, (index, extent), launch = e.w, op.operands, e.environment.launch
-    inside = _is_inside(e, index, extent)
+    inside = is_inside(e, index, extent)
     report, first, done = w.labels("outside", "record", "checked")
     w.line(f"br i1 {inside}, label %{done}, label %{report}{UNLIKELY}")
     w.block(report)
@@ -37,7 +37,7 @@ def _in_bounds(e: RegionEmitter, op: Op) -> None:
     e.define(op.results[0], inside)
 
 
-def _is_inside(e: RegionEmitter, index: Value, extent: Value) -> str:
+def is_inside(e: RegionEmitter, index: Value, extent: Value) -> str:
     """As mathematical numbers: of two types, 65 bits hold both."""
     same = index.type is extent.type
     wide = e.type(index) if same else "i65"

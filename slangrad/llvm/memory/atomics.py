@@ -17,7 +17,7 @@ from slangrad.llvm.text.emit import RegionEmitter, Rule, primitive
 from slangrad.llvm.text.writer import phi
 
 # What LLVM has as one instruction, for signed and unsigned integers.
-_INSTRUCTIONS = {
+INSTRUCTIONS = {
     "add": ("add", "add"),
     "and": ("and", "and"),
     "or": ("or", "or"),
@@ -34,17 +34,17 @@ def _atomic(e: RegionEmitter, op: Op) -> None:
     if op.attributes.get("alone"):
         pointer, name = e.typed(op.operands[0]), e.names.of(scalar)
         old = e.w.value(f"load {name}, {pointer}, align {scalar.size}")
-        e.w.line(f"store {name} {_replacement(e, op, kind, scalar)(old)}, {pointer}, align {scalar.size}")
-    elif scalar.kind != "float" and kind in _INSTRUCTIONS:
+        e.w.line(f"store {name} {replacement(e, op, kind, scalar)(old)}, {pointer}, align {scalar.size}")
+    elif scalar.kind != "float" and kind in INSTRUCTIONS:
         p, v = op.operands
-        name = _INSTRUCTIONS[kind][scalar.kind == "unsigned"]
+        name = INSTRUCTIONS[kind][scalar.kind == "unsigned"]
         old = e.w.value(f"atomicrmw {name} {e.typed(p)}, {e.typed(v)} seq_cst, align {scalar.size}")
     else:
-        old = _loop(e, op, scalar, _replacement(e, op, kind, scalar))
+        old = _loop(e, op, scalar, replacement(e, op, kind, scalar))
     e.define(op.results[0], old)
 
 
-def _replacement(e: RegionEmitter, op: Op, kind: str, scalar: Scalar) -> Callable[[str], str]:
+def replacement(e: RegionEmitter, op: Op, kind: str, scalar: Scalar) -> Callable[[str], str]:
     """From what is in memory to what shall be."""
     name = e.names.of(scalar)
     values = [e.operand(v) for v in op.operands[1:]]

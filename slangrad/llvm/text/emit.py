@@ -45,6 +45,7 @@ class Environment:
     planned: list[str] = field(default_factory=list)  # the results of the plan
     tables: dict[Op, str] = field(default_factory=dict)  # of variables of calls that call themselves
     accumulators: dict[int, str] = field(default_factory=dict)  # of blocks, for all waves of the chunk
+    mixed_spaces: bool = False  # on a GPU: pointers to global memory may lead to variables of the thread
 
 
 class LoopOfRounds(Protocol):

@@ -55,6 +55,7 @@ class Touched:
     low: int
     high: int
     writes: bool
+    is_host: bool = False  # memory of no device
 
 
 class Rows(np.ndarray):
@@ -140,9 +141,9 @@ class RowPacker:
             _put_own(cells, value, scalars, 0, None)  # type: ignore[arg-type]  # no cell of a row needs it
             packed.append(pack.pack(*scalars))
             for each in uses:
-                address, shape, strides, item, _ = each.memory
+                address, shape, strides, item, home = each.memory
                 low, high = span_of(item, shape, strides)
-                touched.append(Touched(each.label, address + low, address + high, each.writes))
+                touched.append(Touched(each.label, address + low, address + high, each.writes, home is None))
         made = np.frombuffer(b"".join(packed), np.dtype((np.void, size)), count=len(self.rows)).view(Rows)
         made.touched = tuple(touched)
         return made

@@ -129,7 +129,7 @@ class BufferLeaf(Leaf):
         if not self.counted:
             return Footprint(homes=homes)
         address, size = self._find(value)
-        memory = Memory(address, (size,), (1,), 1)
+        memory = Memory(address, (size,), (1,), 1, home_of(value))
         return Footprint(
             uses=[Use(self.label, self.name, memory, reads=True, writes=self.written)], homes=homes
         )

@@ -175,9 +175,9 @@ class TensorAccess(AccessTo[Tensor]):
 
     def copy_back(self, copied: Tensor, value: Tensor, role: Role) -> None:
         if role.writes:
-            value.memory()[...] = copied.memory()
+            value.put_numbers(copied.numbers())
         if role.gives:
-            _PARTS[GIVEN](value).memory()[...] = _PARTS[GIVEN](copied).memory()
+            _PARTS[GIVEN](value).put_numbers(_PARTS[GIVEN](copied).numbers())
 
 
 def without_gaps(tensor: Tensor) -> Tensor:

@@ -87,8 +87,9 @@ class TensorRange:
 
     def write(self, data: Bytes) -> None:
         self.resource.require_writes()
-        memory = self._tensor.elements()
-        memory.flat[self._part] = data.view(memory.dtype)
+        elements = self._tensor.elements()
+        elements.flat[self._part] = data.view(elements.dtype)
+        self._tensor.put_elements(elements)
 
 
 class BufferCursor:

@@ -54,8 +54,8 @@ class _Copiers(dict[type[object], Copier]):
     is."""
 
     def __missing__(self, kind: type[object]) -> Copier:
-        made = self[kind] = self._copier(kind) if kind in _NODES else _itself
-        return made
+        copier = self[kind] = self._copier(kind) if kind in _NODES else _itself
+        return copier
 
     def _copier(self, kind: type[object]) -> Copier:
         fields, inner = fields_of(kind), child_fields(kind)
@@ -77,7 +77,7 @@ def _itself(value: object, twins: Twins) -> object:
 
 
 def _list(values: list[object], twins: Twins) -> list[object]:
-    return [_COPIERS[each.__class__](each, twins) for each in values]
+    return [_COPIERS[value.__class__](value, twins) for value in values]
 
 
 _FIELDS: dict[type[object], tuple[str, ...]] = {}

@@ -31,9 +31,9 @@ class Fills(Protocol):
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
 def node(kind: type[AnyNode]) -> type[AnyNode]:
     """A record that `duplicate` copies."""
-    made = record(kind)
-    copy_by_fields(made)
-    return made
+    node_class = record(kind)
+    copy_by_fields(node_class)
+    return node_class
 
 
 def late_field(declaration: Declaration, name: str) -> object:
@@ -85,7 +85,7 @@ class Declaration(Node):  # Something with a name; `span` is all of it, `name_sp
     def attribute(self, name: str) -> Attribute | None:
         """The first attribute of that name; case does not matter, as in HLSL."""
         wanted = name.lower()
-        return next((each for each in self.attributes if each.name.lower() == wanted), None)
+        return next((attribute for attribute in self.attributes if attribute.name.lower() == wanted), None)
 
     def is_marked(self, word: str) -> bool:
         """By a modifier or an attribute."""

@@ -18,9 +18,9 @@ def children(node: Node) -> Iterator[Node]:
         if isinstance(value, Node):
             yield value
         elif isinstance(value, (list, tuple)):
-            for each in value:
-                if isinstance(each, Node):
-                    yield each
+            for item in value:
+                if isinstance(item, Node):
+                    yield item
 
 
 def walk(node: Node) -> Iterator[Node]:

@@ -152,9 +152,10 @@ class Expander:
                 continue
             if kind == "name" and text in raw:
                 piece = [
-                    _hide(each, hidden) for each in self._argument(text, before, after, use, raw, expanded)
+                    _hide(piece_token, hidden)
+                    for piece_token in self._argument(text, before, after, use, raw, expanded)
                 ]
-                characters += sum([len(each.text) for each in piece])
+                characters += sum([len(piece_token.text) for piece_token in piece])
             else:
                 piece = [Token(kind, text, source, start, end, False, hidden)]
                 characters += len(text)

@@ -111,8 +111,8 @@ class Preprocessor:
             return after if live else self._skip(tokens, after)
         handler = _DIRECTIVES.get(name)
         if handler is None:
-            known = (f"#{each}" for each in (*_CONDITIONALS, *_DIRECTIVES))
-            note = near(f"#{name}", known) or "a comment begins with '//'"
+            directives = (f"#{word}" for word in (*_CONDITIONALS, *_DIRECTIVES))
+            note = near(f"#{name}", directives) or "a comment begins with '//'"
             self._reporter.error("E0105", f"unknown directive '#{name}'", line[0].span, note)
         else:
             handler(self, line)
@@ -211,8 +211,8 @@ class Preprocessor:
             if token.kind == "name" and token.text == "defined" and index < len(tokens):
                 bracketed = tokens[index].kind == "("
                 asked = tokens[index + bracketed : index + bracketed + 1]
-                known = not (asked and asked[0].kind == "name" and asked[0].text not in self._macros)
-                token = Token("integer", str(int(known)), token.source, token.start, token.end)
+                is_defined = not (asked and asked[0].kind == "name" and asked[0].text not in self._macros)
+                token = Token("integer", str(int(is_defined)), token.source, token.start, token.end)
                 index = _behind_defined(tokens, index)
             output.append(token)
         return output

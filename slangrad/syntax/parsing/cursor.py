@@ -111,10 +111,10 @@ class Cursor:
             return self.advance()
         raise self.error("E0201", f"expected '{word}' {where}, found {self.token.shown()}")
 
-    def expect_name(self, what: str) -> Token:
+    def expect_name(self, subject: str) -> Token:
         if self.kind == "name":
             return self.advance()
-        raise self.error("E0205", f"expected the name of {what}, found {self.token.shown()}")
+        raise self.error("E0205", f"expected the name of {subject}, found {self.token.shown()}")
 
     def expect_close(self, kind: str, opener: Token) -> Token:
         """Take the bracket that closes `opener`."""
@@ -193,16 +193,16 @@ class Cursor:
                 return SYNTAX[token.text]
         if self.token.text == "if" and len(line) > 1:
             return CHOICE
-        return next((STATEMENTS[each.text] for each in line if each.text in STATEMENTS), None)
+        return next((STATEMENTS[word.text] for word in line if word.text in STATEMENTS), None)
 
     def _line_up_to_here(self) -> list[Token]:
         """The current token and those before it on its line, backwards."""
-        found = [self.token]
+        line = [self.token]
         for token in reversed(self.tokens[max(self.position - LINE, 0) : self.position]):
-            if found[-1].fresh:
+            if line[-1].fresh:
                 break
-            found.append(token)
-        return found
+            line.append(token)
+        return line
 
     def enter(self) -> None:
         """One level deeper; every call is followed by `leave`, or undone by recovery."""
@@ -308,7 +308,7 @@ def _match_brackets(tokens: list[Token]) -> dict[int, int]:
         if kind == ">":
             if stack and tokens[stack[-1]].kind == "<":
                 closing[stack.pop()] = index
-        elif kind in (">>", ">>=") and [tokens[each].kind for each in stack[-2:]] == ["<", "<"]:
+        elif kind in (">>", ">>=") and [tokens[position].kind for position in stack[-2:]] == ["<", "<"]:
             closing[stack.pop()] = -index
             if kind == ">>":  # else the rest closes what is known to be a type: `let x : A<B<T>>= y`
                 closing[stack.pop()] = index

@@ -153,8 +153,8 @@ class ExpressionParser(AtomParser):
         close = self.closing.get(self.position)
         if close is None:
             return base
-        known = isinstance(base, ast.Name) and base.name in self.known_types
-        if close > 0 and not known and self.tokens[close + 1].kind not in _AFTER_GENERIC:
+        is_type = isinstance(base, ast.Name) and base.name in self.known_types
+        if close > 0 and not is_type and self.tokens[close + 1].kind not in _AFTER_GENERIC:
             return base
         return self.parse_generic_arguments(base)
 

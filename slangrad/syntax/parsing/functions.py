@@ -342,9 +342,9 @@ def _declare_result(function: ast.Function) -> None:
     span = function.name_span
     variable = ast.Variable(span, RESULT, span, "", duplicate(result), None, [], None)
     variable.parent = function
-    for each in _returns(body):
-        if each.value is None:
-            each.value = ast.Name(each.span, RESULT)
+    for statement in _returns(body):
+        if statement.value is None:
+            statement.value = ast.Name(statement.span, RESULT)
     last = ast.Return(span, ast.Name(span, RESULT))
     function.body = ast.Block(body.span, [ast.DeclarationStatement(span, [variable]), *body.statements, last])
 

@@ -75,10 +75,12 @@ class MemberParser(FunctionParser):
         self.adopt_generics(declaration, self.parse_generic_parameters())
         return declaration
 
-    def finish(self, declaration: ast.Declaration, prefix: Prefix, what: str = "") -> list[ast.Declaration]:
+    def finish(
+        self, declaration: ast.Declaration, prefix: Prefix, subject: str = ""
+    ) -> list[ast.Declaration]:
         """Behind a semicolon after `what`, if there is one."""
-        if what:
-            self.expect_semicolon(what)
+        if subject:
+            self.expect_semicolon(subject)
         declaration.span = self.span_from(prefix.start)
         return [declaration]
 
@@ -144,7 +146,7 @@ class MemberParser(FunctionParser):
             variables += self.finish(variable, prefix)
             if not self.accept(","):
                 break
-            prefix.attributes = [duplicate(each) for each in prefix.attributes]
+            prefix.attributes = [duplicate(attribute) for attribute in prefix.attributes]
             name = self.expect_name(next_one)
         self.expect_semicolon("the declaration")
         return variables
@@ -156,9 +158,9 @@ class MemberParser(FunctionParser):
 
     def parse_constructor(self, prefix: Prefix) -> list[ast.Declaration]:
         name = self.advance()
-        made = ast.Constructor(name.span, name.text, name.span, [], None)
-        self.parse_signature(self.declare_generic(made, prefix))
-        return self.finish(made, prefix)
+        constructor = ast.Constructor(name.span, name.text, name.span, [], None)
+        self.parse_signature(self.declare_generic(constructor, prefix))
+        return self.finish(constructor, prefix)
 
     def parse_subscript(self, prefix: Prefix) -> list[ast.Declaration]:
         name = self.advance()
@@ -194,12 +196,12 @@ class MemberParser(FunctionParser):
         if isinstance(target, ast.Name):
             arguments = self.parse_arguments()
             target = ast.Call(self.span_since(target.span), target, arguments)
-        span, given = target.span, _given(target)
-        if given is None:
+        span, derivative = target.span, _given(target)
+        if derivative is None:
             note = "there are fwd_diff(f), bwd_diff(f) and __apply(f)"
             self.error("E0504", f"'{span.text}' is no derivative that can be given", span, note)
         else:
-            prefix.attributes.append(given)
+            prefix.attributes.append(derivative)
         function = self.declare(ast.Function(span, span.text, span, [], None, None, None, []), prefix)
         self.adopt_generics(function, generics)
         self.parse_signature(function)

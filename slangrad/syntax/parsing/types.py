@@ -259,11 +259,11 @@ class TypeParser(Cursor):
 
     def parse_braced(self, opener: Token, parse: Callable[[], Parsed]) -> list[Parsed]:
         """What stands up to the brace that closes `opener`."""
-        found: list[Parsed] = []
+        elements: list[Parsed] = []
         while self.kind not in ("}", "end"):
-            found.append(parse())
+            elements.append(parse())
         self.expect_close("}", opener)
-        return found
+        return elements
 
     def parse_angles(self, parse: Callable[[], Parsed], *ends: str) -> list[Parsed]:
         """The same between angle brackets."""

@@ -1,0 +1,92 @@
+"""Memory of the host for the launch on a device that does not reach it: NumPy arrays, and torch tensors of the CPU.
+
+    f(x, _result=y)      x and y go to the device, the launch runs, y comes back
+
+In: the regions of a launch, and its scalars with addresses of the host. Out: these addresses lead to the device.
+Regions that share bytes share their copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slangrad.call.plans.overlap import Region
+from slangrad.marshal.composed.rows import Touched
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.host.footprint import Values
+from slangrad.runtime.device import Device, MemoryRegion, RegionItems
+from slangrad.runtime.memory import MemoryBlock
+from slangrad.tensors.conversion import AnyArray
+
+BYTE = np.dtype(np.uint8)
+
+
+@dataclass(slots=True)
+class Copied:
+    """Bytes of the host from `low` up to `high`, and their copy on the device."""
+
+    low: int
+    high: int
+    changes: bool
+    block: MemoryBlock | None = None
+
+    @property
+    def bytes(self) -> AnyArray:
+        """The memory of the host."""
+        return np.asarray(RegionItems(MemoryRegion(self.low, (self.high - self.low,), (1,), BYTE), None))
+
+
+@dataclass(slots=True)
+class Staged:
+    """What a launch has on the device, until it is over."""
+
+    runtime: Device
+    copies: list[Copied]
+
+    def bring_back(self) -> None:
+        """What the launch has changed goes to the host."""
+        for each in self.copies:
+            if each.changes and each.block is not None:
+                size = each.high - each.low
+                each.bytes[:] = self.runtime.read(MemoryRegion(each.block.address, (size,), (1,), BYTE))
+
+
+def stage(runtime: Device, regions: Sequence[Region], scalars: Values) -> Staged:
+    """Copy the regions that lie on the host, and lead their addresses to the copies."""
+    spans: list[tuple[Region, int, int]] = []
+    for region in regions:
+        start = scalars[region.place]
+        if region.is_host and region.high > region.low:
+            spans.append((region, start + region.low, start + region.high))
+    staged = Staged(runtime, _merged(spans))
+    for each in staged.copies:
+        each.block = runtime.allocate(each.high - each.low)
+        runtime.write(each.block.address, each.bytes)
+    for region, low, _ in spans:
+        copied = next(each for each in staged.copies if each.low <= low < each.high)
+        assert copied.block is not None
+        scalars[region.place] += copied.block.address - copied.low
+    return staged
+
+
+def _merged(spans: Sequence[tuple[Region, int, int]]) -> list[Copied]:
+    """Ranges that have no byte in common."""
+    made: list[Copied] = []
+    for region, low, high in sorted(spans, key=lambda span: span[1]):
+        if made and low < made[-1].high:
+            made[-1].high = max(made[-1].high, high)
+            made[-1].changes |= region.changes
+        else:
+            made.append(Copied(low, high, region.changes))
+    return made
+
+
+def refuse_in_rows(touched: Sequence[Touched]) -> None:
+    """CallError where an element of a list leads to memory of the host: no launch can follow it."""
+    for each in touched:
+        if each.is_host:
+            message = f"'{each.label}' lies in memory of the host, inside of a list for a device that does not reach it"
+            raise CallError("E1022", message, (), f"pass Tensor.from_numpy(device, {each.label}) there")

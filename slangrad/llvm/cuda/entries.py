@@ -1,0 +1,154 @@
+"""A flat kernel as an LLVM module for an NVIDIA GPU, with one entry.
+
+    void kernel(arguments by value, launch block by value)
+
+A thread of the GPU runs one thread of the program. The grid covers x; along y and z a thread goes on with the next row
+that no other thread has, because a grid has at most 65,535 blocks there. This file makes text; machine/nvptx.py makes
+PTX of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from slangrad.base.options import Options
+from slangrad.base.source import Line
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.types import Struct
+from slangrad.ir.ops.core import Function, Op, walk
+from slangrad.ir.ops.primitives import PRIMITIVES
+from slangrad.llvm import functions
+from slangrad.llvm.cuda import atomics, memory, reports
+from slangrad.llvm.cuda.launch import LAUNCH_SIZE, read_field
+from slangrad.llvm.machine.target import Features
+from slangrad.llvm.memory.memory import Locals
+from slangrad.llvm.text import emit
+from slangrad.llvm.text.emit import Environment, RegionEmitter, Rule
+from slangrad.llvm.text.type_names import TypeNames
+from slangrad.llvm.text.writer import Declarations, Writer, phi
+
+RULES: Mapping[str, Rule] = {
+    name: rule for rules in (emit, functions, memory, atomics, reports) for name, rule in rules.RULES.items()
+}
+
+Thread = tuple[str, str, str]  # its ids along x, y and z
+ENTRY = "kernel"
+THREADS = 256  # of a block, at most
+FEATURES = Features(
+    half=True, fma=True, masked_loads=False, masked_stores=False, mask_registers=False, half_arithmetic=True
+)
+_UNLIMITED = 1 << 62  # local memory has no other place
+LARGEST_ARGUMENTS = 32_764 - LAUNCH_SIZE  # bytes of parameters that an entry may have
+
+_FOOTER = f"""!0 = !{{}}
+!1 = !{{!"branch_weights", i32 2000, i32 1}}
+attributes #0 = {{ nounwind }}
+attributes #1 = {{ nounwind "nvvm.maxntid"="{THREADS}" }}"""
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """LLVM text with the entry."""
+
+    text: str
+    entry: Writer
+
+    def lines(self) -> list[Line]:
+        """The text in lines that name the place in the source that each was made from."""
+        lines = list(map(Line, self.text.split("\n")))
+        first = self.text[: self.text.index("\nentry:\n")].count("\n") + 2
+        placed = self.entry.placed_lines()
+        return [*lines[:first], *placed, *lines[first + len(placed) :]]
+
+
+def missing_op(kernel: Function, called: tuple[Function, ...]) -> Op | None:
+    """The first op without a rule, if there is one."""
+    ops = (op for function in (kernel, *called) for op in walk(function.region))
+    return next((op for op in ops if not _is_covered(op)), None)
+
+
+def _is_covered(op: Op) -> bool:
+    if op.name == "variable":
+        return not op.operands  # with an operand it is a variable of a function that calls itself
+    return op.name in RULES or (op.name in PRIMITIVES and PRIMITIVES[op.name].primal is not None)
+
+
+def kernel_module(
+    kernel: Function, called: tuple[Function, ...], arguments: Struct, options: Options
+) -> Module:
+    declarations = Declarations()
+    mixed = memory.has_variables((kernel, *called))
+
+    def environment(thread: Thread) -> Environment:
+        around = Environment("%arguments", arguments, "%launch", thread, Locals(_UNLIMITED))
+        around.budget, around.mixed_spaces = "null", mixed
+        return around
+
+    def writer() -> Writer:
+        return Writer(declarations, FEATURES, options.contraction)
+
+    entry = writer()
+    _write_entry(entry, kernel, environment)
+    parts = [_entry_text(entry, arguments)]
+    for function in called:
+        around = environment(("%x", "%y", "%z"))
+        parts.append(functions.write_function(writer(), function, around, 1, RULES))
+    parts += [*declarations.functions.values(), *declarations.intrinsics.values(), _FOOTER]
+    return Module("\n".join(parts) + "\n", entry)
+
+
+def _entry_text(w: Writer, arguments: Struct) -> str:
+    blocks = [f"[{max(layout_of(arguments).size, 1)} x i8]", f"[{LAUNCH_SIZE} x i8]"]
+    parameters = [f'ptr byval({t}) align 16 "nvvm.grid_constant" noalias' for t in blocks]
+    head = (
+        f"define ptx_kernel void @{ENTRY}({parameters[0]} %arguments, {parameters[1]} %launch) #1 {{\nbegin:"
+    )
+    return "\n".join([head, *w.entry, "  br label %entry", "entry:", *w.lines, "}", ""])
+
+
+def _write_entry(w: Writer, kernel: Function, environment: Callable[[Thread], Environment]) -> None:
+    x = _first(w, "x")
+    inside, done = w.labels("inside", "done")
+    w.branch(w.value(f"icmp ult i64 {_wide(w, x)}, {read_field(w, '%launch', 'nx')}"), inside, done)
+    w.block(inside)
+    with _rows(w, "z") as z, _rows(w, "y") as y:
+        RegionEmitter(w, TypeNames(1), environment((x, y, z)), RULES).region(kernel.region)
+    w.jump(done)
+    w.block(done)
+    w.line("ret void")
+
+
+def _register(w: Writer, name: str) -> str:
+    return w.value(f"call i32 @llvm.nvvm.read.ptx.sreg.{name}()")
+
+
+def _wide(w: Writer, number: str) -> str:
+    return w.value(f"zext i32 {number} to i64")
+
+
+def _first(w: Writer, axis: str) -> str:
+    """The number of this thread along an axis of the grid, u32."""
+    block, size, thread = (_register(w, f"{name}.{axis}") for name in ("ctaid", "ntid", "tid"))
+    return w.value(f"add i32 {w.value(f'mul i32 {block}, {size}')}, {thread}")
+
+
+@contextmanager
+def _rows(w: Writer, axis: str) -> Iterator[str]:
+    """The code in it runs for each number along y or z that this thread has."""
+    start = _wide(w, _first(w, axis))
+    size, blocks = _register(w, f"ntid.{axis}"), _register(w, f"nctaid.{axis}")
+    step, limit = _wide(w, w.value(f"mul i32 {blocks}, {size}")), read_field(w, "%launch", f"n{axis}")
+    head, body, end = w.labels(f"rows_{axis}", f"row_{axis}", f"end_{axis}")
+    before = w.label
+    w.jump(head)
+    w.block(head)
+    index, following, line = w.name(), w.name(), w.reserve_line()
+    w.branch(w.value(f"icmp ult i64 {index}, {limit}"), body, end)
+    w.block(body)
+    yield w.value(f"trunc i64 {index} to i32")
+    w.line(f"{following} = add i64 {index}, {step}")
+    w.lines[line] = phi(index, "i64", [(start, before), (following, w.label)])
+    w.jump(head)
+    w.block(end)

@@ -1,0 +1,29 @@
+"""The launch block and the status record as code on a GPU sees them.
+
+    struct Launch { i64 nx, ny, nz; ptr status; i64 kernel; };            passed by value, behind the arguments
+    struct Status { i32 error, site; i64 index, extent, kernel; };        in pinned memory of the host
+
+Both are the run time's; a test compares these tables with its own.
+"""
+
+from __future__ import annotations
+
+from slangrad.llvm.text.writer import Writer
+
+LAUNCH_FIELDS = {
+    "nx": (0, "i64"),
+    "ny": (8, "i64"),
+    "nz": (16, "i64"),
+    "status": (24, "ptr"),
+    "kernel": (32, "i64"),
+}
+LAUNCH_SIZE = 64
+STATUS_FIELDS = {"error": 0, "site": 4, "index": 8, "extent": 16, "kernel": 24}
+BOUNDS_ERROR = 1
+
+
+def read_field(w: Writer, launch: str, name: str) -> str:
+    """A number of the launch, which no thread changes."""
+    distance, type_name = LAUNCH_FIELDS[name]
+    place = w.value(f"getelementptr i8, ptr {launch}, i64 {distance}")
+    return w.value(f"load {type_name}, ptr {place}, align 8, !invariant.load !0")

@@ -1,0 +1,78 @@
+"""Loads and stores of a GPU thread: addresses in registers are generic, an access says which memory they lead to.
+
+    load %p : f32     %a = addrspacecast ptr %p to ptr addrspace(1)     load float, ptr addrspace(1) %a
+
+A pointer of the IR may lead to a variable of the thread where the program has variables with an address. There the
+access stays generic, and LLVM looks for the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.data.types import pointer_of
+from slangrad.ir.ops.core import Function, Op, Value, walk
+from slangrad.llvm.memory import memory
+from slangrad.llvm.text.emit import RegionEmitter, Rule
+from slangrad.llvm.text.type_names import memory_name
+
+GLOBAL = "ptr addrspace(1)"
+
+
+def has_variables(functions: Iterable[Function]) -> bool:
+    """Whether a pointer may lead to memory of a thread."""
+    return any(op.name == "variable" for function in functions for op in walk(function.region))
+
+
+def placed(e: RegionEmitter, p: Value) -> str:
+    """The address with its type, in the memory that it leads to."""
+    if pointer_of(p.type).space != "global" or e.environment.mixed_spaces:
+        return e.typed(p)
+    return f"{GLOBAL} " + e.w.value(f"addrspacecast {e.typed(p)} to {GLOBAL}")
+
+
+def load(e: RegionEmitter, p: Value, name: str) -> str:
+    """A value of an LLVM type."""
+    invariant = ", !invariant.load !0" if pointer_of(p.type).space == "constant" else ""
+    return e.w.value(f"load {name}, {placed(e, p)}, align {_alignment(p)}{invariant}")
+
+
+def store(e: RegionEmitter, p: Value, value: str) -> None:
+    """A value behind its LLVM type."""
+    e.w.line(f"store {value}, {placed(e, p)}, align {_alignment(p)}")
+
+
+def _alignment(p: Value) -> int:
+    return layout_of(pointer_of(p.type).element).alignment
+
+
+def _load(e: RegionEmitter, op: Op) -> None:
+    (p,), (r,) = op.operands, op.results
+    register = e.type(r)
+    name = memory_name(register)
+    loaded = load(e, p, name)
+    if name != register:
+        loaded = e.w.value(f"icmp ne {name} {loaded}, zeroinitializer")
+    e.define(r, loaded)
+
+
+def _store(e: RegionEmitter, op: Op) -> None:
+    p, v = op.operands
+    register, value = e.type(v), e.operand(v)
+    name = memory_name(register)
+    if name != register:
+        value = e.w.value(f"zext {register} {value} to {name}")
+    store(e, p, f"{name} {value}")
+
+
+def _variable(e: RegionEmitter, op: Op) -> None:
+    memory.allocate(e, op)
+
+
+RULES: dict[str, Rule] = {
+    **{name: memory.RULES[name] for name in ("alloc", "parameter", "offset", "member")},
+    "load": _load,
+    "store": _store,
+    "variable": _variable,
+}

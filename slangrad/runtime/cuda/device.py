@@ -1,0 +1,204 @@
+"""The CUDA device: kernels and memory of one NVIDIA GPU, in the order of one stream.
+
+In: a `CudaKernel` (PTX), an argument block, a grid.   Out: the effects of the kernel.
+
+A launch returns at once. What a kernel reports is raised by the next call that waits for the GPU, or that launches;
+with SLANGRAD_SYNCHRONOUS=1 and in check mode by the launch itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from itertools import product
+
+import numpy as np
+
+from slangrad.base.disk.store import content_key
+from slangrad.base.options import Options, store_of
+from slangrad.runtime.cuda.architectures import newest_architecture
+from slangrad.runtime.cuda.driver import OLDEST_CAPABILITY, CudaUnavailable, load_driver
+from slangrad.runtime.cuda.image import ENTRY, CudaKernel
+from slangrad.runtime.cuda.launch import LAUNCH, Parameters, Status, blocks_for
+from slangrad.runtime.cuda.memory import Copies, StreamSource
+from slangrad.runtime.device import Array, Device, Grid, Kernel, MemoryRegion, check_arguments, check_grid
+from slangrad.runtime.memory import CachingAllocator, MemoryBlock
+from slangrad.runtime.reports import Printed, exception_of
+
+LATER = "a launch since the last wait reported this; with SLANGRAD_SYNCHRONOUS=1 its call raises it"
+
+
+class CudaDevice(Device):
+    """A GPU by its number. CudaUnavailable where there is none."""
+
+    kind = "cuda"
+    reaches_host = False
+
+    def __init__(self, options: Options | None = None, index: int = 0) -> None:
+        self._options = Options.from_environment() if options is None else options
+        self._driver = driver = load_driver()
+        if not 0 <= index < driver.device_count():
+            note = f"there are {driver.device_count()}, counted from 0"
+            raise CudaUnavailable(f"there is no GPU number {index}", note)
+        self._device = driver.call("cuDeviceGet", index)
+        self.name = driver.name(self._device)
+        self.capability = driver.capability(self._device)
+        if self.capability < OLDEST_CAPABILITY:
+            found, wanted = (".".join(map(str, each)) for each in (self.capability, OLDEST_CAPABILITY))
+            message = f"the GPU {self.name} has compute capability {found}, and {wanted} is needed"
+            raise CudaUnavailable(message, "create_device() makes a device of the processors")
+        self._context = driver.call("cuDevicePrimaryCtxRetain", self._device)
+        driver.call("cuCtxSetCurrent", self._context)
+        self._stream = driver.stream()
+        self._launch = driver.function("cuLaunchKernel")
+        self._source = StreamSource(driver, self._stream, self._context)
+        self.memory = CachingAllocator(self._source)
+        self._copies = Copies(driver, self._stream)
+        self._status_address = driver.pinned(ctypes.sizeof(Status))
+        self._status = Status.from_address(self._status_address)
+        self._clear_status()
+        self._kernels: dict[int, CudaKernel] = {}
+        self.printed = Printed()
+
+    def close(self) -> None:
+        super().close()
+        self.memory.trim()
+
+    def target(self, backend: str) -> str:
+        return f"{backend}:{newest_architecture(self.capability)}"
+
+    def _enter(self) -> None:
+        """What follows is about this GPU, in whatever thread."""
+        self.require_open()
+        self._driver.call("cuCtxSetCurrent", self._context)
+
+    # --- launches
+
+    def launch(self, kernel: Kernel, arguments: bytes | bytearray, grid: Grid) -> None:
+        check_arguments(kernel, arguments)
+        check_grid(grid)
+        if not isinstance(kernel, CudaKernel):
+            raise TypeError(f"kernel '{kernel.name}' was not made for a GPU")
+        self._enter()
+        if self._status.error:
+            self.synchronize()
+        if 0 in grid:
+            return
+        function, number = kernel.loaded.get(self) or self._load(kernel)
+        blocks, threads = blocks_for(grid)
+        block = LAUNCH.pack(*grid, self._status_address, number)
+        parameters = Parameters(arguments[: kernel.argument_size], block)
+        (error,) = self._launch(function, *blocks, *threads, 0, self._stream, parameters.address, 0)
+        if error:
+            raise self._driver.error("cuLaunchKernel", error)
+        if kernel.synchronous or self._options.synchronous:
+            self._wait(())
+
+    def _load(self, kernel: CudaKernel) -> tuple[object, int]:
+        """The kernel on this GPU, with its number here."""
+        module = self._driver.call("cuModuleLoadData", self._machine_code(kernel))
+        number = len(self._kernels) + 1
+        self._kernels[number] = kernel
+        kernel.loaded[self] = found = self._driver.call("cuModuleGetFunction", module, ENTRY), number
+        return found
+
+    def _machine_code(self, kernel: CudaKernel) -> bytes:
+        """From the disk, or assembled by the driver."""
+        store = store_of(self._options)
+        key = content_key("cubin", self._driver.version, *self.capability, kernel.code)
+        found = None if store.problem else store.get(key)
+        if found is None:
+            found = self._driver.assemble(kernel.code)
+            if not store.problem:
+                store.put(key, found)
+        return found
+
+    # --- reports
+
+    def synchronize(self) -> None:
+        self._enter()
+        self._wait((LATER,))
+
+    def _wait(self, notes: tuple[str, ...]) -> None:
+        self._driver.call("cuStreamSynchronize", self._stream)
+        if self._status.error:
+            self._raise_reported(notes)
+
+    def _raise_reported(self, notes: tuple[str, ...]) -> None:
+        """All that was launched has finished."""
+        failure, kernel = self._status.failure, self._kernels[self._status.kernel]
+        self._clear_status()
+        error = exception_of(failure, kernel.name, kernel.sites, self._options.limits.tape_bytes)
+        for note in notes:
+            error.add_note(note)
+        raise error
+
+    def _clear_status(self) -> None:
+        ctypes.memset(self._status_address, 0, ctypes.sizeof(Status))
+
+    # --- memory
+
+    def allocate(self, size: int, zero: bool = False) -> MemoryBlock:
+        self._enter()
+        return self.memory.allocate(size, zero)
+
+    def write(self, address: int, source: Array) -> None:
+        assert source.flags.c_contiguous, "only C-contiguous arrays are written"
+        self._enter()
+        if source.nbytes:
+            self._copies.to_gpu(address, source)
+
+    def read(self, region: MemoryRegion) -> Array:
+        self._enter()
+        if 0 in region.shape:
+            return np.empty(region.shape, region.dtype)
+        items = self._fetched(region)[1]
+        return items if items.flags.c_contiguous else items.copy(order="C")
+
+    def put(self, region: MemoryRegion, values: Array) -> None:
+        self._enter()
+        if 0 in region.shape:
+            return
+        values = np.broadcast_to(values, region.shape)
+        if region.is_dense:
+            self._copies.to_gpu(region.address, np.ascontiguousarray(values, region.dtype))
+            return
+        memory, items = self._fetched(region)
+        items[...] = values
+        self._copies.to_gpu(region.address + region.span[0], memory)
+
+    def _fetched(self, region: MemoryRegion) -> tuple[Array, Array]:
+        """All bytes from the first item to the last, and the items in these."""
+        low, high = region.span
+        memory = np.empty(high - low, np.uint8)
+        self._copies.to_host(memory, region.address + low)
+        self._wait((LATER,))
+        return memory, np.ndarray(region.shape, region.dtype, memory, -low, region.strides)
+
+    def copy(self, target: int, source: int, size: int) -> None:
+        self._enter()
+        if not size:
+            return
+        if abs(target - source) < size:  # the driver copies no ranges that overlap
+            block = self.memory.allocate(size)
+            self._move(block.address, source, size)
+            source = block.address
+        self._move(target, source, size)
+
+    def _move(self, target: int, source: int, size: int) -> None:
+        self._driver.call("cuMemcpyDtoDAsync", target, source, size, self._stream)
+
+    def clear(self, region: MemoryRegion) -> None:
+        self._enter()
+        if 0 in region.shape:
+            return
+        start, run, dims = region.runs
+        rows, pitch = dims.pop(0) if dims and dims[0][1] >= run else (1, run)
+        for index in product(*(range(size) for size, _ in dims)):
+            at = start + sum(i * step for i, (_, step) in zip(index, dims, strict=True))
+            if rows == 1:
+                self._source.fill_zero(at, run)
+            else:
+                self._driver.call("cuMemsetD2D8Async", at, pitch, 0, run, rows, self._stream)
+
+    def host_view(self, region: MemoryRegion, owner: object) -> None:
+        """The host does not reach memory of a GPU."""

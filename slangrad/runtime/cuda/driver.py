@@ -1,0 +1,145 @@
+"""The CUDA driver through cuda-bindings, which only this file imports, with the first CUDA device.
+
+    driver = load_driver()                   CudaUnavailable says what is missing
+    context = driver.primary_context(0)      PyTorch uses the same
+    driver.call("cuMemAllocAsync", 4096, stream)
+
+A call that fails raises CudaError, or MemoryError where memory is missing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from slangrad.base.late import Late
+from slangrad.runtime.device import DeviceMissing
+
+BINDINGS = Late("cuda.bindings.driver")
+
+OLDEST_DRIVER = 12_010  # it takes 32 KB of parameters, and PTX 8.1
+OLDEST_CAPABILITY = (7, 5)
+OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
+
+
+class CudaUnavailable(DeviceMissing):
+    """There is no GPU that can be used."""
+
+
+class CudaError(RuntimeError):
+    """The driver refused a call, or a kernel ended with an error. `name` is the driver's, as CUDA_ERROR_INVALID_PTX."""
+
+    code = "E1050"
+
+    def __init__(self, function: str, name: str, text: str) -> None:
+        self.name = name
+        super().__init__(f"error[{self.code}]: the CUDA driver: {text} ({name}, from {function})")
+
+
+class Driver:
+    """Calls of the driver by name. The results are those of cuda-bindings without the error in front."""
+
+    def __init__(self, bindings: Any) -> None:  # the module, or what stands for it in tests
+        self._bindings = bindings
+
+    def call(
+        self, name: str, *arguments: object
+    ) -> Any:  # a handle, a number or nothing, as the function has it
+        error, *results = getattr(self._bindings, name)(*arguments)
+        if error:
+            raise self.error(name, error)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def error(self, function: str, error: Any) -> Exception:  # a CUresult
+        """What to raise for it."""
+        if error == OUT_OF_MEMORY:
+            return MemoryError("the GPU has no memory left")
+        _, name = self._bindings.cuGetErrorName(error)
+        _, text = self._bindings.cuGetErrorString(error)
+        return CudaError(function, _text(name), _text(text))
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """A function as cuda-bindings has it, for calls whose time counts."""
+        found: Callable[..., Any] = getattr(self._bindings, name)
+        return found
+
+    @property
+    def version(self) -> int:
+        """12040 for 12.4."""
+        found: int = self.call("cuDriverGetVersion")
+        return found
+
+    def device_count(self) -> int:
+        found: int = self.call("cuDeviceGetCount")
+        return found
+
+    def name(self, device: object) -> str:
+        return _text(self.call("cuDeviceGetName", 256, device).split(b"\0")[0])
+
+    def attribute(self, device: object, name: str) -> int:
+        """An attribute by the end of its name: "MULTIPROCESSOR_COUNT"."""
+        known = getattr(self._bindings.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+        found: int = self.call("cuDeviceGetAttribute", known, device)
+        return found
+
+    def capability(self, device: object) -> tuple[int, int]:
+        """The compute capability."""
+        major, minor = (self.attribute(device, f"COMPUTE_CAPABILITY_{each}") for each in ("MAJOR", "MINOR"))
+        return major, minor
+
+    def pinned(self, size: int) -> int:
+        """The address of host memory that the GPU reaches at the same address."""
+        portable, mapped = 1, 2
+        return int(self.call("cuMemHostAlloc", size, portable | mapped))
+
+    def stream(self) -> object:
+        """One that does not wait for the default stream."""
+        non_blocking = 1
+        return self.call("cuStreamCreate", non_blocking)
+
+    def event(self) -> object:
+        without_time = 2
+        return self.call("cuEventCreate", without_time)
+
+    def assemble(self, ptx: bytes) -> bytes:
+        """PTX as machine code of the current device, by the driver's own assembler."""
+        state = self.call("cuLinkCreate", 0, [], [])
+        try:
+            text, kind = ptx + b"\0", self._bindings.CUjitInputType.CU_JIT_INPUT_PTX
+            self.call("cuLinkAddData", state, kind, text, len(text), b"kernel", 0, [], [])
+            address, size = self.call("cuLinkComplete", state)
+            return ctypes.string_at(int(address), int(size))
+        finally:
+            self.call("cuLinkDestroy", state)
+
+
+def _text(found: bytes) -> str:
+    return found.decode("utf-8", "replace")
+
+
+@cache
+def load_driver() -> Driver:
+    """The driver, ready to be used. CudaUnavailable where there is none that can be."""
+    try:
+        initialize = BINDINGS.cuInit
+    except ImportError:
+        note = "pip install 'slangrad[cuda]' installs it"
+        raise CudaUnavailable("the package cuda-bindings is not installed", note) from None
+    driver = Driver(BINDINGS)
+    try:
+        error, *_ = initialize(0)
+    except RuntimeError:  # cuda-bindings finds no library of the driver
+        note = "install the driver of NVIDIA for this GPU; no toolkit is needed"
+        raise CudaUnavailable("there is no CUDA driver on this machine", note) from None
+    if error:
+        message = f"the CUDA driver does not start: {driver.error('cuInit', error)}"
+        raise CudaUnavailable(message, "`nvidia-smi` shows whether the driver finds a GPU")
+    if driver.version < OLDEST_DRIVER:
+        found, wanted = (f"{v // 1000}.{v % 1000 // 10}" for v in (driver.version, OLDEST_DRIVER))
+        message = f"the CUDA driver is too old: it serves CUDA {found}, and CUDA {wanted} is needed"
+        raise CudaUnavailable(message, "install a newer driver of NVIDIA")
+    if not driver.device_count():
+        raise CudaUnavailable("the CUDA driver finds no GPU", "CUDA_VISIBLE_DEVICES may hide it")
+    return driver

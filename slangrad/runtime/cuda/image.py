@@ -1,0 +1,70 @@
+"""A kernel for a GPU as bytes: PTX with what is needed to launch it.
+
+    image = CudaImage("k", 16, ptx, "sm_90", sites)
+    data = image.to_bytes();  CudaImage.from_bytes(data).kernel()   ->   CudaKernel
+
+The device makes machine code of the PTX when the kernel is first launched, and keeps it on the disk by itself.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from struct import Struct
+
+from slangrad.runtime.device import Kernel
+from slangrad.runtime.reports import Site
+
+ENTRY = b"kernel"
+_LENGTH = Struct("<I")
+_KEPT = ("name", "argument_size", "architecture", "synchronous")
+
+
+@dataclass(slots=True, eq=False, kw_only=True, repr=False)
+class CudaKernel(Kernel):
+    """`synchronous`: each launch is waited for, and raises what the kernel reported. `loaded`: a handle of the driver's
+    and a number, for each device that has launched it."""
+
+    code: bytes
+    architecture: str
+    synchronous: bool = False
+    loaded: dict[object, tuple[object, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CudaImage:
+    """The fields of a CudaKernel. `about` is what else is to be kept with it, as JSON has it."""
+
+    name: str
+    argument_size: int
+    code: bytes
+    architecture: str
+    sites: tuple[Site, ...] = ()
+    synchronous: bool = False
+    about: object = None
+
+    def __repr__(self) -> str:
+        return f"CudaImage({self.name}, {len(self.code)} bytes)"
+
+    def kernel(self) -> CudaKernel:
+        return CudaKernel(
+            name=self.name,
+            argument_size=self.argument_size,
+            sites=self.sites,
+            code=self.code,
+            architecture=self.architecture,
+            synchronous=self.synchronous,
+        )
+
+    def to_bytes(self, about: object = None) -> bytes:
+        kept = {name: getattr(self, name) for name in _KEPT} | {"about": about}
+        kept["sites"] = [[each.location, each.excerpt, each.text] for each in self.sites]
+        head = json.dumps(kept, separators=(",", ":")).encode()
+        return _LENGTH.pack(len(head)) + head + self.code
+
+    @staticmethod
+    def from_bytes(data: bytes) -> CudaImage:
+        (length,) = _LENGTH.unpack_from(data)
+        kept = json.loads(data[_LENGTH.size : _LENGTH.size + length])
+        kept["sites"] = tuple(Site(*each) for each in kept["sites"])
+        return CudaImage(code=data[_LENGTH.size + length :], **kept)

@@ -1,0 +1,114 @@
+"""NVIDIA GPUs as a target: flat IR to PTX, one GPU thread for each thread of the program.
+
+FlatKernel  ->  Written    LLVM text
+            ->  Assembled  PTX
+
+Adds are atomics at once. Groups, waves, tapes, prints and variables of functions that call themselves are refused
+(E9003). The driver makes machine code of the PTX (runtime/cuda/device.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, partial
+
+from slangrad.backends import backend_of
+from slangrad.base.diagnostics import CompileError, Diagnostic
+from slangrad.base.source import Line
+from slangrad.ir.data.layout import layout_of
+from slangrad.llvm.cuda import entries
+from slangrad.llvm.machine import nvptx
+from slangrad.runtime.cuda.image import CudaImage
+from slangrad.stages import Stage
+from slangrad.targets.target import Product, Target
+from slangrad.unit import FlatKernel
+
+DEFAULT_ARCHITECTURE = "sm_90"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Written:
+    flat: FlatKernel
+    module: entries.Module
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assembled:
+    flat: FlatKernel
+    ptx: str
+    architecture: str
+
+
+# --- Stages -------------------------------------------------------------------------------------------
+
+
+def write_llvm(flat: FlatKernel) -> Written:
+    _refuse(flat)
+    return Written(flat, entries.kernel_module(flat.function, flat.functions, flat.arguments, flat.options))
+
+
+def _refuse(flat: FlatKernel) -> None:
+    """CompileError for kernels that this target has no code for yet."""
+    op = entries.missing_op(flat.function, flat.functions)
+    size = layout_of(flat.arguments).size
+    message, span, note = "", flat.function.span, "the CPU device runs this kernel: create_device('cpu')"
+    if op is not None:
+        message, span = f"'{op.name}' is not supported on CUDA yet", op.span
+    elif flat.group is not None:
+        message = "kernels of groups are not supported on CUDA yet"
+    elif size > entries.LARGEST_ARGUMENTS:
+        message = (
+            f"the arguments take {size} bytes, and a launch on CUDA has room for {entries.LARGEST_ARGUMENTS}"
+        )
+        note = "put large values into a tensor or a buffer"
+    if message:
+        raise CompileError([Diagnostic("E9003", message, span, note)])
+
+
+def generate_code(written: Written, architecture: str) -> Assembled:
+    flat = written.flat
+    ptx = nvptx.ptx(written.module.text, architecture, flat.options.optimize)
+    return Assembled(flat, ptx, architecture)
+
+
+def finish(assembled: Assembled) -> Product:
+    flat = assembled.flat
+    image = CudaImage(
+        name=flat.name,
+        argument_size=max(layout_of(flat.arguments).size, 1),
+        code=assembled.ptx.encode(),
+        architecture=assembled.architecture,
+        sites=flat.sites,
+        synchronous=flat.options.check,
+    )
+    return Product(image.kernel(), image)
+
+
+# --- Listings -----------------------------------------------------------------------------------------
+
+
+def show_llvm(written: Written) -> list[Line]:
+    return written.module.lines()
+
+
+def show_ptx(assembled: Assembled) -> list[Line]:
+    return list(map(Line, assembled.ptx.split("\n")))
+
+
+@cache
+def target_of(name: str) -> Target:
+    """ "cuda:sm_90" as a target; "cuda" alone is the default architecture. ValueError for one that is not known."""
+    architecture = name.partition(":")[2] or DEFAULT_ARCHITECTURE
+    if architecture not in nvptx.ARCHITECTURES:
+        known = ", ".join(nvptx.ARCHITECTURES)
+        raise ValueError(f"target: unknown architecture '{architecture}'; there are {known}")
+    code = partial(generate_code, architecture=architecture)
+    # fmt: off
+    return Target(backend_of(name), (
+        Stage("llvm", write_llvm, None, show_llvm),  # llvm
+        Stage("ptx",  code,       None, show_ptx),   # llvm
+    ), finish)
+    # fmt: on
+
+
+TARGET = target_of("cuda")

@@ -1,0 +1,295 @@
+"""A CUDA driver without a GPU: memory that only its own calls reach, and launches that interpret the kernel.
+
+    with fake_gpu() as driver:
+        device = spy.create_device("cuda")
+
+It stands for `cuda.bindings.driver`. Memory of the GPU is protected except within calls of the driver, so code of the
+host that follows an address of it ends the process. A launch looks up the flat kernel that the PTX was made from.
+"""
+
+import ctypes
+import mmap
+from contextlib import contextmanager
+from dataclasses import replace
+from enum import IntEnum
+from functools import wraps
+from threading import RLock
+from unittest.mock import patch
+
+from slangrad.ir.oracle.interpret import run_kernel
+from slangrad.runtime.cuda import driver as drivers
+from slangrad.runtime.cuda.launch import LAUNCH, Status
+from slangrad.targets import cuda
+
+ROOM = 256 << 20
+PROTECTED, OPEN = 0, mmap.PROT_READ | mmap.PROT_WRITE
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class Result(IntEnum):
+    CUDA_SUCCESS = 0
+    CUDA_ERROR_INVALID_VALUE = 1
+    CUDA_ERROR_OUT_OF_MEMORY = 2
+    CUDA_ERROR_NO_DEVICE = 100
+
+
+class Names:
+    """Gives each name back."""
+
+    def __getattr__(self, name):
+        return name
+
+
+class Arena:
+    """Memory of the GPU."""
+
+    def __init__(self):
+        self.map = mmap.mmap(-1, ROOM)
+        self.start = ctypes.addressof(ctypes.c_char.from_buffer(self.map))
+        self.end = self.start
+        self.sizes = {}
+        self.free = {}
+        self.depth = 0
+        self.lock = RLock()
+        self.protect(PROTECTED)
+
+    def protect(self, how):
+        assert LIBC.mprotect(ctypes.c_void_p(self.start), ctypes.c_size_t(ROOM), how) == 0
+
+    def holds(self, address, size):
+        return any(start <= address and address + size <= start + n for start, n in self.sizes.items())
+
+    def allocate(self, size):
+        rounded = -(-size // 256) * 256
+        if self.free.get(rounded):
+            address = self.free[rounded].pop()
+        elif self.end + rounded <= self.start + ROOM:
+            address, self.end = self.end, self.end + rounded
+        else:
+            return None
+        self.sizes[address] = rounded
+        return address
+
+    def release(self, address):
+        self.free.setdefault(self.sizes[address], []).append(address)
+        del self.sizes[address]
+
+    @contextmanager
+    def open(self):
+        """For one thread at a time, and for calls inside each other."""
+        with self.lock:
+            self.depth += 1
+            self.protect(OPEN)
+            try:
+                yield
+            finally:
+                self.depth -= 1
+                if self.depth == 0:
+                    self.protect(PROTECTED)
+
+
+def with_memory(function):
+    @wraps(function)
+    def inside(self, *arguments):
+        with self.arena.open():
+            return function(self, *arguments)
+
+    return inside
+
+
+class FakeBindings:
+    """`calls`: the names of all calls. `linked`: PTX that was assembled."""
+
+    CUdevice_attribute = CUjitInputType = Names()
+
+    def __init__(self, capability=(9, 0), version=13000, gpus=1):
+        self.capability, self.version, self.gpus = capability, version, gpus
+        self.arena = Arena()
+        self.kernels = {}  # flat kernels by PTX
+        self.calls = []
+        self.linked = []
+        self._pinned = []
+        self._handles = {}
+
+    def __getattribute__(self, name):
+        if name.startswith("cu"):
+            object.__getattribute__(self, "calls").append(name)
+        return object.__getattribute__(self, name)
+
+    def _handle(self, thing):
+        self._handles[len(self._handles) + 1] = thing
+        return len(self._handles)
+
+    # --- errors, devices
+
+    def cuGetErrorName(self, error):
+        return Result.CUDA_SUCCESS, Result(error).name.encode()
+
+    def cuGetErrorString(self, error):
+        return Result.CUDA_SUCCESS, Result(error).name.lower().replace("_", " ").encode()
+
+    def cuInit(self, flags):
+        return (Result.CUDA_SUCCESS if self.gpus else Result.CUDA_ERROR_NO_DEVICE,)
+
+    def cuDriverGetVersion(self):
+        return Result.CUDA_SUCCESS, self.version
+
+    def cuDeviceGetCount(self):
+        return Result.CUDA_SUCCESS, self.gpus
+
+    def cuDeviceGet(self, index):
+        return Result.CUDA_SUCCESS, index
+
+    def cuDeviceGetName(self, length, device):
+        return Result.CUDA_SUCCESS, b"A fake GPU\0" + bytes(length - 11)
+
+    def cuDeviceGetAttribute(self, name, device):
+        part = 0 if name.endswith("MAJOR") else 1
+        return Result.CUDA_SUCCESS, self.capability[part]
+
+    def cuDevicePrimaryCtxRetain(self, device):
+        return Result.CUDA_SUCCESS, self._handle(("context", device))
+
+    def cuCtxSetCurrent(self, context):
+        return (Result.CUDA_SUCCESS,)
+
+    # --- streams, events: all is done at once
+
+    def cuStreamCreate(self, flags):
+        return Result.CUDA_SUCCESS, self._handle("stream")
+
+    def cuEventCreate(self, flags):
+        return Result.CUDA_SUCCESS, self._handle("event")
+
+    def cuStreamSynchronize(self, stream):
+        assert self._handles[stream] == "stream"
+        return (Result.CUDA_SUCCESS,)
+
+    def cuEventSynchronize(self, event):
+        assert self._handles[event] == "event"
+        return (Result.CUDA_SUCCESS,)
+
+    def cuEventRecord(self, event, stream):
+        return (Result.CUDA_SUCCESS,)
+
+    # --- memory
+
+    def cuMemHostAlloc(self, size, flags):
+        self._pinned.append(ctypes.create_string_buffer(size))
+        return Result.CUDA_SUCCESS, ctypes.addressof(self._pinned[-1])
+
+    def cuMemAllocAsync(self, size, stream):
+        address = self.arena.allocate(size)
+        if address is None:
+            return Result.CUDA_ERROR_OUT_OF_MEMORY, 0
+        with self.arena.open():
+            ctypes.memset(address, 0xAA, size)
+        return Result.CUDA_SUCCESS, address
+
+    def cuMemFreeAsync(self, address, stream):
+        self.arena.release(address)
+        return (Result.CUDA_SUCCESS,)
+
+    @with_memory
+    def cuMemcpyHtoDAsync(self, target, source, size, stream):
+        assert self.arena.holds(target, size)
+        ctypes.memmove(target, source, size)
+        return (Result.CUDA_SUCCESS,)
+
+    @with_memory
+    def cuMemcpyDtoHAsync(self, target, source, size, stream):
+        assert self.arena.holds(source, size)
+        ctypes.memmove(target, source, size)
+        return (Result.CUDA_SUCCESS,)
+
+    @with_memory
+    def cuMemcpyDtoDAsync(self, target, source, size, stream):
+        assert self.arena.holds(source, size) and self.arena.holds(target, size)
+        assert abs(target - source) >= size, "the driver copies no ranges that overlap"
+        ctypes.memmove(target, source, size)
+        return (Result.CUDA_SUCCESS,)
+
+    @with_memory
+    def cuMemsetD8Async(self, address, value, size, stream):
+        assert self.arena.holds(address, size)
+        ctypes.memset(address, value, size)
+        return (Result.CUDA_SUCCESS,)
+
+    @with_memory
+    def cuMemsetD2D8Async(self, address, pitch, value, width, height, stream):
+        assert pitch >= width and self.arena.holds(address, pitch * (height - 1) + width)
+        for row in range(height):
+            ctypes.memset(address + row * pitch, value, width)
+        return (Result.CUDA_SUCCESS,)
+
+    # --- code: what is linked is the PTX itself
+
+    def cuLinkCreate(self, count, options, values):
+        return Result.CUDA_SUCCESS, self._handle([])
+
+    def cuLinkAddData(self, state, kind, data, size, name, count, options, values):
+        assert data.endswith(b"\0") and size == len(data)
+        self._handles[state].append(ctypes.create_string_buffer(data[:-1], size - 1))
+        self.linked.append(data[:-1])
+        return (Result.CUDA_SUCCESS,)
+
+    def cuLinkComplete(self, state):
+        (code,) = self._handles[state]
+        return Result.CUDA_SUCCESS, ctypes.addressof(code), len(code)
+
+    def cuLinkDestroy(self, state):
+        self._handles[state] = None
+        return (Result.CUDA_SUCCESS,)
+
+    def cuModuleLoadData(self, image):
+        return Result.CUDA_SUCCESS, self._handle(self.kernels[bytes(image)])
+
+    def cuModuleGetFunction(self, module, name):
+        assert name == b"kernel"
+        return Result.CUDA_SUCCESS, module
+
+    @with_memory
+    def cuLaunchKernel(self, function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra):
+        flat = self._handles[function]
+        arguments, launch = (ctypes.c_void_p * 2).from_address(parameters)
+        nx, ny, nz, status, number = LAUNCH.unpack(ctypes.string_at(launch, LAUNCH.size))
+        assert gx * bx >= nx and bx * by * bz <= 256 and gx < 1 << 31
+        for blocks, threads, count in ((gy, by, ny), (gz, bz, nz)):
+            assert blocks * threads >= count or blocks == 65535
+        reports = StatusReports(Status.from_address(status), number)
+        run_kernel(flat.program, flat.name, arguments, (nx, ny, nz), reports)
+        return (Result.CUDA_SUCCESS,)
+
+
+class StatusReports:
+    """The oracle's reports in the status record."""
+
+    def __init__(self, status, number):
+        self.status, self.number = status, number
+
+    def out_of_bounds(self, op, index, extent):
+        if not self.status.error:
+            self.status.error, self.status.site, self.status.kernel = 1, op.attributes["site"], self.number
+            self.status.index, self.status.extent = index, extent
+
+
+@contextmanager
+def fake_gpu(**settings):
+    """All CUDA devices that are made inside are fake ones."""
+    bindings = FakeBindings(**settings)
+
+    real_target_of = cuda.target_of
+
+    def target_of(name):
+        real = real_target_of(name)
+
+        def finish(assembled):
+            bindings.kernels[assembled.ptx.encode()] = assembled.flat
+            return real.finish(assembled)
+
+        return replace(real, finish=finish)
+
+    drivers.load_driver.cache_clear()
+    with patch.object(drivers, "BINDINGS", bindings), patch.object(cuda, "target_of", target_of):
+        yield bindings
+    drivers.load_driver.cache_clear()

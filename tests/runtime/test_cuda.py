@@ -1,0 +1,324 @@
+"""The CUDA device on a driver without a GPU: memory, copies, launches, reports, and errors where something is missing."""
+
+import gc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import slangrad as spy
+from slangrad.base.disk.store import Store
+from slangrad.base.late import Late
+from slangrad.base.options import Options
+from slangrad.llvm.cuda import entries
+from slangrad.llvm.cuda import launch as compiled
+from slangrad.llvm.machine import nvptx
+from slangrad.runtime.cuda import driver as drivers
+from slangrad.runtime.cuda import memory
+from slangrad.runtime.cuda.architectures import ARCHITECTURES, newest_architecture
+from slangrad.runtime.cuda.image import CudaImage
+from slangrad.runtime.cuda.launch import LAUNCH, STATUS_OFFSETS, THREADS, blocks_for
+from slangrad.runtime.device import MemoryRegion
+from slangrad.runtime.reports import Site
+from tests.runtime.fake_cuda import FakeBindings, fake_gpu
+
+TEXT = """
+[Differentiable] float poly(float x) { return 2.0 * x * x + 8.0 * x - 1.0; }
+float at(RWTensor<float, 1> t, int i) { return t[i]; }
+void bump(inout float x) { x += 1; }
+void put(RWTensor<float, 1> t, int i) { t[i] = 1; }
+"""
+FLOAT = np.dtype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def fake():
+    with fake_gpu() as driver:
+        yield driver
+
+
+@pytest.fixture(scope="module")
+def device(fake):
+    return spy.create_device("cuda")
+
+
+@pytest.fixture(scope="module")
+def module(device):
+    return spy.Module.load_from_source(device, "on_a_gpu", TEXT)
+
+
+def tensor(device, values):
+    return spy.Tensor.from_numpy(device, np.asarray(values, np.float32))
+
+
+# --- the device
+
+
+def test_a_device_names_its_gpu(device):
+    assert (device.type, device.backend, device.target) == (spy.DeviceType.cuda, "cuda", "cuda:sm_90")
+    assert device.info.adapter_name == "A fake GPU"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"gpus": 0}, "does not start.*no device.*nvidia-smi"),
+        ({"version": 11080}, "too old: it serves CUDA 11.8, and CUDA 12.1 is needed"),
+        ({"capability": (7, 0)}, "compute capability 7.0, and 7.5 is needed"),
+    ],
+)
+def test_what_is_missing_is_told(settings, message):
+    with fake_gpu(**settings), pytest.raises(spy.CallError, match=f"(?s)E1015.*{message}"):
+        spy.create_device("cuda")
+
+
+def test_a_missing_package_is_told(monkeypatch):
+    drivers.load_driver.cache_clear()
+    monkeypatch.setattr(drivers, "BINDINGS", Late("cuda.no_such_module"))
+    with pytest.raises(spy.CallError, match=r"(?s)cuda-bindings is not installed.*slangrad\[cuda\]"):
+        spy.create_device("cuda")
+
+
+def test_a_missing_driver_is_told(monkeypatch):
+    class WithoutLibrary:
+        def cuInit(self, flags):
+            raise RuntimeError("libcuda.so.1 is not found")
+
+    drivers.load_driver.cache_clear()
+    monkeypatch.setattr(drivers, "BINDINGS", WithoutLibrary())
+    with pytest.raises(spy.CallError, match=r"(?s)no CUDA driver on this machine.*install the driver"):
+        spy.create_device("cuda")
+
+
+def test_the_cpu_device_loads_nothing_of_cuda(monkeypatch):
+    monkeypatch.setattr(drivers, "BINDINGS", None)
+    assert spy.create_device().backend in ("cpu", "interpreter")
+
+
+@pytest.mark.parametrize(
+    ("capability", "name"),
+    [((7, 5), "sm_75"), ((8, 7), "sm_87"), ((9, 0), "sm_90"), ((10, 3), "sm_100"), ((13, 0), "sm_120")],
+)
+def test_a_gpu_gets_the_newest_architecture_that_it_runs(capability, name):
+    assert newest_architecture(capability) == name
+
+
+def test_compiler_and_run_time_have_the_same_tables():
+    assert list(nvptx.ARCHITECTURES) == list(ARCHITECTURES.values())
+    assert LAUNCH.size == compiled.LAUNCH_SIZE and THREADS == entries.THREADS
+    assert [at for at, _ in compiled.LAUNCH_FIELDS.values()] == [0, 8, 16, 24, 32]
+    assert LAUNCH.unpack(LAUNCH.pack(1, 2, 3, 4, 5)) == (1, 2, 3, 4, 5)
+    assert compiled.STATUS_FIELDS == STATUS_OFFSETS
+
+
+# --- calls
+
+
+def test_calls_and_gradients(device, module):
+    x = tensor(device, range(5)).with_grads()
+    y = module.poly(x)
+    assert y.to_numpy().tolist() == [-1, 9, 23, 41, 63]
+    y = y.with_grads()
+    y.grad.copy_from_numpy(np.ones(5, np.float32))
+    module.poly.bwds(x, _result=y)
+    assert x.grad.to_numpy().tolist() == [8, 12, 16, 20, 24]
+
+
+def test_arrays_of_the_host_travel_there_and_back(module):
+    a, out = np.arange(4, dtype=np.float32), np.zeros(8, np.float32)
+    module.poly(a, _result=out[::2])
+    assert out.tolist() == [-1, 0, 9, 0, 23, 0, 41, 0]
+    module.bump(a)
+    assert a.tolist() == [1, 2, 3, 4]
+    module.poly(a, _result=a)
+    assert a.tolist() == [9, 23, 41, 63]
+    module.poly(a[:-1], _result=a[1:])  # all is read before it is overwritten
+    assert a.tolist() == [9, 233, 1241, 3689]
+
+
+def test_single_values_come_back(module):
+    assert module.poly(3.0) == 41
+    pair = spy.diffPair(5.0)
+    module.poly.bwds(pair, spy.diffPair(d=1.0))
+    assert pair.grad == 28
+
+
+def test_an_array_inside_of_a_list_is_refused(device):
+    text = "struct S { Tensor<float, 1> x; } float first(S s) { return s.x[0]; }"
+    module = spy.Module.load_from_source(device, "in_a_list", text)
+    inside, outside = tensor(device, [1, 2]), np.ones(2, np.float32)
+    assert module.first([{"x": inside}, {"x": inside}]).to_numpy().tolist() == [1, 1]
+    with pytest.raises(spy.CallError, match=r"(?s)E1022.*memory of the host"):
+        module.first([{"x": inside}, {"x": outside}])
+
+
+def test_tensors_of_another_device_are_refused(module):
+    other = spy.create_device("cpu")
+    with pytest.raises(spy.CallError, match="E1022"):
+        module.poly(tensor(other, [1, 2]))
+
+
+# --- reports
+
+
+def test_a_report_is_raised_at_the_next_wait(device, module):
+    t = tensor(device, range(5))
+    module.put(t, 9)
+    with pytest.raises(spy.BoundsError, match="index 9 is out of range: there are 5") as caught:
+        device.synchronize()
+    assert "on_a_gpu:5" in str(caught.value) and "SLANGRAD_SYNCHRONOUS=1" in caught.value.__notes__[0]
+    device.synchronize()
+
+
+def test_a_report_is_raised_by_the_next_launch(device, module):
+    t = tensor(device, range(5))
+    module.put(t, 7)
+    with pytest.raises(spy.BoundsError, match="index 7"):
+        module.put(t, 1)
+
+
+def test_a_synchronous_device_raises_in_the_call(fake):
+    device = spy.create_device("cuda", options=replace(Options.from_environment(), synchronous=True))
+    module = spy.Module.load_from_source(device, "at_once", TEXT)
+    with pytest.raises(spy.BoundsError, match="index 8") as caught:
+        module.put(tensor(device, range(5)), 8)
+    assert not hasattr(caught.value, "__notes__")
+
+
+# --- kernels that are kept
+
+
+def test_machine_code_is_kept_by_driver_and_gpu(tmp_path):
+    store = Store(str(tmp_path / "kernels"))
+    options = replace(Options.from_environment(), store=store, verify=False)
+    linked = []
+    for version in (13000, 13000, 12080):
+        with fake_gpu(version=version) as driver:
+            device = spy.create_device("cuda", options=options)
+            module = spy.Module.load_from_source(device, "kept", TEXT)
+            driver.kernels.update(KERNELS)
+            assert module.poly(tensor(device, [1])).to_numpy().tolist() == [9]
+            KERNELS.update(driver.kernels)
+            linked.append(len(driver.linked))
+    assert linked == [1, 0, 1]
+
+
+KERNELS = {}
+
+
+def test_an_image_is_its_bytes():
+    image = CudaImage("k", 16, b".version 8.1\n", "sm_90", (Site("a:1:2", "x", "y"),), True)
+    read = CudaImage.from_bytes(image.to_bytes({"extra": [1]}))
+    assert replace(read, about=None) == image and read.about == {"extra": [1]}
+    assert read.kernel().synchronous and read.kernel().code == image.code
+
+
+# --- grids
+
+
+@pytest.mark.parametrize(
+    ("grid", "blocks", "threads"),
+    [
+        ((1, 1, 1), (1, 1, 1), (1, 1, 1)),
+        ((1000, 1, 1), (4, 1, 1), (256, 1, 1)),
+        ((3, 100, 2), (1, 2, 2), (4, 64, 1)),
+        ((300, 1 << 20, 1), (2, 65535, 1), (256, 1, 1)),
+        ((1, 1, 100_000), (1, 1, 65535), (1, 1, 1)),
+        ((1 << 31, 1, 1), (1 << 23, 1, 1), (256, 1, 1)),
+    ],
+)
+def test_blocks_of_a_grid(grid, blocks, threads):
+    assert blocks_for(grid) == (blocks, threads)
+
+
+# --- memory
+
+
+def test_regions_are_read_written_and_cleared(device):
+    runtime, full = device.runtime, np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    views = [np.s_[...], np.s_[1], np.s_[:, 1], np.s_[:, ::2, 1:3], np.s_[::-1, :, ::-2], np.s_[1, 2, 3, ...]]
+    for view in views:
+        block = runtime.allocate(full.nbytes)
+        runtime.write(block.address, full)
+        part = full[view]
+        at = block.address + part.__array_interface__["data"][0] - full.__array_interface__["data"][0]
+        region = MemoryRegion(at, part.shape, part.strides, FLOAT)
+        np.testing.assert_array_equal(runtime.read(region), part)
+        whole, wanted = MemoryRegion(block.address, full.shape, full.strides, FLOAT), full.copy()
+        wanted[view] = -part
+        runtime.put(region, -part)
+        np.testing.assert_array_equal(runtime.read(whole), wanted)
+        wanted[view] = 0
+        runtime.clear(region)
+        np.testing.assert_array_equal(runtime.read(whole), wanted)
+
+
+def test_copies_may_overlap(device):
+    runtime, values = device.runtime, np.arange(64, dtype=np.float32)
+    block = runtime.allocate(values.nbytes)
+    runtime.write(block.address, values)
+    runtime.copy(block.address + 16, block.address, 128)
+    values[4:36] = values[:32].copy()
+    np.testing.assert_array_equal(runtime.read(MemoryRegion(block.address, (64,), (4,), FLOAT)), values)
+
+
+@pytest.mark.parametrize("size", [memory.SMALL // 4 + 1, memory.PIECE // 4 * 3 + 5])
+def test_large_arrays_go_through_pinned_memory(device, fake, size):
+    values = np.random.default_rng(1).random(size, dtype=np.float32)
+    fake.calls.clear()
+    np.testing.assert_array_equal(tensor(device, values).to_numpy(), values)
+    pieces = -(-values.nbytes // memory.PIECE)
+    assert fake.calls.count("cuMemcpyHtoDAsync") == fake.calls.count("cuMemcpyDtoHAsync") == pieces
+
+
+def test_freed_memory_is_used_again_without_the_driver(device, fake):
+    tensor(device, range(100))
+    fake.calls.clear()
+    tensor(device, range(100))
+    assert "cuMemAllocAsync" not in fake.calls and "cuMemFreeAsync" not in fake.calls
+
+
+def test_memory_of_garbage_in_cycles_is_used_again(device):
+    first = tensor(device, range(300))
+    address, cycle = first.address, [first]
+    cycle.append(cycle)
+    del first, cycle
+    gc.collect()
+    again = tensor(device, range(300))
+    assert again.address == address and again.to_numpy()[299] == 299
+
+
+def test_no_memory_is_an_error_after_which_all_works(device, module):
+    with pytest.raises(MemoryError, match="no room for"):
+        spy.Tensor.zeros(device, (1 << 30,), "float4")
+    assert module.poly(2.0) == 23
+
+
+def test_elements_are_assigned_and_copied(device):
+    t = tensor(device, np.arange(12).reshape(3, 4))
+    t[1] = 5
+    t[:, 0] = np.array([7, 8, 9], np.float32)
+    t[2] = t[0]
+    made = t.copy()
+    assert made.to_numpy().tolist() == [[7, 1, 2, 3], [8, 5, 5, 5], [7, 1, 2, 3]]
+    assert made[:, 1].tolist() == [1, 5, 1]
+    with pytest.raises(BufferError, match="cannot reach"):
+        made.host_view()
+
+
+def test_a_closed_device_gives_its_memory_back():
+    with fake_gpu() as driver:
+        device = spy.create_device("cuda")
+        tensor(device, range(10))
+        device.close()
+        assert not driver.arena.sizes
+        with pytest.raises(RuntimeError, match="E1023"):
+            device.runtime.allocate(4)
+
+
+def test_errors_of_the_driver_have_its_words():
+    driver = drivers.Driver(FakeBindings())
+    error = driver.error("cuLaunchKernel", 1)
+    assert str(error) == (
+        "error[E1050]: the CUDA driver: cuda error invalid value (CUDA_ERROR_INVALID_VALUE, from cuLaunchKernel)"
+    )

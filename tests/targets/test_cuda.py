@@ -1,0 +1,117 @@
+"""PTX of flat kernels: all pass LLVM, atomics are instructions, and kernels that are not supported yet are refused."""
+
+import re
+
+import pytest
+
+from slangrad.base.diagnostics import CompileError
+from slangrad.base.options import Options
+from slangrad.base.source import SourceFile
+from slangrad.check.modules import Program
+from slangrad.llvm.machine import nvptx
+from slangrad.pipeline import compile_kernel, target_of
+from tests.targets.test_c_text import BODIES, CURVE, HEAD
+
+
+def ptx(text, architecture="sm_90", **options):
+    chosen = Options(**options)
+    target = f"cuda:{architecture}"
+    program = Program(chosen, [], traits=target_of(target).backend.traits)
+    return compile_kernel(program, SourceFile("kernel", text), "main", chosen, target).text("ptx")
+
+
+def main(body, parameters="uniform float* x, uniform float* y, uniform int* k, uniform double* d"):
+    return f"""
+        [shader("compute")] [numthreads(32, 1, 1)]
+        void main(uint3 id : SV_DispatchThreadID, {parameters}) {{ uint i = id.x; {body} }}
+    """
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_kernels_give_ptx(name):
+    text = ptx(CURVE + HEAD + BODIES[name] + "}\n")
+    assert ".entry kernel(" in text and ".maxntid 256" in text and "ld.param" in text
+
+
+@pytest.mark.parametrize("architecture", nvptx.ARCHITECTURES)
+def test_all_architectures_give_ptx(architecture):
+    text = ptx(main("y[i] = sin(x[i]); d[i] += 1; InterlockedAdd(y[0], x[i]);"), architecture)
+    assert f".target {architecture}\n" in text
+
+
+@pytest.mark.parametrize(
+    ("body", "instruction"),
+    [
+        ("InterlockedAdd(y[0], x[i]);", r"atom(?:\.relaxed\.gpu)?\.global\.add\.f32"),
+        ("InterlockedAdd(k[0], k[i]);", r"atom(?:\.relaxed\.gpu)?\.global\.add\.u32"),
+        ("InterlockedMax(k[0], k[i]);", r"atom(?:\.relaxed\.gpu)?\.global\.max\.s32"),
+        ("InterlockedAnd(k[0], k[i]);", r"atom(?:\.relaxed\.gpu)?\.global\.and\.b32"),
+        ("InterlockedExchange(k[0], k[i], k[i]);", r"atom(?:\.relaxed\.gpu)?\.global\.exch\.b32"),
+        ("InterlockedMin(y[0], x[i]);", r"atom(?:\.relaxed\.gpu)?\.global\.cas\.b32"),
+        ("InterlockedCompareExchange(k[0], 1, 2, k[i]);", r"atom(?:\.relaxed\.gpu)?\.global\.cas\.b32"),
+    ],
+)
+def test_atomics(body, instruction):
+    text = ptx(main(body))
+    of_the_kernel = re.findall(r"atom(?!\.relaxed\.sys)\S+", text)
+    assert len(of_the_kernel) == 1 and re.fullmatch(instruction, of_the_kernel[0])
+
+
+def test_a_map_uses_no_memory_of_the_thread():
+    text = ptx(CURVE + main("var p = diffPair(x[i]); bwd_diff(curve)(p, 2.0); y[i] = p.d;"))
+    assert not re.search(r"\b(ld|st)\.local|\.local ", text)
+    assert "ld.global" in text and "st.global" in text
+    assert not re.search(r"\b(ld|st)\.(f32|b32|u32)\b", text), "an access does not say which memory it means"
+
+
+def test_pointers_to_variables_have_no_space():
+    text = ptx(main("float a[2] = { x[i], 1 }; float* p = i > 3 ? &a[0] : x; *p += 1; y[i] = a[0] + *p;"))
+    assert "st.global" in text
+
+
+def test_kept_functions_are_functions():
+    text = ptx(CURVE + main("y[i] = curve(x[i]) + curve(y[i]);"), calls="keep")
+    assert re.search(r"\.func.*kept", text)
+
+
+def test_contraction_is_a_choice():
+    body = main("y[i] = x[i] * y[i] + 1.5f;")
+    assert "fma.rn.f32" in ptx(body)
+    plain = ptx(body, contraction=False)
+    assert "fma" not in plain and "mul.rn.f32" in plain and "add.rn.f32" in plain
+
+
+def test_halves_are_native():
+    text = ptx(main("h[i] = h[i] * h[i];", "uniform half* h"))
+    assert re.search(r"mul(\.rn)?\.f16", text)
+
+
+def test_checks_report_into_the_status_record():
+    text = ptx(main("float a[3] = { 1, 2, 3 }; y[i] = a[k[i]];"))
+    assert re.search(r"call\.uni report", text) and text.count("atom") == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    ['printf("%d", i);', "k[i] = WaveActiveSum(k[i]);", "GroupMemoryBarrierWithGroupSync(); k[i] = 1;"],
+)
+def test_what_is_not_supported_yet_is_refused(body):
+    with pytest.raises(CompileError, match=r"(?s)E9003.*on CUDA yet.*CPU"):
+        ptx(main(body))
+
+
+def test_large_arguments_are_refused():
+    with pytest.raises(CompileError, match=r"(?s)E9003.*40008 bytes.*put large values into a tensor"):
+        ptx("struct S { float x[10000]; }" + main("y[i] = s.x[i];", "uniform S s, uniform float* y"))
+
+
+def test_an_unknown_architecture_is_an_error():
+    with pytest.raises(ValueError, match="unknown architecture 'sm_1'; there are sm_75"):
+        ptx(main("y[i] = 1;"), "sm_1")
+
+
+def test_target_switches_take_the_case_of_cuda():
+    body = (
+        "__target_switch { case cpu: y[i] = 1; return; case cuda: y[i] = 7.25; return; default: y[i] = 3; }"
+    )
+    assert re.search(r"st\.global\.b32 \t\[%rd\d+\], 1088946176;", ptx(main(body)))  # the bits of 7.25
