@@ -113,8 +113,8 @@ class _Place:
         return self._part(*self.uniform.fields()[name], f".{name}")
 
     def element(self, index: int) -> _Place | None:
-        found = None if self.uniform is None else self.uniform.element(index)
-        return None if found is None else self._part(*found, f"[{index}]")
+        part = None if self.uniform is None else self.uniform.element(index)
+        return None if part is None else self._part(*part, f"[{index}]")
 
     def _child(self, slot: Slot | BlockSlot) -> _Place:
         if isinstance(slot, BlockSlot):
@@ -132,8 +132,8 @@ class _Place:
             return
         if not isinstance(value, Mapping):
             raise CallError("E1019", f"{self.title}: pass a dict with the parameters")
-        for name, each in value.items():
-            self.field(name).write(each)
+        for name, part in value.items():
+            self.field(name).write(part)
 
     def set_data(self, data: HostValue) -> None:
         if self.uniform is None:
@@ -217,10 +217,10 @@ class ShaderCursor:
 
     def find_element(self, index: int) -> ShaderCursor:
         """The place of an element; IndexError where there is none."""
-        found = self._place.element(index)
-        if found is None:
+        element = self._place.element(index)
+        if element is None:
             raise IndexError(f"{self._place.title} has no element {index}")
-        return self._at(found)
+        return self._at(element)
 
     @property
     def _offset(self) -> ShaderOffset:

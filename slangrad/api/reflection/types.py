@@ -1,8 +1,8 @@
 """Types, variables and attributes of a checked program, in SlangPy's words.
 
-    found = module.layout.find_type_by_name("Hello<float3>")
-    found.name, found.full_name                ->   "Hello", "Hello<vector<float,3>>"
-    found.fields[0].type.kind                  ->   TypeKind.vector
+    hello = module.layout.find_type_by_name("Hello<float3>")
+    hello.name, hello.full_name                ->   "Hello", "Hello<vector<float,3>>"
+    hello.fields[0].type.kind                  ->   TypeKind.vector
 
 The facts of a type are those of `marshal/reflection/model.py`. A `ReflectionContext` is the program as seen from one
 module; it makes each object once, and each object keeps the program alive.
@@ -141,30 +141,29 @@ class ReflectionContext:
         rules, struct = rules_of(t), unstored(t)
         if not isinstance(struct, StructType) or facts_of(struct).kind != "struct":
             return ()
-        with self.asking() as program:
-            declared = [(field.declaration, kind) for field, kind in program.fields(struct)]
+        with self.asking():
             return tuple(
-                (field, declared_type(field, stored(stored(kind, program.info(field).rules), rules)))
-                for field, kind in declared
+                (field.declaration, declared_type(field.declaration, stored(field.stored, rules)))
+                for field in self.view.fields(struct)
             )
 
     def attributes(self, declaration: ast.Declaration) -> list[Attribute]:
         with self.asking() as program:
-            return [self.make(Attribute, each) for each in user_attributes(program, declaration)]
+            return [self.make(Attribute, attribute) for attribute in user_attributes(program, declaration)]
 
 
-def expect(given: object, kind: type[Made], where: str) -> Made:
-    """What was given, if it is of the kind that can be asked about."""
-    if not isinstance(given, kind):
+def expect(value: object, kind: type[Made], where: str) -> Made:
+    """The argument of a question; CallError (E1015) where it is of another class."""
+    if not isinstance(value, kind):
         article = "an" if kind.__name__[0] in "aeiouAEIOU" else "a"
-        message = f"{where}: {type(given).__name__} is not {article} {kind.__name__}"
+        message = f"{where}: {type(value).__name__} is not {article} {kind.__name__}"
         note = "layout.find_type_by_name(name) finds types" if kind is TypeReflection else None
         raise CallError("E1015", message, (), note)
-    return given
+    return value
 
 
 class BaseReflectionObject:
-    """What all of reflection has in common: an object holds the program that it shows, and shows it forever."""
+    """The base of all reflection: an object keeps the program that it shows, also when a newer one is loaded."""
 
     __slots__ = ("__weakref__", "_context")
 
@@ -217,22 +216,22 @@ class Attribute(BaseReflectionObject):
         return str(self._value(index, (str,), "a text"))
 
     def _argument(self, index: int) -> ast.Expression:
-        given = self._attribute.node.arguments
-        if not 0 <= index < len(given):
-            raise IndexError(f"[{self.name}] has no argument {index}: there are {len(given)}")
-        return given[index]
+        arguments = self._attribute.node.arguments
+        if not 0 <= index < len(arguments):
+            raise IndexError(f"[{self.name}] has no argument {index}: there are {len(arguments)}")
+        return arguments[index]
 
-    def _value(self, index: int, kinds: tuple[type, ...], what: str) -> HostValue:
+    def _value(self, index: int, kinds: tuple[type, ...], expected: str) -> HostValue:
         node = self._argument(index)
         with self._context.asking() as program:
-            found = value_of(program, self._attribute.owner, node)
-        if not isinstance(found, kinds):
-            raise CallError("E1013", f"argument {index} of [{self.name}] is {found!r}, not {what}")
-        return found
+            value = value_of(program, self._attribute.owner, node)
+        if not isinstance(value, kinds):
+            raise CallError("E1013", f"argument {index} of [{self.name}] is {value!r}, not {expected}")
+        return value
 
 
 class Attributed(BaseReflectionObject, ABC):
-    """What attributes can stand before."""
+    """A type, function or variable: declarations that may have attributes."""
 
     __slots__ = ()
 
@@ -254,7 +253,7 @@ class Attributed(BaseReflectionObject, ABC):
 
     def find_user_attribute_by_name(self, name: str) -> Attribute | None:
         """The first attribute of the program's own of that name."""
-        return next((each for each in self._attributes if each.name == name), None)
+        return next((attribute for attribute in self._attributes if attribute.name == name), None)
 
 
 class VariableReflection(Attributed):

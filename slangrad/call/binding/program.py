@@ -24,7 +24,6 @@ from slangrad.check.model.types import (
     Type,
     Vector,
     nominal,
-    stored,
 )
 from slangrad.check.reflect import FunctionView, ParameterView, Reflection, Resolution, written_generics
 from slangrad.ir.data import types as ir
@@ -71,7 +70,7 @@ class ModuleTypes:
 
     def stored_fields(self, t: Type) -> tuple[tuple[str, Type], ...]:
         """Those of a struct, with what is said about their place in memory."""
-        return tuple((each.name, stored(each.type, each.rules)) for each in self.view.fields(t))
+        return tuple((field.name, field.stored) for field in self.view.fields(t))
 
     def initialized_fields(self, t: Type) -> set[str]:
         found = self.view.fields(t)

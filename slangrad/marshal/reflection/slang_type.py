@@ -372,8 +372,9 @@ def _kind(
     name: str, text: str, properties: str = "", base: type[SlangType] = SlangType, **more: object
 ) -> type[SlangType]:
     """A class of types, which have some of the properties."""
-    made = {each: property(_PROPERTIES[each][0], doc=_PROPERTIES[each][1]) for each in properties.split()}
-    return type(name, (base,), {"__doc__": text, "__slots__": (), **made, **more})
+    rows = {key: _PROPERTIES[key] for key in properties.split()}
+    shown = {key: property(function, doc=doc) for key, (function, doc) in rows.items()}
+    return type(name, (base,), {"__doc__": text, "__slots__": (), **shown, **more})
 
 
 # fmt: off
