@@ -18,7 +18,9 @@ import numpy as np
 
 from slangrad.api.devices.device import Device
 from slangrad.api.functional.module import module_of_package
+from slangrad.api.reflection.program_layout import ProgramLayout, TypeLayoutReflection
 from slangrad.api.reflection.slang_layout import SlangFunction, SlangProgramLayout, slang_parameters
+from slangrad.api.reflection.types import TypeReflection
 from slangrad.call.binding.program import CallCandidate
 from slangrad.call.binding.resolve import Arguments, Survivor, arrange, attempt
 from slangrad.check.model import types as checked
@@ -26,6 +28,7 @@ from slangrad.check.model.types import VOID
 from slangrad.compat.call_data import MODES, BoundCall
 from slangrad.compat.marshall import BindContext
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.reflection.model import ElementLayout
 from slangrad.marshal.reflection.slang_type import (
     ArrayType,
     SlangParameter,
@@ -37,7 +40,10 @@ from slangrad.marshal.registry import holds_objects, marshal_of, unwrap
 from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.element_types import element_type as memory_type
 from slangrad.tensors.element_types import numpy_layout
+from slangrad.tensors.shape import Shape
 
+SlangLayout = ElementLayout
+TShapeOrTuple = tuple[int, ...] | Shape
 _NAMES = {mode: name for name, mode in MODES.items()}
 
 
@@ -154,6 +160,20 @@ def resolve_program_layout(
     """The layout to look for types in: that given, that of a type, or the standard library's."""
     layout = program_layout if program_layout is not None else getattr(element_type, "program", None)
     return builtin_layout(device) if layout is None else layout
+
+
+def find_type_layout_for_buffer(
+    program_layout: ProgramLayout | SlangProgramLayout,
+    slang_type: str | TypeReflection | TypeLayoutReflection,
+) -> TypeLayoutReflection:
+    """How values of a type lie in a buffer. ValueError where the program has no type of that name."""
+    if isinstance(slang_type, TypeLayoutReflection):
+        return slang_type
+    layout = program_layout if isinstance(program_layout, ProgramLayout) else program_layout.program_layout
+    t = layout.find_type_by_name(slang_type) if isinstance(slang_type, str) else slang_type
+    if t is None:
+        raise ValueError(f"the program has no type named '{slang_type}'")
+    return layout.get_type_layout(t)
 
 
 def resolve_element_type(program_layout: SlangProgramLayout, element_type: object) -> SlangType:

@@ -117,9 +117,6 @@ def is_contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
     return True
 
 
-TShapeOrTuple = tuple[int, ...] | Shape
-
-
 def as_shape(sizes: object, argument: str = "shape") -> Shape:
     """An int or a sequence of ints, none of them negative, as a Shape."""
     if isinstance(sizes, Shape):

@@ -334,20 +334,6 @@ def _required(found: Found | None, kind: str, name: str, names: Iterable[str]) -
     return found
 
 
-def find_type_layout_for_buffer(
-    program_layout: Reflected, slang_type: str | TypeReflection | TypeLayoutReflection
-) -> TypeLayoutReflection:
-    """How values of a type lie in a buffer; `program_layout` is a ProgramLayout or a SlangProgramLayout."""
-    program_layout = getattr(program_layout, "program_layout", program_layout)
-    if isinstance(slang_type, TypeLayoutReflection):
-        return slang_type
-    t = program_layout.find_type_by_name(slang_type) if isinstance(slang_type, str) else slang_type
-    if t is None:
-        raise ValueError(f"the program has no type named '{slang_type}'")
-    layout: TypeLayoutReflection = program_layout.get_type_layout(t)
-    return layout
-
-
 class ReflectionCursor:
     """Parameters by name, fields by name, elements by index: `program.reflection.particles`."""
 

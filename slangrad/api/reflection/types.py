@@ -4,7 +4,7 @@
     hello.name, hello.full_name                ->   "Hello", "Hello<vector<float,3>>"
     hello.fields[0].type.kind                  ->   TypeKind.vector
 
-The facts of a type are those of `marshal/reflection/model.py`. A `ReflectionContext` is the program as seen from one
+The model of a type is in `marshal/reflection/model.py`. A `ReflectionContext` is the program as seen from one
 module; it makes each object once, and each object keeps the program alive.
 """
 
@@ -31,13 +31,14 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.protocol.spelling import full_name
 from slangrad.marshal.reflection.model import (
     BLOCKS,
-    FACTS,
-    TypeFacts,
+    MODELS,
+    TypeModel,
     TypeProperties,
-    facts_of,
+    model_of,
     scalar_type_of,
     short_name,
 )
+from slangrad.marshal.reflection.slang_type import DIRECTIONS
 from slangrad.marshal.reflection.type_kinds import AccessKind, ModifierID, ScalarKind, ShapeKind, TypeKind
 from slangrad.syntax import ast
 from slangrad.tensors.conversion import HostValue
@@ -69,8 +70,8 @@ class MembersType(Type):
         return ""
 
 
-FACTS[BlockType] = lambda t: TypeFacts(BLOCKS[t.name], (), t.inner)
-FACTS[MembersType] = lambda t: TypeFacts("struct")
+MODELS[BlockType] = lambda t: TypeModel(BLOCKS[t.name], (), t.inner)
+MODELS[MembersType] = lambda t: TypeModel("struct")
 
 
 class ReflectionContext:
@@ -139,7 +140,7 @@ class ReflectionContext:
         if isinstance(t, MembersType):
             return t.members
         rules, struct = rules_of(t), unstored(t)
-        if not isinstance(struct, StructType) or facts_of(struct).kind != "struct":
+        if not isinstance(struct, StructType) or model_of(struct).kind != "struct":
             return ()
         with self.asking():
             return tuple(
@@ -287,15 +288,11 @@ class VariableReflection(Attributed):
 
     def has_modifier(self, modifier: ModifierID) -> bool:
         """Whether a word stands before the variable. `in` is understood of parameters, `inout` is `out` as well."""
-        direction = getattr(self.declaration, "direction", "")
-        modifier = expect(modifier, ModifierID, "has_modifier")
-        if modifier is ModifierID.nodiff:
+        name = expect(modifier, ModifierID, "has_modifier").name
+        if name == "nodiff":
             return has_no_diff(self.declaration)
-        if modifier is ModifierID.out:
-            return direction in ("out", "inout")
-        if modifier in (ModifierID.inn, ModifierID.inout):
-            return bool(direction == modifier.name.replace("inn", "in"))
-        return bool(self.declaration.has(modifier.name))
+        written = DIRECTIONS.get(getattr(self.declaration, "direction", ""), ())
+        return name in written or bool(self.declaration.has(name))
 
 
 class TypeReflection(Attributed, TypeProperties):
@@ -363,13 +360,13 @@ class TypeReflection(Attributed, TypeProperties):
     @property
     def resource_shape(self) -> ShapeKind:
         """Which kind of buffer or texture it is."""
-        return ShapeKind[facts_of(self._shown).shape]
+        return ShapeKind[model_of(self._shown).shape]
 
     @property
     def resource_access(self) -> AccessKind:
         """Whether a resource is read, or read and written."""
-        facts = facts_of(self._shown)
-        return AccessKind[facts.access if facts.kind == "resource" else "none"]
+        model = model_of(self._shown)
+        return AccessKind[model.access if model.kind == "resource" else "none"]
 
     @property
     def resource_result_type(self) -> TypeReflection | None:
@@ -406,10 +403,10 @@ def without_rules(t: Type) -> Type:
 
 def element_of(t: Type) -> Type | None:
     """What indexing gives, or following a pointer; None for structs, tensors among them, and for bytes."""
-    rules, facts = rules_of(t), facts_of(unstored(t))
-    if facts.element is None or facts.kind in ("struct", "interface") or facts.shape == "byte_address_buffer":
+    rules, model = rules_of(t), model_of(unstored(t))
+    if model.element is None or model.kind in ("struct", "interface") or model.shape == "byte_address_buffer":
         return None
-    return stored(facts.element, rules) if facts.kind in ("vector", "array") else facts.element
+    return stored(model.element, rules) if model.kind in ("vector", "array") else model.element
 
 
 def unwrapped(t: Type) -> Type:
