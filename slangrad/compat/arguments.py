@@ -28,9 +28,9 @@ from slangrad.marshal.host.footprint import Shape as Sizes
 from slangrad.marshal.protocol.marshal import (
     PRIMAL,
     Find,
+    KernelParameter,
     Leaf,
     Marshal,
-    Parameter,
     ProgramTypes,
     Scratch,
     Setter,
@@ -252,8 +252,8 @@ class TaughtLeaf(Leaf):
             lines.append(f"{spell_on_page(self.type)} {name}_loaded;")
         return [*lines, *self.text.load]
 
-    def parameters(self, classes: str) -> list[Parameter]:
-        return [Parameter(spell_on_page(self.text.type), self.name)]
+    def parameters(self, classes: str) -> list[KernelParameter]:
+        return [KernelParameter(spell_on_page(self.text.type), self.name)]
 
     def load(self) -> str:
         return f"{self.name}_loaded"
@@ -357,7 +357,7 @@ def binder_of(kind: type, factory: Factory) -> results.Binder:
         leaf = taught.bind(Way(created.type, dims), spot)
         leaf.prepare = None  # the maker gives it as it is carried
         outputs = _Outputs(leaf)
-        created.made = results.Result(outputs.maker, outputs.give)
+        created.made = results.CreatedResult(outputs.maker, outputs.give)
         return leaf
 
     return bind
@@ -377,7 +377,7 @@ def _called_with_result(kind: type, created: results.Created, dims: int, lowered
     leaf = results.bind_default(created, dims, lowered)
     usual = created.made
     assert usual is not None
-    created.made = results.Result(usual.maker, lambda value: kind(usual.give(value)))
+    created.made = results.CreatedResult(usual.maker, lambda value: kind(usual.give(value)))
     return leaf
 
 

@@ -18,7 +18,7 @@ from slangrad.call.binding.request import RESULT
 from slangrad.call.caller import InspectedCall
 from slangrad.call.plans.packing import Compiled
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.protocol.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, Composite, Leaf, Node
+from slangrad.marshal.protocol.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, BoundNode, Composite, Leaf
 from slangrad.marshal.reflection.slang_type import SlangType
 from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.shape import Shape
@@ -86,7 +86,9 @@ class BoundVariable:
     children: dict[str, BoundVariable] | None = None
 
     @staticmethod
-    def of(node: Node, name: str, path: str, layout: SlangProgramLayout, index: int = -1) -> BoundVariable:
+    def of(
+        node: BoundNode, name: str, path: str, layout: SlangProgramLayout, index: int = -1
+    ) -> BoundVariable:
         role, mapping = node.role, Shape(_mapping(node))
         is_explicit = isinstance(node, Leaf) and node.explicit is not None
         children = None
@@ -129,7 +131,7 @@ class BoundVariable:
         return args
 
 
-def _mapping(node: Node) -> tuple[int, ...]:
+def _mapping(node: BoundNode) -> tuple[int, ...]:
     """The mapping of the part with the most dimensions."""
     return max((leaf.mapping for _, leaf in node.leaves()), key=len, default=())
 

@@ -20,7 +20,7 @@ from slangrad.api.kernels.shader import (
     is_entry,
 )
 from slangrad.base.page_words import unlike
-from slangrad.call.binding.program import Candidate
+from slangrad.call.binding.program import CallCandidate
 from slangrad.call.binding.request import Named
 from slangrad.check.reflect import ParameterView
 from slangrad.compat.types import dispatched as dispatched
@@ -36,7 +36,7 @@ Group = tuple[int, int, int]
 def make_kernel(
     module: SlangModule,
     name: str,
-    candidates: tuple[Candidate, ...],
+    candidates: tuple[CallCandidate, ...],
     group: Group | None,
     conformances: tuple[Named, ...],
 ) -> ComputeKernel:
@@ -51,7 +51,7 @@ def make_kernel(
     if is_entry(candidate.view.declaration):
         if group is not None:
             raise _refused(name, "has the group size of its [numthreads]", "leave thread_group_size out")
-        entry = SlangEntryPoint(module, name, given=chosen, declared=candidate.view.declaration)
+        entry = SlangEntryPoint(module, name, conformances=chosen, declared=candidate.view.declaration)
         return ComputeKernel(session.link_program([module], [entry]))
     _check(name, candidate)
     text = _page(module.known.imports(), candidate, group or GROUP)
@@ -64,7 +64,7 @@ def named_conformances(conformances: Sequence[TypeConformance | tuple[object, ..
     return tuple(conformance.named for conformance in conformances_of(conformances))
 
 
-def _check(name: str, candidate: Candidate) -> None:
+def _check(name: str, candidate: CallCandidate) -> None:
     if candidate.returns:
         raise _refused(name, "has a return value", "a kernel writes what it computes to memory")
     if not candidate.parameters or candidate.has_this:
@@ -91,11 +91,11 @@ def _refused(name: str, reason: str, note: str | None = None) -> CallError:
     return CallError("E1020", f"dispatch: function '{name}' {reason}", (), note)
 
 
-def _entry_of(candidate: Candidate) -> str:
+def _entry_of(candidate: CallCandidate) -> str:
     return unlike("launch", {candidate.view.name})
 
 
-def _page(imports: tuple[str, ...], candidate: Candidate, group: Group) -> str:
+def _page(imports: tuple[str, ...], candidate: CallCandidate, group: Group) -> str:
     """The text of a kernel around the function."""
     thread, *others = candidate.parameters
     number = unlike("thread", {parameter.name for parameter in others})

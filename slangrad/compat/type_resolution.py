@@ -13,16 +13,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from slangrad.api.devices.device import Device
-from slangrad.api.functional.module import Module
+from slangrad.api.functional.module import module_of_package
 from slangrad.api.reflection.program_layout import ProgramLayout, TypeLayoutReflection
 from slangrad.api.reflection.slang_layout import SlangFunction, SlangProgramLayout, slang_parameters
 from slangrad.api.reflection.types import TypeReflection
-from slangrad.call.binding.program import Candidate
+from slangrad.call.binding.program import CallCandidate
 from slangrad.call.binding.resolve import Arguments, Survivor, arrange, attempt
 from slangrad.check.model import types as checked
 from slangrad.check.model.types import VOID
@@ -105,7 +104,7 @@ def resolve_function(
 
 
 def _survivors(
-    context: BindContext, candidate: Candidate, bindings: BoundCall, report: ResolutionDiagnostic
+    context: BindContext, candidate: CallCandidate, bindings: BoundCall, report: ResolutionDiagnostic
 ) -> list[Survivor]:
     positional, named = bindings.values, bindings.named_values
     try:
@@ -150,14 +149,9 @@ def unpack_kwargs(**kwargs: object) -> tuple[dict[str, HostValue], bool]:
     return {name: unwrap(value) for name, value in kwargs.items()}, any(map(holds_objects, kwargs.values()))
 
 
-_BUILTIN: WeakKeyDictionary[Device, Module] = WeakKeyDictionary()
-
-
 def builtin_layout(device: Device) -> SlangProgramLayout:
     """The layout of a program that has the types of the standard library only."""
-    if device not in _BUILTIN:
-        _BUILTIN[device] = Module.load_from_source(device, "types of the standard library", "")
-    return _BUILTIN[device].layout
+    return module_of_package(device, "types of the standard library", str).layout
 
 
 def resolve_program_layout(

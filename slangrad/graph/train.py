@@ -58,7 +58,7 @@ from slangrad.graph.workers.stages.pipeline import StagePlan
 
 if TYPE_CHECKING:
     from slangrad.graph.workers.checkpoints.checkpoint import Checkpoints
-    from slangrad.optim.optimizers import Update
+    from slangrad.optim.optimizers import ParameterUpdate
 
 
 class Step:
@@ -337,7 +337,7 @@ def _variables(
 
 
 def _updated(
-    update: Update, parameter: Node, gradient: Node, state: Sequence[Node], settings: Array
+    update: ParameterUpdate, parameter: Node, gradient: Node, state: Sequence[Node], settings: Array
 ) -> dict[Node, Node]:
     """New values of the parameter and its state, in the memory of which they go: the optimizer's own function, as an
     operator."""

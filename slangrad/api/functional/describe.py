@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from slangrad.api.functional.function import Function
     from slangrad.api.functional.module import Module
     from slangrad.api.functional.struct import Struct
-    from slangrad.call.binding.program import Candidate
+    from slangrad.call.binding.program import CallCandidate
     from slangrad.syntax.ast import Declaration
 
 NAMED, ONLY_NAMED = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
@@ -62,7 +62,7 @@ def signature_of(function: Function, bound: bool) -> Signature:
     return Signature([*_joined(rows), *last], return_annotation=annotation)
 
 
-def _parameters(candidate: Candidate, function: Function) -> Iterator[Parameter]:
+def _parameters(candidate: CallCandidate, function: Function) -> Iterator[Parameter]:
     declared = [parameter.default for parameter in candidate.view.declaration.parameters]
     shown = parameters_of(candidate, function.module.layout)
     defaults = [None] * int(candidate.has_this) + declared
@@ -85,7 +85,7 @@ def _joined(rows: Sequence[Sequence[Parameter]]) -> list[Parameter]:
     return joined[::-1]
 
 
-def _result(candidate: Candidate) -> str | None:
+def _result(candidate: CallCandidate) -> str | None:
     result = candidate.result
     return None if result is None else str(candidate.view.shown(result))
 
@@ -103,7 +103,7 @@ def _documented(header: str, declaration: Declaration) -> str:
     return f"{header}\n\n{comment}" if comment else header
 
 
-def _header(candidate: Candidate) -> str:
+def _header(candidate: CallCandidate) -> str:
     """As it is written, on one line; as the compiler sees it where a comment or a macro is in it."""
     declaration = candidate.view.declaration
     body = getattr(declaration, "body", None)

@@ -17,10 +17,18 @@ from slangrad.absent import missing
 from slangrad.base.late import Late
 from slangrad.base.process.unique import Unique
 from slangrad.call.binding.launchable import Launchable
-from slangrad.call.binding.request import APPEND, Settings, Source, Tree, gathered, merge, settings_key
+from slangrad.call.binding.request import (
+    APPEND,
+    CallSettings,
+    GlobalSource,
+    Tree,
+    gathered,
+    merge,
+    settings_key,
+)
 from slangrad.call.caller import AnswersCalls, Caller
-from slangrad.call.lasting import LastingCaller, RepeatedCall
 from slangrad.call.plans.packing import Compiled
+from slangrad.call.repeated import RenewedCaller, RepeatedCall
 from slangrad.marshal.composed import results
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.protocol.marshal import BACKWARD, PRIMAL, TANGENT
@@ -89,15 +97,15 @@ class Function(Unique):
         self,
         module: Module,
         name: str,
-        calls: LastingCaller,
+        calls: RenewedCaller,
         struct: Struct | None = None,
-        settings: Settings | None = None,
+        settings: CallSettings | None = None,
     ) -> None:
         self.module = module
         self.name = name
         self.struct = struct
         self._calls = calls
-        chosen = settings or Settings()
+        chosen = settings or CallSettings()
         self._settings = replace(chosen, key=settings_key(chosen))
         self._backward: Function | None = None
         self._tangent: Function | None = None
@@ -198,7 +206,7 @@ class Function(Unique):
         return self._copy(self.module, self._calls, self.struct, replace(self._settings, **changes))
 
     def _copy(
-        self, module: Module, calls: LastingCaller, struct: Struct | None, settings: Settings
+        self, module: Module, calls: RenewedCaller, struct: Struct | None, settings: CallSettings
     ) -> Function:
         function = Function(module, self.name, calls, struct, settings)
         function._group, function._bound = self._group, self._bound
@@ -238,10 +246,10 @@ class Function(Unique):
 
         return self._setting(written)
 
-    def _setting(self, source: Source) -> Function:
+    def _setting(self, source: GlobalSource) -> Function:
         return self._with(given=(*self._settings.given, source))
 
-    def _asking(self, ask: Callable[..., Mapping[str, object]]) -> Source:
+    def _asking(self, ask: Callable[..., Mapping[str, object]]) -> GlobalSource:
         """A callable without parameters; one that has a parameter gets the function."""
         try:
             signature(ask).bind()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -25,8 +25,8 @@ from slangrad.base.process.unique import Unique
 from slangrad.base.suggestions import suggestion
 from slangrad.call.binding.module_index import UNKNOWN
 from slangrad.call.caller import Caller
-from slangrad.call.lasting import LastingCaller
 from slangrad.call.plan_store import PlanStore
+from slangrad.call.repeated import RenewedCaller
 from slangrad.check.model.types import EnumType, Type
 from slangrad.ir.data import types as ir
 from slangrad.marshal.errors import CallError, NameNotFound
@@ -281,7 +281,7 @@ class Module(Unique, Names):
             store = PlanStore(known.key, label, generation.settings, generation.target, known.types)
             return Caller(name, binder, generation, store, strict, self)
 
-        return Function(self, name, LastingCaller(self.session, caller), struct)
+        return Function(self, name, RenewedCaller(self.session, caller), struct)
 
     def _missing(self, name: str, kind: str) -> NameNotFound:
         if not kind:
@@ -293,6 +293,14 @@ class Module(Unique, Names):
 
 
 Module.__doc__ = OwnText(Module.__doc__, lambda module: DESCRIBE.documentation_of_module(module))
+
+
+def module_of_package(device: Device, name: str, read: Callable[[], str]) -> Module:
+    """The module of a text of slangrad's own, which `read` gives: one for each device."""
+    modules = device.package_modules
+    if name not in modules:
+        modules.setdefault(name, Module.load_from_source(device, name, read()))
+    return cast("Module", modules[name])
 
 
 def _is_enum(t: Type) -> bool:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slangrad.api.kernels.kernel import BlockSlot, ComputePipeline, Slot
+from slangrad.api.kernels.kernel import BlockSlot, ComputePipeline, ParameterSlot
 from slangrad.api.kernels.shader_block import ShaderBlock
 from slangrad.api.kernels.uniforms import unknown
 from slangrad.call.binding.request import Tree, put
@@ -39,7 +39,7 @@ class ShaderObject:
     def __init__(self, pipeline: ComputePipeline) -> None:
         self.pipeline = pipeline
         self.values: Values = pipeline.empty[:]
-        self.written: set[Slot] = set()
+        self.written: set[ParameterSlot] = set()
         self._kept: dict[Hashable, object] = {}
 
     def place(self) -> _Place:
@@ -76,8 +76,8 @@ class _Place:
 
     object: ShaderObject
     label: str = ""
-    children: Mapping[str, Slot | BlockSlot] | None = None
-    slot: Slot | BlockSlot | None = None
+    children: Mapping[str, ParameterSlot | BlockSlot] | None = None
+    slot: ParameterSlot | BlockSlot | None = None
     uniform: Encoder | None = None
     values: Values | None = None
     at: int = 0
@@ -116,7 +116,7 @@ class _Place:
         part = None if self.uniform is None else self.uniform.element(index)
         return None if part is None else self._part(*part, f"[{index}]")
 
-    def _child(self, slot: Slot | BlockSlot) -> _Place:
+    def _child(self, slot: ParameterSlot | BlockSlot) -> _Place:
         if isinstance(slot, BlockSlot):
             return _Place(self.object, slot.name, slot.members, slot)
         values = self.object.values if slot.at >= 0 else [0] * slot.uniform.count
@@ -151,7 +151,7 @@ class _Place:
         return self.values
 
     def _note(self, value: HostValue) -> None:
-        assert isinstance(self.slot, Slot)
+        assert isinstance(self.slot, ParameterSlot)
         self.object.written.add(self.slot)
         self.object.keep((self.slot, self.at), value)
 

@@ -38,9 +38,9 @@ from slangrad.graph.workers.stages.layers import Layers
 from slangrad.graph.workers.stages.pipeline import from_all_stages
 
 if TYPE_CHECKING:
-    from slangrad.optim.optimizers import Update
+    from slangrad.optim.optimizers import ParameterUpdate
 
-Updates: TypeAlias = "Sequence[tuple[object, Update]]"
+Updates: TypeAlias = "Sequence[tuple[object, ParameterUpdate]]"
 AUTO = "auto"
 MODES = (None, "states", "parameters", AUTO)
 
