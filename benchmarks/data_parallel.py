@@ -118,7 +118,9 @@ def main() -> None:
     if given.worker:
         worker(given.worker, given.rounds)
         return
-    print("| network | workers | slangrad step | beside | DDP step | beside | ratio of beside | sum | of bound |")
+    print(
+        "| network | workers | slangrad step | beside | DDP step | beside | ratio of beside | sum | of bound |"
+    )
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for size in given.sizes.split(","):
         alone = measured(size, 1, given.rounds)

@@ -28,7 +28,12 @@ def seen(*shape):
 
 
 def layer():
-    shapes = {"qkv": (WIDTH, 3 * WIDTH), "o": (WIDTH, WIDTH), "up": (WIDTH, 4 * WIDTH), "down": (4 * WIDTH, WIDTH)}
+    shapes = {
+        "qkv": (WIDTH, 3 * WIDTH),
+        "o": (WIDTH, WIDTH),
+        "up": (WIDTH, 4 * WIDTH),
+        "down": (4 * WIDTH, WIDTH),
+    }
     return {name: seen(*shape) for name, shape in shapes.items()}
 
 
@@ -49,7 +54,12 @@ def main():
         step = graph.train(loss, spy.optim.Adam([layer() for _ in range(LAYERS)]), **settings)
         start = process_time()
         planned = graph.simulate(step, x, x, graph.cluster(**sizes))
-        cells = name, f"{process_time() - start:.1f}", f"{planned.seconds:.3g} s", f"{planned.peak / 2**20:.0f} MiB"
+        cells = (
+            name,
+            f"{process_time() - start:.1f}",
+            f"{planned.seconds:.3g} s",
+            f"{planned.peak / 2**20:.0f} MiB",
+        )
         print(f"| {' | '.join(cells)} |", flush=True)
 
 
