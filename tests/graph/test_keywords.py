@@ -48,7 +48,7 @@ SAME: dict[str, tuple[Case, tuple[Any, ...]]] = {
         (np.array([[-1, 5, 0], [1, -(2**63), 9]]), U),
     ),
     "round": (lambda i, x: [np.round(i, 1), np.round(i, -1), np.round(i), np.round(x, 1), x.round(-1)], (INTS, X)),
-    "triangles": (lambda b: [np.tril(b), np.triu(b, 1)], (B,)),
+    "triangles": (lambda b: [np.tril(b), np.triu(b, 1), np.tril(b[0]), np.triu(b[0], 1)], (B,)),
     "choices": (lambda b: [np.where(b, True, b), np.where(b, b, False), np.where(b, True, 2)], (B,)),
     "empty": (
         lambda e: [
@@ -194,6 +194,10 @@ REFUSED: list[tuple[str, Case]] = [
     *[("E1042", lambda x, n=n: np.repeat(x, n, 1)) for n in (-1, [1, 2], 1.5)],
     ("E1042", lambda x: np.roll(x, 1.5)),
     ("E1042", lambda x: np.vsplit(x[0], 1)),
+    ("E1042", lambda x: np.inner(x[:, :1], x)),
+    ("E1042", lambda x: np.tensordot(x[:1], x, ([0], [0]))),
+    ("E1042", lambda x: np.stack([x, x[:1]], None)),
+    ("E1042", lambda x: np.sum(x, True)),
     ("E1042", lambda x: np.array_split(x, 0)),
     ("E1042", lambda x: np.rot90(x, 1, (0, 0))),
     ("E1042", lambda x: np.diag(x[None])),

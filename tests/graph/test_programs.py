@@ -286,7 +286,7 @@ REFUSED = {
     "unknown ufunc": (lambda x: np.nextafter(x, x), "E1040", "nextafter"),
     "keyword": (lambda x: np.mean(x, where=np.ones((3, 4), bool)), "E1040", "where"),
     "mode": (lambda x: np.take(x, [99], mode="clip"), "E1040", "mode"),
-    "meant": (lambda x: np.dstack([x, x]), "E1040", "did you mean np.stack"),
+    "meant": (lambda x: np.nancumsum(x), "E1040", "did you mean np.cumsum"),
     "complex": (lambda x: x.astype(complex), "E1040", "complex128"),
     "object": (lambda x: x + object(), "E1043", "object"),
     "diagonal": (lambda x: np.einsum("ii->i", x @ x.T), "E1040", "diagonals"),

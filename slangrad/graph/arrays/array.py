@@ -368,7 +368,7 @@ class Array(NDArrayOperatorsMixin):
 
 def axis_of(axis: object, ndim: int) -> int:
     """An axis counted from the front."""
-    if not isinstance(axis, int | np.integer):
+    if not isinstance(axis, int | np.integer) or isinstance(axis, bool):
         raise GraphError("E1042", f"an axis is an integer, not {type(axis).__name__}")
     if not -ndim <= axis < ndim:
         raise GraphError("E1042", f"axis {axis} is out of range for an array of {ndim} dimensions")

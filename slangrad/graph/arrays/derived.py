@@ -299,11 +299,17 @@ if hasattr(np, "unstack"):  # names of the Array API, from NumPy 2.1 on
     @implements(np.cumulative_sum)
     def cumulative_sum(x: object, /, *, axis: object = None, dtype: ToDType = None, **_: object) -> Array:
         a = lifted(x)
-        if axis is None and a.ndim != 1:
+        if axis is None and a.ndim > 1:
             raise GraphError("E1042", f"cumulative_sum: an axis of shape {a.shape} is to be named")
         return lifted(np.cumsum(*along(a, axis), dtype=dtype))
 
     implements(np.matrix_transpose, np.linalg.matrix_transpose)(lambda x, /: lifted(x).mT)
     implements(np.linalg.matmul)(lambda x1, x2, /: lifted(np.matmul(lifted(x1), x2)))
     implements(np.linalg.tensordot)(lambda x1, x2, /, *, axes=2: tensordot(x1, x2, axes))
-    implements(np.linalg.outer)(lambda x1, x2, /: lifted(np.outer(lifted(x1), x2)))
+
+    @implements(np.linalg.outer)
+    def outer(x1: object, x2: object, /) -> Array:
+        a, b = lifted(x1), lifted(x2)
+        if a.ndim != 1 or b.ndim != 1:
+            raise GraphError("E1042", f"linalg.outer: {a.shape} and {b.shape} are no vectors", "np.outer")
+        return lifted(np.outer(a, b))
