@@ -10,6 +10,7 @@ move along the lanes.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -302,10 +303,9 @@ class Plan:
         refuse_touched(touched, geometry.regions, scalars)
 
     def _take_scratch(self) -> Scratch:
-        try:
+        with suppress(IndexError):  # other threads take them, too
             return self._scratches.pop()
-        except IndexError:
-            return Scratch(self._runtime, self._scratch_size)
+        return Scratch(self._runtime, self._scratch_size)
 
     # --- memory that overlaps or cannot be used as it lies ---
 
@@ -387,7 +387,9 @@ class Plan:
         if self._created is not None:
             found = self._leaves[-1].footprint(self._created.maker(self.device, shape)())
             assert found is not None
-            footprints.append(replace(found, uses=()))  # nothing else leads to new memory
+            if self._runtime.reaches_host or all(use.memory.home is not None for use in found.uses):
+                found = replace(found, uses=())  # nothing else leads to new memory
+            footprints.append(found)
         made = self._lay_out(shape, footprints, threads, atomic)
         if key is not None:
             self._check_globals(made.compiled)

@@ -18,7 +18,7 @@ from slangrad.marshal.composed.rows import Touched
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Values
 from slangrad.runtime.device import Device, MemoryRegion, RegionItems
-from slangrad.runtime.memory import MemoryBlock
+from slangrad.runtime.memory import ALIGNMENT, MemoryBlock
 from slangrad.tensors.conversion import AnyArray
 
 BYTE = np.dtype(np.uint8)
@@ -32,6 +32,7 @@ class Copied:
     high: int
     changes: bool
     block: MemoryBlock | None = None
+    address: int = 0  # of the copy, within the block
 
     @property
     def bytes(self) -> AnyArray:
@@ -51,7 +52,7 @@ class Staged:
         for each in self.copies:
             if each.changes and each.block is not None:
                 size = each.high - each.low
-                each.bytes[:] = self.runtime.read(MemoryRegion(each.block.address, (size,), (1,), BYTE))
+                each.bytes[:] = self.runtime.read(MemoryRegion(each.address, (size,), (1,), BYTE))
 
 
 def stage(runtime: Device, regions: Sequence[Region], scalars: Values) -> Staged:
@@ -63,12 +64,13 @@ def stage(runtime: Device, regions: Sequence[Region], scalars: Values) -> Staged
             spans.append((region, start + region.low, start + region.high))
     staged = Staged(runtime, _merged(spans))
     for each in staged.copies:
-        each.block = runtime.allocate(each.high - each.low)
-        runtime.write(each.block.address, each.bytes)
+        shift = each.low % ALIGNMENT  # the copy of an address is aligned as the address is
+        each.block = runtime.allocate(shift + each.high - each.low)
+        each.address = each.block.address + shift
+        runtime.write(each.address, each.bytes)
     for region, low, _ in spans:
         copied = next(each for each in staged.copies if each.low <= low < each.high)
-        assert copied.block is not None
-        scalars[region.place] += copied.block.address - copied.low
+        scalars[region.place] += copied.address - copied.low
     return staged
 
 
