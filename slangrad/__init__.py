@@ -52,9 +52,9 @@ _HOMES = {
     "slangrad.api.sessions.session":             "SlangSession SlangSessionDesc",
     "slangrad.base.diagnostics":                 "CompileError CompileWarning Diagnostic SlangCompileError",
     "slangrad.base.options":                     "Options",
-    "slangrad.base.disk.store":                       "CacheWarning",
-    "slangrad.call.compared":                    "GradientError",
-    "slangrad.call.plans.generated":             "set_dump_generated_shaders set_dump_slang_intermediates "
+    "slangrad.base.disk.store":                  "CacheWarning",
+    "slangrad.call.gradient_check":              "GradientError",
+    "slangrad.call.plans.shown_kernels":         "set_dump_generated_shaders set_dump_slang_intermediates "
                                                  "set_print_generated_shaders",
     "slangrad.compat.features":                  "AdapterInfo DeviceInfo DeviceLimits Feature ShaderModel",
     "slangrad.compat.logger":                    "ConsoleLoggerOutput FileLoggerOutput LogFrequency LogLevel Logger "

@@ -100,10 +100,10 @@ from slangrad.base.diagnostics import Diagnostic as Diagnostic
 from slangrad.base.diagnostics import SlangCompileError as SlangCompileError
 from slangrad.base.disk.store import CacheWarning as CacheWarning
 from slangrad.base.options import Options as Options
-from slangrad.call.compared import GradientError as GradientError
-from slangrad.call.plans.generated import set_dump_generated_shaders as set_dump_generated_shaders
-from slangrad.call.plans.generated import set_dump_slang_intermediates as set_dump_slang_intermediates
-from slangrad.call.plans.generated import set_print_generated_shaders as set_print_generated_shaders
+from slangrad.call.gradient_check import GradientError as GradientError
+from slangrad.call.plans.shown_kernels import set_dump_generated_shaders as set_dump_generated_shaders
+from slangrad.call.plans.shown_kernels import set_dump_slang_intermediates as set_dump_slang_intermediates
+from slangrad.call.plans.shown_kernels import set_print_generated_shaders as set_print_generated_shaders
 from slangrad.compat.features import AdapterInfo as AdapterInfo
 from slangrad.compat.features import DeviceInfo as DeviceInfo
 from slangrad.compat.features import DeviceLimits as DeviceLimits

@@ -88,14 +88,14 @@ class MemoryForms(ABC):
         return number_form(t, rules) if isinstance(t, (types.Scalar, types.Vector)) else t
 
     def make_struct(self, t: types.Struct, rules: Rules) -> types.Type:
-        own = self._of_fields.get(t, {})
-        parts = [self.of(part, _inside(rules, own.get(i, ""))) for i, (_, part) in enumerate(t.fields)]
+        of_fields = self._of_fields.get(t, {})
+        parts = [self.of(part, _inside(rules, of_fields.get(i, ""))) for i, (_, part) in enumerate(t.fields)]
         if all(part is field for part, (_, field) in zip(parts, t.fields, strict=True)) and rules == Rules():
             return t
         return struct_form(t, parts, rules, self.name(t, rules))
 
 
-def _inside(around: Rules, own: str) -> Rules:
+def _inside(around: Rules, text: str) -> Rules:
     """What is said of matrices around a struct says nothing about those in it."""
-    made = rules_from(own)
-    return made if made.layout != NATURAL else Rules(around.layout, made.columns)
+    inner = rules_from(text)
+    return inner if inner.layout != NATURAL else Rules(around.layout, inner.columns)

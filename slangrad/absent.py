@@ -1,4 +1,4 @@
-"""What SlangPy has and a CPU has not: names of the package and of devices, and what to use in their place.
+"""SlangPy features that a CPU device does not support: their names, and what to use in their place.
 
     spy.Bitmap   ->   AttributeError: slangrad has no 'Bitmap': there are no images as objects; use ...
 
@@ -18,7 +18,7 @@ _IMAGES = (
 _SAMPLERS = "there are no samplers; write the interpolation in Slang, over a Tensor"
 _WINDOWS = "there are no windows; draw what tensor.to_numpy() gives, with matplotlib for example"
 _RAYS = "there is no ray tracing hardware; trace in Slang, over tensors or buffers"
-_GRAPHICS = "there are no graphics stages; compute kernels and functions are what runs here"
+_GRAPHICS = "there are no graphics stages; only compute kernels and functions run here"
 _CUDA = "there is no CUDA; arrays and tensors of PyTorch on the CPU are used as they lie"
 _TIMES = "a call has finished when it returns: time.perf_counter() times it, encoder.write_timestamp() times commands"
 
@@ -43,7 +43,7 @@ _INSTEAD = {name: instead for instead, names in _ROWS.items() for name in names.
 
 
 def missing(owner: str, name: str, known: Iterable[str] = ()) -> AttributeError:
-    """The error for a name that `owner` has not; it names the one of `known` that was perhaps meant."""
+    """The error for a name that `owner` does not have, with the name of `known` that is like it."""
     instead = _INSTEAD.get(name)
     if instead is None:
         meant = None if name.startswith("_") else near(name, known)

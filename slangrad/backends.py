@@ -90,8 +90,7 @@ def load_object_code(code: bytes, names: Sequence[str]) -> Loaded:
     try:
         return load_object(code, names)
     except Unloadable:
-        loaded: Loaded = NATIVE.load(code, names)
-        return loaded
+        return Loaded(*NATIVE.load(code, names))
 
 
 BACKENDS = {

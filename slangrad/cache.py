@@ -45,7 +45,7 @@ def kernel_key(options: Options, target: str, *parts: object) -> str:
     environment = environment_key(target)
     if not environment or options.verify or options.dump or store_of(options).problem:
         return ""
-    return content_key(environment, _settings(options), *parts)
+    return content_key(environment, settings_text(options), *parts)
 
 
 def find_kernel(options: Options, target: str, key: str) -> StoredKernel | None:
@@ -99,8 +99,8 @@ def environment_key(target: str) -> str:
     )
 
 
-def _settings(options: Options) -> str:
-    """What was chosen, without what machine code does not depend on."""
+def settings_text(options: Options) -> str:
+    """The settings that machine code depends on."""
     chosen = (sorted(options.disable_warnings), sorted(options.warnings_as_errors))
     none: frozenset[str] = frozenset()  # sets have no order; where kernels are kept is not shown
     bare = replace(options, disable_warnings=none, warnings_as_errors=none, synchronous=False)

@@ -26,7 +26,7 @@ class StageCost:
 
 
 def cost_of(milliseconds: float, functions: Sequence[Function] | None) -> StageCost:
-    """`made`: the functions after the stage."""
+    """`functions`: the functions after the stage."""
     if functions is None:
         return StageCost(milliseconds)
     return StageCost(milliseconds, sum(1 for f in functions for _ in walk(f.region)), len(functions))

@@ -27,11 +27,12 @@ Flatten = Callable[[Function], Function]
 class MathLibrary(Mapping[tuple[str, Scalar], Function]):
     """(name of a primitive, f32 or f64) to a flat function of scalars, made from std when it is first asked for."""
 
-    made: ClassVar[dict[Options, dict[tuple[str, Scalar], Function]]] = {}  # the same for all programs
+    # The same for all programs: they depend on the settings and on the target's traits, and on nothing else.
+    made: ClassVar[dict[tuple[Options, str], dict[tuple[str, Scalar], Function]]] = {}
 
     def __init__(self, checked: CheckedProgram, options: Options, flatten: Flatten) -> None:
         self._checked, self._options, self._flatten = checked, options, flatten
-        self._made = self.made.setdefault(options, {})
+        self._made = self.made.setdefault((options, checked.traits.name), {})
         self._unread = iter(MATHS)
         self._declared: dict[tuple[str, Scalar], ast.Function] = {}
 
@@ -53,7 +54,7 @@ class MathLibrary(Mapping[tuple[str, Scalar], Function]):
             reference = DeclRef(self._declaration(key), {})
             program, (name,) = lower_functions(self._checked, [reference], self._options)
             function = inline(program, everything=True).functions[name]
-            self._made[key] = remove_dead(self._flatten(function))
+            self._made.setdefault(key, remove_dead(self._flatten(function)))
         return self._made[key]
 
     def __iter__(self) -> Iterator[tuple[str, Scalar]]:

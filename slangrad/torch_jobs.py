@@ -28,7 +28,7 @@ class Batch(Protocol):
     batch_size: int
 
 
-class Job(ABC):
+class TorchJob(ABC):
     """An operation on tensors, none of which it changes. `kept`: those that its derivative needs."""
 
     kept: tuple[int, ...]
@@ -42,12 +42,12 @@ class Job(ABC):
         """Whether a derivative passes through input i."""
 
     @abstractmethod
-    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
+    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> TorchJob:
         """The gradients of these inputs, from the inputs that are kept and the cotangents."""
 
-    def cotangents(self, given: Tensors) -> Tensors:
+    def cotangents(self, gradients: Tensors) -> Tensors:
         """Of the cotangents of all outputs those that mean something."""
-        return given
+        return gradients
 
     def gradients(self, wanted: tuple[int, ...], kept: Tensors, cotangents: Tensors) -> Outputs:
         """Those of the inputs `wanted`."""
@@ -58,41 +58,43 @@ class Job(ABC):
         """Those of the outputs, where the inputs have these; None where there are none."""
 
 
-class Operation(torch.autograd.Function):  # type: ignore[misc]
+class TorchOperation(torch.autograd.Function):  # type: ignore[misc]
     """A job as autograd sees it."""
 
     @staticmethod
-    def forward(ctx: object, job: Job, *tensors: object) -> Outputs:
+    def forward(ctx: object, job: TorchJob, *tensors: object) -> Outputs:
         outputs = _run(job, tensors)
         _remember(ctx, job, tensors, outputs)
         return outputs
 
     @staticmethod
-    def backward(ctx: Context, *given: torch.Tensor) -> Outputs:
+    def backward(ctx: Context, *output_gradients: torch.Tensor) -> Outputs:
         job, needs = ctx.job, ctx.needs_input_grad[1:]
         wanted = tuple([i for i in job.kept if needs[i] and job.carries(i)])
         gradients: list[object] = [None] * len(needs)
         if wanted:
-            found = job.gradients(wanted, ctx.saved_tensors, job.cotangents(given))
-            for i, gradient in zip(wanted, found):
+            input_gradients = job.gradients(wanted, ctx.saved_tensors, job.cotangents(output_gradients))
+            for i, gradient in zip(wanted, input_gradients):
                 gradients[i] = gradient
         return (None, *gradients)
 
     @staticmethod
-    def jvp(ctx: Context, _: None, *given: torch.Tensor | None) -> Outputs:
+    def jvp(ctx: Context, _: None, *tangents: torch.Tensor | None) -> Outputs:
         job = ctx.job
         directions = {
-            i: each for i, each in enumerate(given) if each is not None and i in job.kept and job.carries(i)
+            i: tangent
+            for i, tangent in enumerate(tangents)
+            if tangent is not None and i in job.kept and job.carries(i)
         }
-        found: Outputs = job.tangents(ctx.saved_tensors, directions)
-        return found
+        outputs: Outputs = job.tangents(ctx.saved_tensors, directions)
+        return outputs
 
 
 class Transformable(torch.autograd.Function):  # type: ignore[misc]
     """The same in the form that the transforms of torch.func ask for; it takes longer."""
 
     @staticmethod
-    def forward(job: Job, *tensors: object) -> Outputs:
+    def forward(job: TorchJob, *tensors: object) -> Outputs:
         return _run(job, tensors)
 
     @staticmethod
@@ -101,32 +103,32 @@ class Transformable(torch.autograd.Function):  # type: ignore[misc]
         _remember(ctx, job, tensors, output)
 
     @staticmethod
-    def vmap(info: Batch, in_dims: Dims, job: Job, *tensors: torch.Tensor) -> tuple[Tensors, Dims]:
+    def vmap(info: Batch, in_dims: Dims, job: TorchJob, *tensors: torch.Tensor) -> tuple[Tensors, Dims]:
         """One call for each part of the batch."""
         rows = []
         for at in range(info.batch_size):
             dims = in_dims[1:]
-            own = [each if dim is None else each.select(dim, at) for each, dim in zip(tensors, dims)]
-            rows.append(apply(job, own))
+            row = [tensor if dim is None else tensor.select(dim, at) for tensor, dim in zip(tensors, dims)]
+            rows.append(apply(job, row))
         outputs = tuple(torch.stack(column) for column in zip(*rows))
         return outputs, (0,) * len(outputs)
 
-    backward = Operation.backward
-    jvp = Operation.jvp
+    backward = TorchOperation.backward
+    jvp = TorchOperation.jvp
 
 
-def _run(job: Job, tensors: Tensors) -> Outputs:
+def _run(job: TorchJob, tensors: Tensors) -> Outputs:
     """Zeros that PyTorch makes for forward mode have no memory."""
-    return job.run([zeros(each) if each._is_zerotensor() else each for each in tensors])
+    return job.run([zeros(tensor) if tensor._is_zerotensor() else tensor for tensor in tensors])
 
 
-def _remember(ctx: Context, job: Job, tensors: Tensors, outputs: Tensors) -> None:
+def _remember(ctx: Context, job: TorchJob, tensors: Tensors, outputs: Tensors) -> None:
     kept = [tensors[i] for i in job.kept]
     ctx.job = job
     ctx.save_for_backward(*kept)
     if forward_ad._current_level >= 0 or transforms_are_active():
         ctx.save_for_forward(*kept)
-    ctx.mark_non_differentiable(*[each for each in outputs if not each.is_floating_point()])
+    ctx.mark_non_differentiable(*[output for output in outputs if not output.is_floating_point()])
 
 
 def is_seen(tensors: Tensors) -> bool:
@@ -138,18 +140,18 @@ def is_seen(tensors: Tensors) -> bool:
     return forward_ad._current_level >= 0 or transforms_are_active()
 
 
-def apply(job: Job, tensors: Tensors) -> Outputs:
+def apply(job: TorchJob, tensors: Tensors) -> Outputs:
     """The outputs of a job, followed by autograd if one of its inputs is."""
-    found: Outputs
+    outputs: Outputs
     if transforms_are_active():
-        found = Transformable.apply(job, *tensors)
+        outputs = Transformable.apply(job, *tensors)
     else:
-        found = Operation.apply(job, *tensors) if is_seen(tensors) else _run(job, tensors)
-    return found
+        outputs = TorchOperation.apply(job, *tensors) if is_seen(tensors) else _run(job, tensors)
+    return outputs
 
 
 @dataclass(slots=True)
-class Sum(Job):
+class Sum(TorchJob):
     """Each of the first `count` inputs plus one of the others. Inside of a forward mode PyTorch's own sum would be
     hidden from an outer one."""
 
@@ -165,15 +167,15 @@ class Sum(Job):
     def carries(self, i: int) -> bool:
         return True
 
-    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
+    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> TorchJob:
         raise AssertionError("gradients are the cotangents themselves")
 
     def gradients(self, wanted: tuple[int, ...], kept: Tensors, cotangents: Tensors) -> Outputs:
         return tuple(cotangents[i % self.count] for i in wanted)
 
     def tangents(self, kept: Tensors, directions: dict[int, object]) -> Outputs:
-        given = [directions.get(i, torch.zeros_like(each)) for i, each in enumerate(kept)]
-        return apply(self, given)
+        moved = [directions.get(i, torch.zeros_like(term)) for i, term in enumerate(kept)]
+        return apply(self, moved)
 
 
 def zeros(tensor: torch.Tensor) -> torch.Tensor:

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 import slangrad as spy
-from slangrad.call.plans.overlap import Region
-from slangrad.marshal.host.footprint import Footprint, Memory, Use
+from slangrad.call.plans.overlap import TouchedRegion
+from slangrad.marshal.host.footprint import Footprint, StridedMemory, Use
 
 PACKAGE = Path(spy.__file__).parent
 DEPTH = 2  # of lists and dicts around the value
@@ -64,7 +64,7 @@ def walk_of(value: Any, call: Callable[[], object]) -> Walk:
 
 
 def _holds(given: Any, value: Any, depth: int) -> bool:
-    if given is value or isinstance(given, (Footprint, Memory, Use, Region)):
+    if given is value or isinstance(given, (Footprint, StridedMemory, Use, TouchedRegion)):
         return True
     inside = given.values() if isinstance(given, dict) else given
     return (

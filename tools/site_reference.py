@@ -31,7 +31,7 @@ PARTS = {
     "api.kernels.commands api.kernels.fences",
     "Reflection": "marshal.reflection.slang_type api.reflection.program_layout api.reflection.declarations "
     "api.reflection.functions marshal.reflection.type_kinds api.reflection.types",
-    "Errors": "marshal.errors base.diagnostics runtime.reports call.compared",
+    "Errors": "marshal.errors base.diagnostics runtime.reports call.gradient_check",
 }
 LONGEST = 96
 

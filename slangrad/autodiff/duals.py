@@ -95,19 +95,19 @@ def dual_function(f: Function, duals: Duals, dual_of: DualOf) -> Function:
 
 
 def _type_of(duals: Duals, t: Type) -> Type:
-    made = duals.of(t)
-    assert made is not None, t
-    return made
+    dual = duals.of(t)
+    assert dual is not None, t
+    return dual
 
 
 def _parameters(f: Function, duals: Duals) -> tuple[Parameter, ...]:
     result = duals.result(f)
-    made = [] if result is None else [Parameter("dresult", result, "out", False)]
+    parameters = [] if result is None else [Parameter("dresult", result, "out", False)]
     for p in f.parameters:
-        made.append(replace(p, differentiable=p.differentiable and not duals.is_pointer(p)))
+        parameters.append(replace(p, differentiable=p.differentiable and not duals.is_pointer(p)))
         if duals.is_pointer(p):
-            made.append(Parameter(f"d{p.name}", _type_of(duals, p.type), p.direction, False, p.uniform))
-    return tuple(made)
+            parameters.append(Parameter(f"d{p.name}", _type_of(duals, p.type), p.direction, False, p.uniform))
+    return tuple(parameters)
 
 
 def without_pairs(f: Function, duals: Duals) -> Function:
@@ -125,12 +125,12 @@ def without_pairs(f: Function, duals: Duals) -> Function:
         halves = _split(p) if duals.is_pair(p.type) else [p]
         parameters += halves
         if p.direction != "out":
-            given = [Value(each.type, each.name) for each in halves]
-            inputs += given
-            arguments.append(given[0] if len(given) == 1 else b.emit("make", *given, type=p.type))
-    made = b.call(f.name, arguments, f.result_types)
+            values = [Value(half.type, half.name) for half in halves]
+            inputs += values
+            arguments.append(values[0] if len(values) == 1 else b.emit("make", *values, type=p.type))
+    results = b.call(f.name, arguments, f.result_types)
     yields: list[Value] = []
-    for value in made:
+    for value in results:
         is_pair = duals.is_pair(value.type)
         yields += [b.emit("get", value, index=i) for i in (0, 1)] if is_pair else [value]
     region = Region(tuple(inputs), b.ops, tuple(yields))
@@ -150,8 +150,8 @@ def dual_by_derivative(f: Function, user: Function, duals: Duals, space: VectorS
             arguments.append(value)
         else:
             arguments.append(b.emit("make", value, space.zero(b, p.type), type=expected))
-    made = b.call(user.name, arguments, user.result_types)
-    region = Region(tuple(inputs), b.ops, made)
+    results = b.call(user.name, arguments, user.result_types)
+    region = Region(tuple(inputs), b.ops, results)
     return replace(
         f, name=f"{f.name}.dual", parameters=_parameters(f, duals), region=region, derivatives=None
     )
@@ -160,12 +160,12 @@ def dual_by_derivative(f: Function, user: Function, duals: Duals, space: VectorS
 def _expected(f: Function, user: Function, duals: Duals) -> list[Type]:
     """For each input of `f` what its derivative takes first."""
     left = iter(user.inputs)
-    found = []
+    types = []
     for flag in duals.inputs(f):
-        found.append(next(left).type)
+        types.append(next(left).type)
         if flag:
             next(left)
-    return found
+    return types
 
 
 def _split(p: Parameter) -> list[Parameter]:
@@ -196,13 +196,13 @@ class _Dual(Rebuild):
     # --- straight code
 
     def _primitive(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        made = copy_op(walk, b, op)
-        if len(made) == 1 and PRIMITIVES[op.name].effect == PURE:
+        results = copy_op(walk, b, op)
+        if len(results) == 1 and PRIMITIVES[op.name].effect == PURE:
             kind = self._duals.of(op.results[0].type)
-            found = self._part(b, op) if kind is None else self._pointer(b, op, kind)
-            if found is not None:
-                (self.parts if kind is None else self.halves)[op.results[0]] = found
-        return made
+            half = self._part(b, op) if kind is None else self._pointer(b, op, kind)
+            if half is not None:
+                (self.parts if kind is None else self.halves)[op.results[0]] = half
+        return results
 
     def _pointer(self, b: Builder, op: Op, kind: Type) -> Value | None:
         """The other half of a pointer, or array of pointers, that an op makes."""
@@ -215,16 +215,16 @@ class _Dual(Rebuild):
         if isinstance(kind, Struct) and op.name in ("make", "set"):
             return self._made(b, op, kind) if op.name == "make" else self._set(b, op, kind)
         operands = [self._other(v) for v in op.operands]
-        given = tuple(v for v in operands if v is not None)
-        return b.primitive(op.name, given, kind, op.attributes) if len(given) == len(operands) else None
+        halves = tuple(v for v in operands if v is not None)
+        return b.primitive(op.name, halves, kind, op.attributes) if len(halves) == len(operands) else None
 
     def _made(self, b: Builder, op: Op, kind: Struct) -> Value | None:
         """A struct of the other halves of fields, which may be fewer."""
         operands = dict(zip(_names(op.results[0].type), op.operands, strict=True))
-        given = [self._other(operands[name]) if name in operands else None for name, _ in kind.fields]
-        found = tuple(v for v in given if v is not None)
-        same = [v.type for v in found] == [t for _, t in kind.fields]
-        return b.primitive("make", found, kind, op.attributes) if same else None
+        candidates = [self._other(operands[name]) if name in operands else None for name, _ in kind.fields]
+        halves = tuple(v for v in candidates if v is not None)
+        same = [v.type for v in halves] == [t for _, t in kind.fields]
+        return b.primitive("make", halves, kind, op.attributes) if same else None
 
     def _set(self, b: Builder, op: Op, kind: Struct) -> Value | None:
         whole, index = self._other(op.operands[0]), _field_of(op, kind)
@@ -242,9 +242,9 @@ class _Dual(Rebuild):
         if op.name == "get" and op.operands[0] in self.halves:
             return self._field(b, op)
         operands = [self._other(v) for v in op.operands]
-        given = tuple(v for v in operands if v is not None)
-        same = len(given) == len(operands) and all(v.type is o.type for v, o in zip(given, op.operands))
-        return b.primitive(op.name, given, op.results[0].type, op.attributes) if same else None
+        halves = tuple(v for v in operands if v is not None)
+        same = len(halves) == len(operands) and all(v.type is o.type for v, o in zip(halves, op.operands))
+        return b.primitive(op.name, halves, op.results[0].type, op.attributes) if same else None
 
     def _field(self, b: Builder, op: Op) -> Value | None:
         """The field of the same name."""
@@ -257,11 +257,11 @@ class _Dual(Rebuild):
 
     def _other(self, v: Value) -> Value | None:
         """The value for the other half: whole numbers that belong to no pointer are the same for both."""
-        found = self.halves.get(v) or self.parts.get(v)
+        half = self.halves.get(v) or self.parts.get(v)
         return (
             self.new[v]
-            if found is None and not is_aggregate(v.type) and not isinstance(v.type, Pointer)
-            else found
+            if half is None and not is_aggregate(v.type) and not isinstance(v.type, Pointer)
+            else half
         )
 
     # --- control flow
@@ -272,30 +272,34 @@ class _Dual(Rebuild):
             (r, (self.halves[x], self.halves[y])) for r, x, y in merged(op) if {x, y} <= self.halves.keys()
         ]
         more = zip(*(halves for _, halves in pairs)) if pairs else ((), ())
-        arms = tuple(replace(arm, yields=(*arm.yields, *each)) for arm, each in zip(arms, more, strict=True))
-        made = b.control("if", self.values(op.operands), arms, op.attributes)
-        self.halves.update(zip([result for result, _ in pairs], made[len(op.results) :], strict=True))
-        return made[: len(op.results)]
+        arms = tuple(
+            replace(arm, yields=(*arm.yields, *yields)) for arm, yields in zip(arms, more, strict=True)
+        )
+        results = b.control("if", self.values(op.operands), arms, op.attributes)
+        self.halves.update(zip([result for result, _ in pairs], results[len(op.results) :], strict=True))
+        return results[: len(op.results)]
 
     def _loop(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        moved = [each for each in carried(op) if each.start in self.halves]
+        moved = [variable for variable in carried(op) if variable.start in self.halves]
 
         def enter(inner: Builder, region: Region, halves: tuple[Value, ...]) -> None:
-            for each, half in zip(moved, halves, strict=True):
-                self.halves |= dict.fromkeys(each.inside, half)
+            for variable, half in zip(moved, halves, strict=True):
+                self.halves |= dict.fromkeys(variable.inside, half)
 
-        leave = lambda inner, region: [self.half(inner, each.yielded) for each in moved]
-        made, halves = self.extended(b, op, [self.halves[each.start] for each in moved], enter, leave)
-        self.halves.update(zip([each.result for each in moved], halves, strict=True))
-        return made
+        leave = lambda inner, region: [self.half(inner, variable.yielded) for variable in moved]
+        results, halves = self.extended(
+            b, op, [self.halves[variable.start] for variable in moved], enter, leave
+        )
+        self.halves.update(zip([variable.result for variable in moved], halves, strict=True))
+        return results
 
     # --- calls
 
     def _call(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        found = self._dual_of(op.attributes["callee"])
-        if found is None:
+        pair = self._dual_of(op.attributes["callee"])
+        if pair is None:
             return copy_op(walk, b, op)
-        f, dual = found
+        f, dual = pair
         operands: list[Value] = []
         for v, flag in zip(op.operands, self._duals.inputs(f), strict=True):
             operands += [self.new[v], self.half(b, v)] if flag else [self.new[v]]

@@ -91,10 +91,10 @@ class _Preferences:
 
 class _Requests:
     def __init__(self, program: Program, inline: Inline, segment_trips: int, residuals: str) -> None:
-        made = replace(program, functions={}, duals={})
-        self.result = Differentiated(made)
+        result = replace(program, functions={}, duals={})
+        self.result = Differentiated(result)
         self._old = program.functions
-        self._new = made.functions
+        self._new = result.functions
         self._inline = inline
         self._segment_trips = segment_trips
         self._residuals = residuals
@@ -140,18 +140,18 @@ class _Requests:
         f, custom = self._new[name], _custom(self._new[name], mode)
         if _is_substituted(f, mode):
             return self._derivative(self._substitute(f, mode), mode, span)
-        made = f"{name}.{mode}"
-        if made not in self._new:
+        derivative = f"{name}.{mode}"
+        if derivative not in self._new:
             if custom is None and f.attributes.get("bodiless"):
                 raise CompileError([_missing(f, mode, span)])
-            self._new[made] = self._settled(name, self._made(f, mode, custom))
-        return made
+            self._new[derivative] = self._settled(name, self._made(f, mode, custom))
+        return derivative
 
-    def _settled(self, name: str, made: Function) -> Function:
+    def _settled(self, name: str, derivative: Function) -> Function:
         """The derivative of a function of pointers in two halves: from there on these are pointers like others."""
         if name not in self._halved_names:
-            return made
-        return self._inline(self.result.program, made, lambda g: g.name not in self._halved_names)
+            return derivative
+        return self._inline(self.result.program, derivative, lambda g: g.name not in self._halved_names)
 
     def _made(self, f: Function, mode: str, custom: str | None = None) -> Function:
         if custom is not None:
@@ -172,13 +172,13 @@ class _Requests:
 
     def _reversed(self, f: Function) -> Function:
         ready, preferences = self._prepared(f)
-        made = self._planned(f, ready, preferences)
-        chosen = self._long_loops(made)
+        prepared = self._planned(f, ready, preferences)
+        chosen = self._long_loops(prepared)
         if chosen:
-            ready, preferences = self._cut(ready, preferences, chosen, made.tree)
-            made = self._planned(f, ready, preferences)
-        function = vjp_function(f, vjp(made, self._space, self._vjp_callee), self._space)
-        self.result.reports[function.name] = report(function.name, made.tree, made.plan)
+            ready, preferences = self._cut(ready, preferences, chosen, prepared.tree)
+            prepared = self._planned(f, ready, preferences)
+        function = vjp_function(f, vjp(prepared, self._space, self._vjp_callee), self._space)
+        self.result.reports[function.name] = report(function.name, prepared.tree, prepared.plan)
         return function
 
     def _prepared(self, f: Function) -> tuple[Function, _Preferences]:
@@ -208,27 +208,29 @@ class _Requests:
 
     # --- loops in segments
 
-    def _long_loops(self, made: Planned) -> dict[Op, Segments]:
-        if not self._segment_trips or not made.plan.taped:
+    def _long_loops(self, prepared: Planned) -> dict[Op, Segments]:
+        if not self._segment_trips or not prepared.plan.taped:
             return {}
         is_quiet = not any(
-            self._effects.of_op("changes", op) or self._op_gives(op) for op in walk(made.region)
+            self._effects.of_op("changes", op) or self._op_gives(op) for op in walk(prepared.region)
         )
         may_run_again = lambda op: (
             not self._effects.of_op("changes", op) and (is_quiet or not self._effects.of_op("reads", op))
         )
-        return LoopChoice(made.tree, made.plan, made.activity, may_run_again, self._segment_trips).chosen
+        return LoopChoice(
+            prepared.tree, prepared.plan, prepared.activity, may_run_again, self._segment_trips
+        ).chosen
 
     def _cut(
         self, ready: Function, preferences: _Preferences, chosen: dict[Op, Segments], tree: LoopTree
     ) -> tuple[Function, _Preferences]:
         constants = {v: op for v, op in tree.makers.items() if tree.is_constant(v)}
-        made = split_loops(ready, chosen, constants)
-        changed = preferences.moved(made.old)
-        for segment in made.segments:
+        split = split_loops(ready, chosen, constants)
+        changed = preferences.moved(split.old)
+        for segment in split.segments:
             self._new[segment.name] = segment
             self._wishes[segment.region] = changed
-        return made.function, changed
+        return split.function, changed
 
     def _segment(self, f: Function, mode: str, inputs: Flags, results: Flags) -> Callee:
         """The derivative of a segment, or of a function that stays, for some active inputs and results. The vjp of a
@@ -252,8 +254,8 @@ class _Requests:
         name = f"{f.name}.{mode}"
         if name not in self._new:
             attributes: FunctionAttributes = {**f.attributes, "segment": True}
-            made = self._made(replace(f, attributes=attributes), mode)
-            self._new[name] = replace(made, attributes=f.attributes)
+            derivative = self._made(replace(f, attributes=attributes), mode)
+            self._new[name] = replace(derivative, attributes=f.attributes)
         return name
 
     # --- in two halves
@@ -269,20 +271,20 @@ class _Requests:
     def _made_halves(self, f: Function) -> Halves | None:
         ready, preferences = self._prepared(f)
         wishes = self._wishes_of(preferences)
-        made = self._planned(f, ready, preferences, handed=True)
-        t = residual_type(f.name, handed_types(made.plan))
+        prepared = self._planned(f, ready, preferences, handed=True)
+        t = residual_type(f.name, handed_types(prepared.plan))
         if self._hands_too_much(t):
             again = replace(wishes, runs_calls_again=True)
-            made = replace(made, plan=plan(made.tree, made.plan.needs, again))
-            t = residual_type(f.name, handed_types(made.plan))
+            prepared = replace(prepared, plan=plan(prepared.tree, prepared.plan.needs, again))
+            t = residual_type(f.name, handed_types(prepared.plan))
             if self._hands_too_much(t):
                 return None
         if t is not None:
             self._space.add_struct(t)
-        forward = forward_function(f, forward_half(made, self._vjp_callee, t), t)
-        reverse, takes = reverse_function(f, reverse_half(made, self._space, t), t, self._space)
-        self._new.update({each.name: each for each in (forward, reverse)})
-        self.result.reports[reverse.name] = report(reverse.name, made.tree, made.plan, handed=True)
+        forward = forward_function(f, forward_half(prepared, self._vjp_callee, t), t)
+        reverse, takes = reverse_function(f, reverse_half(prepared, self._space, t), t, self._space)
+        self._new.update({half.name: half for half in (forward, reverse)})
+        self.result.reports[reverse.name] = report(reverse.name, prepared.tree, prepared.plan, handed=True)
         cost = cost_of(f.region, self._cost)
         return Halves(forward.name, reverse.name, takes, t, cost, lambda: self._whole(f, "vjp"))
 
@@ -321,10 +323,10 @@ class _Requests:
         is compiled into it as it is: no derivative goes through it."""
         name = _substitute(f, mode)
         assert name is not None, f.name
-        made = self._new[name]
-        context = made.attributes.get("context")
-        if context is not None and any(callee != context for callee in called(made)):
-            self._new[name] = self._inline(self.result.program, made, lambda g: g.name == context)
+        substitute = self._new[name]
+        context = substitute.attributes.get("context")
+        if context is not None and any(callee != context for callee in called(substitute)):
+            self._new[name] = self._inline(self.result.program, substitute, lambda g: g.name == context)
         return name
 
     def _expanded(self, f: Function) -> tuple[Function, dict[Value, str]]:
@@ -338,10 +340,10 @@ class _Requests:
             body, inner = self._expanded(self._ready(g, "vjp", _has_preference))
             walk.new.update(zip(body.region.parameters, walk.values(op.operands), strict=True))
             with walk.called_from(b.span):
-                made = walk.inline(b, body.region)
+                results = walk.inline(b, body.region)
             for old in defined_in(body.region) - set(body.region.parameters):
                 preferences.setdefault(walk.new[old], inner.get(old, _preference(g)))
-            return made
+            return results
 
         if all(self._stays(self._new[name], "vjp") for name in called(f)):
             return f, preferences
@@ -351,26 +353,27 @@ class _Requests:
 
     def _dual(self, name: str) -> str:
         """The name of the function with its pointers in two halves; see duals.py."""
-        f, made = self._new[name], f"{name}.dual"
-        if made in self._new:
-            return made
-        self._halved_names.add(made)
+        f, dual = self._new[name], f"{name}.dual"
+        if dual in self._new:
+            return dual
+        self._halved_names.add(dual)
         if self._moves_pointers(f):
-            self._new[made] = self._by_derivative(f)
-            return made
+            self._new[dual] = self._by_derivative(f)
+            return dual
         stay = lambda g: g.derivatives is not None or "of_pointers" in g.attributes
         ready = self._inline(self.result.program, f, stay)
         _refuse_nested(f, [self._new[name] for name in called(ready)])
         function = dual_function(ready, self._duals, self._dual_of)
         if f.derivatives is not None:
-            given = f.derivatives
-            jvp, vjp = (None if each is None else self._halved(each) for each in (given.jvp, given.vjp))
-            substitute = given.primal_substitute
+            derivatives = f.derivatives
+            names = derivatives.jvp, derivatives.vjp
+            jvp, vjp = (None if name is None else self._halved(name) for name in names)
+            substitute = derivatives.primal_substitute
             function.derivatives = Derivatives(
                 jvp, vjp, None if substitute is None else self._dual(substitute)
             )
-        self._new[made] = function
-        return made
+        self._new[dual] = function
+        return dual
 
     def _dual_of(self, name: str) -> tuple[Function, Function] | None:
         f = self._new[name]
@@ -378,8 +381,8 @@ class _Requests:
 
     def _moves_pointers(self, f: Function) -> bool:
         """Whether a forward derivative of the user's own says where the other half of a result is."""
-        given = f.derivatives is not None and f.derivatives.jvp is not None
-        return given and any(self._duals.results(f)) and not any(result_flags(f, self._space))
+        has_jvp = f.derivatives is not None and f.derivatives.jvp is not None
+        return has_jvp and any(self._duals.results(f)) and not any(result_flags(f, self._space))
 
     def _by_derivative(self, f: Function) -> Function:
         assert f.derivatives is not None and f.derivatives.jvp is not None
@@ -388,17 +391,17 @@ class _Requests:
 
     def _halved(self, name: str) -> str:
         """The name of a derivative of the user's own with its pairs of pointers in two halves."""
-        made = without_pairs(self._new[name], self._duals)
-        self._new.setdefault(made.name, made)
-        return made.name
+        halved = without_pairs(self._new[name], self._duals)
+        self._new.setdefault(halved.name, halved)
+        return halved.name
 
     # --- calls that stay
 
     def _callee(self, name: str, mode: str) -> Callee:
-        found = self._callees.get((name, mode))
-        if found is None:
-            found = self._callees[name, mode] = self._describe(self._new[name], mode)
-        return found
+        callee = self._callees.get((name, mode))
+        if callee is None:
+            callee = self._callees[name, mode] = self._describe(self._new[name], mode)
+        return callee
 
     def _describe(self, f: Function, mode: str) -> Callee:
         if _is_repeated(f):
@@ -417,9 +420,9 @@ class _Requests:
 
     def _brings(self, derivative: str, inputs: Flags, results: Flags) -> bool:
         """Whether a jvp has tangents that are not zero where none goes in: the user's own derivative says so."""
-        given = (*(False for _ in inputs), *(True for flag in inputs if flag))
-        made = zero_results(self._new, derivative, given)
-        return any(each is not True for each in made[len(results) :])
+        are_zero = (*(False for _ in inputs), *(True for flag in inputs if flag))
+        results_zero = zero_results(self._new, derivative, are_zero)
+        return any(zeros is not True for zeros in results_zero[len(results) :])
 
     def _op_gives(self, op: Op) -> bool:
         """Whether the reverse sweep of a call writes, perhaps to where a segment reads: gradients are added so."""
@@ -488,8 +491,8 @@ def _refuse_nested(f: Function, callees: list[Function]) -> None:
     """Derivatives of a derivative do not go through what its pointers lead to."""
     for g in callees:
         if "of_pointers" in g.attributes:
-            what = f"'{f.name}' cannot be differentiated through pointers"
-            message = f"{what}, as it calls '{g.name}', which takes pairs of them"
+            refusal = f"'{f.name}' cannot be differentiated through pointers"
+            message = f"{refusal}, as it calls '{g.name}', which takes pairs of them"
             note = "mark the pointers of the outer function as no_diff"
             raise CompileError([Diagnostic("E9008", message, f.span, note)])
 

@@ -78,8 +78,8 @@ def reverse_function(
     values = [v for v, flag in zip(region.parameters, takes) if flag]
     region = Region((*values, *region.parameters[count:]), region.ops, region.yields)
     parameters = (*inputs, *handed, *derivatives)
-    made = Function(f"{f.name}.reverse", parameters, None, region, attributes=f.attributes, span=f.span)
-    return made, takes
+    reverse = Function(f"{f.name}.reverse", parameters, None, region, attributes=f.attributes, span=f.span)
+    return reverse, takes
 
 
 def _derivative(f: Function, mode: str, parameters: tuple[Parameter, ...], region: Region) -> Function:
@@ -98,8 +98,8 @@ def _settled(region: Region, first: int, primals: list[Value], space: VectorSpac
     """The derivatives that a region yields from a position on, as they are handed out beside their primals."""
     b = Builder()
     pairs = zip(primals, region.yields[first:], strict=True)
-    made = tuple(space.settled(b, primal.type, tangent, primal) for primal, tangent in pairs)
-    return Region(region.parameters, [*region.ops, *b.ops], (*region.yields[:first], *made))
+    tangents = tuple(space.settled(b, primal.type, tangent, primal) for primal, tangent in pairs)
+    return Region(region.parameters, [*region.ops, *b.ops], (*region.yields[:first], *tangents))
 
 
 def _taken(f: Function) -> tuple[Parameter, ...]:
@@ -136,8 +136,8 @@ def wrap_jvp(f: Function, user: Function, space: VectorSpace) -> Function:
         _pair(b, expected.type, p, space.settled(b, p.type, derivative[p], p)) if p in derivative else p
         for p, expected in zip(primals, user.inputs, strict=True)
     )
-    made = b.call(user.name, arguments, user.result_types)
-    both = list(zip(made, wanted, strict=True))
+    returned = b.call(user.name, arguments, user.result_types)
+    both = list(zip(returned, wanted, strict=True))
     results = [_half(b, r, "p") if flag else r for r, flag in both]
     results += [_half(b, r, "d") for r, flag in both if flag]
     return jvp_function(f, Region((*primals, *tangents), b.ops, tuple(results)), space)
@@ -167,8 +167,8 @@ def wrap_vjp(f: Function, user: Function, space: VectorSpace) -> Function:
         arguments += _present([ct])
     arguments += _present(returned)
     assert len(arguments) == len(user.inputs), f"{user.name} is no backward derivative of {f.name}"
-    made = b.call(user.name, arguments, user.result_types)
-    yields = tuple(_half(b, pair, "d") for pair in made)
+    pairs = b.call(user.name, arguments, user.result_types)
+    yields = tuple(_half(b, pair, "d") for pair in pairs)
     return vjp_function(f, Region((*primals, *_present(cotangents)), b.ops, yields), space)
 
 

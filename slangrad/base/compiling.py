@@ -1,4 +1,4 @@
-"""Python as the compiler needs it: with room for walking deep trees, and without looks for garbage in between.
+"""A context for compilation: a high recursion limit, and no garbage collection meanwhile.
 
 In: nothing.   Out: a context in which Python code may recurse deeply.
 

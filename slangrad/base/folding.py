@@ -1,8 +1,8 @@
-"""What operators make of integers that are known.
+"""Operators on constant integers.
 
 In: ("+", 2) and 3, 4.   Out: 7; None where there is no value, as for a division by zero.
 
-Numbers have no size here: who asks cuts them to that of a type.
+Numbers have no size here: callers cut them to that of a type.
 """
 
 from __future__ import annotations

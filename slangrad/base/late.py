@@ -4,7 +4,7 @@
     FRONT.Binder(...)                          now it is
 
 A program whose kernels are on the disk already needs neither parser, checker nor LLVM, and does not pay for
-loading them. Who may load what late stands in a table of tests/test_layers.py.
+loading them. A table in tests/test_layers.py lists the modules that may load others late.
 """
 
 from __future__ import annotations

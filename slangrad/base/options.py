@@ -1,4 +1,4 @@
-"""What can be chosen about a compilation, and the limits that keep it finite.
+"""Settings of a compilation, and the limits that keep it finite.
 
 In: environment variables `SLANGRAD_*`, read once by `Options.from_environment`, or keyword arguments.
 Out: one frozen, hashable `Options`, which is part of every cache key.
@@ -76,7 +76,6 @@ class Options:
     contraction: bool = True             # a * b + c may become one fused operation
     column_major: bool = False           # matrices without a modifier lie by columns in memory
     bounds_checks: bool = True           # report indices out of range at run time
-    deterministic: bool = True           # fixed order of additions, whatever the number of threads
     segment_trips: int = 256             # iterations that reverse mode keeps at a time of a long loop, 0: all
     residuals: str = CUT                 # what it keeps: by a minimum cut, "store": all that it needs, or
                                          # "recompute": what is not cheap to compute again
@@ -124,7 +123,7 @@ class Options:
 
 
 def store_of(options: Options) -> Store:
-    """Where what is made with these settings is kept."""
+    """The store for kernels that are compiled with these settings."""
     return options.store or Store.of_environment()
 
 
@@ -135,7 +134,7 @@ _SWITCH = {
 
 
 def _verifies(environment: Mapping[str, str]) -> bool:
-    """A default of `Options` itself: who tests slangrad verifies whatever else a program chooses."""
+    """A default of `Options` itself, so that tests verify whatever else a program chooses."""
     text = environment.get("SLANGRAD_VERIFY", "").strip()
     return bool(text) and _switch("SLANGRAD_VERIFY", text)
 

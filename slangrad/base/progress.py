@@ -1,4 +1,4 @@
-"""What is compiled and how far it is: a line on the terminal for whoever waits longer than a second.
+"""Progress of a compilation: a line on the terminal if it takes longer than a second.
 
     with shown("kernel 1 of f", wanted=True) as progress:
         progress.detail = "stage 3 of 11, autodiff"       compiling kernel 1 of f: stage 3 of 11, autodiff (4 s)
@@ -26,7 +26,7 @@ _LINE = Late("slangrad.cli.progress")
 
 @dataclass(slots=True, eq=False)
 class Progress:
-    """What is being compiled; `detail` is changed on the way."""
+    """A compilation by its title; `detail` changes on the way."""
 
     title: str
     detail: str = ""
@@ -43,7 +43,7 @@ _running: list[Progress] = []
 
 @contextmanager
 def shown(title: str, wanted: bool) -> Iterator[Progress]:
-    """Meanwhile there is a line, if that is wanted and somebody can see it."""
+    """Show the line meanwhile, if that is wanted and standard error is a terminal."""
     progress = Progress(title)
     if not (wanted and is_seen(os.environ)):
         yield progress
@@ -69,7 +69,7 @@ def _line(progress: Progress) -> Iterator[None]:
 
 
 def is_seen(environment: Mapping[str, str]) -> bool:
-    """Whether standard error is a terminal that somebody looks at."""
+    """Whether standard error is a terminal of a person, not of CI."""
     if environment.get("CI") or environment.get("TERM") == "dumb":
         return False
     return sys.stderr is not None and sys.stderr.isatty()

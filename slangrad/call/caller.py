@@ -3,7 +3,7 @@
 In: settings (what `map`, `set`, `bwds`, ... said), positional and keyword arguments.   Out: what the call
 returns.
 
-    caller.call(settings, (2, 8, -1, x), {})   ->   key (..., int, int, int, (Tensor, f32, 1))  ->  Plan.run
+    caller.call(settings, (2, 8, -1, x), {})   ->   key (..., int, int, int, (Tensor, f32, 1))  ->  CallPlan.run
 
 The first call of a key builds the plan; every other one looks it up.
 """
@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from slangrad.base.late import Late
 from slangrad.base.process.warn import warn
 from slangrad.call.binding.launchable import Launchable
-from slangrad.call.binding.request import RESULT, THREADS, Request, Settings, gathered
+from slangrad.call.binding.request import RESULT, THREADS, CallRequest, CallSettings, gathered
 from slangrad.call.idle import is_idle, only_numbers
-from slangrad.call.plan_store import Kernels, PlanStore
+from slangrad.call.plan_store import PlanKernels, PlanStore
 from slangrad.call.plans.packing import Compiled
-from slangrad.call.plans.plan import FixedLaunch, Plan
+from slangrad.call.plans.plan import CallPlan, FixedLaunch
 from slangrad.marshal.composed import results
 from slangrad.marshal.errors import CallCompileError, CallError, ending, endless
 from slangrad.marshal.host.records import as_fields
@@ -33,12 +33,13 @@ from slangrad.tensors.conversion import HostValue
 if TYPE_CHECKING:
     from slangrad.call.binding.bind import BoundCall
     from slangrad.call.binding.binding import Binder
-    from slangrad.call.binding.program import Candidate
-    from slangrad.call.compared import BackwardCheck
-    from slangrad.call.sessions import Generation, Session
+    from slangrad.call.binding.program import CallCandidate
+    from slangrad.call.binding.request import CheckMode
+    from slangrad.call.gradient_check import BackwardCheck
+    from slangrad.call.sessions import Session, SessionGeneration
 
 TORCH_CALLS = Late("slangrad.call.pytorch.torch_calls")
-COMPARED = Late("slangrad.call.compared")
+GRADIENT_CHECK = Late("slangrad.call.gradient_check")
 PROTOCOL = "__slangrad_call__"
 
 
@@ -54,7 +55,7 @@ class Caller:
     session."""
 
     # fmt: off
-    __slots__ = ("__weakref__", "_binder", "_counted", "_make_binder", "_module", "_other_plans", "_plans", "_session",
+    __slots__ = ("__weakref__", "_binder", "_counted", "_device", "_make_binder", "_module", "_plans", "_session",
                  "_store", "_strict", "generation", "name")
     # fmt: on
 
@@ -62,7 +63,7 @@ class Caller:
         self,
         name: str,
         make_binder: Callable[[], Binder],
-        generation: Generation,
+        generation: SessionGeneration,
         store: PlanStore,
         strict: bool = False,
         module: object = None,
@@ -71,18 +72,13 @@ class Caller:
         self._make_binder = make_binder
         self._binder: Binder | None = None
         self.generation = generation
-        self._session = session = generation.session
+        self._session = generation.session
+        self._device = generation.session.device
         self._store = store
         self._strict = strict
         self._module = module
         self._counted = -1  # how many sizes of arrays choose generic arguments; negative: not known yet
-        self._plans: dict[Hashable, _Entry] = {}
-        self._other_plans: dict[Hashable, _Entry] = {}
-        session.callers.add(self)
-
-    def change_plans(self) -> None:
-        """Calls in check mode have plans of their own, so that others need not ask whether it is on."""
-        self._plans, self._other_plans = self._other_plans, self._plans
+        self._plans: dict[Hashable, _PlanEntry] = {}  # those of each check mode, which is a part of the key
 
     @property
     def binder(self) -> Binder:
@@ -97,22 +93,27 @@ class Caller:
         return self._session
 
     @property
-    def candidates(self) -> tuple[Candidate, ...]:
+    def checking(self) -> CheckMode | None:
+        """The check mode of calls that begin now. Another thread may change it at any time, so a call reads it once."""
+        return self._device.checking
+
+    @property
+    def candidates(self) -> tuple[CallCandidate, ...]:
         return self.binder.candidates
 
     # --- every call ---
 
-    def call(self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]) -> HostValue:
+    def call(self, settings: CallSettings, args: tuple[object, ...], kwargs: dict[str, object]) -> HostValue:
         """Run the function over the arguments."""
         try:
-            entry, values, count, threads = self._find(settings, args, kwargs)
+            entry, values, count, threads = self._find(self._device.checking, settings, args, kwargs)
             if entry.is_special:
                 return self._call_specially(entry, settings, values, threads)
-            given = values[count] if entry.returns_given else None
-            made = entry.plan.run(values, threads)
+            filled = values[count] if entry.returns_given else None
+            returned = entry.plan.run(values, threads)
         except CallError as error:
             raise self._named(error) from error.__cause__
-        return _shown(given) if entry.returns_given else made
+        return _shown(filled) if entry.returns_given else returned
 
     def _named(self, error: CallError) -> CallError:
         """The error, which says in which call it was found; those of the compiler show the kernel."""
@@ -120,33 +121,41 @@ class Caller:
             error.about("call", f"function '{self.name}'")
         return error
 
-    def call_unchecked(
-        self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]
+    def call_without_comparison(
+        self,
+        checking: CheckMode,
+        settings: CallSettings,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
     ) -> HostValue:
-        """The same without a comparison of gradients."""
-        entry, values, count, threads = self._find(settings, args, kwargs)
-        made = entry.plan.run(list(values), threads)
-        return _shown(values[count]) if entry.returns_given else made
+        """A call in check mode whose gradients are not compared."""
+        entry, values, count, threads = self._find(checking, settings, args, kwargs)
+        returned = entry.plan.run(list(values), threads)
+        return _shown(values[count]) if entry.returns_given else returned
 
-    def compile(self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]) -> Compiled:
+    def compile(
+        self, settings: CallSettings, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> Compiled:
         """The kernel of such a call, which is not run; values outside of functions need not be set."""
         try:
-            entry, values, _, threads = self._find(settings, args, kwargs)
+            entry, values, _, threads = self._find(self.checking, settings, args, kwargs)
             return entry.plan.compile([unwrap(value) for value in values], threads)
         except CallError as error:
             raise self._named(error) from error.__cause__
 
-    def bound(self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]) -> Launchable:
+    def bound(
+        self, settings: CallSettings, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> Launchable:
         """How the arguments of such a call are bound."""
-        return self._find(settings, args, kwargs)[0].plan.call
+        return self._find(self.checking, settings, args, kwargs)[0].plan.call
 
     def fixed(
-        self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]
+        self, settings: CallSettings, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> tuple[FixedLaunch | None, object]:
         """A call that is checked and compiled now: its launch, None where it has more to do, and its result."""
         launch = None
         try:
-            entry, values, count, threads = self._find(settings, args, dict(kwargs))
+            entry, values, count, threads = self._find(self.checking, settings, args, dict(kwargs))
             entry.check_idle(self.name)
             if entry.is_special or settings.given:
                 self.compile(settings, args, dict(kwargs))
@@ -157,7 +166,7 @@ class Caller:
         return launch, _shown(values[count]) if entry.returns_given else None
 
     def later(
-        self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]
+        self, settings: CallSettings, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> Callable[[], None]:
         """Check and compile a call now that is run later, with the numbers, lists and dicts of now."""
         args, kwargs = copied(args), copied(kwargs)
@@ -169,19 +178,31 @@ class Caller:
 
         return run
 
-    def _check_idle(self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+    def _check_idle(
+        self, settings: CallSettings, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> None:
         try:
-            self._find(settings, args, kwargs)[0].check_idle(self.name)
+            self._find(self.checking, settings, args, kwargs)[0].check_idle(self.name)
         except CallError as error:
             raise self._named(error) from error.__cause__
 
-    def plan_of(self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]) -> Plan:
-        """The plan of such calls."""
-        return self._find(settings, args, kwargs)[0].plan
+    def plan_of(
+        self,
+        checking: CheckMode | None,
+        settings: CallSettings,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+    ) -> CallPlan:
+        """The plan of such calls in a check mode, or outside of it."""
+        return self._find(checking, settings, args, kwargs)[0].plan
 
     def _find(
-        self, settings: Settings, args: tuple[HostValue, ...], kwargs: dict[str, HostValue]
-    ) -> tuple[_Entry, list[object], int, int | None]:
+        self,
+        checking: CheckMode | None,
+        settings: CallSettings,
+        args: tuple[HostValue, ...],
+        kwargs: dict[str, HostValue],
+    ) -> tuple[_PlanEntry, list[object], int, int | None]:
         """The plan of a call, its values, and how many of these are arguments."""
         threads = kwargs.pop(THREADS, None) if kwargs else None
         if threads is not None:
@@ -202,75 +223,70 @@ class Caller:
             names = tuple(outside)
             values += outside.values()
         try:
-            own = [KEYS[type(value)](value) for value in values]
-            key = (settings.key, names, len(args), *kwargs, said, threads is None, *own)
+            value_keys = [KEYS[type(value)](value) for value in values]
+            key = (checking, settings.key, names, len(args), *kwargs, said, threads is None, *value_keys)
         except RecursionError:
             raise endless() from None
         entry = self._plans.get(key if self._counted <= 0 else self._with_sizes(key, values))
         if entry is None:
             with self._session.lock:
-                named = replace(settings, given=(), globals=names)
-                entry = self._enter(key, named, args, kwargs, values, kind, count, threads)
+                settings = replace(settings, given=(), globals=names)
+                request = self._request(settings, len(args), tuple(kwargs), values, kind, count)
+                entry = self._enter(key, request, values, kind, checking, threads)
         return entry, values, count, threads
 
     def _call_specially(
-        self, entry: _Entry, settings: Settings, values: list[object], threads: int | None
+        self, entry: _PlanEntry, settings: CallSettings, values: list[object], threads: int | None
     ) -> object:
         """The same with torch tensors, and with objects that stand for other values, which are told what became of
         these."""
-        if entry.torch is None or not any(getattr(each, "requires_grad", False) for each in values):
+        if entry.torch is None or not any(getattr(argument, "requires_grad", False) for argument in values):
             entry.check_idle(self.name)
-        checking = self._session.checking
-        if entry.check is not None and checking is not None and checking.gradients and threads is None:
-            entry.check(settings, [unwrap(value) for value in values], checking.rtol, checking.atol)
+        if entry.check is not None:
+            entry.check(settings, [unwrap(value) for value in values])
         run = entry.plan.run if entry.torch is None else entry.torch.run
         told: Told = []
-        given = [unwrap(value, told) for value in values] if entry.holds_objects else list(values)
-        made = run(given, threads)
+        plain = [unwrap(value, told) for value in values] if entry.holds_objects else list(values)
+        returned = run(plain, threads)
         update(told)
         if entry.returns_given:
             return _shown(values[entry.result_at])
-        return made if entry.wrap is None or made is None else entry.wrap(self._module, made)
+        return returned if entry.wrap is None or returned is None else entry.wrap(self._module, returned)
 
     # --- once for each key ---
 
     def _enter(
         self,
         key: tuple[Hashable, ...],
-        settings: Settings,
-        args: tuple[object, ...],
-        kwargs: dict[str, object],
+        request: CallRequest,
         values: list[object],
         kind: object,
-        count: int,
+        checking: CheckMode | None,
         threads: int | None,
-    ) -> _Entry:
+    ) -> _PlanEntry:
         if key in self._plans:
             return self._plans[key]
-        for value in values:
-            if hasattr(type(value), PROTOCOL):
-                raise AnswersCalls(value)
-        request = self._request(settings, len(args), tuple(kwargs), values, kind, count)
-        kept = self._kept(request, key)
+        settings = request.settings
+        kept = self._kept(request, key, checking)
         if self._counted < 0 and kept.call is None:  # else an earlier process has looked at the functions
             self._counted = counted_dimensions(self.candidates)
         if self._counted > 0:
             key = self._with_sizes(key, values)
             if key in self._plans:
                 return self._plans[key]
-            kept = self._kept(request, key)
-        plan = self._make_plan(request, kept)
+            kept = self._kept(request, key, checking)
+        plan = self._make_plan(request, kept, checking)
         _check_threads(threads, plan.call)
         returned = -1 if settings.mode in REVERSE else request.result_at
         torch = None
-        if request.result_kind == results.TORCH or any(each.is_torch for each in request.marshals):
-            torch = TORCH_CALLS.TorchEntry(self, settings, request, plan, [unwrap(each) for each in values])
+        if request.result_kind == results.TORCH or any(marshal.is_torch for marshal in request.marshals):
+            torch = TORCH_CALLS.TorchEntry(self, settings, request, plan, [unwrap(value) for value in values])
         check = None
-        if self._session.checking is not None and settings.mode == BACKWARD and torch is None:
-            at = count if kind is True else -1
-            check = COMPARED.BackwardCheck(self, len(args), tuple(kwargs), at, plan.call)
+        compares = checking is not None and checking.gradients and settings.mode == BACKWARD
+        if compares and torch is None and threads is None:
+            check = GRADIENT_CHECK.BackwardCheck(self, checking, request, plan.call)
         wrap = results.wrap_of(kind)
-        entry = _Entry(plan, any(map(holds_objects, values)), returned, torch, check, wrap)
+        entry = _PlanEntry(plan, any(map(holds_objects, values)), returned, torch, check, wrap)
         if is_idle(settings.mode, plan.call.leaves, lambda: self.binder.types):
             entry.refuse(lambda: self.binder.idle(request), only_numbers(settings.mode, request.marshals))
         self._plans[key] = entry
@@ -278,45 +294,48 @@ class Caller:
 
     def _request(
         self,
-        settings: Settings,
+        settings: CallSettings,
         positional: int,
         names: tuple[str, ...],
         values: list[object],
         kind: object,
         count: int,
-    ) -> Request:
+    ) -> CallRequest:
         """What the call asks for. With a torch tensor among its values it asks for one, if it says nothing."""
+        for value in values:
+            if hasattr(type(value), PROTOCOL):
+                raise AnswersCalls(value)
         marshals = [marshal_of(unwrap(value)) for value in values]
         result_kind = "" if kind is None or kind is True else results.kind_of(kind) or ""
-        if kind is None and any(each.is_torch for each in marshals):
+        if kind is None and any(marshal.is_torch for marshal in marshals):
             result_kind = results.TORCH
         at = count if kind is True else -1
-        return Request(settings, positional, names, marshals, result_kind, at, count + (kind is True))
+        return CallRequest(settings, positional, names, marshals, result_kind, at, count + (kind is True))
 
     def bind(
-        self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object], result: object
+        self, settings: CallSettings, args: tuple[object, ...], kwargs: dict[str, object], result: object
     ) -> BoundCall:
-        """The bound call of such arguments, for who wants to write another function around it."""
-        given = [] if result is None else [result]
+        """The bound call of such arguments, for texts of other functions around it."""
+        filled = [] if result is None else [result]
         outside = gathered(settings.given)
-        values = [*args, *kwargs.values(), *given, *outside.values()]
+        values = [*args, *kwargs.values(), *filled, *outside.values()]
         settings = replace(settings, given=(), globals=tuple(outside))
-        kind = True if given else None
+        kind = True if filled else None
         count = len(args) + len(kwargs)
         with self._session.lock:
             return self.binder.bind(self._request(settings, len(args), tuple(kwargs), values, kind, count))
 
     def instead_of(
-        self, settings: Settings, given: int, args: tuple[object, ...], kwargs: dict[str, object]
+        self, settings: CallSettings, index: int, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> str:
         """How the parameter of one of the values has to be declared to carry a derivative."""
-        return self.binder.instead_of(self.bind(settings, args, kwargs, None), given)
+        return self.binder.instead_of(self.bind(settings, args, kwargs, None), index)
 
     def inspected(
-        self, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]
+        self, settings: CallSettings, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> InspectedCall:
         """Such a call with all that is known about it; its kernel is compiled, and not run."""
-        entry, values, count, threads = self._find(settings, args, dict(kwargs))
+        entry, values, count, threads = self._find(self.checking, settings, args, dict(kwargs))
         names = tuple(name for name in kwargs if name not in (THREADS, RESULT))
         result = kwargs.get(RESULT, settings.result)
         kind = True if result is not None and not isinstance(result, (str, type)) else result
@@ -325,37 +344,37 @@ class Caller:
         with self._session.lock:
             request = self._request(named, len(args), names, values, kind, count)
             bound = self.binder.bind(request)
-        given = [unwrap(each) for each in values]
-        return InspectedCall(entry.plan, bound, len(args), names, given, threads)
+        plain = [unwrap(value) for value in values]
+        return InspectedCall(entry.plan, bound, len(args), names, plain, threads)
 
     def _with_sizes(self, key: tuple[Hashable, ...], values: list[object]) -> tuple[Hashable, ...]:
         return (*key, *(sizes_of(unwrap(value), self._counted) for value in values))
 
-    def _kept(self, request: Request, key: tuple[Hashable, ...]) -> _Kept:
+    def _kept(
+        self, request: CallRequest, key: tuple[Hashable, ...], checking: CheckMode | None
+    ) -> _StoredCall:
         """A call that an earlier process has bound; in check mode there are none."""
-        if self._session.checking is not None:
-            return _Kept("", None)
-        on_disk = self._store.key(request.settings, key[1:], self._strict)
-        return _Kept(on_disk, self._store.find(on_disk))
+        if checking is not None:
+            return _StoredCall("", None)
+        on_disk = self._store.key(request.settings, key[2:], self._strict)
+        return _StoredCall(on_disk, self._store.find(on_disk))
 
-    def _make_plan(self, request: Request, kept: _Kept) -> Plan:
+    def _make_plan(self, request: CallRequest, kept: _StoredCall, checking: CheckMode | None) -> CallPlan:
         """A plan from the disk, or a new one."""
-        if self._session.checking is not None:
-            bound = Kernels("", self.generation.checked, lambda: self.binder.bind(request))
+        if checking is not None:
+            bound = PlanKernels("", self.generation.checked, lambda: self.binder.bind(request))
             for leaf in bound.bound.leaves:
                 leaf.guard()
-            return Plan(
-                bound.bound.launchable, bound.compile, self._session.device, self._strict, in_order=True
-            )
+            return CallPlan(bound.bound.launchable, bound.compile, self._device, self._strict, in_order=True)
         on_disk, call = kept
-        kernels = Kernels(on_disk, self.generation, lambda: self.binder.bind(request))
+        kernels = PlanKernels(on_disk, self.generation, lambda: self.binder.bind(request))
         if call is None:
             call = kernels.bound.launchable
             self._store.keep(on_disk, call)
-        return Plan(call, kernels.compile, self._session.device, self._strict)
+        return CallPlan(call, kernels.compile, self._device, self._strict)
 
 
-class _Kept(NamedTuple):
+class _StoredCall(NamedTuple):
     """Where the store has a bound call, and the call if it is there."""
 
     on_disk: str
@@ -366,7 +385,7 @@ class _Kept(NamedTuple):
 class InspectedCall:
     """A call of which nothing is run: its plan, how its values are bound, the names of those given by name."""
 
-    plan: Plan
+    plan: CallPlan
     bound: BoundCall
     positional: int
     names: tuple[str, ...]
@@ -381,10 +400,10 @@ class _Runs(Protocol):
 
 
 @dataclass(slots=True)
-class _Entry:
+class _PlanEntry:
     """A plan, and what the caller must do around it."""
 
-    plan: Plan
+    plan: CallPlan
     holds_objects: bool
     result_at: int
     torch: _Runs | None = None  # the calls of this signature, where torch tensors are among the values
@@ -396,7 +415,7 @@ class _Entry:
 
     def __post_init__(self) -> None:
         special = (self.torch, self.check, self.wrap)
-        self.is_special = self.holds_objects or any(each is not None for each in special)
+        self.is_special = self.holds_objects or any(extra is not None for extra in special)
 
     def refuse(self, error: Callable[[], CallError], is_told: bool) -> None:
         """Calls raise this, or warn; the plan can be looked at."""
@@ -423,7 +442,7 @@ def copied(value: HostValue) -> HostValue:
         value = as_fields(value)
     if type(value) in (list, tuple):
         return type(value)(map(copied, value))
-    return {name: copied(each) for name, each in value.items()} if type(value) is dict else value
+    return {name: copied(inner) for name, inner in value.items()} if type(value) is dict else value
 
 
 def _shown(result: object) -> object:
@@ -446,9 +465,9 @@ def _check_threads(threads: int | None, call: Launchable) -> None:
         raise CallError("E1014", message, (), "pass all arguments whole, or leave _thread_count out")
 
 
-def counted_dimensions(candidates: Iterable[Candidate]) -> int:
+def counted_dimensions(candidates: Iterable[CallCandidate]) -> int:
     """The most dimensions of a parameter that leaves a size open."""
-    parameters = (each.type for candidate in candidates for each in candidate.parameters)
+    parameters = (parameter.type for candidate in candidates for parameter in candidate.parameters)
     return max(map(open_dimensions, parameters), default=0)
 
 
@@ -456,8 +475,8 @@ def sizes_of(value: object, count: int) -> Hashable:
     """The last sizes of a value, and of the values in a list or dict; of a pair those of the primal."""
     value = getattr(value, "primal", value)
     if isinstance(value, list):
-        return tuple(sizes_of(each, count) for each in value)
+        return tuple(sizes_of(inner, count) for inner in value)
     if isinstance(value, dict):
-        return tuple(sizes_of(each, count) for each in value.values())
+        return tuple(sizes_of(inner, count) for inner in value.values())
     shape = getattr(value, "shape", None)
     return tuple(int(size) for size in shape[-count:]) if isinstance(shape, tuple) else None

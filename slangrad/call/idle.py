@@ -37,7 +37,7 @@ def is_idle(mode: str, leaves: Sequence[Leaf], types: Types) -> bool:
 
 def only_numbers(mode: str, marshals: Iterable[Marshal]) -> bool:
     """Whether `bwds` is called with numbers alone: SlangPy's programs do that, so it is a warning."""
-    return mode == BACKWARD and all(isinstance(each, NumberMarshal) for each in marshals)
+    return mode == BACKWARD and all(isinstance(marshal, NumberMarshal) for marshal in marshals)
 
 
 def _may_change(leaf: Leaf, types: Types) -> bool:

@@ -4,7 +4,7 @@
     store.find(key)  ->  Launchable, or None          store.keep(key, launchable)
 
 The key holds all that a plan depends on: the texts of the module and of its imports, the function, settings, and the
-key of the arguments. Which kernels a plan needs is found out call by call; `Kernels` finds each by the way in
+key of the arguments. Which kernels a plan needs is found out call by call; `PlanKernels` finds each by the way in
 which streams move, and binds the call anew for one that is not there.
 """
 
@@ -19,8 +19,8 @@ import numpy as np
 
 from slangrad.base.options import Options, store_of
 from slangrad.cache import find_kernel, kernel_key
-from slangrad.call.binding.launchable import Launchable, Source
-from slangrad.call.binding.request import Settings
+from slangrad.call.binding.launchable import Launchable, ValueSource
+from slangrad.call.binding.request import CallSettings
 from slangrad.call.plans.packing import Compiled, packer_of
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.type_data import type_data
@@ -46,7 +46,7 @@ class PlanStore:
         self._target = target
         self._types = types
 
-    def key(self, settings: Settings, arguments: tuple[Hashable, ...], strict: bool) -> str:
+    def key(self, settings: CallSettings, arguments: tuple[Hashable, ...], strict: bool) -> str:
         if not self._module:
             return ""
         try:
@@ -66,8 +66,8 @@ class PlanStore:
         return Launchable(
             name,
             dims,
-            [restored(each, types) for each in leaves],
-            [Source(given, tuple(path)) for given, path in sources],
+            [restored(leaf, types) for leaf in leaves],
+            [ValueSource(index, tuple(path)) for index, path in sources],
             restored(created, types),
             None if group is None else tuple(group),
         )
@@ -76,11 +76,11 @@ class PlanStore:
         if not key:
             return
         try:
-            leaves = [saved(each, self._types) for each in call.leaves]
+            leaves = [saved(leaf, self._types) for leaf in call.leaves]
             created = saved(call.created, self._types)
         except Unsaved:
             return
-        sources = [(each.given, each.path) for each in call.sources]
+        sources = [(source.given, source.path) for source in call.sources]
         parts = [call.name, call.call_dims, leaves, sources, created, call.group]
         data = json.dumps(parts, separators=(",", ":"))
         store_of(self._options).put(key, data.encode())
@@ -105,7 +105,7 @@ def stable(part: object) -> object:
     raise Unsaved(f"{part!r} has no form that another process knows")
 
 
-class Kernels:
+class PlanKernels:
     """The kernels of one plan. `bind` makes the bound call, which is needed for kernels that are not there yet."""
 
     __slots__ = ("_bind", "_bound", "_key", "_session")
@@ -127,16 +127,16 @@ class Kernels:
 
     def compile(self, letters: dict[str, str], alone: frozenset[str]) -> Compiled:
         """The kernel for streams that move so; see `CompileFor`."""
-        found = self._find(letters, alone) if self._bound is None else None
-        return found or self._compile(letters, alone)
+        stored = self._find(letters, alone) if self._bound is None else None
+        return stored or self._compile(letters, alone)
 
     def _compile(self, letters: dict[str, str], alone: frozenset[str]) -> Compiled:
         with self._session.lock:
             bound = self.bound
-            made = self._session.compiler.compile(bound, letters, alone)
-        if self._key and made.key:
-            store_of(self._session.settings).put(self._link(letters, alone), made.key.encode())
-        return made
+            compiled = self._session.compiler.compile(bound, letters, alone)
+        if self._key and compiled.key:
+            store_of(self._session.settings).put(self._link(letters, alone), compiled.key.encode())
+        return compiled
 
     def _link(self, letters: dict[str, str], alone: frozenset[str]) -> str:
         options = self._session.settings
@@ -152,11 +152,11 @@ class Kernels:
         with self._session.lock:
             loaded = self._session.kernels
             if key not in loaded:
-                found = find_kernel(options, self._session.target, key)
-                if found is None:
+                stored = find_kernel(options, self._session.target, key)
+                if stored is None:
                     return None
-                packer = packer_of(found.arguments)
+                packer = packer_of(stored.arguments)
                 stages = lambda: self._compile(letters, alone).stages
                 text = lambda: self._compile(letters, alone).text
-                loaded[key] = Compiled(found.kernel, packer, found.used, key, stages, text)
+                loaded[key] = Compiled(stored.kernel, packer, stored.used, key, stages, text)
             return loaded[key]

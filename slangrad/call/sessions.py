@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from threading import RLock
 from typing import TYPE_CHECKING, Protocol
-from weakref import WeakSet
 
 from slangrad.base.options import Options
 from slangrad.runtime.device import Device
@@ -15,16 +14,16 @@ from slangrad.runtime.device import Device
 if TYPE_CHECKING:
     from slangrad.call.binding.program import ModuleTypes
     from slangrad.call.binding.request import CheckMode
-    from slangrad.call.caller import Caller
     from slangrad.call.compiling.compile import KernelCompiler
     from slangrad.call.plans.packing import Compiled
     from slangrad.check.reflect import Reflection
 
 
 class HostDevice(Protocol):
-    """The device of a session, as users have it."""
+    """The device of a session, as users have it. `checking` is None outside of check mode."""
 
     runtime: Device
+    checking: CheckMode | None
 
 
 class Kept(Protocol):
@@ -39,7 +38,7 @@ class Kept(Protocol):
     def compiler(self) -> KernelCompiler: ...
 
 
-class Page(Protocol):
+class PageModule(Protocol):
     """A text as a module of its generation."""
 
     key: str
@@ -51,7 +50,7 @@ class Page(Protocol):
     def imports(self) -> tuple[str, ...]: ...
 
 
-class Generation(Kept, Protocol):
+class SessionGeneration(Kept, Protocol):
     """`checked`: the same program as calls in check mode see it."""
 
     expired: bool
@@ -60,19 +59,16 @@ class Generation(Kept, Protocol):
     def session(self) -> Session: ...
     @property
     def checked(self) -> Kept: ...
-    def page(self, name: str, text: str) -> Page: ...
+    def page(self, name: str, text: str) -> PageModule: ...
 
 
 class Session(Protocol):
-    """`checking` is None outside of check mode."""
+    """A space of modules with one set of options."""
 
-    callers: WeakSet[Caller]
     lock: RLock
 
     @property
     def device(self) -> HostDevice: ...
     @property
-    def generation(self) -> Generation: ...
-    @property
-    def checking(self) -> CheckMode | None: ...
+    def generation(self) -> SessionGeneration: ...
     def refresh(self) -> None: ...

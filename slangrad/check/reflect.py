@@ -1,11 +1,11 @@
-"""What the host sees of a program: functions and types by name, parameters, which function a call means.
+"""The program as the host sees it: functions and types by name, parameters, the function that a call means.
 
     view = Reflection(program, module)
     view.find_type("Foo<float, 4>")                 a checked type, None when there is none of that name
     view.find_functions("f<8, 5>")                  overloads, generic or not; "Foo<float>.method" works too
     view.resolve(functions, [FLOAT, vector(FLOAT, 3)])   the one that takes these, its generics filled in
 
-Nothing is reported here: what is not found is None or empty, what fails says why in words.
+Nothing is reported here: a name that is missing gives None or nothing, a failure has its reason as a text.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ from slangrad.check.model.types import (
     conjunction,
     is_pack,
     parameter_type,
+    stored,
 )
 from slangrad.check.model.values import ParameterValue
 from slangrad.check.modules import Module, Program
@@ -78,11 +79,30 @@ class ParameterView:
 
 @dataclass(slots=True, frozen=True)
 class FieldView:
-    name: str
+    """A field of a struct. `rules`: its own, for its place in memory."""
+
+    declaration: Declared
     type: Type
-    no_diff: bool
-    rules: str = ""  # how it lies in memory
-    is_initialized: bool = False  # by its declaration
+    rules: str
+
+    @property
+    def name(self) -> str:
+        name: str = self.declaration.name
+        return name
+
+    @property
+    def stored(self) -> Type:
+        """The type with its rules."""
+        return stored(self.type, self.rules)
+
+    @property
+    def no_diff(self) -> bool:
+        return has_no_diff(self.declaration)
+
+    @property
+    def is_initialized(self) -> bool:
+        """Whether its declaration gives it a value."""
+        return self.declaration.initializer is not None
 
 
 def is_added(parameter: object) -> bool:
@@ -121,8 +141,8 @@ class FunctionView:
         declared = declared_parameters(self.program, self.reference)
         signature = signature_of(self.program, self.reference)
         return tuple(
-            ParameterView(each.name, one.type, one.direction, one.no_diff, each.default is not None)
-            for each, one in zip(declared, signature.parameters)
+            ParameterView(node.name, part.type, part.direction, part.no_diff, node.default is not None)
+            for node, part in zip(declared, signature.parameters)
         )
 
     @property
@@ -224,13 +244,10 @@ class Reflection:
 
     def _views(self, candidates: Sequence[Candidate]) -> tuple[FunctionView, ...]:
         """One for each; a forward declaration gives way to its definition."""
-        views = [FunctionView(self.program, each) for each in candidates]
-        defined = {str(each) for each in views if getattr(each.declaration, "body", None) is not None}
-        return tuple(
-            each
-            for each in views
-            if getattr(each.declaration, "body", None) is not None or str(each) not in defined
-        )
+        views = [FunctionView(self.program, candidate) for candidate in candidates]
+        bodies = {view: getattr(view.declaration, "body", None) for view in views}
+        defined = {str(view) for view, body in bodies.items() if body is not None}
+        return tuple(view for view, body in bodies.items() if body is not None or str(view) not in defined)
 
     def why_not_found(self, name: str) -> tuple[str, str | None]:
         """Why `name` means no function and no type: the end of a sentence about the module, and a thing to try."""
@@ -243,15 +260,15 @@ class Reflection:
             finally:
                 self.program.reporter = before
         if isinstance(meaning, GenericMeaning) and meaning.declaration is not None:
-            parameters = ", ".join(each.name for each in meaning.declaration.generics)
+            parameters = ", ".join(parameter.name for parameter in meaning.declaration.generics)
             note = f"write module['{name}<{parameters}>'] with arguments in place of {parameters}"
             return f"has the generic '{name}', which needs arguments", note
         nothing = f"has no function or type named '{name}'"
         first = next(iter(reporter.diagnostics), None)
         if first is not None and first.message != f"'{name}' is not declared":
             return f"{nothing}: {first.message}", first.note
-        known = (*self.function_names(), *self.type_names())
-        return nothing, (first and first.note) or suggestion(name.partition("<")[0], known)
+        names = (*self.function_names(), *self.type_names())
+        return nothing, (first and first.note) or suggestion(name.partition("<")[0], names)
 
     def _meaning(self, name: str) -> Meaning | None:
         """The name is parsed as a type is, and looked up in the module."""
@@ -276,8 +293,8 @@ class Reflection:
         return self._declared((ast.Struct, ast.Enum, ast.Interface, ast.TypeAlias))
 
     def _declared(self, kinds: tuple[type[ast.Declaration], ...]) -> tuple[str, ...]:
-        declared = (each for part in self.module.files for each in part.members if isinstance(each, kinds))
-        return tuple(dict.fromkeys(each.name for each in declared))
+        members = (member for part in self.module.files for member in part.members)
+        return tuple(dict.fromkeys(member.name for member in members if isinstance(member, kinds)))
 
     def member_names(self, kind: Type) -> tuple[str, ...]:
         return tuple(sorted(member_names(self.program, kind)))
@@ -290,20 +307,18 @@ class Reflection:
             return ()
         return tuple(
             FieldView(
-                each.declaration.name,
-                field_type(self.program, each),
-                has_no_diff(each.declaration),
-                self.program.info(each.declaration).rules,
-                each.declaration.initializer is not None,
+                field.declaration,
+                field_type(self.program, field),
+                self.program.info(field.declaration).rules,
             )
-            for each in field_references(kind)
+            for field in field_references(kind)
         )
 
     def enumerators(self, kind: Type) -> tuple[tuple[str, int], ...]:
         """Names and values of an enum in the order of their declaration; nothing for other types."""
         if not isinstance(kind, EnumType):
             return ()
-        return tuple((each.name, int(self.program.info(each).value)) for each in kind.declaration.members)
+        return tuple((case.name, int(self.program.info(case).value)) for case in kind.declaration.members)
 
     def tangent(self, kind: Type) -> Type | None:
         """The Differential of a type; None when it has none."""
@@ -311,11 +326,10 @@ class Reflection:
 
     def tangent_field(self, kind: Type, name: str) -> str | None:
         """The field of the Differential that belongs to a field."""
-        found = self.program.differential(kind)
-        for field, target in found.fields if found is not None else ():
+        differential = self.program.differential(kind)
+        for field, target in differential.fields if differential is not None else ():
             if field.declaration.name == name and target is not None:
-                own: str = target.declaration.name
-                return own
+                return str(target.declaration.name)
         return None
 
     def bounds(self, kind: Type) -> tuple[InterfaceType, ...]:
@@ -337,15 +351,15 @@ class Reflection:
         if conforms(self.program, kind, interface):
             return True
         return any(
-            match(self.program, open_parameters(interface), interface, each) is not None
-            for each in conformances(self.program, kind)
+            match(self.program, open_parameters(interface), interface, other) is not None
+            for other in conformances(self.program, kind)
         )
 
     def lacking(self, kind: Type, interface: InterfaceType) -> list[str]:
         """What a type that does not conform to an interface would need to, a sentence for each requirement."""
         with self.looking():
-            inherited = with_inherited(self.program, interface)
-            return [line for each in inherited for line in lacking(self.program, kind, each)]
+            interfaces = with_inherited(self.program, interface)
+            return [line for wanted in interfaces for line in lacking(self.program, kind, wanted)]
 
     def standard(self, name: str, arguments: tuple[GenericArgument, ...] = ()) -> Type:
         """A generic type of the standard library."""
@@ -381,8 +395,8 @@ class Reflection:
 
 def open_parameters(kind: Nominal) -> set[GenericKey]:
     """The generic parameters inside the arguments of a type."""
-    open_ones = (each for each in kind.arguments if isinstance(each, (ParameterType, ParameterValue)))
-    return {each.declaration for each in open_ones}
+    parameters = (ParameterType, ParameterValue)
+    return {argument.declaration for argument in kind.arguments if isinstance(argument, parameters)}
 
 
 def is_launch_parameter(program: Program, declared: ast.Parameter) -> bool:
@@ -396,4 +410,5 @@ def is_launch_parameter(program: Program, declared: ast.Parameter) -> bool:
 def _has_semantics(program: Program, kind: Type) -> bool:
     if not isinstance(kind, StructType):
         return False
-    return any(each.declaration.semantics or _has_semantics(program, t) for each, t in program.fields(kind))
+    fields = program.fields(kind)
+    return any(field.declaration.semantics or _has_semantics(program, t) for field, t in fields)

@@ -1,9 +1,9 @@
-"""The command `slangrad`: what it takes and prints. The work is done by the public API and the pipeline.
+"""The command `slangrad`: its arguments and output. The work is done by the public API and the pipeline.
 
     slangrad run square.slang          slangrad check *.slang          slangrad dump poly.slang f --bwd --all
 
 The exit code is 1 when a program is wrong or fails, 2 when the command itself is not understood. What only some
-commands need is loaded when one of them runs: `check` needs no pipeline, and nobody waits for LLVM to see an error.
+commands need is loaded when one of them runs: `check` needs no pipeline, so an error is shown before LLVM is loaded.
 """
 
 from __future__ import annotations

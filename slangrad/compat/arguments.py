@@ -1,11 +1,11 @@
-"""What users' Marshalls become in a kernel: a parameter of the type that they name, loaded and stored by its methods.
+"""Users' Marshalls in a kernel: each is a parameter of the type that it names, loaded and stored by its methods.
 
     x: Noise to float   ->   uniform Noise x,     float x_loaded;  x.__slangpy_load(x_at, x_loaded);
 
     f.return_type(Film)(x)   fills what the `create_output` of Film's Marshall makes
 
-Marshalls are asked when SlangPy asks them: for types when the function is chosen, for text when the kernel is
-written, for data in every call.
+Hooks of Marshalls are called when SlangPy calls them: for types when the function is chosen, for text when the kernel
+is written, for data in every call.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from slangrad.marshal.host.footprint import Shape as Sizes
 from slangrad.marshal.protocol.marshal import (
     PRIMAL,
     Find,
+    KernelParameter,
     Leaf,
     Marshal,
-    Parameter,
     ProgramTypes,
     Scratch,
     Setter,
@@ -62,27 +62,27 @@ class TaughtMarshal(Marshal):
 
     def marshall(self, types: ProgramTypes) -> NativeMarshall:
         if self._made is None or self._made[0] is not types:
-            made = self._ask("its Marshall", lambda: self._factory(types.program(), self._value))
-            self._made = types, self._checked(made)
+            marshall = self._hook("its Marshall", lambda: self._factory(types.program(), self._value))
+            self._made = types, self._checked(marshall)
         return self._made[1]
 
-    def _checked(self, made: object) -> NativeMarshall:
-        if not isinstance(made, NativeMarshall):
-            message = f"{self.described}: what PYTHON_TYPES has for it gave {made!r}, not a Marshall"
+    def _checked(self, marshall: object) -> NativeMarshall:
+        if not isinstance(marshall, NativeMarshall):
+            message = f"{self.described}: its factory in PYTHON_TYPES gave {marshall!r}, not a Marshall"
             raise BoundVariableException("E1001", message)
-        if hasattr(made, "write_shader_cursor_pre_dispatch"):
-            message = f"{made!r}: write_shader_cursor_pre_dispatch is never called"
-            raise BoundVariableException("E1001", message, (), "create_calldata says what the kernel gets")
-        return made
+        if hasattr(marshall, "write_shader_cursor_pre_dispatch"):
+            message = f"{marshall!r}: write_shader_cursor_pre_dispatch is never called"
+            raise BoundVariableException("E1001", message, (), "create_calldata gives the kernel's value")
+        return marshall
 
-    def _ask(self, what: str, question: Callable[[], object]) -> HostValue:
-        """What a hook answers; what it raises is about this argument."""
+    def _hook(self, name: str, call: Callable[[], object]) -> HostValue:
+        """The result of a hook; its exceptions name this argument."""
         try:
-            return question()
+            return call()
         except CallError:
             raise
         except Exception as error:
-            message = f"{self.described}: {what}: {type(error).__name__}: {error}"
+            message = f"{self.described}: {name}: {type(error).__name__}: {error}"
             raise BoundVariableException("E1001", message) from error
 
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
@@ -90,10 +90,10 @@ class TaughtMarshal(Marshal):
         layout: SlangProgramLayout = types.program()
         context = context_of(layout, mode)
         try:
-            found = marshall.resolve_types(context, layout.type_of(wanted))
+            offered = marshall.resolve_types(context, layout.type_of(wanted))
         except (TypeError, ValueError, NotImplementedError):
             return
-        for t in found or ():
+        for t in offered or ():
             dims = None if t is None or t.is_generic else self._dims(marshall, context, t)
             if dims is not None and dims >= 0:
                 yield Way(t.checked, dims)
@@ -102,19 +102,19 @@ class TaughtMarshal(Marshal):
         if marshall.match_call_shape:
             return 0
         binding = BoundVariable(seen, marshall)
-        question = lambda: marshall.resolve_dimensionality(context, binding, seen)
-        found: int | None = self._ask("resolve_dimensionality", question)
-        return found
+        hook = lambda: marshall.resolve_dimensionality(context, binding, seen)
+        dims: int | None = self._hook("resolve_dimensionality", hook)
+        return dims
 
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
         marshall, layout = self.marshall(types), types.program()
         try:
-            found = marshall.resolve_types(context_of(layout, PRIMAL), layout.type_of(wanted))
+            offered = marshall.resolve_types(context_of(layout, PRIMAL), layout.type_of(wanted))
         except (TypeError, ValueError, NotImplementedError) as error:
             return f"{marshall!r}: {error}"
-        if not any(each is not None for each in found or ()):
+        if not any(t is not None for t in offered or ()):
             return f"{marshall!r} offers no type for '{wanted}'"
-        return f"{marshall!r} offers {', '.join(str(each) for each in found)} for '{wanted}'"
+        return f"{marshall!r} offers {', '.join(map(str, offered))} for '{wanted}'"
 
     def bind(self, way: Way, spot: Spot) -> TaughtLeaf:
         marshall = self.marshall(spot.types)
@@ -130,7 +130,7 @@ class TaughtMarshal(Marshal):
             types=spot.types,
             mode=spot.mode,
         )
-        leaf.prepare = Carried
+        leaf.prepare = CarriedValue
         if overrides(marshall, "read_calldata"):
             leaf.scratch = 8  # so that it is asked after the launch
         return leaf
@@ -144,8 +144,8 @@ def context_of(layout: SlangProgramLayout, mode: str) -> BindContext:
     return BindContext(layout, MODES.get(mode, MODES[PRIMAL]), layout.device_module)
 
 
-class Carried:
-    """A value on its way through a call, with what the kernel gets for it."""
+class CarriedValue:
+    """A value on its way through a call, with the data that the kernel gets for it."""
 
     __slots__ = ("calldata", "context", "value")
 
@@ -156,8 +156,8 @@ class Carried:
 
 
 @dataclass(slots=True)
-class Written:
-    """What a Marshall has said about the kernel: the type of its parameter, and text."""
+class MarshallText:
+    """The parts of a kernel that a Marshall gives: the type of its parameter, and text."""
 
     type: Type
     binding: BoundVariable
@@ -176,7 +176,7 @@ class TaughtLeaf(Leaf):
     types: ProgramTypes
     mode: str
     call_dims: int = 0
-    written: Written | None = None
+    written: MarshallText | None = None
 
     def settle(self, call_dims: int) -> None:
         self.rank = max(call_dims, 1)
@@ -185,7 +185,7 @@ class TaughtLeaf(Leaf):
     # --- text ---
 
     @property
-    def text(self) -> Written:
+    def text(self) -> MarshallText:
         if self.written is None:
             self.written = self._write()
         return self.written
@@ -194,7 +194,7 @@ class TaughtLeaf(Leaf):
     def _along(self) -> Sizes:
         return tuple(range(self.call_dims)) if self.marshall.match_call_shape else self.mapping
 
-    def _write(self) -> Written:
+    def _write(self) -> MarshallText:
         layout = self.types.program()
         context = context_of(layout, self.mode)
         context.call_dimensionality = self.call_dims
@@ -207,8 +207,8 @@ class TaughtLeaf(Leaf):
         block = CodeGenBlock(gen)
         self.marshall.gen_calldata(block, context, binding)
         name = binding.calldata_type_name or gen.aliases.get(f"_t_{self.name}", f"_t_{self.name}")
-        found = self.types.find(name)
-        if found is None:
+        t = self.types.find(name)
+        if t is None:
             message = f"argument '{self.label}': {self.marshall!r}: gen_calldata names the type '{name}', "
             note = "declare it in Slang, in the called module or one that it imports"
             raise BoundVariableException("E1001", f"{message}which the module does not know", (), note)
@@ -216,25 +216,25 @@ class TaughtLeaf(Leaf):
         store = self._statements(gen, binding, "store") if self.role.writes else []
         self._check_imports(gen)
         aliases = [f"typealias {alias} = {kind};" for alias, kind in gen.aliases.items()]
-        snippets = [line for each in gen.snippets.values() for line in each.splitlines()]
-        return Written(found, binding, [*aliases, *snippets, *block.lines], load, store)
+        snippets = [line for snippet in gen.snippets.values() for line in snippet.splitlines()]
+        return MarshallText(t, binding, [*aliases, *snippets, *block.lines], load, store)
 
-    def _statements(self, gen: CodeGen, binding: BoundVariable, what: str) -> list[str]:
+    def _statements(self, gen: CodeGen, binding: BoundVariable, verb: str) -> list[str]:
         """How the value is loaded or stored."""
-        value = f"{self.name}_loaded" if what == "load" else f"{self.name}_stored"
+        value = f"{self.name}_loaded" if verb == "load" else f"{self.name}_stored"
         block = CodeGenBlock(gen)
-        hook = getattr(self.marshall, f"gen_trampoline_{what}")
+        hook = getattr(self.marshall, f"gen_trampoline_{verb}")
         if hook(block, binding, self.name, value):
             return block.lines
-        if binding.direct_bind and what == "load":
+        if binding.direct_bind and verb == "load":
             return [f"{value} = {self.name};"]
-        return [f"{self.name}.__slangpy_{what}({self.name}_at, {value});"]
+        return [f"{self.name}.__slangpy_{verb}({self.name}_at, {value});"]
 
     def _check_imports(self, gen: CodeGen) -> None:
-        names = {_stem(each.name) for each in reachable(self.types.program().types.view.module)}
-        for each in gen.imports:
-            if _stem(each) not in names | {"slangpy"}:
-                message = f"argument '{self.label}': {self.marshall!r} needs the module '{each}'"
+        names = {_stem(module.name) for module in reachable(self.types.program().types.view.module)}
+        for name in gen.imports:
+            if _stem(name) not in names | {"slangpy"}:
+                message = f"argument '{self.label}': {self.marshall!r} needs the module '{name}'"
                 note = "the called module has to import it"
                 raise BoundVariableException("E1001", message, (), note)
 
@@ -245,26 +245,26 @@ class TaughtLeaf(Leaf):
         along = self._along
         kind, name = f"ContextND<{len(along)}>", self.name
         lines = []
-        if any(f"{name}_at" in each for each in (*self.text.load, *self.text.store)):
+        if any(f"{name}_at" in line for line in (*self.text.load, *self.text.store)):
             lines += [f"{kind} {name}_at;", f"{name}_at.thread_id = shape.number(id);"]
             lines += [f"{name}_at.call_id[{i}] = int(id.at[{k}]);" for i, k in enumerate(along)]
         if self.role.reads:
             lines.append(f"{spell_on_page(self.type)} {name}_loaded;")
         return [*lines, *self.text.load]
 
-    def parameters(self, classes: str) -> list[Parameter]:
-        return [Parameter(spell_on_page(self.text.type), self.name)]
+    def parameters(self, classes: str) -> list[KernelParameter]:
+        return [KernelParameter(spell_on_page(self.text.type), self.name)]
 
     def load(self) -> str:
         return f"{self.name}_loaded"
 
     def store(self, value: str) -> str:
-        given = f"{spell_on_page(self.type)} {self.name}_stored = {value};"
-        return " ".join(["{", given, *map(str.strip, self.text.store), "}"])
+        declared = f"{spell_on_page(self.type)} {self.name}_stored = {value};"
+        return " ".join(["{", declared, *map(str.strip, self.text.store), "}"])
 
     # --- in every call ---
 
-    def _sizes(self, carried: Carried) -> Sizes:
+    def _sizes(self, carried: CarriedValue) -> Sizes:
         shape = Shape(self.marshall.get_shape(carried.value))
         if len(shape) < self.dims:
             said = f"gives the shape {shape}, and brings {self.dims} dimensions"
@@ -318,7 +318,7 @@ def _stem(name: str) -> str:
 
 
 def put_data(uniform: Encoder, values: Values, place: int, data: HostValue, label: str, t: SlangType) -> None:
-    """Write what a Marshall gave for the kernel, a dict or an object, from a place on."""
+    """Write the data that a Marshall gave for the kernel, a dict or an object, from a place on."""
     if hasattr(data, "write_to_cursor"):
         cursor = BufferCursor("cpu", t.buffer_layout, 1)
         data.write_to_cursor(cursor[0])
@@ -333,14 +333,14 @@ def put_data(uniform: Encoder, values: Values, place: int, data: HostValue, labe
 
 @dataclass(frozen=True, slots=True)
 class ReturnContext:
-    """What a factory of PYTHON_TYPES gets in place of a value, where a result is to be made: its type, and the call."""
+    """The argument of a factory of PYTHON_TYPES in place of a value, for a result: its type, and the call."""
 
     slang_type: SlangType
     bind_context: BindContext
 
 
 def binder_of(kind: type, factory: Factory) -> results.Binder:
-    """What binds results of a class."""
+    """A function that binds results of a class."""
 
     def bind(created: results.Created, dims: int, lowered: ir.Type) -> Leaf:
         spot = created.spot
@@ -356,15 +356,15 @@ def binder_of(kind: type, factory: Factory) -> results.Binder:
             raise CallError("E1011", message, (), 'use _result="tensor": its gradient is the derivative')
         leaf = taught.bind(Way(created.type, dims), spot)
         leaf.prepare = None  # the maker gives it as it is carried
-        made = _Outputs(leaf)
-        created.made = results.Result(made.maker, made.give)
+        outputs = _Outputs(leaf)
+        created.made = results.CreatedResult(outputs.maker, outputs.give)
         return leaf
 
     return bind
 
 
 def _makes_outputs(taught: TaughtMarshal, types: ProgramTypes) -> bool:
-    """Whether there is a Marshall for results: a factory that knows values only stumbles over a ReturnContext."""
+    """Whether there is a Marshall for results: a factory for values alone fails with a ReturnContext."""
     try:
         return overrides(taught.marshall(types), "create_output")
     except BoundVariableException as error:
@@ -375,9 +375,9 @@ def _makes_outputs(taught: TaughtMarshal, types: ProgramTypes) -> bool:
 
 def _called_with_result(kind: type, created: results.Created, dims: int, lowered: ir.Type) -> Leaf:
     leaf = results.bind_default(created, dims, lowered)
-    made = created.made
-    assert made is not None
-    created.made = results.Result(made.maker, lambda value: kind(made.give(value)))
+    usual = created.made
+    assert usual is not None
+    created.made = results.CreatedResult(usual.maker, lambda value: kind(usual.give(value)))
     return leaf
 
 
@@ -387,17 +387,17 @@ class _Outputs:
 
     leaf: TaughtLeaf
 
-    def maker(self, device: object, shape: Sizes) -> Callable[[], Carried]:
+    def maker(self, device: object, shape: Sizes) -> Callable[[], CarriedValue]:
         leaf = self.leaf
         owner = leaf.types.program().device_module.session.device
         context = CallContext(owner, Shape(shape), MODES[leaf.mode])
 
-        def make() -> Carried:
-            made = Carried(leaf.marshall.create_output(context, leaf.text.binding))
-            made.context = context
-            return made
+        def make() -> CarriedValue:
+            carried = CarriedValue(leaf.marshall.create_output(context, leaf.text.binding))
+            carried.context = context
+            return carried
 
         return make
 
-    def give(self, carried: Carried) -> HostValue:
+    def give(self, carried: CarriedValue) -> HostValue:
         return self.leaf.marshall.read_output(carried.context, self.leaf.text.binding, carried.value)

@@ -1,4 +1,4 @@
-"""What a call is made of: the text of its kernel, its shape, and how each argument is seen.
+"""The parts of a call: the text of its kernel, its shape, and the type as which each argument is seen.
 
     data = module.polynomial.debug_build_call_data(2.0, 8.0, -1.0, x)
     print(data.code)
@@ -18,7 +18,7 @@ from slangrad.call.binding.request import RESULT
 from slangrad.call.caller import InspectedCall
 from slangrad.call.plans.packing import Compiled
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.protocol.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, Composite, Leaf, Node
+from slangrad.marshal.protocol.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, BoundNode, Composite, Leaf
 from slangrad.marshal.reflection.slang_type import SlangType
 from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.shape import Shape
@@ -86,7 +86,9 @@ class BoundVariable:
     children: dict[str, BoundVariable] | None = None
 
     @staticmethod
-    def of(node: Node, name: str, path: str, layout: SlangProgramLayout, index: int = -1) -> BoundVariable:
+    def of(
+        node: BoundNode, name: str, path: str, layout: SlangProgramLayout, index: int = -1
+    ) -> BoundVariable:
         role, mapping = node.role, Shape(_mapping(node))
         is_explicit = isinstance(node, Leaf) and node.explicit is not None
         children = None
@@ -121,7 +123,7 @@ class BoundVariable:
         self.calldata_type_name = type_name
 
     def get_input_list(self, args: list[BoundVariable]) -> list[BoundVariable]:
-        """Appends itself, or what it is made of."""
+        """Append itself, or its parts."""
         if not self.children:
             args.append(self)
         for child in (self.children or {}).values():
@@ -129,15 +131,15 @@ class BoundVariable:
         return args
 
 
-def _mapping(node: Node) -> tuple[int, ...]:
-    """Of what is made of parts, that of the part with the most dimensions."""
+def _mapping(node: BoundNode) -> tuple[int, ...]:
+    """The mapping of the part with the most dimensions."""
     return max((leaf.mapping for _, leaf in node.leaves()), key=len, default=())
 
 
 class BoundCall:
     """The values of a call: those by position, and those by name, the result among them.
 
-    One that is made of values knows these only: `resolve_function` says what they are to a function.
+    One that is made of values has these only: `resolve_function` finds the types as which a function sees them.
     """
 
     def __init__(self, context: object, *args: object, **kwargs: object) -> None:
@@ -150,22 +152,22 @@ class BoundCall:
     @staticmethod
     def of(call: InspectedCall, layout: SlangProgramLayout) -> BoundCall:
         """The values of a call whose function is known."""
-        made = BoundCall(None, *call.values[: call.positional])
-        made._bind(call, layout)
-        return made
+        bound = BoundCall(None, *call.values[: call.positional])
+        bound._bind(call, layout)
+        return bound
 
     def _bind(self, call: InspectedCall, layout: SlangProgramLayout) -> None:
         positional = call.positional
-        found: dict[int, tuple[int, BoundArgument]] = {
-            each.index: (i, each) for i, each in enumerate(call.bound.arguments)
+        places: dict[int, tuple[int, BoundArgument]] = {
+            argument.index: (i, argument) for i, argument in enumerate(call.bound.arguments)
         }
         parameters = call.bound.function.parameters
 
         def shown(index: int, name: str) -> BoundVariable:
-            i, argument = found[index]
+            i, argument = places[index]
             return BoundVariable.of(argument.node, name, name, layout, i)
 
-        self.args = [shown(i, parameters[found[i][0]].name) for i in range(positional) if i in found]
+        self.args = [shown(i, parameters[places[i][0]].name) for i in range(positional) if i in places]
         self.kwargs = {name: shown(i, name) for i, name in enumerate(call.names, positional)}
         if call.bound.result is not None:
             self.kwargs[RESULT] = BoundVariable.of(call.bound.result, RESULT, RESULT, layout)
@@ -174,11 +176,11 @@ class BoundCall:
         return f"BoundCall({', '.join(map(repr, (*self.args, *self.kwargs.values())))})"
 
 
-BoundVariableRuntime, BoundCallRuntime = BoundVariable, BoundCall  # calls are told of by the same objects
+BoundVariableRuntime, BoundCallRuntime = BoundVariable, BoundCall  # one class serves both
 
 
 class NativeCallRuntimeOptions:
-    """Values outside of functions for `CallData.call`: each a dict by name."""
+    """Values outside of functions for `CallData.call`: dicts by name."""
 
     def __init__(self) -> None:
         self.uniforms: list[object] = []
@@ -245,6 +247,6 @@ class CallData:
                 "E1015", f"{self!r} is called with arguments of other kinds", (), "call the function"
             )
         self.last_call_shape = data.call_shape
-        for each in options.uniforms if options is not None else ():
-            function = function.set(each)
+        for values in options.uniforms if options is not None else ():
+            function = function.set(values)
         return function(*args, **kwargs)

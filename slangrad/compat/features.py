@@ -1,4 +1,4 @@
-"""What devices tell about themselves: what they are and what they can do.
+"""Properties of devices: names, features, limits.
 
 device.has_feature(Feature.double)   ->   True        device.info.adapter_name
 """
@@ -13,7 +13,7 @@ from slangrad.marshal.host.vectors import HostArray, class_named
 
 
 class ShaderModel(IntEnum):
-    """Direct3D's versions of what a device can do; all that is in them and not about graphics is here."""
+    """Versions of Direct3D's features; a CPU device has all of them that do not concern graphics."""
 
     unknown = 0
     sm_6_0 = 60
@@ -27,7 +27,7 @@ class ShaderModel(IntEnum):
 
 
 class Feature(Enum):
-    """What programs ask for by `has_feature`; what is about graphics is never there."""
+    """Features for `has_feature`; a CPU device has none that concerns graphics."""
 
     hardware_device = auto()
     software_device = auto()
@@ -73,7 +73,7 @@ FEATURES = (
 
 @dataclass(frozen=True, slots=True)
 class DeviceLimits:
-    """How large things may be; what is about graphics has no limit here, since it is not there."""
+    """The largest sizes of groups, launches and waves."""
 
     max_compute_threads_per_group: int = 1024
     max_compute_thread_group_size: HostArray = field(default_factory=lambda: _uint3(1024))
@@ -85,13 +85,13 @@ class DeviceLimits:
 def _uint3(size: int) -> HostArray:
     kind = class_named("uint3")
     assert kind is not None
-    made: HostArray = kind(size)
-    return made
+    sizes: HostArray = kind(size)
+    return sizes
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceInfo:
-    """What a device is. Timestamps count `timestamp_frequency` ticks a second."""
+    """The names of a device, and its limits. Timestamps count `timestamp_frequency` ticks a second."""
 
     type: DeviceType
     api_name: str

@@ -1,4 +1,4 @@
-"""Loggers of programs, as SlangPy has them, and what they write to.
+"""Loggers of programs, as SlangPy has them, and their outputs.
 
     logger = Logger(LogLevel.debug, name="training")
     logger.info("step 10")                     [INFO] (training) step 10
@@ -48,7 +48,7 @@ def _line(level: LogLevel, name: str, msg: str, shown: str) -> str:
 
 
 class LoggerOutput(ABC):
-    """Where messages go; others are made by another `write`, and one without it cannot be made (TypeError)."""
+    """A target of messages. Subclasses define `write`; TypeError for one that does not."""
 
     @abstractmethod
     def write(self, level: LogLevel, name: str, msg: str) -> None:
@@ -134,7 +134,7 @@ class Logger:
         self._outputs = list(other._outputs)
 
     def remove_output(self, output: LoggerOutput) -> None:
-        self._outputs = [each for each in self._outputs if each is not output]
+        self._outputs = [kept for kept in self._outputs if kept is not output]
 
     def remove_all_outputs(self) -> None:
         self._outputs = []
@@ -149,8 +149,8 @@ class Logger:
                 if (level, msg) in self._written:
                     return
                 self._written.add((level, msg))
-            for each in [*self._outputs]:
-                each.write(level, self.name, msg)
+            for output in [*self._outputs]:
+                output.write(level, self.name, msg)
 
     debug, debug_once = _at(LogLevel.debug)
     info, info_once = _at(LogLevel.info)

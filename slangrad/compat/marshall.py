@@ -46,8 +46,8 @@ class BindContext:
     @property
     def device(self) -> Device:
         assert self.device_module is not None
-        found: Device = self.device_module.session.device
-        return found
+        device: Device = self.device_module.session.device
+        return device
 
 
 class CallContext:
@@ -62,8 +62,8 @@ class CallContext:
 
 
 class NativeMarshall:
-    """What a Python value is to a call. There is one for each signature of a call; `slang_type` is the type that the
-    value has of its own.
+    """The description of a Python value for a call. There is one for each signature of a call; `slang_type` is the type
+    that the value has of its own.
 
     `concrete_shape`: the sizes of all values, or an invalid Shape where `get_shape` tells those of each.
     `match_call_shape`: values have as many dimensions as the call.
@@ -77,8 +77,8 @@ class NativeMarshall:
         pass
 
     def __repr__(self) -> str:
-        own = getattr(self, "slang_type", None)
-        return f"{type(self).__name__}({getattr(own, 'full_name', None)})"
+        t = getattr(self, "slang_type", None)
+        return f"{type(self).__name__}({getattr(t, 'full_name', None)})"
 
     @property
     def has_derivative(self) -> bool:
@@ -108,18 +108,18 @@ class NativeMarshall:
         return self.slang_type.num_dims - vector_target_type.num_dims
 
     def reduce_type(self, context: BindContext, dimensions: int) -> SlangType:
-        """The type of what is left when some dimensions are taken away."""
-        found = self.slang_type
+        """The type that is left when some dimensions are taken away."""
+        t = self.slang_type
         for _ in range(dimensions):
-            found = found.element_type
-        return found
+            t = t.element_type
+        return t
 
     def gen_calldata(self, cgb: CodeGenBlock, context: BindContext, binding: BoundVariable) -> None:
         """Say as which type the kernel gets the value: `binding.gen_calldata_type_name(cgb, name)`."""
         binding.gen_calldata_type_name(cgb, self.slang_type.full_name)
 
     def can_direct_bind(self, binding: BoundVariable) -> bool:
-        """Whether what the kernel gets is what the function takes, so that nothing has to be loaded."""
+        """Whether the kernel's value is the function's, so that nothing has to be loaded."""
         return False
 
     def gen_trampoline_load(
@@ -153,7 +153,7 @@ class NativeMarshall:
     def read_calldata(
         self, context: CallContext, binding: BoundVariable, data: object, result: object
     ) -> None:
-        """Called after the launch with the value and with what `create_calldata` gave for it."""
+        """Called after the launch with the value and with the result of `create_calldata` for it."""
 
     # --- where the value is the result of a call, `f.return_type(Class)`
 

@@ -24,10 +24,10 @@ _TYPES = (
 _KINDS = (
     "ArrayType ByteAddressBufferType DiffTensorViewType DifferentialPairType InterfaceType MatrixType PointerType "
     "ResourceType SamplerStateType ScalarType StructType StructuredBufferType TensorType TensorViewType "
-    "TextureType UnhandledType UnknownType VectorType VoidType SlangLayout TensorAccess ITensorType"
+    "TextureType UnhandledType UnknownType VectorType VoidType TensorAccess ITensorType"
 )
 _QUESTIONS = "is_known is_known_or_none is_matching_array_type is_unknown"
-_VIEWS = "SlangField SlangFunction SlangParameter SlangProgramLayout SlangType TypeReflection"
+_VIEWS = "SlangField SlangFunction SlangLayout SlangParameter SlangProgramLayout SlangType TypeReflection"
 _REFLECTION = f"{_KINDS} {_QUESTIONS} {_VIEWS}"
 _LOOKUP = "innermost_type numpy_to_slang resolve_element_type resolve_program_layout slang_to_numpy"
 _MARSHALLS = "BindContext CallContext Marshall NativeMarshall NativeValueMarshall can_direct_bind_common"
@@ -81,21 +81,20 @@ PATHS = {
 }
 # Where the names are that the package does not show.
 _HOMES = {
-    "slangrad.compat.call_data":       "AccessType BoundCall BoundCallRuntime BoundVariable "
-                                               "BoundVariableRuntime CallData CallMode NativeCallRuntimeOptions",
-    "slangrad.api.functional.instances":       "InstanceDifferentiableBuffer",
-    "slangrad.compat.marshall":         f"{_MARSHALLS} {_CODE}",
-    "slangrad.compat.arguments":        "ReturnContext",
-    "slangrad.compat.types":            f"{_TABLES} {_CURSORS}",
-    "slangrad.api.reflection.program_layout":  "find_type_layout_for_buffer",
-    "slangrad.api.reflection.slang_layout":    "SlangFunction SlangProgramLayout",
-    "slangrad.compat.type_resolution": f"{_LOOKUP} {_QUESTIONS} ResolutionDiagnostic ResolveResult resolve_function "
-                                               "unpack_args unpack_kwargs",
-    "slangrad.marshal.simple.generators":             "GridArg calc_wang_hash calc_wang_hash_numpy",
-    "slangrad.marshal.reflection.slang_type":             f"{_KINDS} IOType SlangField SlangParameter",
-    "slangrad.marshal.protocol.spelling":               "parse_generic_signature",
-    "slangrad.marshal.containers.values":                 "PrimType",
-    "slangrad.tensors.shape":                  "TShapeOrTuple",
+    "slangrad.api.functional.instances":      "InstanceDifferentiableBuffer",
+    "slangrad.api.reflection.slang_layout":   "SlangFunction SlangProgramLayout",
+    "slangrad.compat.arguments":              "ReturnContext",
+    "slangrad.compat.call_data":              "AccessType BoundCall BoundCallRuntime BoundVariable "
+                                              "BoundVariableRuntime CallData CallMode NativeCallRuntimeOptions",
+    "slangrad.compat.marshall":               f"{_MARSHALLS} {_CODE}",
+    "slangrad.compat.type_resolution":        f"{_LOOKUP} {_QUESTIONS} ResolutionDiagnostic ResolveResult SlangLayout "
+                                              "TShapeOrTuple find_type_layout_for_buffer resolve_function unpack_args "
+                                              "unpack_kwargs",
+    "slangrad.compat.types":                  f"{_TABLES} {_CURSORS}",
+    "slangrad.marshal.containers.values":     "PrimType",
+    "slangrad.marshal.protocol.spelling":     "parse_generic_signature",
+    "slangrad.marshal.reflection.slang_type": f"{_KINDS} IOType SlangField SlangParameter",
+    "slangrad.marshal.simple.generators":     "GridArg calc_wang_hash calc_wang_hash_numpy",
 }
 # fmt: on
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -20,7 +20,7 @@ from slangrad.api.kernels.shader import (
     is_entry,
 )
 from slangrad.base.page_words import unlike
-from slangrad.call.binding.program import Candidate
+from slangrad.call.binding.program import CallCandidate
 from slangrad.call.binding.request import Named
 from slangrad.check.reflect import ParameterView
 from slangrad.compat.types import dispatched as dispatched
@@ -36,12 +36,12 @@ Group = tuple[int, int, int]
 def make_kernel(
     module: SlangModule,
     name: str,
-    candidates: tuple[Candidate, ...],
+    candidates: tuple[CallCandidate, ...],
     group: Group | None,
     conformances: tuple[Named, ...],
 ) -> ComputeKernel:
     """The kernel of a function."""
-    given = conformances_of(conformances)
+    chosen = conformances_of(conformances)
     if len(candidates) != 1:
         raise _refused(
             name, f"has {len(candidates)} overloads", "give the one that is launched a name of its own"
@@ -51,20 +51,20 @@ def make_kernel(
     if is_entry(candidate.view.declaration):
         if group is not None:
             raise _refused(name, "has the group size of its [numthreads]", "leave thread_group_size out")
-        entry = SlangEntryPoint(module, name, given=given, declared=candidate.view.declaration)
+        entry = SlangEntryPoint(module, name, conformances=chosen, declared=candidate.view.declaration)
         return ComputeKernel(session.link_program([module], [entry]))
     _check(name, candidate)
     text = _page(module.known.imports(), candidate, group or GROUP)
     page = session.page(f"launch of {name} {group or ''}", text)
-    entry = page.entry_point(_entry_of(candidate), given)
+    entry = page.entry_point(_entry_of(candidate), chosen)
     return ComputeKernel(session.link_program([module, page], [entry]), name)
 
 
-def named_conformances(given: Sequence[TypeConformance | tuple[object, ...]]) -> tuple[Named, ...]:
-    return tuple(each.named for each in conformances_of(given))
+def named_conformances(conformances: Sequence[TypeConformance | tuple[object, ...]]) -> tuple[Named, ...]:
+    return tuple(conformance.named for conformance in conformances_of(conformances))
 
 
-def _check(name: str, candidate: Candidate) -> None:
+def _check(name: str, candidate: CallCandidate) -> None:
     if candidate.returns:
         raise _refused(name, "has a return value", "a kernel writes what it computes to memory")
     if not candidate.parameters or candidate.has_this:
@@ -74,8 +74,8 @@ def _check(name: str, candidate: Candidate) -> None:
         raise _refused(
             name, f"begins with '{first.name}': the first parameter must be a thread id 'uint3 {THREAD}'"
         )
-    for each in others:
-        _check_parameter(name, each)
+    for parameter in others:
+        _check_parameter(name, parameter)
 
 
 def _check_parameter(name: str, parameter: ParameterView) -> None:
@@ -91,17 +91,17 @@ def _refused(name: str, reason: str, note: str | None = None) -> CallError:
     return CallError("E1020", f"dispatch: function '{name}' {reason}", (), note)
 
 
-def _entry_of(candidate: Candidate) -> str:
+def _entry_of(candidate: CallCandidate) -> str:
     return unlike("launch", {candidate.view.name})
 
 
-def _page(imports: tuple[str, ...], candidate: Candidate, group: Group) -> str:
+def _page(imports: tuple[str, ...], candidate: CallCandidate, group: Group) -> str:
     """The text of a kernel around the function."""
     thread, *others = candidate.parameters
-    number = unlike("thread", {each.name for each in others})
+    number = unlike("thread", {parameter.name for parameter in others})
     declared = [f"{spell_on_page(thread.type)} {number} : SV_DispatchThreadID"]
-    declared += [f"uniform {spell_on_page(each.type)} {each.name}" for each in others]
-    passed = ", ".join([number, *(each.name for each in others)])
+    declared += [f"uniform {spell_on_page(parameter.type)} {parameter.name}" for parameter in others]
+    passed = ", ".join([number, *(parameter.name for parameter in others)])
     return "\n".join([
         *(f'import "{name}";' for name in imports),
         f'[shader("compute")] [numthreads({group[0]}, {group[1]}, {group[2]})]',

@@ -11,7 +11,7 @@ from time import perf_counter_ns
 
 
 class Timer:
-    """Counts from when it was made or reset."""
+    """The time since it was made or reset."""
 
     def __init__(self) -> None:
         self._start = perf_counter_ns()
@@ -55,14 +55,14 @@ class Timer:
 
 
 class SHA1:
-    """What was given so far; texts count as UTF-8."""
+    """The digest of all data so far; texts count as UTF-8."""
 
     def __init__(self, data: bytes | str = b"") -> None:
         self._hash = hashlib.sha1(usedforsecurity=False)
         self.update(data)
 
     def update(self, data: bytes | str) -> SHA1:
-        """Add to what was given."""
+        """Add data."""
         self._hash.update(data.encode() if isinstance(data, str) else data)
         return self
 

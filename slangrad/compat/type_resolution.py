@@ -1,9 +1,9 @@
-"""Which function takes some arguments, and as what, asked without a call; Slang types that Python and NumPy types stand
-for, and the other way round.
+"""The function that takes some arguments, and the types as which it sees them, without a call; Slang types of Python
+and NumPy types, and the other way round.
 
 context = BindContext(module.layout, CallMode.prim)
-found = resolve_function(context, layout.find_function_by_name("f"), BoundCall(context, 2.0, x), diagnostics)
-[t.full_name for t in found.args]        None where it does not take them; diagnostics say why
+result = resolve_function(context, layout.find_function_by_name("f"), BoundCall(context, 2.0, x), diagnostics)
+[t.full_name for t in result.args]       None where it does not take them; diagnostics say why
 
 slang_to_numpy(layout.find_type_by_name("float3"))          ->   dtype('float32')
 resolve_element_type(layout, int).full_name                 ->   "int"
@@ -13,20 +13,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from slangrad.api.devices.device import Device
-from slangrad.api.functional.module import Module
+from slangrad.api.functional.module import module_of_package
+from slangrad.api.reflection.program_layout import ProgramLayout, TypeLayoutReflection
 from slangrad.api.reflection.slang_layout import SlangFunction, SlangProgramLayout, slang_parameters
-from slangrad.call.binding.program import Candidate
+from slangrad.api.reflection.types import TypeReflection
+from slangrad.call.binding.program import CallCandidate
 from slangrad.call.binding.resolve import Arguments, Survivor, arrange, attempt
 from slangrad.check.model import types as checked
 from slangrad.check.model.types import VOID
 from slangrad.compat.call_data import MODES, BoundCall
 from slangrad.compat.marshall import BindContext
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.reflection.model import ElementLayout
 from slangrad.marshal.reflection.slang_type import (
     ArrayType,
     SlangParameter,
@@ -38,7 +40,10 @@ from slangrad.marshal.registry import holds_objects, marshal_of, unwrap
 from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.element_types import element_type as memory_type
 from slangrad.tensors.element_types import numpy_layout
+from slangrad.tensors.shape import Shape
 
+SlangLayout = ElementLayout
+TShapeOrTuple = tuple[int, ...] | Shape
 _NAMES = {mode: name for name, mode in MODES.items()}
 
 
@@ -90,7 +95,7 @@ def resolve_function(
     survivors: list[tuple[SlangFunction, Survivor]] = []
     for overload, candidate in zip(function.overloads, function.candidates):
         report.summary(str(candidate))
-        survivors += [(overload, each) for each in _survivors(bind_context, candidate, bindings, report)]
+        survivors += [(overload, way) for way in _survivors(bind_context, candidate, bindings, report)]
     least = min((survivor.cost for _, survivor in survivors), default=0)
     best = [row for row in survivors if row[1].cost == least]
     if len(best) > 1:
@@ -99,7 +104,7 @@ def resolve_function(
 
 
 def _survivors(
-    context: BindContext, candidate: Candidate, bindings: BoundCall, report: ResolutionDiagnostic
+    context: BindContext, candidate: CallCandidate, bindings: BoundCall, report: ResolutionDiagnostic
 ) -> list[Survivor]:
     positional, named = bindings.values, bindings.named_values
     try:
@@ -136,43 +141,50 @@ def _result(bindings: BoundCall, overload: SlangFunction, survivor: Survivor) ->
 
 def unpack_args(*args: object) -> tuple[list[HostValue], bool]:
     """Arguments with objects replaced by what they stand for; whether there were some."""
-    return [unwrap(each) for each in args], any(holds_objects(each) for each in args)
+    return list(map(unwrap, args)), any(map(holds_objects, args))
 
 
 def unpack_kwargs(**kwargs: object) -> tuple[dict[str, HostValue], bool]:
-    made = {name: unwrap(each) for name, each in kwargs.items()}
-    return made, any(holds_objects(each) for each in kwargs.values())
-
-
-_BUILTIN: WeakKeyDictionary[Device, Module] = WeakKeyDictionary()
+    """The same for arguments by name."""
+    return {name: unwrap(value) for name, value in kwargs.items()}, any(map(holds_objects, kwargs.values()))
 
 
 def builtin_layout(device: Device) -> SlangProgramLayout:
     """The layout of a program that has the types of the standard library only."""
-    if device not in _BUILTIN:
-        _BUILTIN[device] = Module.load_from_source(device, "types of the standard library", "")
-    return _BUILTIN[device].layout
+    return module_of_package(device, "types of the standard library", str).layout
 
 
 def resolve_program_layout(
     device: Device, element_type: object, program_layout: SlangProgramLayout | None
 ) -> SlangProgramLayout:
     """The layout to look for types in: that given, that of a type, or the standard library's."""
-    own = program_layout if program_layout is not None else getattr(element_type, "program", None)
-    return builtin_layout(device) if own is None else own
+    layout = program_layout if program_layout is not None else getattr(element_type, "program", None)
+    return builtin_layout(device) if layout is None else layout
+
+
+def find_type_layout_for_buffer(
+    program_layout: ProgramLayout | SlangProgramLayout,
+    slang_type: str | TypeReflection | TypeLayoutReflection,
+) -> TypeLayoutReflection:
+    """How values of a type lie in a buffer. ValueError where the program has no type of that name."""
+    if isinstance(slang_type, TypeLayoutReflection):
+        return slang_type
+    layout = program_layout if isinstance(program_layout, ProgramLayout) else program_layout.program_layout
+    t = layout.find_type_by_name(slang_type) if isinstance(slang_type, str) else slang_type
+    if t is None:
+        raise ValueError(f"the program has no type named '{slang_type}'")
+    return layout.get_type_layout(t)
 
 
 def resolve_element_type(program_layout: SlangProgramLayout, element_type: object) -> SlangType:
     """The type for a name, a reflected type, a struct of a module, a Python or NumPy type, or a value of one."""
-    given = getattr(element_type, "slang_type", element_type)
-    if isinstance(given, str):
-        return program_layout.require_type_by_name(given)
-    found = getattr(given, "checked", None)
-    if not isinstance(found, checked.Type):
-        found = program_layout.types.find_any(given)
-    if found is None:
+    meant = getattr(element_type, "slang_type", element_type)
+    if isinstance(meant, str):
+        return program_layout.require_type_by_name(meant)
+    t = program_layout.types.find_any(meant)
+    if t is None:
         raise ValueError(f"Element type could not be resolved: {element_type!r}")
-    return program_layout.type_of(found)
+    return program_layout.type_of(t)
 
 
 def is_unknown(t: SlangType | None) -> bool:
@@ -202,7 +214,7 @@ def is_matching_array_type(a: SlangType, b: SlangType, allow_generics: bool = Tr
 
 
 def slang_to_numpy(slang_dtype: SlangType) -> np.dtype | None:
-    """The NumPy type of the numbers in a type; None for what is not made of numbers."""
+    """The NumPy type of the numbers in a type; None for other types."""
     inner = innermost_type(slang_dtype)
     lowered = inner.ir_type if isinstance(inner.checked, checked.Scalar) else None
     return None if lowered is None else numpy_layout(lowered)[0]
@@ -214,9 +226,9 @@ def numpy_to_slang(
     """The type of the elements of NumPy arrays, sub-arrays as arrays; None where there is none."""
     layout = builtin_layout(device) if program_layout is None else program_layout
     try:
-        found = layout.types.lift(memory_type(np_dtype.base))
+        t = layout.types.lift(memory_type(np_dtype.base))
     except (TypeError, ValueError):
         return None
     for size in reversed(np_dtype.shape):
-        found = None if found is None else checked.array(found, size)
-    return None if found is None else layout.type_of(found)
+        t = None if t is None else checked.array(t, size)
+    return None if t is None else layout.type_of(t)

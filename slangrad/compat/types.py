@@ -5,7 +5,7 @@
 
     register_write_to_cursor_type(Ray, slang_type_name="Ray")      values are structs: no Marshall has to be written
 
-Classes that inherit from one of the table have its Marshall. What calls know by themselves stays what it is.
+Classes that inherit from one of the table have its Marshall. Classes that calls take by themselves cannot be changed.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class _Table(dict[type, HostValue]):
         self._changed(kind)
 
     def pop(self, kind: type, *default: object) -> HostValue:
-        found = super().pop(kind, *default)
+        factory = super().pop(kind, *default)
         self._changed(kind)
-        return found
+        return factory
 
-    def update(self, *given: HostValue, **named: HostValue) -> None:
-        changes: HostValue = dict(*given, **named)
+    def update(self, *args: HostValue, **named: HostValue) -> None:
+        changes: HostValue = dict(*args, **named)
         for kind, value in changes.items():
             self[kind] = value
 
@@ -69,36 +69,36 @@ def _changed(kind: type) -> None:
             results.teach(kind, binder_of(kind, PYTHON_TYPES[kind]))
 
 
-#: For classes, what makes a Marshall: `factory(layout, value)`.
+#: By class, the function that makes a Marshall: `factory(layout, value)`.
 PYTHON_TYPES: dict[type, Factory] = _Table(lambda kind: _changed(kind))
-#: For classes, what tells values apart that need Marshalls of their own; else their `slangpy_signature` does.
+#: By class, the text that differs for values with different Marshalls; else their `slangpy_signature` is it.
 PYTHON_SIGNATURES: dict[type, Signature | None] = _Table(lambda kind: _changed(kind))
 
 
 def _looked_up(table: dict[type, HostValue], kind: type) -> Iterator[HostValue]:
-    return (table[each] for each in kind.__mro__ if each in table)
+    return (table[base] for base in kind.__mro__ if base in table)
 
 
 def lookup_type_callback(python_type: type) -> Factory | None:
-    """What makes the Marshall of a class, or of one that it inherits from."""
+    """The function that makes the Marshall of a class, or of one that it inherits from."""
     return next(_looked_up(PYTHON_TYPES, python_type), None)
 
 
 def lookup_signature_callback(python_type: type) -> tuple[bool, Signature | None]:
     """Whether a class has a signature of its own, and the function that gives it."""
-    found = list(_looked_up(PYTHON_SIGNATURES, python_type))
-    return bool(found), found[0] if found else None
+    signatures = list(_looked_up(PYTHON_SIGNATURES, python_type))
+    return bool(signatures), signatures[0] if signatures else None
 
 
 def key_of_taught(value: object) -> Hashable:
-    """What a call's kernel depends on."""
+    """The part of a value on which the kernel of a call depends."""
     kind = type(value)
-    known, callback = lookup_signature_callback(kind)
-    if known:
-        said = "" if callback is None else callback(value)
+    has_signature, callback = lookup_signature_callback(kind)
+    if has_signature:
+        signature = "" if callback is None else callback(value)
     else:
-        said = getattr(value, "slangpy_signature", "")
-    return kind, lookup_type_callback(kind), said
+        signature = getattr(value, "slangpy_signature", "")
+    return kind, lookup_type_callback(kind), signature
 
 
 def marshal_of_taught(value: object) -> TaughtMarshal:
@@ -108,16 +108,16 @@ def marshal_of_taught(value: object) -> TaughtMarshal:
 
 
 def dispatched(program: Callable[[], SlangProgramLayout], value: object) -> HostValue:
-    """What a kernel gets for a value: what its Marshall says, if it has one."""
+    """The value that a kernel gets: the one that its Marshall gives, if it has a Marshall."""
     factory = lookup_type_callback(type(value))
     if factory is None:
         return value
-    made = factory(program(), value)
-    found = made.create_dispatchdata(value)
-    if found is None:
-        message = f"{made!r}: create_dispatchdata gave nothing"
-        raise BoundVariableException("E1001", message, (), "it says what a launched kernel gets")
-    return found
+    marshall = factory(program(), value)
+    data = marshall.create_dispatchdata(value)
+    if data is None:
+        message = f"{marshall!r}: create_dispatchdata gave nothing"
+        raise BoundVariableException("E1001", message, (), "it gives the value for a launched kernel")
+    return data
 
 
 def get_or_create_type(
@@ -128,9 +128,9 @@ def get_or_create_type(
         return python_type
     factory = lookup_type_callback(python_type) if isinstance(python_type, type) else None
     if factory is not None:
-        made = factory(layout, value)
-        if made is not None:
-            return made
+        marshall = factory(layout, value)
+        if marshall is not None:
+            return marshall
     try:
         return NativeValueMarshall(resolve_element_type(layout, python_type))
     except ValueError:
@@ -140,7 +140,7 @@ def get_or_create_type(
 
 @dataclass(frozen=True)
 class WriteToCursorMarshallInfo:
-    """What is known about a class: the name of its Slang type, its signature, modules that the type is from, and the
+    """The row of a class: the name of its Slang type, its signature, modules that the type is from, and the
     names of all types that may be meant.
     """
 
@@ -159,12 +159,12 @@ class WriteToCursorMarshall(NativeValueMarshall):
     def __init__(self, layout: SlangProgramLayout, info: WriteToCursorMarshallInfo) -> None:
         super().__init__()
         self.m_info = info
-        found = layout.find_type_by_name(info.slang_type_name)
-        if found is None:
+        t = layout.find_type_by_name(info.slang_type_name)
+        if t is None:
             message = f"Cursor-bindable Slang type '{info.slang_type_name}' is not visible"
             note = "the called module has to declare or import it"
             raise BoundVariableException("E1001", message, (), note)
-        self.slang_type = found
+        self.slang_type = t
 
     def resolve_types(self, context: BindContext, bound_type: SlangType) -> list[SlangType]:
         if bound_type.is_generic:
@@ -177,8 +177,8 @@ class WriteToCursorMarshall(NativeValueMarshall):
         return 0 if self.m_info.accepts_type(vector_target_type) else None
 
     def gen_calldata(self, cgb: CodeGenBlock, context: BindContext, binding: BoundVariable) -> None:
-        for each in self.m_info.imports:
-            cgb.add_import(each)
+        for name in self.m_info.imports:
+            cgb.add_import(name)
         binding.gen_calldata_type_name(cgb, binding.vector_type.full_name)
 
 
@@ -194,9 +194,9 @@ def register_write_to_cursor_type(
     if python_type in PYTHON_TYPES or python_type in PYTHON_SIGNATURES:
         raise ValueError(f"Python type '{python_type.__name__}' is already registered")
     pattern = re.escape(slang_type_name) if accepted_type_regex is None else accepted_type_regex
-    own = f"[{python_type.__module__}.{python_type.__qualname__},{slang_type_name}]"
+    usual = f"[{python_type.__module__}.{python_type.__qualname__},{slang_type_name}]"
     info = WriteToCursorMarshallInfo(
-        slang_type_name, own if signature is None else signature, tuple(imports), re.compile(pattern)
+        slang_type_name, usual if signature is None else signature, tuple(imports), re.compile(pattern)
     )
 
     def make(layout: SlangProgramLayout, value: object) -> WriteToCursorMarshall:

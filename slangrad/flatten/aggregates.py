@@ -158,7 +158,7 @@ def _const(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
 
 
 def _zero(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
-    """Arrays without their attributes are zeros, too, but those of which nobody reads it need not be."""
+    """The attributes of an array say whether its zeros are read; without them it is zero."""
     return [
         b.primitive("zero", (), t, op.attributes) if isinstance(t, Array) else b.zero(t)
         for t in leaf_types(op.results[0].type)
@@ -266,15 +266,9 @@ def _index(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     return chosen
 
 
-def _set_index(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
-    return _change(f, b, op, adds=False)
-
-
-def _add_index(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
-    return _change(f, b, op, adds=True)
-
-
-def _change(f: _Flatten, b: Builder, op: Op, adds: bool) -> Sequence[Leaf]:
+def _change(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
+    """An element written, or added to."""
+    adds = op.name == "add_index"
     t, index, extent = op.operands[0].type, f.single(op.operands[1]), index_extent(op.operands[0].type)
     whole, new = f.leaves(op.operands[0]), f.leaves(op.operands[2])
     if extent is not None:
@@ -466,8 +460,8 @@ RULES: dict[str, Rule] = {
     "get": _get,
     "set": _set,
     "index": _index,
-    "set_index": _set_index,
-    "add_index": _add_index,
+    "set_index": _change,
+    "add_index": _change,
     "splat": _splat,
     "shuffle": _shuffle,
     "parameter": _plain,

@@ -6,7 +6,7 @@
 
 A function takes an array by its address, and leaves one where its caller says: in memory that comes last among the
 operands. An index that is proved needs no comparison. Copies are made only where lifetimes.py found that an old
-version is still needed. A tape that nobody has after an arm or an iteration is freed at its end. In: scalars and
+version is still needed. A tape that is dead after an arm or an iteration is freed at its end. In: scalars and
 arrays of one dimension; out: flat IR.
 """
 
@@ -120,7 +120,7 @@ class _Arrays(Rebuild):
         return place
 
     def _allocate(self, b: Builder, version: Value, zero: bool, start: Value | None = None) -> Value:
-        """`start`: the zero that the memory begins as; it is not cleared if nobody reads that."""
+        """`start`: the zero that the memory begins as; it is not cleared if no element is read before it is written."""
         t = version.type
         assert isinstance(t, Array)
         written_first = start in self._lifetimes.written_first

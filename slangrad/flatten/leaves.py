@@ -5,7 +5,7 @@
     [? x [4 x f32]]                    [? x f32]                 element i, k of the tape is its 4 * i + k
 
 Elements of arrays are reached by a `u32` position, those of tapes by any integer. A row of one (an array within an
-array) stays a `Slice` until somebody needs it whole, so that `a[i][k] = x` writes one element.
+array) stays a `Slice` until it is needed whole, so that `a[i][k] = x` writes one element.
 """
 
 from __future__ import annotations

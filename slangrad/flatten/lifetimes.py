@@ -1,10 +1,10 @@
 """Which versions of an array can share memory: the analysis behind arrays.py.
 
-    %b = set_index %a, %i, %x               %b lives where %a lived, if nobody uses %a afterwards
+    %b = set_index %a, %i, %x               %b lives where %a lived, if %a is not used afterwards
     %r = for %n, %a (%i, %p) {.. yield %q}  %p begins in the memory of %a, if so; %r ends in that of %p
 
 `origin` maps a version to the one whose memory it takes over; a value without origin gets memory of its own.
-Where in doubt there is no origin, and arrays.py copies. Zeros have no memory: whoever changes one begins
+Where in doubt there is no origin, and arrays.py copies. Zeros have no memory: a change of one begins
 with fresh memory.
 """
 
@@ -59,7 +59,7 @@ class Lifetimes:
         return value
 
     def ends_in(self, tape: Value, region: Region) -> bool:
-        """Whether nobody has a tape, by any of its versions, when a run of the region is over."""
+        """Whether no version of a tape is live after a run of the region."""
         members = self._members.get(self._versions.find(tape), ())
         return bool(members) and all(self.nesting.inside(v, region) for v in members)
 

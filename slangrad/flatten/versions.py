@@ -4,13 +4,12 @@
     %r = for %n, %b (%i, %p) { ... yield %q }    {a, b, p, q, r}
 
 `ArrayVersions` puts the arrays of a function into such classes. Zeros belong to none, as many arrays begin with
-one zero; of some of them nobody reads what was not written.
+one zero. In some of them, no element is read before it is written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
+from slangrad.base.disjoint_sets import DisjointSets
 from slangrad.ir.data.types import Array
 from slangrad.ir.ops.control import versions
 from slangrad.ir.ops.core import Function, Op, Value, walk
@@ -18,11 +17,11 @@ from slangrad.ir.ops.core import Function, Op, Value, walk
 UPDATES = frozenset({"set", "set_index", "add_index"})
 
 
-class ArrayVersions:
-    """A union-find over the arrays of a function."""
+class ArrayVersions(DisjointSets[Value]):
+    """The classes of the arrays of a function."""
 
     def __init__(self, function: Function) -> None:
-        self._parent: dict[Value, Value] = {}
+        super().__init__()
         ops = list(walk(function.region))
         zeros = {op.results[0]: op for op in ops if op.name == "zero"}
         self.zeros = set(zeros)
@@ -30,24 +29,7 @@ class ArrayVersions:
         for op in ops:
             for group in groups(op) if op.regions or op.name in UPDATES else ():
                 if isinstance(group[0].type, Array):
-                    self._join(v for v in group if v not in self.zeros)
-
-    def find(self, value: Value) -> Value:
-        """The value that stands for the class."""
-        root = value
-        while root in self._parent:
-            root = self._parent[root]
-        while value is not root:
-            self._parent[value], value = root, self._parent[value]
-        return root
-
-    def _join(self, values: Iterable[Value]) -> None:
-        first: Value | None = None
-        for value in values:
-            root = self.find(value)
-            if first is not None and root is not first:
-                self._parent[root] = first
-            first = first or root
+                    self.join(v for v in group if v not in self.zeros)
 
 
 def groups(op: Op) -> list[tuple[Value, ...]]:

@@ -15,10 +15,10 @@ from slangrad.graph.arrays.array import Array
 from slangrad.graph.arrays.trees import PyTree, filled, tree_map
 from slangrad.graph.ir.values import ArrayValue, Operand, is_array
 from slangrad.graph.trace import Call, Function, Jitted, is_result, pullback, pushforward, results_in
-from slangrad.torch_jobs import Job, Outputs, Tensors, apply, is_seen
+from slangrad.torch_jobs import Outputs, Tensors, TorchJob, apply, is_seen
 
 
-class GraphJob(Job):
+class GraphJob(TorchJob):
     """A function of arrays that gives a list of arrays. `floats`: which of these have derivatives."""
 
     def __init__(self, function: Function, count: int, like: Jitted) -> None:

@@ -45,7 +45,7 @@ from slangrad.graph.workers.connections.costs import Links, links_of
 from slangrad.graph.workers.meshes.mesh import ONE, Mesh, checked_mesh
 from slangrad.graph.workers.meshes.specs import whole
 from slangrad.graph.workers.parameters import Parameters, Updates, digest_of, rows_of, rows_specs
-from slangrad.graph.workers.sharding.buckets import chained
+from slangrad.graph.workers.sharding.buckets import SMALL, chained, in_buckets
 from slangrad.graph.workers.sharding.partition import Partition, partitioned
 from slangrad.graph.workers.sharding.propagate import Sharding
 from slangrad.graph.workers.sharding.step_graph import StepGraph, TrainedVariable
@@ -58,7 +58,7 @@ from slangrad.graph.workers.stages.pipeline import StagePlan
 
 if TYPE_CHECKING:
     from slangrad.graph.workers.checkpoints.checkpoint import Checkpoints
-    from slangrad.optim.optimizers import Update
+    from slangrad.optim.optimizers import ParameterUpdate
 
 
 class Step:
@@ -214,7 +214,7 @@ class _Planned:
     ) -> None:
         mesh = microbatched(self._mesh, layers.microbatches)
         found = self._found(step, held, graph, mesh, layers, links)
-        local = self._local(step, held, graph, mesh, sharding=found, buckets=False)
+        local = self._local(step, held, graph, mesh, found)
         layouts, limit = self._layouts(step, call, held, graph), step.settings["memory"]
         staged = StagePlan(local, graph, layers, mesh, self._mesh, self._device, layouts, self._choose, limit)
         self.plan, self._run, self._staged = staged.plan, staged.run, staged
@@ -226,8 +226,9 @@ class _Planned:
         if self._mesh.links:
             choose = of_first(chooser(self._device, None, Plan), self._mesh)
         found = self._found(step, held, graph, self._mesh, layers, links)
-        local = self._local(step, held, graph, self._mesh, sharding=found)
-        made = chained(local.outputs)
+        local = self._local(step, held, graph, self._mesh, found)
+        small = SMALL if step.settings["memory"] is None else 0  # copies into buckets take memory
+        made = chained(in_buckets(local.outputs, small))
         updated = made[len(made) - len(graph.kept) :]
         place = dict(zip(updated, (local.inputs[node] for node in graph.kept.values()), strict=True))
         layouts = self._layouts(step, call, held, graph)
@@ -259,7 +260,6 @@ class _Planned:
         graph: StepGraph,
         mesh: Mesh,
         sharding: Sharding | None,
-        buckets: bool = True,
     ) -> Partition:
         """The graph of one worker of a mesh."""
         parameters = [each.parameter for each in graph.variables]
@@ -272,7 +272,7 @@ class _Planned:
             *(whole(len(node.shape)) for node in returned),
             *map(specs.__getitem__, graph.kept.values()),
         ]
-        local = partitioned(graph.outputs, specs, wanted, mesh, sharding=sharding, buckets=buckets)
+        local = partitioned(graph.outputs, specs, wanted, mesh, sharding=sharding)
         self.sharding = local.sharding
         return local
 
@@ -335,7 +335,7 @@ def _variables(
 
 
 def _updated(
-    update: Update, parameter: Node, gradient: Node, state: Sequence[Node], settings: Array
+    update: ParameterUpdate, parameter: Node, gradient: Node, state: Sequence[Node], settings: Array
 ) -> dict[Node, Node]:
     """New values of the parameter and its state, in the memory of which they go: the optimizer's own function, as an
     operator."""

@@ -1,12 +1,12 @@
 """A kernel of W lanes as an LLVM module for a CPU: the entry that runs the threads of a chunk, wave by wave.
 
     void entry(const void* arguments, Launch* launch, i64 chunk)     all threads of one chunk
-    void drain(const void* arguments, Launch* launch, i64 limit)     up to `limit` lots of chunks from shared->next
-    void plan(const void* arguments, Launch* launch, i64 0)          before: launch->partial_size, or -1: run `literal`;
-                                                                     launch->lot: chunks with the same partial sums
-    void finish(const void* arguments, Launch* launch, i64 0)        after: adds the partial sums to memory
+    void drain(const void* arguments, Launch* launch, i64 limit)     up to `limit` batches of chunks from shared->next
+    void plan(const void* arguments, Launch* launch, i64 0)          before: launch->partial_size, or -1: `fallback`
+                                                                     runs; launch->batch: chunks that share sums
+    void reduce(const void* arguments, Launch* launch, i64 0)        after: adds the partial sums to memory
 
-The last two, `literal` and `literal_drain` are there for kernels whose adds are delayed. A chunk is a part of
+The last two, `fallback` and `fallback_drain` are there for kernels whose adds are delayed. A chunk is a part of
 one row of x, so y, z and what depends on nothing else are computed before the loop over waves. Full waves run
 `full`; the last wave, and all of them where there is no `full`, run `masked`, whose one parameter is the mask
 of its lanes. Of kernels that run whole groups (spmd/groups.py) a chunk is a row of groups. This file makes text;
@@ -90,12 +90,12 @@ class LaneKernel:
 
 @dataclass(frozen=True, slots=True)
 class Delayed:
-    """For a kernel whose adds are delayed. `sums` runs at the end of a chunk, `literal` where adds may not wait."""
+    """For a kernel whose adds are delayed. `sums` runs at the end of a chunk, `fallback` where adds may not wait."""
 
     plan: Function
     sums: Function
-    finish: Function
-    literal: LaneKernel
+    reduce: Function
+    fallback: LaneKernel
 
 
 def kernel_module(kernel: LaneKernel, target: TargetMachine, options: Options) -> LlvmModule:
@@ -114,10 +114,10 @@ def kernel_module(kernel: LaneKernel, target: TargetMachine, options: Options) -
     parts, entry = entry_and_drain(kernel, "entry", "drain")
     parts += _functions(kernel, writer, options.limits.local_bytes)
     if kernel.delayed is not None:
-        literal = kernel.delayed.literal
-        parts += entry_and_drain(literal, "literal", "literal_drain")[0]
-        parts += _functions(literal, writer, options.limits.local_bytes)
-        parts += _plan_and_finish(kernel, kernel.delayed, writer(), writer())
+        fallback = kernel.delayed.fallback
+        parts += entry_and_drain(fallback, "fallback", "fallback_drain")[0]
+        parts += _functions(fallback, writer, options.limits.local_bytes)
+        parts += _plan_and_reduction(kernel, kernel.delayed, writer(), writer())
     parts += [*declarations.functions.values(), *declarations.intrinsics.values(), _FOOTER]
     return LlvmModule("\n".join(parts) + "\n", entry)
 
@@ -132,13 +132,13 @@ def _functions(kernel: LaneKernel, writer: Callable[[], Writer], stack_bytes: in
     return texts
 
 
-def _plan_and_finish(kernel: LaneKernel, delayed: Delayed, plan: Writer, finish: Writer) -> list[str]:
-    size, lot, *_ = _emitter_of_one(plan, kernel).region(delayed.plan.region)
+def _plan_and_reduction(kernel: LaneKernel, delayed: Delayed, plan: Writer, reduce: Writer) -> list[str]:
+    size, batch, *_ = _emitter_of_one(plan, kernel).region(delayed.plan.region)
     write_field(plan, "%launch", "partial_size", size)
-    write_field(plan, "%launch", "lot", lot)
-    _emitter_of_one(finish, kernel).region(delayed.finish.region)
+    write_field(plan, "%launch", "batch", batch)
+    _emitter_of_one(reduce, kernel).region(delayed.reduce.region)
     parts = []
-    for name, w in (("plan", plan), ("finish", finish)):
+    for name, w in (("plan", plan), ("reduce", reduce)):
         w.line("ret void")
         parts.append(_function(name, "i64 %nothing", _BEGIN, w))
     return parts
@@ -349,16 +349,16 @@ def counted_loop(w: Writer, start: str, limit: str, step: int) -> Iterator[str]:
 
 
 def _write_drain(w: Writer, entry: str) -> None:
-    """Take lots until there are no more, `limit` were run or somebody asks to stop."""
-    shared, chunks, lot = (read_field(w, "%launch", name) for name in ("shared", "chunks", "lot"))
+    """Take batches until none is left, `limit` were run, or the launch is to stop."""
+    shared, chunks, batch = (read_field(w, "%launch", name) for name in ("shared", "chunks", "batch"))
     take, done = w.labels("take", "done")
     with counted_loop(w, "0", "%limit", 1):
         counter = field_address(w, shared, "next")
         taken = w.value(f"atomicrmw add ptr {counter}, i64 1 monotonic, align 8")
-        first = w.value(f"mul i64 {taken}, {lot}")
+        first = w.value(f"mul i64 {taken}, {batch}")
         w.branch(w.value(f"icmp ult i64 {first}, {chunks}"), take, done)
         w.block(take)
-        whole = w.value(f"add i64 {first}, {lot}")
+        whole = w.value(f"add i64 {first}, {batch}")
         end = w.value(f"call i64 @llvm.umin.i64(i64 {whole}, i64 {chunks})")
         with counted_loop(w, first, end, 1) as chunk:
             (run,) = w.labels("run")

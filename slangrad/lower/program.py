@@ -61,7 +61,7 @@ def lower_functions(
 
 
 def _lower_all(references: list[DeclRef], lowering: Instances) -> tuple[core.Program, list[str]]:
-    names = [lowering.function(each).name for each in references]
+    names = [lowering.function(reference).name for reference in references]
     lowered = lowering.finish()
     lowering.reporter.raise_if_errors()
     return lowered, names
@@ -78,9 +78,9 @@ def _lowered(
         alternatives.begin()
         try:
             with compiling():
-                made = lower(Instances(program, options, Reporter(), alternatives))
+                result = lower(Instances(program, options, Reporter(), alternatives))
         except CompileError:
             if not alternatives.grew:
                 raise
         if not alternatives.grew:
-            return made
+            return result

@@ -31,10 +31,10 @@ class CallError(ValueError, RuntimeError):
         self.note = note
         super().__init__(describe(code, message, self.details, note))
 
-    def about(self, verb: str, what: str) -> None:
+    def about(self, verb: str, target: str) -> None:
         """Say first what could not be done: "call", "function 'f'"; but not to what, if the message says it."""
-        if what not in self.message:
-            self.message = f"Could not {verb} {what}: {self.message}"
+        if target not in self.message:
+            self.message = f"Could not {verb} {target}: {self.message}"
             self.args = (describe(self.code, self.message, self.details, self.note),)
 
 
@@ -84,5 +84,5 @@ def ending(walk: Callable[P, T]) -> Callable[P, T]:
 def describe(code: str, message: str, details: Iterable[str] = (), note: str | None = None) -> str:
     assert code in CODES, f"diagnostic code {code} has no row in CODES"
     lines = [f"error[{code}]: {message}"]
-    lines += [f"  {line}" for each in details for line in each.splitlines()]
+    lines += [f"  {line}" for detail in details for line in detail.splitlines()]
     return "\n".join([*lines, f"note: {note}"] if note else lines)

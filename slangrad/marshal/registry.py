@@ -43,10 +43,10 @@ Maker = Callable[[HostValue], Marshal]
 
 
 def _key_of_tensor(tensor: Tensor) -> Hashable:
-    taken, given = tensor._grad_in, tensor._grad_out
-    if taken is None and given is None:
+    taken, added = tensor._grad_in, tensor._grad_out
+    if taken is None and added is None:
         return Tensor, tensor.element_type, len(tensor.shape), tensor.storage.usage
-    grads = (taken is not None, given is not None, taken is given)
+    grads = (taken is not None, added is not None, taken is added)
     return Tensor, tensor.element_type, len(tensor.shape), tensor.storage.usage, grads
 
 
@@ -66,10 +66,10 @@ def _key_of_dict(values: dict[str, object]) -> Hashable:
 
 
 def _key_of_pair(pair: DiffPair) -> Hashable:
-    own = key_of(pair.primal)
+    primal_key = key_of(pair.primal)
     if KEYS.get(type(pair.primal)) is key_of_torch:
-        return DiffPair, own, key_of(pair.grad)
-    return DiffPair, own, pair.needs_grad
+        return DiffPair, primal_key, key_of(pair.grad)
+    return DiffPair, primal_key, pair.needs_grad
 
 
 def _make_pair(pair: DiffPair) -> Marshal:
@@ -210,22 +210,22 @@ def register(kind: type, key: Key, maker: Maker) -> None:
 def unregister(kind: type) -> None:
     """Forget what was registered for a type, for those that inherit from it, too."""
     _forget_readers(kind)
-    for met in [each for each in KEYS if issubclass(each, kind)]:
+    for met in [known_class for known_class in KEYS if issubclass(known_class, kind)]:
         KEYS.pop(met, None)
         _MAKERS.pop(met, None)
 
 
 def _forget_readers(kind: type) -> None:
     """What was found out about objects of a class and of those that inherit from it."""
-    for met in [each for each in _READERS if issubclass(each, kind)]:
+    for met in [known_class for known_class in _READERS if issubclass(known_class, kind)]:
         if _READERS.pop(met) is not None:
             KEYS.pop(met, None)
 
 
 def is_built_in(kind: type) -> bool:
     """Whether calls know values of a type by themselves."""
-    known = issubclass(kind, HostArray) or is_torch_type(kind)
-    return known or any(issubclass(each, kind) for each in _BUILT_IN)
+    is_array = issubclass(kind, HostArray) or is_torch_type(kind)
+    return is_array or any(issubclass(built_in, kind) for built_in in _BUILT_IN)
 
 
 # --- Objects that stand for something else ------------------------------------------------------------
@@ -253,7 +253,7 @@ def register_type(
         raise CallError("E1001", "register_type takes a class and a callable")
     if is_built_in(kind):
         raise CallError("E1001", f"register_type: calls know values of {kind.__name__} by themselves")
-    for met in [each for each in (*_READERS, *KEYS) if issubclass(each, kind)]:
+    for met in [known_class for known_class in (*_READERS, *KEYS) if issubclass(known_class, kind)]:
         _READERS.pop(met, None)
         KEYS.pop(met, None)
     _READERS[kind] = value_of
@@ -265,13 +265,15 @@ def register_type(
 
 def _reader_of(kind: type) -> Callable[[HostValue], object] | None:
     if kind not in _READERS:
-        known = next((each for each in kind.__mro__ if _READERS.get(each) is not None), None)
+        taught = next(
+            (base_class for base_class in kind.__mro__ if _READERS.get(base_class) is not None), None
+        )
         if hasattr(kind, "get_this"):
             _READERS[kind] = _ask
-        elif known is not None:
-            _READERS[kind] = _READERS[known]
-            if known in _WRITERS:
-                _WRITERS[kind] = _WRITERS[known]
+        elif taught is not None:
+            _READERS[kind] = _READERS[taught]
+            if taught in _WRITERS:
+                _WRITERS[kind] = _WRITERS[taught]
         elif any(base in _MAKERS for base in kind.__mro__):
             _READERS[kind] = None
         else:
@@ -308,18 +310,18 @@ def unwrap(value: HostValue, told: Told | None = None, held: bool = True) -> Hos
     if kind in _PLAIN:
         return value
     if kind is list:
-        return [unwrap(each, told, held) for each in value]
+        return [unwrap(inner, told, held) for inner in value]
     if kind is dict:
-        return {name: unwrap(each, told, held) for name, each in value.items()}
+        return {name: unwrap(inner, told, held) for name, inner in value.items()}
     read = _reader_of(kind)
     if read is None:
         return value
-    made = unwrap(read(value), told, held)
-    if held and type(made) is dict and _hears(value):
-        made = Held(made)
+    plain = unwrap(read(value), told, held)
+    if held and type(plain) is dict and _hears(value):
+        plain = Held(plain)
     if told is not None:
-        told.append((value, made))
-    return made
+        told.append((value, plain))
+    return plain
 
 
 def _hears(value: object) -> bool:
@@ -329,8 +331,8 @@ def _hears(value: object) -> bool:
 
 def update(told: Told) -> None:
     """Tell objects what became of their values."""
-    for value, made in told:
-        unwrapped = dict(made) if type(made) is Held else made
+    for value, plain in told:
+        unwrapped = dict(plain) if type(plain) is Held else plain
         if hasattr(value, "update_this"):
             value.update_this(unwrapped)
         elif type(value) in _WRITERS:

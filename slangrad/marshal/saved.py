@@ -1,6 +1,6 @@
 """Leaves and results as plain data that JSON can hold, and back: what is kept of a call besides its kernels.
 
-    Elements(name="x", type=FLOAT, access=TENSOR_ACCESS, ...)  ->  ["Elements", {"name": "x", ...}]
+    ElementsLeaf(name="x", type=FLOAT, access=TENSOR_ACCESS, ...)  ->  ["ElementsLeaf", {"name": "x", ...}]
 
 Only what is named in the tables here can be made from data: classes by name, functions and other single things by
 name. Structs come back as `SavedType`, which knows its name and its form in memory. What has no row is `Unsaved`:
@@ -21,7 +21,7 @@ from slangrad.ir.data.type_data import type_data, type_from
 from slangrad.marshal.composed import results, scalars, structs
 from slangrad.marshal.containers import arrays, values
 from slangrad.marshal.containers.buffers import BufferLeaf
-from slangrad.marshal.containers.elements import Elements
+from slangrad.marshal.containers.elements import ElementsLeaf
 from slangrad.marshal.containers.memory import (
     ARRAY_ACCESS,
     TENSOR_ACCESS,
@@ -29,7 +29,7 @@ from slangrad.marshal.containers.memory import (
     TORCH_CURVE_ACCESS,
     TORCH_PAIR_ACCESS,
 )
-from slangrad.marshal.containers.tensor_views import ViewTensor
+from slangrad.marshal.containers.tensor_views import ViewFamily, ViewTensor
 from slangrad.marshal.containers.whole import Family, WholeTensor
 from slangrad.marshal.protocol.marshal import ProgramTypes, Role, StreamSpec
 from slangrad.marshal.protocol.spelling import spell
@@ -50,11 +50,11 @@ class Unsaved(Exception):
 _CLASSES: dict[str, type] = {
     each.__name__: each
     for each in (
-        Role, StreamSpec, Family, Elements, WholeTensor, ViewTensor, BufferLeaf, Uniform,
-        values.Cell, values.Part,
+        Role, StreamSpec, Family, ViewFamily, ElementsLeaf, WholeTensor, ViewTensor, BufferLeaf, Uniform,
+        values.Cell, values.CellPart,
         indices.GridIndex, indices.RangeIndex, indices.CallIndex, indices.FlatIndex, indices.HashIndex,
-        arrays.Converter, structs.Packer,
-        results.Result, results.TensorMaker, results.ArrayMaker, results.TorchMaker,
+        arrays.Converter, structs.ListPacker,
+        results.CreatedResult, results.TensorMaker, results.ArrayMaker, results.TorchMaker,
     )
 }  # fmt: skip
 
@@ -82,26 +82,29 @@ _NAMES = {id(thing): name for name, thing in _NAMED.items()}
 # --- To data ------------------------------------------------------------------------------------------
 
 
-def saved(thing: object, types: ProgramTypes) -> Data:
+def saved(value: object, types: ProgramTypes) -> Data:
     """Numbers and texts are themselves; all else is a list that begins with its kind."""
-    if thing is None or isinstance(thing, (bool, int, float, str)):
-        return thing
-    if id(thing) in _NAMES:
-        return ["named", _NAMES[id(thing)]]
-    if isinstance(thing, tuple):
-        return ["tuple", *(saved(each, types) for each in thing)]
-    if isinstance(thing, ir.Type):
-        return ["memory", type_data(thing)]
-    if isinstance(thing, checked.Type):
-        return ["type", saved_type(thing, types)]
-    if isinstance(thing, SlangType):
-        return ["shown", saved_type(thing.checked, types)]
-    if isinstance(thing, np.dtype) and thing.names is None:
-        return ["dtype", thing.str]
-    name = type(thing).__name__
-    if _CLASSES.get(name) is not type(thing) or not is_dataclass(thing):
-        raise Unsaved(f"{thing!r} has no form on disk")
-    return [name, {each.name: saved(getattr(thing, each.name), types) for each in fields(thing) if each.init}]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if id(value) in _NAMES:
+        return ["named", _NAMES[id(value)]]
+    if isinstance(value, tuple):
+        return ["tuple", *(saved(part, types) for part in value)]
+    if isinstance(value, ir.Type):
+        return ["memory", type_data(value)]
+    if isinstance(value, checked.Type):
+        return ["type", saved_type(value, types)]
+    if isinstance(value, SlangType):
+        return ["shown", saved_type(value.checked, types)]
+    if isinstance(value, np.dtype) and value.names is None:
+        return ["dtype", value.str]
+    name = type(value).__name__
+    if _CLASSES.get(name) is not type(value) or not is_dataclass(value):
+        raise Unsaved(f"{value!r} has no form on disk")
+    return [
+        name,
+        {field.name: saved(getattr(value, field.name), types) for field in fields(value) if field.init},
+    ]
 
 
 def saved_type(t: checked.Type, types: ProgramTypes) -> Data:
@@ -150,7 +153,7 @@ def restored(data: Data, types: ProgramTypes) -> Data:
         return data
     kind, rest = data[0], data[1:]
     if kind == "tuple":
-        return tuple(restored(each, types) for each in rest)
+        return tuple(restored(part, types) for part in rest)
     if kind in _READERS:
         return _READERS[kind](rest[0])
     if kind == "shown":
@@ -182,7 +185,7 @@ _TYPES: dict[str, Callable[..., checked.Type]] = {
 
 
 def _restored_declared(text: str, spelled: str, lowered: Data, derivative: Data) -> SavedType:
-    made = SavedType(text, spelled, None if lowered is None else type_from(lowered))
+    restored_struct = SavedType(text, spelled, None if lowered is None else type_from(lowered))
     if derivative is not None:
-        made.tangent = made if derivative == SAME else restored_type(derivative)
-    return made
+        restored_struct.tangent = restored_struct if derivative == SAME else restored_type(derivative)
+    return restored_struct

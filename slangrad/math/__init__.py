@@ -30,10 +30,10 @@ __all__ = ["Handedness", *_FUNCTIONS]
 
 def __getattr__(name: str) -> Any:  # for type checkers: classes and functions that come out of tables
     """The types: `math.float3`."""
-    found = class_named(name)
-    if found is None:
+    host_class = class_named(name)
+    if host_class is None:
         raise AttributeError(f"module 'slangrad.math' has no attribute '{name}'")
-    return found
+    return host_class
 
 
 def __dir__() -> list[str]:

@@ -22,7 +22,7 @@ WHOLE, FLOATS, NUMBERS, ALL = "iu", "f", "iuf", "iufb"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FunctionRow:
     """`parameters`: names, in the order of arguments. `numbers`: whether it takes numbers alone."""
 
     kinds: str
@@ -69,52 +69,52 @@ def _step(x: Data, y: Data) -> Data:
 X, XY = ("x",), ("x", "y")
 
 # fmt: off
-ROWS: dict[str, Row] = {
-    "abs":        Row("if",    X,  np.abs),
-    "sign":       Row("if",    X,  np.sign),
-    "isfinite":   Row(FLOATS,  X,  np.isfinite, TRUTH),
-    "isinf":      Row(FLOATS,  X,  np.isinf,    TRUTH),
-    "isnan":      Row(FLOATS,  X,  np.isnan,    TRUTH),
-    "floor":      Row(FLOATS,  X,  np.floor),
-    "ceil":       Row(FLOATS,  X,  np.ceil),
-    "trunc":      Row(FLOATS,  X,  np.trunc),
-    "round":      Row(FLOATS,  X,  _half_away),
-    "sqrt":       Row(FLOATS,  X,  np.sqrt),
-    "rsqrt":      Row(FLOATS,  X,  lambda x: x.dtype.type(1) / np.sqrt(x)),
-    "rcp":        Row(FLOATS,  X,  lambda x: x.dtype.type(1) / x),
-    "exp":        Row(FLOATS,  X,  np.exp),
-    "exp2":       Row(FLOATS,  X,  np.exp2),
-    "log":        Row(FLOATS,  X,  np.log),
-    "log2":       Row(FLOATS,  X,  np.log2),
-    "log10":      Row(FLOATS,  X,  np.log10),
-    "radians":    Row(FLOATS,  X,  np.radians),
-    "degrees":    Row(FLOATS,  X,  np.degrees),
-    "sin":        Row(FLOATS,  X,  np.sin),
-    "cos":        Row(FLOATS,  X,  np.cos),
-    "tan":        Row(FLOATS,  X,  np.tan),
-    "asin":       Row(FLOATS,  X,  np.arcsin),
-    "acos":       Row(FLOATS,  X,  np.arccos),
-    "atan":       Row(FLOATS,  X,  np.arctan),
-    "sinh":       Row(FLOATS,  X,  np.sinh),
-    "cosh":       Row(FLOATS,  X,  np.cosh),
-    "tanh":       Row(FLOATS,  X,  np.tanh),
-    "frac":       Row(FLOATS,  X,  lambda x: x - np.floor(x)),
-    "saturate":   Row(FLOATS,  X,  _saturate),
-    "eq":         Row(ALL,     XY, np.equal,         TRUTH),
-    "ne":         Row(ALL,     XY, np.not_equal,     TRUTH),
-    "lt":         Row(NUMBERS, XY, np.less,          TRUTH),
-    "gt":         Row(NUMBERS, XY, np.greater,       TRUTH),
-    "le":         Row(NUMBERS, XY, np.less_equal,    TRUTH),
-    "ge":         Row(NUMBERS, XY, np.greater_equal, TRUTH),
-    "min":        Row(NUMBERS, XY, _minimum),
-    "max":        Row(NUMBERS, XY, _maximum),
-    "pow":        Row(FLOATS,  XY, np.power),
-    "fmod":       Row(FLOATS,  XY, np.fmod),
-    "step":       Row(FLOATS,  XY, _step),
-    "atan2":      Row(FLOATS,  ("y", "x"),          np.arctan2),
-    "clamp":      Row(NUMBERS, ("x", "min", "max"), _clamp),
-    "lerp":       Row(FLOATS,  ("x", "y", "s"),     _lerp),
-    "smoothstep": Row(FLOATS,  ("min", "max", "x"), _smoothstep),
+ROWS: dict[str, FunctionRow] = {
+    "abs":        FunctionRow("if",    X,  np.abs),
+    "sign":       FunctionRow("if",    X,  np.sign),
+    "isfinite":   FunctionRow(FLOATS,  X,  np.isfinite, TRUTH),
+    "isinf":      FunctionRow(FLOATS,  X,  np.isinf,    TRUTH),
+    "isnan":      FunctionRow(FLOATS,  X,  np.isnan,    TRUTH),
+    "floor":      FunctionRow(FLOATS,  X,  np.floor),
+    "ceil":       FunctionRow(FLOATS,  X,  np.ceil),
+    "trunc":      FunctionRow(FLOATS,  X,  np.trunc),
+    "round":      FunctionRow(FLOATS,  X,  _half_away),
+    "sqrt":       FunctionRow(FLOATS,  X,  np.sqrt),
+    "rsqrt":      FunctionRow(FLOATS,  X,  lambda x: x.dtype.type(1) / np.sqrt(x)),
+    "rcp":        FunctionRow(FLOATS,  X,  lambda x: x.dtype.type(1) / x),
+    "exp":        FunctionRow(FLOATS,  X,  np.exp),
+    "exp2":       FunctionRow(FLOATS,  X,  np.exp2),
+    "log":        FunctionRow(FLOATS,  X,  np.log),
+    "log2":       FunctionRow(FLOATS,  X,  np.log2),
+    "log10":      FunctionRow(FLOATS,  X,  np.log10),
+    "radians":    FunctionRow(FLOATS,  X,  np.radians),
+    "degrees":    FunctionRow(FLOATS,  X,  np.degrees),
+    "sin":        FunctionRow(FLOATS,  X,  np.sin),
+    "cos":        FunctionRow(FLOATS,  X,  np.cos),
+    "tan":        FunctionRow(FLOATS,  X,  np.tan),
+    "asin":       FunctionRow(FLOATS,  X,  np.arcsin),
+    "acos":       FunctionRow(FLOATS,  X,  np.arccos),
+    "atan":       FunctionRow(FLOATS,  X,  np.arctan),
+    "sinh":       FunctionRow(FLOATS,  X,  np.sinh),
+    "cosh":       FunctionRow(FLOATS,  X,  np.cosh),
+    "tanh":       FunctionRow(FLOATS,  X,  np.tanh),
+    "frac":       FunctionRow(FLOATS,  X,  lambda x: x - np.floor(x)),
+    "saturate":   FunctionRow(FLOATS,  X,  _saturate),
+    "eq":         FunctionRow(ALL,     XY, np.equal,         TRUTH),
+    "ne":         FunctionRow(ALL,     XY, np.not_equal,     TRUTH),
+    "lt":         FunctionRow(NUMBERS, XY, np.less,          TRUTH),
+    "gt":         FunctionRow(NUMBERS, XY, np.greater,       TRUTH),
+    "le":         FunctionRow(NUMBERS, XY, np.less_equal,    TRUTH),
+    "ge":         FunctionRow(NUMBERS, XY, np.greater_equal, TRUTH),
+    "min":        FunctionRow(NUMBERS, XY, _minimum),
+    "max":        FunctionRow(NUMBERS, XY, _maximum),
+    "pow":        FunctionRow(FLOATS,  XY, np.power),
+    "fmod":       FunctionRow(FLOATS,  XY, np.fmod),
+    "step":       FunctionRow(FLOATS,  XY, _step),
+    "atan2":      FunctionRow(FLOATS,  ("y", "x"),          np.arctan2),
+    "clamp":      FunctionRow(NUMBERS, ("x", "min", "max"), _clamp),
+    "lerp":       FunctionRow(FLOATS,  ("x", "y", "s"),     _lerp),
+    "smoothstep": FunctionRow(FLOATS,  ("min", "max", "x"), _smoothstep),
 }
 # fmt: on
 
@@ -127,9 +127,9 @@ _TEXTS = {
 }
 
 
-def _function(name: str, row: Row) -> Callable[..., object]:
-    def apply(*given: object, **named: object) -> object:
-        return _applied(name, row, arguments_of(name, row.parameters, given, named))
+def _function(name: str, row: FunctionRow) -> Callable[..., object]:
+    def apply(*by_position: object, **named: object) -> object:
+        return _applied(name, row, arguments_of(name, row.parameters, by_position, named))
 
     apply.__name__ = apply.__qualname__ = name
     apply.__doc__ = _TEXTS.get(name, f"{name}({', '.join(row.parameters)}) of each component.")
@@ -137,21 +137,21 @@ def _function(name: str, row: Row) -> Callable[..., object]:
 
 
 def arguments_of(
-    name: str, parameters: Sequence[str], given: Sequence[object], named: dict[str, object]
+    name: str, parameters: Sequence[str], by_position: Sequence[object], named: dict[str, object]
 ) -> list[object]:
     """The values of the parameters; TypeError as Python's own functions raise it."""
-    values = dict(zip(parameters, given))
-    unknown = [each for each in named if each not in parameters or each in values]
+    values = dict(zip(parameters, by_position))
+    unknown = [name_given for name_given in named if name_given not in parameters or name_given in values]
     if unknown:
         raise TypeError(f"{name}() got an unexpected argument '{unknown[0]}'")
     values |= named
-    if len(given) > len(parameters) or len(values) < len(parameters):
-        count = len(given) + len(named)
+    if len(by_position) > len(parameters) or len(values) < len(parameters):
+        count = len(by_position) + len(named)
         raise TypeError(f"{name}() takes {len(parameters)} arguments ({', '.join(parameters)}), not {count}")
-    return [values[each] for each in parameters]
+    return [values[parameter] for parameter in parameters]
 
 
-def _applied(name: str, row: Row, values: list[object]) -> object:
+def _applied(name: str, row: FunctionRow, values: list[object]) -> object:
     model = model_of(name, values)
     data = operands(name, model, values)
     if data[0].dtype.kind not in row.kinds:
@@ -159,48 +159,50 @@ def _applied(name: str, row: Row, values: list[object]) -> object:
     if isinstance(model, HostQuaternion) and name not in _OF_QUATERNIONS:
         raise TypeError(f"{name}: there is none for {type(model).__name__}")
     with np.errstate(all="ignore"):
-        made = np.asarray(row.compute(*data))
+        computed = np.asarray(row.compute(*data))
     if model is None:
-        return made.item()
+        return computed.item()
     if row.result is TRUTH:
-        return vector_class(ir.BOOL, made.size).of(made)
-    return model.of(made.astype(model.dtype, copy=False))
+        return vector_class(ir.BOOL, computed.size).of(computed)
+    return model.of(computed.astype(model.dtype, copy=False))
 
 
 def model_of(name: str, values: Sequence[object]) -> HostArray | None:
     """The first vector or quaternion, whose type all others must have; None if all are numbers."""
-    found = [each for each in values if isinstance(each, HostArray)]
-    for each in found:
-        if not isinstance(each, (HostVector, HostQuaternion)):
-            raise TypeError(f"{name}: there is none for {type(each).__name__}")
-        if (each.shape, each.dtype) != (found[0].shape, found[0].dtype):
+    arrays = [array for array in values if isinstance(array, HostArray)]
+    for array in arrays:
+        if not isinstance(array, (HostVector, HostQuaternion)):
+            raise TypeError(f"{name}: there is none for {type(array).__name__}")
+        if (array.shape, array.dtype) != (arrays[0].shape, arrays[0].dtype):
             raise TypeError(
-                f"{name}: {type(found[0]).__name__} and {type(each).__name__} are of different types"
+                f"{name}: {type(arrays[0]).__name__} and {type(array).__name__} are of different types"
             )
-    return found[0] if found else None
+    return arrays[0] if arrays else None
 
 
 def operands(name: str, model: HostArray | None, values: Sequence[object]) -> list[Data]:
     """All values as arrays of the model's element type, numbers alone as those of the widest of them."""
     if model is None:
-        if not all(isinstance(each, (int, float, np.number, np.bool_)) for each in values):
-            wrong = next(each for each in values if not isinstance(each, (int, float, np.number, np.bool_)))
+        if not all(isinstance(value, (int, float, np.number, np.bool_)) for value in values):
+            wrong = next(
+                value for value in values if not isinstance(value, (int, float, np.number, np.bool_))
+            )
             raise TypeError(f"{name}: {type(wrong).__name__} is no number or vector")
-        common = np.result_type(*(np.asarray(each).dtype for each in values))
-        return [np.asarray(each, common) for each in values]
-    made = []
-    for each in values:
-        if isinstance(each, HostArray):
-            made.append(each.data)
-        elif isinstance(each, (int, float, np.number, np.bool_)) and fits(each, model.dtype):
-            made.append(converted(each, model.dtype, name))
+        common = np.result_type(*(np.asarray(value).dtype for value in values))
+        return [np.asarray(value, common) for value in values]
+    numbers = []
+    for value in values:
+        if isinstance(value, HostArray):
+            numbers.append(value.data)
+        elif isinstance(value, (int, float, np.number, np.bool_)) and fits(value, model.dtype):
+            numbers.append(converted(value, model.dtype, name))
         else:
-            raise TypeError(f"{name}: {each!r} is no component of {type(model).__name__}")
-    return made
+            raise TypeError(f"{name}: {value!r} is no component of {type(model).__name__}")
+    return numbers
 
 
 def _described(model: HostArray | None, values: Sequence[object]) -> str:
-    return ", ".join(type(each).__name__ for each in values) if model is None else type(model).__name__
+    return ", ".join(type(value).__name__ for value in values) if model is None else type(model).__name__
 
 
 # --- Others than rows ---------------------------------------------------------------------------------
@@ -264,8 +266,8 @@ def _reinterpreted(name: str) -> Callable[[object], object]:
         if isinstance(x, HostVector):
             if x.dtype.name not in takes:
                 raise TypeError(f"{name}: there is none for {type(x).__name__}")
-            made = vector_class(gives, x.shape[0])
-            return made.of(x.data.view(made.dtype).copy())
+            vector = vector_class(gives, x.shape[0])
+            return vector.of(x.data.view(vector.dtype).copy())
         dtype = np.dtype(number)
         if isinstance(x, int) and x < 0 and dtype.kind == "u":
             dtype = np.dtype(f"int{8 * dtype.itemsize}")

@@ -36,7 +36,7 @@ def _numbers(name: str, *values: object) -> tuple[HostArray, list[Data]]:
     """The arrays of values of one type, which have no truth values."""
     model = model_of(name, values)
     if model is None or model.dtype.kind == "b":
-        raise TypeError(f"{name}: there is none for {', '.join(type(each).__name__ for each in values)}")
+        raise TypeError(f"{name}: there is none for {', '.join(type(value).__name__ for value in values)}")
     return model, operands(name, model, values)
 
 
@@ -50,15 +50,15 @@ def _floats(name: str, *values: object) -> tuple[HostArray, list[Data]]:
 def dot(x: object, y: object) -> float:
     """The sum of the products of components."""
     model, (a, b) = _numbers("dot", x, y)
-    found: float = rounded(np.sum(wide(a) * wide(b), dtype=wide(a).dtype), model.dtype).item()
-    return found
+    product: float = rounded(np.sum(wide(a) * wide(b), dtype=wide(a).dtype), model.dtype).item()
+    return product
 
 
 def length(x: object) -> float:
     """The square root of dot(x, x)."""
     model, (a,) = _floats("length", x)
-    found: float = rounded(np.sqrt(np.sum(wide(a) ** 2)), model.dtype).item()
-    return found
+    norm: float = rounded(np.sqrt(np.sum(wide(a) ** 2)), model.dtype).item()
+    return norm
 
 
 def normalize(x: object) -> HostArray:
@@ -79,8 +79,8 @@ def cross(x: object, y: object) -> HostArray:
     if model.shape != (3,):
         raise TypeError(f"cross: vectors of three components are needed, not {type(model).__name__}")
     a, b = wide(a), wide(b)
-    made = a[[1, 2, 0]] * b[[2, 0, 1]] - a[[2, 0, 1]] * b[[1, 2, 0]]
-    return model.of(rounded(made, model.dtype))
+    product = a[[1, 2, 0]] * b[[2, 0, 1]] - a[[2, 0, 1]] * b[[1, 2, 0]]
+    return model.of(rounded(product, model.dtype))
 
 
 def reflect(i: object, n: object) -> HostArray:

@@ -29,9 +29,9 @@ class Handedness(Enum):
 
 def _matrix(data: npt.ArrayLike, dtype: npt.DTypeLike = np.float32) -> HostMatrix:
     """Doubles as a matrix of floats of a dtype."""
-    made = np.asarray(data)
+    numbers = np.asarray(data)
     element = _ELEMENTS[np.dtype(dtype)]
-    return matrix_class(element, *made.shape).of(rounded(made, np.dtype(dtype)))
+    return matrix_class(element, *numbers.shape).of(rounded(numbers, np.dtype(dtype)))
 
 
 _ELEMENTS = {np.dtype(np.float16): ir.F16, np.dtype(np.float32): ir.F32, np.dtype(np.float64): ir.F64}
@@ -44,25 +44,25 @@ def _given(x: object, name: str) -> HostMatrix:
 
 
 def _square(x: object, name: str) -> HostMatrix:
-    given = _given(x, name)
-    if given.shape[0] != given.shape[1] or given.dtype.kind != "f":
+    matrix = _given(x, name)
+    if matrix.shape[0] != matrix.shape[1] or matrix.dtype.kind != "f":
         raise TypeError(f"{name}: a square matrix of floats is needed, not {type(x).__name__}")
-    return given
+    return matrix
 
 
 def transpose(x: object) -> HostMatrix:
     """Rows become columns."""
-    given = _given(x, "transpose")
-    element = ir.scalar_of(given.ir_type)
+    matrix = _given(x, "transpose")
+    element = ir.scalar_of(matrix.ir_type)
     assert element is not None
-    return matrix_class(element, *given.shape[::-1]).of(given.data.T.copy())
+    return matrix_class(element, *matrix.shape[::-1]).of(matrix.data.T.copy())
 
 
 def determinant(x: object) -> float:
     """The determinant of a square matrix."""
-    given = _square(x, "determinant")
-    found: float = rounded(np.linalg.det(wide(given.data)), given.dtype).item()
-    return found
+    matrix = _square(x, "determinant")
+    value: float = rounded(np.linalg.det(wide(matrix.data)), matrix.dtype).item()
+    return value
 
 
 def inverse(x: object) -> HostArray:
@@ -73,9 +73,9 @@ def inverse(x: object) -> HostArray:
         if size == 0:
             raise ValueError("inverse: the quaternion is zero")
         return type(x).of(rounded(data * [-1, -1, -1, 1] / size, x.dtype))
-    given = _square(x, "inverse")
+    matrix = _square(x, "inverse")
     try:
-        return given.of(rounded(np.linalg.inv(wide(given.data)), given.dtype))
+        return matrix.of(rounded(np.linalg.inv(wide(matrix.data)), matrix.dtype))
     except np.linalg.LinAlgError:
         raise ValueError("inverse: the matrix is singular") from None
 
@@ -85,8 +85,8 @@ def inverse(x: object) -> HostArray:
 
 def transform_point(m: object, v: object) -> HostArray:
     """A point under a 4x4 matrix; the last row is not looked at."""
-    given, data = floats(m, (4, 4), "transform_point")
-    point, place = floats(v, (3,), "transform_point", given.dtype)
+    matrix, data = floats(m, (4, 4), "transform_point")
+    point, place = floats(v, (3,), "transform_point", matrix.dtype)
     return point.of(rounded(data[:3, :3] @ place + data[:3, 3], point.dtype))
 
 
@@ -95,8 +95,8 @@ def transform_vector(m: object, v: object) -> HostArray:
     if isinstance(m, HostQuaternion):
         return mul(m, v)
     size = getattr(m, "shape", (4, 4))
-    given, data = floats(m, size if size == (3, 3) else (4, 4), "transform_vector")
-    vector, direction = floats(v, (3,), "transform_vector", given.dtype)
+    matrix, data = floats(m, size if size == (3, 3) else (4, 4), "transform_vector")
+    vector, direction = floats(v, (3,), "transform_vector", matrix.dtype)
     return vector.of(rounded(data[:3, :3] @ direction, vector.dtype))
 
 
@@ -104,9 +104,9 @@ def transform_vector(m: object, v: object) -> HostArray:
 
 
 def _moved(v: Data) -> Data:
-    made = np.eye(len(v) + 1)
-    made[:-1, -1] = v
-    return made
+    moved = np.eye(len(v) + 1)
+    moved[:-1, -1] = v
+    return moved
 
 
 def _scaled(v: Data) -> Data:
@@ -117,9 +117,9 @@ def _turned(angle: float, axis: Data) -> Data:
     """Around an axis, which need not have length 1."""
     x, y, z = axis / np.linalg.norm(axis)
     across = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
-    made = np.eye(4)
-    made[:3, :3] += math.sin(angle) * across + (1 - math.cos(angle)) * (across @ across)
-    return made
+    turned = np.eye(4)
+    turned[:3, :3] += math.sin(angle) * across + (1 - math.cos(angle)) * (across @ across)
+    return turned
 
 
 def _turned_2d(angle: float) -> Data:
@@ -129,8 +129,8 @@ def _turned_2d(angle: float) -> Data:
 
 def _with(m: object, size: int, right: Data, name: str) -> HostArray:
     """A matrix times a transformation."""
-    given, data = floats(m, (size, size), name)
-    return given.of(rounded(data @ right, given.dtype))
+    matrix, data = floats(m, (size, size), name)
+    return matrix.of(rounded(data @ right, matrix.dtype))
 
 
 def translate(m: object, v: object) -> HostArray:
@@ -165,32 +165,32 @@ def scale_2d(m: object, v: object) -> HostArray:
 
 def matrix_from_translation(v: object) -> HostMatrix:
     """The 4x4 matrix that moves points by a vector of three."""
-    given, data = floats(v, (3,), "matrix_from_translation")
-    return _matrix(_moved(data), given.dtype)
+    vector, data = floats(v, (3,), "matrix_from_translation")
+    return _matrix(_moved(data), vector.dtype)
 
 
 def matrix_from_translation_2d(v: object) -> HostMatrix:
     """The 3x3 matrix that moves points of a plane by a vector of two."""
-    given, data = floats(v, (2,), "matrix_from_translation_2d")
-    return _matrix(_moved(data), given.dtype)
+    vector, data = floats(v, (2,), "matrix_from_translation_2d")
+    return _matrix(_moved(data), vector.dtype)
 
 
 def matrix_from_scaling(v: object) -> HostMatrix:
     """The 4x4 matrix that scales each coordinate by a component of a vector of three."""
-    given, data = floats(v, (3,), "matrix_from_scaling")
-    return _matrix(_scaled(data), given.dtype)
+    vector, data = floats(v, (3,), "matrix_from_scaling")
+    return _matrix(_scaled(data), vector.dtype)
 
 
 def matrix_from_scaling_2d(v: object) -> HostMatrix:
     """The 3x3 matrix that scales each coordinate of a plane by a component of a vector of two."""
-    given, data = floats(v, (2,), "matrix_from_scaling_2d")
-    return _matrix(_scaled(data), given.dtype)
+    vector, data = floats(v, (2,), "matrix_from_scaling_2d")
+    return _matrix(_scaled(data), vector.dtype)
 
 
 def matrix_from_rotation(angle: float, axis: object) -> HostMatrix:
     """The 4x4 matrix that turns around an axis by an angle in radians."""
-    given, data = floats(axis, (3,), "matrix_from_rotation")
-    return _matrix(_turned(angle, data), given.dtype)
+    vector, data = floats(axis, (3,), "matrix_from_rotation")
+    return _matrix(_turned(angle, data), vector.dtype)
 
 
 def matrix_from_rotation_2d(angle: float) -> HostMatrix:
@@ -226,8 +226,8 @@ def matrix_from_rotation_xyz(
     """The product of rotations around x, y and z, which happen in the order z, y, x. Three angles, or a vector."""
     together = angles if angle_x is None else angle_x
     if angle_y is None and angle_z is None:
-        given, (x, y, z) = floats(together, (3,), "matrix_from_rotation_xyz")
-        dtype = given.dtype
+        vector, (x, y, z) = floats(together, (3,), "matrix_from_rotation_xyz")
+        dtype = vector.dtype
     else:
         x, y, z, dtype = float(angle_x), float(angle_y or 0.0), float(angle_z or 0.0), np.dtype(np.float32)
     return _matrix(_turned(x, _X) @ _turned(y, _Y) @ _turned(z, _Z), dtype)
@@ -235,8 +235,8 @@ def matrix_from_rotation_xyz(
 
 def matrix_4x4_from_3x4(m: object) -> HostMatrix:
     """With 0, 0, 0, 1 as the last row."""
-    given, data = floats(m, (3, 4), "matrix_4x4_from_3x4")
-    return _matrix([*data, [0, 0, 0, 1]], given.dtype)
+    matrix, data = floats(m, (3, 4), "matrix_4x4_from_3x4")
+    return _matrix([*data, [0, 0, 0, 1]], matrix.dtype)
 
 
 def matrix_from_quat(q: object) -> HostMatrix:
@@ -255,13 +255,13 @@ def matrix_from_look_at(
     eye: object, center: object, up: object, handedness: Handedness = Handedness.right_handed
 ) -> HostMatrix:
     """The view from `eye` towards `center`, which lies on -z, or on +z if left-handed."""
-    given, place = floats(eye, (3,), "matrix_from_look_at")
-    _, target = floats(center, (3,), "matrix_from_look_at", given.dtype)
-    _, above = floats(up, (3,), "matrix_from_look_at", given.dtype)
+    vector, place = floats(eye, (3,), "matrix_from_look_at")
+    _, target = floats(center, (3,), "matrix_from_look_at", vector.dtype)
+    _, above = floats(up, (3,), "matrix_from_look_at", vector.dtype)
     axes = look_at_axes(target - place, above, handedness, "matrix_from_look_at")
-    made = np.eye(4)
-    made[:3, :3], made[:3, 3] = axes, -axes @ place
-    return _matrix(made, given.dtype)
+    view = np.eye(4)
+    view[:3, :3], view[:3, 3] = axes, -axes @ place
+    return _matrix(view, vector.dtype)
 
 
 def look_at_axes(direction: Data, up: Data, handedness: Handedness, name: str) -> Data:
@@ -280,9 +280,9 @@ def perspective(fovy: float, aspect: float, z_near: float, z_far: float) -> Host
         raise ValueError("perspective: `aspect` is not zero, and `z_near` and `z_far` differ")
     height = 1 / math.tan(fovy / 2)
     depth = z_far / (z_near - z_far)
-    made = np.diag([height / aspect, height, depth, 0.0])
-    made[2, 3], made[3, 2] = depth * z_near, -1
-    return _matrix(made)
+    projection = np.diag([height / aspect, height, depth, 0.0])
+    projection[2, 3], projection[3, 2] = depth * z_near, -1
+    return _matrix(projection)
 
 
 def ortho(left: float, right: float, bottom: float, top: float, z_near: float, z_far: float) -> HostMatrix:
@@ -291,9 +291,9 @@ def ortho(left: float, right: float, bottom: float, top: float, z_near: float, z
     size = high - low
     if not np.all(size):
         raise ValueError("ortho: opposite sides must differ")
-    made = np.diag([*(np.array([2.0, 2.0, -1.0]) / size), 1.0])
-    made[:3, 3] = -np.array([left + right, bottom + top, z_near]) / size
-    return _matrix(made)
+    projection = np.diag([*(np.array([2.0, 2.0, -1.0]) / size), 1.0])
+    projection[:3, 3] = -np.array([left + right, bottom + top, z_near]) / size
+    return _matrix(projection)
 
 
 # --- Taking apart -------------------------------------------------------------------------------------
@@ -311,9 +311,9 @@ def decompose(
 
     The matrix is perspective * translation * rotation * skew * scale, up to a factor.
     """
-    given, data = floats(model_matrix, (4, 4), "decompose")
-    _check_parts(given, (scale, translation, skew), perspective, orientation)
-    smallest = float(np.finfo(given.dtype).eps)
+    matrix, data = floats(model_matrix, (4, 4), "decompose")
+    _check_parts(matrix, (scale, translation, skew), perspective, orientation)
+    smallest = float(np.finfo(matrix.dtype).eps)
     if abs(data[3, 3]) < smallest:
         return False
     data = data / data[3, 3]
@@ -333,10 +333,10 @@ def decompose(
 def _check_parts(
     matrix: HostArray, vectors: tuple[object, ...], perspective: object, orientation: object
 ) -> None:
-    for each, size in ((vectors[0], 3), (vectors[1], 3), (vectors[2], 3), (perspective, 4)):
-        if not isinstance(each, HostVector) or (each.shape, each.dtype) != ((size,), matrix.dtype):
+    for part, size in ((vectors[0], 3), (vectors[1], 3), (vectors[2], 3), (perspective, 4)):
+        if not isinstance(part, HostVector) or (part.shape, part.dtype) != ((size,), matrix.dtype):
             raise TypeError(
-                f"decompose: a vector of {size} components of {matrix.dtype} is needed, not {each!r}"
+                f"decompose: a vector of {size} components of {matrix.dtype} is needed, not {part!r}"
             )
     if not isinstance(orientation, HostQuaternion) or orientation.dtype != matrix.dtype:
         raise TypeError(f"decompose: a quaternion of {matrix.dtype} is needed, not {orientation!r}")
@@ -363,8 +363,8 @@ def quaternion_of(rotation: Data) -> Data:
     else:
         row = np.array([*both[largest], turn[largest]])
         row[largest] = four_squares[largest]
-    made: Data = row / (2 * math.sqrt(four_squares[largest]))
-    return made
+    quaternion: Data = row / (2 * math.sqrt(four_squares[largest]))
+    return quaternion
 
 
 PUBLIC = {

@@ -79,8 +79,8 @@ def euler_angles(x: object) -> HostVector:
 
 
 def _rounded(angle: Callable[[Data], float], x: HostQuaternion) -> float:
-    found: float = rounded(angle(wide(x.data)), x.dtype).item()
-    return found
+    number: float = rounded(angle(wide(x.data)), x.dtype).item()
+    return number
 
 
 def _pitch(q: Data) -> float:
@@ -103,60 +103,60 @@ def _roll(q: Data) -> float:
 
 def quat_from_angle_axis(angle: float, axis: object) -> HostQuaternion:
     """Around an axis of length 1."""
-    given, direction = floats(axis, (3,), "quat_from_angle_axis")
-    made = [*(direction * math.sin(angle / 2)), math.cos(angle / 2)]
-    return _quaternion(made, given.dtype, "quat_from_angle_axis")
+    vector, direction = floats(axis, (3,), "quat_from_angle_axis")
+    parts = [*(direction * math.sin(angle / 2)), math.cos(angle / 2)]
+    return _quaternion(parts, vector.dtype, "quat_from_angle_axis")
 
 
 def quat_from_rotation_between_vectors(from_: object, to: object) -> HostQuaternion:
     """The shortest turn of one direction into another, both of length 1."""
     name = "quat_from_rotation_between_vectors"
-    given, a = floats(from_, (3,), name)
-    _, b = floats(to, (3,), name, given.dtype)
-    smallest = np.finfo(given.dtype).eps
+    vector, a = floats(from_, (3,), name)
+    _, b = floats(to, (3,), name, vector.dtype)
+    smallest = np.finfo(vector.dtype).eps
     cosine = float(a @ b)
     if cosine < smallest - 1:
-        return _quaternion([*_across(a), 0], given.dtype, name)
-    made = np.array([*np.cross(a, b), 1 + cosine])
-    return _quaternion(made / np.linalg.norm(made), given.dtype, name)
+        return _quaternion([*_across(a), 0], vector.dtype, name)
+    parts = np.array([*np.cross(a, b), 1 + cosine])
+    return _quaternion(parts / np.linalg.norm(parts), vector.dtype, name)
 
 
 def _across(direction: Data) -> Data:
     """Some direction at a right angle, in the plane of x and y if there is one."""
-    found = np.cross([0, 0, 1], direction)
-    if found @ found < 1e-7:
-        found = np.cross([1, 0, 0], direction)
-    made: Data = found / np.linalg.norm(found)
-    return made
+    normal = np.cross([0, 0, 1], direction)
+    if normal @ normal < 1e-7:
+        normal = np.cross([1, 0, 0], direction)
+    unit: Data = normal / np.linalg.norm(normal)
+    return unit
 
 
 def quat_from_euler_angles(angles: object) -> HostQuaternion:
     """From pitch, yaw and roll; the turn around x happens first."""
-    given, data = floats(angles, (3,), "quat_from_euler_angles")
+    vector, data = floats(angles, (3,), "quat_from_euler_angles")
     (sx, sy, sz), (cx, cy, cz) = np.sin(data / 2), np.cos(data / 2)
-    made = [
+    parts = [
         sx * cy * cz - cx * sy * sz,
         cx * sy * cz + sx * cy * sz,
         cx * cy * sz - sx * sy * cz,
         cx * cy * cz + sx * sy * sz,
     ]
-    return _quaternion(made, given.dtype, "quat_from_euler_angles")
+    return _quaternion(parts, vector.dtype, "quat_from_euler_angles")
 
 
 def quat_from_matrix(m: object) -> HostQuaternion:
     """From a 3x3 rotation."""
-    given, data = floats(m, (3, 3), "quat_from_matrix")
-    return _quaternion(quaternion_of(data), given.dtype, "quat_from_matrix")
+    matrix, data = floats(m, (3, 3), "quat_from_matrix")
+    return _quaternion(quaternion_of(data), matrix.dtype, "quat_from_matrix")
 
 
 def quat_from_look_at(
     dir: object, up: object, handedness: Handedness = Handedness.right_handed
 ) -> HostQuaternion:
     """The turn of -z, or of +z if left-handed, into a direction."""
-    given, direction = floats(dir, (3,), "quat_from_look_at")
-    _, above = floats(up, (3,), "quat_from_look_at", given.dtype)
+    vector, direction = floats(dir, (3,), "quat_from_look_at")
+    _, above = floats(up, (3,), "quat_from_look_at", vector.dtype)
     axes = look_at_axes(direction, above, handedness, "quat_from_look_at")
-    return _quaternion(quaternion_of(axes.T), given.dtype, "quat_from_look_at")
+    return _quaternion(quaternion_of(axes.T), vector.dtype, "quat_from_look_at")
 
 
 PUBLIC = {

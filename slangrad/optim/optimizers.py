@@ -15,21 +15,25 @@ from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from slangrad.api.devices.device import Device
 from slangrad.api.functional.function import Function
-from slangrad.api.functional.module import Module
+from slangrad.api.functional.module import module_of_package
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.records import as_fields
-from slangrad.optim.parameters import CODE, Parameter, Part, gradient_of, leaves_of, parameters_of
+from slangrad.optim.parameters import (
+    CODE,
+    OptimizedParameter,
+    ParameterPart,
+    gradient_of,
+    leaves_of,
+    parameters_of,
+)
 from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.tensor import Tensor
 
 STEPS = Path(__file__).parent / "steps.slang"
-_MODULES: WeakKeyDictionary[Device, Module] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +45,20 @@ class State:
     path: str
     is_planned: bool = False
 
-    def kept(self, name: str, part: Part) -> Tensor:
+    def kept(self, name: str, part: ParameterPart) -> Tensor:
         """Zero at first."""
         key, shape = name + self.path, tuple(part.numbers.shape)
         if self.is_planned and key not in self.tensors:
             zero = Tensor.zeros(part.numbers.device, (1,), part.computed)
             return zero.view(shape, (0,) * len(shape))
         if key not in self.tensors:
-            made = Tensor.zeros(part.numbers.device, shape or (1,), part.computed)
-            self.tensors[key] = made if shape else made.view((), ())
+            zeros = Tensor.zeros(part.numbers.device, shape or (1,), part.computed)
+            self.tensors[key] = zeros if shape else zeros.view((), ())
         return self.tensors[key]
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class ParameterUpdate:
     """A step: `function(inout parameter, gradient, inout state..., settings...)`, for each number."""
 
     function: Function
@@ -71,7 +75,7 @@ class Optimizer(ABC):
     def __init__(self, parameters: object) -> None:
         self.tree = list(parameters) if isinstance(parameters, Iterator | ValuesView) else parameters
         self._parameters = parameters_of(self.tree)
-        self.names = [each.label.removeprefix("parameter ") for each in self._parameters]
+        self.names = [parameter.label.removeprefix("parameter ") for parameter in self._parameters]
         self._steps = 0
         self._state: list[dict[str, Tensor]] = [{} for _ in self._parameters]
         self._check_settings()
@@ -84,7 +88,7 @@ class Optimizer(ABC):
 
     @property
     def parameters(self) -> list[Tensor]:
-        return [each.tensor for each in self._parameters]
+        return [parameter.tensor for parameter in self._parameters]
 
     @property
     def steps(self) -> int:
@@ -98,22 +102,22 @@ class Optimizer(ABC):
 
     def zero_grad(self) -> None:
         """Set the attached gradients to zero."""
-        for each in self._parameters:
-            if each.tensor.grad_out is not None:
-                each.tensor.grad_out.clear()
+        for parameter in self._parameters:
+            if parameter.tensor.grad_out is not None:
+                parameter.tensor.grad_out.clear()
 
     def step(self, gradients: Sequence[object] | Mapping[object, object] | None = None) -> None:
         """Move all parameters along their attached gradients, or along those given: in the form of the parameters, or a
         list in their order."""
-        found = self._gradients(gradients)
-        numbers = (each for gradient in found for each in gradient.values())
-        for part, update in self.advance(found):
+        by_parameter = self._gradients(gradients)
+        numbers = (numbers_of_part for gradient in by_parameter for numbers_of_part in gradient.values())
+        for part, update in self.advance(by_parameter):
             update.function(part.numbers, next(numbers), *update.state, *update.settings)
         self.count()
 
     def advance(
         self, moved: Sequence[Iterable[str]] | None = None, is_planned: bool = False
-    ) -> list[tuple[Part, Update]]:
+    ) -> list[tuple[ParameterPart, ParameterUpdate]]:
         """The next step, to be made by the caller: how parts of the parameters are updated. `moved`: the paths of these
         parts, for each parameter; by default all. The caller calls `count` when it is made. `is_planned`: only shapes
         and types of the state are asked for; it takes no memory yet."""
@@ -132,20 +136,20 @@ class Optimizer(ABC):
         """A step of `advance` was made."""
         self._steps += 1
 
-    def _gradients(self, given: object) -> list[dict[str, Tensor]]:
+    def _gradients(self, gradients: object) -> list[dict[str, Tensor]]:
         """All of them, before anything is changed."""
         count = len(self._parameters)
-        found = dict.fromkeys(self.names) if given is None else dict(leaves_of(given))
-        if len(found) != count:
-            raise CallError(CODE, f"step: there are {len(found)} gradients for {count} parameters")
-        if isinstance(as_fields(given), Mapping) and found.keys() != set(self.names):
-            names = (", ".join(sorted(each)) for each in (found, self.names))
+        by_name = dict.fromkeys(self.names) if gradients is None else dict(leaves_of(gradients))
+        if len(by_name) != count:
+            raise CallError(CODE, f"step: there are {len(by_name)} gradients for {count} parameters")
+        if isinstance(as_fields(gradients), Mapping) and by_name.keys() != set(self.names):
+            names = (", ".join(sorted(keys)) for keys in (by_name, self.names))
             raise CallError(CODE, f"step: gradients are named {' and parameters '.join(names)}")
-        values = map(found.get, self.names) if found.keys() == set(self.names) else found.values()
-        return [gradient_of(parameter, each) for parameter, each in zip(self._parameters, values)]
+        values = map(by_name.get, self.names) if by_name.keys() == set(self.names) else by_name.values()
+        return [gradient_of(parameter, gradient) for parameter, gradient in zip(self._parameters, values)]
 
     @abstractmethod
-    def update(self, part: Part, state: State) -> Update:
+    def update(self, part: ParameterPart, state: State) -> ParameterUpdate:
         """The next step of one parameter, or of one field of it."""
 
     @abstractmethod
@@ -157,7 +161,8 @@ class Optimizer(ABC):
         shape of the parameter. No parameter is a struct."""
         self._parameters = parameters_of(list(parts))
         self._state = [
-            {name: part_of(i, each) for name, each in state.items()} for i, state in enumerate(self._state)
+            {name: part_of(i, tensor) for name, tensor in state.items()}
+            for i, state in enumerate(self._state)
         ]
 
     # --- state
@@ -168,7 +173,7 @@ class Optimizer(ABC):
             "kind": type(self).__name__,
             "settings": {name: getattr(self, name) for name in self.settings},
             "steps": self._steps,
-            "state": [{name: each.to_numpy() for name, each in state.items()} for state in self._state],
+            "state": [{name: tensor.to_numpy() for name, tensor in state.items()} for state in self._state],
         }
 
     def load_state_dict(self, state: Mapping[str, HostValue]) -> None:
@@ -178,18 +183,18 @@ class Optimizer(ABC):
                 CODE,
                 f"load_state_dict: the state is that of {state.get('kind')!r}, not {type(self).__name__}",
             )
-        given = state["state"]
-        if len(given) != len(self._parameters):
-            message = f"load_state_dict: state of {len(given)} parameters for {len(self._parameters)}"
+        states = state["state"]
+        if len(states) != len(self._parameters):
+            message = f"load_state_dict: state of {len(states)} parameters for {len(self._parameters)}"
             raise CallError(CODE, message)
-        made = [_restored(parameter, each) for parameter, each in zip(self._parameters, given)]
+        restored = [_restored(parameter, saved) for parameter, saved in zip(self._parameters, states)]
         old = {name: getattr(self, name) for name in self.settings}
         try:
             self._set(state["settings"])
         except CallError:
             self._set(old)
             raise
-        self._steps, self._state = int(state["steps"]), made
+        self._steps, self._state = int(state["steps"]), restored
 
     def _set(self, settings: Mapping[str, object]) -> None:
         for name in self.settings:
@@ -197,9 +202,9 @@ class Optimizer(ABC):
         self._check_settings()
 
 
-def _restored(parameter: Parameter, given: Mapping[str, object]) -> dict[str, Tensor]:
-    made = {}
-    for name, values in given.items():
+def _restored(parameter: OptimizedParameter, saved: Mapping[str, object]) -> dict[str, Tensor]:
+    restored = {}
+    for name, values in saved.items():
         array, part = np.asarray(values), parameter.parts.get("".join(name.partition(".")[1:]))
         if part is None:
             raise CallError(CODE, f"load_state_dict: {parameter.label} has no part for {name}")
@@ -208,16 +213,14 @@ def _restored(parameter: Parameter, given: Mapping[str, object]) -> dict[str, Te
             raise CallError(
                 CODE, f"load_state_dict: {name} of {parameter.label} has shape {array.shape}, not {wanted}"
             )
-        made[name] = Tensor.from_numpy(part.numbers.device, array, dtype=part.computed)
-    return made
+        restored[name] = Tensor.from_numpy(part.numbers.device, array, dtype=part.computed)
+    return restored
 
 
-def _function(name: str, part: Part) -> Function:
+def _function(name: str, part: ParameterPart) -> Function:
     """The Slang function of a step, for the type of the numbers."""
     device: Any = part.numbers.device  # a Device, which tensors do not know
-    module = _MODULES.get(device)
-    if module is None:
-        module = _MODULES[device] = Module.load_from_source(device, "slangrad.optim", STEPS.read_text())
+    module = module_of_package(device, "slangrad.optim", STEPS.read_text)
     return module.require_function(f"{name}_{part.kind}")
 
 
@@ -250,12 +253,12 @@ class SGD(Optimizer):
         if self.nesterov and not self.momentum:
             raise CallError(CODE, "nesterov: it needs momentum", (), "momentum=0.9")
 
-    def update(self, part: Part, state: State) -> Update:
+    def update(self, part: ParameterPart, state: State) -> ParameterUpdate:
         rate, decay = float(self.lr), float(self.weight_decay)
         if not self.momentum:
-            return Update(_function("descend", part), [], [rate, decay])
+            return ParameterUpdate(_function("descend", part), [], [rate, decay])
         settings = [rate, decay, float(self.momentum), bool(self.nesterov)]
-        return Update(_function("roll", part), [state.kept("velocity", part)], settings)
+        return ParameterUpdate(_function("roll", part), [state.kept("velocity", part)], settings)
 
 
 class Adam(Optimizer):
@@ -279,19 +282,19 @@ class Adam(Optimizer):
         _check("lr", self.lr, 0)
         if len(self.betas) != 2:
             raise CallError(CODE, f"betas: {self.betas!r} are not two numbers")
-        for each in self.betas:
-            _check("betas", each, 0, 1)
+        for beta in self.betas:
+            _check("betas", beta, 0, 1)
         _check("eps", self.eps, 0)
         _check("weight_decay", self.weight_decay, 0)
 
-    def update(self, part: Part, state: State) -> Update:
-        first, second = (float(each) for each in self.betas)
+    def update(self, part: ParameterPart, state: State) -> ParameterUpdate:
+        first, second = (float(beta) for beta in self.betas)
         decay, shrink = float(self.weight_decay), 1.0
         if self.decoupled:
             decay, shrink = 0.0, 1.0 - float(self.lr) * decay
         rate, root = float(self.lr) / (1 - first**self._steps), (1 - second**self._steps) ** -0.5
         settings = [1 - first, second, 1 - second, rate, root, float(self.eps), decay, shrink]
-        return Update(
+        return ParameterUpdate(
             _function("adapt", part), [state.kept("mean", part), state.kept("square", part)], settings
         )
 

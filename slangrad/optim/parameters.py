@@ -28,7 +28,7 @@ CODE = "E1032"
 
 
 @dataclass(slots=True)
-class Part:
+class ParameterPart:
     """The numbers of one field, or of a tensor without fields; `kind` their type's name, `computed` that of state."""
 
     numbers: Tensor
@@ -37,29 +37,29 @@ class Part:
 
 
 @dataclass(slots=True)
-class Parameter:
+class OptimizedParameter:
     """A tensor and its parts by their paths: ".at", ".inner.x", "" where there are no fields."""
 
     label: str
     tensor: Tensor
-    parts: dict[str, Part]
+    parts: dict[str, ParameterPart]
 
 
-def parameters_of(given: object) -> list[Parameter]:
+def parameters_of(tree: object) -> list[OptimizedParameter]:
     """Those of lists, dicts and dataclasses, nested; checked, so that no number is changed twice in a step."""
-    if isinstance(given, (Tensor, np.ndarray)) or not isinstance(as_fields(given), Iterable):
+    if isinstance(tree, (Tensor, np.ndarray)) or not isinstance(as_fields(tree), Iterable):
         note = "one tensor alone is a list of one: [x]"
-        raise CallError(CODE, f"parameters: expected a list of tensors, not {type(given).__name__}", (), note)
-    found = [_parameter(f"parameter {label}", each) for label, each in leaves_of(given)]
-    if not found:
+        raise CallError(CODE, f"parameters: expected a list of tensors, not {type(tree).__name__}", (), note)
+    parameters = [_parameter(f"parameter {label}", leaf) for label, leaf in leaves_of(tree)]
+    if not parameters:
         raise CallError(CODE, "parameters: there are none")
-    for i, first in enumerate(found):
-        for second in found[i + 1 :]:
+    for i, first in enumerate(parameters):
+        for second in parameters[i + 1 :]:
             if _overlap(first.tensor, second.tensor):
                 raise CallError(
                     "E1008", f"{first.label} and {second.label} overlap in memory: both would be changed"
                 )
-    return found
+    return parameters
 
 
 def leaves_of(tree: object, path: str = "") -> Iterator[tuple[str, HostValue]]:
@@ -72,11 +72,11 @@ def leaves_of(tree: object, path: str = "") -> Iterator[tuple[str, HostValue]]:
     else:
         yield path, tree
         return
-    for name, each in named:
-        yield from leaves_of(each, f"{path}[{name!r}]" if path else repr(name))
+    for name, inner in named:
+        yield from leaves_of(inner, f"{path}[{name!r}]" if path else repr(name))
 
 
-def _parameter(label: str, tensor: object) -> Parameter:
+def _parameter(label: str, tensor: object) -> OptimizedParameter:
     if isinstance(tensor, np.ndarray):
         tensor = _over_memory(label, tensor)
     if not isinstance(tensor, Tensor):
@@ -92,7 +92,7 @@ def _parameter(label: str, tensor: object) -> Parameter:
         raise CallError(
             CODE, f"{label}: the tensor is read-only", (), "it needs BufferUsage.unordered_access"
         )
-    return Parameter(label, tensor, parts)
+    return OptimizedParameter(label, tensor, parts)
 
 
 def _over_memory(label: str, array: np.ndarray) -> Tensor:
@@ -106,9 +106,9 @@ def _over_memory(label: str, array: np.ndarray) -> Tensor:
         raise CallError(CODE, f"{label}: {error}") from None
 
 
-def _part(numbers: Tensor) -> Part:
+def _part(numbers: Tensor) -> ParameterPart:
     kind = slang_name(numbers.element_type)
-    return Part(numbers, kind, element_type("double" if kind == "double" else "float"))
+    return ParameterPart(numbers, kind, element_type("double" if kind == "double" else "float"))
 
 
 def numbers_of(tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
@@ -140,25 +140,26 @@ def _fields(form: np.dtype, start: int, dims: tuple[int, ...], steps: tuple[int,
         yield "", form, start, dims, steps
 
 
-def gradient_of(parameter: Parameter, given: object) -> dict[str, Tensor]:
+def gradient_of(parameter: OptimizedParameter, passed: object) -> dict[str, Tensor]:
     """The numbers of the gradient that was given, or of the attached one, by the parts that they belong to."""
-    found = parameter.tensor.grad_out if given is None else given
-    if found is None:
+    gradient = parameter.tensor.grad_out if passed is None else passed
+    if gradient is None:
         note = "attach one: x = x.with_grads(), or pass step([gradient, ...])"
         raise CallError("E1007", f"{parameter.label} has no gradient", (), note)
     expected = _like_gradient(parameter)
-    if isinstance(found, np.ndarray):
-        found = Tensor.from_numpy(parameter.tensor.device, found, dtype=expected)
-    if not isinstance(found, Tensor):
+    if isinstance(gradient, np.ndarray):
+        gradient = Tensor.from_numpy(parameter.tensor.device, gradient, dtype=expected)
+    if not isinstance(gradient, Tensor):
         raise CallError(
-            CODE, f"the gradient of {parameter.label}: expected a Tensor, not {type(found).__name__}"
+            CODE, f"the gradient of {parameter.label}: expected a Tensor, not {type(gradient).__name__}"
         )
     shape = parameter.tensor.shape
-    if found.shape != shape or found.element_type is not expected:
-        message = f"the gradient of {parameter.label} is {slang_name(found.element_type)} {tuple(found.shape)}, not "
+    if gradient.shape != shape or gradient.element_type is not expected:
+        kind = slang_name(gradient.element_type)
+        message = f"the gradient of {parameter.label} is {kind} {tuple(gradient.shape)}, not "
         raise CallError(CODE, f"{message}{slang_name(expected)} {tuple(shape)}")
-    made = dict(numbers_of(found))
-    for path, numbers in made.items():
+    parts = dict(numbers_of(gradient))
+    for path, numbers in parts.items():
         part = parameter.parts.get(path)
         if part is None or (part.numbers.shape, part.kind) != (
             numbers.shape,
@@ -169,16 +170,16 @@ def gradient_of(parameter: Parameter, given: object) -> dict[str, Tensor]:
             raise CallError(
                 CODE, f"{parameter.label}: {message}", (), "steps need fields of the same names and types"
             )
-    return made
+    return parts
 
 
-def _like_gradient(parameter: Parameter) -> Type:
+def _like_gradient(parameter: OptimizedParameter) -> Type:
     """The type of elements of a gradient."""
     try:
-        found: Type = parameter.tensor.new_gradient(zero=False).element_type
+        element: Type = parameter.tensor.new_gradient(zero=False).element_type
     except ValueError as error:
         raise CallError("E1007", f"{parameter.label}: {error}") from None
-    return found
+    return element
 
 
 def _overlap(first: Tensor, second: Tensor) -> bool:
@@ -191,5 +192,5 @@ def _range(tensor: Tensor) -> tuple[int, int]:
     if 0 in tensor.shape:
         return tensor.address, tensor.address
     reach = [(size - 1) * step * tensor.element_size for size, step in zip(tensor.shape, tensor.strides)]
-    low, high = (sum(each for each in reach if (each > 0) == up) for up in (False, True))
+    low, high = (sum(distance for distance in reach if (distance > 0) == up) for up in (False, True))
     return tensor.address + low, tensor.address + high + tensor.element_size

@@ -4,11 +4,11 @@ In: a `NativeKernel` (addresses of compiled functions), an argument block, a gri
 Out: the effects of the kernel, and the exception for what it reported.
 
     void entry(const void* arguments, Launch* launch, i64 chunk)     // all threads of one chunk
-    void drain(const void* arguments, Launch* launch, i64 limit)     // up to `limit` lots of chunks from shared->next
-    void finish(const void* arguments, Launch* launch, i64 chunks)   // once, at the end: adds partial sums
+    void drain(const void* arguments, Launch* launch, i64 limit)     // up to `limit` batches from shared->next
+    void reduce(const void* arguments, Launch* launch, i64 chunks)   // once, at the end: adds partial sums
     void plan(const void* arguments, Launch* launch, i64 chunks)     // once, first: the size of partial sums, or -1
 
-Chunks and lots depend on grid and kernel only, so results do not depend on the number of threads.
+Chunks and batches depend on grid and kernel only, so results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ from slangrad.runtime.reports import Failure, Printed, exception_of
 DEFAULT_GRANULARITY = 256
 MOST_CHUNKS = 512
 MOST_CHUNKS_WITH_PARTIALS = 128
-ALL_LOTS = 1 << 62
+ALL_BATCHES = 1 << 62
 PROBE = 16
 
-# Nanoseconds, measured on a two-core virtual machine; they decide who works, never what comes out.
+# Nanoseconds, measured on a two-core virtual machine; they decide how many threads work, never the results.
 CALL_COST = 1_000
-SHORT_LOT = 5_000
+SHORT_BATCH = 5_000
 WORTH_A_HELPER = 50_000
 BETWEEN_SIGNALS = 5_000_000
 
@@ -80,38 +80,38 @@ class NativeKernel(Kernel):
     """Compiled functions by address. Without `drain` the runtime hands out chunks itself, a little slower.
 
     `ordered`: chunks run one after the other on the calling thread, and no two such kernels at a time; for
-    kernels that print, or that add floats and rely on nobody else doing so. `granularity`: a chunk has a
+    kernels that print, or that add floats and rely on no other thread doing so. `granularity`: a chunk has a
     multiple of so many threads of x (a multiple of 64, and of the group size where there are groups). `code`
-    keeps the machine code loaded. A `plan` writes to the launch record how many chunks a lot has, and how many bytes
-    each lot has for partial sums, which `finish` adds up, or -1 if `literal` is to run instead; a size that is no
+    keeps the machine code loaded. A `plan` writes to the launch record how many chunks a batch has, and how many bytes
+    each batch has for partial sums, which `reduce` adds up, or -1 if `fallback` is to run instead; a size that is no
     multiple of ALIGNMENT says that some adds go to memory itself. A kernel that runs whole groups of `group` threads
     has chunks of groups, and `granularity` counts groups. One that `follows_memory` asks which memory there is.
     """
 
     entry: int
     drain: int = 0
-    finish: int = 0
+    reduce: int = 0
     ordered: bool = False
     granularity: int = DEFAULT_GRANULARITY
     group: Grid = (1, 1, 1)
     plan: int = 0
-    literal: NativeKernel | None = None
+    fallback: NativeKernel | None = None
     code: object = None
     follows_memory: bool = False
     run: NativeFunction = field(init=False, repr=False)
     run_directly: Callable[..., None] = field(init=False, repr=False)
     run_many: NativeFunction | None = field(init=False, repr=False)
-    run_finish: NativeFunction | None = field(init=False, repr=False)
+    run_reduce: NativeFunction | None = field(init=False, repr=False)
     run_plan: NativeFunction | None = field(init=False, repr=False)
     most_alone: int = field(init=False, repr=False, default=0)
 
     def __post_init__(self) -> None:
         assert self.entry and self.granularity > 0, self
-        assert bool(self.plan) == (self.literal is not None), self
+        assert bool(self.plan) == (self.fallback is not None), self
         self.run = _FUNCTION(self.entry)
         self.run_directly = _UNTYPED(self.entry)
         self.run_many = _FUNCTION(self.drain) if self.drain else None
-        self.run_finish = _FUNCTION(self.finish) if self.finish else None
+        self.run_reduce = _FUNCTION(self.reduce) if self.reduce else None
         self.run_plan = _FUNCTION(self.plan) if self.plan else None
         special = self.ordered or self.plan or self.follows_memory
         if not special and self.group == (1, 1, 1):
@@ -198,7 +198,7 @@ class CpuDevice(Device):
             raise exception_of(failure[1], kernel.name, kernel.sites, self._tape_limit)
 
     def _launch_native(self, kernel: NativeKernel, arguments: bytes, grid: Grid) -> None:
-        most = MOST_CHUNKS_WITH_PARTIALS if kernel.finish else MOST_CHUNKS
+        most = MOST_CHUNKS_WITH_PARTIALS if kernel.reduce else MOST_CHUNKS
         geometry = chunks_of(_in_groups(grid, kernel.group), kernel.granularity, most)
         record = take_record()
         record.begin(kernel, self._tape_limit, grid, geometry)
@@ -209,9 +209,9 @@ class CpuDevice(Device):
         try:
             size = self._size_of_partials(kernel, arguments, record)
             if size < 0:
-                assert kernel.literal is not None
+                assert kernel.fallback is not None
                 with _ordered:
-                    self._launch_native(kernel.literal, arguments, grid)
+                    self._launch_native(kernel.fallback, arguments, grid)
             elif size:
                 self._run_with_partials(kernel, arguments, record, size, failures)
             elif geometry[2] == 1:
@@ -227,7 +227,7 @@ class CpuDevice(Device):
             raise exception_of(first, kernel.name, kernel.sites, self._tape_limit)
 
     def _size_of_partials(self, kernel: NativeKernel, arguments: bytes, record: LaunchRecord) -> int:
-        """For each chunk; -1 where the kernel's literal form has to run."""
+        """For each chunk; -1 where the kernel's fallback has to run."""
         if kernel.run_plan is None:
             return 0
         kernel.run_plan(arguments, record.address, record.launch.chunks)
@@ -237,18 +237,18 @@ class CpuDevice(Device):
     def _run_with_partials(
         self, kernel: NativeKernel, arguments: bytes, record: LaunchRecord, size: int, failures: Failures
     ) -> None:
-        """Each lot adds into bytes of its own; `finish` adds those up, in the order of the lots."""
-        launch, lots = record.launch, _lots(record)
+        """Each batch adds into bytes of its own; `reduce` adds those up, in the order of the batches."""
+        launch, batches = record.launch, _batches(record)
         try:
-            partials = HOST_MEMORY.allocate(lots * size, zero=True)
+            partials = HOST_MEMORY.allocate(batches * size, zero=True)
         except MemoryError as error:
-            raise MemoryError(f"kernel '{kernel.name}': partial sums of {lots} lots: {error}") from None
+            raise MemoryError(f"kernel '{kernel.name}': partial sums of {batches} batches: {error}") from None
         launch.partials, launch.partial_size = partials.address, size
         with _ordered if size % ALIGNMENT else nullcontext():  # others may add to the same memory
             self._run_chunks(kernel, arguments, record, failures)
-        if kernel.run_finish is not None and not record.shared.stop:
+        if kernel.run_reduce is not None and not record.shared.stop:
             with _ordered:
-                kernel.run_finish(arguments, record.address, lots)
+                kernel.run_reduce(arguments, record.address, batches)
 
     def _run_chunks(
         self, kernel: NativeKernel, arguments: bytes, record: LaunchRecord, failures: Failures
@@ -301,16 +301,16 @@ class CpuDevice(Device):
         """Launches are finished when they return."""
 
 
-def _lots(record: LaunchRecord) -> int:
+def _batches(record: LaunchRecord) -> int:
     chunks: int = record.launch.chunks
-    lot: int = record.launch.lot
-    return -(-chunks // lot)
+    batch: int = record.launch.batch
+    return -(-chunks // batch)
 
 
 class _ChunkRun:
-    """A launch of several chunks in progress, taken by lots."""
+    """A launch of several chunks in progress, taken by batches."""
 
-    __slots__ = ("_arguments", "_failures", "_kernel", "_lock", "_lots", "_record")
+    __slots__ = ("_arguments", "_batches", "_failures", "_kernel", "_lock", "_record")
 
     def __init__(
         self, kernel: NativeKernel, arguments: bytes, record: LaunchRecord, failures: Failures
@@ -319,23 +319,23 @@ class _ChunkRun:
         self._arguments = arguments
         self._record = record
         self._failures = failures
-        self._lots = _lots(record)
+        self._batches = _batches(record)
         self._lock = threading.Lock()
 
     def all_chunks(self, threads: int) -> None:
-        """Run a few lots, see how long they take, and ask for as much help as the rest is worth."""
-        spent = self._time_of_a_lot(1)
-        if spent < SHORT_LOT and self._lots > 2 * PROBE:
-            spent = self._time_of_a_lot(PROBE)
-        left = max(0, self._lots - self._record.shared.next)
+        """Run a few batches, see how long they take, and ask for as much help as the rest is worth."""
+        spent = self._time_of_a_batch(1)
+        if spent < SHORT_BATCH and self._batches > 2 * PROBE:
+            spent = self._time_of_a_batch(PROBE)
+        left = max(0, self._batches - self._record.shared.next)
         helpers = min(threads - 1, left, spent * left // WORTH_A_HELPER)
-        batch = max(1, BETWEEN_SIGNALS // max(spent, 1))
+        portion = max(1, BETWEEN_SIGNALS // max(spent, 1))
         if helpers == 0:
-            self._take_all(batch)
+            self._take_all(portion)
             return
         job = Job(self._help)
         try:
-            self._take_with_help(job, helpers, batch)
+            self._take_with_help(job, helpers, portion)
         except BaseException:
             self._record.shared.stop = 1
             self._close(job)
@@ -343,21 +343,21 @@ class _ChunkRun:
         if job.error is not None:
             raise job.error
 
-    def _time_of_a_lot(self, count: int) -> int:
+    def _time_of_a_batch(self, count: int) -> int:
         began = perf_counter_ns()
         self._take(self._record, count)
         return max(perf_counter_ns() - began - CALL_COST, 0) // count
 
-    def _take_with_help(self, job: Job, helpers: int, batch: int) -> None:
+    def _take_with_help(self, job: Job, helpers: int, portion: int) -> None:
         POOL.ask_for_help(job, helpers)
-        self._take_all(batch)
+        self._take_all(portion)
         self._close(job)
 
-    def _take_all(self, batch: int) -> None:
-        """In batches, so that Python sees signals in between."""
+    def _take_all(self, portion: int) -> None:
+        """In portions, so that Python sees signals in between."""
         shared = self._record.shared
-        while shared.next < self._lots and not shared.stop:
-            self._take(self._record, batch)
+        while shared.next < self._batches and not shared.stop:
+            self._take(self._record, portion)
 
     def _take(self, record: LaunchRecord, limit: int) -> None:
         if self._kernel.run_many is not None:
@@ -367,10 +367,10 @@ class _ChunkRun:
             with self._lock:
                 taken = record.shared.next
                 record.shared.next = taken + 1
-            if taken >= self._lots:
+            if taken >= self._batches:
                 return
-            first = taken * record.launch.lot
-            for chunk in range(first, min(first + record.launch.lot, record.launch.chunks)):
+            first = taken * record.launch.batch
+            for chunk in range(first, min(first + record.launch.batch, record.launch.chunks)):
                 if record.shared.stop:
                     return
                 self._kernel.run(self._arguments, record.address, chunk)
@@ -379,7 +379,7 @@ class _ChunkRun:
         record = take_record()
         record.join(self._record)
         try:
-            self._take(record, ALL_LOTS)
+            self._take(record, ALL_BATCHES)
         finally:
             raised = _close(record, self._failures)
         if raised is not None:

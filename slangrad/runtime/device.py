@@ -149,7 +149,7 @@ class Device(ABC):
 
     @property
     def runtime(self) -> Device:
-        """Itself: whoever has a device of the runtime behind it has this attribute."""
+        """Itself. Objects with a device of the runtime behind them have this attribute, too."""
         return self
 
     @abstractmethod

@@ -29,15 +29,15 @@ class Image(Protocol):
     def to_bytes(self, about: object = None) -> bytes: ...
 
 
-ENTRY, DRAIN, FINISH, PLAN = "entry", "drain", "finish", "plan"
-LITERAL, LITERAL_DRAIN = "literal", "literal_drain"
-DELAYED = (PLAN, FINISH, LITERAL, LITERAL_DRAIN)  # what there is besides, for kernels whose adds are delayed
+ENTRY, DRAIN, REDUCE, PLAN = "entry", "drain", "reduce", "plan"
+FALLBACK, FALLBACK_DRAIN = "fallback", "fallback_drain"
+DELAYED = (PLAN, REDUCE, FALLBACK, FALLBACK_DRAIN)  # the other functions of kernels whose adds are delayed
 DELAYED_GRANULARITY = 1024  # so that adding up the lanes of accumulators takes little of a chunk's time
 
 
 @dataclass(frozen=True, slots=True)
 class KernelImage:
-    """The fields of a `NativeKernel`; `functions` are those of entry, drain and finish that there are. `about` is
+    """The fields of a `NativeKernel`; `functions` are those of entry, drain and reduce that there are. `about` is
     what else is to be kept with it, as JSON has it."""
 
     name: str
@@ -58,15 +58,15 @@ class KernelImage:
         loaded = load(self.code, self.functions)
         address = loaded.addresses
         shared = {name: getattr(self, name) for name in _SHARED}
-        entry, drain, finish = address[ENTRY], address.get(DRAIN, 0), address.get(FINISH, 0)
-        kernel = NativeKernel(entry=entry, drain=drain, finish=finish, code=loaded.code, **shared)
+        entry, drain, reduce = address[ENTRY], address.get(DRAIN, 0), address.get(REDUCE, 0)
+        kernel = NativeKernel(entry=entry, drain=drain, reduce=reduce, code=loaded.code, **shared)
         if PLAN not in address:
             return kernel
-        first, last = address[LITERAL], address[LITERAL_DRAIN]
-        literal = replace(
-            kernel, entry=first, drain=last, finish=0, ordered=True, granularity=DEFAULT_GRANULARITY
+        first, last = address[FALLBACK], address[FALLBACK_DRAIN]
+        fallback = replace(
+            kernel, entry=first, drain=last, reduce=0, ordered=True, granularity=DEFAULT_GRANULARITY
         )
-        return replace(kernel, plan=address[PLAN], literal=literal)
+        return replace(kernel, plan=address[PLAN], fallback=fallback)
 
     def to_bytes(self, about: object = None) -> bytes:
         kept = {name: getattr(self, name) for name in (*_SHARED, "functions")} | {"about": about}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Shared(ctypes.Structure):
     # fmt: off
     _fields_ = [
-        ("next", ctypes.c_int64),             # the next lot to take; taken by a relaxed atomic add of 1
+        ("next", ctypes.c_int64),             # the next batch to take; taken by a relaxed atomic add of 1
         ("stop", ctypes.c_int32),             # not 0: run no further chunk; long loops may look at it, too
     ]
     # fmt: on
@@ -43,9 +43,9 @@ class Launch(ctypes.Structure):
         ("chunks_x", ctypes.c_int64),         # chunks in a row of x
         ("chunks", ctypes.c_int64),           # all chunks: chunks_x * ny * nz, x first
         ("shared", ctypes.c_void_p),          # Shared*
-        ("partials", ctypes.c_void_p),        # `partial_size` bytes for each lot, zero at first
+        ("partials", ctypes.c_void_p),        # `partial_size` bytes for each batch, zero at first
         ("partial_size", ctypes.c_int64),
-        ("lot", ctypes.c_int64),              # chunks that one thread runs in their order, one after the other
+        ("batch", ctypes.c_int64),            # chunks that one thread runs in their order, one after the other
         ("chunk", ctypes.c_int64),            # the entry writes its chunk's number when it begins
         ("arena", ctypes.c_void_p),           # memory for tapes; the entry writes 0 to arena_used first
         ("arena_used", ctypes.c_int64),
@@ -119,7 +119,7 @@ class LaunchRecord:
         shared = self.shared = self._own_shared
         _SHARED.pack_into(shared, 0, 0, 0)
         _GRID.pack_into(self.launch, 0, *grid, *chunks, self.address + SHARED_AT)
-        self.launch.lot = 1
+        self.launch.batch = 1
 
     def begin_one_chunk(self, kernel: Kernel, tape_limit: int, grid: Grid, threads: int) -> None:
         """The same for a launch of one chunk of so many threads, quickly where the last one was just like it."""

@@ -5,7 +5,7 @@ In: a size in bytes.   Out: a `MemoryBlock` with a stable address aligned to 64 
     block = allocator.allocate(1000, zero=True)   # 1024 bytes of a size class, the first 1000 zero
     del block                                     # kept for the next request of that class, up to `cap` bytes
 
-A block lives as long as somebody refers to it. Where memory comes from is the `MemorySource`'s business;
+A block lives as long as it is referred to. Where memory comes from is the `MemorySource`'s business;
 this file only decides what to keep.
 """
 
@@ -84,7 +84,7 @@ class MemoryBlock:
 
 
 def foreign_block(address: int, size: int, owner: object) -> MemoryBlock:
-    """Memory that somebody else allocated; `owner` is kept alive and nothing is ever reused."""
+    """Memory of another allocator; `owner` is kept alive and the memory is never reused."""
     return MemoryBlock(address, size, owner, None, size)
 
 
@@ -124,7 +124,7 @@ class CachingAllocator:
     def take_back(self, address: int, size: int, handle: object) -> None:
         """Called by `Block.__del__`, which may run anywhere, even inside `allocate` on this thread.
 
-        So it never waits for the lock: when that is taken, whoever uses the allocator next does the sorting.
+        So it never waits for the lock: when that is taken, the next use of the allocator does the sorting.
         """
         self._returned.append((size, address, handle))
         if self._lock.acquire(blocking=False):

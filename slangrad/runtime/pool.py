@@ -72,14 +72,14 @@ class Pool:
         self._lock = threading.Lock()
 
     def ask_for_help(self, job: Job, threads: int) -> None:
-        """Wake up to `threads` threads; fewer when jobs are waiting already, for then nobody is free."""
+        """Wake up to `threads` threads; fewer when jobs are waiting already, for then no thread is free."""
         if self._threads < threads:
             self._grow(threads)
         for _ in range(min(threads, self._threads) - self._jobs.qsize()):
             self._jobs.put(job)
 
     def after_fork(self) -> None:
-        """Threads do not survive a fork, and nobody would release a lock that one of them held."""
+        """Threads do not survive a fork, and a lock that one of them held would stay locked."""
         self._jobs = SimpleQueue()
         self._threads = 0
         self._lock = threading.Lock()

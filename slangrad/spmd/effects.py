@@ -2,8 +2,8 @@
 
     in_bounds %i, %n           a mask; where it is false, the first such lane reports
     print "%f", %x             each lane that is on, in order
-    atomic{add} %p, %v         each lane in order; where all have one address and nobody asks what was there
-                               before, the lanes are combined first and one atomic is made
+    atomic{add} %p, %v         each lane in order; where all have one address and the old value is not
+                               used, the lanes are combined first and one atomic is made
 
 A kernel is *exclusive* when no other thread runs it at the same time: float atomics need not be atomic then.
 """
@@ -161,12 +161,12 @@ def _atomic(w: Widening, b: Builder, op: Op) -> None:
 
 
 def _is_alone(w: Widening, op: Op) -> bool:
-    """Does nobody else reach the address at the time?"""
+    """Whether no other thread reaches the address meanwhile."""
     return bool(op.attributes.get("alone")) or (w.exclusive and scalar_type(op.results[0]).kind == "float")
 
 
 def _add_to_accumulators(w: Widening, b: Builder, op: Op) -> None:
-    """Each lane that is on to its own; nobody asks what was there before."""
+    """Each lane that is on adds to its own; the old values are not used."""
     (address, value), kind = op.operands, op.attributes["kind"]
     assert w.forms.shape(address).is_strided and not w.is_used(op.results[0])
     base = w.forms.strided(address).base
@@ -226,7 +226,7 @@ def _act(w: Widening, b: Builder, op: Op, operands: tuple[Value, ...]) -> Value:
 
 
 def _together(w: Widening, b: Builder, op: Op) -> tuple[Value, ...]:
-    """All lanes at once, on consecutive addresses that nobody else reaches at the time."""
+    """All lanes at once, on consecutive addresses that no other thread reaches meanwhile."""
     address, *values = op.operands
     base, mask = w.forms.strided(address).base, w.mask.operands()
     old = b.primitive("load", (base, *mask), lanes(op.results[0].type), {})

@@ -1,7 +1,7 @@
 """Which values are the same in all threads of a group, and which barriers all of its threads come to.
 
     %g = div (thread_id), %size     FIXED    known before the threads run: arguments, places in the grid, what follows
-    %n = load %shared               SAME     each thread has it, and it is the same where nobody races
+    %n = load %shared               SAME     each thread has it, and it is the same where threads do not race
     %i = rem (thread_id), %size     OWN
 
 A fixpoint: values start FIXED and only become less so. A barrier under a condition that is OWN is an error.

@@ -496,7 +496,7 @@ class Thread(Rebuild):
         return (memory,)
 
     def _atomic(self, rebuild: Rebuild, b: Builder, op: Op) -> Values:
-        """Nobody but this group reaches what it shares, and its threads take turns."""
+        """Only this group reaches its shared memory, and its threads take turns."""
         alone: Attributes = {"alone": True} if pointer_of(op.operands[0].type).space == "shared" else {}
         return (
             b.primitive("atomic", self.values(op.operands), op.results[0].type, {**op.attributes, **alone}),

@@ -3,7 +3,7 @@
     any(%mask)         not_equal (lane_bits %mask), 0
     each_lane(...)     while bits != 0 { lane = trailing_zeros bits; ...; bits = bits & (bits - 1) }
 
-Code that runs has at least one lane on: whoever makes a mask that may be empty tests it with `any_lane`.
+Code that runs has at least one lane on: code that makes a mask which may be empty tests it with `any_lane`.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def _add(groups: dict[Value, RecordGroup], place: tuple[Value, int], op: Op, val
 
 
 def _load_record(group: RecordGroup) -> Op:
-    """One result for each component; nobody asks for some of them."""
+    """One result for each component; some may be unused."""
     components = components_of(pointer_of(group.root.type).element)
     assert components is not None
     results = tuple(group.values.get(i) or Value(t) for i, t in enumerate(components))

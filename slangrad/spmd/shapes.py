@@ -2,7 +2,7 @@
 
     thread_id{axis=0}        strided: stride 1, affine 0       base + 1 * lane
     mul %x, 4                strided: stride 4, affine 0
-    add %that, %n            strided: stride 4                 %n is uniform, but nobody knows its number
+    add %that, %n            strided: stride 4                 %n is uniform, but its number is unknown
     load of it               varying
 
 Numbers are strided in their own arithmetic, modulo 2^bits; addresses in bytes. A *guarded* shape holds only

@@ -52,7 +52,7 @@ class Summed:
     @property
     def in_ir(self) -> list[Function]:
         adds = self.adds
-        return self.flat.in_ir if adds is None else [*adds.functions, adds.kernel, adds.plan, adds.finish]
+        return self.flat.in_ir if adds is None else [*adds.functions, adds.kernel, adds.plan, adds.reduce]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,9 +123,9 @@ def write_llvm(widened: Widened) -> WithText:
     kernel = _kernel_of(flat, widened.wide)
     if adds is not None:
         function, *functions = (_for_machine(f, machine) for f in (flat.function, *flat.functions))
-        literal = widen(function, function.wave or 1, exclusive=True, functions=functions)
+        fallback = widen(function, function.wave or 1, exclusive=True, functions=functions)
         sums = chunk_sums(adds.accumulators, widened.wide.lanes)
-        after = cpu.Delayed(adds.plan, sums, adds.finish, _kernel_of(flat, literal))
+        after = cpu.Delayed(adds.plan, sums, adds.reduce, _kernel_of(flat, fallback))
         kernel = replace(kernel, delayed=after)
     return WithText(widened, cpu.kernel_module(kernel, machine, flat.options))
 

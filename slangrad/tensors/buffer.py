@@ -77,10 +77,10 @@ READ_WRITE = BufferUsage.shader_resource | BufferUsage.unordered_access
 
 def runtime_of(device: object, argument: str = "device") -> Device:
     """The runtime device behind what users hold; TypeError for anything else."""
-    found = getattr(device, "runtime", None)
-    if not isinstance(found, Device):
+    runtime = getattr(device, "runtime", None)
+    if not isinstance(runtime, Device):
         raise TypeError(f"{argument}: expected a device, as create_device() gives one, not {device!r}")
-    return found
+    return runtime
 
 
 @dataclass(slots=True)
@@ -181,14 +181,14 @@ class Buffer:
         usage: BufferUsage,
         frozen: bool = False,
     ) -> Buffer:
-        """A buffer over memory of the device that somebody else allocated; `owner` is kept alive. `frozen`: nobody may
-        write there."""
+        """A buffer over memory of the device that another library allocated; `owner` is kept alive. `frozen`: it must
+        not be written."""
         runtime_of(device)
         check_count(size // (layout_of(element).size or 1))
         block = foreign_block(address, size, owner)
-        made = Buffer(device, block, size, element, layout_of(element).size, usage)
-        made.frozen = frozen
-        return made
+        buffer = Buffer(device, block, size, element, layout_of(element).size, usage)
+        buffer.frozen = frozen
+        return buffer
 
     def to_torch(
         self, type: object = None, shape: Sequence[int] = (), strides: Sequence[int] = (), offset: int = 0
@@ -201,10 +201,12 @@ class Buffer:
             raise ValueError(f"offset: {offset} is no multiple of {size} in a buffer of {self.size} bytes")
         sizes = tuple(shape) or ((self.size - offset) // size,)
         steps = tuple(strides) or contiguous_strides(sizes)
-        found = reach(sizes, steps)
+        range_of_elements = reach(sizes, steps)
         if len(steps) != len(sizes):
             raise ValueError(f"strides: {len(sizes)} are needed, not {len(steps)}")
-        if found is not None and (found[0] * size + offset < 0 or (found[1] + 1) * size + offset > self.size):
+        if range_of_elements is not None and (
+            range_of_elements[0] * size + offset < 0 or (range_of_elements[1] + 1) * size + offset > self.size
+        ):
             raise ValueError(
                 f"shape: the requested shape {sizes} exceeds the buffer size of {self.size} bytes"
             )
@@ -218,7 +220,7 @@ class Buffer:
         return TORCH.from_numpy(array)
 
     def require_writes(self) -> None:
-        """ValueError if this is memory of somebody who does not permit writing; the host may write all other."""
+        """ValueError if the owner of the memory does not permit writing; the host may write all other memory."""
         if self.frozen:
             raise ValueError(
                 "the memory belongs to a read-only array: copy it, tensor.copy() or array.copy()"
@@ -294,18 +296,18 @@ def as_source(data: object, argument: str) -> AnyArray:
 
 
 def _size_in_bytes(size: int | None, count: int | None, stride: int, data: AnyArray | None) -> int:
-    for name, given, units in (("size", size, "bytes"), ("element_count", count, "elements")):
-        if given is not None and (isinstance(given, bool) or not isinstance(given, (int, np.integer))):
-            raise TypeError(f"{name}: expected a whole number, not {given!r}")
-        if given is not None and given < 0:
-            raise ValueError(f"{name}: a buffer cannot have {given} {units}")
+    for name, number, units in (("size", size, "bytes"), ("element_count", count, "elements")):
+        if number is not None and (isinstance(number, bool) or not isinstance(number, (int, np.integer))):
+            raise TypeError(f"{name}: expected a whole number, not {number!r}")
+        if number is not None and number < 0:
+            raise ValueError(f"{name}: a buffer cannot have {number} {units}")
     if size is None and count is None:
         if data is None:
             raise ValueError("size: give a size in bytes, an element_count, or data")
         return data.nbytes
-    found = int((count or 0) * stride if size is None else size)
+    total = int((count or 0) * stride if size is None else size)
     if size is not None and count is not None and count * stride != size:
         raise ValueError(f"size: {count} elements of {stride} bytes do not take {size} bytes")
-    if data is not None and data.nbytes != found:
-        raise ValueError(f"data: {data.nbytes} bytes were given for a buffer of {found} bytes")
-    return found
+    if data is not None and data.nbytes != total:
+        raise ValueError(f"data: {data.nbytes} bytes were given for a buffer of {total} bytes")
+    return total

@@ -20,21 +20,21 @@ HostValue = Any
 Flags = npt.NDArray[np.bool_]
 
 
-def convert_exactly(given: AnyArray, dtype: np.dtype, argument: str) -> AnyArray:
+def convert_exactly(array: AnyArray, dtype: np.dtype, argument: str) -> AnyArray:
     """`given` as `dtype`; ValueError when a value would change."""
-    if given.dtype == dtype:
-        return given
-    if given.dtype.kind not in "biuf" or given.dtype.itemsize > 8:
-        raise ValueError(f"{argument}: NumPy dtype {given.dtype} cannot become {dtype}")
-    if _is_safe(given.dtype, dtype):
-        return given.astype(dtype)
+    if array.dtype == dtype:
+        return array
+    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        raise ValueError(f"{argument}: NumPy dtype {array.dtype} cannot become {dtype}")
+    if _is_safe(array.dtype, dtype):
+        return array.astype(dtype)
     with np.errstate(all="ignore"):
-        converted = given.astype(dtype)
-        lost = _lost(given, converted)
+        converted = array.astype(dtype)
+        lost = _lost(array, converted)
     if lost.any():
-        first = given.reshape(-1)[int(np.argmax(lost))]
+        first = array.reshape(-1)[int(np.argmax(lost))]
         raise ValueError(
-            f"{argument}: {given.dtype} values do not all fit into {dtype}: {first} does not; "
+            f"{argument}: {array.dtype} values do not all fit into {dtype}: {first} does not; "
             f"pass array.astype(np.{dtype}) if rounding is meant"
         )
     return converted
@@ -47,30 +47,30 @@ def _is_safe(source: np.dtype, target: np.dtype) -> bool:
     return np.can_cast(source, target, "safe")
 
 
-def _lost(given: AnyArray, converted: AnyArray) -> Flags:
+def _lost(array: AnyArray, converted: AnyArray) -> Flags:
     """Which values changed. Converting back alone would miss what wraps around or saturates."""
-    changed: Flags = converted.astype(given.dtype) != given
-    if given.dtype.kind == "f" and converted.dtype.kind == "f":
-        return changed & ~(np.isnan(given) & np.isnan(converted))
+    changed: Flags = converted.astype(array.dtype) != array
+    if array.dtype.kind == "f" and converted.dtype.kind == "f":
+        return changed & ~(np.isnan(array) & np.isnan(converted))
     if converted.dtype.kind in "iu":
-        changed |= _outside(given, *_range(converted.dtype))
+        changed |= _outside(array, *_range(converted.dtype))
     elif converted.dtype.kind == "f":
         changed |= ~np.isfinite(converted)
-        changed |= converted.astype(np.float64) >= float(_range(given.dtype)[1] + 1)
+        changed |= converted.astype(np.float64) >= float(_range(array.dtype)[1] + 1)
     return changed
 
 
-def _outside(given: AnyArray, smallest: int, largest: int) -> Flags:
+def _outside(array: AnyArray, smallest: int, largest: int) -> Flags:
     """Integers outside of the range, or floats: `largest + 1` is a power of two, so it has an exact float."""
-    if given.dtype.kind == "f":
-        values = given.astype(np.float64)
+    if array.dtype.kind == "f":
+        values = array.astype(np.float64)
         return ~((values >= float(smallest)) & (values < float(largest + 1)))
-    lowest, highest = _range(given.dtype)
-    outside = np.zeros(given.shape, np.bool_)
+    lowest, highest = _range(array.dtype)
+    outside = np.zeros(array.shape, np.bool_)
     if lowest < smallest:
-        outside |= given < given.dtype.type(smallest)
+        outside |= array < array.dtype.type(smallest)
     if highest > largest:
-        outside |= given > given.dtype.type(largest)
+        outside |= array > array.dtype.type(largest)
     return outside
 
 

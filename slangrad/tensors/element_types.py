@@ -78,35 +78,35 @@ _GENERIC = r"(vector|matrix|Array)<(.*)>"
 _SUFFIX = r"\[(\d+)\]"
 
 
-def element_type(given: object, argument: str = "dtype") -> Type:
+def element_type(wanted: object, argument: str = "dtype") -> Type:
     """The IR type that `given` stands for; TypeError or ValueError, naming the argument, if there is none."""
-    if given is None:
+    if wanted is None:
         raise ValueError(f"{argument}: Element type (dtype) must be specified, for example dtype='float'")
-    found = _find(given)
-    if found is None:
+    t = _find(wanted)
+    if t is None:
         raise TypeError(
-            f"{argument}: {given!r} is no element type; give a name such as 'float3', a type of a module "
+            f"{argument}: {wanted!r} is no element type; give a name such as 'float3', a type of a module "
             "(module.float3), or a NumPy dtype"
         )
-    if not _storable(found):
-        raise ValueError(f"{argument}: values of type {slang_name(found)} cannot be stored in memory")
-    return found
+    if not _storable(t):
+        raise ValueError(f"{argument}: values of type {slang_name(t)} cannot be stored in memory")
+    return t
 
 
-def _find(given: object) -> Type | None:
-    if isinstance(given, Type):
-        return given
-    declared = getattr(given, "ir_type", None)
+def _find(wanted: object) -> Type | None:
+    if isinstance(wanted, Type):
+        return wanted
+    declared = getattr(wanted, "ir_type", None)
     if isinstance(declared, Type):
         return declared
-    if isinstance(given, str):
-        return _by_name(given)
-    if isinstance(given, type) and given in _PYTHON:
-        return _PYTHON[given]
-    if type(given).__module__ == "torch":
-        return SCALARS_BY_NAME.get(str(given).removeprefix("torch."))
-    if isinstance(given, np.dtype) or (isinstance(given, type) and issubclass(given, np.generic)):
-        return from_numpy_type(np.dtype(given))
+    if isinstance(wanted, str):
+        return _by_name(wanted)
+    if isinstance(wanted, type) and wanted in _PYTHON:
+        return _PYTHON[wanted]
+    if type(wanted).__module__ == "torch":
+        return SCALARS_BY_NAME.get(str(wanted).removeprefix("torch."))
+    if isinstance(wanted, np.dtype) or (isinstance(wanted, type) and issubclass(wanted, np.generic)):
+        return from_numpy_type(np.dtype(wanted))
     return None
 
 
@@ -118,12 +118,12 @@ def _by_name(text: str) -> Type:
         return pointer(_by_name(name[:-1]))
     start = name.find("[", name.rfind(">") + 1)
     base, suffix = (name, "") if start < 0 else (name[:start], name[start:])
-    found = _plain(base) or _generic(base)
-    if found is None or re.sub(_SUFFIX, "", suffix):
+    t = _plain(base) or _generic(base)
+    if t is None or re.sub(_SUFFIX, "", suffix):
         raise ValueError(f"dtype: unknown type name {text!r}; for a type of a module give module.Name")
     for length in re.findall(_SUFFIX, suffix):
-        found = array(found, int(length))
-    return found
+        t = array(t, int(length))
+    return t
 
 
 def _plain(name: str) -> Type | None:
@@ -162,10 +162,10 @@ def _storable(t: Type) -> bool:
 
 def from_numpy_type(dtype: NumpyType) -> Type | None:
     """The type of a NumPy dtype in any byte order, subarrays included; None for structured ones."""
-    found: Type | None = _FROM_NUMPY.get(dtype.base.newbyteorder("="))
+    t: Type | None = _FROM_NUMPY.get(dtype.base.newbyteorder("="))
     for size in reversed(dtype.shape):
-        found = found and array(found, size)
-    return found
+        t = t and array(t, size)
+    return t
 
 
 @cache

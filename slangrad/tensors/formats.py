@@ -76,10 +76,10 @@ _PLAIN = """
 
 def _plain(name: str) -> Row:
     """A row of the formats whose names say it all."""
-    found = re.fullmatch(r"([rgbax]+)(\d+)_(\w+)", name)
-    assert found is not None, name
-    channels, bits = _CHANNELS[found[1]], int(found[2])
-    return FormatType[found[3]], (bits,) * channels, channels * bits // 8
+    match = re.fullmatch(r"([rgbax]+)(\d+)_(\w+)", name)
+    assert match is not None, name
+    channels, bits = _CHANNELS[match[1]], int(match[2])
+    return FormatType[match[3]], (bits,) * channels, channels * bits // 8
 
 
 _F = FormatType
@@ -234,14 +234,14 @@ def element_of(format: Enum) -> Type | None:
     return scalar if info.channel_count == 1 else vector(scalar, info.channel_count)
 
 
-def scalar_of(given: object) -> ir.Scalar:
+def scalar_of(wanted: object) -> ir.Scalar:
     """The type of numbers that a DataType, or any dtype of numbers, stands for; nothing and `void` are bytes."""
-    if given is None or given is DataType.void:
+    if wanted is None or wanted is DataType.void:
         return ir.U8
-    found = element_type(given.name if isinstance(given, DataType) else given, "type")
-    if not isinstance(found, ir.Scalar):
-        raise TypeError(f"type: a type of numbers is needed, not {slang_name(found)}; give a shape as well")
-    return found
+    t = element_type(wanted.name if isinstance(wanted, DataType) else wanted, "type")
+    if not isinstance(t, ir.Scalar):
+        raise TypeError(f"type: a type of numbers is needed, not {slang_name(t)}; give a shape as well")
+    return t
 
 
 # Each row: formats, their first number in DXGI, their first in Vulkan; those that follow have the numbers that follow.

@@ -50,10 +50,10 @@ def _plain(array: AnyArray) -> HostValue:
     names = array.dtype.names
     columns = [_plain(array[name].reshape(array.size, *array[name].shape[array.ndim :])) for name in names]
     rows = zip(*columns) if names else [()] * array.size
-    made: list[object] = [dict(zip(names, row)) for row in rows]
+    nested: list[object] = [dict(zip(names, row)) for row in rows]
     for size in reversed(array.shape[1:]):
-        made = [made[i : i + size] for i in range(0, len(made), size)] if size else []
-    return made if array.shape else made[0]
+        nested = [nested[i : i + size] for i in range(0, len(nested), size)] if size else []
+    return nested if array.shape else nested[0]
 
 
 def iterated(view: Tensor) -> Iterator[HostValue]:
@@ -72,15 +72,15 @@ def _chunk(view: Tensor) -> list[object]:
     """The elements of a view of one dimension."""
     t = view.element_type
     if isinstance(t, Vector):
-        made = VECTORS.vector_class(t.element, t.length)
+        host_class = VECTORS.vector_class(t.element, t.length)
     elif isinstance(t, Matrix) and not t.transposed:
-        made = VECTORS.matrix_class(t.element, t.rows, t.columns)
+        host_class = VECTORS.matrix_class(t.element, t.rows, t.columns)
     elif _is_number(view):
-        found: list[object] = view.to_numpy().tolist()
-        return found
+        numbers: list[object] = view.to_numpy().tolist()
+        return numbers
     else:
-        return [each.read() for each in view.cursor()]
-    return list(map(made.of, view.to_numpy().astype(made.dtype, copy=False)))
+        return [element.read() for element in view.cursor()]
+    return list(map(host_class.of, view.to_numpy().astype(host_class.dtype, copy=False)))
 
 
 def _is_number(view: StridedView) -> bool:
@@ -116,30 +116,30 @@ def _assign_tensor(view: StridedView, source: StridedView) -> None:
 
 def _numbers(value: object, dtype: np.dtype) -> AnyArray:
     """Arrays are converted exactly; Python's own floats, and lists of them, are rounded."""
-    found = np.asarray(value)
+    array = np.asarray(value)
     literal = not isinstance(value, np.ndarray)
-    if literal and dtype.kind == "f" and (found.dtype.kind == "f" or found.size == 0):
-        return _rounded(found, dtype)
-    return convert_exactly(found, dtype, "value")
+    if literal and dtype.kind == "f" and (array.dtype.kind == "f" or array.size == 0):
+        return _rounded(array, dtype)
+    return convert_exactly(array, dtype, "value")
 
 
-def _rounded(given: AnyArray, dtype: np.dtype) -> AnyArray:
+def _rounded(array: AnyArray, dtype: np.dtype) -> AnyArray:
     with np.errstate(over="ignore"):
-        found = given.astype(dtype)
-    lost = np.isfinite(given) & ~np.isfinite(found)
+        rounded = array.astype(dtype)
+    lost = np.isfinite(array) & ~np.isfinite(rounded)
     if lost.any():
-        raise ValueError(f"value: {given[lost][0] if given.ndim else given} is too large for {dtype}")
-    return found
+        raise ValueError(f"value: {array[lost][0] if array.ndim else array} is too large for {dtype}")
+    return rounded
 
 
-def _fitting(given: AnyArray, shape: tuple[int, ...], view: StridedView) -> AnyArray:
+def _fitting(array: AnyArray, shape: tuple[int, ...], view: StridedView) -> AnyArray:
     try:
-        return np.broadcast_to(given, shape)
+        return np.broadcast_to(array, shape)
     except ValueError:
         inner = numpy_layout(view.element_type)[1]
-        each = f", elements of type {slang_name(view.element_type)} add {inner}" if inner else ""
+        advice = f", elements of type {slang_name(view.element_type)} add {inner}" if inner else ""
         raise ValueError(
-            f"value: shape {given.shape} does not fit a part of shape {tuple(view.shape)}{each}"
+            f"value: shape {array.shape} does not fit a part of shape {tuple(view.shape)}{advice}"
         ) from None
 
 
@@ -162,10 +162,10 @@ def _numbers_of(view: StridedView) -> tuple[np.dtype, tuple[int, ...]]:
 
 def _assign_values(view: StridedView, value: HostValue) -> None:
     """Fields by their names, for every element or for each one; what is left out stays as it is."""
-    each = isinstance(value, (list, tuple)) and not hasattr(value, "_fields")
-    if each and len(value) != view.element_count:
+    is_listed = isinstance(value, (list, tuple)) and not hasattr(value, "_fields")
+    if is_listed and len(value) != view.element_count:
         raise ValueError(f"value: {len(value)} values for {view.element_count} elements")
     cursor = view.cursor()
     for i in range(view.element_count):
-        cursor[i] = value[i] if each else value
+        cursor[i] = value[i] if is_listed else value
     cursor.apply()

@@ -97,10 +97,10 @@ def _opened(path: str | PathLike[str]) -> tuple[AnyArray, bool]:
         if image.mode not in _MODES:
             image = image.convert(_target_of(image, path))
         largest = _MODES[image.mode]
-        found = np.array(image)
+        pixels = np.array(image)
     if largest is None:
-        return found.astype(np.float32), False
-    return (found / np.float32(largest)).astype(np.float32), True
+        return pixels.astype(np.float32), False
+    return (pixels / np.float32(largest)).astype(np.float32), True
 
 
 def _target_of(image: Picture, path: object) -> str:
@@ -113,7 +113,9 @@ def _target_of(image: Picture, path: object) -> str:
 
 def _check_depth(image: Picture, path: object) -> None:
     """Pillow reads 16 bits of one channel only, and cuts off those of several."""
-    layout = [part for tile in getattr(image, "tile", ()) for part in np.ravel([str(each) for each in tile])]
+    layout = [
+        part for tile in getattr(image, "tile", ()) for part in np.ravel([str(entry) for entry in tile])
+    ]
     if image.mode in ("LA", "RGB", "RGBA") and any(";16" in part for part in layout):
         raise ValueError(
             f"path: {path} has 16 bits for each of several channels, of which Pillow keeps 8; read it with another "

@@ -34,11 +34,11 @@ class Operators:
 
     def __bool__(self: HostValue) -> bool:
         """The truth of the only component. ValueError for more or fewer than one."""
-        found = self.to_numpy()
-        if found.size != 1 or holds_structs(self.element_type):
+        values = self.to_numpy()
+        if values.size != 1 or holds_structs(self.element_type):
             message = f"the truth of a Tensor of shape {tuple(self.shape)} is ambiguous"
             raise ValueError(f"{message}: say np.any(t.to_numpy()), np.all(t.to_numpy()) or 't is not None'")
-        return bool(found.item())
+        return bool(values.item())
 
     def __eq__(self, other: object) -> HostValue:
         """Which components are equal to those of another tensor, an array or a number, after NumPy's broadcasting."""
@@ -56,10 +56,10 @@ class Operators:
         return compare(self.to_numpy(), other.to_numpy() if is_tensor else other)
 
     def _refuse_structs(self, other: Operators, sign: str) -> None:
-        each: HostValue
-        for each in (self, other):
-            if holds_structs(each.element_type):
-                name = slang_name(each.element_type)
+        operand: HostValue
+        for operand in (self, other):
+            if holds_structs(operand.element_type):
+                name = slang_name(operand.element_type)
                 message = f"'{sign}' does not compare Tensors of structs ({name})"
                 raise TypeError(f"{message}: compare fields of t.to_numpy(structured=True)")
 

@@ -117,18 +117,15 @@ def is_contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
     return True
 
 
-TShapeOrTuple = tuple[int, ...] | Shape
-
-
 def as_shape(sizes: object, argument: str = "shape") -> Shape:
     """An int or a sequence of ints, none of them negative, as a Shape."""
     if isinstance(sizes, Shape):
-        found = sizes
+        shape = sizes
     else:
-        found = Shape(_integers(sizes, argument))
-    if not found.valid or min(found, default=0) < 0:
-        raise ValueError(f"{argument}: {found} has a size that is negative or unknown")
-    return found
+        shape = Shape(_integers(sizes, argument))
+    if not shape.valid or min(shape, default=0) < 0:
+        raise ValueError(f"{argument}: {shape} has a size that is negative or unknown")
+    return shape
 
 
 def as_integers(values: object, argument: str) -> tuple[int, ...]:

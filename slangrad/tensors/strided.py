@@ -61,10 +61,10 @@ class StridedView(Operators):
             raise ValueError(f"strides: Shape dimensions ({rank}) must match stride dimensions ({steps})")
         if self.offset < 0:
             raise ValueError(f"offset: Tensor view offset is negative ({self.offset})")
-        found = reach(self.shape, self.strides)
-        if found is None or not self.element_size:
+        reached = reach(self.shape, self.strides)
+        if reached is None or not self.element_size:
             return
-        first, last = self.offset + found[0], self.offset + found[1]
+        first, last = self.offset + reached[0], self.offset + reached[1]
         if first < 0:
             raise ValueError(
                 f"strides: Strides must be positive or zero, or the offset large enough: from element "
@@ -131,11 +131,11 @@ class StridedView(Operators):
     def to_numpy(self, structured: bool = False) -> AnyArray:
         """A copy: the view's dimensions, then those of an element, so that (4) of "float3" are (4, 3). Structs are
         bytes; with `structured` they are records with named fields."""
-        found = self.storage.runtime.read(self._region())
+        values = self.storage.runtime.read(self._region())
         if not structured:
-            return found
+            return values
         record = structured_dtype(self.element_type)
-        return found.view(record.base).reshape(*self.shape, *record.shape)
+        return values.view(record.base).reshape(*self.shape, *record.shape)
 
     def copy_from_numpy(self, data: AnyArray) -> None:
         """Overwrite all elements with a contiguous array of as many numbers (of structs: bytes). Numbers of another
@@ -192,9 +192,9 @@ class StridedView(Operators):
     def host_view(self) -> AnyArray:
         """The memory itself as a NumPy array that keeps the storage alive; as in `to_numpy`, elements add
         dimensions. Read-only if the tensor is. BufferError where the host cannot reach it."""
-        found = self._seen(self._region())
-        found.flags.writeable = self.writable and not self.storage.frozen
-        return found
+        memory = self._seen(self._region())
+        memory.flags.writeable = self.writable and not self.storage.frozen
+        return memory
 
     def elements(self) -> AnyArray:
         """The elements, each as one opaque item: the memory itself where the host reaches it, else a copy."""
@@ -205,7 +205,7 @@ class StridedView(Operators):
         return self._items(self._region())
 
     def put_elements(self, values: AnyArray) -> None:
-        """Overwrite the elements by opaque items; for those who have checked what the tensor permits."""
+        """Overwrite the elements by opaque items; the caller has checked that the tensor permits it."""
         self.storage.runtime.put(self._whole(), values)
 
     def put_numbers(self, values: AnyArray) -> None:
@@ -224,8 +224,8 @@ class StridedView(Operators):
 
     def _items(self, region: MemoryRegion) -> AnyArray:
         runtime = self.storage.runtime
-        found = runtime.host_view(region, self.storage)
-        return runtime.read(region) if found is None else found
+        memory = runtime.host_view(region, self.storage)
+        return runtime.read(region) if memory is None else memory
 
     def uniforms(self) -> dict[str, object]:
         """What a kernel's tensor parameter consists of, as a dict that the parameter takes: the buffer, and shape,
@@ -242,20 +242,20 @@ class StridedView(Operators):
         return CURSOR.BufferCursor.of_tensor(self, start, count)
 
     def _seen(self, region: MemoryRegion) -> AnyArray:
-        found = self.storage.runtime.host_view(region, self.storage)
-        if found is None:
+        memory = self.storage.runtime.host_view(region, self.storage)
+        if memory is None:
             raise BufferError("the host cannot reach this device's memory; use tensor.to_numpy()")
-        return found
+        return memory
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> AnyArray:
         if copy is False:
             raise ValueError("copy: a tensor is copied to the host; np.from_dlpack(tensor) shares its memory")
-        found = self.to_numpy()
-        return found if dtype is None else found.astype(dtype)
+        values = self.to_numpy()
+        return values if dtype is None else values.astype(dtype)
 
     def __dlpack__(self, **options: HostValue) -> HostValue:
-        """The memory itself, for other libraries. Not with negative strides: with these PyTorch ends the process, and
-        nobody tells who asks."""
+        """The memory itself, for other libraries. BufferError for negative strides: PyTorch would end the process, and
+        the protocol does not tell which library asks."""
         shown = self.host_view()
         if options.get("copy") is True:
             return np.array(shown, order="C").__dlpack__(**options | {"copy": None})

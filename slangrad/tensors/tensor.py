@@ -31,7 +31,7 @@ from slangrad.tensors.saved import Saved, html_of, restored
 from slangrad.tensors.shape import Shape, as_integers, as_shape, contiguous_strides
 from slangrad.tensors.strided import IMAGES, StridedView
 from slangrad.tensors.torch_types import host_array_of
-from slangrad.tensors.transfer import Shared, filled, host_array, import_array, shared_memory
+from slangrad.tensors.transfer import SharedArray, filled, host_array, import_array, shared_memory
 from slangrad.tensors.views import View, broadcast, complete_shape, indexed, reshaped, retyped, transposed
 
 
@@ -74,15 +74,15 @@ class Tensor(StridedView):
     ) -> None:
         """A view of a buffer; given a device instead of a buffer, a new tensor that is not initialized. ValueError
         where the view does not lie in the buffer."""
-        given = element_type if dtype is None else dtype
-        found = find_element_type(given)
+        wanted = element_type if dtype is None else dtype
+        element = find_element_type(wanted)
         if shape is None:
             raise TypeError("shape: give the size of each dimension, for example shape=(4, 3)")
         sizes = as_shape(shape)
         if not isinstance(storage, Buffer):
-            storage = Buffer.typed(storage, found, sizes.element_count, usage, memory_type)
+            storage = Buffer.typed(storage, element, sizes.element_count, usage, memory_type)
         steps = as_integers(() if strides is None else strides, "strides") or contiguous_strides(sizes)
-        self._set(storage, found, given, View(sizes, steps, operator.index(offset)))
+        self._set(storage, element, wanted, View(sizes, steps, operator.index(offset)))
         self._check()
         self._grad_in: Tensor | None = None
         self._grad_out: Tensor | None = None
@@ -182,11 +182,11 @@ class Tensor(StridedView):
             raise TypeError(
                 f"ndarray: expected a NumPy array, not {type(ndarray).__name__}; use np.asarray()"
             )
-        given = _named(target_slang_dtype if dtype is None else dtype, program_layout)
-        found = import_array(ndarray, None if given is None else find_element_type(given))
-        storage = Buffer.typed(device, found.element_type, prod(found.shape), usage, memory_type)
-        storage.runtime.write(storage.address, found.data)
-        return _make(storage, found.element_type, given, View(found.shape, found.strides, 0))
+        wanted = _named(target_slang_dtype if dtype is None else dtype, program_layout)
+        imported = import_array(ndarray, None if wanted is None else find_element_type(wanted))
+        storage = Buffer.typed(device, imported.element_type, prod(imported.shape), usage, memory_type)
+        storage.runtime.write(storage.address, imported.data)
+        return _make(storage, imported.element_type, wanted, View(imported.shape, imported.strides, 0))
 
     numpy = _TwoNames()
 
@@ -217,10 +217,10 @@ class Tensor(StridedView):
         if not array.flags.writeable:
             usage &= ~BufferUsage.unordered_access
         frozen = not array.flags.writeable
-        found = from_numpy_type(array.dtype) if element is None else element
-        assert found is not None, array.dtype
-        storage = Buffer.foreign(device, found, shared.address, shared.size, array, usage, frozen)
-        return _make(storage, found, dtype, shared.view)
+        element_found = from_numpy_type(array.dtype) if element is None else element
+        assert element_found is not None, array.dtype
+        storage = Buffer.foreign(device, element_found, shared.address, shared.size, array, usage, frozen)
+        return _make(storage, element_found, dtype, shared.view)
 
     @staticmethod
     def from_torch(
@@ -250,15 +250,15 @@ class Tensor(StridedView):
 
     def copy(self) -> Tensor:
         """The same values in memory of their own on the same device, without gaps; gradients are copied as well."""
-        made = self._like(zero=False)
-        made.put_elements(self.elements())
-        taken, given = self._grad_in, self._grad_out
-        made._grad_in = None if taken is None else taken.copy()
-        if given is taken:
-            made._grad_out = made._grad_in
+        copied = self._like(zero=False)
+        copied.put_elements(self.elements())
+        grad_in, grad_out = self._grad_in, self._grad_out
+        copied._grad_in = None if grad_in is None else grad_in.copy()
+        if grad_out is grad_in:
+            copied._grad_out = copied._grad_in
         else:
-            made._grad_out = None if given is None else given.copy()
-        return made
+            copied._grad_out = None if grad_out is None else grad_out.copy()
+        return copied
 
     def __deepcopy__(self, memo: dict[int, object]) -> Tensor:
         return self.copy()
@@ -271,16 +271,16 @@ class Tensor(StridedView):
         return restored, (_restore, self._saved())
 
     def _saved(self) -> Saved:
-        taken, given = self._grad_in, self._grad_out
-        shared = given is not None and given is taken
+        grad_in, grad_out = self._grad_in, self._grad_out
+        shared = grad_out is not None and grad_out is grad_in
         return Saved(
             type_data(self.element_type),
             self.to_numpy(),
             tuple(self.shape),
             int(self.usage),
             self.memory_type.value,
-            None if taken is None else taken._saved(),
-            None if given is None or shared else given._saved(),
+            None if grad_in is None else grad_in._saved(),
+            None if grad_out is None or shared else grad_out._saved(),
             shared,
         )
 
@@ -329,13 +329,13 @@ class Tensor(StridedView):
         )
 
         def change(t: Tensor) -> View:
-            found = reshaped(t.shape, t.strides, sizes)
-            if found is None:
+            view = reshaped(t.shape, t.strides, sizes)
+            if view is None:
                 raise ValueError(
                     f"reshape: no view shows shape {t.shape} with strides {t.strides} as {Shape(sizes)}; "
                     "use tensor.copy().reshape()"
                 )
-            return found
+            return view
 
         return self._viewed(change)
 
@@ -373,30 +373,33 @@ class Tensor(StridedView):
             return retyped if shape is None else retyped.view(shape, strides, offset)
         sizes = as_shape(shape)
         steps = as_integers(() if strides is None else strides, "strides") or contiguous_strides(sizes)
-        made = View(sizes, steps, operator.index(offset))
-        return self._viewed(lambda t: made)
+        view = View(sizes, steps, operator.index(offset))
+        return self._viewed(lambda t: view)
 
     def _retyped(self, element: Type, dtype: object, start_only: bool) -> Tensor:
         """The same memory as elements of another type; `start_only`: a shape follows."""
         size = layout_of(element).size
         old = View((0,), (1,), self.offset) if start_only else View(self.shape, self.strides, self.offset)
-        made = _make(self.storage, element, dtype, retyped(old, self.element_size, size))
+        retyped_view = _make(self.storage, element, dtype, retyped(old, self.element_size, size))
         if not start_only:
-            made._check()
-        found, declared = made._derivative()
+            retyped_view._check()
+        derivative, declared = retyped_view._derivative()
         for name in ("_grad_in", "_grad_out"):
             grad: Tensor | None = getattr(self, name)
             if grad is None:
                 continue
-            if found is None or (layout_of(found).size, grad.element_size) != (size, self.element_size):
+            if derivative is None or (layout_of(derivative).size, grad.element_size) != (
+                size,
+                self.element_size,
+            ):
                 raise ValueError(
                     f"dtype: the gradients cannot be seen as those of {slang_name(element)}; "
                     "use tensor.detach().view()"
                 )
             same = name == "_grad_out" and grad is self._grad_in
-            view = made._grad_in if same else grad._retyped(found, declared, start_only)
-            setattr(made, name, view)
-        return made
+            view = retyped_view._grad_in if same else grad._retyped(derivative, declared, start_only)
+            setattr(retyped_view, name, view)
+        return retyped_view
 
     def detach(self) -> Tensor:
         """The same view without gradients."""
@@ -422,14 +425,16 @@ class Tensor(StridedView):
     def _viewed(self, change: Callable[[Tensor], View]) -> Tensor:
         """The view `change(self)` with the views `change(gradient)` of the gradients."""
         shape, strides, offset = change(self)
-        made = _make(self.storage, self.element_type, self._dtype, View(shape, strides, self.offset + offset))
-        made._check()
+        viewed = _make(
+            self.storage, self.element_type, self._dtype, View(shape, strides, self.offset + offset)
+        )
+        viewed._check()
         if self._grad_in is not None:
-            made._grad_in = self._grad_in._viewed(change)
+            viewed._grad_in = self._grad_in._viewed(change)
         if self._grad_out is not None:
             same = self._grad_out is self._grad_in
-            made._grad_out = made._grad_in if same else self._grad_out._viewed(change)
-        return made
+            viewed._grad_out = viewed._grad_in if same else self._grad_out._viewed(change)
+        return viewed
 
     @property
     def grad_in(self) -> Tensor | None:
@@ -472,19 +477,19 @@ class Tensor(StridedView):
     ) -> Tensor:
         """A tensor over the same storage with gradients: the given one or a new one serves as both.
 
-        New gradients are zero unless `zero` is False; given ones are cleared only if `zero` is True. A tensor
-        that nobody may write gets no `grad_in` of its own.
+        New gradients are zero unless `zero` is False; given ones are cleared only if `zero` is True. A
+        read-only tensor gets no `grad_in` of its own.
         """
-        given = [grad for grad in (grad_in, grad_out) if grad is not None]
+        gradients = [grad for grad in (grad_in, grad_out) if grad is not None]
         if zero:
-            for grad in given:
+            for grad in gradients:
                 grad.clear()
-        shared = given[0] if given else self.new_gradient(zero is not False)
-        made = self.detach()
-        made.grad_out = shared if grad_out is None else grad_out
+        shared = gradients[0] if gradients else self.new_gradient(zero is not False)
+        tensor = self.detach()
+        tensor.grad_out = shared if grad_out is None else grad_out
         if self.writable or grad_in is not None:
-            made.grad_in = shared if grad_in is None else grad_in
-        return made
+            tensor.grad_in = shared if grad_in is None else grad_in
+        return tensor
 
     def _derivative(self) -> tuple[Type | None, object]:
         """The type of gradients. Types of a module know their own; a struct without that gives None."""
@@ -523,18 +528,18 @@ class Tensor(StridedView):
             raise ValueError(f"{argument}: shape {grad.shape} does not match the tensor's shape {self.shape}")
 
 
-def _checked(given: object, argument: str) -> Tensor:
-    if not isinstance(given, Tensor):
-        raise TypeError(f"{argument}: expected a Tensor, not {type(given).__name__}")
-    return given
+def _checked(tensor: object, argument: str) -> Tensor:
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"{argument}: expected a Tensor, not {type(tensor).__name__}")
+    return tensor
 
 
 def _make(storage: Buffer, element: Type, dtype: object, view: View) -> Tensor:
     """A tensor without gradients, and without checks."""
-    made = Tensor.__new__(Tensor)
-    made._set(storage, element, dtype, view)
-    made._grad_in = made._grad_out = None
-    return made
+    tensor = Tensor.__new__(Tensor)
+    tensor._set(storage, element, dtype, view)
+    tensor._grad_in = tensor._grad_out = None
+    return tensor
 
 
 def _restore(device: object, saved: Saved) -> Tensor:
@@ -543,29 +548,29 @@ def _restore(device: object, saved: Saved) -> Tensor:
     usage, memory_type = BufferUsage(saved.usage), MemoryType(saved.memory_type)
     storage = Buffer.typed(device, element, prod(saved.shape), usage, memory_type)
     storage.runtime.write(storage.address, np.ascontiguousarray(saved.array))
-    made = _make(storage, element, None, _whole(as_shape(saved.shape)))
-    made._grad_in = None if saved.grad_in is None else _restore(device, saved.grad_in)
-    made._grad_out = None if saved.grad_out is None else _restore(device, saved.grad_out)
+    tensor = _make(storage, element, None, _whole(as_shape(saved.shape)))
+    tensor._grad_in = None if saved.grad_in is None else _restore(device, saved.grad_in)
+    tensor._grad_out = None if saved.grad_out is None else _restore(device, saved.grad_out)
     if saved.shared:
-        made._grad_out = made._grad_in
-    return made
+        tensor._grad_out = tensor._grad_in
+    return tensor
 
 
-def _shared(device: object, array: AnyArray, element: Type | None) -> Shared | None:
+def _shared(device: object, array: AnyArray, element: Type | None) -> SharedArray | None:
     """An array's memory, where the device can use it as it lies."""
-    found = shared_memory(array, element)
-    if found is None:
+    memory = shared_memory(array, element)
+    if memory is None:
         return None
-    whole = MemoryRegion(found.address, (0,), (1,), BYTES)
-    return None if runtime_of(device).host_view(whole, None) is None else found
+    whole = MemoryRegion(memory.address, (0,), (1,), BYTES)
+    return None if runtime_of(device).host_view(whole, None) is None else memory
 
 
 def _named(dtype: object, program_layout: Any) -> object:
     """A dtype; the type of that name, if there is a SlangProgramLayout that knows it."""
     if program_layout is None or not isinstance(dtype, str):
         return dtype
-    found: object = program_layout.find_type_by_name(dtype)
-    return dtype if found is None else found
+    declared: object = program_layout.find_type_by_name(dtype)
+    return dtype if declared is None else declared
 
 
 def _whole(shape: Shape) -> View:

@@ -1,4 +1,4 @@
-"""PyTorch's dtypes and tensors, known without loading PyTorch: it is there once somebody has a tensor of it.
+"""PyTorch's dtypes and tensors, known without loading PyTorch: a program with a tensor of it has loaded it.
 
 element_of(torch.float32)  ->  f32      element_of(torch.bfloat16)  ->  None      dtype_of(f32)  ->  torch.float32
 is_torch_type(type(x))     ->  whether x is a torch tensor, of a subclass too
@@ -49,7 +49,7 @@ class TorchTensor(Protocol):
 
 
 def is_torch_type(kind: type) -> bool:
-    """Whether objects of a type are torch tensors. While nobody has loaded PyTorch, none are."""
+    """Whether objects of a type are torch tensors. None are before PyTorch is loaded."""
     torch = sys.modules.get("torch")
     base = getattr(torch, "Tensor", None)  # absent while PyTorch is being loaded
     return isinstance(base, type) and issubclass(kind, base)
@@ -60,16 +60,16 @@ def element_of(dtype: object) -> Scalar | None:
     try:
         return _elements[dtype]
     except KeyError:
-        found = _elements[dtype] = SCALARS_BY_NAME.get(str(dtype).removeprefix(PREFIX))
-        return found
+        element = _elements[dtype] = SCALARS_BY_NAME.get(str(dtype).removeprefix(PREFIX))
+        return element
 
 
 def dtype_of(scalar: Scalar) -> object:
     """The dtype of a scalar; AttributeError where this PyTorch has none (uint16 and wider came with 2.3)."""
-    found = _dtypes.get(scalar)
-    if found is None:
-        found = _dtypes[scalar] = getattr(TORCH, numpy_layout(scalar)[0].name)
-    return found
+    dtype = _dtypes.get(scalar)
+    if dtype is None:
+        dtype = _dtypes[scalar] = getattr(TORCH, numpy_layout(scalar)[0].name)
+    return dtype
 
 
 _lock = kept_at_fork(Lock(), BRIEF)
@@ -97,8 +97,8 @@ def host_array_of(tensor: HostValue, argument: str = "tensor") -> AnyArray:
         raise ValueError(
             f"{argument}: {tensor.dtype} has no Slang type here; pass {argument}.to(torch.float32)"
         )
-    found: AnyArray = tensor.detach().resolve_neg().numpy()
-    return found
+    array: AnyArray = tensor.detach().resolve_neg().numpy()
+    return array
 
 
 def torch_tensor_of(array: AnyArray) -> HostValue:

@@ -29,7 +29,7 @@ from slangrad.tensors.shape import contiguous_strides, is_contiguous
 from slangrad.tensors.views import View, reach
 
 
-class Import(NamedTuple):
+class ImportedArray(NamedTuple):
     """A NumPy array as a tensor: what to write, and how the tensor looks at it."""
 
     element_type: Type
@@ -54,27 +54,27 @@ def whole_elements(t: Type, address: int, shape: tuple[int, ...], strides: tuple
     return MemoryRegion(address, shape, tuple(step * size for step in strides), np.dtype(f"V{size}"))
 
 
-def import_array(given: AnyArray, target: Type | None) -> Import:
+def import_array(array: AnyArray, target: Type | None) -> ImportedArray:
     """How `from_numpy` stores an array, as `target` if there is one."""
     if target is None:
-        target = _type_of(given)
-    if given.dtype.names is not None:
-        return _contiguous(target, structs_of(given, target), given.shape)
-    if holds_structs(target) and given.dtype != np.uint8:
-        given = _bytes_of_structs(given, target)
+        target = _type_of(array)
+    if array.dtype.names is not None:
+        return _contiguous(target, structs_of(array, target), array.shape)
+    if holds_structs(target) and array.dtype != np.uint8:
+        array = _bytes_of_structs(array, target)
     dtype, inner = numpy_layout(target)
-    rank = given.ndim - len(inner)
-    if rank < 0 or given.shape[rank:] != inner:
+    rank = array.ndim - len(inner)
+    if rank < 0 or array.shape[rank:] != inner:
         raise ValueError(
-            f"ndarray: shape {given.shape} does not match: elements of type {slang_name(target)} need "
+            f"ndarray: shape {array.shape} does not match: elements of type {slang_name(target)} need "
             f"{inner} as the last dimensions"
         )
-    data = convert_exactly(given, dtype, "ndarray")
+    data = convert_exactly(array, dtype, "ndarray")
     order = None if inner else _memory_order(data)
     if order is None:
-        return _contiguous(target, np.ascontiguousarray(data), given.shape[:rank])
+        return _contiguous(target, np.ascontiguousarray(data), array.shape[:rank])
     strides = tuple(step // dtype.itemsize for step in data.strides)
-    return Import(target, data.transpose(order), data.shape, strides)
+    return ImportedArray(target, data.transpose(order), data.shape, strides)
 
 
 def source_for(t: Type, count: int, source: AnyArray) -> AnyArray:
@@ -101,69 +101,69 @@ def filled(t: Type, shape: tuple[int, ...], value: object) -> AnyArray:
     if holds_structs(t):
         raise ValueError(f"fill_value: elements of type {slang_name(t)} have no common value; use from_numpy")
     dtype, inner = numpy_layout(t)
-    one = np.asarray(value)
-    if one.dtype.kind == "f" and dtype.kind == "f":
-        one = one.astype(dtype)
-    one = convert_exactly(one, dtype, "fill_value")
-    if one.ndim > len(inner) or any(a not in (1, b) for a, b in zip(one.shape[::-1], inner[::-1])):
-        raise ValueError(f"fill_value: shape {one.shape} does not fit an element of type {slang_name(t)}")
-    return np.full((*shape, *inner), one, dtype)
+    element = np.asarray(value)
+    if element.dtype.kind == "f" and dtype.kind == "f":
+        element = element.astype(dtype)
+    element = convert_exactly(element, dtype, "fill_value")
+    if element.ndim > len(inner) or any(a not in (1, b) for a, b in zip(element.shape[::-1], inner[::-1])):
+        raise ValueError(f"fill_value: shape {element.shape} does not fit an element of type {slang_name(t)}")
+    return np.full((*shape, *inner), element, dtype)
 
 
-def _contiguous(t: Type, data: AnyArray, shape: tuple[int, ...]) -> Import:
-    return Import(t, data, shape, contiguous_strides(shape))
+def _contiguous(t: Type, data: AnyArray, shape: tuple[int, ...]) -> ImportedArray:
+    return ImportedArray(t, data, shape, contiguous_strides(shape))
 
 
-def _type_of(given: AnyArray) -> Type:
-    if given.dtype.names is not None:
+def _type_of(array: AnyArray) -> Type:
+    if array.dtype.names is not None:
         raise ValueError(
-            f"ndarray: Structured numpy dtype {given.dtype} has no Slang type of its own; name the struct: "
+            f"ndarray: Structured numpy dtype {array.dtype} has no Slang type of its own; name the struct: "
             "Tensor.from_numpy(device, array, dtype=module.Name)"
         )
-    found = from_numpy_type(given.dtype)
-    if found is None:
+    t = from_numpy_type(array.dtype)
+    if t is None:
         raise ValueError(
-            f"ndarray: Unsupported numpy dtype {given.dtype}; use astype(), for example np.float32"
+            f"ndarray: Unsupported numpy dtype {array.dtype}; use astype(), for example np.float32"
         )
-    return found
+    return t
 
 
-def _check_numbers(given: AnyArray, t: Type, argument: str) -> None:
+def _check_numbers(array: AnyArray, t: Type, argument: str) -> None:
     """Bytes fit all structs, numbers those that have no others."""
     parts = {scalar for _, scalar in scalars_of(t)}
-    if given.dtype.itemsize != 1 and {numpy_layout(each)[0] for each in parts} != {given.dtype}:
-        found = ", ".join(sorted(map(slang_name, parts)))
+    if array.dtype.itemsize != 1 and {numpy_layout(part)[0] for part in parts} != {array.dtype}:
+        listed = ", ".join(sorted(map(slang_name, parts)))
         raise ValueError(
-            f"{argument}: an array of {given.dtype} does not match type {slang_name(t)}, which is made of {found}; "
+            f"{argument}: an array of {array.dtype} does not match type {slang_name(t)}, which is made of {listed}; "
             "give a structured array, or its bytes as np.uint8"
         )
 
 
-def _bytes_of_structs(given: AnyArray, t: Type) -> AnyArray:
+def _bytes_of_structs(array: AnyArray, t: Type) -> AnyArray:
     """Structs as rows of their numbers, which are all of one type: (5, 4) floats as 5 { float3, float }."""
-    _check_numbers(given, t, "ndarray")
+    _check_numbers(array, t, "ndarray")
     name, size = slang_name(t), layout_of(t).size
-    if given.ndim == 0 or given.shape[-1] * given.dtype.itemsize != size:
-        count = size // given.dtype.itemsize
+    if array.ndim == 0 or array.shape[-1] * array.dtype.itemsize != size:
+        count = size // array.dtype.itemsize
         raise ValueError(
-            f"ndarray: shape {given.shape} does not match: elements of type {name} need {count} numbers in the "
+            f"ndarray: shape {array.shape} does not match: elements of type {name} need {count} numbers in the "
             "last dimension"
         )
-    return np.ascontiguousarray(given).view(np.uint8)
+    return np.ascontiguousarray(array).view(np.uint8)
 
 
-def structs_of(given: AnyArray, t: Type) -> AnyArray:
+def structs_of(records: AnyArray, t: Type) -> AnyArray:
     """A structured array with the places of the Slang struct, without gaps between elements."""
     wanted = structured_dtype(t)
-    if given.dtype == wanted:
-        return np.ascontiguousarray(given)
-    if not _same_fields(given.dtype, wanted):
+    if records.dtype == wanted:
+        return np.ascontiguousarray(records)
+    if not _same_fields(records.dtype, wanted):
         raise ValueError(
-            f"ndarray: structured dtype {given.dtype} ({given.dtype.itemsize} bytes) does not match type "
+            f"ndarray: structured dtype {records.dtype} ({records.dtype.itemsize} bytes) does not match type "
             f"{slang_name(t)} ({wanted.itemsize} bytes), whose dtype is {wanted}"
         )
-    moved = np.zeros(given.shape, wanted)
-    moved[...] = given
+    moved = np.zeros(records.shape, wanted)
+    moved[...] = records
     return moved
 
 
@@ -189,7 +189,7 @@ def _memory_order(data: AnyArray) -> tuple[int, ...] | None:
 HOST_KINDS = {1: "CPU", 3: "pinned by CUDA", 11: "pinned by ROCm"}
 
 
-class Shared(NamedTuple):
+class SharedArray(NamedTuple):
     """Bytes of another library, and how a tensor sees them."""
 
     address: int
@@ -211,15 +211,21 @@ def host_array(source: object) -> AnyArray:
             f"source: its memory is of DLPack's kind {int(kind)}, which the host cannot reach; copy it to the "
             "host first, for example by source.cpu()"
         )
-    found: AnyArray = np.from_dlpack(source)
-    return found
+    array: AnyArray = np.from_dlpack(source)
+    return array
 
 
-def shared_memory(array: AnyArray, t: Type | None) -> Shared | None:
+def shared_memory(array: AnyArray, t: Type | None) -> SharedArray | None:
     """How elements of type `t` (None: the array's own) lie in an array; None where they have to be copied."""
-    own = from_numpy_type(array.dtype)
-    t = own if t is None else t
-    if t is None or own is None or not array.dtype.isnative or not array.flags.aligned or not array.size:
+    array_type = from_numpy_type(array.dtype)
+    t = array_type if t is None else t
+    if (
+        t is None
+        or array_type is None
+        or not array.dtype.isnative
+        or not array.flags.aligned
+        or not array.size
+    ):
         return None
     dtype, inner = numpy_layout(t)
     rank = array.ndim - len(inner)
@@ -231,8 +237,8 @@ def shared_memory(array: AnyArray, t: Type | None) -> Shared | None:
         return None
     strides = tuple(step // size for step in array.strides[:rank])
     shape = array.shape[:rank]
-    found = reach(shape, strides)
-    assert found is not None, "an array with elements has a first one"
-    lowest, highest = found
+    reached = reach(shape, strides)
+    assert reached is not None, "an array with elements has a first one"
+    lowest, highest = reached
     address: int = array.ctypes.data
-    return Shared(address + lowest * size, (highest - lowest + 1) * size, View(shape, strides, -lowest))
+    return SharedArray(address + lowest * size, (highest - lowest + 1) * size, View(shape, strides, -lowest))

@@ -113,9 +113,9 @@ def _runs(shape: Sizes, strides: Sizes) -> list[tuple[int, int]]:
 def complete_shape(count: int, target: Sizes) -> Sizes:
     """A shape for `count` elements, in which one size may be -1: what is left for it."""
     unknown = [i for i, size in enumerate(target) if size == -1]
-    known = prod(size for size in target if size != -1)
-    if unknown and known > 0:
-        target = (*target[: unknown[0]], count // known, *target[unknown[0] + 1 :])
+    product = prod(size for size in target if size != -1)
+    if unknown and product > 0:
+        target = (*target[: unknown[0]], count // product, *target[unknown[0] + 1 :])
     if len(unknown) > 1 or min(target, default=1) < 0 or prod(target) != count:
         raise ValueError(f"shape: {count} elements do not fill shape {target}")
     return target

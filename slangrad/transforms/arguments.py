@@ -25,8 +25,7 @@ from slangrad.ir.data import types as ir
 from slangrad.marshal.composed import results
 from slangrad.marshal.composed.structs import packed_element
 from slangrad.marshal.containers.arrays import converted_to
-from slangrad.marshal.containers.memory import without_gaps
-from slangrad.marshal.containers.values import DiffPair, ValueRef
+from slangrad.marshal.containers.values import DiffPair
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.records import TYPE_KEY
 from slangrad.marshal.host.vectors import HostArray
@@ -56,15 +55,15 @@ class Attached:
         if self.parts is None:
             return self.read is None
         return all(
-            each.is_constant for each in (self.parts.values() if isinstance(self.parts, dict) else self.parts)
+            part.is_constant for part in (self.parts.values() if isinstance(self.parts, dict) else self.parts)
         )
 
     def derivative(self) -> object:
         """None for what is constant, inside of dicts and lists as well."""
         if isinstance(self.parts, dict) and not self.is_constant:
-            return {name: each.derivative() for name, each in self.parts.items() if name != TYPE_KEY}
+            return {name: part.derivative() for name, part in self.parts.items() if name != TYPE_KEY}
         if isinstance(self.parts, list) and not self.is_constant:
-            return [each.derivative() for each in self.parts]
+            return [part.derivative() for part in self.parts]
         return None if self.read is None else self.read()
 
 
@@ -80,8 +79,8 @@ class Attacher:
     def settle(self, call: Launchable) -> None:
         """What has been attached, and is a constant for the function, is one. It must not have a tangent."""
         leaves = leaves_of(call)
-        for given, path, label, each in self._made:
-            leaf = leaves.get((given, path))
+        for index, path, label, attached in self._made:
+            leaf = leaves.get((index, path))
             carries = leaf is not None and (leaf.role.gives or (self._mode == TANGENT and leaf.role.takes))
             if not carries and self._mode == TANGENT:
                 note = "pass None for it, or declare the parameter without no_diff"
@@ -89,20 +88,20 @@ class Attacher:
                     CODE, f"{label}: the parameter carries no derivative, and a tangent is given", (), note
                 )
             if not carries:
-                each.read = None
+                attached.read = None
 
-    def attach(self, value: object, given: int, label: str, tangent: object = None) -> Attached:
+    def attach(self, value: object, index: int, label: str, tangent: object = None) -> Attached:
         """Argument number `given`. Without a tangent it is a constant in forward mode, and moves nowhere in `hvp`."""
-        return self._attach(value, tangent, given, (), label)
+        return self._attach(value, tangent, index, (), label)
 
-    def _attach(self, value: object, tangent: object, given: int, path: Path, label: str) -> Attached:
-        made = self._attached(value, tangent, given, path, label)
-        if made.parts is None and (made.read is not None):
-            self._made.append((given, path, label, made))
-        return made
+    def _attach(self, value: object, tangent: object, index: int, path: Path, label: str) -> Attached:
+        attached = self._attached(value, tangent, index, path, label)
+        if attached.parts is None and (attached.read is not None):
+            self._made.append((index, path, label, attached))
+        return attached
 
-    def _attached(self, value: object, tangent: object, given: int, path: Path, label: str) -> Attached:
-        leaf = self._leaves.get((given, path))
+    def _attached(self, value: object, tangent: object, index: int, path: Path, label: str) -> Attached:
+        leaf = self._leaves.get((index, path))
         if self._mode == TANGENT and tangent is None:
             return Attached(constant(value))
         if isinstance(value, Tensor):
@@ -114,21 +113,21 @@ class Attacher:
         if isinstance(value, (float, np.floating)):
             return self._pair(float(value), None if tangent is None else _number(tangent, label), label)
         if isinstance(value, dict):
-            return self._dict(value, tangent, given, path, label)
+            return self._dict(value, tangent, index, path, label)
         if isinstance(value, list):
             element = packed_element(leaf)
             if element is not None:
                 return self._packed_list(value, tangent, element, label)
-            if self._is_plain(given, path) and _is_differentiable_throughout(value):
+            if self._is_plain(index, path) and _is_differentiable_throughout(value):
                 return self._plain_list(value, tangent, label)
-            return self._list(value, tangent, given, path, label)
+            return self._list(value, tangent, index, path, label)
         if tangent is not None:
             raise CallError(CODE, f"{label}: {type(value).__name__} has no tangent", (), "pass None for it")
         return Attached(constant(value))
 
-    def _is_plain(self, given: int, path: Path) -> bool:
+    def _is_plain(self, index: int, path: Path) -> bool:
         """Whether the call takes a value, or something it is a part of, as one that is packed."""
-        around = (self._leaves.get((given, path[:end])) for end in range(len(path) + 1))
+        around = (self._leaves.get((index, path[:end])) for end in range(len(path) + 1))
         return any(leaf is not None and leaf.is_packed for leaf in around)
 
     # --- kinds of values
@@ -156,7 +155,7 @@ class Attacher:
         wanted = converted_to(leaf) or dtype
         if wanted.kind != "f":
             return self._no_derivative(value, tangent, label)
-        return self._new(value, moved, wanted, label, lambda own: own.astype(dtype, copy=False))
+        return self._new(value, moved, wanted, label, lambda gradient: gradient.astype(dtype, copy=False))
 
     def _new(
         self, values: AnyArray, tangent: AnyArray | None, dtype: np.dtype, label: str, form: Form
@@ -169,17 +168,19 @@ class Attacher:
 
     def _tensor(self, value: Tensor, tangent: object, label: str, form: Form | None = None) -> Attached:
         try:
-            own = value.new_gradient()
+            gradient = value.new_gradient()
         except ValueError:
             return self._no_derivative(value, tangent, label)
-        made = value.detach() if value.writable or self._mode == BACKWARD else without_gaps(value)
+        passed = value.detach() if value.writable or self._mode == BACKWARD else value.detach().copy()
         if self._mode != BACKWARD:
-            made.grad_in = (
-                value.new_gradient() if tangent is None else self._tangent_tensor(value, own, tangent, label)
+            passed.grad_in = (
+                value.new_gradient()
+                if tangent is None
+                else self._tangent_tensor(value, gradient, tangent, label)
             )
         if self._mode != TANGENT:
-            made.grad_out = own
-        return Attached(made, lambda: own if form is None else form(own.to_numpy()))
+            passed.grad_out = gradient
+        return Attached(passed, lambda: gradient if form is None else form(gradient.to_numpy()))
 
     def _tangent_tensor(self, value: Tensor, like: Tensor, tangent: object, label: str) -> Tensor:
         if isinstance(tangent, np.ndarray):
@@ -202,27 +203,27 @@ class Attacher:
         return tangent.detach()
 
     def _dict(
-        self, value: dict[str, object], tangent: object, given: int, path: Path, label: str
+        self, value: dict[str, object], tangent: object, index: int, path: Path, label: str
     ) -> Attached:
         moved = _fields(tangent, label)
         unknown = [name for name in moved if name not in value]
         if unknown:
             raise CallError(CODE, f"{label}: there is a tangent of '{unknown[0]}', and no such field")
         parts = {
-            name: Attached(each)
+            name: Attached(field)
             if name == TYPE_KEY
-            else self._attach(each, moved.get(name), given, (*path, name), f"{label}.{name}")
-            for name, each in value.items()
+            else self._attach(field, moved.get(name), index, (*path, name), f"{label}.{name}")
+            for name, field in value.items()
         }
-        return Attached({name: each.passed for name, each in parts.items()}, None, parts)
+        return Attached({name: part.passed for name, part in parts.items()}, None, parts)
 
-    def _list(self, value: list[object], tangent: object, given: int, path: Path, label: str) -> Attached:
+    def _list(self, value: list[object], tangent: object, index: int, path: Path, label: str) -> Attached:
         moved = _elements(tangent, len(value), label)
         parts = [
-            self._attach(each, own, given, (*path, i), f"{label}[{i}]")
-            for i, (each, own) in enumerate(zip(value, moved))
+            self._attach(element, tangent_of_element, index, (*path, i), f"{label}[{i}]")
+            for i, (element, tangent_of_element) in enumerate(zip(value, moved))
         ]
-        return Attached([each.passed for each in parts], None, parts)
+        return Attached([part.passed for part in parts], None, parts)
 
     def _plain_list(self, value: list[object], tangent: object, label: str) -> Attached:
         """A list that is one value for the call."""
@@ -237,11 +238,15 @@ class Attacher:
             return self._no_derivative(value, tangent, label)
         if not isinstance(tangent, Iterable | None):
             raise _kind_error(label, "list", tangent)
-        values = np.asarray([_plain(each) for each in value], numpy_layout(element)[0])
-        moved = None if tangent is None else np.asarray([_plain(each) for each in tangent], values.dtype)
+        values = np.asarray([_plain(element_value) for element_value in value], numpy_layout(element)[0])
+        moved = (
+            None
+            if tangent is None
+            else np.asarray([_plain(element_value) for element_value in tangent], values.dtype)
+        )
         if moved is not None and moved.shape != values.shape:
             raise _shape_error(label, moved.shape, values.shape)
-        return self._new(values, moved, values.dtype, label, lambda own: own.tolist())
+        return self._new(values, moved, values.dtype, label, lambda gradient: gradient.tolist())
 
     def _no_derivative(self, value: object, tangent: object, label: str) -> Attached:
         if tangent is not None:
@@ -251,24 +256,24 @@ class Attacher:
 
 def leaves_of(call: Launchable) -> dict[tuple[int, Path], Leaf]:
     """The leaves of a call by the argument and the keys inside of it."""
-    return {(each.given, each.path): leaf for each, leaf in zip(call.sources, call.leaves)}
+    return {(source.given, source.path): leaf for source, leaf in zip(call.sources, call.leaves)}
 
 
 def in_their_types(values: Sequence[object], call: Launchable) -> list[object]:
     """The values with arrays converted to what the parameters take, as the call does."""
     leaves = leaves_of(call)
 
-    def converted(value: object, given: int, path: Path) -> object:
+    def converted(value: object, index: int, path: Path) -> object:
         if isinstance(value, dict):
-            return {name: converted(each, given, (*path, name)) for name, each in value.items()}
+            return {name: converted(inner, index, (*path, name)) for name, inner in value.items()}
         if isinstance(value, list):
-            return [converted(each, given, (*path, i)) for i, each in enumerate(value)]
-        leaf = leaves.get((given, path))
+            return [converted(inner, index, (*path, i)) for i, inner in enumerate(value)]
+        leaf = leaves.get((index, path))
         if not isinstance(value, np.ndarray) or leaf is None or converted_to(leaf) is None:
             return value
         return value if leaf.prepare is None else leaf.prepare(value)
 
-    return [converted(each, i, ()) for i, each in enumerate(values)]
+    return [converted(inner, i, ()) for i, inner in enumerate(values)]
 
 
 def constant(value: object) -> object:
@@ -278,17 +283,6 @@ def constant(value: object) -> object:
     if isinstance(value, DiffPair):
         return value.primal
     return mapped(constant, value)
-
-
-def snapshot(value: object) -> object:
-    """The value as it is now, whatever becomes of its memory."""
-    if isinstance(value, Tensor):
-        return without_gaps(value.detach())
-    if isinstance(value, (np.ndarray, HostArray)):
-        return value.copy() if isinstance(value, np.ndarray) else type(value).of(value.data.copy())
-    if isinstance(value, ValueRef):
-        return ValueRef(snapshot(value.value))
-    return mapped(snapshot, value)
 
 
 def describe(value: object) -> str:
@@ -313,14 +307,19 @@ def _tangent_of_list(value: object, tangent: object, label: str) -> object:
     if not isinstance(value, list):
         return 0.0 if tangent is None else _number(tangent, label)
     moved = _elements(tangent, len(value), label)
-    return [_tangent_of_list(each, own, f"{label}[{i}]") for i, (each, own) in enumerate(zip(value, moved))]
+    return [
+        _tangent_of_list(element, tangent_of_element, f"{label}[{i}]")
+        for i, (element, tangent_of_element) in enumerate(zip(value, moved))
+    ]
 
 
 def _in_lists(value: object, derivative: object) -> object:
     """The derivative of a list as a list."""
     if not isinstance(value, list) or not isinstance(derivative, Iterable):
         return derivative
-    return [_in_lists(each, own) for each, own in zip(value, derivative)]
+    return [
+        _in_lists(element, derivative_of_element) for element, derivative_of_element in zip(value, derivative)
+    ]
 
 
 def _fields(tangent: object, label: str) -> dict[str, object]:
@@ -368,32 +367,32 @@ def _exactly(values: AnyArray, dtype: np.dtype, label: str) -> AnyArray:
         raise CallError("E1010", str(error)) from None
 
 
-def _shape_error(label: str, found: tuple[int, ...], wanted: tuple[int, ...]) -> CallError:
-    return CallError(CODE, f"{label}: the tangent has shape {tuple(found)}, the argument {tuple(wanted)}")
+def _shape_error(label: str, shape: tuple[int, ...], expected: tuple[int, ...]) -> CallError:
+    return CallError(CODE, f"{label}: the tangent has shape {tuple(shape)}, the argument {tuple(expected)}")
 
 
-Place = int | str
+ArgumentPlace = int | str
 _NUMBERS = {"half": np.float16, "float": np.float32}
 
 
-class Given:
+class DifferentiatedCall:
     """A function and its arguments by position and name, with Tensors in the place of torch tensors."""
 
     def __init__(self, function: Function, args: Iterable[object], kwargs: dict[str, object]) -> None:
-        self._places: dict[Place, object] = dict(enumerate(args))
+        self._places: dict[ArgumentPlace, object] = dict(enumerate(args))
         self._places.update(kwargs)
-        given = self._places.values()
-        self.is_torch = function.result_kind == results.TORCH or any(map(_holds_torch, given))
+        arguments = self._places.values()
+        self.is_torch = function.result_kind == results.TORCH or any(map(_holds_torch, arguments))
         self.values = {place: _without_torch(value, place, function) for place, value in self._places.items()}
         self.function = function.return_type(Tensor) if function.result_kind == results.TORCH else function
 
-    def with_values(self, values: dict[Place, object]) -> Given:
+    def with_values(self, values: dict[ArgumentPlace, object]) -> DifferentiatedCall:
         """The same call with other values in these places."""
-        made = copy(self)
-        made.values = {**self.values, **values}
-        return made
+        changed = copy(self)
+        changed.values = {**self.values, **values}
+        return changed
 
-    def number(self, place: Place) -> int:
+    def number(self, place: ArgumentPlace) -> int:
         """Which of all arguments it is."""
         return list(self.values).index(place)
 
@@ -415,18 +414,20 @@ class Given:
         kwargs |= {} if result is None else {"_result": result}
         return (function or self.function).bound(*args, **kwargs)
 
-    def derivatives(self, found: Mapping[Place, object]) -> dict[Place, object]:
+    def derivatives(self, by_place: Mapping[ArgumentPlace, object]) -> dict[ArgumentPlace, object]:
         """Derivatives by arguments, each in the form of its argument."""
-        return {place: _in_form_of(self._places[place], each) for place, each in found.items()}
+        return {place: _in_form_of(self._places[place], derivative) for place, derivative in by_place.items()}
 
-    def value(self, made: object) -> object:
+    def value(self, returned: object) -> object:
         """What the function returned, or its tangent."""
         if not self.is_torch:
-            return made
-        if isinstance(made, (float, np.floating)):
+            return returned
+        if isinstance(returned, (float, np.floating)):
             kind = self.bound().leaves[-1].type
-            made = np.asarray(made, _NUMBERS.get(kind.name if isinstance(kind, Scalar) else "", np.float64))
-        return as_torch(made)
+            returned = np.asarray(
+                returned, _NUMBERS.get(kind.name if isinstance(kind, Scalar) else "", np.float64)
+            )
+        return as_torch(returned)
 
 
 def numbers_of(value: object) -> object:
@@ -436,15 +437,15 @@ def numbers_of(value: object) -> object:
     return mapped(numbers_of, list(value) if isinstance(value, tuple) else value)
 
 
-def as_torch(made: object) -> object:
+def as_torch(value: object) -> object:
     """A value in PyTorch's form."""
-    if isinstance(made, Tensor):
-        return made.to_torch()
-    if isinstance(made, HostArray):
-        return torch_tensor_of(np.array(made.data))
-    if isinstance(made, np.ndarray):
-        return torch_tensor_of(made)
-    return made
+    if isinstance(value, Tensor):
+        return value.to_torch()
+    if isinstance(value, HostArray):
+        return torch_tensor_of(np.array(value.data))
+    if isinstance(value, np.ndarray):
+        return torch_tensor_of(value)
+    return value
 
 
 def _holds_torch(value: object) -> bool:
@@ -455,11 +456,11 @@ def _holds_torch(value: object) -> bool:
     return is_torch_type(type(value))
 
 
-def _without_torch(value: object, place: Place, function: Function) -> object:
+def _without_torch(value: object, place: ArgumentPlace, function: Function) -> object:
     if is_torch_type(type(value)):
         array = _array_of(value, f"argument {place!r}")
         return Tensor.from_numpy(function.module.device, np.ascontiguousarray(array).reshape(array.shape))
-    return mapped(lambda each: _without_torch(each, place, function), value)
+    return mapped(lambda inner: _without_torch(inner, place, function), value)
 
 
 def _array_of(tensor: object, label: str) -> AnyArray:
@@ -472,11 +473,11 @@ def _array_of(tensor: object, label: str) -> AnyArray:
         raise CallError("E1001", message, (), "torch.func goes through calls: torch.func.grad(f)") from None
 
 
-def _in_form_of(given: object, found: object) -> object:
-    if is_torch_type(type(given)):
-        return None if found is None else as_torch(found)
-    if isinstance(given, dict) and isinstance(found, dict):
-        return {name: _in_form_of(given.get(name), each) for name, each in found.items()}
-    if isinstance(given, list) and isinstance(found, list):
-        return [_in_form_of(own, each) for own, each in zip(given, found)]
-    return found
+def _in_form_of(argument: object, derivative: object) -> object:
+    if is_torch_type(type(argument)):
+        return None if derivative is None else as_torch(derivative)
+    if isinstance(argument, dict) and isinstance(derivative, dict):
+        return {name: _in_form_of(argument.get(name), part) for name, part in derivative.items()}
+    if isinstance(argument, list) and isinstance(derivative, list):
+        return [_in_form_of(inner, part) for inner, part in zip(argument, derivative)]
+    return derivative

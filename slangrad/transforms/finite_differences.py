@@ -16,10 +16,10 @@ from __future__ import annotations
 import numpy as np
 
 from slangrad.api.functional.function import Function
-from slangrad.call.compared import Along, exactness
+from slangrad.call.gradient_check import Along, exactness
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.directions import has_derivative, inner, moved, random_like, restricted
-from slangrad.transforms.arguments import CODE, Given, Place, in_their_types
+from slangrad.transforms.arguments import CODE, ArgumentPlace, DifferentiatedCall, in_their_types
 from slangrad.transforms.gradients import forward, given_of, label_of, reverse, with_cotangent
 
 
@@ -38,18 +38,18 @@ def check_gradients(
     not said) and `atol`.
     """
     random = np.random.default_rng(seed)
-    given = given_of(f, args, kwargs)
-    converted = in_their_types([*given.values.values()], given.bound())
-    given = given.with_values(dict(zip(given.values, converted)))
-    moving = [place for place, each in given.values.items() if has_derivative(each)]
+    primal = given_of(f, args, kwargs)
+    converted = in_their_types([*primal.values.values()], primal.bound())
+    primal = primal.with_values(dict(zip(primal.values, converted)))
+    moving = [place for place, value in primal.values.items() if has_derivative(value)]
     if not moving:
         raise CallError(
             CODE, "check_gradients: no argument has a derivative", (), "pass floats, or tensors of floats"
         )
-    result, compared = given.run(), 0
+    result, compared = primal.run(), 0
     for place in moving:
         for _ in range(directions):
-            compared += agree(given, result, place, random, rtol, atol)
+            compared += agree(primal, result, place, random, rtol, atol)
     if not compared:
         raise CallError(
             CODE, "check_gradients: no parameter has a derivative", (), "no_diff stands before all of them"
@@ -57,24 +57,29 @@ def check_gradients(
 
 
 def agree(
-    given: Given, result: object, place: Place, random: np.random.Generator, rtol: float | None, atol: float
+    primal: DifferentiatedCall,
+    result: object,
+    place: ArgumentPlace,
+    random: np.random.Generator,
+    rtol: float | None,
+    atol: float,
 ) -> bool:
     """Compare in a random direction of one argument; False for a constant. `result` is what the call returns."""
-    f, value = given.function, given.values[place]
+    f, value = primal.function, primal.values[place]
     direction, cotangent = random_like(value, random), random_like(result, random)
     if cotangent is None:
         raise CallError(CODE, f"check_gradients: '{f.name}' returns nothing that has a derivative")
     seeded = with_cotangent(f, result, cotangent)
-    gradient = reverse(given, [place], result=seeded, required=False)[place]
+    gradient = reverse(primal, [place], result=seeded, required=False)[place]
     if gradient is None:
         return False
     direction = restricted(direction, gradient)
     with np.errstate(invalid="ignore"):
-        along = float(np.sum(inner(cotangent, forward(given, {place: direction})[1])))
+        along = float(np.sum(inner(cotangent, forward(primal, {place: direction})[1])))
 
     def outputs(step: float) -> np.ndarray:
-        return inner(cotangent, given.with_values({place: moved(value, direction, step)}).run())
+        return inner(cotangent, primal.with_values({place: moved(value, direction, step)}).run())
 
-    epsilon = exactness(given.bound(), given.number(place))
+    epsilon = exactness(primal.bound(), primal.number(place))
     Along(label_of(place), value, direction, gradient, epsilon, (rtol, atol), along).check(outputs)
     return True

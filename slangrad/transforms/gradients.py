@@ -21,7 +21,7 @@ from slangrad.api.functional.function import Function
 from slangrad.call.binding.launchable import Launchable
 from slangrad.check.model.types import Scalar
 from slangrad.marshal.composed import results
-from slangrad.marshal.containers.values import DiffPair
+from slangrad.marshal.containers.values import DiffPair, snapshot
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.vectors import HostArray
 from slangrad.marshal.protocol.marshal import BACKWARD, HIGHER, TANGENT
@@ -31,14 +31,13 @@ from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.tensor import Tensor
 from slangrad.transforms.arguments import (
     CODE,
+    ArgumentPlace,
     Attached,
     Attacher,
-    Given,
-    Place,
+    DifferentiatedCall,
     constant,
     describe,
     numbers_of,
-    snapshot,
 )
 
 REDUCTIONS = ("sum", "mean", "none")
@@ -58,15 +57,15 @@ class Gradient:
     order: int = 1
 
     def __call__(self, /, *args: object, **kwargs: object) -> Derivative:
-        given = given_of(self.function, args, kwargs)
-        chosen = _chosen(self, given)
-        _check_number(given.bound(), "grad")
+        primal = given_of(self.function, args, kwargs)
+        chosen = _chosen(self, primal)
+        _check_number(primal.bound(), "grad")
         if self.order == 1:
-            found = reverse(given, chosen.places, self.reduction)
+            gradients = reverse(primal, chosen.places, self.reduction)
         else:
-            directions = {place: _ones(given.values[place]) for place in chosen.places}
-            found = _curved(given, directions, chosen.places, self.order, self.reduction)
-        return chosen.shaped(given.derivatives(found))
+            directions = {place: _ones(primal.values[place]) for place in chosen.places}
+            gradients = _curved(primal, directions, chosen.places, self.order, self.reduction)
+        return chosen.shaped(primal.derivatives(gradients))
 
 
 @dataclass(frozen=True)
@@ -76,14 +75,14 @@ class ValueAndGradient:
     gradient: Gradient
 
     def __call__(self, /, *args: object, **kwargs: object) -> tuple[Derivative, Derivative]:
-        own = self.gradient
-        given = given_of(own.function, args, kwargs)
-        chosen, call = _chosen(own, given), given.bound()
+        gradient = self.gradient
+        primal = given_of(gradient.function, args, kwargs)
+        chosen, call = _chosen(gradient, primal), primal.bound()
         _refuse_changes(call, "value_and_grad")
         _check_number(call, "value_and_grad")
-        value = given.run()
-        found = reverse(given, chosen.places, own.reduction, _count(value))
-        return given.value(_reduced(value, own.reduction)), chosen.shaped(given.derivatives(found))
+        value = primal.run()
+        gradients = reverse(primal, chosen.places, gradient.reduction, _count(value))
+        return primal.value(_reduced(value, gradient.reduction)), chosen.shaped(primal.derivatives(gradients))
 
 
 def grad(
@@ -134,13 +133,13 @@ def jvp(
             raise CallError(
                 CODE, "jvp of grad of grad: that would be two directions", (), "hvp(f, ..., order=3)"
             )
-        given = given_of(f.function, primals, fixed)
-        chosen = _chosen(f, given)
-        moved = _curved(given, dict(enumerate(tangents)), chosen.places, 2, f.reduction)
-        return f(*primals, **fixed), chosen.shaped(given.derivatives(moved))
-    given = given_of(_checked(f, "jvp"), primals, fixed)
-    value, tangent = forward(given, dict(enumerate(tangents)))
-    return given.value(value), given.value(tangent)
+        primal = given_of(f.function, primals, fixed)
+        chosen = _chosen(f, primal)
+        moved = _curved(primal, dict(enumerate(tangents)), chosen.places, 2, f.reduction)
+        return f(*primals, **fixed), chosen.shaped(primal.derivatives(moved))
+    primal = given_of(_checked(f, "jvp"), primals, fixed)
+    value, tangent = forward(primal, dict(enumerate(tangents)))
+    return primal.value(value), primal.value(tangent)
 
 
 def vjp(
@@ -150,20 +149,20 @@ def vjp(
 
     Primals are kept as they are now: what is written to them later changes nothing. Constants have None.
     """
-    given = given_of(_checked(f, "vjp"), primals, fixed)
-    _refuse_changes(given.bound(), "vjp")
-    kept = given.with_values({place: snapshot(each) for place, each in given.values.items()})
-    value = given.run()
+    primal = given_of(_checked(f, "vjp"), primals, fixed)
+    _refuse_changes(primal.bound(), "vjp")
+    kept = primal.with_values({place: snapshot(argument) for place, argument in primal.values.items()})
+    value = primal.run()
     if value is None or isinstance(value, int):
-        raise _without_result("vjp", given.function)
+        raise _without_result("vjp", primal.function)
 
     def pullback(cotangent: object) -> tuple[object, ...]:
         places = list(range(len(primals)))
-        result = with_cotangent(given.function, value, numbers_of(cotangent))
-        found = given.derivatives(reverse(kept, places, result=result, required=False))
-        return tuple(found[place] for place in places)
+        result = with_cotangent(primal.function, value, numbers_of(cotangent))
+        cotangents = primal.derivatives(reverse(kept, places, result=result, required=False))
+        return tuple(cotangents[place] for place in places)
 
-    return given.value(value), pullback
+    return primal.value(value), pullback
 
 
 def hvp(
@@ -178,11 +177,11 @@ def hvp(
         raise CallError(CODE, f"hvp: order must be 2 or more, not {order!r}", (), "grad(f) is order 1")
     f = _checked(f, "hvp")
     primals, tangents = _pairs("hvp", primals, tangents)
-    given = given_of(f, primals, fixed)
+    primal = given_of(f, primals, fixed)
     places = list(range(len(primals)))
-    _check_number(given.bound(), "hvp")
-    found = _curved(given, dict(enumerate(tangents)), places, order, "sum", required=False)
-    return tuple(given.derivatives(found)[place] for place in places)
+    _check_number(primal.bound(), "hvp")
+    products = _curved(primal, dict(enumerate(tangents)), places, order, "sum", required=False)
+    return tuple(primal.derivatives(products)[place] for place in places)
 
 
 # --- Which arguments ----------------------------------------------------------------------------------
@@ -192,19 +191,19 @@ def hvp(
 class _Chosen:
     """The arguments to differentiate by, and in which form their derivatives are returned."""
 
-    places: list[Place]
-    shaped: Callable[[dict[Place, object]], Derivative]
+    places: list[ArgumentPlace]
+    shaped: Callable[[dict[ArgumentPlace, object]], Derivative]
 
 
-def _chosen(gradient: Gradient, given: Given) -> _Chosen:
+def _chosen(gradient: Gradient, primal: DifferentiatedCall) -> _Chosen:
     numbers, names = gradient.argnums, gradient.argnames
-    count = len(given.arguments[0])
+    count = len(primal.arguments[0])
     if numbers is not None and names is not None:
-        by_number, by_name = _by_number(numbers, count), _by_name(names, given, count)
+        by_number, by_name = _by_number(numbers, count), _by_name(names, primal, count)
         places = [*by_number.places, *by_name.places]
-        return _Chosen(places, lambda found: (by_number.shaped(found), by_name.shaped(found)))
+        return _Chosen(places, lambda by_place: (by_number.shaped(by_place), by_name.shaped(by_place)))
     if names is not None:
-        return _by_name(names, given, count)
+        return _by_name(names, primal, count)
     assert numbers is not None
     return _by_number(numbers, count)
 
@@ -212,30 +211,35 @@ def _chosen(gradient: Gradient, given: Given) -> _Chosen:
 def _by_number(numbers: int | Sequence[int], count: int) -> _Chosen:
     alone = isinstance(numbers, int)
     wanted = [numbers] if isinstance(numbers, int) else list(numbers)
-    for each in wanted:
-        if not isinstance(each, int) or not -count <= each < count:
+    for number in wanted:
+        if not isinstance(number, int) or not -count <= number < count:
             note = "arguments that are given by name are chosen by argnames"
             raise CallError(
-                CODE, f"argnums: there is no positional argument {each!r}; the call has {count}", (), note
+                CODE, f"argnums: there is no positional argument {number!r}; the call has {count}", (), note
             )
-    places: list[Place] = [each % count for each in wanted]
-    return _Chosen(places, lambda found: found[places[0]] if alone else tuple(found[each] for each in places))
+    places: list[ArgumentPlace] = [number % count for number in wanted]
+    return _Chosen(
+        places, lambda by_place: by_place[places[0]] if alone else tuple(by_place[place] for place in places)
+    )
 
 
-def _by_name(names: str | Sequence[str], given: Given, count: int) -> _Chosen:
+def _by_name(names: str | Sequence[str], primal: DifferentiatedCall, count: int) -> _Chosen:
     alone = isinstance(names, str)
     wanted = [names] if isinstance(names, str) else list(names)
-    known: dict[str, Place] = {name: name for name in given.values if isinstance(name, str)}
-    if not known.keys() >= set(wanted):
-        positions = enumerate(given.function.parameters[:count])
-        known = {**{each.name: i for i, each in positions}, **known}
+    place_of: dict[str, ArgumentPlace] = {name: name for name in primal.values if isinstance(name, str)}
+    if not place_of.keys() >= set(wanted):
+        positions = enumerate(primal.function.parameters[:count])
+        place_of = {**{parameter.name: i for i, parameter in positions}, **place_of}
     for name in wanted:
-        if name not in known:
-            listed = ", ".join(known) or "none"
+        if name not in place_of:
+            listed = ", ".join(place_of) or "none"
             raise CallError(CODE, f"argnames: there is no argument '{name}'", (), f"there are {listed}")
-    places = [known[name] for name in wanted]
+    places = [place_of[name] for name in wanted]
     return _Chosen(
-        places, lambda found: found[places[0]] if alone else {name: found[known[name]] for name in wanted}
+        places,
+        lambda by_place: (
+            by_place[places[0]] if alone else {name: by_place[place_of[name]] for name in wanted}
+        ),
     )
 
 
@@ -243,108 +247,108 @@ def _by_name(names: str | Sequence[str], given: Given, count: int) -> _Chosen:
 
 
 def reverse(
-    given: Given,
-    places: Sequence[Place],
+    primal: DifferentiatedCall,
+    places: Sequence[ArgumentPlace],
     reduction: str = "sum",
     count: int | None = None,
     result: object = None,
     required: bool = True,
-) -> dict[Place, object]:
+) -> dict[ArgumentPlace, object]:
     """Gradients by the arguments at `places`. `count`: how many calls there are, for their mean."""
     if reduction == "mean":
-        result = _mean_cotangent(given, count)
-    run = given.function.with_mode(BACKWARD)
-    attached = _attach(BACKWARD, run, given, dict.fromkeys(places), result)
-    return _launched(run, given, attached, places, result, required)
+        result = _mean_cotangent(primal, count)
+    run = primal.function.with_mode(BACKWARD)
+    attached = _attach(BACKWARD, run, primal, dict.fromkeys(places), result)
+    return _launched(run, primal, attached, places, result, required)
 
 
 def _curved(
-    given: Given,
-    directions: Mapping[Place, object],
-    places: Sequence[Place],
+    primal: DifferentiatedCall,
+    directions: Mapping[ArgumentPlace, object],
+    places: Sequence[ArgumentPlace],
     order: int,
     reduction: str,
     required: bool = True,
-) -> dict[Place, object]:
+) -> dict[ArgumentPlace, object]:
     """Derivatives of the gradient in a direction."""
-    result = _mean_cotangent(given) if reduction == "mean" else None
+    result = _mean_cotangent(primal) if reduction == "mean" else None
     wanted = {place: directions.get(place) for place in [*places, *directions]}
-    run = given.function.with_mode(HIGHER, order)
-    attached = _attach(HIGHER, run, given, wanted, result)
-    return _launched(run, given, attached, places, result, required)
+    run = primal.function.with_mode(HIGHER, order)
+    attached = _attach(HIGHER, run, primal, wanted, result)
+    return _launched(run, primal, attached, places, result, required)
 
 
-def _mean_cotangent(given: Given, count: int | None = None) -> DiffPair:
+def _mean_cotangent(primal: DifferentiatedCall, count: int | None = None) -> DiffPair:
     """One over the number of calls, for each of them."""
     if count is None:
-        count = _count(given.run())
+        count = _count(primal.run())
     return DiffPair(0.0, 1.0 / max(count, 1))
 
 
-def forward(given: Given, tangents: dict[Place, object]) -> tuple[object, object]:
+def forward(primal: DifferentiatedCall, tangents: dict[ArgumentPlace, object]) -> tuple[object, object]:
     """The value and its tangent."""
-    f, call = given.function, given.bound()
+    f, call = primal.function, primal.bound()
     _refuse_changes(call, "jvp")
     as_array = call.created is not None and f.result_kind == results.NUMPY
     run = (f.return_type(Tensor) if as_array else f).with_mode(TANGENT)
-    made = _passed(given, _attach(TANGENT, run, given, tangents, None)).run(run)
-    if made is None:
+    result = _passed(primal, _attach(TANGENT, run, primal, tangents, None)).run(run)
+    if result is None:
         raise _without_result("jvp", f)
-    if isinstance(made, DiffPair):
-        return made.primal, made.grad
-    if not isinstance(made, Tensor):
-        return made, None
-    moved, made = made.grad_out, made.detach()
+    if isinstance(result, DiffPair):
+        return result.primal, result.grad
+    if not isinstance(result, Tensor):
+        return result, None
+    moved, result = result.grad_out, result.detach()
     if not as_array:
-        return made, moved
-    inner = made.to_numpy().shape[len(made.shape) :]
-    sizes = (*made.shape, *inner) if call.call_dims else inner
-    return made.to_numpy().reshape(sizes), None if moved is None else moved.to_numpy().reshape(sizes)
+        return result, moved
+    inner = result.to_numpy().shape[len(result.shape) :]
+    sizes = (*result.shape, *inner) if call.call_dims else inner
+    return result.to_numpy().reshape(sizes), None if moved is None else moved.to_numpy().reshape(sizes)
 
 
 def _attach(
-    mode: str, f: Function, given: Given, wanted: Mapping[Place, object], result: object
-) -> dict[Place, Attached]:
+    mode: str, f: Function, primal: DifferentiatedCall, wanted: Mapping[ArgumentPlace, object], result: object
+) -> dict[ArgumentPlace, Attached]:
     """All arguments of `f`, which is in its mode; those that are not wanted are constants."""
-    attacher = Attacher(mode, given.bound(), f.module.device)
-    found: dict[Place, Attached] = {}
-    for number, (place, value) in enumerate(given.values.items()):
+    attacher = Attacher(mode, primal.bound(), f.module.device)
+    attached: dict[ArgumentPlace, Attached] = {}
+    for number, (place, value) in enumerate(primal.values.items()):
         if place in wanted:
-            found[place] = attacher.attach(value, number, label_of(place), wanted[place])
+            attached[place] = attacher.attach(value, number, label_of(place), wanted[place])
         else:
-            found[place] = Attached(constant(value))
-    attacher.settle(_passed(given, found).bound(f, result))
-    return found
+            attached[place] = Attached(constant(value))
+    attacher.settle(_passed(primal, attached).bound(f, result))
+    return attached
 
 
 def _launched(
     run: Function,
-    given: Given,
-    attached: dict[Place, Attached],
-    places: Sequence[Place],
+    primal: DifferentiatedCall,
+    attached: dict[ArgumentPlace, Attached],
+    places: Sequence[ArgumentPlace],
     result: object,
     required: bool,
-) -> dict[Place, object]:
+) -> dict[ArgumentPlace, object]:
     """The derivatives at `places`, None for constants; CallError for these, if derivatives are required."""
     for place in places if required else ():
         if attached[place].is_constant:
-            note = run.instead_of(given.number(place), *given.arguments)
+            note = run.instead_of(primal.number(place), *primal.arguments)
             raise CallError(
                 CODE,
-                f"{label_of(place)}: {describe(given.values[place])} has no gradient",
+                f"{label_of(place)}: {describe(primal.values[place])} has no gradient",
                 (),
                 note or "pass a float, or a Tensor or NumPy array of floats",
             )
-    if run is not given.function.bwds or not all(attached[place].is_constant for place in places):
-        _passed(given, attached).run(run, result)
+    if run is not primal.function.bwds or not all(attached[place].is_constant for place in places):
+        _passed(primal, attached).run(run, result)
     return {place: None if attached[place].is_constant else attached[place].derivative() for place in places}
 
 
-def _passed(given: Given, attached: dict[Place, Attached]) -> Given:
-    return given.with_values({place: each.passed for place, each in attached.items()})
+def _passed(primal: DifferentiatedCall, attached: dict[ArgumentPlace, Attached]) -> DifferentiatedCall:
+    return primal.with_values({place: argument.passed for place, argument in attached.items()})
 
 
-def label_of(place: Place) -> str:
+def label_of(place: ArgumentPlace) -> str:
     return f"argument {place}" if isinstance(place, int) else f"argument '{place}'"
 
 
@@ -390,10 +394,10 @@ def with_cotangent(f: Function, value: object, cotangent: object) -> object:
         return _seeded(value, cotangent, f, label)
     if isinstance(value, np.ndarray):
         device = f.module.device
-        given = np.asarray(cotangent)
-        if given.shape != value.shape:
-            raise CallError(CODE, f"{label} has shape {given.shape}, the value {value.shape}")
-        return _seeded(Tensor.from_numpy(device, value), np.broadcast_to(given, value.shape), f, label)
+        numbers = np.asarray(cotangent)
+        if numbers.shape != value.shape:
+            raise CallError(CODE, f"{label} has shape {numbers.shape}, the value {value.shape}")
+        return _seeded(Tensor.from_numpy(device, value), np.broadcast_to(numbers, value.shape), f, label)
     if isinstance(cotangent, np.ndarray):  # of a torch tensor
         cotangent = type(value)(cotangent) if isinstance(value, HostArray) else cotangent.item()
     return DiffPair(value, cotangent)
@@ -425,29 +429,31 @@ def _checked_reduction(reduction: str) -> str:
 def _pairs(
     name: str, primals: Sequence[object], tangents: Sequence[object]
 ) -> tuple[tuple[object, ...], tuple[object, ...]]:
-    for each, what in ((primals, "primals"), (tangents, "tangents")):
-        if not isinstance(each, (tuple, list)):
-            message = f"{name}: {what} are a tuple with one for each argument, not {type(each).__name__}"
+    for values, title in ((primals, "primals"), (tangents, "tangents")):
+        if not isinstance(values, (tuple, list)):
+            message = f"{name}: {title} are a tuple with one for each argument, not {type(values).__name__}"
             raise CallError(CODE, message, (), f"{name}(f, (x,), (dx,))")
     if len(primals) != len(tangents):
         raise CallError(CODE, f"{name}: there are {len(primals)} primals and {len(tangents)} tangents")
-    return tuple(primals), tuple(numbers_of(unwrap(each)) for each in tangents)
+    return tuple(primals), tuple(numbers_of(unwrap(tangent)) for tangent in tangents)
 
 
-def given_of(f: Function, args: Sequence[object], kwargs: dict[str, object]) -> Given:
+def given_of(f: Function, args: Sequence[object], kwargs: dict[str, object]) -> DifferentiatedCall:
     """The arguments, with what objects stand for in their place."""
     if "_result" in kwargs:
         raise CallError(
             CODE, "derivatives are returned: leave _result out", (), "f.bwds(..., _result=y) takes one"
         )
-    named = {name: unwrap(each) if holds_objects(each) else each for name, each in kwargs.items()}
-    return Given(f, [unwrap(each) if holds_objects(each) else each for each in args], named)
+    named = {name: unwrap(value) if holds_objects(value) else value for name, value in kwargs.items()}
+    return DifferentiatedCall(
+        f, [unwrap(argument) if holds_objects(argument) else argument for argument in args], named
+    )
 
 
 def _refuse_changes(call: Launchable, name: str) -> None:
     """The function runs more than once, or its derivative is asked for where it was."""
-    own = call.leaves[:-1] if call.created is not None else call.leaves
-    for leaf in own:
+    passed = call.leaves[:-1] if call.created is not None else call.leaves
+    for leaf in passed:
         if leaf.role.reads and leaf.role.writes:
             message = f"{name}: argument '{leaf.label}' of '{call.name}' is read and written"
             raise CallError(CODE, message, (), "return the new value, or use bwds with gradients of your own")

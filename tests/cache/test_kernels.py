@@ -197,9 +197,9 @@ def test_an_image_has_all_fields_of_a_kernel() -> None:
     theirs = {each.name for each in fields(NativeKernel) if each.init} - {
         "entry",
         "drain",
-        "finish",
+        "reduce",
         "plan",
-        "literal",
+        "fallback",
     }
     assert mine == theirs
 

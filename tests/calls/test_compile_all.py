@@ -19,7 +19,7 @@ from slangrad import pipeline
 from slangrad.api.functional.together import prepared
 from slangrad.call.compiling import compile as compiling
 from slangrad.call.compiling import together, workers
-from slangrad.call.compiling.worker import Worker
+from slangrad.call.compiling.worker import CompileWorker
 from slangrad.marshal.errors import CallCompileError, CallError
 from slangrad.runtime import processors
 
@@ -110,7 +110,7 @@ def test_workers_make_the_same_bytes(tmp_path, monkeypatch):
     calls = [prepared(each) for each in Example(tmp_path).calls]
     jobs = [together._missing(each) for each in calls]
     together._write_messages(jobs)
-    worker = Worker()
+    worker = CompileWorker()
     for prepare, job in zip(calls, jobs, strict=True):
         answer = worker.answer(job.message)
         prepare()

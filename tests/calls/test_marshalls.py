@@ -407,7 +407,7 @@ def test_what_is_no_marshall_is_refused(module):
     PYTHON_TYPES[Steps] = lambda layout, value: Old(layout)
     with pytest.raises(CallError, match="write_shader_cursor_pre_dispatch is never called") as caught:
         module.scaled(Steps(1, 2, 3), 1.0)
-    assert caught.value.note == "create_calldata says what the kernel gets"
+    assert caught.value.note == "create_calldata gives the kernel's value"
 
 
 @pytest.mark.parametrize("backend", ["cpu", "interpreter"])

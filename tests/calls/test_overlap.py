@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 import slangrad as spy
 from slangrad import Tensor
-from slangrad.call.plans.overlap import Region, _interleaved, find_conflicts, pairs_of
+from slangrad.call.plans.overlap import TouchedRegion, _interleaved, find_conflicts, pairs_of
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import lattice_of
 
 
 def region(label, place, size=16, reads=False, writes=False, adds=False, strides=(4,), injective=True):
-    return Region(label, place, 0, size, reads, writes, adds, strides, injective)
+    return TouchedRegion(label, place, 0, size, reads, writes, adds, strides, injective)
 
 
 def conflicts(values, *regions):
@@ -69,7 +69,7 @@ def test_a_whole_input_is_copied():
 
 
 def test_a_cotangent_must_not_lie_where_gradients_are_added():
-    taken = Region("y", 0, 0, 16, True, False, False, (4,), True, takes=True)
+    taken = TouchedRegion("y", 0, 0, 16, True, False, False, (4,), True, takes=True)
     with pytest.raises(CallError, match="separate buffers") as caught:
         conflicts([0, 0], taken, region("x", 1, adds=True))
     assert caught.value.code == "E1007"

@@ -8,7 +8,7 @@ import pytest
 
 import slangrad as spy
 from slangrad import CallError, Tensor
-from slangrad.call.lasting import RepeatedCall
+from slangrad.call.repeated import RepeatedCall
 
 F = np.float32
 SCALE = "[Differentiable] float scale(float a, float x) { return a * x * x; }"

@@ -3,7 +3,7 @@
     outcome = run(TEXT, {"x": array, "n": 5}, threads=100, lanes=8, workers=2)
     outcome.arrays["x"]     the array afterwards
     outcome.waited          whether the adds waited for the end of the launch
-    outcome.lots            and in how many lots of chunks, each with its partial sums
+    outcome.batches            and in how many batches of chunks, each with its partial sums
 
 Arrays that are given under the same object are one array; a view stays a view of its base.
 """
@@ -32,19 +32,19 @@ CODES = {"u32": "I", "i32": "i", "f32": "f", "u64": "Q"}
 class Outcome:
     arrays: dict[str, np.ndarray]
     waited: bool = False
-    lots: int = 0
+    batches: int = 0
 
 
 class WatchedDevice(CpuDevice):
     """Remembers whether a kernel's adds waited."""
 
-    waited, lots = False, 0
+    waited, batches = False, 0
 
     def _size_of_partials(self, kernel, arguments, record):
         size = super()._size_of_partials(kernel, arguments, record)
         self.waited = self.waited or size > 0
         if size > 0:
-            self.lots = -(-record.launch.chunks // record.launch.lot)
+            self.batches = -(-record.launch.chunks // record.launch.batch)
         return size
 
 
@@ -67,7 +67,9 @@ def run(text, arguments, threads, lanes=0, workers=2, target="cpu", calls=AUTO) 
     block = argument_block(kernel.arguments, copies)
     device = WatchedDevice(Options(threads=workers))
     device.launch(kernel.kernel, block, threads if isinstance(threads, tuple) else (threads, 1, 1))
-    return Outcome({k: v for k, v in copies.items() if isinstance(v, np.ndarray)}, device.waited, device.lots)
+    return Outcome(
+        {k: v for k, v in copies.items() if isinstance(v, np.ndarray)}, device.waited, device.batches
+    )
 
 
 def oracle(text, arguments, threads) -> Outcome:

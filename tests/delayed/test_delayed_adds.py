@@ -346,14 +346,14 @@ void main(uint3 id : SV_DispatchThreadID, uniform uint* index, uniform float* x,
 
 
 @pytest.mark.parametrize("lanes", LANES)
-@pytest.mark.parametrize(("size", "lots"), [(1, 60), (1000, 60), (5_000, 60), (100_000, 3), (200_000, 1)])
-def test_the_larger_the_table_the_fewer_lots(size, lots, lanes):
+@pytest.mark.parametrize(("size", "batches"), [(1, 60), (1000, 60), (5_000, 60), (100_000, 3), (200_000, 1)])
+def test_the_larger_the_table_the_fewer_batches(size, batches, lanes):
     """Rows of a grid are chunks; neighboring ones share partial sums."""
     random = np.random.default_rng(2)
     index = random.integers(0, size, 30_000).astype(np.uint32)
     arguments = {"table": numbers(size), "index": index, "x": numbers(30_000), "sums": np.ones(2, F)}
     outcome = run(SEVERAL, arguments, (100, 300, 1), lanes)
-    assert (outcome.waited, outcome.lots) == (True, lots)
+    assert (outcome.waited, outcome.batches) == (True, batches)
     x = arguments["x"]
     assert (outcome.arrays["table"] == arguments["table"] + np.bincount(index, x, size)).all()
     assert outcome.arrays["sums"].tolist() == [1 + x.sum(), 1 + 2 * x.sum()]

@@ -130,4 +130,4 @@ def test_calls_with_blocks_of_the_same_kinds_share_code() -> None:
     text = PROGRAMS["the same function for parts of one array"] % HEAD
     lines = compiled(text, calls=KEEP).text("delayed").splitlines()
     made = [line.split("@")[1].split("(")[0] for line in lines if line.startswith("func @")]
-    assert made == ["add.delayed.0", "rows.delayed.1", "Layer.after.delayed.2", "main", "plan", "finish"]
+    assert made == ["add.delayed.0", "rows.delayed.1", "Layer.after.delayed.2", "main", "plan", "reduce"]

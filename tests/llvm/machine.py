@@ -88,15 +88,17 @@ def compile_kernel(
     program: Program, options: Options, masked_only: bool = False, exclusive: bool = False
 ) -> Compiled:
     module = module_for(program, options, masked_only, exclusive)
-    code = native.load(native.object_code(module.text, target_for(options.cpu)), ("entry", "drain"))
+    addresses, code = native.load(
+        native.object_code(module.text, target_for(options.cpu)), ("entry", "drain")
+    )
     _, sites = number_sites([program.functions[KERNEL]])
     size = 0 if program.arguments is None else layout_of(program.arguments).size
     kernel = NativeKernel(
         name=KERNEL,
         argument_size=size,
         sites=sites,
-        entry=code.addresses["entry"],
-        drain=code.addresses["drain"],
+        entry=addresses["entry"],
+        drain=addresses["drain"],
         ordered=exclusive,
         code=code,
     )
@@ -181,14 +183,16 @@ def compile_group(program: Program, options: Options) -> Compiled:
     size = function.attributes["group_size"]
     kernel = LaneKernel(wide.full, None, wide.lanes, program.arguments, group=size)
     module = kernel_module(kernel, target_for(options.cpu), options)
-    code = native.load(native.object_code(module.text, target_for(options.cpu)), ("entry", "drain"))
+    addresses, code = native.load(
+        native.object_code(module.text, target_for(options.cpu)), ("entry", "drain")
+    )
     assert program.arguments is not None
     made = NativeKernel(
         name=KERNEL,
         argument_size=layout_of(program.arguments).size,
         sites=sites,
-        entry=code.addresses["entry"],
-        drain=code.addresses["drain"],
+        entry=addresses["entry"],
+        drain=addresses["drain"],
         granularity=1,
         group=size,
         code=code,

@@ -1,4 +1,4 @@
-"""The plan of a launch whose adds are delayed, its finish, and the sums of a chunk: run with numbers of a launch."""
+"""The plan of a launch whose adds are delayed, its reduction, and the sums of a chunk: run with numbers of a launch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ func @kernel() -> () {
 """
 ADD = '%o = atomic %g, %x {kind="add"} : f32  '
 LENGTH = 16
-LAUNCH = {"nx": 8, "ny": 1, "nz": 1, "chunks": 4, "lot": 2}
+LAUNCH = {"nx": 8, "ny": 1, "nz": 1, "chunks": 4, "batch": 2}
 
 # fmt: off
 WAITS = {  # where %g lies 8 elements behind %xs
@@ -77,9 +77,9 @@ class Launch:
 def test_plan(body: str, waits: bool) -> None:
     made, launch = delayed(body), Launch()
     assert made is not None
-    size, lot, base, *_ = launch.evaluate(made.plan)
+    size, batch, base, *_ = launch.evaluate(made.plan)
     assert (size > 0) == waits and size in (-1, ALIGNMENT)
-    assert (lot, base) == (1, launch.memory.address + 32)
+    assert (batch, base) == (1, launch.memory.address + 32)
 
 
 @pytest.mark.parametrize("body", NEVER.values(), ids=NEVER)
@@ -87,12 +87,12 @@ def test_adds_that_never_wait(body: str) -> None:
     assert delayed(body) is None
 
 
-def test_finish_adds_the_sums_of_all_lots() -> None:
-    """Four chunks in lots of two: the sums of two lots."""
+def test_reduction_adds_the_sums_of_all_batches() -> None:
+    """Four chunks in batches of two: the sums of two batches."""
     made, launch = delayed(ADD), Launch()
     assert made is not None
     launch.sums = Memory(t.F32, 32, [2.0] + [50.0] * 15 + [4.0] + [50.0] * 15)
-    launch.evaluate(made.finish)
+    launch.evaluate(made.reduce)
     assert launch.memory.values() == [1.0] * 8 + [7.0] + [1.0] * 7
 
 
@@ -109,11 +109,11 @@ def test_sums_of_a_chunk(lanes: int) -> None:
     func @sums() -> () {{
       %start = accumulators {{block=0, count=3}} : ptr<f32, local>
       %chunk = launch {{field="chunk"}} : i64
-      %size = launch {{field="lot"}} : i64
-      %lot = div %chunk, %size
+      %size = launch {{field="batch"}} : i64
+      %batch = div %chunk, %size
       %partials = launch {{field="partials"}} : i64
       %bytes = launch {{field="partial_size"}} : i64
-      %before = mul %lot, %bytes
+      %before = mul %batch, %bytes
       %mine = add %partials, %before
       %offset = const 64 : i64
       %block = add %mine, %offset

@@ -80,8 +80,8 @@ def native() -> Iterator[Callable[..., NativeKernel]]:
         )
         if not delayed:
             return kernel
-        plan, finish = map(engine.get_function_address, ("plan", "finish"))
-        return replace(kernel, plan=plan, finish=finish, literal=kernel)
+        plan, reduce = map(engine.get_function_address, ("plan", "reduce"))
+        return replace(kernel, plan=plan, reduce=reduce, fallback=kernel)
 
     yield compile_kernel
     engines.clear()

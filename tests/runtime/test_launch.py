@@ -63,7 +63,7 @@ def test_the_struct_that_compiled_code_sees() -> None:
         "shared": 48,
         "partials": 56,
         "partial_size": 64,
-        "lot": 72,
+        "batch": 72,
         "chunk": 80,
         "arena": 88,
         "arena_used": 96,
@@ -198,7 +198,7 @@ def test_an_ordered_kernel_runs_its_chunks_in_order(native: Native, drain: bool)
     assert out.tolist() == [40, *range(40)]
 
 
-# adds x[i] to the chunk's own partial sum, of the size that `plan` says; `finish` adds these up in the order of the chunks
+# adds x[i] to the chunk's own partial sum, of the size that `plan` says; `reduce` adds these up in the order of the chunks
 SUM = """
 define void @entry(ptr %arguments, ptr %launch, i64 %chunk) {
 start:
@@ -230,7 +230,7 @@ define void @plan(ptr %arguments, ptr %launch, i64 %chunks) {
   ret void
 }
 
-define void @finish(ptr %arguments, ptr %launch, i64 %chunks) {
+define void @reduce(ptr %arguments, ptr %launch, i64 %chunks) {
 start:
   %out.p = getelementptr ptr, ptr %arguments, i64 1
   %out = load ptr, ptr %out.p

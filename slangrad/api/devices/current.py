@@ -38,19 +38,19 @@ def push_current_device(device: Device) -> None:
 
 def pop_current_device() -> Device:
     """Take the current device off the stack; the one before it is current again. CallError if there is none."""
-    found = _top()
-    if found is None:
+    device = _top()
+    if device is None:
         raise CallError("E1023", "No device to pop", (), _NOTE)
     _stacks.devices.pop()
-    return found
+    return device
 
 
 def current_device() -> Device:
     """The device on top of this thread's stack. CallError if there is none."""
-    found = _top()
-    if found is None:
+    device = _top()
+    if device is None:
         raise CallError("E1023", "No current device", (), _NOTE)
-    return found
+    return device
 
 
 def is_current(device: Device) -> bool:
@@ -58,12 +58,12 @@ def is_current(device: Device) -> bool:
 
 
 def _top() -> Device | None:
-    """Devices that nobody holds any more are gone from the stack."""
+    """The device on top that is still referenced; the stack does not keep devices alive."""
     stack = _stacks.devices
     while stack:
-        found = stack[-1]()
-        if found is not None:
-            return found
+        device = stack[-1]()
+        if device is not None:
+            return device
         stack.pop()
     return None
 

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import os
 import platform
-import weakref
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
-from weakref import WeakSet
 
 from slangrad.api.devices.current import current_device, is_current, pop_current_device, push_current_device
 from slangrad.api.sessions.callbacks import Callbacks, RecordingCallbacks
@@ -28,6 +27,8 @@ from slangrad.api.sessions.session import SHADER, LoadsModules, SlangSession
 from slangrad.backends import BACKENDS
 from slangrad.base.late import Late
 from slangrad.base.options import Options, store_of
+from slangrad.base.process.forks import BRIEF, WORK, kept_at_fork
+from slangrad.base.process.threads import WeakBag
 from slangrad.base.process.unique import Unique
 from slangrad.call.binding.request import CheckMode
 from slangrad.marshal.errors import CallError
@@ -93,15 +94,18 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         self.options = replace(self.options, store=self.desc.store() or self.options.store)
         self.runtime = _runtime(self.backend, self.options)
         self.target = self.options.target or self.runtime.target(self.backend)
-        given = SlangCompilerOptions.of(compiler_options or self.desc.compiler_options)
-        given.include_paths = [*_folders(include_paths), *given.include_paths]
-        given.defines = {**given.defines, **(defines or {})}
-        self.desc.compiler_options = given
-        self.sessions: WeakSet[SlangSession] = WeakSet()
-        self.programs: WeakSet[ShaderProgram] = WeakSet()
+        chosen = SlangCompilerOptions.of(compiler_options or self.desc.compiler_options)
+        chosen.include_paths = [*_folders(include_paths), *chosen.include_paths]
+        chosen.defines = {**chosen.defines, **(defines or {})}
+        self.desc.compiler_options = chosen
+        self.sessions: WeakBag[SlangSession] = WeakBag()
+        self.programs: WeakBag[ShaderProgram] = WeakBag()
         self.hot_reload = HotReload(self, self.desc.enable_hot_reload)
-        self.checking = CheckMode() if self.options.check else None
-        self.slang_session = SlangSession(self, given, self.options, self.desc.module_cache_path)
+        self._lock = kept_at_fork(threading.Lock(), BRIEF)
+        self._check_modes = [CheckMode()] if self.options.check else []
+        self.checking = self._check_modes[-1] if self._check_modes else None  # calls read it once
+        self.package_modules: dict[str, object] = {}  # modules of slangrad's own texts, by name
+        self.slang_session = SlangSession(self, chosen, self.options, self.desc.module_cache_path)
         self._submits: int = 0
         self._close_callbacks: Callbacks[Device] = Callbacks()
         _created.add(self)
@@ -113,18 +117,21 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
     ) -> Iterator[None]:
         """A context: calls of functions and kernels inside stop at the first NaN or infinity (NotFiniteError) and where
         a pointer leads to no memory (PointerError), and each `bwds` is compared with finite differences (GradientError)
-        where `gradients` is True. Tolerances follow the type unless `rtol` or `atol` is given."""
-        before = self.checking
-        self._check(CheckMode(gradients, rtol, atol))
+        where `gradients` is True. Tolerances follow the type unless `rtol` or `atol` is given.
+
+        Calls of all threads that begin inside are checked. Of several contexts that are open, in one thread or in many,
+        the one that was entered last counts."""
+        mode = CheckMode(gradients, rtol, atol)
+        self._set_check_modes(lambda modes: [*modes, mode])
         try:
             yield
         finally:
-            self._check(before)
+            self._set_check_modes(lambda modes: [other for other in modes if other is not mode])
 
-    def _check(self, mode: CheckMode | None) -> None:
-        self.checking = mode
-        for session in list(self.sessions):
-            session.check(mode)
+    def _set_check_modes(self, change: Callable[[list[CheckMode]], list[CheckMode]]) -> None:
+        with self._lock:
+            self._check_modes = change(self._check_modes)
+            self.checking = self._check_modes[-1] if self._check_modes else None
 
     def __getattr__(self, name: str) -> NoReturn:
         raise import_module("slangrad.absent").missing("'Device'", name)
@@ -161,8 +168,8 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         self.hot_reload.stop()
         _created.discard(self)
         self._close_callbacks.tell(self)
-        for each in (self._close_callbacks, self.recordings_submitted, self.recordings_discarded):
-            each.clear()
+        for callbacks in (self._close_callbacks, self.recordings_submitted, self.recordings_discarded):
+            callbacks.clear()
         if is_current(self):
             pop_current_device()
 
@@ -176,7 +183,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
 
     @staticmethod
     def get_created_devices() -> list[Device]:
-        """All devices that somebody holds and that are not closed."""
+        """All devices that are referenced and not closed."""
         return list(_created)
 
     @staticmethod
@@ -201,7 +208,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         """`get_compilation_report()` of all programs that have pipelines; none unless the device was made with
         `enable_compilation_reports=True`."""
         wanted = self.desc.enable_compilation_reports
-        return [each.get_compilation_report() for each in list(self.programs) if wanted and each.pipelines]
+        return [program.get_compilation_report() for program in self.programs if wanted and program.pipelines]
 
     # --- What kernels print ---
 
@@ -276,7 +283,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         """The parameters of a program, to be written by cursors."""
         return CURSOR.ShaderObject(KERNEL.ComputePipeline(program))
 
-    def create_texture(self, *given: object, **named: object) -> NoReturn:
+    def create_texture(self, *arguments: object, **named: object) -> NoReturn:
         """Refused: devices have buffers and tensors."""
         note = (
             "a Tensor of vectors holds an image: Tensor.load_from_image(device, path), t.sample(uv) in Slang"
@@ -348,8 +355,8 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         self, desc: FENCES.FenceDesc | None = None, *, initial_value: int = 0, shared: bool = False
     ) -> FENCES.Fence:
         """A number that submitted commands signal, for others to wait for."""
-        given = FENCES.FenceDesc(initial_value, shared) if desc is None else desc
-        return FENCES.Fence(self, given)
+        fence_desc = FENCES.FenceDesc(initial_value, shared) if desc is None else desc
+        return FENCES.Fence(self, fence_desc)
 
     def create_query_pool(self, type: FENCES.QueryType, count: int) -> FENCES.QueryPool:
         """Room for the times that `encoder.write_timestamp(pool, index)` notes."""
@@ -384,8 +391,8 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         """The same for several, with fences that are waited for before, and signaled after."""
         if wait_fences:
             FENCES.check_waits(wait_fences, wait_fence_values)
-        for each in command_buffers:
-            self.submit_command_buffer(each)
+        for command_buffer in command_buffers:
+            self.submit_command_buffer(command_buffer)
         if signal_fences:
             FENCES.signal_all(signal_fences, signal_fence_values)
         return int(self._submits)
@@ -406,9 +413,9 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         return list(ABILITIES.FEATURES)
 
     def has_feature(self, feature: ABILITIES.Feature | str) -> bool:
-        """Whether the device can do something: a Feature or its name; False for names that nobody knows."""
+        """Whether the device can do something: a Feature or its name; False for unknown names."""
         name = feature if isinstance(feature, str) else feature.name
-        return any(name == each.name for each in ABILITIES.FEATURES)
+        return any(name == known_feature.name for known_feature in ABILITIES.FEATURES)
 
     @property
     def supported_shader_model(self) -> ABILITIES.ShaderModel:
@@ -473,9 +480,10 @@ def host_device() -> Device:
 
 def _processors() -> Device:
     """A device that is made once and does not become current."""
-    if not _default:
-        _default.append(create_device())
-        pop_current_device()
+    with _making_default:
+        if not _default:
+            _default.append(create_device())
+            pop_current_device()
     return _default[0]
 
 
@@ -493,8 +501,9 @@ def create_torch_device(
 
 
 _default: list[Device] = []
+_making_default = kept_at_fork(threading.Lock(), WORK)
 # Those that are neither closed nor gone.
-_created: weakref.WeakSet[Device] = weakref.WeakSet()
+_created: WeakBag[Device] = WeakBag()
 
 
 def _processor() -> str:
@@ -529,7 +538,7 @@ def _folders(include_paths: Iterable[str | Path]) -> list[Path]:
     if isinstance(include_paths, (str, Path)):
         raise CallError("E1015", "include_paths: expected a list of folders, not one path")
     folders = list(include_paths)
-    for each in folders:
-        if not isinstance(each, (str, os.PathLike)):
-            raise CallError("E1015", f"include_paths: {type(each).__name__} is no path")
-    return [Path(each) for each in folders]
+    for folder in folders:
+        if not isinstance(folder, (str, os.PathLike)):
+            raise CallError("E1015", f"include_paths: {type(folder).__name__} is no path")
+    return [Path(folder) for folder in folders]

@@ -53,14 +53,14 @@ def program_report(
     label: str, entry_points: list[str], pipelines: list[ComputePipeline]
 ) -> dict[str, object]:
     """Times of the pipelines of a program, in seconds; nothing is compiled for one that the cache has."""
-    compiling = sum(each.seconds for each in pipelines if not each.compiled.is_cached)
+    compiling = sum(pipeline.seconds for pipeline in pipelines if not pipeline.compiled.is_cached)
     times = {
-        "create_time": sum(each.seconds for each in pipelines),
+        "create_time": sum(pipeline.seconds for pipeline in pipelines),
         "compile_time": compiling,
         "compile_slang_time": compiling,
         "compile_downstream_time": 0.0,
     }
-    entries = [_of_pipeline(each) for each in pipelines]
+    entries = [_of_pipeline(pipeline) for pipeline in pipelines]
     named = [{"name": name, **times, **_between(pipelines), **_cached(pipelines)} for name in entry_points]
     return {
         "label": label,
@@ -73,18 +73,18 @@ def program_report(
 
 
 def _of_pipeline(pipeline: ComputePipeline) -> dict[str, object]:
-    own = [pipeline]
-    return {"type": "compute", "create_time": pipeline.seconds, **_between(own), **_cached(own)}
+    alone = [pipeline]
+    return {"type": "compute", "create_time": pipeline.seconds, **_between(alone), **_cached(alone)}
 
 
 def _between(pipelines: list[ComputePipeline]) -> dict[str, float]:
-    start = min((each.began for each in pipelines), default=0.0)
-    end = max((each.began + each.seconds for each in pipelines), default=0.0)
+    start = min((pipeline.began for pipeline in pipelines), default=0.0)
+    end = max((pipeline.began + pipeline.seconds for pipeline in pipelines), default=0.0)
     return {"start_time": start, "end_time": end}
 
 
 def _cached(pipelines: list[ComputePipeline]) -> dict[str, object]:
     return {
-        "is_cached": bool(pipelines) and all(each.compiled.is_cached for each in pipelines),
+        "is_cached": bool(pipelines) and all(pipeline.compiled.is_cached for pipeline in pipelines),
         "cache_size": 0,
     }

@@ -1,4 +1,4 @@
-"""What editors, `help()` and notebooks ask of functions and types: signatures, documentation, names for completion.
+"""Functions and types for editors, `help()` and notebooks: signatures, documentation, names for completion.
 
     inspect.signature(module.scale)   (x: 'float3', by: 'float' = 2.0, *, _result=None, _append_to=None) -> 'float3'
     module.scale.__doc__              the function's header in Slang, and the comment above it
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from slangrad.api.functional.function import Function
     from slangrad.api.functional.module import Module
     from slangrad.api.functional.struct import Struct
-    from slangrad.call.binding.program import Candidate
+    from slangrad.call.binding.program import CallCandidate
     from slangrad.syntax.ast import Declaration
 
 NAMED, ONLY_NAMED = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
@@ -49,45 +49,43 @@ def signature_of(function: Function, bound: bool) -> Signature:
     """The parameters with their types in Slang as annotations; `bound`: without `this`. Overloads with other names of
     parameters have no signature in common."""
     candidates = function._caller.candidates
-    found = [list(_parameters(each, function))[bound and each.has_this :] for each in candidates]
-    names = [tuple(each.name for each in row) for row in found]
-    returned = list(dict.fromkeys(_result(each) for each in candidates))
-    only_named = [RESULT, "_append_to"] if any(each is not None for each in returned) else ["_append_to"]
+    rows = [list(_parameters(c, function))[bound and c.has_this :] for c in candidates]
+    names = [tuple(parameter.name for parameter in row) for row in rows]
+    returned = list(dict.fromkeys(map(_result, candidates)))
+    only_named = ["_append_to"] if returned == [None] else [RESULT, "_append_to"]
     last = [Parameter(name, ONLY_NAMED, default=None) for name in only_named if name not in names[0]]
     annotation = None if returned == [None] else " | ".join(map(str, returned))
     if len(set(names)) > 1 or len(set(names[0])) < len(names[0]):
         rest = Parameter("args", Parameter.VAR_POSITIONAL)
         last.append(Parameter("kwargs", Parameter.VAR_KEYWORD))
         return Signature([rest, *last], return_annotation=annotation)
-    return Signature([*_joined(found), *last], return_annotation=annotation)
+    return Signature([*_joined(rows), *last], return_annotation=annotation)
 
 
-def _parameters(candidate: Candidate, function: Function) -> Iterator[Parameter]:
-    declared = [each.default for each in candidate.view.declaration.parameters]
+def _parameters(candidate: CallCandidate, function: Function) -> Iterator[Parameter]:
+    declared = [parameter.default for parameter in candidate.view.declaration.parameters]
     shown = parameters_of(candidate, function.module.layout)
     defaults = [None] * int(candidate.has_this) + declared
     for parameter, default in zip_longest(shown, defaults[: len(shown)]):
         name = parameter.name if parameter.name.isidentifier() else f"_{parameter.index}"
-        given = Parameter.empty if default is None else SlangText(default.span.text)
+        text = Parameter.empty if default is None else SlangText(default.span.text)
         annotation = parameter.declaration.removesuffix(parameter.name).strip()
-        yield Parameter(f"{name}_" if iskeyword(name) else name, NAMED, default=given, annotation=annotation)
+        yield Parameter(f"{name}_" if iskeyword(name) else name, NAMED, default=text, annotation=annotation)
 
 
 def _joined(rows: Sequence[Sequence[Parameter]]) -> list[Parameter]:
     """One signature of overloads whose parameters have the same names; a default counts where all have one, and all
     after it."""
-    made: list[Parameter] = []
+    joined: list[Parameter] = []
     for same in reversed(list(zip(*rows))):
-        annotation = " | ".join(dict.fromkeys(str(each.annotation) for each in same))
-        usual = all(each.default is not Parameter.empty for each in same)
-        usual = usual and all(each.default is not Parameter.empty for each in made)
-        made.append(
-            same[0].replace(annotation=annotation, default=same[0].default if usual else Parameter.empty)
-        )
-    return made[::-1]
+        annotation = " | ".join(dict.fromkeys(str(parameter.annotation) for parameter in same))
+        usual = all(parameter.default is not Parameter.empty for parameter in (*same, *joined))
+        default = same[0].default if usual else Parameter.empty
+        joined.append(same[0].replace(annotation=annotation, default=default))
+    return joined[::-1]
 
 
-def _result(candidate: Candidate) -> str | None:
+def _result(candidate: CallCandidate) -> str | None:
     result = candidate.result
     return None if result is None else str(candidate.view.shown(result))
 
@@ -95,7 +93,8 @@ def _result(candidate: Candidate) -> str | None:
 def documentation_of(function: Function) -> str:
     """The header of each overload, and the comment above it."""
     return "\n\n".join(
-        _documented(_header(each), each.view.declaration) for each in function._caller.candidates
+        _documented(_header(candidate), candidate.view.declaration)
+        for candidate in function._caller.candidates
     )
 
 
@@ -104,7 +103,7 @@ def _documented(header: str, declaration: Declaration) -> str:
     return f"{header}\n\n{comment}" if comment else header
 
 
-def _header(candidate: Candidate) -> str:
+def _header(candidate: CallCandidate) -> str:
     """As it is written, on one line; as the compiler sees it where a comment or a macro is in it."""
     declaration = candidate.view.declaration
     body = getattr(declaration, "body", None)
@@ -112,7 +111,7 @@ def _header(candidate: Candidate) -> str:
     if body is None or body.span.source is not source or candidate.view.candidate.substitution:
         return str(candidate)
     text = source.text[declaration.span.start : body.span.start]
-    plain = declaration.name in text and not any(each in text for each in ("//", "/*", "{", "}", ";", "#"))
+    plain = declaration.name in text and not any(mark in text for mark in ("//", "/*", "{", "}", ";", "#"))
     return " ".join(text.split()) if plain else str(candidate)
 
 
@@ -135,23 +134,23 @@ def comment_above(declaration: Declaration) -> str:
 
 def _comment_lines(text: str) -> list[str]:
     """The lines that begin with `///` at the end of a text."""
-    found: list[str] = []
+    lines: list[str] = []
     end = len(text)
     while end > 0:
         start = text.rfind("\n", 0, end) + 1
         line = text[start:end].strip()
         if not line.startswith("///") or line.startswith("////"):
             break
-        found.append(line[3:].removeprefix(" "))
+        lines.append(line[3:].removeprefix(" "))
         end = start - 1
-    return found[::-1]
+    return lines[::-1]
 
 
 # --- Types and modules --------------------------------------------------------------------------------
 
 
 def documentation_of_type(struct: Struct) -> str:
-    """What it is, the comment above it, its fields and methods."""
+    """Its header, the comment above it, its fields and methods."""
     declaration = getattr(struct.checked, "declaration", None)
     kind = type(declaration).__name__.lower()
     header = f"{kind} {struct.name}" if kind in ("struct", "enum", "interface", "class") else struct.name
@@ -159,18 +158,20 @@ def documentation_of_type(struct: Struct) -> str:
     names = names_in(struct)
     if kind == "enum":
         return text + _section("Cases", names)
-    fields = [each.declaration for each in struct.fields.values()]
-    found = [struct.find_function(name) for name in names]
-    methods = [_header(each) for f in found if f is not None for each in f._caller.candidates]
-    return text + _section("Fields", fields) + _section("Methods", methods)
+    fields = [field.declaration for field in struct.fields.values()]
+    return text + _section("Fields", fields) + _section("Methods", _headers(struct, names))
 
 
 def documentation_of_module(module: Module) -> str:
     """Its functions and types."""
-    found = [module.find_function(name) for name in module.view.function_names()]
-    functions = [_header(each) for f in found if f is not None for each in f._caller.candidates]
+    functions = _headers(module, module.view.function_names())
     text = f"Slang module '{module.name}'"
     return text + _section("Functions", functions) + _section("Types", module.view.type_names())
+
+
+def _headers(owner: Module | Struct, names: Iterable[str]) -> list[str]:
+    functions = [f for name in names if (f := owner.find_function(name)) is not None]
+    return [_header(candidate) for f in functions for candidate in f._caller.candidates]
 
 
 def _section(title: str, lines: Iterable[str]) -> str:

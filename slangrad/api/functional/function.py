@@ -17,10 +17,18 @@ from slangrad.absent import missing
 from slangrad.base.late import Late
 from slangrad.base.process.unique import Unique
 from slangrad.call.binding.launchable import Launchable
-from slangrad.call.binding.request import APPEND, Settings, Source, Tree, gathered, merge, settings_key
+from slangrad.call.binding.request import (
+    APPEND,
+    CallSettings,
+    GlobalSource,
+    Tree,
+    gathered,
+    merge,
+    settings_key,
+)
 from slangrad.call.caller import AnswersCalls, Caller
-from slangrad.call.lasting import LastingCaller, RepeatedCall
 from slangrad.call.plans.packing import Compiled
+from slangrad.call.repeated import RenewedCaller, RepeatedCall
 from slangrad.marshal.composed import results
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.protocol.marshal import BACKWARD, PRIMAL, TANGENT
@@ -68,12 +76,12 @@ class OwnText(str):
     ask: Ask
 
     def __new__(cls, text: str | None, ask: Ask) -> Self:
-        made = super().__new__(cls, text or "")
-        made.ask = ask
-        return made
+        for_class = super().__new__(cls, text or "")
+        for_class.ask = ask
+        return for_class
 
-    def __get__(self, found: object, owner: type | None = None) -> str:
-        return self if found is None else self.ask(found)
+    def __get__(self, instance: object, owner: type | None = None) -> str:
+        return self if instance is None else self.ask(instance)
 
 
 class Function(Unique):
@@ -89,16 +97,16 @@ class Function(Unique):
         self,
         module: Module,
         name: str,
-        calls: LastingCaller,
+        calls: RenewedCaller,
         struct: Struct | None = None,
-        settings: Settings | None = None,
+        settings: CallSettings | None = None,
     ) -> None:
         self.module = module
         self.name = name
         self.struct = struct
         self._calls = calls
-        found = settings or Settings()
-        self._settings = replace(found, key=settings_key(found))
+        chosen = settings or CallSettings()
+        self._settings = replace(chosen, key=settings_key(chosen))
         self._backward: Function | None = None
         self._tangent: Function | None = None
         self._modes: dict[tuple[str, int], Function] = {}
@@ -129,8 +137,8 @@ class Function(Unique):
             caller = self._calls.renewed()
         try:
             return caller.call(self._settings, self._bound + args, kwargs)
-        except AnswersCalls as found:
-            return found.value.__slangrad_call__(self, args, kwargs)
+        except AnswersCalls as answer:
+            return answer.value.__slangrad_call__(self, args, kwargs)
 
     call = __call__
 
@@ -180,7 +188,7 @@ class Function(Unique):
     _slang_func = slang_function  # SlangPy's name
 
     def as_func(self) -> Function:
-        """Itself: what a name means is a function here, for type checkers."""
+        """Itself: tells type checkers that the name is a function."""
         return self
 
     def as_struct(self) -> Struct:
@@ -198,11 +206,11 @@ class Function(Unique):
         return self._copy(self.module, self._calls, self.struct, replace(self._settings, **changes))
 
     def _copy(
-        self, module: Module, calls: LastingCaller, struct: Struct | None, settings: Settings
+        self, module: Module, calls: RenewedCaller, struct: Struct | None, settings: CallSettings
     ) -> Function:
-        made = Function(module, self.name, calls, struct, settings)
-        made._group, made._bound = self._group, self._bound
-        return made
+        function = Function(module, self.name, calls, struct, settings)
+        function._group, function._bound = self._group, self._bound
+        return function
 
     def map(self, /, *args: HostValue, **kwargs: HostValue) -> Function:
         """Say to which call dimensions an argument's dimensions go, or as which type it is seen.
@@ -219,11 +227,11 @@ class Function(Unique):
             raise CallError("E1013", "Set accepts either positional or keyword arguments, not both")
         if len(args) > 1 or not (args or kwargs):
             raise CallError("E1013", "Set requires one dict or callable, or keyword arguments")
-        given = args[0] if args else kwargs
-        if not isinstance(given, Mapping) and not callable(given):
-            kind = type(given).__name__
+        values = args[0] if args else kwargs
+        if not isinstance(values, Mapping) and not callable(values):
+            kind = type(values).__name__
             raise CallError("E1013", f"Set requires a dict, a callable or keyword arguments, not {kind}")
-        return self._given(given if isinstance(given, Mapping) else self._asking(given))
+        return self._setting(values if isinstance(values, Mapping) else self._asking(values))
 
     def write(self, fn: Callable[..., object], *args: object, **kwargs: object) -> Function:
         """Let each call ask `fn(cursor, *args, **kwargs)` to write values outside of functions to a cursor."""
@@ -236,18 +244,18 @@ class Function(Unique):
             fn(CURSOR.GlobalsCursor(place), *args, **kwargs)
             return tree
 
-        return self._given(written)
+        return self._setting(written)
 
-    def _given(self, source: Source) -> Function:
+    def _setting(self, source: GlobalSource) -> Function:
         return self._with(given=(*self._settings.given, source))
 
-    def _asking(self, ask: Callable[..., Mapping[str, object]]) -> Source:
-        """A callable without parameters; one that has a parameter is told the function."""
+    def _asking(self, ask: Callable[..., Mapping[str, object]]) -> GlobalSource:
+        """A callable without parameters; one that has a parameter gets the function."""
         try:
             signature(ask).bind()
         except TypeError:
             return lambda: ask(self)
-        except ValueError:  # nothing is known about it
+        except ValueError:  # a callable without a signature
             pass
         return ask
 
@@ -260,24 +268,23 @@ class Function(Unique):
         return self._in(self.module.with_prelude(code))
 
     def _in(self, module: Module) -> Function:
-        """The same function of the module made anew."""
+        """The function of the same name in another module."""
         owner = None if self.struct is None else module.require_struct(self.struct.name)
-        found = module.require_function(self.name) if owner is None else owner.require_function(self.name)
-        return self._copy(module, found._calls, owner, self._settings)
+        function = (module if owner is None else owner).require_function(self.name)
+        return self._copy(module, function._calls, owner, self._settings)
 
     def type_conformances(self, conformances: Sequence[TypeConformance | tuple[object, ...]]) -> Function:
         """Say which types values of interface types can have that come from outside, and their ids."""
-        given = RAW.named_conformances((*self._settings.conformances, *conformances))
-        return self._with(conformances=given)
+        return self._with(conformances=RAW.named_conformances((*self._settings.conformances, *conformances)))
 
     def thread_group_size(self, size: HostValue) -> Function:
         """Threads of a group in x, y and z, for `dispatch`."""
-        x, y, z = (int(each) for each in size)
+        x, y, z = map(int, size)
         if min(x, y, z) < 1 or x * y * z > MOST_IN_GROUP:
             raise CallError("E1014", f"thread_group_size: {[x, y, z]} must be positive, 1024 in all at most")
-        made = self._with()
-        made._group = (x, y, z)
-        return made
+        function = self._with()
+        function._group = (x, y, z)
+        return function
 
     def call_group_shape(self, shape: object) -> Function:
         """Make calls in groups of this shape: the last dimensions of the call, at most 1024 calls together."""
@@ -316,16 +323,16 @@ class Function(Unique):
         kernel = self.dispatched_kernel()
         values = gathered(self._settings.given)
         merge(values, vars or {})
-        given = {name: self._dispatched(value) for name, value in parameters.items()}
-        kernel.dispatch(thread_count, values, command_encoder, **given)
+        dispatched = {name: self._dispatched(value) for name, value in parameters.items()}
+        kernel.dispatch(thread_count, values, command_encoder, **dispatched)
 
     def dispatched_kernel(self) -> ComputeKernel:
         """What `dispatch` launches."""
         caller = self._caller
         if self._kernel is None or self._kernel.generation is not caller.generation:
-            own = self.module.device_module
+            module = self.module.device_module
             self._kernel = RAW.make_kernel(
-                own, self.name, caller.candidates, self._group, self._settings.conformances
+                module, self.name, caller.candidates, self._group, self._settings.conformances
             )
         return self._kernel
 
@@ -338,7 +345,9 @@ class Function(Unique):
         meant = _MEANT.get(name)
         if meant is not None:
             raise AttributeError(f"a function has no attribute '{name}': {meant}")
-        raise missing("a function", name, (each for each in dir(Function) if not each.startswith("_")))
+        raise missing(
+            "a function", name, (attribute for attribute in dir(Function) if not attribute.startswith("_"))
+        )
 
     def _dispatched(self, value: object) -> object:
         """What a kernel gets for a value, which may be an object that stands for another one."""
@@ -373,7 +382,7 @@ class Function(Unique):
             self._tangent = self._with(mode=TANGENT)
         return self._tangent
 
-    # --- what derivatives as values are made of
+    # --- For derivatives as values (`transforms`)
 
     def with_mode(self, mode: str, order: int = 1) -> Function:
         """The function in a mode of calls, which is kept. In the mode `hvp` tangents of inputs are read from `grad_in`,
@@ -384,9 +393,9 @@ class Function(Unique):
             self._modes[mode, order] = self._with(mode=mode, order=order)
         return self._modes[mode, order]
 
-    def instead_of(self, given: int, args: tuple[object, ...], kwargs: dict[str, object]) -> str:
+    def instead_of(self, index: int, args: tuple[object, ...], kwargs: dict[str, object]) -> str:
         """How the parameter of an argument has to be declared for it to carry a derivative; empty where it can."""
-        return self._caller.instead_of(self._settings, given, args, kwargs)
+        return self._caller.instead_of(self._settings, index, args, kwargs)
 
     @property
     def is_primal(self) -> bool:

@@ -70,8 +70,8 @@ class InstanceList:
             raise AttributeError(name)
         if self._has_field(name):
             return self._data.get(name)
-        found = self._struct[name]
-        return found.bind(self) if isinstance(found, Function) else found
+        member = self._struct[name]
+        return member.bind(self) if isinstance(member, Function) else member
 
     def __setattr__(self, name: str, value: object) -> None:
         if name not in _OWN and self._has_field(name):
@@ -97,8 +97,8 @@ class InstanceTensor(InstanceList):
     @property
     def tensor(self) -> Tensor:
         """The tensor with the values."""
-        found: Tensor = self._data
-        return found
+        tensor: Tensor = self._data
+        return tensor
 
     @property
     def shape(self) -> Shape:
@@ -118,8 +118,8 @@ class InstanceDifferentiableBuffer(InstanceTensor):
     """Instances in one tensor with gradients, which is made where none is given: `bwds` of their methods adds to it."""
 
     def __init__(self, struct: Struct, shape: object, data: Tensor | None = None) -> None:
-        made = Tensor.empty(struct.module.device, shape, struct).with_grads() if data is None else data
-        super().__init__(struct, shape, made)
+        tensor = Tensor.empty(struct.module.device, shape, struct).with_grads() if data is None else data
+        super().__init__(struct, shape, tensor)
 
     @property
     def buffer(self) -> Tensor:
@@ -136,7 +136,7 @@ class PackedArg:
         self.module = module
         self.python_object = value
         self._packed = unwrap(value, held=False)
-        # Not the key of the bare value: its plan reads that, and not what wraps it.
+        # Not the key of the bare value: its plan reads the value, and not this wrapper.
         self._key: Hashable = (PackedArg, key_of(self._packed))
 
     @property

@@ -9,8 +9,9 @@ module.Particle                       types
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -24,8 +25,8 @@ from slangrad.base.process.unique import Unique
 from slangrad.base.suggestions import suggestion
 from slangrad.call.binding.module_index import UNKNOWN
 from slangrad.call.caller import Caller
-from slangrad.call.lasting import LastingCaller
 from slangrad.call.plan_store import PlanStore
+from slangrad.call.repeated import RenewedCaller
 from slangrad.check.model.types import EnumType, Type
 from slangrad.ir.data import types as ir
 from slangrad.marshal.errors import CallError, NameNotFound
@@ -63,8 +64,8 @@ class Module(Unique, Names):
         self._loaded = self._unlinked = _handle_of(device_module)
         self.session: SlangSession = self._loaded.session
         if link:
-            given = [each.device_module if isinstance(each, Module) else each for each in link]
-            self._loaded = _handle_of(self.session.linked(self.device_module, given))
+            linked = [module.device_module if isinstance(module, Module) else module for module in link]
+            self._loaded = _handle_of(self.session.linked(self.device_module, linked))
         self.device: Device = self.session.device
         self.name = self._loaded.name
         self.options = _checked_options(options)
@@ -84,10 +85,10 @@ class Module(Unique, Names):
             self.session.refresh()
             self._generation = self.session.generation
             self._found = {}
-        found = self._generation.of(self._loaded)
-        if found.layout is None:
-            found.layout = lambda: self.layout
-        return found
+        module = self._generation.of(self._loaded)
+        if module.layout is None:
+            module.layout = lambda: self.layout
+        return module
 
     @property
     def is_imported(self) -> bool:
@@ -153,11 +154,11 @@ class Module(Unique, Names):
         elif self._layout.types.view is not self.view:
             self._layout.on_hot_reload(self.device_module.layout)
         self._layout.device_module = self.device_module
-        found: SlangProgramLayout = self._layout
-        return found
+        layout: SlangProgramLayout = self._layout
+        return layout
 
     def __repr__(self) -> str:
-        return f"Module(name={self.name!r}, linked_modules={[each.name for each in self.link]})"
+        return f"Module(name={self.name!r}, linked_modules={[module.name for module in self.link]})"
 
     def with_constants(self, values: Mapping[str, object]) -> Module:
         """The module with constants that it leaves open: `extern static const int N;`."""
@@ -166,31 +167,30 @@ class Module(Unique, Names):
         text = "\n".join(self._constant(name, value) for name, value in values.items())
         if text not in self._with_constants:
             name = f"constants {len(self._with_constants)} of {self.device_module.checked.name}"
-            given = self.session.load_module_from_source(name, text)
-            self._with_constants[text] = Module(self._loaded, self.options, (*self.link, given))
+            constants = self.session.load_module_from_source(name, text)
+            self._with_constants[text] = Module(self._loaded, self.options, (*self.link, constants))
         return self._with_constants[text]
 
     def _constant(self, name: str, value: object) -> str:
-        found = self.session.program.extern_constants(self.view.module)
-        if name not in found:
-            known = ", ".join(found) or "none"
+        declared = self.session.program.extern_constants(self.view.module)
+        if name not in declared:
+            names = ", ".join(declared) or "none"
             message = f"constants: there is no 'extern static const' of the name '{name}'"
-            raise CallError("E1013", message, (), f"there are {known}")
+            raise CallError("E1013", message, (), f"there are {names}")
         spelled = spell_value(value, name)
-        if getattr(found[name], "is_integer", False) and isinstance(value, (float, np.floating)):
-            message = (
-                f"constants: '{name}' of type '{found[name]}' cannot be {type(value).__name__} {value!r}"
-            )
+        t = declared[name]
+        if getattr(t, "is_integer", False) and isinstance(value, (float, np.floating)):
+            message = f"constants: '{name}' of type '{t}' cannot be {type(value).__name__} {value!r}"
             raise CallError("E1013", message, (), "use int(x) if cutting off is meant")
-        return f"export static const {found[name]} {name} = {spelled};"
+        return f"export static const {t} {name} = {spelled};"
 
     def with_prelude(self, text: str) -> Module:
         """The module with a text that stands beside its own, and may define what it leaves open."""
         if not isinstance(text, str):
             raise CallError("E1013", f"prelude: a text is needed, not {type(text).__name__}")
         if text not in self._with_preludes:
-            made = Module(self.session.with_text(self._unlinked, text), self.options, self.link)
-            self._with_preludes[text] = made
+            loaded = self.session.with_text(self._unlinked, text)
+            self._with_preludes[text] = Module(loaded, self.options, self.link)
         return self._with_preludes[text]
 
     def compile_all(self, calls: Iterable[partial[object] | ShaderProgram]) -> None:
@@ -203,7 +203,7 @@ class Module(Unique, Names):
         Raises what the calls would raise: errors about arguments before anything is compiled, then the error of the
         first call whose kernel is refused, when all others are compiled. CallError (E1015) for what is no call.
         """
-        TOGETHER.compile_together([TOGETHER.prepared(each) for each in calls], self.device.options)
+        TOGETHER.compile_together([TOGETHER.prepared(call) for call in calls], self.device.options)
 
     # --- Names ---
 
@@ -231,21 +231,19 @@ class Module(Unique, Names):
 
     def find_struct(self, name: str) -> Struct | None:
         """A type by name, `float3` and `Foo<4>` too; None when there is none."""
-        found = self.find_type(name)
-        return None if found is None else self.struct_of(found)
+        t = self.find_type(name)
+        return None if t is None else self.struct_of(t)
 
     def find_type(self, name: str) -> Type | None:
-        """The type itself, or what an earlier process has kept of it."""
+        """The type itself, or the form in which an earlier process kept it."""
         module = self.known
-        known = UNKNOWN if module.generation.is_parsed else module.facts.get("type", name)
-        if known is not UNKNOWN:
-            return None if known is None else restored_type(known)
-        found = module.view.find_type(name)
-        try:
-            module.facts.put("type", name, None if found is None else saved_type(found, module.all_types))
-        except Unsaved:  # it depends on what is not known yet
-            return found
-        return found
+        saved = UNKNOWN if module.generation.is_parsed else module.facts.get("type", name)
+        if saved is not UNKNOWN:
+            return None if saved is None else restored_type(saved)
+        t = module.view.find_type(name)
+        with suppress(Unsaved):  # it depends on generic parameters
+            module.facts.put("type", name, None if t is None else saved_type(t, module.all_types))
+        return t
 
     def find_function_in_struct(self, struct: Struct | str, name: str) -> Function | None:
         """A method, static or not, or a constructor."""
@@ -262,11 +260,9 @@ class Module(Unique, Names):
     def struct_of(self, checked: Type) -> Struct:
         """The one Struct for a checked type."""
         key = checked.spelled if isinstance(checked, SavedType) else spell(checked)
-        found = self._structs.get(key)
-        if found is None:
-            made = Enum if _is_enum(checked) else Struct
-            found = self._structs[key] = made(self, checked)
-        return found
+        if key not in self._structs:
+            self._structs[key] = (Enum if _is_enum(checked) else Struct)(self, checked)
+        return self._structs[key]
 
     def _make_function(self, label: str, name: str, views: Find, struct: Struct | None) -> Function:
         strict = self.options.get("strict_broadcasting", False)
@@ -275,28 +271,36 @@ class Module(Unique, Names):
             known = generation.of(self._loaded)
 
             def binder() -> Binder:
-                found = FRONT.without_library(views(known.view))
-                if not found:
+                functions = FRONT.without_library(views(known.view))
+                if not functions:
                     raise self._missing(label, "function")
-                candidates = [FRONT.candidate_of(view, known.all_types) for view in found]
-                made: Binder = FRONT.Binder(name, candidates, known.all_types, known.imports)
-                return made
+                candidates = [FRONT.candidate_of(view, known.all_types) for view in functions]
+                bind: Binder = FRONT.Binder(name, candidates, known.all_types, known.imports)
+                return bind
 
             store = PlanStore(known.key, label, generation.settings, generation.target, known.types)
             return Caller(name, binder, generation, store, strict, self)
 
-        return Function(self, name, LastingCaller(self.session, caller), struct)
+        return Function(self, name, RenewedCaller(self.session, caller), struct)
 
-    def _missing(self, name: str, what: str) -> NameNotFound:
-        if not what:
+    def _missing(self, name: str, kind: str) -> NameNotFound:
+        if not kind:
             why, note = self.view.why_not_found(name)
             return NameNotFound(f"Module '{self.name}' {why}", note)
-        known = self.view.function_names() if what == "function" else self.view.type_names()
-        message = f"Could not find {what} '{name}' in module '{self.name}'"
-        return NameNotFound(message, suggestion(name, known))
+        names = self.view.function_names() if kind == "function" else self.view.type_names()
+        message = f"Could not find {kind} '{name}' in module '{self.name}'"
+        return NameNotFound(message, suggestion(name, names))
 
 
 Module.__doc__ = OwnText(Module.__doc__, lambda module: DESCRIBE.documentation_of_module(module))
+
+
+def module_of_package(device: Device, name: str, read: Callable[[], str]) -> Module:
+    """The module of a text of slangrad's own, which `read` gives: one for each device."""
+    modules = device.package_modules
+    if name not in modules:
+        modules.setdefault(name, Module.load_from_source(device, name, read()))
+    return cast("Module", modules[name])
 
 
 def _is_enum(t: Type) -> bool:
@@ -311,19 +315,19 @@ def _session_of(device: object) -> SlangSession:
     return device.slang_session
 
 
-def _handle_of(given: object) -> LoadedModule:
-    if isinstance(given, LoadedModule):
-        return given
-    if not isinstance(given, SHADER.SlangModule):
+def _handle_of(module: object) -> LoadedModule:
+    if isinstance(module, LoadedModule):
+        return module
+    if not isinstance(module, SHADER.SlangModule):
         note = "Module.load_from_file() and Module.load_from_source() load one"
-        raise CallError("E1015", f"Module: {type(given).__name__} is no SlangModule", (), note)
-    loaded: LoadedModule = given.loaded
+        raise CallError("E1015", f"Module: {type(module).__name__} is no SlangModule", (), note)
+    loaded: LoadedModule = module.loaded
     return loaded
 
 
 def _constructors(view: Reflection, spelled: str) -> Sequence[FunctionView]:
-    found = view.find_type(spelled)
-    return () if found is None else view.find_methods(found, "__init")
+    t = view.find_type(spelled)
+    return () if t is None else view.find_methods(t, "__init")
 
 
 def _checked_options(options: Mapping[str, object] | None) -> dict[str, HostValue]:

@@ -36,7 +36,7 @@ Member = Any  # a Function, a Struct or an EnumValue: users know which, and call
 
 
 class Names(ABC):
-    """Functions and types by name, as attributes and items: what modules and types have in common."""
+    """Functions and types by name, as attributes and items: the common base of modules and types."""
 
     __slots__ = ()
 
@@ -49,29 +49,29 @@ class Names(ABC):
         """A type by name; None when there is none."""
 
     @abstractmethod
-    def _missing(self, name: str, what: str) -> NameNotFound:
-        """The error for a name; `what` is asked for, empty where it may be a function or a type."""
+    def _missing(self, name: str, kind: str) -> NameNotFound:
+        """The error for a name; `kind` is "function", "struct", or empty where both would do."""
 
     def require_function(self, name: str) -> Function:
         """The functions of a name, as `find_function`; NameNotFound when there are none."""
-        found = self.find_function(name)
-        if found is None:
+        function = self.find_function(name)
+        if function is None:
             raise self._missing(name, "function")
-        return found
+        return function
 
     def require_struct(self, name: str) -> Struct:
         """A type by name, as `find_struct`; NameNotFound when there is none."""
-        found = self.find_struct(name)
-        if found is None:
+        struct = self.find_struct(name)
+        if struct is None:
             raise self._missing(name, "struct")
-        return found
+        return struct
 
     def __getitem__(self, name: str) -> Member:
         """A function or, if there is none of that name, a type."""
-        found = self.find_function(name) or self.find_struct(name)
-        if found is None:
+        member = self.find_function(name) or self.find_struct(name)
+        if member is None:
             raise self._missing(name, "")
-        return found
+        return member
 
     def __getattr__(self, name: str) -> Member:
         if name.startswith("__") and name.endswith("__"):
@@ -90,36 +90,36 @@ class Struct(Unique, Names, SlangType):
     """A type of a module: an element type of tensors, and a name space. `Type.method(this, ...)` calls a method,
     `Type(...)` a constructor, `Type.Inner` is a type inside of it."""
 
-    __slots__ = ("_found", "_functions", "_made_in", "_text", "module")
+    __slots__ = ("_functions", "_made_in", "_text", "_type", "module")
 
     def __init__(self, module: Module, checked: Type) -> None:
         self.module = module
         self._made_in = module.known.generation
-        self._found = checked
+        self._type = checked
         self._program = None
         self._text = checked.spelled if isinstance(checked, SavedType) else spell(checked)
         self._functions: dict[str, Function] = {}
 
     @property
     def _types(self) -> ProgramTypes:  # type: ignore[override]
-        found: ProgramTypes = self.module.known.types
-        return found
+        types: ProgramTypes = self.module.known.types
+        return types
 
     @property
     def _given(self) -> Type:
         """The type as it is now: a reload may have changed it."""
         generation = self.module.known.generation
         if self._made_in is not generation:
-            found = self.module.find_type(self._text)
-            if found is None:
+            t = self.module.find_type(self._text)
+            if t is None:
                 message = f"Module '{self.module.name}' has no type '{self._text}' any more"
                 raise CallError("E1012", message, (), "its file has changed")
-            self._made_in, self._found, self._functions = generation, found, {}
-        return self._found
+            self._made_in, self._type, self._functions = generation, t, {}
+        return self._type
 
     @_given.setter
-    def _given(self, found: Type) -> None:
-        self._found = found
+    def _given(self, t: Type) -> None:
+        self._type = t
 
     def __repr__(self) -> str:
         return f"Struct({self._text})"
@@ -153,7 +153,7 @@ class Struct(Unique, Names, SlangType):
         return self.module.device
 
     def as_struct(self) -> Struct:
-        """Itself: what a name means is a type here, for type checkers."""
+        """Itself: tells type checkers that the name is a type."""
         return self
 
     def as_func(self) -> Function:
@@ -163,8 +163,8 @@ class Struct(Unique, Names, SlangType):
     @property
     def methods(self) -> dict[str, Function]:
         """Methods, static ones too, by name."""
-        found = {name: self.find_function(name) for name in self.module.view.member_names(self.checked)}
-        return {name: function for name, function in found.items() if function is not None}
+        members = {name: self.find_function(name) for name in self.module.view.member_names(self.checked)}
+        return {name: function for name, function in members.items() if function is not None}
 
     def __call__(self, /, *args: HostValue, **kwargs: HostValue) -> HostValue:
         """Call the constructor; where none is declared, with a value for each field, in order or by name."""
@@ -172,14 +172,14 @@ class Struct(Unique, Names, SlangType):
 
     def constructor(self) -> Function:
         """What `Type(...)` calls. NameNotFound where none is declared and there are no fields."""
-        found = self.find_function("__init")
-        if found is None and self.fields:
+        function = self.find_function("__init")
+        if function is None and self.fields:
             fields = [(name, field.type.spelled) for name, field in self.fields.items()]
             parameters = ", ".join(f"{kind} {name}" for name, kind in fields)
             body = " ".join(f"this.{name} = {name};" for name, _ in fields)
             text = f"extension {self.spelled} {{ __init({parameters}) {{ {body} }} }}"
-            found = self.module.with_prelude(text).require_struct(self.spelled).require_function("__init")
-        return self.require_function("__init") if found is None else found
+            function = self.module.with_prelude(text).require_struct(self.spelled).require_function("__init")
+        return self.require_function("__init") if function is None else function
 
     def find_struct(self, name: str) -> Struct | None:
         """A type inside of this one, or None."""
@@ -187,14 +187,14 @@ class Struct(Unique, Names, SlangType):
 
     def find_function(self, name: str) -> Function | None:
         """A method or constructor (`__init`), or None."""
-        found = self._functions.get(name)
-        if found is None or self._made_in.expired:
-            found = self.module.find_function_in_struct(self, name)
-            if found is not None:
-                self._functions[name] = found
-        return found
+        function = self._functions.get(name)
+        if function is None or self._made_in.expired:
+            function = self.module.find_function_in_struct(self, name)
+            if function is not None:
+                self._functions[name] = function
+        return function
 
-    def _missing(self, name: str, what: str) -> NameNotFound:
+    def _missing(self, name: str, kind: str) -> NameNotFound:
         members = self.module.view.member_names(self.checked)
         message = f"Type '{self.name}' has no method or sub-type named '{name}'"
         return NameNotFound(message, self._similar(name, members))
@@ -244,7 +244,7 @@ class Enum(Struct):
             raise CallError("E1001", f"{self.name}: {kind} is no whole number") from None
         if not holds(self.ir_type, number):
             raise CallError("E1010", f"{self.name}({number}): its type cannot hold this number")
-        named = (each for each in self.values.values() if each == number)
+        named = (value for value in self.values.values() if value == number)
         return next(named, EnumValue(number, self.spelled))
 
     def __iter__(self) -> Iterator[EnumValue]:
@@ -263,7 +263,7 @@ class Enum(Struct):
         listed = ", ".join(f"{name} = {int(value)}" for name, value in self.values.items())
         return f"Enum({self.spelled}: {listed})"
 
-    def _missing(self, name: str, what: str) -> NameNotFound:
+    def _missing(self, name: str, kind: str) -> NameNotFound:
         return NameNotFound(
             f"Enum '{self.name}' has no enumerator named '{name}'", self._similar(name, self.values)
         )

@@ -1,6 +1,6 @@
-"""Calls that are given without being made, for `Module.compile_all`.
+"""Calls that are described but not made, for `Module.compile_all`.
 
-partial(module.loss.bwds, x, w)   ->   what asks for the kernel of that call
+partial(module.loss.bwds, x, w)   ->   a function that makes the kernel of that call
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from slangrad.marshal.errors import CallError
 KERNEL, SHADER = Late("slangrad.api.kernels.kernel"), Late("slangrad.api.kernels.shader")
 
 
-def prepared(given: object) -> Callable[[], object]:
-    """CallError (E1015) for what is no call."""
-    if isinstance(given, partial):
-        called, args, kwargs = given.func, given.args, given.keywords
+def prepared(call: object) -> Callable[[], object]:
+    """CallError (E1015) for other objects than calls."""
+    if isinstance(call, partial):
+        called, args, kwargs = call.func, call.args, call.keywords
         if isinstance(called, Function):
             return lambda: called.kernel_of(*args, **kwargs)
         owner = getattr(called, "__self__", None)
         if isinstance(owner, Function) and getattr(called, "__func__", None) is Function.dispatch:
             return owner.dispatched_kernel
-    elif isinstance(given, SHADER.ShaderProgram):
-        return lambda: KERNEL.ComputePipeline(given)
-    kind = type(given.func if isinstance(given, partial) else given).__name__
+    elif isinstance(call, SHADER.ShaderProgram):
+        return lambda: KERNEL.ComputePipeline(call)
+    kind = type(call.func if isinstance(call, partial) else call).__name__
     note = "a call is functools.partial(module.f, x, y), or a program of link_program()"
     raise CallError("E1015", f"compile_all: {kind} is no call of a function", (), note)

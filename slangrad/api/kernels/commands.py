@@ -160,16 +160,16 @@ class CommandEncoder(_Recording):
         buffer.require_writes()
         self.record(lambda: buffer.runtime.write(buffer.address + offset, source))
 
-    def check_range(self, buffer: Buffer, offset: int, size: int, what: str) -> None:
+    def check_range(self, buffer: Buffer, offset: int, size: int, title: str) -> None:
         if not isinstance(buffer, Buffer):
-            raise CommandError("E1021", f"{what}: {type(buffer).__name__} is no buffer")
+            raise CommandError("E1021", f"{title}: {type(buffer).__name__} is no buffer")
         if buffer.runtime is not self.device.runtime:
-            raise CommandError("E1021", f"{what}: the buffer belongs to another device")
+            raise CommandError("E1021", f"{title}: the buffer belongs to another device")
         if offset < 0 or size < 0 or offset + size > buffer.size:
             message = f"bytes {offset} to {offset + size} are not in a buffer of {buffer.size}"
-            if what == "upload":
+            if title == "upload":
                 message = f"upload would exceed the size of the destination buffer: {message}"
-            raise CommandError("E1021", f"{what}: {message}")
+            raise CommandError("E1021", f"{title}: {message}")
 
     # --- Queries ---
 
@@ -237,13 +237,13 @@ class CommandEncoder(_Recording):
         """See `push_debug_group`."""
 
 
-def check_encoder(given: object, device: object, what: str) -> None:
+def check_encoder(encoder: object, device: object, title: str) -> None:
     """CommandError for what is no encoder of a device that is to record a call or launch."""
-    if not isinstance(given, CommandEncoder):
+    if not isinstance(encoder, CommandEncoder):
         note = "device.create_command_encoder() makes one"
-        raise CommandError("E1021", f"{what}: {type(given).__name__} is no command encoder", (), note)
-    if given.device is not device:
-        raise CommandError("E1021", f"{what}: the command encoder belongs to another device")
+        raise CommandError("E1021", f"{title}: {type(encoder).__name__} is no command encoder", (), note)
+    if encoder.device is not device:
+        raise CommandError("E1021", f"{title}: the command encoder belongs to another device")
 
 
 class ComputePassEncoder:

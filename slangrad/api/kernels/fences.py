@@ -41,7 +41,7 @@ class QueryType(Enum):
 
 @dataclass(slots=True)
 class FenceDesc:
-    """How a fence begins. There is nobody to share it with."""
+    """The start of a fence. `shared` has no effect: no other API uses it."""
 
     initial_value: int = 0
     shared: bool = False
@@ -108,12 +108,12 @@ def signal_all(fences: Sequence[Fence], values: Sequence[int]) -> None:
         fence.signal(value)
 
 
-def _pairs(fences: Sequence[Fence], values: Sequence[int], what: str) -> Iterator[tuple[Fence, int]]:
-    given = list(values) or [AUTO if what == "signal" else fence.current_value for fence in fences]
-    if len(given) != len(fences):
-        message = f"{what}_fence_values: {len(given)} values for {len(fences)} fences"
+def _pairs(fences: Sequence[Fence], values: Sequence[int], verb: str) -> Iterator[tuple[Fence, int]]:
+    all_values = list(values) or [AUTO if verb == "signal" else fence.current_value for fence in fences]
+    if len(all_values) != len(fences):
+        message = f"{verb}_fence_values: {len(all_values)} values for {len(fences)} fences"
         raise FenceError("E1021", message)
-    return zip(fences, given)
+    return zip(fences, all_values)
 
 
 @dataclass(slots=True)
@@ -155,11 +155,11 @@ class QueryPool:
 
     def get_results(self, index: int, count: int) -> list[int]:
         """Ticks, `device.info.timestamp_frequency` a second."""
-        found = [self._results[i] for i in self._range(index, count)]
-        if None in found:
-            message = f"query {index + found.index(None)} has no result"
+        results = [self._results[i] for i in self._range(index, count)]
+        if None in results:
+            message = f"query {index + results.index(None)} has no result"
             raise FenceError("E1021", message, (), "submit commands with write_timestamp(pool, index) first")
-        return [ticks for ticks in found if ticks is not None]
+        return [ticks for ticks in results if ticks is not None]
 
     def get_result(self, index: int) -> int:
         """One of `get_results`."""

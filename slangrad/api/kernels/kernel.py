@@ -38,7 +38,7 @@ MOST_THREADS = 1 << 32
 Scalars = Values
 
 
-class Slot:
+class ParameterSlot:
     """A parameter by name: its uniform, and where its scalars lie; -1 when the kernel does not read it."""
 
     __slots__ = ("at", "name", "uniform")
@@ -60,24 +60,26 @@ class BlockSlot:
 
     __slots__ = ("members", "name")
 
-    def __init__(self, name: str, members: Mapping[str, Slot]) -> None:
+    def __init__(self, name: str, members: Mapping[str, ParameterSlot]) -> None:
         self.name = name
         self.members = members
 
     def put(self, values: Scalars, value: object) -> None:
         if not isinstance(value, Mapping):
             raise CallError("E1019", f"parameter '{self.name}' is a block: pass a dict with its members")
-        for name, each in value.items():
-            found = self.members.get(name)
-            if found is None:
+        for name, member_value in value.items():
+            slot = self.members.get(name)
+            if slot is None:
                 raise unknown(f"'{self.name}' has no member '{name}'", name, self.members)
-            found.put(values, each)
+            slot.put(values, member_value)
 
 
 class ComputePipeline:
-    """A program that is compiled for compute; with checks, if it is made in check mode."""
+    """A program that is compiled for compute; with checks, if `is_checked`. By default that is the device's mode of
+    now."""
 
-    def __init__(self, program: ShaderProgram) -> None:
+    def __init__(self, program: ShaderProgram, is_checked: bool | None = None) -> None:
+        self.is_checked = program.device.checking is not None if is_checked is None else is_checked
         self.program = program
         self.device = program.device
         self._newer = self
@@ -94,7 +96,7 @@ class ComputePipeline:
             session = self.program.session
             session.refresh()
             if self._newer.generation is not session.generation:
-                self._newer = ComputePipeline(self.program)
+                self._newer = ComputePipeline(self.program, self.is_checked)
         return self._newer
 
     def _make(self) -> None:
@@ -113,15 +115,15 @@ class ComputePipeline:
             note = "entry.specialize([SpecializationArg.from_type(name), ...]) gives it arguments"
             raise CallError("E1020", f"entry point '{self.entry.name}' is generic", (), note)
         self.thread_group_size = self.entry.group_size
-        session = program.session
-        compiler = session.compiler if session.checking is None else self.generation.checked.compiler
+        generation = self.generation
+        compiler = generation.checked.compiler if self.is_checked else generation.compiler
         self.compiled = compiler.compile_entry(self.entry.reference, self.entry.conformances)
         self._uniforms = Uniforms(program.types, self.device.runtime)
-        self.globals: dict[str, Slot | BlockSlot] = {
-            each.name: self._global(each) for each in program.globals
+        self.globals: dict[str, ParameterSlot | BlockSlot] = {
+            parameter.name: self._global(parameter) for parameter in program.globals
         }
-        self.parameters: dict[str, Slot | BlockSlot] = {
-            each.name: self._slot(each.name, each, t) for each, t in self.entry.parameters
+        self.parameters: dict[str, ParameterSlot | BlockSlot] = {
+            declared.name: self._slot(declared.name, declared, t) for declared, t in self.entry.parameters
         }
         self.empty = self._unset_values()
 
@@ -138,45 +140,46 @@ class ComputePipeline:
             ]
         return values
 
-    def _global(self, parameter: GlobalParameter) -> Slot | BlockSlot:
+    def _global(self, parameter: GlobalParameter) -> ParameterSlot | BlockSlot:
         info = self.program.session.program.info
 
         def stored_type(declared: Declared) -> Type:
-            found = info(declared)
-            return stored(found.type, found.rules)
+            info_of_declared = info(declared)
+            return stored(info_of_declared.type, info_of_declared.rules)
 
         if not parameter.is_block:
             return self._slot(parameter.name, parameter.declaration, stored_type(parameter.declaration))
         prefix = f"{parameter.name}."
         members = {
-            each.name: self._slot(prefix + each.name, each, stored_type(each)) for each in parameter.members
+            member.name: self._slot(prefix + member.name, member, stored_type(member))
+            for member in parameter.members
         }
         return BlockSlot(parameter.name, members)
 
-    def _slot(self, label: str, declared: Declared, t: Type) -> Slot:
+    def _slot(self, label: str, declared: Declared, t: Type) -> ParameterSlot:
         uniform = self._uniforms.of(t) or StructEncoder(STRICTLY, struct(str(t), ()), [])
         argument = self.compiled.argument_of(declared)
         if argument is None or argument not in self.compiled.used:
-            return Slot(label, uniform, -1)
+            return ParameterSlot(label, uniform, -1)
         place = self.compiled.packer.places[argument]
         assert place.stop - place.start == uniform.count, (label, t, place, uniform.count)
-        return Slot(label, uniform, place.start)
+        return ParameterSlot(label, uniform, place.start)
 
     @late_property
-    def offsets(self) -> dict[Slot | BlockSlot, int]:
+    def offsets(self) -> dict[ParameterSlot | BlockSlot, int]:
         """Where parameters lie by reflection, in bytes: those outside of functions, and those of the entry point."""
-        found: dict[Slot | BlockSlot, int] = {}
+        offsets: dict[ParameterSlot | BlockSlot, int] = {}
         layout = self.program.layout
         both = ((layout.parameters, self.globals), (layout.entry_points[0].parameters, self.parameters))
         for rows, slots in both:
-            for each in rows:
-                slot = slots.get(each.name)
+            for parameter in rows:
+                slot = slots.get(parameter.name)
                 if isinstance(slot, BlockSlot):
-                    fields = each.type_layout.fields
-                    found |= {slot.members[field.name]: each.offset + field.offset for field in fields}
+                    fields = parameter.type_layout.fields
+                    offsets |= {slot.members[field.name]: parameter.offset + field.offset for field in fields}
                 if slot is not None:  # the ids of threads have none
-                    found[slot] = each.offset
-        return found
+                    offsets[slot] = parameter.offset
+        return offsets
 
     def grid_of(self, thread_count: HostValue) -> Grid:
         """Threads of whole groups."""
@@ -195,24 +198,24 @@ class ComputePipeline:
         packed: bytes = packer.pack(values)
         return packed
 
-    def check_written(self, written: Collection[Slot]) -> None:
+    def check_written(self, written: Collection[ParameterSlot]) -> None:
         """Every parameter that the kernel reads must have got a value."""
         for slot in self.slots():
             if slot.at >= 0 and slot not in written:
                 raise missing(slot.name, slot.uniform.type)
 
-    def slots(self) -> Iterator[Slot]:
+    def slots(self) -> Iterator[ParameterSlot]:
         for slot in (*self.globals.values(), *self.parameters.values()):
             yield from slot.members.values() if isinstance(slot, BlockSlot) else (slot,)
 
 
-def _is_read(slot: Slot | BlockSlot) -> bool:
+def _is_read(slot: ParameterSlot | BlockSlot) -> bool:
     if isinstance(slot, BlockSlot):
-        return any(each.at >= 0 for each in slot.members.values())
+        return any(member.at >= 0 for member in slot.members.values())
     return slot.at >= 0
 
 
-def _read_names(slots: Mapping[str, Slot | BlockSlot]) -> frozenset[str]:
+def _read_names(slots: Mapping[str, ParameterSlot | BlockSlot]) -> frozenset[str]:
     return frozenset(name for name, slot in slots.items() if _is_read(slot))
 
 
@@ -221,20 +224,20 @@ class ComputeKernel:
 
     # fmt: off
     __slots__ = ("__weakref__", "_empty", "_globals", "_kernel", "_launch", "_pack", "_parameters", "_pipeline",
-                 "_required_globals", "_required_parameters", "_session", "_twin", "checking", "device", "generation",
-                 "name", "program")
+                 "_required_globals", "_required_parameters", "_twin", "device", "generation", "is_checked", "name",
+                 "program")
     # fmt: on
 
-    def __init__(self, program: ShaderProgram, name: str = "") -> None:
-        """`name`: of the function that the program's entry point was made for."""
+    def __init__(self, program: ShaderProgram, name: str = "", is_checked: bool | None = None) -> None:
+        """`name`: of the function that the program's entry point was made for. `is_checked`: see ComputePipeline."""
         self.name = name
         self.program = program
         self.device = program.device
-        self.checking = program.session.checking is not None
-        self._session = program.session
         self._twin: ComputeKernel | None = None  # the same with checks, or without
         self._launch = self.device.runtime.launch
-        self._use(ComputePipeline(program))
+        pipeline = ComputePipeline(program, is_checked)
+        self.is_checked = pipeline.is_checked
+        self._use(pipeline)
 
     def _use(self, pipeline: ComputePipeline) -> None:
         self._pipeline = pipeline
@@ -271,7 +274,7 @@ class ComputeKernel:
         **parameters: object,
     ) -> None:
         """Launch whole groups of threads, at least `thread_count` in x, y and z; with an encoder, later."""
-        if (self._session.checking is not None) != self.checking:
+        if (self.device.checking is not None) != self.is_checked:
             self._other().dispatch(thread_count, vars, command_encoder, queue, **parameters)
             return
         if self.generation.expired:
@@ -291,13 +294,15 @@ class ComputeKernel:
     def _other(self) -> ComputeKernel:
         """The kernel as it is inside of check mode, or outside."""
         if self._twin is None:
-            self._twin = ComputeKernel(self.program, self.name)
+            twin = ComputeKernel(self.program, self.name, not self.is_checked)
+            twin._twin = self
+            self._twin = twin
         return self._twin
 
-    def _arguments(self, given: Mapping[str, object], parameters: Mapping[str, object]) -> bytes:
+    def _arguments(self, globals_given: Mapping[str, object], parameters: Mapping[str, object]) -> bytes:
         values = self._empty[:]
         slots = self._globals
-        for name, value in given.items():
+        for name, value in globals_given.items():
             if name not in slots:
                 raise self._unknown(name, "vars", slots)
             slots[name].put(values, value)
@@ -306,24 +311,26 @@ class ComputeKernel:
             if name not in slots:
                 raise self._unknown(name, "parameters", slots)
             slots[name].put(values, value)
-        if not (self._required_globals <= given.keys() and self._required_parameters <= parameters.keys()):
-            raise self._missing(given, parameters)
+        if not (
+            self._required_globals <= globals_given.keys() and self._required_parameters <= parameters.keys()
+        ):
+            raise self._missing(globals_given, parameters)
         return self._pack(values)
 
-    def _unknown(self, name: str, what: str, known: Mapping[str, object]) -> CallError:
-        message = f"{what}: kernel '{self.name or self._pipeline.entry.name}' has no parameter '{name}'"
-        error = unknown(message, name, known)
+    def _unknown(self, name: str, title: str, names: Mapping[str, object]) -> CallError:
+        message = f"{title}: kernel '{self.name or self._pipeline.entry.name}' has no parameter '{name}'"
+        error = unknown(message, name, names)
         if name in self._globals or name in self._parameters:
             place = "in vars" if name in self._globals else "as a keyword"
             error = CallError(error.code, message, (), f"'{name}' is passed {place}")
         return error
 
-    def _missing(self, given: Mapping[str, object], parameters: Mapping[str, object]) -> CallError:
-        slots = [self._globals[name] for name in sorted(self._required_globals - given.keys())]
+    def _missing(self, globals_given: Mapping[str, object], parameters: Mapping[str, object]) -> CallError:
+        slots = [self._globals[name] for name in sorted(self._required_globals - globals_given.keys())]
         slots += [self._parameters[name] for name in sorted(self._required_parameters - parameters.keys())]
         first = slots[0]
         if isinstance(first, BlockSlot):
-            first = next(each for each in first.members.values() if each.at >= 0)
+            first = next(member for member in first.members.values() if member.at >= 0)
         return missing(first.name, first.uniform.type)
 
 
@@ -334,11 +341,11 @@ def _is_three(thread_count: HostValue) -> bool:
 
 def _three(thread_count: HostValue) -> Sequence[int]:
     """Sizes that are left out are one."""
-    given = [thread_count] if isinstance(thread_count, INTEGERS) else thread_count
+    counts = [thread_count] if isinstance(thread_count, INTEGERS) else thread_count
     try:
-        found = [index(each) for each in given]
+        sizes = [index(count) for count in counts]
     except TypeError:
-        found = []
-    if not 0 < len(found) <= 3:
+        sizes = []
+    if not 0 < len(sizes) <= 3:
         raise CallError("E1014", f"thread_count: {thread_count!r} is not up to three whole numbers")
-    return [*found, 1, 1][:3]
+    return [*sizes, 1, 1][:3]

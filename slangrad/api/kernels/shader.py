@@ -15,7 +15,6 @@ from enum import Enum
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
-from weakref import WeakSet
 
 from slangrad.api.devices.reports import program_report
 from slangrad.api.reflection.declarations import DeclReflection, reflect_modules
@@ -24,6 +23,7 @@ from slangrad.api.reflection.types import ReflectionContext
 from slangrad.api.sessions.generation import KnownModule, of_generation
 from slangrad.base.disk.whole_files import write_output
 from slangrad.base.module_file import packed, to_bytes
+from slangrad.base.process.threads import WeakBag
 from slangrad.base.suggestions import suggestion
 from slangrad.call.binding.program import ModuleTypes, conformance_of
 from slangrad.check.conforming import Conformance
@@ -109,7 +109,7 @@ class SlangModule:
     @property
     def module_decl(self) -> DeclReflection:
         """What stands in the module, as a tree."""
-        parts = tuple(each.checked for each in self.source_modules or (self,))
+        parts = tuple(module.checked for module in self.source_modules or (self,))
         return reflect_modules(self.reflection_context, self.name, parts)
 
     @of_generation
@@ -157,7 +157,7 @@ class SlangModule:
     @property
     def entry_points(self) -> list[SlangEntryPoint]:
         """The functions that are marked as such."""
-        return [SlangEntryPoint(self, each.name) for each in self._functions() if is_entry(each)]
+        return [SlangEntryPoint(self, function.name) for function in self._functions() if is_entry(function)]
 
     def entry_point(
         self, name: str, type_conformances: Sequence[TypeConformance | tuple[object, ...]] = ()
@@ -166,28 +166,28 @@ class SlangModule:
         values of interface types can have, and their ids in memory.
         """
         self.entry_function(name)
-        return SlangEntryPoint(self, name, given=conformances_of(type_conformances))
+        return SlangEntryPoint(self, name, conformances=conformances_of(type_conformances))
 
     def entry_function(self, name: str) -> ast.Function:
         """What an entry point of that name is."""
-        found = [each for each in self._functions() if each.name == name]
-        found = [each for each in found if is_entry(each)] or found
-        if not found:
-            known = [each.name for each in self._functions()]
+        functions = [function for function in self._functions() if function.name == name]
+        functions = [function for function in functions if is_entry(function)] or functions
+        if not functions:
+            names = [function.name for function in self._functions()]
             raise CallError(
-                "E1020", f"Entry point \"{name}\" not found in module '{self.name}'", (), _close(name, known)
+                "E1020", f"Entry point \"{name}\" not found in module '{self.name}'", (), _close(name, names)
             )
-        return found[0]
+        return functions[0]
 
     def declares(self, name: str) -> bool:
         """Whether a function has that name."""
-        return any(each.name == name for each in self._functions())
+        return any(function.name == name for function in self._functions())
 
     def _functions(self) -> Iterator[ast.Function]:
         for part in self.checked.files:
-            for each in members_of(part):
-                if isinstance(each, ast.Function) and each.body is not None:
-                    yield each
+            for member in members_of(part):
+                if isinstance(member, ast.Function) and member.body is not None:
+                    yield member
 
 
 class ComposedModule(SlangModule):
@@ -205,35 +205,35 @@ class ComposedModule(SlangModule):
 
     @property
     def entry_points(self) -> list[SlangEntryPoint]:
-        names = [each.name for module in self.source_modules for each in module.entry_points]
+        names = [entry.name for module in self.source_modules for entry in module.entry_points]
         return [self.entry_point(name) for name in names]
 
     def entry_point(
         self, name: str, type_conformances: Sequence[TypeConformance | tuple[object, ...]] = ()
     ) -> SlangEntryPoint:
-        owners = [each for each in self.source_modules if each.declares(name)]
+        owners = [owner for owner in self.source_modules if owner.declares(name)]
         if len(owners) > 1:
-            both = " and ".join(f"'{each.name}'" for each in owners)
+            both = " and ".join(f"'{owner.name}'" for owner in owners)
             raise CallError("E1020", f'Entry point "{name}" is in {both}', (), "ask one of these modules")
-        given = (*self._given, *conformances_of(type_conformances))
-        return (owners or self.source_modules)[0].entry_point(name, given)
+        conformances = (*self._given, *conformances_of(type_conformances))
+        return (owners or self.source_modules)[0].entry_point(name, conformances)
 
 
 def members_of(scope: ast.Container) -> Iterator[ast.Declaration]:
     """The declarations of a file, those in namespaces too."""
-    for each in scope.members:
-        if isinstance(each, ast.Namespace):
-            yield from members_of(each)
+    for member in scope.members:
+        if isinstance(member, ast.Namespace):
+            yield from members_of(member)
         else:
-            yield each
+            yield member
 
 
 def is_entry(function: ast.Function) -> bool:
     return function.attribute("shader") is not None or function.attribute("numthreads") is not None
 
 
-def _close(name: str, known: Sequence[str]) -> str:
-    return suggestion(name, known, "no functions")
+def _close(name: str, names: Sequence[str]) -> str:
+    return suggestion(name, names, "no functions")
 
 
 @dataclass(slots=True, frozen=True)
@@ -249,25 +249,27 @@ class TypeConformance:
         return self.interface_name, self.type_name, self.id
 
 
-def conformances_of(given: Sequence[TypeConformance | tuple[HostValue, ...]]) -> tuple[TypeConformance, ...]:
+def conformances_of(
+    conformances: Sequence[TypeConformance | tuple[HostValue, ...]],
+) -> tuple[TypeConformance, ...]:
     """Also from tuples (interface, type[, id]). CallError for a pair or an id that is there twice."""
-    found: list[TypeConformance] = []
-    for each in given:
-        one = each if isinstance(each, TypeConformance) else TypeConformance(*each)
-        for other in found:
-            _check_distinct(one, other)
-        found.append(one)
-    return tuple(found)
+    distinct: list[TypeConformance] = []
+    for entry in conformances:
+        conformance = entry if isinstance(entry, TypeConformance) else TypeConformance(*entry)
+        for other in distinct:
+            _check_distinct(conformance, other)
+        distinct.append(conformance)
+    return tuple(distinct)
 
 
-def _check_distinct(one: TypeConformance, other: TypeConformance) -> None:
-    if one.interface_name != other.interface_name:
+def _check_distinct(first: TypeConformance, other: TypeConformance) -> None:
+    if first.interface_name != other.interface_name:
         return
-    if one.type_name == other.type_name:
-        what = f'interface type "{one.interface_name}" and type "{one.type_name}"'
-        raise CallError("E1020", f"Duplicate type conformance entry for {what}")
-    if one.id == other.id >= 0:
-        raise CallError("E1020", f'Duplicate type id {one.id} for interface type "{one.interface_name}"')
+    if first.type_name == other.type_name:
+        pair = f'interface type "{first.interface_name}" and type "{first.type_name}"'
+        raise CallError("E1020", f"Duplicate type conformance entry for {pair}")
+    if first.id == other.id >= 0:
+        raise CallError("E1020", f'Duplicate type id {first.id} for interface type "{first.interface_name}"')
 
 
 @dataclass(slots=True, frozen=True)
@@ -301,13 +303,13 @@ class SlangEntryPoint:
         function: str,
         name: str = "",
         arguments: Sequence[SpecializationArg] = (),
-        given: tuple[TypeConformance, ...] = (),
+        conformances: tuple[TypeConformance, ...] = (),
         declared: ast.Function | None = None,
     ) -> None:
         """`declared`: the function, where it does not stand in the module itself."""
         self.module = module
         self.function = function
-        self.type_conformances = given
+        self.type_conformances = conformances
         self.arguments = tuple(arguments)
         self.name = name or function
         self._declared = None if declared is None else (module.known, declared)
@@ -349,22 +351,25 @@ class SlangEntryPoint:
         program = self.session.program
         scope = program.scope_of(self.declaration)
         with self.session.compiler.lock, program.silence():
-            sizes = [program.constant(scope, each) for each in attribute.arguments]
-            known = [
-                None if each is None else program.value(each, self.reference.substitution) for each in sizes
+            sizes = [program.constant(scope, argument) for argument in attribute.arguments]
+            values = [
+                None if size is None else program.value(size, self.reference.substitution) for size in sizes
             ]
-        x, y, z = [*(each if isinstance(each, int) else 1 for each in known), 1, 1, 1][:3]
+        x, y, z = [*(value if isinstance(value, int) else 1 for value in values), 1, 1, 1][:3]
         return (x, y, z)
 
     @property
     def parameters(self) -> list[tuple[ast.Parameter, Type]]:
         """What the launch gives, with types: all but the ids of threads."""
         program, seen = self.session.program, self.reference.substitution
-        found = program.info(self.declaration).parameters
+        declared = program.info(self.declaration).parameters
         return [
-            (each, stored(program.substitute(program.info(each).type, seen), program.info(each).rules))
-            for each in found
-            if is_launch_parameter(program, each)
+            (
+                parameter,
+                stored(program.substitute(program.info(parameter).type, seen), program.info(parameter).rules),
+            )
+            for parameter in declared
+            if is_launch_parameter(program, parameter)
         ]
 
     @property
@@ -374,21 +379,21 @@ class SlangEntryPoint:
 
     def specialize(self, specialization_args: Sequence[SpecializationArg]) -> SlangEntryPoint:
         """A generic entry point with its generic arguments; parameters of interface type are generic, too."""
-        made = SlangEntryPoint(
+        specialized = SlangEntryPoint(
             self.module, self.function, self.name, specialization_args, self.type_conformances
         )
-        made._substitution()
-        return made
+        specialized._substitution()
+        return specialized
 
     def _substitution(self) -> Bindings:
         generics = self.declaration.generics
         if len(generics) != len(self.arguments):
             counted = f"{len(generics)} generic arguments, not {len(self.arguments)}"
             raise CallError("E1020", f"entry point '{self.name}' takes {counted}")
-        found: Bindings = dict(zip(generics, map(self._argument, self.arguments)))
-        for parameter, argument in found.items():
-            self._check_bounds(parameter, argument, found)
-        return found
+        bindings: Bindings = dict(zip(generics, map(self._argument, self.arguments)))
+        for parameter, argument in bindings.items():
+            self._check_bounds(parameter, argument, bindings)
+        return bindings
 
     def moved_to(self, module: SlangModule) -> SlangEntryPoint:
         """The same in a module that was linked."""
@@ -396,15 +401,15 @@ class SlangEntryPoint:
             return self
         return SlangEntryPoint(module, self.function, self.name, self.arguments, self.type_conformances)
 
-    def _argument(self, given: SpecializationArg) -> GenericArgument:
-        if not isinstance(given, SpecializationArg):
+    def _argument(self, value: SpecializationArg) -> GenericArgument:
+        if not isinstance(value, SpecializationArg):
             note = "pass SpecializationArg.from_type(name)"
-            raise CallError("E1020", f"specialize: {type(given).__name__} is no SpecializationArg", (), note)
-        if given.value.isdecimal():
-            return int(given.value)
-        argument = self.module.types.find(given.value)
+            raise CallError("E1020", f"specialize: {type(value).__name__} is no SpecializationArg", (), note)
+        if value.value.isdecimal():
+            return int(value.value)
+        argument = self.module.types.find(value.value)
         if argument is None:
-            raise CallError("E1020", f'Specialization type "{given.value}" not found')
+            raise CallError("E1020", f'Specialization type "{value.value}" not found')
         return argument
 
     @of_generation
@@ -412,15 +417,15 @@ class SlangEntryPoint:
         """Which types values of interface types can have, beside those that the program itself converts."""
         return tuple(map(self._conformance, self.type_conformances))
 
-    def _conformance(self, given: TypeConformance) -> Conformance:
-        return conformance_of(self.module.types, given.named)
+    def _conformance(self, conformance: TypeConformance) -> Conformance:
+        return conformance_of(self.module.types, conformance.named)
 
-    def _check_bounds(self, parameter: object, argument: object, found: Bindings) -> None:
+    def _check_bounds(self, parameter: object, argument: object, bindings: Bindings) -> None:
         if not isinstance(parameter, ast.TypeParameter) or not isinstance(argument, Type):
             return
         view = self.module.view
         for bound in view.bounds(parameter_type(parameter)):
-            wanted = self.session.program.substitute(bound, found)
+            wanted = self.session.program.substitute(bound, bindings)
             if not view.conforms(argument, wanted):
                 message = f"specialize: '{argument}' does not conform to '{bound}'"
                 raise CallError("E1020", message)
@@ -444,17 +449,17 @@ class ShaderProgram:
         self.session = session
         self.modules = modules
         self.entry_points = entry_points
-        self.pipelines: WeakSet[ComputePipeline] = WeakSet()
+        self.pipelines: WeakBag[ComputePipeline] = WeakBag()
         session.device.programs.add(self)
 
     def get_compilation_report(self) -> dict[str, object]:
         """How long its pipelines took to make, in seconds, and whether the cache had them."""
-        label = ", ".join(each.name for each in self.modules)
-        pipelines = sorted(self.pipelines, key=lambda each: each.began)
-        return program_report(label, [each.name for each in self.entry_points], pipelines)
+        label = ", ".join(module.name for module in self.modules)
+        pipelines = sorted(self.pipelines, key=lambda pipeline: pipeline.began)
+        return program_report(label, [entry.name for entry in self.entry_points], pipelines)
 
     def __repr__(self) -> str:
-        return f"ShaderProgram(entry_points={[each.name for each in self.entry_points]})"
+        return f"ShaderProgram(entry_points={[entry.name for entry in self.entry_points]})"
 
     @property
     def device(self) -> Device:
@@ -478,7 +483,7 @@ class ShaderProgram:
     @property
     def parts(self) -> tuple[SlangModule, ...]:
         """The modules of the entry points, and the others."""
-        return tuple(dict.fromkeys((*(each.module for each in self.entry_points), *self.modules)))
+        return tuple(dict.fromkeys((*(entry.module for entry in self.entry_points), *self.modules)))
 
     @of_generation
     def globals(self) -> tuple[GlobalParameter, ...]:
@@ -488,21 +493,23 @@ class ShaderProgram:
             parameter
             for module in self._all_modules()
             for part in module.files
-            for each in members_of(part)
-            for parameter in _parameters_of(program, each)
+            for declared in members_of(part)
+            for parameter in _parameters_of(program, declared)
         )
 
     def _all_modules(self) -> list[CheckedModule]:
         """What was linked, and all that it imports, each once."""
-        found = [each.checked for each in (*self.modules, *(entry.module for entry in self.entry_points))]
-        for each in found:  # grows while it is read
-            found += [one for one in each.imports if one not in found]
-        return list(dict.fromkeys(found))
+        modules = [
+            module.checked for module in (*self.modules, *(entry.module for entry in self.entry_points))
+        ]
+        for checked_module in modules:  # grows while it is read
+            modules += [imported for imported in checked_module.imports if imported not in modules]
+        return list(dict.fromkeys(modules))
 
 
 def _parameters_of(program: Program, declared: ast.Declaration) -> Iterator[GlobalParameter]:
     if isinstance(declared, ast.BufferBlock):
-        members = tuple(each for each in declared.members if isinstance(each, ast.Variable))
+        members = tuple(member for member in declared.members if isinstance(member, ast.Variable))
         yield GlobalParameter(declared.name, declared, members)
     elif isinstance(declared, ast.Variable) and _is_parameter(program, declared):
         yield GlobalParameter(declared.name, declared, (declared,))

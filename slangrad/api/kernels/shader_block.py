@@ -34,14 +34,14 @@ class ShaderBlock(Mapping[str, HostValue]):
 
     def __init__(self, of: ReflectionCursor | TypeLayoutReflection) -> None:
         """CallError (E1019) for a type without fields."""
-        found = of.type_layout if isinstance(of, ReflectionCursor) else of
-        if not isinstance(found, TypeLayoutReflection):
+        layout = of.type_layout if isinstance(of, ReflectionCursor) else of
+        if not isinstance(layout, TypeLayoutReflection):
             note = "kernel.reflection[name] gives one"
             raise CallError("E1015", f"type_layout: {type(of).__name__} is no type layout", (), note)
-        self.layout = found
-        self.label = str(found.type.full_name)
+        self.layout = layout
+        self.label = layout.type.full_name
         self.values_so_far = _Parts()
-        if not found.fields:
+        if not layout.fields:
             raise CallError("E1019", f"values of type '{self.label}' have no fields")
 
     def __getitem__(self, name: str) -> HostValue:
@@ -81,7 +81,7 @@ class BlockPlace:
 
     @property
     def names(self) -> Mapping[str, TypeLayoutReflection]:
-        return {each.name: each.type_layout for each in self.layout.fields}
+        return {field.name: field.type_layout for field in self.layout.fields}
 
     def field(self, name: str) -> BlockPlace:
         names = self.names
@@ -107,8 +107,8 @@ class BlockPlace:
             return
         if not isinstance(value, Mapping):
             raise CallError("E1019", f"{self.title}: pass a dict with the fields")
-        for name, each in value.items():
-            self.field(name).write(each)
+        for name, part in value.items():
+            self.field(name).write(part)
 
     def written(self) -> _Parts:
         """The parts that have values. A value that was written for the whole is taken apart."""

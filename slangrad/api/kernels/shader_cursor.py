@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slangrad.api.kernels.kernel import BlockSlot, ComputePipeline, Slot
+from slangrad.api.kernels.kernel import BlockSlot, ComputePipeline, ParameterSlot
 from slangrad.api.kernels.shader_block import ShaderBlock
 from slangrad.api.kernels.uniforms import unknown
 from slangrad.call.binding.request import Tree, put
@@ -39,7 +39,7 @@ class ShaderObject:
     def __init__(self, pipeline: ComputePipeline) -> None:
         self.pipeline = pipeline
         self.values: Values = pipeline.empty[:]
-        self.written: set[Slot] = set()
+        self.written: set[ParameterSlot] = set()
         self._kept: dict[Hashable, object] = {}
 
     def place(self) -> _Place:
@@ -76,8 +76,8 @@ class _Place:
 
     object: ShaderObject
     label: str = ""
-    children: Mapping[str, Slot | BlockSlot] | None = None
-    slot: Slot | BlockSlot | None = None
+    children: Mapping[str, ParameterSlot | BlockSlot] | None = None
+    slot: ParameterSlot | BlockSlot | None = None
     uniform: Encoder | None = None
     values: Values | None = None
     at: int = 0
@@ -113,10 +113,10 @@ class _Place:
         return self._part(*self.uniform.fields()[name], f".{name}")
 
     def element(self, index: int) -> _Place | None:
-        found = None if self.uniform is None else self.uniform.element(index)
-        return None if found is None else self._part(*found, f"[{index}]")
+        part = None if self.uniform is None else self.uniform.element(index)
+        return None if part is None else self._part(*part, f"[{index}]")
 
-    def _child(self, slot: Slot | BlockSlot) -> _Place:
+    def _child(self, slot: ParameterSlot | BlockSlot) -> _Place:
         if isinstance(slot, BlockSlot):
             return _Place(self.object, slot.name, slot.members, slot)
         values = self.object.values if slot.at >= 0 else [0] * slot.uniform.count
@@ -132,8 +132,8 @@ class _Place:
             return
         if not isinstance(value, Mapping):
             raise CallError("E1019", f"{self.title}: pass a dict with the parameters")
-        for name, each in value.items():
-            self.field(name).write(each)
+        for name, part in value.items():
+            self.field(name).write(part)
 
     def set_data(self, data: HostValue) -> None:
         if self.uniform is None:
@@ -151,7 +151,7 @@ class _Place:
         return self.values
 
     def _note(self, value: HostValue) -> None:
-        assert isinstance(self.slot, Slot)
+        assert isinstance(self.slot, ParameterSlot)
         self.object.written.add(self.slot)
         self.object.keep((self.slot, self.at), value)
 
@@ -217,10 +217,10 @@ class ShaderCursor:
 
     def find_element(self, index: int) -> ShaderCursor:
         """The place of an element; IndexError where there is none."""
-        found = self._place.element(index)
-        if found is None:
+        element = self._place.element(index)
+        if element is None:
             raise IndexError(f"{self._place.title} has no element {index}")
-        return self._at(found)
+        return self._at(element)
 
     @property
     def _offset(self) -> ShaderOffset:

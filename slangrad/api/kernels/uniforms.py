@@ -33,9 +33,9 @@ from slangrad.check.model.types import (
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.layout import layout_of, scalars_of
 from slangrad.marshal.containers.buffers import BYTES, MOST, STRUCTURED, standard_name
-from slangrad.marshal.containers.memory import GIVEN, PRIMAL_PART, TAKEN
+from slangrad.marshal.containers.memory import GIVEN, TAKEN, TENSOR_ACCESS
 from slangrad.marshal.containers.tensor_views import MOST_DIMENSIONS, VIEWS
-from slangrad.marshal.containers.whole import FAMILIES, Family
+from slangrad.marshal.containers.whole import FAMILIES, Family, has_numbers
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.encode import (
     FLAGS,
@@ -57,7 +57,6 @@ from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.element_types import slang_name
 from slangrad.tensors.shape import MOST_ELEMENTS
 from slangrad.tensors.tensor import Tensor
-from slangrad.tensors.views import reach
 
 if TYPE_CHECKING:
     from slangrad.call.binding.program import ModuleTypes
@@ -78,10 +77,10 @@ class Strictly(Manner):
 
     def check_missing(self, encoder: Encoder, keys: Sequence[HostValue], label: str) -> None:
         for key in keys:
-            found = encoder.fields().get(key) or encoder.element(key)
-            if found is not None and found[1].needed:
+            part = encoder.fields().get(key) or encoder.element(key)
+            if part is not None and part[1].needed:
                 ending = f".{key}" if isinstance(key, str) else f"[{key}]"
-                raise missing(label + ending, found[1].type)
+                raise missing(label + ending, part[1].type)
 
 
 STRICTLY = Strictly()
@@ -153,72 +152,42 @@ UNIFORMS = {"_data", "_shape", "_strides", "_offset"}  # the keys of `Tensor.uni
 class TensorUniform(Encoder):
     """A tensor of the standard library: of each of its memories the address, sizes and strides."""
 
-    __slots__ = ("_device", "_element", "_family", "_rank")
+    __slots__ = ("_device", "_element", "_family", "_ranks")
 
     def __init__(
-        self, t: Type, form: ir.Type, family: Family, element: ir.Type, rank: int, device: Device
+        self, t: Type, form: ir.Type, family: Family, element: ir.Type, ranks: range, device: Device
     ) -> None:
         super().__init__(STRICTLY, form, t)
         self._family = family
         self._element = element
-        self._rank = rank
+        self._ranks = ranks
         self._device = device
 
     def put(self, values: Values, at: int, value: object, label: str) -> None:
         if isinstance(value, dict) and value.keys() == UNIFORMS and isinstance(value["_data"], Buffer):
             value = Tensor(
-                value["_data"], self._element, *(value[each] for each in ("_shape", "_strides", "_offset"))
+                value["_data"], self._element, *(value[key] for key in ("_shape", "_strides", "_offset"))
             )
         if not isinstance(value, Tensor):
             raise self.manner.refuse(self, value, label, "pass a Tensor")
-        if value.element_type is not self._element or not self._takes(len(value.shape)):
+        if value.element_type is not self._element or len(value.shape) not in self._ranks:
             raise self.manner.refuse(self, value, label, None)
         if self._family.role.writes and not value.writable:
             message = f"parameter '{label}' of type '{self.type}' is written, and the tensor is read-only"
             raise CallError(UNFIT, message)
         if value.storage.runtime is not self._device:
             raise CallError(UNFIT, f"parameter '{label}': the {described(value)} belongs to another device")
-        for part in self._parts(value, label):
-            self._check_extent(part, label)
-            scalars = self._scalars(part)
-            values[at : at + len(scalars)] = scalars
-            at += len(scalars)
-
-    def _takes(self, rank: int) -> bool:
-        return rank == self._rank
-
-    def _scalars(self, part: Tensor) -> list[int]:
-        return [part.address, *part.shape, *part.strides]
-
-    def _check_extent(self, part: Tensor, label: str) -> None:
-        found = reach(part.shape, part.strides)
-        if found is not None and max(found[1] - found[0], *part.shape, 0) >= MOST_ELEMENTS:
-            message = f"parameter '{label}': a tensor parameter takes less than {MOST_ELEMENTS} elements"
-            raise CallError(UNFIT, message)
-
-    def _parts(self, value: Tensor, label: str) -> list[Tensor]:
-        found = []
-        for name in self._family.parts:
-            part = {PRIMAL_PART: value, TAKEN: value.grad_in, GIVEN: value.grad_out}[name]
-            if part is None:
-                missing_one = "grad_in" if name == TAKEN else "grad_out"
+        for part, missing_one in ((TAKEN, "grad_in"), (GIVEN, "grad_out")):
+            if part in self._family.parts and getattr(value, missing_one) is None:
                 note = f"attach gradients with with_grads(): {missing_one} is missing"
                 raise self.manner.refuse(self, value, label, note)
-            found.append(part)
-        return found
-
-
-class ViewUniform(TensorUniform):
-    """A tensor of slang-torch's, of any rank up to `rank`."""
-
-    __slots__ = ()
-
-    def _takes(self, rank: int) -> bool:
-        return rank <= self._rank
-
-    def _scalars(self, part: Tensor) -> list[int]:
-        unused = [0] * (self._rank - len(part.shape))
-        return [part.address, len(part.shape), *part.shape, *unused, *part.strides, *unused]
+        for memory in TENSOR_ACCESS.memories(value, self._family.parts):
+            if not has_numbers(memory):
+                message = f"parameter '{label}': a tensor parameter takes less than {MOST_ELEMENTS} elements"
+                raise CallError(UNFIT, message)
+            scalars = self._family.scalars(memory, len(memory.shape))
+            values[at : at + len(scalars)] = [memory.address, *scalars[1:]]
+            at += len(scalars)
 
 
 def memory_of(
@@ -244,12 +213,12 @@ def memory_of(
     return value.address, value.size
 
 
-def _alike(wanted: ir.Type, given: ir.Type) -> bool:
+def _alike(wanted: ir.Type, held: ir.Type) -> bool:
     """Whether memory of one type can be seen as the other: the same type, or made of the same numbers."""
-    if wanted is given or wanted is ir.U8:
+    if wanted is held or wanted is ir.U8:
         return True
     kinds = {_unsigned(t) for _, t in scalars_of(wanted)}
-    return len(kinds) == 1 and kinds == {_unsigned(t) for _, t in scalars_of(given)}
+    return len(kinds) == 1 and kinds == {_unsigned(t) for _, t in scalars_of(held)}
 
 
 def _unsigned(t: ir.Type) -> object:
@@ -292,13 +261,13 @@ class Uniforms:
             if element is None:
                 return None
             if name in VIEWS:
-                return ViewUniform(t, form, VIEWS[name], element, MOST_DIMENSIONS, device)
+                return TensorUniform(t, form, VIEWS[name], element, range(MOST_DIMENSIONS + 1), device)
             rank = t.arguments[1]
             assert isinstance(rank, int)
-            return TensorUniform(t, form, FAMILIES[name], element, rank, device)
+            return TensorUniform(t, form, FAMILIES[name], element, range(rank, rank + 1), device)
         fields = [(field, self.of(stored(kind, rules))) for field, kind in self._types.stored_fields(t)]
-        known = [(field, part) for field, part in fields if part is not None]
-        return StructEncoder(STRICTLY, form, known, whole)
+        writable_fields = [(field, part) for field, part in fields if part is not None]
+        return StructEncoder(STRICTLY, form, writable_fields, whole)
 
 
 # --- Errors -------------------------------------------------------------------------------------------
@@ -319,8 +288,8 @@ def described(value: object) -> str:
     return type(value).__name__
 
 
-def unknown(message: str, name: str, known: Collection[str]) -> CallError:
-    return CallError(UNKNOWN, message, (), suggestion(name, known))
+def unknown(message: str, name: str, names: Collection[str]) -> CallError:
+    return CallError(UNKNOWN, message, (), suggestion(name, names))
 
 
 def missing(label: str, t: str) -> CallError:

@@ -1,1 +1,1 @@
-"""What a program is made of: types, functions, variables, memory, and the resolution of calls."""
+"""The parts of a program: types, functions, variables, memory, entry points."""

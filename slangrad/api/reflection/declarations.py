@@ -103,11 +103,11 @@ class DeclReflection(BaseReflectionObject):
 
     def children_of_kind(self, kind: DeclarationKind) -> list[DeclReflection]:
         """Those inside that are of a kind."""
-        return [each for each in self.children if each.kind is kind]
+        return [child for child in self.children if child.kind is kind]
 
     def find_children_of_kind(self, kind: DeclarationKind, child_name: str) -> list[DeclReflection]:
         """All children of a kind and a name: overloads have one name."""
-        return [each for each in self.children_of_kind(kind) if each.name == child_name]
+        return [child for child in self.children_of_kind(kind) if child.name == child_name]
 
     def find_first_child_of_kind(self, kind: DeclarationKind, child_name: str) -> DeclReflection | None:
         """The first one inside of a kind and name, or None."""
@@ -115,8 +115,8 @@ class DeclReflection(BaseReflectionObject):
 
     def as_type(self) -> TypeReflection | None:
         """The type that it declares; its generic parameters are open. None for what declares no type."""
-        found = _declared_type(self._context, self._node)
-        return None if found is None else self._context.type_of(found)
+        t = _declared_type(self._context, self._node)
+        return None if t is None else self._context.type_of(t)
 
     def as_variable(self) -> VariableReflection | None:
         """The variable, field or parameter; None for all else."""
@@ -125,7 +125,7 @@ class DeclReflection(BaseReflectionObject):
         node, context = self._node, self._context
         if isinstance(node, ast.Parameter) and isinstance(node.parent, (ast.Function, ast.Constructor)):
             owner = context.make(_of_node, node.parent).as_function()
-            return next(each for each in owner.parameters if each.declaration is node) if owner else None
+            return next(p for p in owner.parameters if p.declaration is node) if owner else None
         return context.variable(node, context.type_of_variable(node))
 
     def as_function(self) -> FunctionReflection | None:
@@ -138,7 +138,7 @@ def _of_modules(context: ReflectionContext, name: str, modules: tuple[Module, ..
 
     def children() -> list[DeclReflection]:
         files = [part for module in modules for part in module.files]
-        return [each for part in files for each in _reflect(context, part.members)]
+        return [declared for part in files for declared in _reflect(context, part.members)]
 
     return DeclReflection(context, DeclarationKind.module, name, children)
 
@@ -154,10 +154,10 @@ def _of_node(context: ReflectionContext, node: Declared) -> DeclReflection:
     def children() -> list[DeclReflection]:
         if function is not None:
             return _reflect(context, node.parameters)
-        found = _reflect(context, getattr(node, "members", ()))
+        members = _reflect(context, getattr(node, "members", ()))
         is_struct = kind is DeclarationKind.struct
-        made = constructor_of_fields(context, self_type(node)) if is_struct else None
-        return found if made is None else [*found, context.make(_of_fields, made)]
+        constructor = constructor_of_fields(context, self_type(node)) if is_struct else None
+        return members if constructor is None else [*members, context.make(_of_fields, constructor)]
 
     name = str(node.name) if function is None else function.name
     return DeclReflection(context, kind, name, children, node, function)
@@ -177,7 +177,7 @@ def _of_fields(context: ReflectionContext, function: FunctionReflection) -> Decl
     """The constructor that a struct has of its fields."""
 
     def children() -> list[DeclReflection]:
-        return _reflect(context, [each.declaration for each in function.parameters])
+        return _reflect(context, [parameter.declaration for parameter in function.parameters])
 
     return DeclReflection(context, DeclarationKind.func, function.name, children, None, function)
 
@@ -189,16 +189,16 @@ def reflect_modules(context: ReflectionContext, name: str, modules: tuple[Module
 
 def _reflect(context: ReflectionContext, members: Iterable[Declared]) -> list[DeclReflection]:
     return [
-        context.make(_of_generic if written_generics(each) else _of_node, each)
-        for each in members
-        if not is_word(each) and not (each.name == BASE and each.has("internal"))  # the checker's own
+        context.make(_of_generic if written_generics(member) else _of_node, member)
+        for member in members
+        if not is_word(member) and not (member.name == BASE and member.has("internal"))  # the checker's own
     ]
 
 
 def _declared_type(context: ReflectionContext, node: object) -> Type | None:
     if isinstance(node, _TYPES):
-        found: Type = self_type(node)
-        return found
+        t: Type = self_type(node)
+        return t
     if isinstance(node, ast.TypeAlias) and not node.generics:
         return context.type_of_variable(node)
     return parameter_type(node) if isinstance(node, ast.TypeParameter) else None

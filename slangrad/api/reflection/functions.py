@@ -1,8 +1,8 @@
 """Functions of a checked program, in SlangPy's words.
 
-    found = module.layout.find_function_by_name("scale")
-    [(each.name, each.type.full_name) for each in found.parameters]
-    found.specialize_with_arg_types([float3])       generics filled in, overloads resolved; None: it does not take these
+    function = module.layout.find_function_by_name("scale")
+    [(parameter.name, parameter.type.full_name) for parameter in function.parameters]
+    function.specialize_with_arg_types([float3])    generics filled in, overloads resolved; None: it does not take these
 
 Several functions of one name are one object, with `overloads`. A parameter of an interface type shows the interface,
 though such a function is generic to the checker.
@@ -79,7 +79,7 @@ class FunctionReflection(Attributed):
         self._known = dict(known)
 
     def __repr__(self) -> str:
-        parameters = ", ".join(f"{each.name}: {each.type.full_name}" for each in self.parameters)
+        parameters = ", ".join(f"{p.name}: {p.type.full_name}" for p in self.parameters)
         return f"FunctionReflection({self.name}({parameters}) -> {self.return_type.full_name})"
 
     @property
@@ -143,9 +143,9 @@ class FunctionReflection(Attributed):
     @property
     def views(self) -> list[FunctionView]:
         """For a call: generic arguments of its own are as if they were written."""
-        own = [key for key in written_generics(self.declaration) if key in self._known]
-        around = {key: argument for key, argument in self._known.items() if key not in own}
-        explicit = tuple(self._known[key] for key in own)
+        named = [key for key in written_generics(self.declaration) if key in self._known]
+        around = {key: argument for key, argument in self._known.items() if key not in named}
+        explicit = tuple(self._known[key] for key in named)
         candidate = Candidate(self.declaration, around, explicit=explicit)
         return [FunctionView(self._context.program, candidate)]
 
@@ -221,11 +221,11 @@ class FieldConstructor(FunctionReflection):
 
     def specialize_with_arg_types(self, types: Sequence[TypeReflection]) -> FunctionReflection | None:
         """Itself, if each field can be made of a value of the type."""
-        given, wanted = _checked(types), [parameter.type.checked for parameter in self.parameters]
+        arguments, fields = _checked(types), [parameter.type.checked for parameter in self.parameters]
         with self._context.asking() as program:
-            fits = len(given) == len(wanted) and all(
+            fits = len(arguments) == len(fields) and all(
                 argument is field or program.conversion(argument, field, True) is not None
-                for argument, field in zip(given, wanted)
+                for argument, field in zip(arguments, fields)
             )
         return self if fits else None
 

@@ -1,4 +1,4 @@
-"""What programs look like from outside: parameters, types, and how they lie in memory, in SlangPy's words.
+"""Programs from outside: parameters, types, and how they lie in memory, in SlangPy's words.
 
     layout = program.layout
     layout.globals_type_layout.fields[0].name
@@ -180,15 +180,15 @@ class EntryPointLayout(BaseReflectionObject):
     def parameters(self) -> list[VariableLayoutReflection]:
         """All of them. The launch gives one after the other; what each thread knows by itself, as the
         `SV_DispatchThreadID` that its `semantic_name` tells, has no place there and the offset 0."""
-        found, end = [], 0
+        rows, end = [], 0
         context = self._context
         for declared, t in self._members:
             layout, at = context.layout(t), 0
             if is_launch_parameter(context.program, declared):
                 at = round_up(end, layout.alignment)
                 end = at + layout.size
-            found.append(context.make(VariableLayoutReflection, declared, declared_type(declared, t), at))
-        return found
+            rows.append(context.make(VariableLayoutReflection, declared, declared_type(declared, t), at))
+        return rows
 
 
 class HashedString(NamedTuple):
@@ -201,19 +201,19 @@ class HashedString(NamedTuple):
 class ProgramLayout(BaseReflectionObject):
     """All parameters and entry points of a program, its types and functions by name.
 
-    What there is not is None for `find_...` and a CallError for `require_...`, which names what is like it.
+    `find_...` give None for a name that is missing; `require_...` raise CallError, with names that are like it.
     """
 
     __slots__ = ("_contexts", "_globals", "entry_points")
 
     def __init__(self, program: ShaderProgram) -> None:
-        self._contexts = [each.reflection_context for each in program.parts]
+        self._contexts = [module.reflection_context for module in program.parts]
         super().__init__(self._contexts[0])
-        self.entry_points = [EntryPointLayout(self._context, each) for each in program.entry_points]
+        self.entry_points = [EntryPointLayout(self._context, entry) for entry in program.entry_points]
         self._globals = self._context.block_of([parameter.declaration for parameter in program.globals])
 
     def __repr__(self) -> str:
-        names = [each.name for each in self.parameters]
+        names = [parameter.name for parameter in self.parameters]
         return f"ProgramLayout(parameters={names}, entry_points={self.entry_points})"
 
     @property
@@ -244,7 +244,8 @@ class ProgramLayout(BaseReflectionObject):
     @property
     def hashed_strings(self) -> list[HashedString]:
         """The texts of the program with the numbers by which kernels know them (`PrintableString.hash`)."""
-        parts = [part for each in self._contexts for one in reachable(each.view.module) for part in one.files]
+        modules = [module for context in self._contexts for module in reachable(context.view.module)]
+        parts = [part for module in modules for part in module.files]
         texts = [node.value for part in parts for node in walk(part) if isinstance(node, ast.StringLiteral)]
         return [HashedString(text, text_hash(text)) for text in dict.fromkeys(texts)]
 
@@ -252,7 +253,7 @@ class ProgramLayout(BaseReflectionObject):
 
     def find_entry_point_by_name(self, name: str) -> EntryPointLayout | None:
         """An entry point, or None."""
-        return next((each for each in self.entry_points if name in (each.name, each.name_override)), None)
+        return next((entry for entry in self.entry_points if name in (entry.name, entry.name_override)), None)
 
     def find_type_by_name(self, name: str) -> TypeReflection | None:
         """A type by name, its generic arguments filled in: "float3", "Grid<float, 4>"."""
@@ -270,9 +271,9 @@ class ProgramLayout(BaseReflectionObject):
         expect(name, str, "find_function_by_name")
         for context in self._contexts:
             with context.asking():
-                found = reflect_functions(context, context.view.find_functions(name))
-            if found is not None:
-                return found
+                function = reflect_functions(context, context.view.find_functions(name))
+            if function is not None:
+                return function
         return None
 
     def find_function_by_name_in_type(self, type: TypeReflection, name: str) -> FunctionReflection | None:
@@ -296,13 +297,13 @@ class ProgramLayout(BaseReflectionObject):
 
     def require_function_by_name_in_type(self, type: TypeReflection, name: str) -> FunctionReflection:
         """The methods of a name; CallError (E1012) where there are none."""
-        found = self.find_function_by_name_in_type(type, name)
-        what = f"method in '{type.full_name}'"
-        return _required(found, what, name, type._context.view.member_names(type.checked))
+        method = self.find_function_by_name_in_type(type, name)
+        names = type._context.view.member_names(type.checked)
+        return _required(method, f"method in '{type.full_name}'", name, names)
 
     def require_entry_point_by_name(self, name: str) -> EntryPointLayout:
         """An entry point; CallError (E1012) where there is none."""
-        names = [each.name_override for each in self.entry_points]
+        names = [entry.name_override for entry in self.entry_points]
         return _required(self.find_entry_point_by_name(name), "entry point", name, names)
 
     def _names(self, kind: str) -> list[str]:
@@ -327,24 +328,10 @@ class ProgramLayout(BaseReflectionObject):
             return t is not None
 
 
-def _required(found: Found | None, what: str, name: str, known: Iterable[str]) -> Found:
+def _required(found: Found | None, kind: str, name: str, names: Iterable[str]) -> Found:
     if found is None:
-        raise CallError("E1012", f"there is no {what} named '{name}'", (), suggestion(name, known))
+        raise CallError("E1012", f"there is no {kind} named '{name}'", (), suggestion(name, names))
     return found
-
-
-def find_type_layout_for_buffer(
-    program_layout: Reflected, slang_type: str | TypeReflection | TypeLayoutReflection
-) -> TypeLayoutReflection:
-    """How values of a type lie in a buffer; `program_layout` is a ProgramLayout or a SlangProgramLayout."""
-    program_layout = getattr(program_layout, "program_layout", program_layout)
-    if isinstance(slang_type, TypeLayoutReflection):
-        return slang_type
-    found = program_layout.find_type_by_name(slang_type) if isinstance(slang_type, str) else slang_type
-    if found is None:
-        raise ValueError(f"the program has no type named '{slang_type}'")
-    made: TypeLayoutReflection = program_layout.get_type_layout(found)
-    return made
 
 
 class ReflectionCursor:
@@ -355,14 +342,14 @@ class ReflectionCursor:
         self._layout: Reflected = getattr(shader_program, "layout", None)
         self._missing: CallError | None = None
         if not isinstance(self._layout, ProgramLayout):
-            given = type(shader_program).__name__
-            raise CallError("E1015", f"ReflectionCursor: {given} is not a ShaderProgram")
+            kind = type(shader_program).__name__
+            raise CallError("E1015", f"ReflectionCursor: {kind} is not a ShaderProgram")
 
     @classmethod
     def _of(cls, layout: object, missing: CallError | None = None) -> ReflectionCursor:
-        made = cls.__new__(cls)
-        made._layout, made._missing = layout, missing
-        return made
+        cursor = cls.__new__(cls)
+        cursor._layout, cursor._missing = layout, missing
+        return cursor
 
     def __repr__(self) -> str:
         return f"ReflectionCursor({'nothing' if self._layout is None else self._layout})"
@@ -407,9 +394,9 @@ class ReflectionCursor:
         return self._of(self.type_layout.element_type_layout)
 
     def __getitem__(self, key: str | int) -> ReflectionCursor:
-        found = self.find_element(key) if isinstance(key, int) else self.find_field(key)
-        found._require()
-        return found
+        part = self.find_element(key) if isinstance(key, int) else self.find_field(key)
+        part._require()
+        return part
 
     def __getattr__(self, name: str) -> ReflectionCursor:
         if name.startswith("__"):
@@ -425,23 +412,20 @@ class ReflectionCursor:
     def _children(self) -> dict[str, Reflected]:
         self._require()
         layout = self._layout
-        if isinstance(layout, ProgramLayout):
-            entries = {each.name: each for each in layout.entry_points}
-            return {**entries, **{each.name: each.type_layout for each in layout.parameters}}
-        if isinstance(layout, EntryPointLayout):
-            return {each.name: each.type_layout for each in layout.parameters}
-        return {each.name: each.type_layout for each in layout.fields}
+        entries = layout.entry_points if isinstance(layout, ProgramLayout) else ()
+        variables = layout.fields if isinstance(layout, TypeLayoutReflection) else layout.parameters
+        return {entry.name: entry for entry in entries} | {v.name: v.type_layout for v in variables}
 
 
 def element_of_resource(layout: object) -> ir.Type | None:
     """The type of a structured buffer's elements; TypeError for everything else."""
-    found = layout.type_layout if isinstance(layout, ReflectionCursor) else layout
-    if not isinstance(found, TypeLayoutReflection):
-        given = type(layout).__name__
+    resource = layout.type_layout if isinstance(layout, ReflectionCursor) else layout
+    if not isinstance(resource, TypeLayoutReflection):
+        kind = type(layout).__name__
         raise TypeError(
-            f"resource_type_layout: expected a TypeLayoutReflection or ReflectionCursor, not {given}"
+            f"resource_type_layout: expected a TypeLayoutReflection or ReflectionCursor, not {kind}"
         )
-    if found.type.resource_shape is not ShapeKind.structured_buffer:
-        raise TypeError(f"resource_type_layout: '{found.type.full_name}' is no structured buffer")
-    element = found.element_type_layout
+    if resource.type.resource_shape is not ShapeKind.structured_buffer:
+        raise TypeError(f"resource_type_layout: '{resource.type.full_name}' is no structured buffer")
+    element = resource.element_type_layout
     return None if element is None else element.ir_type

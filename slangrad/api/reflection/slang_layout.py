@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from slangrad.api.reflection.functions import FieldConstructor, FunctionReflection
 from slangrad.api.reflection.program_layout import ProgramLayout
 from slangrad.api.reflection.types import TypeReflection
-from slangrad.call.binding.program import Candidate, candidate_of
+from slangrad.call.binding.program import CallCandidate, candidate_of
 from slangrad.check.model import types as checked
 from slangrad.check.model.types import VOID, GenericArgument, Type
 from slangrad.check.reflect import ParameterView
@@ -240,7 +240,7 @@ class SlangFunction:
         return "\n".join(map(str, self.candidates))
 
     @property
-    def candidates(self) -> list[Candidate]:
+    def candidates(self) -> list[CallCandidate]:
         """The functions as calls choose among them."""
         return [candidate_of(view, self.program.types) for view in self.reflection.views]
 
@@ -323,7 +323,7 @@ class SlangFunction:
         return None if function is None else SlangFunction(self.program, function, "", self.this_type)
 
 
-def parameters_of(candidate: Candidate, program: SlangProgramLayout) -> tuple[SlangParameter, ...]:
+def parameters_of(candidate: CallCandidate, program: SlangProgramLayout) -> tuple[SlangParameter, ...]:
     """The parameters of one function, `this` of methods first."""
     shown = candidate.view.shown
     views = [replace(parameter, type=shown(parameter.type)) for parameter in candidate.parameters]

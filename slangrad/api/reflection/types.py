@@ -1,10 +1,10 @@
 """Types, variables and attributes of a checked program, in SlangPy's words.
 
-    found = module.layout.find_type_by_name("Hello<float3>")
-    found.name, found.full_name                ->   "Hello", "Hello<vector<float,3>>"
-    found.fields[0].type.kind                  ->   TypeKind.vector
+    hello = module.layout.find_type_by_name("Hello<float3>")
+    hello.name, hello.full_name                ->   "Hello", "Hello<vector<float,3>>"
+    hello.fields[0].type.kind                  ->   TypeKind.vector
 
-The facts of a type are those of `marshal/reflection/model.py`. A `ReflectionContext` is the program as seen from one
+The model of a type is in `marshal/reflection/model.py`. A `ReflectionContext` is the program as seen from one
 module; it makes each object once, and each object keeps the program alive.
 """
 
@@ -31,13 +31,14 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.protocol.spelling import full_name
 from slangrad.marshal.reflection.model import (
     BLOCKS,
-    FACTS,
-    TypeFacts,
+    MODELS,
+    TypeModel,
     TypeProperties,
-    facts_of,
+    model_of,
     scalar_type_of,
     short_name,
 )
+from slangrad.marshal.reflection.slang_type import DIRECTIONS
 from slangrad.marshal.reflection.type_kinds import AccessKind, ModifierID, ScalarKind, ShapeKind, TypeKind
 from slangrad.syntax import ast
 from slangrad.tensors.conversion import HostValue
@@ -69,8 +70,8 @@ class MembersType(Type):
         return ""
 
 
-FACTS[BlockType] = lambda t: TypeFacts(BLOCKS[t.name], (), t.inner)
-FACTS[MembersType] = lambda t: TypeFacts("struct")
+MODELS[BlockType] = lambda t: TypeModel(BLOCKS[t.name], (), t.inner)
+MODELS[MembersType] = lambda t: TypeModel("struct")
 
 
 class ReflectionContext:
@@ -139,32 +140,31 @@ class ReflectionContext:
         if isinstance(t, MembersType):
             return t.members
         rules, struct = rules_of(t), unstored(t)
-        if not isinstance(struct, StructType) or facts_of(struct).kind != "struct":
+        if not isinstance(struct, StructType) or model_of(struct).kind != "struct":
             return ()
-        with self.asking() as program:
-            declared = [(field.declaration, kind) for field, kind in program.fields(struct)]
+        with self.asking():
             return tuple(
-                (field, declared_type(field, stored(stored(kind, program.info(field).rules), rules)))
-                for field, kind in declared
+                (field.declaration, declared_type(field.declaration, stored(field.stored, rules)))
+                for field in self.view.fields(struct)
             )
 
     def attributes(self, declaration: ast.Declaration) -> list[Attribute]:
         with self.asking() as program:
-            return [self.make(Attribute, each) for each in user_attributes(program, declaration)]
+            return [self.make(Attribute, attribute) for attribute in user_attributes(program, declaration)]
 
 
-def expect(given: object, kind: type[Made], where: str) -> Made:
-    """What was given, if it is of the kind that can be asked about."""
-    if not isinstance(given, kind):
+def expect(value: object, kind: type[Made], where: str) -> Made:
+    """The argument of a question; CallError (E1015) where it is of another class."""
+    if not isinstance(value, kind):
         article = "an" if kind.__name__[0] in "aeiouAEIOU" else "a"
-        message = f"{where}: {type(given).__name__} is not {article} {kind.__name__}"
+        message = f"{where}: {type(value).__name__} is not {article} {kind.__name__}"
         note = "layout.find_type_by_name(name) finds types" if kind is TypeReflection else None
         raise CallError("E1015", message, (), note)
-    return given
+    return value
 
 
 class BaseReflectionObject:
-    """What all of reflection has in common: an object holds the program that it shows, and shows it forever."""
+    """The base of all reflection: an object keeps the program that it shows, also when a newer one is loaded."""
 
     __slots__ = ("__weakref__", "_context")
 
@@ -217,22 +217,22 @@ class Attribute(BaseReflectionObject):
         return str(self._value(index, (str,), "a text"))
 
     def _argument(self, index: int) -> ast.Expression:
-        given = self._attribute.node.arguments
-        if not 0 <= index < len(given):
-            raise IndexError(f"[{self.name}] has no argument {index}: there are {len(given)}")
-        return given[index]
+        arguments = self._attribute.node.arguments
+        if not 0 <= index < len(arguments):
+            raise IndexError(f"[{self.name}] has no argument {index}: there are {len(arguments)}")
+        return arguments[index]
 
-    def _value(self, index: int, kinds: tuple[type, ...], what: str) -> HostValue:
+    def _value(self, index: int, kinds: tuple[type, ...], expected: str) -> HostValue:
         node = self._argument(index)
         with self._context.asking() as program:
-            found = value_of(program, self._attribute.owner, node)
-        if not isinstance(found, kinds):
-            raise CallError("E1013", f"argument {index} of [{self.name}] is {found!r}, not {what}")
-        return found
+            value = value_of(program, self._attribute.owner, node)
+        if not isinstance(value, kinds):
+            raise CallError("E1013", f"argument {index} of [{self.name}] is {value!r}, not {expected}")
+        return value
 
 
 class Attributed(BaseReflectionObject, ABC):
-    """What attributes can stand before."""
+    """A type, function or variable: declarations that may have attributes."""
 
     __slots__ = ()
 
@@ -254,7 +254,7 @@ class Attributed(BaseReflectionObject, ABC):
 
     def find_user_attribute_by_name(self, name: str) -> Attribute | None:
         """The first attribute of the program's own of that name."""
-        return next((each for each in self._attributes if each.name == name), None)
+        return next((attribute for attribute in self._attributes if attribute.name == name), None)
 
 
 class VariableReflection(Attributed):
@@ -288,15 +288,11 @@ class VariableReflection(Attributed):
 
     def has_modifier(self, modifier: ModifierID) -> bool:
         """Whether a word stands before the variable. `in` is understood of parameters, `inout` is `out` as well."""
-        direction = getattr(self.declaration, "direction", "")
-        modifier = expect(modifier, ModifierID, "has_modifier")
-        if modifier is ModifierID.nodiff:
+        name = expect(modifier, ModifierID, "has_modifier").name
+        if name == "nodiff":
             return has_no_diff(self.declaration)
-        if modifier is ModifierID.out:
-            return direction in ("out", "inout")
-        if modifier in (ModifierID.inn, ModifierID.inout):
-            return bool(direction == modifier.name.replace("inn", "in"))
-        return bool(self.declaration.has(modifier.name))
+        written = DIRECTIONS.get(getattr(self.declaration, "direction", ""), ())
+        return name in written or bool(self.declaration.has(name))
 
 
 class TypeReflection(Attributed, TypeProperties):
@@ -364,13 +360,13 @@ class TypeReflection(Attributed, TypeProperties):
     @property
     def resource_shape(self) -> ShapeKind:
         """Which kind of buffer or texture it is."""
-        return ShapeKind[facts_of(self._shown).shape]
+        return ShapeKind[model_of(self._shown).shape]
 
     @property
     def resource_access(self) -> AccessKind:
         """Whether a resource is read, or read and written."""
-        facts = facts_of(self._shown)
-        return AccessKind[facts.access if facts.kind == "resource" else "none"]
+        model = model_of(self._shown)
+        return AccessKind[model.access if model.kind == "resource" else "none"]
 
     @property
     def resource_result_type(self) -> TypeReflection | None:
@@ -407,10 +403,10 @@ def without_rules(t: Type) -> Type:
 
 def element_of(t: Type) -> Type | None:
     """What indexing gives, or following a pointer; None for structs, tensors among them, and for bytes."""
-    rules, facts = rules_of(t), facts_of(unstored(t))
-    if facts.element is None or facts.kind in ("struct", "interface") or facts.shape == "byte_address_buffer":
+    rules, model = rules_of(t), model_of(unstored(t))
+    if model.element is None or model.kind in ("struct", "interface") or model.shape == "byte_address_buffer":
         return None
-    return stored(facts.element, rules) if facts.kind in ("vector", "array") else facts.element
+    return stored(model.element, rules) if model.kind in ("vector", "array") else model.element
 
 
 def unwrapped(t: Type) -> Type:

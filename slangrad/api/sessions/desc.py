@@ -155,19 +155,21 @@ class SlangCompilerOptions:
     enable_experimental_features: bool = False
     use_up_to_date_binary_module: bool = True  # of a source and a precompiled module, the source
 
-    def __init__(self, given: Mapping[str, object] | None = None) -> None:
-        known = {each.name: each for each in fields(self)}
-        for name, one in known.items():
-            setattr(self, name, one.default_factory() if callable(one.default_factory) else one.default)
-        for name, value in (given or {}).items():
-            if name not in known:
+    def __init__(self, values: Mapping[str, object] | None = None) -> None:
+        options = {option.name: option for option in fields(self)}
+        for name, option in options.items():
+            setattr(
+                self, name, option.default_factory() if callable(option.default_factory) else option.default
+            )
+        for name, value in (values or {}).items():
+            if name not in options:
                 message = f"compiler_options: there is no option '{name}'"
-                raise CallError("E1015", message, (), suggestion(name, known))
+                raise CallError("E1015", message, (), suggestion(name, options))
             setattr(self, name, _converted(name, value))
 
     @staticmethod
-    def of(given: SlangCompilerOptions | Mapping[str, object] | None) -> SlangCompilerOptions:
-        return given if isinstance(given, SlangCompilerOptions) else SlangCompilerOptions(given)
+    def of(options: SlangCompilerOptions | Mapping[str, object] | None) -> SlangCompilerOptions:
+        return options if isinstance(options, SlangCompilerOptions) else SlangCompilerOptions(options)
 
     def applied_to(self, options: Options) -> Options:
         """Our own settings, changed by what was said."""

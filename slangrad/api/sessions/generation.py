@@ -1,12 +1,12 @@
-"""What a session has made of its texts, from one reload to the next.
+"""Generations: objects that a session derives from its texts, from one reload to the next.
 
     generation = session.generation
     generation.of(loaded).checked          a module as it was when the generation began
     generation.expired                     a file changed since, or a newer generation is there
 
-Calls, kernels and reflection hold on to the generation that they were made in, so that what belongs together was made
-of the same texts; who is asked next looks at `expired` and asks the session for the newest. Calls in check mode have
-plans and kernels of their own (`CheckedSession`), so those of others cost nothing.
+Calls, kernels and reflection record their generation, so objects that belong together come from the same texts. They
+look at `expired` when they are used next, and take the session's newest generation. Calls in check mode have plans and
+kernels of their own (`CheckedSession`), so other calls cost nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from slangrad.base.late import Late, late_property
 from slangrad.base.module_file import Origin
 from slangrad.base.options import Options
 from slangrad.base.process.warn import warn
-from slangrad.call.binding.module_index import Facts, ModuleIndex, reachable
+from slangrad.call.binding.module_index import ModuleFacts, ModuleIndex, reachable
 from slangrad.call.compiling.recipe import Recipe, recipe_of, steps_of
 from slangrad.call.plans.packing import Compiled
 from slangrad.check.model.types import Type
@@ -43,7 +43,7 @@ FRONT = Late("slangrad.call.front")
 
 
 class KnownModule:
-    """A module as a generation knows it. It is parsed at once if it has to be, else when somebody asks."""
+    """A module as a generation knows it. It is parsed at once if it has to be, else at its first use."""
 
     def __init__(self, generation: Generation, key: str, parsed: CheckedModule | None = None) -> None:
         self.generation = generation
@@ -61,21 +61,21 @@ class KnownModule:
 
     @late_property
     def view(self) -> Reflection:
-        made: Reflection = FRONT.Reflection(self.generation.program, self.checked)
-        return made
+        reflection: Reflection = FRONT.Reflection(self.generation.program, self.checked)
+        return reflection
 
     @late_property
     def all_types(self) -> ModuleTypes:
-        made: ModuleTypes = FRONT.ModuleTypes(self.view)
-        made.layout = self.program
-        return made
+        types: ModuleTypes = FRONT.ModuleTypes(self.view)
+        types.layout = self.program
+        return types
 
     def program(self) -> Reflected:
         return None if self.layout is None else self.layout()
 
     @property
-    def facts(self) -> Facts:
-        return Facts(self.key, self.generation.settings, self.generation.target)
+    def facts(self) -> ModuleFacts:
+        return ModuleFacts(self.key, self.generation.settings, self.generation.target)
 
     def imports(self) -> tuple[str, ...]:
         """What a kernel imports in order to see the module and all that it sees."""
@@ -98,9 +98,9 @@ class LateTypes:
         return (PLAIN if is_plain(t) else self._module.all_types).tangent(t)
 
     def __getattr__(self, name: str) -> Any:  # as ModuleTypes have it
-        found = getattr(self._module.all_types, name)
-        setattr(self, name, found)
-        return found
+        attribute = getattr(self._module.all_types, name)
+        setattr(self, name, attribute)
+        return attribute
 
 
 class Generation:
@@ -146,8 +146,8 @@ class Generation:
     def _parse_all(self) -> None:
         """Load what was only looked up so far, in the same order."""
         program = FRONT.Program(self.settings, (), self._defines, self.files, backend_of(self.target).traits)
-        for loaded, known in self._waiting:
-            known.parsed = self._load(program, loaded)
+        for loaded, module in self._waiting:
+            module.parsed = self._load(program, loaded)
         self._waiting.clear()
         self.files.kept.clear()
         self._program = program
@@ -160,10 +160,10 @@ class Generation:
         return self._compiler
 
     def _compiler_for(self, settings: Options) -> KernelCompiler:
-        made: KernelCompiler = FRONT.KernelCompiler(
+        compiler: KernelCompiler = FRONT.KernelCompiler(
             self.program, settings, self.target, self.lock, self.recipe
         )
-        return made
+        return compiler
 
     @property
     def checked(self) -> CheckedSession:
@@ -176,13 +176,13 @@ class Generation:
 
     def of(self, loaded: LoadedModule) -> KnownModule:
         """A module of the session in this generation. CompileError."""
-        found = self._known.get(loaded)
-        if found is None:
+        module = self._known.get(loaded)
+        if module is None:
             with self.lock:
-                found = self._known.get(loaded)
-                if found is None:
-                    found = self._known[loaded] = self._enter(loaded)
-        return found
+                module = self._known.get(loaded)
+                if module is None:
+                    module = self._known[loaded] = self._enter(loaded)
+        return module
 
     def first_of(self, loaded: LoadedModule) -> LoadedModule:
         """The one that stands for all that are the same module: a file can be asked for by several names."""
@@ -191,43 +191,45 @@ class Generation:
     def _enter(self, loaded: LoadedModule) -> KnownModule:
         """A module that no earlier process has kept is parsed now."""
         self.files.asked_for.add(loaded.name)
-        found = None if self.is_parsed else loaded.find(self._index)
-        if found is not None:
-            known = KnownModule(self, found.key)
-            self._waiting.append((loaded, known))
+        kept = None if self.is_parsed else loaded.find(self._index)
+        if kept is not None:
+            module = KnownModule(self, kept.key)
+            self._waiting.append((loaded, module))
             self._compile(self._index.found())
-            return known
+            return module
         parsed = self._load(self.program, loaded)
         if not loaded.made_of:
             self._index.keep(parsed)
         if loaded.is_whole:
-            self._compile(each.origin for each in reachable(parsed) if each.origin is not None)
+            self._compile(reached.origin for reached in reachable(parsed) if reached.origin is not None)
         return KnownModule(self, parsed.key, parsed)
 
     def _compile(self, origins: Iterable[Origin]) -> None:
         """Into the session's folder of precompiled modules."""
         if self.session.module_cache is not None:
-            for each in origins:
-                self.session.module_cache.keep(each, self.files)
+            for origin in origins:
+                self.session.module_cache.keep(origin, self.files)
 
     def _load(self, program: Program, loaded: LoadedModule) -> CheckedModule:
         checked = loaded.load(self, program)
-        for each in program.reporter.diagnostics:
-            warn(str(each), CompileWarning)
+        for diagnostic in program.reporter.diagnostics:
+            warn(str(diagnostic), CompileWarning)
         return checked
 
     def page(self, name: str, text: str) -> KnownModule:
         """A text that was written around modules, for this generation alone."""
         with self.lock:
-            made = self.program.add_source(name, text)
-            self._index.keep(made)
-            return KnownModule(self, made.key, made)
+            checked = self.program.add_source(name, text)
+            self._index.keep(checked)
+            return KnownModule(self, checked.key, checked)
 
     def recipe(self, needed: Iterable[CheckedModule]) -> Recipe | None:
         """How another process makes the program with these modules; None where that is not known."""
         with self.lock:
-            made = {each: known.parsed for each, known in self._known.items() if known.parsed is not None}
-            steps = steps_of(made, needed)
+            checked = {
+                loaded: module.parsed for loaded, module in self._known.items() if module.parsed is not None
+            }
+            steps = steps_of(checked, needed)
             said = (self.settings, self.target, self._defines, self._places)
             return None if steps is None else recipe_of(*said, steps)
 

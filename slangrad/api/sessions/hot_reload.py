@@ -64,7 +64,7 @@ class HotReload:
 
     @property
     def is_watching(self) -> bool:
-        return any(WATCHER.watches(each) for each in list(self._sessions))
+        return any(WATCHER.watches(session) for session in self._sessions)
 
     def set_delay(self, seconds: float) -> None:
         self.delay = max(seconds, 0.001)
@@ -72,18 +72,18 @@ class HotReload:
 
     def stop(self) -> None:
         self.enabled = False
-        for session in list(self._sessions):
+        for session in self._sessions:
             WATCHER.discard(session)
 
     def refresh(self) -> None:
         """Load what was found to have changed."""
-        expired = [each for each in list(self._sessions) if each.generation.expired]
+        expired = [session for session in self._sessions if session.generation.expired]
         if expired and not getattr(self._busy, "now", False):
-            self._reload([each for each in expired if each.has_changed()])
+            self._reload([session for session in expired if session.has_changed()])
 
     def check(self) -> None:
         """Look at the files now, and load what has changed."""
-        self._reload([each for each in list(self._sessions) if each.has_changed()])
+        self._reload([session for session in self._sessions if session.has_changed()])
 
     def reload_all(self) -> None:
         """Load everything anew, changed or not."""
@@ -94,11 +94,11 @@ class HotReload:
             return
         self._busy.now = True
         try:
-            found = [each.reload() for each in sessions]
+            outcomes = [session.reload() for session in sessions]
         finally:
             self._busy.now = False
         gc.collect()  # a program is some ten thousand objects in circles; two at a time are enough
-        errors = tuple(each for each in found if each is not None)
+        errors = tuple(error_or_none for error_or_none in outcomes if error_or_none is not None)
         event = ShaderHotReloadEvent(self._device(), errors)
         number = next(self._attempts)
         self.callbacks.tell(event)

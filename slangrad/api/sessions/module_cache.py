@@ -25,11 +25,11 @@ class ModuleCache:
     """OSError where the folder cannot be made."""
 
     def __init__(self, folder: Path, include_paths: Iterable[str | Path], macros: Mapping[str, str]) -> None:
-        roots = dict.fromkeys(_whole(Path(each)) for each in (*include_paths, Path()))
+        roots = dict.fromkeys(_whole(Path(path)) for path in (*include_paths, Path()))
         said = content_key(FORMAT, tuple(map(str, roots)), tuple(sorted(macros.items())))
-        own = _whole(folder) / said
-        own.mkdir(parents=True, exist_ok=True)
-        self.folders = [CacheFolder(own / str(number), root) for number, root in enumerate(roots)]
+        own_folder = _whole(folder) / said
+        own_folder.mkdir(parents=True, exist_ok=True)
+        self.folders = [CacheFolder(own_folder / str(number), root) for number, root in enumerate(roots)]
         self._kept: dict[Path, SourceFile] = {}
 
     def keep(self, origin: Origin, files: Files) -> None:
@@ -52,9 +52,9 @@ class ModuleCache:
         if seen is None or seen.text != text or path.name.endswith(SUFFIX):
             return None
         whole = _whole(path)
-        for each in self.folders:
-            if whole.is_relative_to(each.sources):
-                return (each.folder / whole.relative_to(each.sources)).with_suffix(SUFFIX)
+        for cache in self.folders:
+            if whole.is_relative_to(cache.sources):
+                return (cache.folder / whole.relative_to(cache.sources)).with_suffix(SUFFIX)
         return None
 
 

@@ -12,7 +12,7 @@ from slangrad.ir.data import types as ir
 from slangrad.marshal.host.encode import COMPONENTS
 from slangrad.marshal.protocol.marshal import ProgramTypes
 from slangrad.marshal.protocol.patterns import matches
-from slangrad.marshal.protocol.type_map import Fields, TypeMap
+from slangrad.marshal.protocol.type_map import Fields, HostTypeMap
 from slangrad.marshal.reflection.slang_type import slang_type_of
 from slangrad.tensors.element_types import TypeView
 
@@ -21,7 +21,7 @@ class PlainTypes(ProgramTypes):
     """Scalars, vectors, matrices and arrays of them."""
 
     def __init__(self) -> None:
-        self._map = TypeMap(self.fields, _no_tag, self.find, lambda _: (None, ()))
+        self._map = HostTypeMap(self.fields, _no_tag, self.find, lambda _: (None, ()))
 
     def lower(self, t: Type) -> ir.Type | None:
         return self._map.lower(t)

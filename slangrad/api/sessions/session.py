@@ -16,7 +16,6 @@ from itertools import count
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
-from weakref import WeakSet
 
 from slangrad.api.sessions.desc import SlangCompilerOptions
 from slangrad.api.sessions.generation import Generation, KnownModule
@@ -26,8 +25,8 @@ from slangrad.base.late import Late
 from slangrad.base.module_file import SUFFIX, ModuleFileError, from_bytes
 from slangrad.base.options import Options
 from slangrad.base.process.forks import WORK, kept_at_fork
+from slangrad.base.process.threads import WeakBag
 from slangrad.base.source import SourceFile
-from slangrad.call.binding.request import CheckMode
 from slangrad.call.compiling.recipe import Step, perform
 from slangrad.marshal.errors import CallError
 
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from slangrad.api.devices.device import Device
     from slangrad.api.kernels.shader import ShaderProgram, SlangEntryPoint, SlangModule, TypeConformance
     from slangrad.call.binding.module_index import FoundModule, ModuleIndex
-    from slangrad.call.caller import Caller
     from slangrad.call.compiling.compile import KernelCompiler
     from slangrad.check.modules import Module as CheckedModule
     from slangrad.check.modules import Program
@@ -91,10 +89,10 @@ class LoadedModule:
 
     def load(self, generation: Generation, program: Program) -> CheckedModule:
         """The module in a program, where it is not yet."""
-        made: CheckedModule = perform(
-            program, self.step, [generation.of(each).checked for each in self.made_of]
+        checked: CheckedModule = perform(
+            program, self.step, [generation.of(part).checked for part in self.made_of]
         )
-        return made
+        return checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +140,9 @@ class LoadsModules:
         self.slang_session.check_own("compose_modules", modules)
         if not modules:
             raise CallError("E1020", "compose_modules: there are no modules to compose")
-        flat = [source for each in modules for source in each.source_modules or (each,)]
-        made: SlangModule = SHADER.ComposedModule(name, flat, SHADER.conformances_of(type_conformances))
-        return made
+        flat = [source for module in modules for source in module.source_modules or (module,)]
+        composed: SlangModule = SHADER.ComposedModule(name, flat, SHADER.conformances_of(type_conformances))
+        return composed
 
     def link_program(
         self,
@@ -155,9 +153,9 @@ class LoadsModules:
         """The program of modules and of entry points of these. CallError (E1020) where they are of other sessions."""
         session = self.slang_session
         session.check_own("link_program", (*modules, *entry_points))
-        modules = [source for each in modules for source in each.source_modules or (each,)]
-        linked = {each: session.linked(each, modules) for each in modules}
-        entries = tuple(each.moved_to(linked.get(each.module, each.module)) for each in entry_points)
+        modules = [source for module in modules for source in module.source_modules or (module,)]
+        linked = {module: session.linked(module, modules) for module in modules}
+        entries = tuple(entry.moved_to(linked.get(entry.module, entry.module)) for entry in entry_points)
         program: ShaderProgram = SHADER.ShaderProgram(session, tuple(linked.values()), entries)
         return program
 
@@ -176,7 +174,7 @@ class LoadsModules:
         modules = [module]
         if additional_source:
             modules.append(self.load_module_from_source(f"{module_name} (additional)", additional_source))
-        return self.link_program(modules, [module.entry_point(each) for each in entry_point_names])
+        return self.link_program(modules, [module.entry_point(name) for name in entry_point_names])
 
 
 class SlangSession(LoadsModules):
@@ -200,20 +198,18 @@ class SlangSession(LoadsModules):
         self.generation = Generation(self, self._defines)
         self._named: dict[str, LoadedModule] = {}
         self._given: dict[str, LoadedModule] = {}
-        self._whole: WeakSet[LoadedModule] = (
-            WeakSet()
+        self._whole: WeakBag[LoadedModule] = (
+            WeakBag()
         )  # these two, and texts whose name another one has taken
         self._made: dict[tuple[Step, tuple[LoadedModule, ...]], LoadedModule] = {}
-        self.callers: WeakSet[Caller] = WeakSet()
-        self.checking: CheckMode | None = device.checking
         device.sessions.add(self)
 
     def __repr__(self) -> str:
-        return f"SlangSession(modules={[each.name for each in self._in_order()]})"
+        return f"SlangSession(modules={[module.name for module in self._in_order()]})"
 
     def _in_order(self) -> list[LoadedModule]:
         """Modules as they were asked for."""
-        return sorted(self._whole, key=lambda each: each.number)
+        return sorted(self._whole, key=lambda module: module.number)
 
     @property
     def desc(self) -> SlangSessionDesc:
@@ -237,14 +233,6 @@ class SlangSession(LoadsModules):
     @property
     def compiler(self) -> KernelCompiler:
         return self.generation.compiler
-
-    def check(self, mode: CheckMode | None) -> None:
-        """Calls from now on are in check mode, or no longer."""
-        with self.lock:
-            changes = (mode is None) != (self.checking is None)
-            self.checking = mode
-            for each in self.callers if changes else ():
-                each.change_plans()
 
     def _cache_in(self, folder: str | PathLike[str]) -> ModuleCache:
         try:
@@ -270,8 +258,8 @@ class SlangSession(LoadsModules):
         with self.lock:
             old, new = self.generation, Generation(self, self._defines)
             try:
-                for each in self._in_order():
-                    new.of(each)
+                for module in self._in_order():
+                    new.of(module)
             except (CompileError, OSError, UnicodeDecodeError) as error:
                 old.files.watch_also(new.files)
                 return error
@@ -325,15 +313,15 @@ class SlangSession(LoadsModules):
 
     def _enter_given(self, name: str, step: Step) -> LoadedModule:
         """What is handed over once more is the same module."""
-        known = self._given.get(name)
-        if known is not None and known.step == step:
-            return known
+        module = self._given.get(name)
+        if module is not None and module.step == step:
+            return module
         return self._enter(self._given, LoadedModule(self, name, step))
 
     def imported(self, name: str) -> LoadedModule | None:
         """The newest module of this name."""
-        found = [each for each in (self._given.get(name), self._named.get(name)) if each is not None]
-        return max(found, key=lambda each: each.number, default=None)
+        modules = [module for module in (self._given.get(name), self._named.get(name)) if module is not None]
+        return max(modules, key=lambda module: module.number, default=None)
 
     def page(self, name: str, text: str) -> SlangModule:
         """A text that was written around modules: it says nothing about whether they can be loaded."""
@@ -342,41 +330,41 @@ class SlangSession(LoadsModules):
     def _make(self, name: str, step: Step, *made_of: LoadedModule) -> LoadedModule:
         """What is made in the same way is the same module."""
         with self.lock:
-            made = LoadedModule(self, name, step, made_of, is_whole=False)
-            return self._made.setdefault((step, made_of), made)
+            module = LoadedModule(self, name, step, made_of, is_whole=False)
+            return self._made.setdefault((step, made_of), module)
 
-    def _enter(self, modules: dict[str, LoadedModule], made: LoadedModule) -> LoadedModule:
-        self.generation.of(made)
-        modules[made.name] = made
-        self._whole.add(made)
+    def _enter(self, modules: dict[str, LoadedModule], module: LoadedModule) -> LoadedModule:
+        self.generation.of(module)
+        modules[module.name] = module
+        self._whole.add(module)
         self.device.hot_reload.watch(self)
-        return made
+        return module
 
     # --- Programs ---
 
-    def check_own(self, what: str, given: Sequence[object]) -> None:
-        for each in given:
-            if not isinstance(each, (SHADER.SlangModule, SHADER.SlangEntryPoint)):
-                message = f"{what}: {type(each).__name__} is neither module nor entry point"
+    def check_own(self, title: str, parts: Sequence[object]) -> None:
+        for part in parts:
+            if not isinstance(part, (SHADER.SlangModule, SHADER.SlangEntryPoint)):
+                message = f"{title}: {type(part).__name__} is neither module nor entry point"
                 raise CallError("E1020", message, (), "pass lists: link_program([module], [entry])")
-            if each.session is not self:
-                raise CallError("E1020", f"{what}: '{each.name}' belongs to another session")
+            if part.session is not self:
+                raise CallError("E1020", f"{title}: '{part.name}' belongs to another session")
 
     def linked(self, module: SlangModule, others: Sequence[SlangModule]) -> SlangModule:
         """The module with what it leaves open (`extern`) taken from others that `export` it."""
-        exporters = [each.loaded for each in others if each is not module]
+        exporters = [other.loaded for other in others if other is not module]
         if not exporters:
             return module
         return self.module_of(self._make(module.name, ("link",), module.loaded, *exporters))
 
     def with_text(self, loaded: LoadedModule, text: str) -> LoadedModule:
         """The module with a text that stands beside its own."""
-        made = self._make(loaded.name, ("beside", f"prelude of {loaded.name}", text), loaded)
-        self.generation.of(made)
-        return made
+        module = self._make(loaded.name, ("beside", f"prelude of {loaded.name}", text), loaded)
+        self.generation.of(module)
+        return module
 
 
 def _texts(defines: Mapping[str, object] | Iterable[tuple[str, object]]) -> dict[str, str]:
     """Macros with texts as values: true and false for flags."""
-    found = dict(defines)
-    return {name: str(int(value) if isinstance(value, bool) else value) for name, value in found.items()}
+    values = dict(defines)
+    return {name: str(int(value) if isinstance(value, bool) else value) for name, value in values.items()}

@@ -67,10 +67,10 @@ class Activity:
         self._mark(region)
         return self
 
-    def _repeat(self, found: set[Value], step: Callable[[], None]) -> None:
+    def _repeat(self, values: set[Value], step: Callable[[], None]) -> None:
         size = -1
-        while size != len(found):
-            size = len(found)
+        while size != len(values):
+            size = len(values)
             self._visited.clear()
             step()
 
@@ -118,9 +118,9 @@ class Activity:
                 self._spread((y,), r)
 
     def _vary_loop(self, op: Op) -> None:
-        for each in carried(op):
-            self._spread((each.start, each.yielded), each.parameter)
-            self._spread((each.start, each.yielded), each.result)
+        for variable in carried(op):
+            self._spread((variable.start, variable.yielded), variable.parameter)
+            self._spread((variable.start, variable.yielded), variable.result)
         self._vary(op.regions[-1])
 
     def _vary_call(self, op: Op) -> None:
@@ -159,9 +159,9 @@ class Activity:
             self._use(arm)
 
     def _use_loop(self, op: Op) -> None:
-        for each in carried(op):
-            if not self._useful.isdisjoint((each.parameter, each.result)):
-                self._wanted(each.versions)
+        for variable in carried(op):
+            if not self._useful.isdisjoint((variable.parameter, variable.result)):
+                self._wanted(variable.versions)
         self._use(op.regions[-1])
 
     def _use_call(self, op: Op) -> None:
@@ -181,7 +181,7 @@ class Activity:
         """Mark the live ops of the region; whether there are any."""
         if region in self._marked:
             return self._marked[region]
-        found = False
+        has_live = False
         for op in region.ops:
             callee = self._callee(op) if op.name == "call" else None
             bodies = (callee.body,) if callee is not None and callee.body is not None else op.regions
@@ -189,17 +189,17 @@ class Activity:
             sink = callee is not None and callee.sink
             if sink or any(inner) or any(map(self.active, op.results)):
                 self._live.add(op)
-                found = True
-        self._marked[region] = found
-        return found
+                has_live = True
+        self._marked[region] = has_live
+        return has_live
 
     def callee(self, op: Op) -> Callee:
         """What a call is differentiated by."""
-        found = self._callee(op)
-        if found.body is None or found.made_for is None:
-            return found
-        return found.made_for(
-            tuple(map(self.active, found.body.parameters)), tuple(map(self.active, op.results))
+        callee = self._callee(op)
+        if callee.body is None or callee.made_for is None:
+            return callee
+        return callee.made_for(
+            tuple(map(self.active, callee.body.parameters)), tuple(map(self.active, op.results))
         )
 
     def make_derivatives(self, region: Region) -> None:

@@ -55,8 +55,8 @@ def packed(b: Builder, values: Sequence[Value], t: Struct) -> Value:
     for v in values:
         alike.setdefault(v.type, []).append(v)
     fields = [
-        each[0] if len(each) == 1 else b.emit("make", *each, type=field)
-        for each, (_, field) in zip(alike.values(), t.fields, strict=True)
+        group[0] if len(group) == 1 else b.emit("make", *group, type=field)
+        for group, (_, field) in zip(alike.values(), t.fields, strict=True)
     ]
     return b.emit("make", *fields, type=t)
 
@@ -84,7 +84,7 @@ def cost_of(region: Region, of_call: Callable[[str], int]) -> int:
             total += of_call(op.attributes["callee"])
         elif op.name in PRIMITIVES:
             total += PRIMITIVES[op.name].cost
-        inner = sum(cost_of(each, of_call) for each in op.regions)
+        inner = sum(cost_of(inner_region, of_call) for inner_region in op.regions)
         count = numbers.get(op.operands[0]) if op.name == "for" else None
         if op.name in ("for", "while"):
             inner *= count if isinstance(count, int) else USUAL_TRIPS

@@ -148,12 +148,14 @@ class LoopTree:
 
     def _find_counters(self, loop: Op) -> None:
         for start, inside, y, _ in carried(loop):
-            p, made = inside[-1], self.makers.get(y)
-            if not is_integer(p.type) or made is None or made.name not in ("add", "sub"):
+            p, maker = inside[-1], self.makers.get(y)
+            if not is_integer(p.type) or maker is None or maker.name not in ("add", "sub"):
                 continue
-            x, step = made.operands if made.operands[0] is p or made.name == "sub" else made.operands[::-1]
+            x, step = (
+                maker.operands if maker.operands[0] is p or maker.name == "sub" else maker.operands[::-1]
+            )
             if x is p and self.is_constant(step) and self.is_at_hand(start):
-                self.counters[p] = Counter(start, step, made.name == "sub")
+                self.counters[p] = Counter(start, step, maker.name == "sub")
 
     def _loop(self, op: Op, place: RegionNode) -> Loop:
         body = op.regions[-1]
@@ -179,8 +181,8 @@ class LoopTree:
 
     def is_at_hand(self, value: Value) -> bool:
         """Whether the reverse sweep has the value without keeping anything."""
-        known = self.is_index(value) or self.is_constant(value) or value in self.counters
-        return known or self._is_there(value)
+        is_computable = self.is_index(value) or self.is_constant(value) or value in self.counters
+        return is_computable or self._is_there(value)
 
     def _is_there(self, value: Value) -> bool:
         """Whether the reverse sweep has it as what it is."""

@@ -48,10 +48,10 @@ class _Variables(Roots):
 
     def may_be(self, address: Value) -> bool:
         """Whether a value may lead to a variable; one that was made from a number may lead anywhere."""
-        made = self.made_by(self.root(address)) if holds_pointers(address.type) else None
-        return address in self._leading or (made is not None and made.name == "bitcast")
+        maker = self.made_by(self.root(address)) if holds_pointers(address.type) else None
+        return address in self._leading or (maker is not None and maker.name == "bitcast")
 
     def name(self, address: Value) -> str:
         variable = self.root(address)
-        known = variable.hint if self._leading.get(variable) is variable else ""
-        return f"'{known}'" if known else "the variable that this pointer leads to"
+        hint = variable.hint if self._leading.get(variable) is variable else ""
+        return f"'{hint}'" if hint else "the variable that this pointer leads to"

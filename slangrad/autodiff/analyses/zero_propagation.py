@@ -53,29 +53,29 @@ class _Walk:
     def region(self, region: Region) -> list[Zeros]:
         for op in region.ops:
             if op.name in _CONTROL:
-                made = _CONTROL[op.name](self, op)
+                results = _CONTROL[op.name](self, op)
             else:
                 rule = _RULES.get(op.name)
-                made = [False] * len(op.results) if rule is None else [rule(op, self.all_of(op.operands))]
-            self.forms.update(zip(op.results, made, strict=True))
+                results = [False] * len(op.results) if rule is None else [rule(op, self.all_of(op.operands))]
+            self.forms.update(zip(op.results, results, strict=True))
         return self.all_of(region.yields)
 
     def branch(self, op: Op) -> list[Zeros]:
         first, second = (self.region(arm) for arm in op.regions)
-        return [_both(one, other) for one, other in zip(first, second, strict=True)]
+        return [_both(left, right) for left, right in zip(first, second, strict=True)]
 
     def loop(self, op: Op) -> list[Zeros]:
         """What is carried is zero if it starts so and an iteration leaves it so."""
-        forms = [self.of(each.start) for each in carried(op)]
+        forms = [self.of(variable.start) for variable in carried(op)]
         while True:
-            for each, form in zip(carried(op), forms, strict=True):
-                self.forms.update(dict.fromkeys(each.inside, form))
+            for variable, form in zip(carried(op), forms, strict=True):
+                self.forms.update(dict.fromkeys(variable.inside, form))
             for region in op.regions:
                 yielded = self.region(region)
-            made = [_both(one, other) for one, other in zip(forms, yielded, strict=True)]
-            if made == forms:
-                return made
-            forms = made
+            merged = [_both(before, after) for before, after in zip(forms, yielded, strict=True)]
+            if merged == forms:
+                return merged
+            forms = merged
 
     def call(self, op: Op) -> list[Zeros]:
         return self.function(op.attributes["callee"], self.all_of(op.operands))
@@ -89,18 +89,18 @@ _CONTROL: dict[str, Callable[[_Walk, Op], list[Zeros]]] = {
 }
 
 
-def _both(one: Zeros, other: Zeros) -> Zeros:
-    if isinstance(one, tuple) and isinstance(other, tuple):
-        return _joined([_both(left, right) for left, right in zip(one, other, strict=True)])
-    if one is True:
-        return other
-    return one if other is True else False
+def _both(x: Zeros, y: Zeros) -> Zeros:
+    if isinstance(x, tuple) and isinstance(y, tuple):
+        return _joined([_both(left, right) for left, right in zip(x, y, strict=True)])
+    if x is True:
+        return y
+    return x if y is True else False
 
 
 def _joined(parts: Sequence[Zeros]) -> Zeros:
-    if all(each is True for each in parts):
+    if all(part is True for part in parts):
         return True
-    return tuple(parts) if any(each is not False for each in parts) else False
+    return tuple(parts) if any(part is not False for part in parts) else False
 
 
 def _parts(form: Zeros, count: int) -> list[Zeros]:
@@ -120,11 +120,11 @@ def _set(op: Op, forms: list[Zeros]) -> Zeros:
 
 
 def _all(op: Op, forms: list[Zeros]) -> Zeros:
-    return all(each is True for each in forms)
+    return all(form is True for form in forms)
 
 
 def _any(op: Op, forms: list[Zeros]) -> Zeros:
-    return any(each is True for each in forms)
+    return any(form is True for form in forms)
 
 
 def _first(op: Op, forms: list[Zeros]) -> Zeros:

@@ -59,16 +59,16 @@ class LoopChoice:
     def _cut(self, op: Op, often: bool) -> Segments | None:
         if op.attributes.get("segmented") or op.attributes.get("at_most"):
             return None
-        own, inner = self._bound(op), self._inside(op)
-        total = None if own is None or inner is None else own * inner
+        bound, inner = self._bound(op), self._inside(op)
+        total = None if bound is None or inner is None else bound * inner
         if total is not None and total <= self._most:
             return None
-        if own is not None and own <= self._trips and (inner is None or inner > self._most):
+        if bound is not None and bound <= self._trips and (inner is None or inner > self._most):
             return None  # rather the loops inside
         if not self._keeps(op) or not self._is_possible(op):
             return None
         trips = max(1, self._trips // (INSIDE if inner is None else inner), self._worth(op))
-        whole_first = own is None and inner is not None and not often
+        whole_first = bound is None and inner is not None and not often
         return Segments(trips, whole_first) if trips <= self._most else None
 
     @property
@@ -86,14 +86,14 @@ class LoopChoice:
         """How often the innermost loops inside run in one iteration at most."""
         most = 1
         for inner in _outermost_loops(op.regions[-1]):
-            own, deeper = self._bound(inner), self._inside(inner)
-            if own is None or deeper is None:
+            bound, deeper = self._bound(inner), self._inside(inner)
+            if bound is None or deeper is None:
                 return None
-            most = max(most, max(own, 1) * deeper)
+            most = max(most, max(bound, 1) * deeper)
         return most
 
     def _keeps(self, op: Op) -> bool:
-        loops = (each for each in (op, *walk(op.regions[-1])) if each.name in LOOPS)
+        loops = (inner for inner in (op, *walk(op.regions[-1])) if inner.name in LOOPS)
         return self._activity.live(op) and any(self._plan.taped.get(self._tree.loops[x]) for x in loops)
 
     def _worth(self, op: Op) -> int:
@@ -103,9 +103,9 @@ class LoopChoice:
 
     def _kept(self, op: Op) -> int:
         """Bytes that one iteration keeps."""
-        own = sum(layout_of(v.type).size for v in self._plan.taped.get(self._tree.loops[op], ()))
+        kept = sum(layout_of(v.type).size for v in self._plan.taped.get(self._tree.loops[op], ()))
         inner = _outermost_loops(op.regions[-1])
-        return own + sum((self._bound(each) or INSIDE) * self._kept(each) for each in inner)
+        return kept + sum((self._bound(loop) or INSIDE) * self._kept(loop) for loop in inner)
 
     def _is_possible(self, op: Op) -> bool:
         if op.name == "for" and scalar_type(op.operands[0]).bits < U32.bits:

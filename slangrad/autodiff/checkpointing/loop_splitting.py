@@ -41,9 +41,9 @@ class SplitFunction:
 def split_loops(function: Function, chosen: dict[Op, Segments], constants: dict[Value, Op]) -> SplitFunction:
     """`constants`: the ops of values that segments make for themselves."""
     walk = _Splitter(function.name, chosen, constants)
-    made = walk.function(function)
+    result = walk.function(function)
     old = {new: old for old, new in walk.new.items()}
-    return SplitFunction(made, tuple(walk.segments), {**old, **walk.old})
+    return SplitFunction(result, tuple(walk.segments), {**old, **walk.old})
 
 
 class _Splitter(Rebuild):
@@ -74,7 +74,7 @@ class _Splitter(Rebuild):
             size = b.emit("min", b.emit("sub", left, done), trips)
             return _call(b, segment, (b.emit("add", begin, done), size, count, *values, *shared))
 
-        named = [each.parameter for each in carried(op)]
+        named = [variable.parameter for variable in carried(op)]
         return b.for_(number, state, run, {"segmented": True}, "k", named)
 
     def _while(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
@@ -86,7 +86,7 @@ class _Splitter(Rebuild):
             state = _tested(self, b, op, how.trips, state)
         segment, shared = self._segment(op, how)
         test = self.region(b.nested(), op.regions[0])
-        parameters = alike([each.parameter for each in carried(op)])
+        parameters = alike([variable.parameter for variable in carried(op)])
         body = b.region(parameters, lambda inner: _call(inner, segment, (*parameters, *shared)))
         return b.control("while", state, (test, body), {"segmented": True})
 
@@ -99,7 +99,7 @@ class _Splitter(Rebuild):
                 walk.op(b, self._constants[v])
         counted = op.name == "for"
         numbers = alike([op.operands[0]] * (3 if counted else 0))
-        state, shared = alike([each.parameter for each in carried(op)]), alike(outer)
+        state, shared = alike([variable.parameter for variable in carried(op)]), alike(outer)
         walk.new.update(zip(outer, shared, strict=True))
         if counted:
             begin, size, count = numbers
@@ -107,9 +107,9 @@ class _Splitter(Rebuild):
         else:
             results = _tested(walk, b, op, how.trips, state)
         self.old.update({new: old for old, new in walk.new.items()})
-        made = self._function(op, Region((*numbers, *state, *shared), b.ops, results))
-        self.segments.append(made)
-        return made, self.values(outer)
+        segment = self._function(op, Region((*numbers, *state, *shared), b.ops, results))
+        self.segments.append(segment)
+        return segment, self.values(outer)
 
     def _function(self, op: Op, region: Region) -> Function:
         name = f"{self._name}.segment{len(self.segments)}"
@@ -154,8 +154,8 @@ def _tested(walk: Rebuild, b: Builder, op: Op, most: int, state: Sequence[Value]
     more = nb.emit("add", done, nb.constant(U32, 1))
     body = Region((*body.parameters, done), nb.ops, (*body.yields, more))
     start = (*state, b.constant(U32, 0))
-    made = b.control("while", start, (test, body), {"at_most": most})
-    return made[: len(state)]
+    results = b.control("while", start, (test, body), {"at_most": most})
+    return results[: len(state)]
 
 
 def _call(b: Builder, segment: Function, operands: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -168,8 +168,8 @@ def _call(b: Builder, segment: Function, operands: tuple[Value, ...]) -> tuple[V
 def without_reports(function: Function) -> tuple[Function, dict[Value, Value]]:
     """A function that does not report, as it has before; for its values those of the old function."""
     walk = Rebuild({"in_bounds": _inside}, _without_check)
-    made = walk.function(function)
-    return made, {new: old for old, new in walk.new.items()}
+    result = walk.function(function)
+    return result, {new: old for old, new in walk.new.items()}
 
 
 def _without_check(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:

@@ -177,29 +177,29 @@ class _Choice:
         """A value that no iteration changes is computed again: that needs no tape and can leave the loop."""
         words, in_loop = _words(value.type), self._tree.homes[value].loop is not None
         in_memory = in_loop or self._tree.handed
-        own = KEEP + KEEP_WORD * words if in_memory else KEEP_IN_ARM * words
+        price = KEEP + KEEP_WORD * words if in_memory else KEEP_IN_ARM * words
         unwanted = self._wishes.prefer(value) == "recompute" or isinstance(value.type, Pointer)
         if value in self._tree.calls:
-            return (HANDING + own) * (FORBIDDING if unwanted or self._wishes.runs_calls_again else 1)
+            return (HANDING + price) * (FORBIDDING if unwanted or self._wishes.runs_calls_again else 1)
         if unwanted or (in_loop and self._tree.is_fixed(value)):
-            return own * FORBIDDING
+            return price * FORBIDDING
         if holds_array(value.type):
-            return own * ARRAY
+            return price * ARRAY
         scalar = scalar_of(value.type)
         integer = op is not None and scalar is not None and scalar.kind != "float"
-        return own * (INTEGER if integer and self._follows(value) else 1)
+        return price * (INTEGER if integer and self._follows(value) else 1)
 
     def _follows(self, value: Value) -> bool:
         """Whether a value can be computed again from indices and what else is at hand."""
-        known, todo = self._following, [value]
+        follows, todo = self._following, [value]
         while todo:
             op = self._repeatable(todo[-1])
             needed = [] if op is None else [v for v in op.operands if not self._tree.is_at_hand(v)]
-            before = [v for v in needed if v not in known]
+            before = [v for v in needed if v not in follows]
             if not before:
-                known[todo.pop()] = op is not None and all(known[v] for v in needed)
+                follows[todo.pop()] = op is not None and all(follows[v] for v in needed)
             todo += before
-        return known[value]
+        return follows[value]
 
     def _repeatable(self, value: Value) -> Op | None:
         """The op that makes a value, if the reverse sweep may run it again."""

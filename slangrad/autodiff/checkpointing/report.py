@@ -70,26 +70,26 @@ class Report:
         if not (self.stored or self.recomputed):
             return f"@{self.function}: nothing to store or to compute again"
         lines = [f"@{self.function}: {_total(self.stored)}"]
-        lines += [f"  stored      {each}" for each in self.stored]
-        lines += [f"  recomputed  {each}" for each in self.recomputed]
+        lines += [f"  stored      {value}" for value in self.stored]
+        lines += [f"  recomputed  {value}" for value in self.recomputed]
         return "\n".join(lines)
 
 
 def bytes_a_thread(stored: tuple[StoredValue, ...]) -> int:
     """At most, but for what a run decides: the sizes of those values count once."""
-    return sum(each.bytes * (1 if each.count is None else each.count) for each in stored)
+    return sum(value.bytes * (1 if value.count is None else value.count) for value in stored)
 
 
 def _total(stored: tuple[StoredValue, ...]) -> str:
     rounds: dict[str, list[StoredValue]] = {}
-    for each in stored:
-        rounds.setdefault("a thread" if each.count is not None else each.round, []).append(each)
-    sums = {name: bytes_a_thread(tuple(each)) for name, each in rounds.items()}
+    for value in stored:
+        rounds.setdefault("a thread" if value.count is not None else value.round, []).append(value)
+    sums = {name: bytes_a_thread(tuple(values)) for name, values in rounds.items()}
     if CALL in sums:
         return f"{sums[CALL]} bytes {CALL}"
-    known = sums.pop("a thread", 0)
+    fixed = sums.pop("a thread", 0)
     more = "".join(f" and {count} {name}" for name, count in sums.items())
-    return f"{known} bytes a thread{more}{' of loops whose length is not known' if more else ''}"
+    return f"{fixed} bytes a thread{more}{' of loops whose length is not known' if more else ''}"
 
 
 def report(function: str, tree: LoopTree, plan: ResidualPlan, handed: bool = False) -> Report:
@@ -97,7 +97,7 @@ def report(function: str, tree: LoopTree, plan: ResidualPlan, handed: bool = Fal
     stored = tuple(_stored(tree, v, reason) for v, reason in plan.keep.items())
     if handed:
         stored = tuple(
-            replace(each, count=None, round=CALL, bytes=each.bytes * (each.count or 1)) for each in stored
+            replace(value, count=None, round=CALL, bytes=value.bytes * (value.count or 1)) for value in stored
         )
     again = plan.again.items()
     return Report(function, stored, tuple(RecomputedValue(v.hint, op.name, op.span) for v, op in again))

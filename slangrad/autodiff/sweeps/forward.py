@@ -57,17 +57,17 @@ class Forward:
 
     def _new_tangent(self, old: Value) -> Value:
         """A parameter for the tangent of a parameter."""
-        made = self._tangents[old] = Value(
+        tangent = self._tangents[old] = Value(
             self._space.tangent_of(old.type), f"d{old.hint}" if old.hint else ""
         )
-        return made
+        return tangent
 
     def _tangent(self, b: Builder, old: Value) -> Value:
         """The tangent as a value."""
-        found = self._tangents.get(old)
-        if found is None:
-            found = self._space.zero(b, old.type)
-        return found
+        tangent = self._tangents.get(old)
+        if tangent is None:
+            tangent = self._space.zero(b, old.type)
+        return tangent
 
     def _rule(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         if not self._activity.live(op) and op.name != "call":
@@ -75,10 +75,10 @@ class Forward:
         return _RULES[op.name](self, b, op)
 
     def _primitive(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        made = copy_op(walk, b, op)
+        results = copy_op(walk, b, op)
         if self._activity.live(op):
-            self._set_tangent(op.results[0], self._derive(b, op, made[0]))
-        return made
+            self._set_tangent(op.results[0], self._derive(b, op, results[0]))
+        return results
 
     def _set_tangent(self, old: Value, tangent: Value | None) -> None:
         if tangent is not None:
@@ -106,13 +106,13 @@ class Forward:
 
         def enter(inner: Builder, region: Region, tangents: tuple[Value, ...]) -> None:
             if region is op.regions[-1]:
-                self._set_tangents([each.parameter for each in moved], tangents)
+                self._set_tangents([variable.parameter for variable in moved], tangents)
 
         leave = lambda inner, region: [self._tangent(inner, region.yields[i]) for i in active]
-        starts = [self._tangent(b, each.start) for each in moved]
-        made, tangents = self._walk.extended(b, op, starts, enter, leave)
+        starts = [self._tangent(b, variable.start) for variable in moved]
+        results, tangents = self._walk.extended(b, op, starts, enter, leave)
         self._set_tangents([op.results[i] for i in active], tangents)
-        return made
+        return results
 
     def _set_tangents(self, old: Sequence[Value], tangents: Sequence[Value]) -> None:
         for value, tangent in zip(old, tangents, strict=True):
@@ -127,10 +127,10 @@ class Forward:
         wanted = [r for r, flag in zip(op.results, callee.results, strict=True) if flag]
         tangents = [self._space.tangent(r.type) for r in wanted]
         types = (*(r.type for r in op.results), *(t for t in tangents if t is not None))
-        made = b.call(callee.derivative, operands, types)
-        for old, tangent in zip(wanted, made[len(op.results) :], strict=True):
+        results = b.call(callee.derivative, operands, types)
+        for old, tangent in zip(wanted, results[len(op.results) :], strict=True):
             self._set_tangent(old, tangent)
-        return made[: len(op.results)]
+        return results[: len(op.results)]
 
 
 _RULES: dict[str, Callable[[Forward, Builder, Op], tuple[Value, ...]]] = {

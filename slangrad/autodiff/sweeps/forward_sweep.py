@@ -59,27 +59,27 @@ class ForwardSweep:
             kept = [self.values[v] if homes[v].within(place) else inner.zero(v.type) for v in lifted]
             return [*kept, *(self.slots[s] for s in slots)]
 
-        made, more = walk.extended(b, op, (), enter, leave)
+        results, more = walk.extended(b, op, (), enter, leave)
         self.values.update(zip(lifted, more[: len(lifted)], strict=True))
         self.slots = {**before, **dict(zip(slots, more[len(lifted) :], strict=True))}
-        return made
+        return results
 
     # --- loops: kept values of an iteration go to tapes
 
     def _for(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        made, _ = self._loop(b, op, None)
+        results, _ = self._loop(b, op, None)
         self._end(b, self._tree.loops[op], walk.value(op.operands[0]))
-        return made
+        return results
 
     def _while(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         """The trips are counted in one more carried value, after the loop's own."""
         loop = self._tree.loops[op]
         if loop.trips not in self._plan.needs and not self._plan.slots.get(op):
             return copy_op(walk, b, op)
-        made, (trips,) = self._loop(b, op, b.constant(U32, 0))
+        results, (trips,) = self._loop(b, op, b.constant(U32, 0))
         self.values[loop.trips] = trips
         self._end(b, loop, trips)
-        return made
+        return results
 
     def _loop(self, b: Builder, op: Op, trips: Value | None) -> tuple[tuple[Value, ...], Sequence[Value]]:
         """With slots as further carried values, and a store to each tape of the loop; and with trips that count from
@@ -108,9 +108,9 @@ class ForwardSweep:
             return [*next_trips, *(self.slots[s] for s in slots)]
 
         starts = [*counted, *(before[s] for s in slots)]
-        made, more = self._walk.extended(b, op, starts, enter, leave)
+        results, more = self._walk.extended(b, op, starts, enter, leave)
         self.slots = {**before, **dict(zip(slots, more[len(counted) :], strict=True))}
-        return made, more[: len(counted)]
+        return results, more[: len(counted)]
 
     def _record(self, b: Builder, loop: Loop, kept: list[Value]) -> None:
         if not kept:
@@ -137,8 +137,8 @@ class ForwardSweep:
         residuals = self._tree.residuals.get(op)
         if residuals is not None and residuals in self._plan.needs and residuals not in self._plan.again:
             name, types = self._tree.halves[op].forward, [r.type for r in (*op.results, residuals)]
-            *made, self.values[residuals] = b.call(name, walk.values(op.operands), types)
-            return tuple(made)
+            *results, self.values[residuals] = b.call(name, walk.values(op.operands), types)
+            return tuple(results)
         callee = self._callees(op.attributes["callee"])
         if callee.drop_primal:
             return tuple(b.zero(r.type) for r in op.results)

@@ -26,8 +26,8 @@ def partials_of(b: Builder, op: Op, touched: Sequence[Formula]) -> Sequence[Part
     t = op.results[0].type
     if op.name not in INEXACT or scalar_of(t) is not F16:
         return row.partials(*touched)
-    wide = [_converted(b, each, with_scalar(t, F32)) for each in touched]
-    return [_rounded(b, each, t) for each in row.partials(*wide)]
+    wide = [_converted(b, formula, with_scalar(t, F32)) for formula in touched]
+    return [_rounded(b, slope, t) for slope in row.partials(*wide)]
 
 
 def scaled(b: Builder, partial: Partial, derivative: Value, masks_only: bool = False) -> Value | None:
@@ -47,8 +47,8 @@ def scaled(b: Builder, partial: Partial, derivative: Value, masks_only: bool = F
 
 def _selected(b: Builder, choice: Choice, derivative: Value, masks_only: bool) -> Value:
     then, otherwise = (
-        scaled(b, each, derivative, masks_only) or b.constant(derivative.type, 0)
-        for each in (choice.then, choice.otherwise)
+        scaled(b, side, derivative, masks_only) or b.constant(derivative.type, 0)
+        for side in (choice.then, choice.otherwise)
     )
     return b.emit("select", choice.condition.value, then, otherwise)
 

@@ -122,9 +122,9 @@ class Residuals:
         return self.tree.residuals.get(call) in self._plan.again
 
     def find(self, scope: SweepScope, value: Value) -> Value:
-        found = self._find(scope, value)
-        found.hint = found.hint or value.hint
-        return found
+        primal = self._find(scope, value)
+        primal.hint = primal.hint or value.hint
+        return primal
 
     def _find(self, scope: SweepScope, value: Value) -> Value:
         loop, constant = self.tree.homes[value].loop, _constant(scope, self.tree, value)
@@ -158,14 +158,14 @@ class Residuals:
 
     def _not_made_yet(self, scope: SweepScope, op: Op) -> list[Value]:
         """What else is to be computed again, operands first (a long chain would be too deep a recursion)."""
-        found: set[Value] = set()
+        missing: set[Value] = set()
         todo = list(op.operands)
         while todo:
             value = todo.pop()
-            if value in self._plan.again and value not in found and not scope.has(value):
-                found.add(value)
+            if value in self._plan.again and value not in missing and not scope.has(value):
+                missing.add(value)
                 todo += self._plan.again[value].operands
-        return sorted(found, key=self.tree.order.__getitem__)
+        return sorted(missing, key=self.tree.order.__getitem__)
 
     def _position(self, scope: SweepScope, loop: Loop) -> Value:
         return position(scope.b, self.tree, loop, scope.ordinal, scope.fetch)

@@ -68,31 +68,31 @@ def planned(
     return Planned(region, varied, seeds, activity, tree, plan(tree, needs.values, wishes))
 
 
-def vjp(made: Planned, space: VectorSpace, callees: Callees) -> Region:
+def vjp(prepared: Planned, space: VectorSpace, callees: Callees) -> Region:
     """The region over inputs and cotangents of the flagged results, yielding those of the flagged inputs."""
-    b, sweep, parameters, _ = _swept(made, callees)
-    yields = _backwards(made, b, sweep.values, sweep.slots, space)
-    cotangents = (ct for _, ct in made.seeds)
+    b, sweep, parameters, _ = _swept(prepared, callees)
+    yields = _backwards(prepared, b, sweep.values, sweep.slots, space)
+    cotangents = (ct for _, ct in prepared.seeds)
     return Region((*parameters, *cotangents), b.ops, yields)
 
 
 def _swept(
-    made: Planned, callees: Callees
+    prepared: Planned, callees: Callees
 ) -> tuple[Builder, ForwardSweep, tuple[Value, ...], tuple[Value, ...]]:
     """After a forward sweep: its parameters, and what it yields."""
-    b, sweep = Builder(), ForwardSweep(made.tree, made.plan, callees)
-    parameters = alike(made.region.parameters)
-    sweep.values.update(zip(made.region.parameters, parameters, strict=True))
-    return b, sweep, parameters, sweep.run(b, made.region)
+    b, sweep = Builder(), ForwardSweep(prepared.tree, prepared.plan, callees)
+    parameters = alike(prepared.region.parameters)
+    sweep.values.update(zip(prepared.region.parameters, parameters, strict=True))
+    return b, sweep, parameters, sweep.run(b, prepared.region)
 
 
 def _backwards(
-    made: Planned, b: Builder, values: dict[Value, Value], slots: dict[Value, Value], space: VectorSpace
+    prepared: Planned, b: Builder, values: dict[Value, Value], slots: dict[Value, Value], space: VectorSpace
 ) -> tuple[Value, ...]:
     """The cotangents of the flagged inputs."""
-    residuals = Residuals(made.tree, made.plan, values, slots)
-    arrived = Reverse(space, made.activity).top(b, residuals, made.region, made.seeds)
-    return tuple(arrived.or_zero(arrived.get(p), p.type) for p in made.varied)
+    residuals = Residuals(prepared.tree, prepared.plan, values, slots)
+    arrived = Reverse(space, prepared.activity).top(b, residuals, prepared.region, prepared.seeds)
+    return tuple(arrived.or_zero(arrived.get(p), p.type) for p in prepared.varied)
 
 
 # --- in two halves
@@ -103,24 +103,26 @@ def handed_types(plan: ResidualPlan) -> list[Type]:
     return [plan.slot_types.get(v, v.type) for v in plan.keep]
 
 
-def forward_half(made: Planned, callees: Callees, t: Struct | None) -> Region:
+def forward_half(prepared: Planned, callees: Callees, t: Struct | None) -> Region:
     """The region over inputs, yielding what the function yields, and the residuals if there are any."""
-    b, sweep, parameters, yields = _swept(made, callees)
-    kept = [sweep.slots[v] if v in made.plan.slot_types else sweep.values[v] for v in made.plan.keep]
+    b, sweep, parameters, yields = _swept(prepared, callees)
+    kept = [sweep.slots[v] if v in prepared.plan.slot_types else sweep.values[v] for v in prepared.plan.keep]
     handed = () if t is None else (packed(b, kept, t),)
     return Region(parameters, b.ops, (*yields, *handed))
 
 
-def reverse_half(made: Planned, space: VectorSpace, t: Struct | None) -> Region:
+def reverse_half(prepared: Planned, space: VectorSpace, t: Struct | None) -> Region:
     """The region over inputs, residuals and cotangents, yielding cotangents."""
-    b, parameters, residuals = Builder(), alike(made.region.parameters), []
+    b, parameters, residuals = Builder(), alike(prepared.region.parameters), []
     kept: dict[Value, Value] = {}
     if t is not None:
         residuals = [Value(t, "residuals")]
-        kept = dict(zip(made.plan.keep, unpacked(b, residuals[0], handed_types(made.plan)), strict=True))
-    values = {**dict(zip(made.region.parameters, parameters, strict=True)), **kept}
-    yields = _backwards(made, b, values, kept, space)
-    return Region((*parameters, *residuals, *(ct for _, ct in made.seeds)), b.ops, yields)
+        kept = dict(
+            zip(prepared.plan.keep, unpacked(b, residuals[0], handed_types(prepared.plan)), strict=True)
+        )
+    values = {**dict(zip(prepared.region.parameters, parameters, strict=True)), **kept}
+    yields = _backwards(prepared, b, values, kept, space)
+    return Region((*parameters, *residuals, *(ct for _, ct in prepared.seeds)), b.ops, yields)
 
 
 def _derivative_hint(value: Value) -> str:
@@ -177,8 +179,8 @@ class Reverse:
             Region((), nested.b.ops, tuple(arm.or_zero(arm.get(v), v.type) for v in changed))
             for nested, arm in arms
         )
-        made = scope.b.control("if", (scope.fetch(op.operands[0]),), regions, op.attributes)
-        for v, ct in zip(changed, made, strict=True):
+        cotangents = scope.b.control("if", (scope.fetch(op.operands[0]),), regions, op.attributes)
+        for v, ct in zip(changed, cotangents, strict=True):
             to.begin(v, ct)
 
     def _arm(
@@ -201,31 +203,31 @@ class Reverse:
     # --- loops: carry the cotangents of active carried values, and of the outer values that the body uses
 
     def _loop(self, scope: SweepScope, op: Op, to: Cotangents) -> None:
-        active = [each for each in carried(op) if to.wants(each.result)]
+        active = [variable for variable in carried(op) if to.wants(variable.result)]
         body, loop = op.regions[-1], scope.tree.loops[op]
         index = Value(U32 if loop.index is None else loop.index.type, "i")
         inner = scope.nested(body, index)
         arrived = to.nested(inner)
-        own = {each.parameter: self._cotangent_of(each.parameter) for each in active}
+        carried_cts = {variable.parameter: self._cotangent_of(variable.parameter) for variable in active}
         outer = {v: self._cotangent_of(v) for v in to.shared(self._free.of(body))}
         for v, ct in outer.items():
             arrived.begin(v, ct)
-        for each in active:
-            arrived.give(each.yielded, own[each.parameter])
+        for variable in active:
+            arrived.give(variable.yielded, carried_cts[variable.parameter])
         self._region(inner, body, arrived)
 
         changed = [v for v in outer if arrived.get(v) is not outer[v]]
-        if not own and not changed and not _acts(inner.b.ops):
+        if not carried_cts and not changed and not _acts(inner.b.ops):
             return
-        starts = [to.or_zero(to.take(each.result), each.result.type) for each in active]
+        starts = [to.or_zero(to.take(variable.result), variable.result.type) for variable in active]
         starts += [to.or_zero(to.get(v), v.type) for v in changed]
-        yields = tuple(arrived.or_zero(arrived.get(v), v.type) for v in (*own, *changed))
-        region = Region((index, *own.values(), *(outer[v] for v in changed)), inner.b.ops, yields)
-        made = scope.b.control("for", (scope.fetch(loop.trips), *starts), (region,), _flipped(op))
-        for v, ct in zip(changed, made[len(own) :], strict=True):
+        yields = tuple(arrived.or_zero(arrived.get(v), v.type) for v in (*carried_cts, *changed))
+        region = Region((index, *carried_cts.values(), *(outer[v] for v in changed)), inner.b.ops, yields)
+        cotangents = scope.b.control("for", (scope.fetch(loop.trips), *starts), (region,), _flipped(op))
+        for v, ct in zip(changed, cotangents[len(carried_cts) :], strict=True):
             to.begin(v, ct)
-        for each, ct in zip(active, made[: len(own)], strict=True):
-            to.give(each.start, ct)
+        for variable, ct in zip(active, cotangents[: len(carried_cts)], strict=True):
+            to.give(variable.start, ct)
 
     def _cotangent_of(self, value: Value) -> Value:
         return Value(self._space.tangent_of(value.type), _derivative_hint(value))
@@ -242,8 +244,8 @@ class Reverse:
         name, taken = self._derivative(scope, op, callee)
         operands = (*map(scope.fetch, taken), *cotangents)
         varied = [v for v, flag in zip(op.operands, callee.inputs, strict=True) if flag]
-        made = scope.b.call(name, operands, [self._space.tangent_of(v.type) for v in varied])
-        for v, ct in zip(varied, made, strict=True):
+        cotangents_of_inputs = scope.b.call(name, operands, [self._space.tangent_of(v.type) for v in varied])
+        for v, ct in zip(varied, cotangents_of_inputs, strict=True):
             to.give(v, ct)
 
     def _derivative(self, scope: SweepScope, op: Op, callee: Callee) -> tuple[str, Sequence[Value]]:

@@ -124,15 +124,15 @@ def move_tangent(
     b: Builder, space: VectorSpace, op: Op, primals: tuple[Value, ...], tangents: tuple[Tangent, ...]
 ) -> Tangent:
     """The tangent of a movement op's result; None when it is zero."""
-    made = space.tangent(op.results[0].type)
-    if made is None or not any(tangents):
+    tangent_type = space.tangent(op.results[0].type)
+    if tangent_type is None or not any(tangents):
         return None
     if isinstance(op.operands[0].type, Struct) and op.name in ("get", "set"):
         return _move_field(b, space, op, tangents)
-    if op.name == "make" and isinstance(made, Struct):
+    if op.name == "make" and isinstance(tangent_type, Struct):
         return _make_struct(b, space, op, tangents)
     operands = [_or_zero(b, space, p, d) for p, d in zip(primals, tangents, strict=True)]
-    return b.primitive(op.name, tuple(operands), made, without(op.attributes, "check"))
+    return b.primitive(op.name, tuple(operands), tangent_type, without(op.attributes, "check"))
 
 
 def _or_zero(b: Builder, space: VectorSpace, primal: Value, tangent: Tangent) -> Value:

@@ -1,4 +1,4 @@
-"""Things of which a process has one each, as Python has of its functions and modules: copies are the thing itself.
+"""Per-process singletons, like functions and modules of Python: a copy is the object itself.
 
 copy.deepcopy(model)   # a torch module that holds a Slang function: both call the same function
 """
@@ -9,7 +9,7 @@ from typing import NoReturn, Self
 
 
 class Unique:
-    """TypeError where one would be saved."""
+    """A base of them. TypeError for pickling."""
 
     __slots__ = ()
 

@@ -14,9 +14,9 @@ from math import prod
 
 from slangrad.base.page_words import PAGE_WORDS
 from slangrad.call.binding.broadcast import align_right, call_dimensions
-from slangrad.call.binding.launchable import Launchable, Source
+from slangrad.call.binding.launchable import Launchable, ValueSource
 from slangrad.call.binding.mapping import MAPPED
-from slangrad.call.binding.program import FoundFunction
+from slangrad.call.binding.program import FoundFunction, ModuleTypes
 from slangrad.call.binding.request import RESULT
 from slangrad.check.conforming import Conformance
 from slangrad.check.model.types import Type
@@ -26,10 +26,10 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.protocol.marshal import (
     PRIMAL,
     REVERSE,
+    BoundNode,
     Composite,
     Leaf,
     Marshal,
-    Node,
     ProgramTypes,
     Spot,
     Way,
@@ -41,7 +41,7 @@ from slangrad.marshal.protocol.marshal import (
 class BoundArgument:
     """`index`: which of the call's values it is. `converted`: the type that the kernel makes of the node's."""
 
-    node: Node
+    node: BoundNode
     direction: str
     differentiable: bool
     no_diff: bool = False
@@ -61,25 +61,25 @@ class BoundCall:
     mode: str
     function: FoundFunction
     arguments: list[BoundArgument]
-    result: Node | None
+    result: BoundNode | None
     created: results.Created | None
     cotangent: str | None
     call_dims: int
     order: int = 1  # of the derivatives in `hvp`
     conformances: tuple[Conformance, ...] = ()
     leaves: list[Leaf] = field(default_factory=list)
-    sources: list[Source] = field(default_factory=list)
+    sources: list[ValueSource] = field(default_factory=list)
     group: tuple[int, ...] | None = None  # see Launchable
     lanes: int = 0
 
     @property
     def launchable(self) -> Launchable:
-        made = None if self.created is None else self.created.made
-        return Launchable(self.function.name, self.call_dims, self.leaves, self.sources, made, self.group)
+        result = None if self.created is None else self.created.made
+        return Launchable(self.function.name, self.call_dims, self.leaves, self.sources, result, self.group)
 
 
 @dataclass(slots=True)
-class Given:
+class PassedArgument:
     """One argument of a call, in the order of the parameters: which value, its marshal and way."""
 
     index: int
@@ -90,21 +90,19 @@ class Given:
 def bind_call(
     mode: str,
     function: FoundFunction,
-    given: Sequence[Given],
+    passed: Sequence[PassedArgument],
     wanted: results.Wanted,
-    types: ProgramTypes,
-    taken_names: Iterable[str],
+    types: ModuleTypes,
     global_values: Sequence[tuple[Leaf, int]] = (),
-    order: int = 1,
 ) -> BoundCall:
     """`global_values` are leaves for values outside of functions; the kernel does not declare them again."""
-    names = _Names({*taken_names, *function.words, *PAGE_WORDS})
+    names = _Names({*types.global_names(), *function.words, *PAGE_WORDS})
     arguments = []
-    sources: list[tuple[Node, int]] = []
-    for parameter, each in zip(function.parameters, given):
-        argument = _bind_argument(mode, parameter, each, types, names)
+    sources: list[tuple[BoundNode, int]] = []
+    for parameter, argument_passed in zip(function.parameters, passed):
+        argument = _bind_argument(mode, parameter, argument_passed, types, names)
         arguments.append(argument)
-        sources.append((argument.node, each.index))
+        sources.append((argument.node, argument_passed.index))
     result, created, cotangent = _bind_result(mode, function, wanted, types, names, sources)
     dims = _dimensions(node for node, _ in sources)
     sources += global_values
@@ -113,11 +111,11 @@ def bind_call(
         sources.append((result, results.CREATED))
     if result is not None:
         _mark(result, function.result_differentiable, types)
-    call = BoundCall(mode, function, arguments, result, created, cotangent, dims, order)
+    call = BoundCall(mode, function, arguments, result, created, cotangent, dims)
     for node, index in sources:
         for path, leaf in node.leaves():
             call.leaves.append(leaf)
-            call.sources.append(Source(index, path))
+            call.sources.append(ValueSource(index, path))
     _map_leaves(call.leaves, dims)
     return call
 
@@ -135,28 +133,32 @@ def set_group(call: BoundCall, asked: Sequence[int]) -> None:
 
 
 def _bind_argument(
-    mode: str, parameter: ParameterView, given: Given, types: ProgramTypes, names: _Names
+    mode: str, parameter: ParameterView, passed: PassedArgument, types: ProgramTypes, names: _Names
 ) -> BoundArgument:
-    tangent = None if parameter.no_diff else types.tangent(given.way.type)
+    tangent = None if parameter.no_diff else types.tangent(passed.way.type)
     differentiable = mode != PRIMAL and tangent is not None
     role = role_of(mode, parameter.direction, differentiable)
-    own = PRIMAL if parameter.no_diff else mode
-    spot = Spot(names.fresh(parameter.name), parameter.name, role, own, types, names.fresh)
-    node = given.marshal.bind(given.way, spot)
-    converted = given.way.type if given.way.how == MAPPED else None
+    own_mode = PRIMAL if parameter.no_diff else mode
+    spot = Spot(names.fresh(parameter.name), parameter.name, role, own_mode, types, names.fresh)
+    node = passed.marshal.bind(passed.way, spot)
+    converted = passed.way.type if passed.way.how == MAPPED else None
     _mark(node, not parameter.no_diff and (converted is None or tangent is not None), types)
-    return BoundArgument(node, parameter.direction, differentiable, parameter.no_diff, given.index, converted)
+    return BoundArgument(
+        node, parameter.direction, differentiable, parameter.no_diff, passed.index, converted
+    )
 
 
-def _mark(node: Node, carries: bool, types: ProgramTypes) -> None:
+def _mark(node: BoundNode, carries: bool, types: ProgramTypes) -> None:
     """Tell leaves whether a derivative can pass there."""
     if isinstance(node, Leaf):
         node.carries = carries and node.content is not None and types.tangent(node.content) is not None
         return
     assert isinstance(node, Composite)
     for part in node.parts:
-        own = carries and not (isinstance(part.key, str) and types.tangent_field(node.type, part.key) is None)
-        _mark(part.node, own, types)
+        part_carries = carries and not (
+            isinstance(part.key, str) and types.tangent_field(node.type, part.key) is None
+        )
+        _mark(part.node, part_carries, types)
 
 
 def _bind_result(
@@ -165,8 +167,8 @@ def _bind_result(
     wanted: results.Wanted,
     types: ProgramTypes,
     names: _Names,
-    sources: list[tuple[Node, int]],
-) -> tuple[Node | None, results.Created | None, str | None]:
+    sources: list[tuple[BoundNode, int]],
+) -> tuple[BoundNode | None, results.Created | None, str | None]:
     """The node of a given result; else how one is created; else the cotangent that stands for it."""
     if function.result is None:
         if wanted.marshal is not None:
@@ -186,7 +188,7 @@ def _bind_result(
     return None, results.Created(function.result, spot, wanted.kind), None
 
 
-def _dimensions(nodes: Iterable[Node]) -> int:
+def _dimensions(nodes: Iterable[BoundNode]) -> int:
     leaves = [leaf for node in nodes for _, leaf in node.leaves()]
     explicit = [leaf.explicit for leaf in leaves]
     counts = [0 if leaf.explicit is not None else leaf.dims for leaf in leaves]

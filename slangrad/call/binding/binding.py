@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 
 from slangrad.call.binding import mapping
 from slangrad.call.binding.bind import BoundCall, bind_call, set_group
-from slangrad.call.binding.program import Candidate, ModuleTypes, conformance_of
+from slangrad.call.binding.program import CallCandidate, ModuleTypes, conformance_of
 from slangrad.call.binding.receivers import declared_instead, idle_call
-from slangrad.call.binding.request import RESULT, Request, Settings
+from slangrad.call.binding.request import RESULT, CallRequest, CallSettings
 from slangrad.call.binding.resolve import Arguments, resolve
 from slangrad.marshal.composed import results
 from slangrad.marshal.composed.rows import global_leaf
@@ -30,7 +30,7 @@ class Binder:
     def __init__(
         self,
         name: str,
-        candidates: Sequence[Candidate],
+        candidates: Sequence[CallCandidate],
         types: ModuleTypes,
         imports: Callable[[], tuple[str, ...]],
     ) -> None:
@@ -39,24 +39,22 @@ class Binder:
         self.types = self._types = types
         self._imports = imports
 
-    def bind(self, request: Request) -> BoundCall:
+    def bind(self, request: CallRequest) -> BoundCall:
         """The one function that takes the arguments, and how each of them goes there."""
         settings, marshals = request.settings, request.marshals
         arguments = self._arguments(request, marshals)
         wanted = self._wanted(request, arguments, marshals)
-        function, given = resolve(
+        function, passed = resolve(
             self._name, self.candidates, arguments, self._types, settings.mode, self._imports
         )
-        taken = self._types.global_names()
         set_values = [
             (self._bind_global(name, marshals[at]), at)
             for at, name in enumerate(settings.globals, request.globals_at)
         ]
-        call = bind_call(
-            settings.mode, function, given, wanted, self._types, taken, set_values, settings.order
-        )
+        call = bind_call(settings.mode, function, passed, wanted, self._types, set_values)
+        call.order = settings.order
         _check_cotangent(call)
-        call.conformances = tuple(conformance_of(self._types, each) for each in settings.conformances)
+        call.conformances = tuple(conformance_of(self._types, named) for named in settings.conformances)
         if self._types.mentions(CALL_SHAPE) or any(leaf.reads_place for leaf in call.leaves):
             call.group = ()
             _check_rank(call)
@@ -65,21 +63,21 @@ class Binder:
             set_group(call, settings.group)
         return call
 
-    def idle(self, request: Request) -> CallError:
+    def idle(self, request: CallRequest) -> CallError:
         """The error of a derivative that would leave nothing behind."""
         return idle_call(self.bind(request), self._types)
 
-    def instead_of(self, call: BoundCall, given: int) -> str:
+    def instead_of(self, call: BoundCall, index: int) -> str:
         """How the parameter of a value has to be declared to carry a derivative; empty where that is not why."""
-        return declared_instead(call, given, self._types)
+        return declared_instead(call, index, self._types)
 
-    def _arguments(self, request: Request, marshals: list[Marshal]) -> Arguments:
+    def _arguments(self, request: CallRequest, marshals: list[Marshal]) -> Arguments:
         """Marshals by position and by name, under the maps of the settings."""
         settings, count = request.settings, request.positional
         mapping.check_count(settings.map_positional, count + len(request.names))
         mapping.check_names(settings.map_named, (*request.names, *self._parameter_names()))
-        for each in self.candidates:
-            parameters = (parameter.name for parameter in each.parameters)
+        for candidate in self.candidates:
+            parameters = (parameter.name for parameter in candidate.parameters)
             mapping.check_once(settings.map_positional, settings.map_named, parameters)
         maps = [*settings.map_positional, *[None] * (count - len(settings.map_positional))]
         by_position = [
@@ -97,7 +95,7 @@ class Binder:
         }
         return Arguments(by_position, named)
 
-    def _map_at(self, position: int, maps: list[object], settings: Settings) -> object:
+    def _map_at(self, position: int, maps: list[object], settings: CallSettings) -> object:
         """The map of a positional argument, which may have been given by name."""
         if maps[position] is not None:
             return maps[position]
@@ -108,9 +106,9 @@ class Binder:
         return None
 
     def _parameter_names(self) -> set[str]:
-        return {parameter.name for each in self.candidates for parameter in each.parameters}
+        return {parameter.name for candidate in self.candidates for parameter in candidate.parameters}
 
-    def _wanted(self, request: Request, arguments: Arguments, marshals: list[Marshal]) -> results.Wanted:
+    def _wanted(self, request: CallRequest, arguments: Arguments, marshals: list[Marshal]) -> results.Wanted:
         if request.result_at >= 0:
             return results.Wanted("", marshals[request.result_at], request.result_at)
         if request.settings.mode not in REVERSE:
@@ -124,16 +122,16 @@ class Binder:
         """In `bwds` one positional argument too many is the result."""
         count = len(arguments.positional) + len(arguments.named)
         return bool(arguments.positional) and all(
-            each.returns and count == len(each.parameters) + 1 for each in self.candidates
+            candidate.returns and count == len(candidate.parameters) + 1 for candidate in self.candidates
         )
 
     def _bind_global(self, name: str, marshal: Marshal) -> Leaf:
         """A module-level value is a leaf that the kernel's header does not declare."""
         t = self._types.global_type(name)
         if t is None:
-            known = ", ".join(sorted(self._types.global_names())) or "none"
+            names = ", ".join(sorted(self._types.global_names())) or "none"
             raise CallError(
-                "E1013", f"set: the module has no global value '{name}'", (), f"there are {known}"
+                "E1013", f"set: the module has no global value '{name}'", (), f"there are {names}"
             )
         try:
             ways = [way for way in marshal.ways(t, self._types, PRIMAL) if way.dims == 0]

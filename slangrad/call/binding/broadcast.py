@@ -38,21 +38,21 @@ def align_right(count: int, call_dims: int) -> Shape:
 
 def call_dimensions(counts: Sequence[int], maps: Sequence[Shape | None]) -> int:
     """D: the largest number of dimensions that an argument brings or that a map names."""
-    by_map = [max(each) + 1 for each in maps if each]
+    by_map = [max(dims) + 1 for dims in maps if dims]
     return max([*counts, *by_map], default=0)
 
 
 def call_shape(call_dims: int, arguments: Sequence[Mapped], strict: bool = False) -> Shape:
     """The common shape; a CallError shows all arguments when there is none."""
     sizes = [1] * call_dims
-    known = [False] * call_dims
+    is_known = [False] * call_dims
     for argument in arguments:
         if strict:
             _check_strict(argument, call_dims)
         for size, dim in zip(argument.sizes, argument.dims):
             if size == UNKNOWN:
                 continue
-            known[dim] = True
+            is_known[dim] = True
             if size == 1 or size == sizes[dim]:
                 continue
             if sizes[dim] != 1:
@@ -60,7 +60,7 @@ def call_shape(call_dims: int, arguments: Sequence[Mapped], strict: bool = False
             sizes[dim] = size
     if strict:
         _check_sizes(sizes, arguments)
-    _check_known(known, arguments)
+    _check_known(is_known, arguments)
     return tuple(sizes)
 
 
@@ -76,7 +76,9 @@ def _mismatch(argument: Mapped, size: int, dim: int, wanted: int, arguments: Seq
 def table(arguments: Sequence[Mapped]) -> list[str]:
     """One line an argument: name, what it is, sizes, where they go."""
     rows = [("argument", "value", "sizes", "call dimensions")]
-    rows += [(each.name, each.described, str(each.sizes), str(each.dims)) for each in arguments]
+    rows += [
+        (argument.name, argument.described, str(argument.sizes), str(argument.dims)) for argument in arguments
+    ]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
 
@@ -101,8 +103,8 @@ def _check_sizes(sizes: Sequence[int], arguments: Sequence[Mapped]) -> None:
                 raise CallError("E1005", message)
 
 
-def _check_known(known: Sequence[bool], arguments: Sequence[Mapped]) -> None:
-    unknown = [dim for dim, found in enumerate(known) if not found]
+def _check_known(is_known: Sequence[bool], arguments: Sequence[Mapped]) -> None:
+    unknown = [dim for dim, has_size in enumerate(is_known) if not has_size]
     if unknown and any(dim in argument.dims for argument in arguments for dim in unknown):
         message = f"No argument gives the size of call dimension {unknown[0]}"
         raise CallError(

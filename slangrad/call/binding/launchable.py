@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from slangrad.marshal.composed.results import Result
+from slangrad.marshal.composed.results import CreatedResult
 from slangrad.marshal.protocol.marshal import Leaf
 from slangrad.tensors.conversion import HostValue
 
@@ -19,15 +19,15 @@ SHAPE = "shape"  # the kernel's parameter with the sizes of its loops
 PARTIAL = "p"  # its letter among those of streams where groups at the border are not full
 
 
-class Source(NamedTuple):
+class ValueSource(NamedTuple):
     """Where a leaf finds its value: in which of the given values, and by which keys inside of it."""
 
     given: int
     path: tuple[object, ...]
 
 
-class Place(Protocol):
-    """What has the place of a value, as a Source has."""
+class ValuePlace(Protocol):
+    """What has the place of a value, as a ValueSource has."""
 
     @property
     def given(self) -> int: ...
@@ -35,12 +35,12 @@ class Place(Protocol):
     def path(self) -> tuple[object, ...]: ...
 
 
-def found_at(values: Sequence[HostValue], place: Place) -> HostValue:
+def found_at(values: Sequence[HostValue], place: ValuePlace) -> HostValue:
     """What stands there among the values of a call."""
-    found = values[place.given]
+    value = values[place.given]
     for step in place.path:
-        found = found[step]
-    return found
+        value = value[step]
+    return value
 
 
 @dataclass(slots=True)
@@ -52,14 +52,14 @@ class Launchable:
     name: str
     call_dims: int
     leaves: list[Leaf]
-    sources: list[Source]
-    created: Result | None
+    sources: list[ValueSource]
+    created: CreatedResult | None
     group: tuple[int, ...] | None = None
 
     @property
-    def passed(self) -> list[tuple[Leaf, Source]]:
+    def passed(self) -> list[tuple[Leaf, ValueSource]]:
         """The leaves of what the caller gave; a result that the call makes is none of them."""
-        return [each for each in zip(self.leaves, self.sources) if each[1].given >= 0]
+        return [pair for pair in zip(self.leaves, self.sources) if pair[1].given >= 0]
 
     def __repr__(self) -> str:
         leaves = ", ".join(leaf.label for leaf in self.leaves)

@@ -16,7 +16,7 @@ from slangrad.check.model.types import Type
 from slangrad.marshal.composed.scalars import UnsupportedMarshal
 from slangrad.marshal.composed.structs import DictMarshal
 from slangrad.marshal.errors import BoundVariableException, CallError
-from slangrad.marshal.protocol.marshal import Leaf, Marshal, Node, ProgramTypes, Spot, Way
+from slangrad.marshal.protocol.marshal import BoundNode, Leaf, Marshal, ProgramTypes, Spot, Way
 from slangrad.marshal.protocol.patterns import converts
 from slangrad.tensors.conversion import HostValue
 
@@ -42,14 +42,14 @@ class MappedMarshal(Marshal):
         return self.inner.is_plain
 
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
-        found = []
+        ways = []
         if self.seen is None or types.matches(wanted, self.seen):
-            found = self._fitting(wanted if self.seen is None else self.seen, types, mode)
-        return found or self._converted(wanted, types, mode)
+            ways = self._fitting(wanted if self.seen is None else self.seen, types, mode)
+        return ways or self._converted(wanted, types, mode)
 
     def _fitting(self, wanted: Type, types: ProgramTypes, mode: str) -> list[Way]:
-        found = self.inner.ways(wanted, types, mode)
-        return [way for way in found if self.dims is None or way.dims == len(self.dims)]
+        ways = self.inner.ways(wanted, types, mode)
+        return [way for way in ways if self.dims is None or way.dims == len(self.dims)]
 
     def _converted(self, wanted: Type, types: ProgramTypes, mode: str) -> list[Way]:
         """As what the map says, for a parameter of another type; dimensions alone say that elements are taken."""
@@ -59,7 +59,7 @@ class MappedMarshal(Marshal):
         ways = self._fitting(seen, types, mode)
         return [Way(wanted, way.dims, MAPPED, way.cost + 1, (way,)) for way in ways if way.type is seen]
 
-    def bind(self, way: Way, spot: Spot) -> Node:
+    def bind(self, way: Way, spot: Spot) -> BoundNode:
         if way.how == MAPPED:
             (way,) = way.parts
             spot = self._spot_of_other(way, spot)
@@ -73,12 +73,12 @@ class MappedMarshal(Marshal):
 
     def _spot_of_other(self, way: Way, spot: Spot) -> Spot:
         """The spot for a value of another type than the parameter's; where it has no derivative it is a constant."""
-        what = f"argument '{spot.label}': it is seen as '{way.type}', as map says, and the parameter has another type"
+        problem = f"argument '{spot.label}': map makes it '{way.type}', and the parameter has another type"
         if spot.role.writes:
-            raise CallError("E1009", f"{what}, so it cannot receive what is written")
+            raise CallError("E1009", f"{problem}, so it cannot receive what is written")
         if spot.role.differentiates and spot.types.tangent(way.type) is not None:
             note = "pass a container of the parameter's type"
-            raise CallError("E1009", f"{what}, so no derivative reaches it", (), note)
+            raise CallError("E1009", f"{problem}, so no derivative reaches it", (), note)
         return replace(spot, role=spot.role.without_derivative())
 
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
@@ -111,7 +111,7 @@ def apply_map(marshal: Marshal, entry: object, label: str, find: FindType) -> Ma
 
 
 def _checked_dims(entry: tuple[HostValue, ...], label: str) -> tuple[int, ...]:
-    if not all(isinstance(each, int) and each >= 0 for each in entry):
+    if not all(isinstance(dim, int) and dim >= 0 for dim in entry):
         message = f"Explicit vectorization raised exception: '{label}': {entry} are no call dimensions"
         raise BoundVariableException("E1009", message, (), "call dimensions are counted from 0")
     return entry

@@ -2,7 +2,7 @@
 
     index.find("polynomial")        ->  FoundModule, if its text, all that it includes and imports, macros and
                                         settings are as they were; else None
-    Facts(module key).get("function", "scale")   ->   what was found out about a name
+    ModuleFacts(module key).get("function", "scale")   ->   what was found out about a name
 
 Files are searched for as the compiler does, so a new file that comes first in a search path is noticed.
 """
@@ -49,35 +49,35 @@ class ModuleIndex:
 
     def find(self, name: str, importer: Path | None = None) -> FoundModule | None:
         """The module of a name or path."""
-        known = self._known.get(name)
-        if known is not None:
-            return known
+        module = self._known.get(name)
+        if module is not None:
+            return module
         try:
-            found = self._files.module(name, importer)
+            file = self._files.module(name, importer)
         except UNREADABLE:
             return None
-        if found is None:
+        if file is None:
             return None
-        source, path = found
+        source, path = file
         key = name if path is None else str(path)
         return self._enter(name, self._known.get(key) or self.of_text(key, source, path))
 
     def of_text(self, name: str, source: SourceFile, path: Path | None) -> FoundModule | None:
         """The module of a text."""
-        own = self._files.macros(path)
-        macros = self._defines if own is None else own
+        file_macros = self._files.macros(path)
+        macros = self._defines if file_macros is None else file_macros
         data = store_of(self._options).get(self._key(source, macros))
         if data is None:
             return None
         key, also, asked = json.loads(data)
-        requests, texts = tuple(Lookup(*each) for each in asked), dict[str, SourceFile]()
-        if not all(self._is_same(each, texts) for each in requests):
+        requests, texts = tuple(Lookup(*lookup) for lookup in asked), dict[str, SourceFile]()
+        if not all(self._is_same(request, texts) for request in requests):
             return None
         self._keep_text(source)
-        made = FoundModule(key, also, Origin(source, path, requests, texts, macros))
+        module = FoundModule(key, also, Origin(source, path, requests, texts, macros))
         if also:
-            self._known.setdefault(also, made)
-        return self._enter(name, made)
+            self._known.setdefault(also, module)
+        return self._enter(name, module)
 
     def of_precompiled(self, name: str, path: Path, data: bytes) -> FoundModule | None:
         """The module in the bytes of a file."""
@@ -90,7 +90,7 @@ class ModuleIndex:
 
     def found(self) -> list[Origin]:
         """What the modules were made of that were found so far."""
-        return [each.origin for each in self._known.values()]
+        return [module.origin for module in self._known.values()]
 
     def _is_same(self, request: Lookup, texts: dict[str, SourceFile]) -> bool:
         """Whether a name still means what it meant; `texts` gets what was found."""
@@ -110,8 +110,8 @@ class ModuleIndex:
 
     def _file(self, kind: str, name: str, asker: str) -> SourceFile | None:
         if kind == FILE:
-            found = self._files.part(name, Path(asker) if asker else None)
-            return None if found is None else found[0]
+            file = self._files.part(name, Path(asker) if asker else None)
+            return None if file is None else file[0]
         return self._files.included(name, asker)
 
     def _keep_text(self, source: SourceFile) -> None:
@@ -126,18 +126,18 @@ class ModuleIndex:
 
     def keep(self, module: Module) -> None:
         """For later processes: a checked module, and those that it imports."""
-        for each in (module, *module.imports):
-            origin = each.origin
+        for kept in (module, *module.imports):
+            origin = kept.origin
             assert origin is not None, "a module of the standard library"
             key = self._key(origin.source, origin.macros)
             if key:
-                entry = [each.key, each.declaration.module_name or "", origin.requests]
+                entry = [kept.key, kept.declaration.module_name or "", origin.requests]
                 store_of(self._options).put(key, json.dumps(entry).encode())
-            if each is not module:
-                self.keep(each)
+            if kept is not module:
+                self.keep(kept)
 
 
-class Facts:
+class ModuleFacts:
     """What was found out about the names of a module."""
 
     def __init__(self, module: str, options: Options, target: str) -> None:
@@ -168,8 +168,8 @@ def reachable(module: Module) -> list[Module]:
     seen: list[Module] = []
     pending = [module]
     while pending:
-        each = pending.pop(0)
-        if each not in seen:
-            seen.append(each)
-            pending += each.imports
+        next_module = pending.pop(0)
+        if next_module not in seen:
+            seen.append(next_module)
+            pending += next_module.imports
     return seen

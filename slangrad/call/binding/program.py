@@ -1,9 +1,9 @@
 """A module as calls see it: its types for marshals, its functions as candidates.
 
-In: the reflection of a module.   Out: `ModuleTypes`, and `Candidate`s with their parameters, `this` among
+In: the reflection of a module.   Out: `ModuleTypes`, and `CallCandidate`s with their parameters, `this` among
 them.
 
-    candidates(view, "Foo<float>.scale")   ->   [Candidate: this, float factor -> float]
+    candidates(view, "Foo<float>.scale")   ->   [CallCandidate: this, float factor -> float]
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from slangrad.check.model.types import (
     Type,
     Vector,
     nominal,
-    stored,
 )
 from slangrad.check.reflect import FunctionView, ParameterView, Reflection, Resolution, written_generics
 from slangrad.ir.data import types as ir
@@ -33,7 +32,7 @@ from slangrad.marshal.host.encode import COMPONENTS
 from slangrad.marshal.protocol.marshal import Reflected
 from slangrad.marshal.protocol.patterns import matches
 from slangrad.marshal.protocol.spelling import namespaces_of, spell, spell_argument, spell_on_page
-from slangrad.marshal.protocol.type_map import TypeMap
+from slangrad.marshal.protocol.type_map import HostTypeMap
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk
 from slangrad.tensors.element_types import element_type
@@ -48,7 +47,7 @@ class ModuleTypes:
 
     def __init__(self, view: Reflection) -> None:
         self.view = view
-        self._map = TypeMap(self.stored_fields, view.program.tag_type, view.find_type, view.behind)
+        self._map = HostTypeMap(self.stored_fields, view.program.tag_type, view.find_type, view.behind)
         self.lower, self.find, self.enumerators = self._map.lower, view.find_type, view.enumerators
         self.bounds, self.standard = view.bounds, view.standard
         self._lifted: dict[ir.Type, Type | None] = {}
@@ -67,15 +66,17 @@ class ModuleTypes:
     def fields(self, t: Type) -> tuple[tuple[str, Type], ...]:
         if isinstance(t, Vector) and isinstance(t.count, int):
             return tuple((name, t.element) for name in COMPONENTS[: t.count])
-        return tuple((each.name, each.type) for each in self.view.fields(t))
+        return tuple((field.name, field.type) for field in self.view.fields(t))
 
     def stored_fields(self, t: Type) -> tuple[tuple[str, Type], ...]:
         """Those of a struct, with what is said about their place in memory."""
-        return tuple((each.name, stored(each.type, each.rules)) for each in self.view.fields(t))
+        return tuple((field.name, field.stored) for field in self.view.fields(t))
 
     def initialized_fields(self, t: Type) -> set[str]:
-        found = self.view.fields(t)
-        return {each.name for each in found if each.is_initialized or self._initializes_itself(each.type)}
+        fields = self.view.fields(t)
+        return {
+            field.name for field in fields if field.is_initialized or self._initializes_itself(field.type)
+        }
 
     def _initializes_itself(self, t: Type) -> bool:
         """Whether all fields of a struct have values of their own."""
@@ -83,7 +84,7 @@ class ModuleTypes:
         return bool(fields) and len(self.initialized_fields(t)) == len(fields)
 
     def no_diff_fields(self, t: Type) -> set[str]:
-        return {each.name for each in self.view.fields(t) if each.no_diff}
+        return {field.name for field in self.view.fields(t) if field.no_diff}
 
     def tangent(self, t: Type) -> Type | None:
         if t not in self._tangents:
@@ -96,22 +97,22 @@ class ModuleTypes:
         return self.view.tangent_field(t, name)
 
     def matches(self, pattern: Type, t: Type) -> bool:
-        interfaces = [each for each in self.bounds(pattern) if isinstance(each, InterfaceType)]
+        interfaces = [bound for bound in self.bounds(pattern) if isinstance(bound, InterfaceType)]
         if isinstance(pattern, (ParameterType, InterfaceType)):
-            return all(self.view.conforms(t, each) for each in interfaces)
+            return all(self.view.conforms(t, bound) for bound in interfaces)
         return matches(pattern, t)
 
     def lacking(self, pattern: Type, t: Type) -> str:
-        for each in self.bounds(pattern):
-            if isinstance(each, InterfaceType) and not self.view.conforms(t, each):
-                missing = "; ".join(self.view.lacking(t, each)) or f"declare it as 'struct {t} : {each}'"
-                return f"'{t}' does not conform to '{each}': {missing}"
+        for bound in self.bounds(pattern):
+            if isinstance(bound, InterfaceType) and not self.view.conforms(t, bound):
+                missing = "; ".join(self.view.lacking(t, bound)) or f"declare it as 'struct {t} : {bound}'"
+                return f"'{t}' does not conform to '{bound}': {missing}"
         return ""
 
     def mentions(self, name: str) -> bool:
         """Whether the module, or one that it imports, speaks of a type or function of this name."""
         if name not in self._mentioned:
-            parts = [part for each in reachable(self.view.module) for part in each.files]
+            parts = [part for module in reachable(self.view.module) for part in module.files]
             self._mentioned[name] = any(
                 isinstance(node, ast.Name) and node.name == name for part in parts for node in walk(part)
             )
@@ -120,10 +121,10 @@ class ModuleTypes:
     def global_type(self, name: str) -> Type | None:
         """The type of a variable outside of functions."""
         for scope in (self.view.module.scope, *self.view.module.scope.imports):
-            for each in scope.names.get(name, ()):
-                if isinstance(each, ast.Variable):
-                    found: Type = self.view.program.info(each).type
-                    return found
+            for meaning in scope.names.get(name, ()):
+                if isinstance(meaning, ast.Variable):
+                    t: Type = self.view.program.info(meaning).type
+                    return t
         return None
 
     def global_names(self) -> set[str]:
@@ -132,25 +133,25 @@ class ModuleTypes:
         return {
             name
             for scope in scopes
-            for name, found in scope.names.items()
-            if any(isinstance(each, ast.Variable) for each in found)
+            for name, meanings in scope.names.items()
+            if any(isinstance(meaning, ast.Variable) for meaning in meanings)
         }
 
-    def find_any(self, given: object) -> Type | None:
+    def find_any(self, wanted: object) -> Type | None:
         """The type that a name, a reflected type, a Python or NumPy type stands for."""
-        checked = getattr(given, "checked", None)
+        checked = getattr(wanted, "checked", None)
         if isinstance(checked, Type):
             return checked
-        if isinstance(given, str):
-            return self.find(given)
+        if isinstance(wanted, str):
+            return self.find(wanted)
         try:
-            return self.lift(element_type(given, "map"))
+            return self.lift(element_type(wanted, "map"))
         except (TypeError, ValueError):
             return None
 
 
 @dataclass(slots=True, eq=False)
-class Candidate:
+class CallCandidate:
     """A function that a call may mean; `parameters` begin with `this` for methods."""
 
     view: FunctionView
@@ -188,19 +189,23 @@ class Candidate:
         return self.with_explicit(self.view.result) if self.returns else None
 
 
-def candidate_of(view: FunctionView, types: ModuleTypes) -> Candidate:
-    own = tuple(replace(each, type=with_explicit(each.type, view, types)) for each in view.parameters)
+def candidate_of(view: FunctionView, types: ModuleTypes) -> CallCandidate:
+    parameters = tuple(
+        replace(parameter, type=with_explicit(parameter.type, view, types)) for parameter in view.parameters
+    )
     this = view.this_type
     if this is None or view.name == "__init":
-        return Candidate(view, own, types)
+        return CallCandidate(view, parameters, types)
     direction = "inout" if view.info.mutating else "in"
-    return Candidate(view, (ParameterView(THIS, this, direction, view.info.no_diff_this, False), *own), types)
+    return CallCandidate(
+        view, (ParameterView(THIS, this, direction, view.info.no_diff_this, False), *parameters), types
+    )
 
 
 def with_explicit(t: Type, view: FunctionView, types: ModuleTypes) -> Type:
     explicit = dict(zip(view.declaration.generics, view.candidate.explicit))
-    found: Type = types.view.program.substitute(t, explicit) if explicit else t
-    return found
+    substituted: Type = types.view.program.substitute(t, explicit) if explicit else t
+    return substituted
 
 
 @dataclass(slots=True, eq=False)
@@ -208,7 +213,7 @@ class FoundFunction:
     """The function of a call, all generics filled in, and how a kernel names it."""
 
     name: str
-    candidate: Candidate
+    candidate: CallCandidate
     parameters: tuple[ParameterView, ...]
     result: Type | None
     result_differentiable: bool
@@ -221,7 +226,9 @@ class FoundFunction:
     def static_with(self, arguments: Mapping[str, str]) -> str:
         """How it is named with other generic arguments."""
         name = self.static_callee.removesuffix(_listed([text for _, text in self.generics]))
-        return name + _listed([arguments.get(own, text) for own, text in self.generics])
+        return name + _listed(
+            [arguments.get(name_of_generic, text) for name_of_generic, text in self.generics]
+        )
 
     @property
     def has_this(self) -> bool:
@@ -230,13 +237,13 @@ class FoundFunction:
     @property
     def words(self) -> set[str]:
         """Words that variables of the kernel must not hide."""
-        types = [spell_on_page(each.type) for each in self.parameters]
+        types = [spell_on_page(parameter.type) for parameter in self.parameters]
         types += [spell_on_page(self.result)] if self.result is not None else []
         return {word for text in (self.callee, self.static_callee, *types) for word in WORD.findall(text)}
 
 
 def found_function(
-    candidate: Candidate,
+    candidate: CallCandidate,
     resolution: Resolution,
     this: Type | None,
     count: int,
@@ -247,8 +254,11 @@ def found_function(
     parameters = resolution.parameters[:count]
     is_short = count < len(resolution.parameters)
     if this is not None:
-        own = candidate.parameters[0]
-        parameters = (ParameterView(THIS, this, own.direction, own.no_diff, False), *parameters)
+        this_parameter = candidate.parameters[0]
+        parameters = (
+            ParameterView(THIS, this, this_parameter.direction, this_parameter.no_diff, False),
+            *parameters,
+        )
     result = None if resolution.result is VOID else resolution.result
     if candidate.is_constructor:
         result = candidate.view.this_type
@@ -256,11 +266,13 @@ def found_function(
     carries = result is not None and not view.info.no_diff_result and types.tangent(result) is not None
     callee, static = _spelled(candidate, resolution, this, result)
     generics = () if candidate.is_constructor else _explicit(view, resolution)
-    made = FoundFunction(view.name, candidate, parameters, result, carries, callee, static, imports, generics)
+    function = FoundFunction(
+        view.name, candidate, parameters, result, carries, callee, static, imports, generics
+    )
     if is_short and view.info.level != "none":
-        made.outside = _shorter(made)
-        made.static_callee, made.generics = SHORTER, ()
-    return made
+        function.outside = _shorter(function)
+        function.static_callee, function.generics = SHORTER, ()
+    return function
 
 
 SHORTER = "__shorter"  # a function on the page, of the parameters that are given
@@ -272,8 +284,8 @@ def _shorter(function: FoundFunction) -> tuple[str, ...]:
     view = function.candidate.view
     names = [f"given{i}" for i in range(len(function.parameters))]
     declared = ", ".join(
-        f"{'no_diff ' if each.no_diff else ''}{each.direction} {spell_on_page(each.type)} {name}"
-        for each, name in zip(function.parameters, names)
+        f"{'no_diff ' if parameter.no_diff else ''}{parameter.direction} {spell_on_page(parameter.type)} {name}"
+        for parameter, name in zip(function.parameters, names)
     )
     this = f"{names.pop(0)}." if function.has_this else ""
     call = f"{this}{function.callee}({', '.join(names)})"
@@ -285,7 +297,7 @@ def _shorter(function: FoundFunction) -> tuple[str, ...]:
 
 
 def _spelled(
-    candidate: Candidate, resolution: Resolution, this: Type | None, result: Type | None
+    candidate: CallCandidate, resolution: Resolution, this: Type | None, result: Type | None
 ) -> tuple[str, str]:
     """How the kernel calls the function, and how it names it to differentiate it."""
     if candidate.is_constructor:
@@ -316,13 +328,13 @@ def _listed(arguments: list[str]) -> str:
     return f"<{', '.join(arguments)}>" if arguments else ""
 
 
-def _owner(candidate: Candidate, resolution: Resolution) -> str:
+def _owner(candidate: CallCandidate, resolution: Resolution) -> str:
     """The struct that a static method belongs to."""
     parent = candidate.view.declaration.parent
     if not isinstance(parent, ast.Struct):
         return ""
     substitution = resolution.reference.substitution
-    arguments = tuple(substitution[each] for each in visible_parameters(parent))
+    arguments = tuple(substitution[parameter] for parameter in visible_parameters(parent))
     return spell_on_page(nominal(parent, arguments))
 
 
@@ -338,7 +350,7 @@ def conformance_of(types: ModuleTypes, named: Named) -> Conformance:
     return Conformance(interface, kind, number)
 
 
-def conformance_text(given: Conformance) -> str:
+def conformance_text(conformance: Conformance) -> str:
     """How the text of a kernel tells of it."""
-    number = f", with the id {given.id}" if given.id >= 0 else ""
-    return f"{spell(given.interface)} may be {spell(given.type)}{number}"
+    number = f", with the id {conformance.id}" if conformance.id >= 0 else ""
+    return f"{spell(conformance.interface)} may be {spell(conformance.type)}{number}"

@@ -20,12 +20,12 @@ def idle_call(call: BoundCall, types: ModuleTypes) -> CallError:
         message = "fwds would give zeros: no argument has a tangent"
     results = _results(call)
     carrying = [leaf for leaf in call.leaves if leaf.carries and leaf.name not in results]
-    structs = [each for each in call.arguments if _is_plain_struct(each, types)]
+    structs = [argument for argument in call.arguments if _is_plain_struct(argument, types)]
     if not carrying and not structs:
         return CallError("E1007", message, (), "its parameters are no_diff, or of types without derivatives")
     details = [
-        f"'{each.node.label}' has no derivative: mark 'struct {each.type} : IDifferentiable'"
-        for each in structs
+        f"'{argument.node.label}' has no derivative: mark 'struct {argument.type} : IDifferentiable'"
+        for argument in structs
     ]
     details += [
         f"'{leaf.label}' is {_article(leaf.described)}: {_instead(leaf, call.mode)}" for leaf in carrying
@@ -33,10 +33,10 @@ def idle_call(call: BoundCall, types: ModuleTypes) -> CallError:
     return CallError("E1007", message, details, "one of these is enough")
 
 
-def declared_instead(call: BoundCall, given: int, types: ModuleTypes) -> str:
+def declared_instead(call: BoundCall, index: int, types: ModuleTypes) -> str:
     """How the parameter of a value has to be declared to carry a derivative; empty where that is not why."""
     for argument in call.arguments:
-        if argument.index != given:
+        if argument.index != index:
             continue
         if _is_plain_struct(argument, types):
             return f"mark 'struct {argument.type} : IDifferentiable'"
@@ -52,7 +52,7 @@ def _is_plain_struct(argument: BoundArgument, types: ModuleTypes) -> bool:
     t = argument.type
     if argument.no_diff or not isinstance(t, StructType) or t.declaration.span.source.is_library:
         return False
-    return types.tangent(t) is None and any(types.tangent(each) is not None for _, each in types.fields(t))
+    return types.tangent(t) is None and any(types.tangent(field) is not None for _, field in types.fields(t))
 
 
 def _results(call: BoundCall) -> set[str]:

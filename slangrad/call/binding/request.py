@@ -2,7 +2,7 @@
 
 Values outside of functions are those that `set` and `write` have said: later ones win, field by field.
 
-f.map(x=(0,)).bwds(2.0, x=t)   ->   Request(mode bwds, one positional argument, names ("x",), two marshals)
+f.map(x=(0,)).bwds(2.0, x=t)   ->   CallRequest(mode bwds, one positional argument, names ("x",), two marshals)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Named = tuple[str, str, int]  # an interface, a type that values of it can have,
 
 
 @dataclass(slots=True, frozen=True)
-class Settings:
+class CallSettings:
     """What was said about a function before the call. `key` stands for all but `given` and `globals`.
 
     `given` are the sources of values outside of functions, `globals` the names that they gave in this call. `group`:
@@ -35,7 +35,7 @@ class Settings:
     map_named: Mapping[str, object] = field(default_factory=dict)
     result: HostValue = None
     order: int = 1  # in `hvp`: of the derivatives
-    given: tuple[Source, ...] = ()
+    given: tuple[GlobalSource, ...] = ()
     globals: tuple[str, ...] = ()
     group: tuple[int, ...] | None = None
     conformances: tuple[Named, ...] = ()  # types behind interfaces
@@ -52,7 +52,7 @@ class CheckMode:
     atol: float = 0.0
 
 
-def settings_key(settings: Settings) -> Hashable:
+def settings_key(settings: CallSettings) -> Hashable:
     return (
         settings.mode,
         settings.order,
@@ -65,11 +65,11 @@ def settings_key(settings: Settings) -> Hashable:
 
 
 @dataclass(slots=True)
-class Request:
+class CallRequest:
     """The arguments of one call, sorted: `marshals` are those of the positional ones, of those by name, of the result
     to fill, and of values of globals. It holds no values."""
 
-    settings: Settings
+    settings: CallSettings
     positional: int
     names: tuple[str, ...]
     marshals: list[Marshal]
@@ -79,30 +79,30 @@ class Request:
 
 
 Values = Mapping[str, HostValue]
-Source = Values | Callable[[], Values]
+GlobalSource = Values | Callable[[], Values]
 Tree = dict[str, HostValue]
 
 
-def gathered(sources: tuple[Source, ...]) -> Tree:
+def gathered(sources: tuple[GlobalSource, ...]) -> Tree:
     """The values of a call. A value that is a callable itself is asked, too."""
-    found: Tree = {}
+    tree: Tree = {}
     for source in sources:
-        merge(found, _asked(source) if callable(source) else source)
-    return {name: value() if callable(value) else value for name, value in found.items()}
+        merge(tree, _asked(source) if callable(source) else source)
+    return {name: value() if callable(value) else value for name, value in tree.items()}
 
 
 def _asked(source: Callable[[], Values]) -> Values:
-    found = source()
-    if not isinstance(found, Mapping):
-        raise CallError("E1013", f"set: the callable gave {type(found).__name__}, and a dict is needed")
-    return found
+    values = source()
+    if not isinstance(values, Mapping):
+        raise CallError("E1013", f"set: the callable gave {type(values).__name__}, and a dict is needed")
+    return values
 
 
 def merge(into: Tree, values: Values) -> None:
     for name, value in values.items():
-        known = into.get(name)
-        if type(known) is dict and isinstance(value, Mapping):
-            into[name] = {**known}
+        inner = into.get(name)
+        if type(inner) is dict and isinstance(value, Mapping):
+            into[name] = {**inner}
             merge(into[name], value)
         else:
             into[name] = value

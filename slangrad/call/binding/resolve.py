@@ -16,8 +16,15 @@ from dataclasses import dataclass
 from itertools import islice, product
 
 from slangrad.base.suggestions import near
-from slangrad.call.binding.bind import Given
-from slangrad.call.binding.program import THIS, Candidate, FoundFunction, Imports, ModuleTypes, found_function
+from slangrad.call.binding.bind import PassedArgument
+from slangrad.call.binding.program import (
+    THIS,
+    CallCandidate,
+    FoundFunction,
+    Imports,
+    ModuleTypes,
+    found_function,
+)
 from slangrad.call.binding.request import CALL_WORDS
 from slangrad.check.model.types import Type
 from slangrad.check.reflect import ParameterView
@@ -38,18 +45,18 @@ class Arguments:
 @dataclass(slots=True)
 class Survivor:
     function: FoundFunction
-    given: list[Given]
+    given: list[PassedArgument]
     cost: tuple[int, int]  # of conversions; how many parameters keep their defaults
 
 
 def resolve(
     name: str,
-    candidates: Sequence[Candidate],
+    candidates: Sequence[CallCandidate],
     arguments: Arguments,
     types: ModuleTypes,
     mode: str,
     imports: Imports,
-) -> tuple[FoundFunction, list[Given]]:
+) -> tuple[FoundFunction, list[PassedArgument]]:
     """The function and its arguments in the order of its parameters."""
     candidates = _differentiable(name, candidates, mode)
     survivors: list[Survivor] = []
@@ -59,16 +66,16 @@ def resolve(
         if isinstance(placed, str):
             reasons.append(placed)
             continue
-        found = attempt(candidate, placed, types, mode, imports)
-        if isinstance(found, str):
-            reasons.append(found)
+        outcome = attempt(candidate, placed, types, mode, imports)
+        if isinstance(outcome, str):
+            reasons.append(outcome)
         else:
             reasons.append("it takes the arguments")
-            survivors += found
+            survivors += outcome
     if not survivors:
         raise _failure(name, candidates, reasons)
-    best = min(each.cost for each in survivors)
-    survivors = [each for each in survivors if each.cost == best]
+    best = min(survivor.cost for survivor in survivors)
+    survivors = [survivor for survivor in survivors if survivor.cost == best]
     if len(survivors) > 1:
         raise _ambiguity(name, survivors)
     return survivors[0].function, survivors[0].given
@@ -77,13 +84,13 @@ def resolve(
 _LEVELS = {BACKWARD: ("backward",), HIGHER: ("backward",), TANGENT: ("backward", "forward")}
 
 
-def _differentiable(name: str, candidates: Sequence[Candidate], mode: str) -> Sequence[Candidate]:
+def _differentiable(name: str, candidates: Sequence[CallCandidate], mode: str) -> Sequence[CallCandidate]:
     """Those that have the derivative that the mode asks for."""
     if mode not in _LEVELS:
         return candidates
-    found = [each for each in candidates if each.view.info.level in _LEVELS[mode]]
-    if found:
-        return found
+    fitting = [candidate for candidate in candidates if candidate.view.info.level in _LEVELS[mode]]
+    if fitting:
+        return fitting
     message = f"Could not call function '{name}': Function is not differentiable"
     raise ResolveException("E1006", message, map(str, candidates), "mark it [Differentiable]")
 
@@ -91,29 +98,29 @@ def _differentiable(name: str, candidates: Sequence[Candidate], mode: str) -> Se
 # --- Positions and names ------------------------------------------------------------------------------
 
 
-def arrange(candidate: Candidate, arguments: Arguments) -> list[tuple[int, Marshal]] | str:
+def arrange(candidate: CallCandidate, arguments: Arguments) -> list[tuple[int, Marshal]] | str:
     """The arguments in the order of the parameters, or why they do not fit. The last ones may be left out where they
     have defaults."""
     if candidate.view.info.throws is not None:
         return f"it throws errors of type '{candidate.view.info.throws}', which have to be caught in Slang"
     parameters = candidate.parameters
-    given = arguments.positional
-    own = len(parameters) - (THIS in arguments.named and candidate.has_this)
-    if len(given) > own:
-        return f"Too many arguments: expected {own}, got {len(given)}"
+    by_position = arguments.positional
+    expected = len(parameters) - (THIS in arguments.named and candidate.has_this)
+    if len(by_position) > expected:
+        return f"Too many arguments: expected {expected}, got {len(by_position)}"
     skipped = 1 if THIS in arguments.named and candidate.has_this else 0
     placed: dict[str, tuple[int, Marshal]] = {}
-    for parameter, each in zip(parameters[skipped:], given):
-        placed[parameter.name] = each
+    for parameter, argument in zip(parameters[skipped:], by_position):
+        placed[parameter.name] = argument
     for name, named in arguments.named.items():
         if all(parameter.name != name for parameter in parameters):
-            known = [parameter.name for parameter in parameters]
+            names = [parameter.name for parameter in parameters]
             meant = (
-                near(name, [*known, *CALL_WORDS])
+                near(name, [*names, *CALL_WORDS])
                 if f"_{name}" not in CALL_WORDS
                 else f"did you mean '_{name}'?"
             )
-            listed = f"there are {', '.join(known) or 'none'}"
+            listed = f"there are {', '.join(names) or 'none'}"
             return f"No parameter named '{name}'; {f'{meant} ' if meant else ''}{listed}"
         if name in placed:
             return f"Parameter '{name}' specified multiple times"
@@ -149,50 +156,54 @@ def _ways(parameter: ParameterView, marshal: Marshal, types: ModuleTypes, mode: 
 
 
 def attempt(
-    candidate: Candidate, placed: list[tuple[int, Marshal]], types: ModuleTypes, mode: str, imports: Imports
+    candidate: CallCandidate,
+    placed: list[tuple[int, Marshal]],
+    types: ModuleTypes,
+    mode: str,
+    imports: Imports,
 ) -> list[Survivor] | str:
     """All ways in which a candidate takes the arguments, or why there is none."""
     ways: list[list[Way]] = []
     for i, (parameter, (_, marshal)) in enumerate(zip(candidate.parameters, placed)):
         offered = _ways(parameter, marshal, types, mode)
-        found = [way for way in offered if types.matches(parameter.type, way.type)]
-        if not found:
+        fitting = [way for way in offered if types.matches(parameter.type, way.type)]
+        if not fitting:
             wanted = parameter.type
             reason = marshal.reason(wanted, types).replace(f"'{wanted}'", f"'{candidate.view.shown(wanted)}'")
             return f"Argument {i} could not be resolved ('{parameter.name}'): {reason}"
-        ways.append(found)
+        ways.append(fitting)
     reason = ""
     survivors = []
     for chosen in islice(product(*ways), MOST_COMBINATIONS):
-        made = _resolve_types(candidate, chosen, types, imports)
-        if isinstance(made, str):
-            reason = made
+        function = _resolve_types(candidate, chosen, types, imports)
+        if isinstance(function, str):
+            reason = function
             continue
-        given = [Given(index, marshal, way) for (index, marshal), way in zip(placed, chosen)]
+        passed = [PassedArgument(index, marshal, way) for (index, marshal), way in zip(placed, chosen)]
         left_out = len(candidate.parameters) - len(chosen)
-        survivors.append(Survivor(made, given, (sum(way.cost for way in chosen), left_out)))
+        survivors.append(Survivor(function, passed, (sum(way.cost for way in chosen), left_out)))
     return survivors or reason
 
 
 def _resolve_types(
-    candidate: Candidate, chosen: Sequence[Way], types: ModuleTypes, imports: Imports
+    candidate: CallCandidate, chosen: Sequence[Way], types: ModuleTypes, imports: Imports
 ) -> FoundFunction | str:
     """Fill in the generic arguments and check constraints."""
     this: Type | None = chosen[0].type if candidate.has_this else None
-    own = [way.type for way in chosen[1 if candidate.has_this else 0 :]]
-    found, refused = types.view.resolve([candidate.view], own)
-    if not found:
+    types_given = [way.type for way in chosen[1 if candidate.has_this else 0 :]]
+    views, refused = types.view.resolve([candidate.view], types_given)
+    if not views:
         return refused[0].reason if refused else "it does not take these types"
-    exact = zip(found[0].parameters, own)
+    exact = zip(views[0].parameters, types_given)
     if any(parameter.type is not t for parameter, t in exact):
         return "its parameters have other types"
-    return found_function(candidate, found[0], this, len(own), types, imports)
+    return found_function(candidate, views[0], this, len(types_given), types, imports)
 
 
 # --- Errors -------------------------------------------------------------------------------------------
 
 
-def _failure(name: str, candidates: Sequence[Candidate], reasons: Sequence[str]) -> ResolveException:
+def _failure(name: str, candidates: Sequence[CallCandidate], reasons: Sequence[str]) -> ResolveException:
     if len(reasons) == 1:
         summary, details = reasons[0], [str(candidates[0])]
     else:
@@ -202,19 +213,19 @@ def _failure(name: str, candidates: Sequence[Candidate], reasons: Sequence[str])
             for candidate, reason in zip(candidates, reasons)
             for line in (str(candidate), f"    {reason}")
         ]
-    wrong_names = all(each.startswith(("Too many", "No parameter", "Parameter")) for each in reasons)
+    wrong_names = all(text.startswith(("Too many", "No parameter", "Parameter")) for text in reasons)
     message = f"Could not call function '{name}': {summary}"
     return ResolveException("E1004" if wrong_names else "E1002", message, details)
 
 
 def _ambiguity(name: str, survivors: Sequence[Survivor]) -> ResolveException:
     details = []
-    for each in survivors:
+    for survivor in survivors:
         seen = ", ".join(
-            f"{parameter.name}: {given.marshal.described} as {given.way.type}"
-            for parameter, given in zip(each.function.parameters, each.given)
+            f"{parameter.name}: {passed.marshal.described} as {passed.way.type}"
+            for parameter, passed in zip(survivor.function.parameters, survivor.given)
         )
-        details += [str(each.function.candidate), f"    {seen}"]
+        details += [str(survivor.function.candidate), f"    {seen}"]
     message = (
         f"Could not call function '{name}': Ambiguous call - Slang could not identify a unique candidate "
         "for these arguments"

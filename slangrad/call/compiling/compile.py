@@ -21,8 +21,8 @@ from slangrad.cache import StoredKernel, find_kernel, keep_kernel, kernel_entry,
 from slangrad.call.binding.bind import BoundCall
 from slangrad.call.compiling.kernel_source import ENTRY, KernelText, write_kernel
 from slangrad.call.compiling.recipe import Recipe, said_of
-from slangrad.call.compiling.together import Job, Missing, is_gathering
-from slangrad.call.plans.packing import PIPELINE, Compiled, Packer, packer_of
+from slangrad.call.compiling.together import CompileJob, MissingKernel, is_gathering
+from slangrad.call.plans.packing import PIPELINE, BlockPacker, Compiled, packer_of
 from slangrad.check.conforming import Conformance
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
@@ -46,7 +46,7 @@ class CompiledEntry:
     `read`: at which bytes of an argument it reads, None where that is not known."""
 
     kernel: Kernel
-    packer: Packer
+    packer: BlockPacker
     used: frozenset[str]
     arguments: Mapping[Place, str]
     read: Mapping[str, Collection[int] | None]
@@ -83,7 +83,7 @@ class KernelCompiler:
         return kernel_key(self.options, self.target, *parts)
 
     def take(self, key: Hashable, answer: bytes) -> None:
-        """A kernel that a worker has made: who asks for it finds it, unless another thread has compiled it."""
+        """Keep a kernel that a worker has made for the next request, unless another thread has compiled it."""
         with self.lock:
             if key not in self._compiled and key not in self._entries:
                 self._answers[key] = answer
@@ -98,11 +98,13 @@ class KernelCompiler:
     def _refer(
         self, key: Hashable, modules: Sequence[Module], seen_from: Module, said: Mapping[str, object]
     ) -> None:
-        """Before a kernel is compiled: who gathers missing kernels has it compiled later, perhaps by a worker."""
+        """Raise MissingKernel in a thread that gathers missing kernels: it compiles them later, perhaps by a worker."""
         if is_gathering():
-            imports = [(name, each.key) for name, each in self.program.modules.items() if each in modules]
+            imports = [
+                (name, module.key) for name, module in self.program.modules.items() if module in modules
+            ]
             common = {"options": said_of(self.options), "imports": imports, "seen_from": seen_from.key}
-            raise Missing(Job(self, key, modules, {**said, **common}))
+            raise MissingKernel(CompileJob(self, key, modules, {**said, **common}))
 
     # --- kernels of calls ---
 
@@ -113,31 +115,33 @@ class KernelCompiler:
             modules = tuple(self.program.modules[name] for name in call.function.imports())
             key = (written.text, modules)
             if key not in self._compiled:
-                for each in modules:
-                    self.program.require_closed(each, call.function.candidate.view.declaration)
+                for module in modules:
+                    self.program.require_closed(module, call.function.candidate.view.declaration)
                 self._compiled[key] = self._make_call(key, modules, call, written)
             return self._compiled[key]
 
     def _make_call(
         self, key: Hashable, modules: Sequence[Module], call: BoundCall, written: KernelText
     ) -> Compiled:
-        on_disk = self._disk_key("call", written.text, [each.key for each in modules])
+        on_disk = self._disk_key("call", written.text, [module.key for module in modules])
         name = self._name_of(key, call)
-        found = self._found(key, on_disk)
+        stored = self._found(key, on_disk)
 
         def stages() -> CompiledKernel:
             return self._stages(call, name, written)
 
-        if found is None:
+        if stored is None:
             callee, types = place_of(call.function.candidate.view.declaration), spelled(call.conformances)
             said = {"page": [name, written.text], "callee": callee, "conformances": types}
             self._refer(key, modules, modules[0], said)
-            made = stages()
-            keep_kernel(self.options, on_disk, kernel_entry(made.image, made.arguments, made.used))
+            compiled = stages()
+            keep_kernel(
+                self.options, on_disk, kernel_entry(compiled.image, compiled.arguments, compiled.used)
+            )
             # The kernel is None where no device launches the target's code.
-            found = StoredKernel(made.kernel, made.arguments, made.used, None)  # type: ignore[arg-type]
-        packer = packer_of(found.arguments)
-        return Compiled(found.kernel, packer, found.used, on_disk, stages, lambda: written.text)
+            stored = StoredKernel(compiled.kernel, compiled.arguments, compiled.used, None)  # type: ignore[arg-type]
+        packer = packer_of(stored.arguments)
+        return Compiled(stored.kernel, packer, stored.used, on_disk, stages, lambda: written.text)
 
     def _name_of(self, key: Hashable, call: BoundCall) -> str:
         kind = "checked kernel" if self.options.check else "kernel"
@@ -153,73 +157,87 @@ class KernelCompiler:
     def _make(self, call: BoundCall, name: str, written: KernelText) -> CompiledKernel:
         if "kernel" in self.options.dump:
             print(f"// {name}\n{written.text}")
-        made = self._run_pipeline(SourceFile(name, written.text, is_page=True), written, call.conformances)
+        compiled = self._run_pipeline(
+            SourceFile(name, written.text, is_page=True), written, call.conformances
+        )
         view = call.function.candidate.view
         refuse_other_callee(
             self.program.modules[name].declaration, place_of(view.declaration), str(call.function.candidate)
         )
-        return made
+        return compiled
 
     # --- kernels of users ---
 
     def compile_entry(self, entry: DeclRef, conformances: tuple[Conformance, ...] = ()) -> CompiledEntry:
         """The kernel of a function of the program that is an entry point itself."""
         with self.lock:
-            known = (*entry.key, *map(str, conformances))
-            if known not in self._entries:
+            entry_key = (*entry.key, *map(str, conformances))
+            if entry_key not in self._entries:
                 module = self.program.module_of(entry.declaration)
                 self.program.require_closed(module, entry.declaration)
-                self._entries[known] = self._make_entry(known, module, entry, conformances)
-            return self._entries[known]
+                self._entries[entry_key] = self._make_entry(entry_key, module, entry, conformances)
+            return self._entries[entry_key]
 
     def _make_entry(
-        self, known: Hashable, module: Module, entry: DeclRef, conformances: tuple[Conformance, ...]
+        self, entry_key: Hashable, module: Module, entry: DeclRef, conformances: tuple[Conformance, ...]
     ) -> CompiledEntry:
         """What is linked with types is not kept on disk."""
-        place, generics = place_of(entry.declaration), [spell_argument(each) for each in entry.arguments]
+        place, generics = (
+            place_of(entry.declaration),
+            [spell_argument(generic) for generic in entry.arguments],
+        )
         key = "" if conformances else self._disk_key("entry", place, generics, module.key)
-        is_cached = known not in self._answers
-        found = self._found(known, key)
-        if found is None:
+        is_cached = entry_key not in self._answers
+        stored = self._found(entry_key, key)
+        if stored is None:
             said = {"entry": place, "generics": generics, "conformances": spelled(conformances)}
-            self._refer(known, [module], module, said)
-            made = PIPELINE.compile_entry_point(self.program, entry, self.options, self.target, conformances)
-            told = told_of(made)
-            keep_kernel(self.options, key, kernel_entry(made.image, made.arguments, made.used, told))
-            found, is_cached = StoredKernel(made.kernel, made.arguments, made.used, told), False
-        named, read = found.extra
+            self._refer(entry_key, [module], module, said)
+            compiled = PIPELINE.compile_entry_point(
+                self.program, entry, self.options, self.target, conformances
+            )
+            told = told_of(compiled)
+            keep_kernel(
+                self.options, key, kernel_entry(compiled.image, compiled.arguments, compiled.used, told)
+            )
+            stored, is_cached = StoredKernel(compiled.kernel, compiled.arguments, compiled.used, told), False
+        named, read = stored.extra
         arguments = {(file, start, name): argument for file, start, name, argument in named}
-        return CompiledEntry(found.kernel, packer_of(found.arguments), found.used, arguments, read, is_cached)
+        return CompiledEntry(
+            stored.kernel, packer_of(stored.arguments), stored.used, arguments, read, is_cached
+        )
 
     def _run_pipeline(
         self, source: SourceFile, written: KernelText, conformances: tuple[Conformance, ...]
     ) -> CompiledKernel:
         try:
-            made: CompiledKernel = PIPELINE.compile_kernel(
+            compiled: CompiledKernel = PIPELINE.compile_kernel(
                 self.program, source, ENTRY, self.options, self.target, conformances
             )
-            return made
+            return compiled
         except CompileError as error:
             raise _explained(error, source.name, written) from error
 
 
-def told_of(made: CompiledKernel) -> list[object]:
+def told_of(compiled: CompiledKernel) -> list[object]:
     """What a CompiledEntry knows besides the kernel, as JSON has it."""
-    arguments = [[*place_of(declared), argument] for declared, argument in made.parameters.items()]
-    return [arguments, dict(sorted(made.read.items()))]
+    arguments = [[*place_of(declared), argument] for declared, argument in compiled.parameters.items()]
+    return [arguments, dict(sorted(compiled.read.items()))]
 
 
 def spelled(conformances: Iterable[Conformance]) -> list[tuple[str, str, int]]:
-    return [(spell(each.interface), spell(each.type), each.id) for each in conformances]
+    return [
+        (spell(conformance.interface), spell(conformance.type), conformance.id)
+        for conformance in conformances
+    ]
 
 
 def refuse_other_callee(page: ast.Module, wanted: Sequence[object], shown: str = "") -> None:
     """The kernel must call the function that was resolved from the Python arguments."""
     name = wanted[-1]
-    found = [each for each in _called(page) if each.name == name]
-    if found and not any(place_of(each) == tuple(wanted) for each in found):
+    functions = [function for function in _called(page) if function.name == name]
+    if functions and not any(place_of(function) == tuple(wanted) for function in functions):
         message = f"the call of '{name}' means another overload in Slang than for the Python arguments"
-        details = [shown, f"{found[0].span.location}: {found[0].name}"]
+        details = [shown, f"{functions[0].span.location}: {functions[0].name}"]
         raise CallCompileError("E1016", message, details, "give the overloads different names")
 
 
@@ -241,20 +259,22 @@ def _called(page: ast.Module) -> Iterator[ast.Declaration]:
 
 def _explained(error: CompileError, name: str, written: KernelText) -> CallCompileError:
     """The compiler's errors; where they are in the generated kernel, also whose argument each is about."""
-    in_page = any(each.span is None or each.span.source.name == name for each in error.diagnostics)
+    in_page = any(
+        diagnostic.span is None or diagnostic.span.source.name == name for diagnostic in error.diagnostics
+    )
     if not in_page:
         return _explained_alone(error)
     details = []
-    for each in error.diagnostics:
-        label = _label_of(each, name, written)
-        details.append(f"argument '{label}': {each}" if label else str(each))
+    for diagnostic in error.diagnostics:
+        label = _label_of(diagnostic, name, written)
+        details.append(f"argument '{label}': {diagnostic}" if label else str(diagnostic))
     shown = ["in the generated kernel:", *written.text.splitlines()]
     return CallCompileError("E1016", "Slang compilation error: the kernel of the call", [*details, *shown])
 
 
 def _explained_alone(error: CompileError) -> CallCompileError:
     """Errors in the text of the user, as they are."""
-    errors = [each for each in error.diagnostics if each.is_error]
+    errors = [diagnostic for diagnostic in error.diagnostics if diagnostic.is_error]
     code = errors[0].code
     message = str(CompileError(errors)).removeprefix(f"error[{code}]: ")
     return CallCompileError(code, message, note="Slang compilation error: found when the call was compiled")

@@ -33,6 +33,6 @@ def differentiable_function(
     name: str, parameters: Iterable[str], body: Iterable[str], generics: Sequence[str] = ()
 ) -> list[str]:
     """The lines of a function that returns nothing and has derivatives."""
-    own = f"<{', '.join(generics)}>" if generics else ""
-    header = f"void {name}{own}({', '.join(parameters)})"
+    listed = f"<{', '.join(generics)}>" if generics else ""
+    header = f"void {name}{listed}({', '.join(parameters)})"
     return ["[Differentiable]", header, "{", *(f"    {line}" for line in body), "}", ""]

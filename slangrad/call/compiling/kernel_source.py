@@ -26,7 +26,7 @@ from slangrad.call.binding.launchable import SHAPE
 from slangrad.call.binding.program import conformance_text
 from slangrad.call.compiling.gradient_text import GradientCall, differentiable_function
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.protocol.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, Composite, Leaf, Node
+from slangrad.marshal.protocol.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, BoundNode, Composite, Leaf
 from slangrad.marshal.protocol.spelling import spell_differential, spell_on_page
 
 ENTRY = "kernel"
@@ -36,7 +36,7 @@ Line = tuple[str, str]
 
 
 @dataclass(slots=True)
-class Page:
+class KernelPage:
     """Statements before and after the call, each with the label of the argument that it is about."""
 
     call: BoundCall
@@ -53,6 +53,12 @@ class Page:
     def say_after(self, line: str) -> None:
         self.after.append((line, self.owner))
 
+    def arguments(self) -> Iterator[BoundArgument]:
+        """The arguments of the call; statements are about the newest one."""
+        for argument in self.call.arguments:
+            self.owner = argument.node.label
+            yield argument
+
 
 @dataclass(slots=True, frozen=True)
 class KernelText:
@@ -63,10 +69,9 @@ class KernelText:
 
 
 def write_kernel(call: BoundCall, classes: dict[str, str], alone: frozenset[str]) -> KernelText:
-    """`classes` has the letters of the streams of each leaf, `alone` the leaves whose gradients nobody else
-    adds to.
-    """
-    page = Page(call, classes, alone, functions=[(line, "") for line in call.function.outside])
+    """The kernel of a call. `classes` has the letters of the streams of each leaf. `alone` has the leaves to whose
+    gradients no other thread adds."""
+    page = KernelPage(call, classes, alone, functions=[(line, "") for line in call.function.outside])
     for leaf in call.leaves:
         page.owner = leaf.label
         page.functions += [(line, leaf.label) for line in leaf.outside()]
@@ -77,7 +82,7 @@ def write_kernel(call: BoundCall, classes: dict[str, str], alone: frozenset[str]
     body: list[Line] = [(line, "") for line in _locate(page, rank)]
     body += [*page.before, (statement, ""), *page.after]
     lines: list[Line] = [(f'import "{name}";', "") for name in call.function.imports()]
-    lines += [(f"// {conformance_text(each)}", "") for each in call.conformances]
+    lines += [(f"// {conformance_text(conformance)}", "") for conformance in call.conformances]
     threads = prod(call.group or (GROUP,))
     width = f" [lanes({call.lanes})]" if call.lanes else ""
     lines += [("", ""), *page.functions, (f'[shader("compute")] [numthreads({threads}, 1, 1)]{width}', "")]
@@ -87,7 +92,7 @@ def write_kernel(call: BoundCall, classes: dict[str, str], alone: frozenset[str]
     return KernelText("\n".join(line for line, _ in lines), labels)
 
 
-def _locate(page: Page, rank: int) -> list[str]:
+def _locate(page: KernelPage, rank: int) -> list[str]:
     """Which call the thread makes."""
     group = page.call.group
     if group is None:
@@ -99,124 +104,113 @@ def _locate(page: Page, rank: int) -> list[str]:
     return lines + ["if (!shape.holds(id)) return;"] * (SHAPE in page.classes)
 
 
-def _header(page: Page, rank: int) -> list[Line]:
+def _header(page: KernelPage, rank: int) -> list[Line]:
     """The kernel's parameters, one on each line."""
     lines: list[Line] = [(f"void {ENTRY}(", ""), (f"    uniform CallShape<{rank}> shape,", "")]
-    for leaf in (each for each in page.call.leaves if each.declared):
-        for each in leaf.parameters(page.classes[leaf.name]):
-            lines.append((f"    uniform {each.type} {each.name},", leaf.label))
+    for leaf in (declared for declared in page.call.leaves if declared.declared):
+        for parameter in leaf.parameters(page.classes[leaf.name]):
+            lines.append((f"    uniform {parameter.type} {parameter.name},", leaf.label))
     return [*lines, ("    uint3 thread : SV_DispatchThreadID)", "")]
 
 
 # --- Values -------------------------------------------------------------------------------------------
 
 
-def _value(page: Page, node: Node) -> str:
+def _value(page: KernelPage, node: BoundNode) -> str:
     """An expression for the primal; composites become a variable first."""
     if isinstance(node, Leaf):
         return node.load()
     assert isinstance(node, Composite)
-    _declare(page, node, node.name)
+    zero = "" if node.complete else " = {}"
+    page.say_before(f"{spell_on_page(node.type)} {node.name}{zero};")
+    for part in node.parts if node.role.reads else ():
+        page.say_before(f"{node.name}{part.access} = {_value(page, part.node)};")
     return node.name
 
 
-def _constant(page: Page, argument: BoundArgument) -> str:
+def _constant(page: KernelPage, argument: BoundArgument) -> str:
     """An expression for an argument that is read only."""
     value = _value(page, argument.node)
     return value if argument.converted is None else f"{spell_on_page(argument.converted)}({value})"
 
 
-def _declare(page: Page, node: Composite, name: str) -> None:
-    zero = "" if node.complete else " = {}"
-    page.say_before(f"{spell_on_page(node.type)} {name}{zero};")
-    if node.role.reads:
-        for part in node.parts:
-            page.say_before(f"{name}{part.access} = {_value(page, part.node)};")
-
-
-def _variable(page: Page, node: Node) -> str:
+def _variable(page: KernelPage, node: BoundNode) -> str:
     """A variable that the function can write, holding the primal if that is read."""
-    if isinstance(node, Composite):
-        _declare(page, node, node.name)
-        return node.name
-    assert isinstance(node, Leaf)
+    if not isinstance(node, Leaf):
+        return _value(page, node)
     name = f"{node.name}_value"
     start = f" = {node.load()}" if node.role.reads else ""
     page.say_before(f"{spell_on_page(node.type)} {name}{start};")
     return name
 
 
-def _store(page: Page, node: Node, value: str) -> None:
-    """After the call: what was written goes to memory."""
-    for leaf, path in _written(node, value):
-        page.say_after(leaf.store(path))
-
-
-def _written(node: Node, value: str) -> Iterator[tuple[Leaf, str]]:
+def _leaves(node: BoundNode, value: str) -> Iterator[tuple[Leaf, str]]:
+    """The leaves of a node, each with the expression of its part of the value."""
     if isinstance(node, Leaf):
-        if node.role.writes:
-            yield node, value
+        yield node, value
         return
     assert isinstance(node, Composite)
     for part in node.parts:
-        yield from _written(part.node, value + part.access)
+        yield from _leaves(part.node, value + part.access)
 
 
-def _derivative(page: Page, node: Node, name: str) -> str:
+def _derivative_leaves(node: BoundNode, value: str) -> Iterator[tuple[Leaf, str]]:
+    """The same for a value of the Differential; parts without derivatives are left out."""
+    if isinstance(node, Leaf):
+        yield node, value
+        return
+    assert isinstance(node, Composite)
+    for part in node.parts:
+        if part.tangent_access is not None:
+            yield from _derivative_leaves(part.node, value + part.tangent_access)
+
+
+def _store(page: KernelPage, node: BoundNode, value: str) -> None:
+    """After the call: what was written goes to memory."""
+    for leaf, written in _leaves(node, value):
+        if leaf.role.writes:
+            page.say_after(leaf.store(written))
+
+
+def _derivative(page: KernelPage, node: BoundNode, name: str) -> str:
     """An expression for the derivative that comes in; parts without one are zero."""
     if isinstance(node, Leaf):
         return node.take()
     assert isinstance(node, Composite) and node.tangent is not None
     page.say_before(f"{spell_on_page(node.tangent)} {name} = {spell_on_page(node.type)}.dzero();")
-    for path, leaf in _taking(node, name):
-        page.say_before(f"{path} = {leaf.take()};")
+    for leaf, taken in _derivative_leaves(node, name):
+        if leaf.role.takes:
+            page.say_before(f"{taken} = {leaf.take()};")
     return name
 
 
-def _taking(node: Node, path: str) -> Iterator[tuple[str, Leaf]]:
-    if isinstance(node, Leaf):
-        if node.role.takes:
-            yield path, node
-        return
-    assert isinstance(node, Composite)
-    for part in node.parts:
-        if part.tangent_access is not None:
-            yield from _taking(part.node, path + part.tangent_access)
+def _takes(node: BoundNode) -> bool:
+    """Whether a derivative comes in."""
+    return any(leaf.role.takes for leaf, _ in _derivative_leaves(node, ""))
 
 
-def _pair(page: Page, argument: BoundArgument) -> str:
+def _pair(page: KernelPage, argument: BoundArgument) -> str:
     """The arguments of `diffPair`: the primal, and the derivative if one comes in."""
     node, value = argument.node, _constant(page, argument)
-    if next(_taking(node, ""), None) is None:
-        return value
-    return f"{value}, {_derivative(page, node, f'{node.name}_in')}"
+    return f"{value}, {_derivative(page, node, f'{node.name}_in')}" if _takes(node) else value
 
 
-def _give(page: Page, node: Node, value: str) -> None:
+def _give(page: KernelPage, node: BoundNode, value: str) -> None:
     """After the call: derivatives go out."""
-    if isinstance(node, Leaf):
-        if node.role.gives:
-            page.say_after(node.give(value, node.name in page.alone))
-        return
-    assert isinstance(node, Composite)
-    for part in node.parts:
-        if part.tangent_access is not None:
-            _give(page, part.node, value + part.tangent_access)
+    for leaf, derivative in _derivative_leaves(node, value):
+        if leaf.role.gives:
+            page.say_after(leaf.give(derivative, leaf.name in page.alone))
 
 
 # --- The call itself ----------------------------------------------------------------------------------
 
 
-def _forward(page: Page) -> str:
-    arguments = []
-    for argument in page.call.arguments:
-        page.owner = argument.node.label
-        arguments.append(_forward_argument(page, argument))
-    result = page.call.result
-    return _with_this(page, arguments, result)
+def _forward(page: KernelPage) -> str:
+    arguments = [_forward_argument(page, argument) for argument in page.arguments()]
+    return _with_this(page, arguments, page.call.result)
 
 
-def _forward_argument(page: Page, argument: BoundArgument) -> str:
+def _forward_argument(page: KernelPage, argument: BoundArgument) -> str:
     if argument.direction == "in" or argument.converted is not None:
         return _constant(page, argument)
     name = _variable(page, argument.node)
@@ -224,7 +218,7 @@ def _forward_argument(page: Page, argument: BoundArgument) -> str:
     return name
 
 
-def _with_this(page: Page, arguments: list[str], result: Node | None) -> str:
+def _with_this(page: KernelPage, arguments: list[str], result: BoundNode | None) -> str:
     callee = page.call.function.callee
     if page.call.function.has_this:
         this, *arguments = arguments
@@ -234,25 +228,23 @@ def _with_this(page: Page, arguments: list[str], result: Node | None) -> str:
         return f"{call};"
     if isinstance(result, Leaf):
         return result.store(call)
-    for leaf, path in _written(result, f"{result.name}_value"):
-        page.say_after(leaf.store(path))
+    _store(page, result, f"{result.name}_value")
     return f"{spell_on_page(result.type)} {result.name}_value = {call};"
 
 
-def _backward(page: Page) -> str:
-    made = GradientCall(page.say_before)
-    for argument in page.call.arguments:
-        page.owner = argument.node.label
-        _backward_argument(page, argument, made)
+def _backward(page: KernelPage) -> str:
+    gradient = GradientCall(page.say_before)
+    for argument in page.arguments():
+        _backward_argument(page, argument, gradient)
     if page.call.cotangent is not None:
-        made.arguments.append(page.call.cotangent)
+        gradient.arguments.append(page.call.cotangent)
     elif page.call.result is not None and page.call.function.result_differentiable:
         page.owner = page.call.result.label
-        made.arguments.append(_cotangent(page, page.call.result))
-    return made.text(page.call.function.static_callee)
+        gradient.arguments.append(_cotangent(page, page.call.result))
+    return gradient.text(page.call.function.static_callee)
 
 
-def _cotangent(page: Page, node: Node) -> str:
+def _cotangent(page: KernelPage, node: BoundNode) -> str:
     """The derivative of an output; that of a number is zero."""
     if isinstance(node, Leaf) and not node.role.takes:
         zero = f"{spell_on_page(node.type)}.dzero()"
@@ -261,21 +253,18 @@ def _cotangent(page: Page, node: Node) -> str:
     return _derivative(page, node, f"{node.name}_in")
 
 
-def _backward_argument(page: Page, argument: BoundArgument, made: GradientCall) -> None:
+def _backward_argument(page: KernelPage, argument: BoundArgument, gradient: GradientCall) -> None:
     node = argument.node
     if argument.direction == "out":
-        made.arguments += [_cotangent(page, node)] if argument.differentiable else []
+        gradient.arguments += [_cotangent(page, node)] if argument.differentiable else []
     elif not argument.differentiable:
-        made.arguments.append(_constant(page, argument))
+        gradient.arguments.append(_constant(page, argument))
     else:
-        _give(page, node, made.pair(f"{node.name}_pair", _pair(page, argument)))
+        _give(page, node, gradient.pair(f"{node.name}_pair", _pair(page, argument)))
 
 
-def _tangent(page: Page) -> str:
-    arguments = []
-    for argument in page.call.arguments:
-        page.owner = argument.node.label
-        arguments.append(_tangent_argument(page, argument))
+def _tangent(page: KernelPage) -> str:
+    arguments = [_tangent_argument(page, argument) for argument in page.arguments()]
     call = f"fwd_diff({page.call.function.static_callee})({', '.join(arguments)})"
     result = page.call.result
     if result is None:
@@ -288,7 +277,7 @@ def _tangent(page: Page) -> str:
     return f"var {name} = {call};"
 
 
-def _tangent_argument(page: Page, argument: BoundArgument) -> str:
+def _tangent_argument(page: KernelPage, argument: BoundArgument) -> str:
     node = argument.node
     if not argument.differentiable:
         return _forward_argument(page, argument)
@@ -328,7 +317,7 @@ class _Orders:
         self.first = GradientCall(self.pairs.append)
 
     def constant(self, declared: str, name: str, taken: str, paired: bool = False) -> None:
-        """`paired`: the function has a derivative by it, which nobody asks for."""
+        """`paired`: the function has a derivative by it, which the call does not need."""
         self.parameters.append(f"{declared} {name}")
         self.taken.append(taken)
         self.next.append(name)
@@ -338,10 +327,9 @@ class _Orders:
             self.first.arguments.append(name)
 
 
-def _higher(page: Page) -> str:
+def _higher(page: KernelPage) -> str:
     orders = _Orders()
-    for argument in page.call.arguments:
-        page.owner = argument.node.label
+    for argument in page.arguments():
         _higher_argument(page, orders, argument)
     result = page.call.result
     if page.call.cotangent is not None:
@@ -355,13 +343,13 @@ def _higher(page: Page) -> str:
     return f"__order{page.call.order}({taken});"
 
 
-def _higher_argument(page: Page, orders: _Orders, argument: BoundArgument) -> None:
+def _higher_argument(page: KernelPage, orders: _Orders, argument: BoundArgument) -> None:
     node, kind = argument.node, spell_on_page(argument.node.type)
     if argument.direction == "out":
         if argument.differentiable:
             orders.constant(f"no_diff {spell_differential(node.type)}", node.name, _cotangent(page, node))
         return
-    if not argument.differentiable or next(_taking(node, ""), None) is None:
+    if not argument.differentiable or not _takes(node):
         _higher_constant(page, orders, argument)
         return
     if argument.direction != "in":
@@ -369,18 +357,18 @@ def _higher_argument(page: Page, orders: _Orders, argument: BoundArgument) -> No
             f"argument '{node.label}': hvp takes functions without 'inout' parameters that have derivatives"
         )
         raise CallError("E1007", message, (), "return the value from the function")
-    name, given = node.name, spell_differential(node.type)
-    orders.parameters += [f"{kind} {name}", f"{given} {name}_in"]
+    name, differential = node.name, spell_differential(node.type)
+    orders.parameters += [f"{kind} {name}", f"{differential} {name}_in"]
     orders.taken += [_value(page, node), _derivative(page, node, f"{name}_in_value")]
-    orders.outputs.append((name, given))
+    orders.outputs.append((name, differential))
     orders.first.pair(f"{name}_pair", name)
     orders.next += [f"diffPair({name}, {name}_in)", f"diffPair({name}_in)"]
-    page.say_before(f"{given} {name}_pair;")
+    page.say_before(f"{differential} {name}_pair;")
     _give(page, node, f"{name}_pair")
 
 
-def _higher_constant(page: Page, orders: _Orders, argument: BoundArgument) -> None:
-    """An argument whose derivative nobody asks for."""
+def _higher_constant(page: KernelPage, orders: _Orders, argument: BoundArgument) -> None:
+    """An argument whose derivative the call does not need."""
     kind, paired = spell_on_page(argument.type), argument.differentiable
     declared = f"no_diff {kind}" if paired or argument.no_diff else kind
     orders.constant(declared, argument.node.name, _constant(page, argument), paired)
@@ -391,14 +379,14 @@ def _order(orders: _Orders, order: int, callee: str) -> list[str]:
     outputs = [f"out {kind} {name}_grad" for name, kind in orders.outputs]
     body = [*orders.pairs, orders.first.text(callee)]
     if order > 1:
-        given = ", ".join([*orders.next, *(f"{name}_pair" for name, _ in orders.outputs)])
+        arguments = ", ".join([*orders.next, *(f"{name}_pair" for name, _ in orders.outputs)])
         body = [f"DifferentialPair<{kind}> {name}_pair;" for name, kind in orders.outputs]
-        body.append(f"fwd_diff(__order{order - 1})({given});")
+        body.append(f"fwd_diff(__order{order - 1})({arguments});")
     body += [f"{name}_grad = {name}_pair.d;" for name, _ in orders.outputs]
     return differentiable_function(f"__order{order}", [*orders.parameters, *outputs], body)
 
 
-_CALLS: dict[str, Callable[[Page], str]] = {
+_CALLS: dict[str, Callable[[KernelPage], str]] = {
     PRIMAL: _forward,
     BACKWARD: _backward,
     TANGENT: _tangent,

@@ -46,20 +46,20 @@ def perform(program: Program, step: Sequence[str], made_of: Sequence[object]) ->
     return _PERFORM[kind](program, made_of, *said)
 
 
-def steps_of(made: Mapping[Any, Module], needed: Iterable[Module]) -> list[object] | None:
+def steps_of(checked: Mapping[Any, Module], needed: Iterable[Module]) -> list[object] | None:
     """The steps that lead to all modules that are needed, each with the numbers of those it is made of; None where
     there are none. `made`: what became of each module that the user asked for."""
-    wanted = {each for module in needed for each in reachable(module)}
-    known = {each for module in made.values() for each in reachable(module)}
-    if not wanted <= known:
+    wanted = {other for module in needed for other in reachable(module)}
+    all_checked = {other for module in checked.values() for other in reachable(module)}
+    if not wanted <= all_checked:
         return None
     chosen: list[Any] = []  # of `made`, whose keys `api` knows
-    for each in sorted(made, key=lambda each: -each.number):
-        if made[each] in wanted:
-            chosen.insert(0, each)
-            wanted.update(of for module in each.made_of for of in reachable(made[module]))
-    numbers = {each: number for number, each in enumerate(chosen)}
-    return [[each.step, [numbers[of] for of in each.made_of]] for each in chosen]
+    for loaded in sorted(checked, key=lambda loaded: -loaded.number):
+        if checked[loaded] in wanted:
+            chosen.insert(0, loaded)
+            wanted.update(of for module in loaded.made_of for of in reachable(checked[module]))
+    numbers = {loaded: number for number, loaded in enumerate(chosen)}
+    return [[loaded.step, [numbers[of] for of in loaded.made_of]] for loaded in chosen]
 
 
 def recipe_of(
@@ -70,7 +70,7 @@ def recipe_of(
     if not environment:
         return None
     paths, sources_first, caches = places
-    kept = [[str(each.folder), str(each.sources)] for each in caches]
+    kept = [[str(cache.folder), str(cache.sources)] for cache in caches]
     return {
         "environment": environment,
         "options": said_of(options),

@@ -35,7 +35,7 @@ _own = threading.local()  # whether this thread gathers
 
 
 @dataclass(slots=True, eq=False)
-class Job:
+class CompileJob:
     """A kernel to be compiled, for calls with their numbers. `request` tells a worker all but the program, which has
     `modules`; `message` tells all, and is empty where only this process can compile it. `answer`: the kernel, empty
     where the worker has failed."""
@@ -54,22 +54,22 @@ class Job:
         self.done.set()
 
 
-class Missing(BaseException):
+class MissingKernel(BaseException):
     """A kernel is not there, and is not to be compiled yet. No code of users between here and the call catches it."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: CompileJob) -> None:
         super().__init__()
         self.job = job
 
 
 def is_gathering() -> bool:
-    """Whether this thread wants to know of a missing kernel, by `Missing`, instead of having it compiled."""
+    """Whether this thread wants to know of a missing kernel, by `MissingKernel`, instead of having it compiled."""
     return getattr(_own, "gathers", False)
 
 
 def compile_together(calls: Sequence[Prepare], options: Options) -> None:
     """The kernels of all calls. Raises as these do; of several errors in compiling that of the first call."""
-    jobs: dict[tuple[KernelCompiler, Hashable], Job] = {}
+    jobs: dict[tuple[KernelCompiler, Hashable], CompileJob] = {}
     for number, prepare in enumerate(calls):
         job = _missing(prepare)
         if job is not None:
@@ -80,40 +80,40 @@ def compile_together(calls: Sequence[Prepare], options: Options) -> None:
         raise errors[min(errors)]
 
 
-def _missing(prepare: Prepare) -> Job | None:
+def _missing(prepare: Prepare) -> CompileJob | None:
     _own.gathers = True
     try:
         prepare()
-    except Missing as missing:
+    except MissingKernel as missing:
         return missing.job
     finally:
         _own.gathers = False
     return None
 
 
-def _run(jobs: list[Job], options: Options, errors: dict[int, Exception]) -> None:
+def _run(jobs: list[CompileJob], options: Options, errors: dict[int, Exception]) -> None:
     several = len(jobs) > 1
     count = min(options.processes or idle_processors(), len(jobs)) - 1 if several and not options.dump else 0
     if count > 0:
         _write_messages(jobs)
-    own, shared = deque[Job](), deque[Job]()
-    for each in jobs:
-        (shared if each.message else own).append(each)
-    given, count = dict.fromkeys(shared), min(count, len(shared))
+    private, shared = deque[CompileJob](), deque[CompileJob]()
+    for waiting in jobs:
+        (shared if waiting.message else private).append(waiting)
+    unfinished, count = dict.fromkeys(shared), min(count, len(shared))
     team = WORKERS.Team(shared, count) if count > 0 else nullcontext()
     with shown(f"{len(jobs)} kernels", options.progress and several) as progress, team:
         ready = 0
-        while job := next_job(own) or next_job(shared):
-            given.pop(job, None)
+        while job := next_job(private) or next_job(shared):
+            unfinished.pop(job, None)
             _finish(job, errors)
             ready += 1
             progress.detail = f"{ready} ready"
-        for job in given:
+        for job in unfinished:
             job.done.wait(PATIENCE)
             _finish(job, errors)
 
 
-def next_job(jobs: deque[Job]) -> Job | None:
+def next_job(jobs: deque[CompileJob]) -> CompileJob | None:
     """None where there is none; all processes take from the same end."""
     try:
         return jobs.popleft()
@@ -121,7 +121,7 @@ def next_job(jobs: deque[Job]) -> Job | None:
         return None
 
 
-def _finish(job: Job, errors: dict[int, Exception]) -> None:
+def _finish(job: CompileJob, errors: dict[int, Exception]) -> None:
     """Ask for the kernel again, which compiles it where it has no answer."""
     if job.answer:
         job.compiler.take(job.key, job.answer)
@@ -132,7 +132,7 @@ def _finish(job: Job, errors: dict[int, Exception]) -> None:
             errors[number] = error
 
 
-def _write_messages(jobs: list[Job]) -> None:
+def _write_messages(jobs: list[CompileJob]) -> None:
     """Write messages for jobs that a worker can compile. Each message lists the modules that all kernels of the program
     need, so a worker makes the program once."""
     modules: dict[Callable[[Iterable[Module]], Recipe | None], list[Module]] = {}

@@ -44,7 +44,7 @@ def main() -> None:
     if start_thread("slangrad messages", _receive_all, sys.stdin.buffer, messages) is None:
         return
     send(answers, READY)
-    worker = Worker()
+    worker = CompileWorker()
     while True:
         send(answers, worker.answer(messages.get()))
 
@@ -58,7 +58,7 @@ def _receive_all(stream: IO[bytes], messages: SimpleQueue[bytes]) -> None:
         os._exit(0)
 
 
-class Worker:
+class CompileWorker:
     """Keeps the program of the last message, and its modules by their keys."""
 
     def __init__(self) -> None:
@@ -81,12 +81,12 @@ class Worker:
         said = options_of(message["options"]), message["program"]["target"], conformances
         if "page" in message:
             name, text = message["page"]
-            made = pipeline.compile_kernel(program, SourceFile(name, text, is_page=True), ENTRY, *said)
+            compiled = pipeline.compile_kernel(program, SourceFile(name, text, is_page=True), ENTRY, *said)
             refuse_other_callee(program.modules[name].declaration, message["callee"])
-            return kernel_entry(made.image, made.arguments, made.used)
+            return kernel_entry(compiled.image, compiled.arguments, compiled.used)
         entry = _function(view, message["entry"], message["generics"])
-        made = pipeline.compile_entry_point(program, entry, *said)
-        return kernel_entry(made.image, made.arguments, made.used, told_of(made))
+        compiled = pipeline.compile_entry_point(program, entry, *said)
+        return kernel_entry(compiled.image, compiled.arguments, compiled.used, told_of(compiled))
 
     def _program(self, recipe: Recipe) -> tuple[Program, dict[str, Module]]:
         if recipe != self._recipe:
@@ -96,10 +96,10 @@ class Worker:
             os.chdir(recipe["here"])
             options, traits = options_of(recipe["options"]), backend_of(recipe["target"]).traits
             program = Program(options, (), recipe["defines"], files_of(recipe), traits)
-            made: list[Module] = []
+            modules: list[Module] = []
             for step, made_of in recipe["steps"]:
-                made.append(perform(program, step, [made[number] for number in made_of]))
-            self._made = program, {each.key: each for module in made for each in reachable(module)}
+                modules.append(perform(program, step, [modules[number] for number in made_of]))
+            self._made = program, {part.key: part for module in modules for part in reachable(module)}
             self._recipe = recipe
         return self._made
 
@@ -111,7 +111,9 @@ def _conformances(view: Reflection, spelled: Iterable[tuple[str, str, int]]) -> 
 
 def _function(view: Reflection, place: Sequence[object], generics: Sequence[str]) -> DeclRef:
     nodes = (node for part in view.module.files for node in walk(part) if isinstance(node, ast.Function))
-    found = next(each for each in nodes if place_of(each) == tuple(place))
+    function = next(node for node in nodes if place_of(node) == tuple(place))
     # The process that asks has found these types.
-    arguments: Any = (int(each) if each.isdecimal() else view.find_type(each) for each in generics)
-    return DeclRef(found, dict(zip(visible_parameters(found), arguments, strict=True)))
+    arguments: Any = (
+        int(generic) if generic.isdecimal() else view.find_type(generic) for generic in generics
+    )
+    return DeclRef(function, dict(zip(visible_parameters(function), arguments, strict=True)))

@@ -21,7 +21,7 @@ from threading import Thread
 from typing import IO
 
 from slangrad.base.process.threads import start_thread
-from slangrad.call.compiling.together import Job, next_job
+from slangrad.call.compiling.together import CompileJob, next_job
 
 COMMAND = ("-P", "-m", "slangrad", "compile-worker")  # -P: not what lies in the current folder
 READY = b"ready"
@@ -33,7 +33,7 @@ _running: set[subprocess.Popen[bytes]] = set()
 class Team:
     """Workers for the jobs of a queue: as many as there are asked for, or as the system lets start."""
 
-    def __init__(self, jobs: deque[Job], count: int) -> None:
+    def __init__(self, jobs: deque[CompileJob], count: int) -> None:
         self._jobs = jobs
         self._count = count if _can_start() else 0
         self._workers: list[tuple[subprocess.Popen[bytes], Thread | None]] = []
@@ -79,14 +79,14 @@ def _can_start() -> bool:
 
 def _folders() -> list[str]:
     """Where this process finds modules, without the current folder, and slangrad."""
-    given = (os.path.abspath(each) for each in map(str, sys.path) if each)
-    return list(dict.fromkeys([*given, str(Path(__file__).parents[3])]))
+    folders = (os.path.abspath(path) for path in map(str, sys.path) if path)
+    return list(dict.fromkeys([*folders, str(Path(__file__).parents[3])]))
 
 
-def _serve(process: subprocess.Popen[bytes], jobs: deque[Job]) -> None:
+def _serve(process: subprocess.Popen[bytes], jobs: deque[CompileJob]) -> None:
     """Give a worker what it can do, until there is nothing left or it is gone."""
     assert process.stdin is not None and process.stdout is not None
-    job: Job | None = None
+    job: CompileJob | None = None
     try:
         if receive(process.stdout) != READY:
             return

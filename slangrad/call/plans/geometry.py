@@ -52,22 +52,28 @@ def plan_loops(shape: Shape, streams: Sequence[Stream], in_order: bool = False) 
     number of a thread is that of its call."""
     rank = max(len(shape), 1)
     dims = [
-        (size, tuple(each.strides[dim] for each in streams)) for dim, size in enumerate(shape) if size != 1
+        (size, tuple(stream.strides[dim] for stream in streams))
+        for dim, size in enumerate(shape)
+        if size != 1
     ]
     dims = _merged(dims) if in_order else _with_lanes_last(_merged(dims))
     still = tuple(0 for _ in streams)
     dims = [(1, still)] * (rank - len(dims)) + dims
     extents = tuple(size for size, _ in dims)
     by_stream = tuple(tuple(strides[i] for _, strides in dims) for i in range(len(streams)))
-    classes = "".join(_class_of(each, strides[-1], extents[-1]) for each, strides in zip(streams, by_stream))
+    classes = "".join(
+        _class_of(stream, strides[-1], extents[-1]) for stream, strides in zip(streams, by_stream)
+    )
     return Loops(extents, by_stream, classes, _grid(extents))
 
 
 def keep_loops(shape: Shape, streams: Sequence[Stream], group: Shape) -> Loops:
     """The dimensions of a call as loops, in their order; in whole groups, if there is a group."""
     extents = shape or (1,)
-    by_stream = tuple(each.strides or (0,) for each in streams)
-    classes = "".join(_class_of(each, strides[-1], extents[-1]) for each, strides in zip(streams, by_stream))
+    by_stream = tuple(stream.strides or (0,) for stream in streams)
+    classes = "".join(
+        _class_of(stream, strides[-1], extents[-1]) for stream, strides in zip(streams, by_stream)
+    )
     if not group:
         return Loops(extents, by_stream, classes, _grid(extents))
     threads = prod(group) * prod(-(-size // part) for size, part in zip(extents, group))

@@ -35,7 +35,7 @@ MOST_WORK = 100_000
 
 
 @dataclass(slots=True)
-class Region:
+class TouchedRegion:
     """Bytes `low` to `high` from the address in `values[place]`. `takes`: a derivative is read there; `adds`:
     one is accumulated.
 
@@ -61,7 +61,7 @@ class Region:
         return self.writes or self.adds
 
 
-def pairs_of(regions: Sequence[Region]) -> list[tuple[Region, Region]]:
+def pairs_of(regions: Sequence[TouchedRegion]) -> list[tuple[TouchedRegion, TouchedRegion]]:
     """The pairs worth looking at in every call."""
     return [
         (first, second)
@@ -71,7 +71,7 @@ def pairs_of(regions: Sequence[Region]) -> list[tuple[Region, Region]]:
     ]
 
 
-def _free(first: Region, second: Region) -> bool:
+def _free(first: TouchedRegion, second: TouchedRegion) -> bool:
     """Whole tensors that are written are the function's own business."""
     return first.strides is None and second.strides is None and first.writes and second.writes
 
@@ -80,7 +80,7 @@ def _free(first: Region, second: Region) -> bool:
 class Conflicts:
     """What to do about overlaps: regions to copy first; whether gradients share elements."""
 
-    copies: list[Region]
+    copies: list[TouchedRegion]
     shared: bool
 
 
@@ -108,12 +108,12 @@ def overwritten_of(leaves: Sequence[Leaf]) -> list[Overwritten]:
 
 def refuse_overwritten(pairs: Sequence[Overwritten], values: Sequence[HostValue]) -> None:
     """CallError where the memory of an input is that of an output."""
-    for each in pairs:
-        x, y = values[each.read], values[each.written]
+    for pair in pairs:
+        x, y = values[pair.read], values[pair.written]
         if x.storage.address >= y.storage.address + y.storage.size:
             continue
         if y.storage.address < x.storage.address + x.storage.size and share(x.places(), y.places()):
-            first, second = each.labels
+            first, second = pair.labels
             message = (
                 f"'{first}' and '{second}' overlap in memory: the call has written '{second}', so the values "
             )
@@ -153,32 +153,32 @@ def both_changed(first: str, second: str) -> CallError:
     return CallError("E1008", message, (), "give each its own memory, for example a copy")
 
 
-def find_conflicts(pairs: Sequence[tuple[Region, Region]], values: Values) -> Conflicts | None:
+def find_conflicts(pairs: Sequence[tuple[TouchedRegion, TouchedRegion]], values: Values) -> Conflicts | None:
     """None, nearly always: nothing overlaps, or each element is read and written by one thread alone."""
-    found = Conflicts([], False)
+    conflicts = Conflicts([], False)
     for first, second in pairs:
         start, other = values[first.place], values[second.place]
         if start + first.low >= other + second.high or other + second.low >= start + first.high:
             continue
         if _interleaved(first.lattice, second.lattice, other - start):
             continue
-        _resolve(first, second, start == other and _same_elements(first, second), found)
-    return found if found.copies or found.shared else None
+        _resolve(first, second, start == other and _same_elements(first, second), conflicts)
+    return conflicts if conflicts.copies or conflicts.shared else None
 
 
-def refuse_touched(touched: Sequence[Touched], regions: Sequence[Region], values: Values) -> None:
+def refuse_touched(touched: Sequence[Touched], regions: Sequence[TouchedRegion], values: Values) -> None:
     """CallError where elements of a list lead to memory that the call changes."""
-    for i, each in enumerate(touched):
+    for i, memory in enumerate(touched):
         for region in regions:
-            if (region.changes or each.writes) and not (
-                region.strides is None and region.writes and each.writes
+            if (region.changes or memory.writes) and not (
+                region.strides is None and region.writes and memory.writes
             ):
                 start = values[region.place]
-                if each.low < start + region.high and start + region.low < each.high:
-                    raise _changed(region.label, each.label, region.changes)
+                if memory.low < start + region.high and start + region.low < memory.high:
+                    raise _changed(region.label, memory.label, region.changes)
         for other in touched[:i]:
-            if each.writes != other.writes and each.low < other.high and other.low < each.high:
-                raise _changed(each.label, other.label, each.writes)
+            if memory.writes != other.writes and memory.low < other.high and other.low < memory.high:
+                raise _changed(memory.label, other.label, memory.writes)
 
 
 def _changed(first: str, second: str, first_changes: bool) -> CallError:
@@ -196,13 +196,13 @@ def _interleaved(first: Lattice, second: Lattice, distance: int) -> bool:
     return between >= first[1] and between + second[1] <= step
 
 
-def _same_elements(first: Region, second: Region) -> bool:
+def _same_elements(first: TouchedRegion, second: TouchedRegion) -> bool:
     """Whether each call touches the same element through both, and no other call does."""
     same = first.strides is not None and first.strides == second.strides
     return same and first.injective and first.high == second.high and first.low == second.low
 
 
-def _resolve(first: Region, second: Region, same: bool, found: Conflicts) -> None:
+def _resolve(first: TouchedRegion, second: TouchedRegion, same: bool, conflicts: Conflicts) -> None:
     if (first.adds and second.takes) or (first.takes and second.adds):
         message = (
             f"the gradients of '{first.label}' and '{second.label}' overlap: one is read where the other is "
@@ -210,36 +210,36 @@ def _resolve(first: Region, second: Region, same: bool, found: Conflicts) -> Non
         )
         raise CallError("E1007", message, (), "tensor.with_grads(grad_in=..., grad_out=...)")
     if first.adds and second.adds:
-        found.shared = found.shared or not same
+        conflicts.shared = conflicts.shared or not same
         return
     if first.changes and second.changes:
         raise both_changed(first.label, second.label)
     if same:
         return
     reader = second if first.changes else first
-    if reader not in found.copies:
-        found.copies.append(reader)
+    if reader not in conflicts.copies:
+        conflicts.copies.append(reader)
 
 
 def alone_of(leaves: Sequence[Leaf], shape: Shape, strides: Sequence[Sequence[Shape]]) -> frozenset[str]:
     """Names of the leaves whose gradient elements belong to one call each; strides of streams are along the call. An
     `inout` value that several calls share would be read and written at the same time: CallError (E1008)."""
     alone = set()
-    for leaf, own in zip(leaves, strides):
-        if leaf.role.reads and leaf.role.writes and leaf.is_shared(0, shape, own):
+    for leaf, leaf_strides in zip(leaves, strides):
+        if leaf.role.reads and leaf.role.writes and leaf.is_shared(0, shape, leaf_strides):
             message = f"argument '{leaf.label}': {prod(shape)} calls would read and write the same memory"
             note = "give each call an element of its own, or sum up with atomics on a tensor parameter"
             raise CallError("E1008", message, (), note)
         if leaf.role.gives == "add" and not leaf.is_whole and prod(shape) > 1:
-            alone |= set() if leaf.is_shared(-1, shape, own) else {leaf.name}
+            alone |= set() if leaf.is_shared(-1, shape, leaf_strides) else {leaf.name}
     return frozenset(alone)
 
 
 def regions_of(
     leaves: Sequence[Leaf], footprints: Sequence[Footprint], loops: Loops, places: Mapping[str, slice]
-) -> list[Region]:
+) -> list[TouchedRegion]:
     """The regions of all arguments that lie in the caller's memory, as a launch has them."""
-    made: list[Region] = []
+    regions: list[TouchedRegion] = []
     first = 0
     for leaf, footprint in zip(leaves, footprints):
         for use in footprint.uses:
@@ -248,13 +248,15 @@ def regions_of(
             _, shape, steps, item, home = use.memory
             low, high = span_of(item, shape, steps)
             start = places[use.name].start + use.at
-            region = Region(use.label, start, low, high, use.reads, use.writes, use.adds, takes=use.takes)
+            region = TouchedRegion(
+                use.label, start, low, high, use.reads, use.writes, use.adds, takes=use.takes
+            )
             region.is_host = home is None
             region.lattice = lattice_of(item, shape, steps)
             if use.stream is not None:
                 region.strides = loops.strides[first + use.stream]
                 unit = leaf.streams[use.stream].unit
                 region.injective = injective(loops.extents, region.strides, unit)
-            made.append(region)
+            regions.append(region)
         first += len(leaf.streams)
-    return made
+    return regions

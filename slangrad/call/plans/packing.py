@@ -1,7 +1,7 @@
 """The argument block of a kernel: one precompiled `struct` for all its bytes.
 
 In: the Struct of a kernel's arguments.   Out: for each argument the places of its scalars in one flat list of
-values, which `Packer.pack` writes at once.
+values, which `BlockPacker.pack` writes at once.
 
     struct { CallShape<1> shape; float a; Contiguous<float,1> x }   ->  "<I f Q q", a at 1, x at 2 and 3
 
@@ -32,7 +32,7 @@ MOST_SHOWN = 10**40  # larger integers are not written out
 
 
 @dataclass(slots=True, frozen=True)
-class Packer:
+class BlockPacker:
     """`places[name]` is the slice of the flat list that argument `name` fills."""
 
     format: struct.Struct
@@ -65,14 +65,14 @@ def _misfit(name: str, t: Type, value: object) -> str:
     return f"argument '{name}': {shown} does not fit into '{slang_name(t)}'"
 
 
-def packer_of(arguments: Struct) -> Packer:
+def packer_of(arguments: Struct) -> BlockPacker:
     leaves: list[tuple[int, Type]] = []
     places = {}
     for (name, t), offset in zip(arguments.fields, layout_of(arguments).offsets):
         before = len(leaves)
         leaves += scalars_of(t, offset)
         places[name] = slice(before, len(leaves))
-    return Packer(
+    return BlockPacker(
         memory_format(arguments), places, tuple(t for _, t in leaves), tuple(at for at, _ in leaves)
     )
 
@@ -93,7 +93,7 @@ class Compiled:
     """The kernel of a call. What the pipeline made on the way, `stages`, is made anew for a kernel from the disk."""
 
     kernel: Kernel
-    packer: Packer
+    packer: BlockPacker
     used: frozenset[str]
     key: str  # of the kernel on disk
     make_stages: Callable[[], CompiledKernel]

@@ -10,7 +10,6 @@ move along the lanes.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -18,11 +17,10 @@ import numpy as np
 
 from slangrad.call.binding.broadcast import Mapped, call_shape
 from slangrad.call.binding.launchable import PARTIAL, SHAPE, Launchable
-from slangrad.call.plans.generated import SHOWING, show_kernel
 from slangrad.call.plans.geometry import MOST_THREADS, Loops, Stream, keep_loops, plan_loops
 from slangrad.call.plans.overlap import (
     Conflicts,
-    Region,
+    TouchedRegion,
     alone_of,
     find_conflicts,
     overwritten_of,
@@ -33,6 +31,7 @@ from slangrad.call.plans.overlap import (
     regions_of,
 )
 from slangrad.call.plans.packing import Compiled
+from slangrad.call.plans.shown_kernels import SHOWING, show_kernel
 from slangrad.call.plans.staging import Staged, refuse_in_rows, stage
 from slangrad.marshal.composed import results
 from slangrad.marshal.composed.rows import makes_rows
@@ -68,13 +67,13 @@ class Geometry:
     finders: list[Placed]
     setters: list[PlacedSetter]
     compiled: Compiled
-    pairs: list[tuple[Region, Region]]
-    regions: list[Region]
+    pairs: list[tuple[TouchedRegion, TouchedRegion]]
+    regions: list[TouchedRegion]
     make_result: Callable[[], object]
     atomic: Geometry | None = None
 
 
-class Scratch:
+class ScratchBlock:
     """Memory of one call for values that the kernel writes and Python reads; a copy where the host does not reach it,
     which travels to the device before the launch and back after it."""
 
@@ -102,7 +101,7 @@ class Scratch:
 class FixedLaunch:
     """A launch, and the values whose memory it reads and writes, which must live as long."""
 
-    plan: Plan
+    plan: CallPlan
     geometry: Geometry
     grid: Grid
     values: list[HostValue]
@@ -130,10 +129,10 @@ class FixedLaunch:
     def arguments(self) -> bytes:
         return self.geometry.compiled.packer.pack(self.scalars)
 
-    def move(self, given: int, value: object) -> bool:
+    def move(self, index: int, value: object) -> bool:
         """Take the memory of another tensor of the same type and layout, by the number of the argument; False where
         that is not all there is to do."""
-        i = self.plan.place_of(given)
+        i = self.plan.place_of(index)
         if i is None:
             return False
         old, leaf = self.values[i], self.plan.call.leaves[i]
@@ -151,7 +150,7 @@ class FixedLaunch:
         return self.plan.may_launch(self.geometry, self.values, self.scalars)
 
 
-class Plan:
+class CallPlan:
     """The calls of one signature on one device."""
 
     # fmt: off
@@ -178,28 +177,28 @@ class Plan:
         self._created = call.created
         self._geometries: dict[Hashable, Geometry] = {}
         self._kernels: dict[Hashable, Compiled] = {}
-        self._scratches: list[Scratch] = []
+        self._scratches: list[ScratchBlock] = []
         self._scratch_size = _place_scratch(call.leaves)
-        self._paths = None if _is_flat(call) else [(each.given, each.path) for each in call.sources]
+        self._paths = None if _is_flat(call) else [(source.given, source.path) for source in call.sources]
         self._prepares = [(i, leaf.prepare) for i, leaf in enumerate(call.leaves) if leaf.prepare is not None]
-        own = call.leaves if call.created is None else call.leaves[:-1]
-        finders = [(i, leaf.layout_finder()) for i, leaf in enumerate(own)]
+        passed = call.leaves if call.created is None else call.leaves[:-1]
+        finders = [(i, leaf.layout_finder()) for i, leaf in enumerate(passed)]
         self._is_direct = self._paths is None and not self._prepares
         self.layouts = {i: find for i, find in finders if find is not None}
         self._overwritten = overwritten_of(call.leaves)
         self._rows = [i for i, leaf in enumerate(call.leaves) if makes_rows(leaf)]
         self._finishers = [(i, leaf.finish) for i, leaf in enumerate(call.leaves) if leaf.scratch]
 
-    def place_of(self, given: int) -> int | None:
+    def place_of(self, index: int) -> int | None:
         """The number of the leaf that an argument is as a whole."""
-        found = (i for i, source in enumerate(self.call.sources) if source == (given, ()))
-        return given if self._paths is None else next(found, None)
+        places = (i for i, source in enumerate(self.call.sources) if source == (index, ()))
+        return index if self._paths is None else next(places, None)
 
     # --- every call ---
 
-    def run(self, given: list[object], threads: int | None = None) -> HostValue:
+    def run(self, arguments: list[object], threads: int | None = None) -> HostValue:
         """Launch; what the call returns."""
-        values = given if self._is_direct else self._prepared(given)
+        values = arguments if self._is_direct else self._prepared(arguments)
         key = (threads, *[find(values[i]) for i, find in self.layouts.items()])
         geometry = self._geometries.get(key)
         if geometry is None:
@@ -208,16 +207,16 @@ class Plan:
                 return self._run_on_copies(values, threads)
         return self._launch(geometry, values, threads)
 
-    def fixed(self, given: list[object], threads: int | None) -> FixedLaunch | None:
+    def fixed(self, arguments: list[object], threads: int | None) -> FixedLaunch | None:
         """What to launch, where running the call is that and nothing else; else None."""
         if self._created is not None or self._scratch_size:
             return None
-        values = self._prepared(list(given))
+        values = self._prepared(list(arguments))
         key = (threads, *[find(values[i]) for i, find in self.layouts.items()])
         geometry = self._geometries.get(key) or self._make_geometry(values, threads, key)
         if geometry is None:
             return None
-        if not self._runtime.reaches_host and any(each.is_host for each in geometry.regions):
+        if not self._runtime.reaches_host and any(region.is_host for region in geometry.regions):
             return None
         grid = (0, 0, 0) if 0 in geometry.shape else geometry.loops.grid
         launch = FixedLaunch(self, geometry, grid, values)
@@ -231,21 +230,21 @@ class Plan:
             self._refuse_overlaps(geometry, values, scalars)
         return True
 
-    def _prepared(self, given: list[object]) -> list[object]:
+    def _prepared(self, arguments: list[object]) -> list[object]:
         """The values of the leaves."""
-        values = given if self._paths is None else self._collect(given)
+        values = arguments if self._paths is None else self._collect(arguments)
         for i, prepare in self._prepares:
             values[i] = prepare(values[i])
         return values
 
-    def _collect(self, given: list[HostValue]) -> list[object]:
+    def _collect(self, arguments: list[HostValue]) -> list[object]:
         """The values of the leaves, from inside of dicts and lists."""
         values = []
         assert self._paths is not None
         for index, path in self._paths:
             if index == results.CREATED:
                 continue
-            value = given[index]
+            value = arguments[index]
             for step in path:
                 value = value[step]
             values.append(value)
@@ -253,10 +252,10 @@ class Plan:
 
     def _launch(self, geometry: Geometry, values: list[object], threads: int | None) -> object:
         """Fill the argument block and launch; what the call returns."""
-        created, made = self._created, None
+        created, result = self._created, None
         if created is not None:
-            made = geometry.make_result()
-            values.append(made)
+            result = geometry.make_result()
+            values.append(result)
         scratch = self._take_scratch() if self._scratch_size else None
         kept: list[object] = []
         staged: Staged | None = None
@@ -292,20 +291,22 @@ class Plan:
             for i, finish in self._finishers:
                 finish(values[i], scratch)
             self._scratches.append(scratch)
-        return None if created is None else created.give(made)
+        return None if created is None else created.give(result)
 
     def _refuse_overlaps(self, geometry: Geometry, values: list[HostValue], scalars: Values) -> None:
         """Where no copy helps."""
         refuse_overwritten(self._overwritten, values)
-        touched = [each for i in self._rows for each in values[i].touched]
+        touched = [memory for i in self._rows for memory in values[i].touched]
         if not self._runtime.reaches_host:
             refuse_in_rows(touched)
         refuse_touched(touched, geometry.regions, scalars)
 
-    def _take_scratch(self) -> Scratch:
-        with suppress(IndexError):  # other threads take them, too
-            return self._scratches.pop()
-        return Scratch(self._runtime, self._scratch_size)
+    def _take_scratch(self) -> ScratchBlock:
+        try:
+            scratch = self._scratches.pop()
+        except IndexError:
+            scratch = None
+        return scratch or ScratchBlock(self._runtime, self._scratch_size)
 
     # --- memory that overlaps or cannot be used as it lies ---
 
@@ -323,10 +324,10 @@ class Plan:
     def _with_atomic_sums(self, geometry: Geometry, values: list[object], threads: int | None) -> Geometry:
         """The same launch where calls share elements of gradients."""
         if geometry.atomic is None:
-            made = self._make_geometry(values, threads, atomic=True)
-            assert made is not None
-            made.pairs = [pair for pair in made.pairs if not (pair[0].adds and pair[1].adds)]
-            geometry.atomic = made
+            atomic = self._make_geometry(values, threads, atomic=True)
+            assert atomic is not None
+            atomic.pairs = [pair for pair in atomic.pairs if not (pair[0].adds and pair[1].adds)]
+            geometry.atomic = atomic
         return geometry.atomic
 
     def _run_on_copies(self, values: list[object], threads: int | None) -> object:
@@ -347,23 +348,23 @@ class Plan:
 
     # --- once for each layout ---
 
-    def compile(self, given: list[object], threads: int | None = None) -> Compiled:
+    def compile(self, arguments: list[object], threads: int | None = None) -> Compiled:
         """The kernel that `run` would launch."""
-        return self._compiled_geometry(given, threads).compiled
+        return self._compiled_geometry(arguments, threads).compiled
 
-    def shape_of(self, given: list[object]) -> Shape:
+    def shape_of(self, arguments: list[object]) -> Shape:
         """The shape of a call with these values."""
-        return self._compiled_geometry(given, None).shape
+        return self._compiled_geometry(arguments, None).shape
 
-    def _compiled_geometry(self, given: list[object], threads: int | None) -> Geometry:
+    def _compiled_geometry(self, arguments: list[object], threads: int | None) -> Geometry:
         """That of copies where values cannot be used as they lie."""
-        values = self._prepared(given)
+        values = self._prepared(arguments)
         for i, leaf in enumerate(self._leaves[: len(values)]):
             if leaf.footprint(values[i]) is None:
                 values[i] = leaf.copy(values[i])
-        made = self._make_geometry(values, threads)
-        assert made is not None, "a copy can be used as it lies"
-        return made
+        geometry = self._make_geometry(values, threads)
+        assert geometry is not None, "a copy can be used as it lies"
+        return geometry
 
     def _make_geometry(
         self, values: list[object], threads: int | None, key: Hashable = None, atomic: bool = False
@@ -372,31 +373,34 @@ class Plan:
         last = len(self._leaves) - (self._created is not None)
         footprints: list[Footprint] = []
         for leaf, value in zip(self._leaves[:last], values):
-            found = leaf.footprint(value)
-            if found is None:
+            footprint = leaf.footprint(value)
+            if footprint is None:
                 return None
-            for kind, home in found.homes:
+            for kind, home in footprint.homes:
                 if home not in (None, self._runtime):
                     message = f"argument '{leaf.label}': the {kind} lies on another device"
                     note = "copy it: Tensor.from_numpy(device, x.to_numpy())"
                     raise CallError("E1022", message, (), note)
-            footprints.append(found)
+            footprints.append(footprint)
         rows = zip(self._leaves, footprints)
-        mapped = [Mapped(leaf.label, each.sizes, leaf.mapping, leaf.described) for leaf, each in rows]
+        mapped = [
+            Mapped(leaf.label, leaf_footprint.sizes, leaf.mapping, leaf.described)
+            for leaf, leaf_footprint in rows
+        ]
         shape = call_shape(self.call.call_dims, mapped, self._strict)
         if self._created is not None:
-            found = self._leaves[-1].footprint(self._created.maker(self.device, shape)())
-            assert found is not None
-            if self._runtime.reaches_host or all(use.memory.home is not None for use in found.uses):
-                found = replace(found, uses=())  # nothing else leads to new memory
-            footprints.append(found)
-        made = self._lay_out(shape, footprints, threads, atomic)
+            footprint = self._leaves[-1].footprint(self._created.maker(self.device, shape)())
+            assert footprint is not None
+            if self._runtime.reaches_host or all(use.memory.home is not None for use in footprint.uses):
+                footprint = replace(footprint, uses=())  # nothing else leads to new memory
+            footprints.append(footprint)
+        geometry = self._lay_out(shape, footprints, threads, atomic)
         if key is not None:
-            self._check_globals(made.compiled)
+            self._check_globals(geometry.compiled)
             if len(self._geometries) >= MOST_GEOMETRIES:
                 self._geometries.clear()
-            self._geometries[key] = made
-        return made
+            self._geometries[key] = geometry
+        return geometry
 
     def _lay_out(
         self, shape: Shape, footprints: Sequence[Footprint], threads: int | None, atomic: bool
@@ -404,19 +408,19 @@ class Plan:
         """The launch for these footprints: all that is known of memory goes from here to loops, scalars, regions."""
         over = shape if threads is None else (threads,)
         rows = list(zip(self._leaves, footprints))
-        strides = [leaf.along(each.sizes, each.strides, over) for leaf, each in rows]
+        strides = [leaf.along(footprint.sizes, footprint.strides, over) for leaf, footprint in rows]
         loops = self._loops(over, strides, threads)
         alone = alone_of(self._leaves, over, strides)
-        forms = tuple(each.forms for each in footprints)
+        forms = tuple(footprint.forms for footprint in footprints)
         partial = any(size % part for size, part in zip(over, self.call.group or ()))
         compiled = self._compiled(loops.classes, forms, frozenset() if atomic else alone, partial)
         places = compiled.packer.places
         regions = regions_of(self._leaves, footprints, loops, places)
         fixed: dict[str, list[int]] = {SHAPE: list(loops.extents)}
         at = iter(loops.strides)
-        for leaf, each in rows:
-            fixed |= each.fixed
-            starts = each.starts or [0] * len(leaf.streams)
+        for leaf, footprint in rows:
+            fixed |= footprint.fixed
+            starts = footprint.starts or [0] * len(leaf.streams)
             for stream, start in zip(leaf.streams, starts):
                 fixed[stream.name] = leaf.stream_scalars(start, next(at))
         scalars = compiled.packer.empty
@@ -446,9 +450,9 @@ class Plan:
 
     def _loops(self, over: Shape, strides: Sequence[Sequence[Shape]], threads: int | None) -> Loops:
         streams = [
-            Stream(tuple(each), spec.unit, spec.fixed and threads is None)
-            for leaf, own in zip(self._leaves, strides)
-            for spec, each in zip(leaf.streams, own)
+            Stream(tuple(stream_strides), spec.unit, spec.fixed and threads is None)
+            for leaf, leaf_strides in zip(self._leaves, strides)
+            for spec, stream_strides in zip(leaf.streams, leaf_strides)
         ]
         group = self.call.group
         if group is None:
@@ -462,12 +466,12 @@ class Plan:
 
     def _check_globals(self, compiled: Compiled) -> None:
         """What the kernel reads and no argument gives are values outside of functions."""
-        given = {SHAPE}
+        names = {SHAPE}
         for leaf in self._leaves:
             letters = "r" * len(leaf.streams)
-            given.update(each.name for each in leaf.parameters(letters))
+            names.update(parameter.name for parameter in leaf.parameters(letters))
         for name in compiled.packer.places:
-            if name in compiled.used and name not in given:
+            if name in compiled.used and name not in names:
                 callee = self.call.name
                 message = f"Could not call function '{callee}': the module's value '{name}' is not set"
                 raise CallError("E1013", message, (), f"{callee}.set({name}=...)(...)")
@@ -476,15 +480,15 @@ class Plan:
         self, classes: str, forms: tuple[str, ...], alone: frozenset[str], partial: bool
     ) -> Compiled:
         key = (classes, forms, alone, partial)
-        found = self._kernels.get(key)
-        if found is None:
+        compiled = self._kernels.get(key)
+        if compiled is None:
             letters = self._letters(classes, forms)
             if partial:
                 letters[SHAPE] = PARTIAL
-            found = self._kernels[key] = self.compile_for(letters, alone)
+            compiled = self._kernels[key] = self.compile_for(letters, alone)
             if SHOWING.is_on:
-                show_kernel(self.call.name, found)
-        return found
+                show_kernel(self.call.name, compiled)
+        return compiled
 
     def _letters(self, classes: str, forms: tuple[str, ...]) -> dict[str, str]:
         """The letters of each leaf's streams, and those of its forms."""
@@ -521,5 +525,5 @@ def _place_scratch(leaves: Sequence[Leaf]) -> int:
 
 def _is_flat(call: Launchable) -> bool:
     """Whether the given values are the leaves' values as they stand."""
-    sources = [each for each in call.sources if each.given != results.CREATED]
-    return all(each.given == i and not each.path for i, each in enumerate(sources))
+    sources = [source for source in call.sources if source.given != results.CREATED]
+    return all(source.given == i and not source.path for i, source in enumerate(sources))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slangrad.call.plans.overlap import Region
+from slangrad.call.plans.overlap import TouchedRegion
 from slangrad.marshal.composed.rows import Touched
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Values
@@ -49,46 +49,51 @@ class Staged:
 
     def bring_back(self) -> None:
         """What the launch has changed goes to the host."""
-        for each in self.copies:
-            if each.changes and each.block is not None:
-                size = each.high - each.low
-                each.bytes[:] = self.runtime.read(MemoryRegion(each.address, (size,), (1,), BYTE))
+        for part in self.copies:
+            if part.changes and part.block is not None:
+                size = part.high - part.low
+                part.bytes[:] = self.runtime.read(MemoryRegion(part.address, (size,), (1,), BYTE))
 
 
-def stage(runtime: Device, regions: Sequence[Region], scalars: Values) -> Staged:
+def stage(runtime: Device, regions: Sequence[TouchedRegion], scalars: Values) -> Staged:
     """Copy the regions that lie on the host, and lead their addresses to the copies."""
-    spans: list[tuple[Region, int, int]] = []
+    spans: list[tuple[TouchedRegion, int, int]] = []
     for region in regions:
         start = scalars[region.place]
         if region.is_host and region.high > region.low:
             spans.append((region, start + region.low, start + region.high))
     staged = Staged(runtime, _merged(spans))
-    for each in staged.copies:
-        shift = each.low % ALIGNMENT  # the copy of an address is aligned as the address is
-        each.block = runtime.allocate(shift + each.high - each.low)
-        each.address = each.block.address + shift
-        runtime.write(each.address, each.bytes)
+    for part in staged.copies:
+        shift = part.low % ALIGNMENT  # the copy of an address is aligned as the address is
+        part.block = runtime.allocate(shift + part.high - part.low)
+        part.address = part.block.address + shift
+        runtime.write(part.address, part.bytes)
     for region, low, _ in spans:
-        copied = next(each for each in staged.copies if each.low <= low < each.high)
+        copied = next(part for part in staged.copies if part.low <= low < part.high)
         scalars[region.place] += copied.address - copied.low
     return staged
 
 
-def _merged(spans: Sequence[tuple[Region, int, int]]) -> list[Copied]:
+def _merged(spans: Sequence[tuple[TouchedRegion, int, int]]) -> list[Copied]:
     """Ranges that have no byte in common."""
-    made: list[Copied] = []
+    merged: list[Copied] = []
     for region, low, high in sorted(spans, key=lambda span: span[1]):
-        if made and low < made[-1].high:
-            made[-1].high = max(made[-1].high, high)
-            made[-1].changes |= region.changes
+        if merged and low < merged[-1].high:
+            merged[-1].high = max(merged[-1].high, high)
+            merged[-1].changes |= region.changes
         else:
-            made.append(Copied(low, high, region.changes))
-    return made
+            merged.append(Copied(low, high, region.changes))
+    return merged
 
 
 def refuse_in_rows(touched: Sequence[Touched]) -> None:
     """CallError where an element of a list leads to memory of the host: no launch can follow it."""
-    for each in touched:
-        if each.is_host:
-            message = f"'{each.label}' lies in memory of the host, inside of a list for a device that does not reach it"
-            raise CallError("E1022", message, (), f"pass Tensor.from_numpy(device, {each.label}) there")
+    for memory in touched:
+        if memory.is_host:
+            message = f"'{memory.label}' lies in memory of the host, inside of a list for a device that "
+            raise CallError(
+                "E1022",
+                f"{message}does not reach it",
+                (),
+                f"pass Tensor.from_numpy(device, {memory.label}) there",
+            )

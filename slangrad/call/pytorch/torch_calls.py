@@ -18,12 +18,12 @@ import torch
 from torch.autograd.graph import increment_version
 
 from slangrad.base.process.warn import warn
-from slangrad.call.binding.launchable import Place, Source, found_at
-from slangrad.call.binding.request import Request, Settings
+from slangrad.call.binding.launchable import ValuePlace, ValueSource, found_at
+from slangrad.call.binding.request import CallRequest, CallSettings
 from slangrad.call.plans.overlap import both_changed, share
-from slangrad.call.plans.plan import Plan
-from slangrad.call.pytorch.torch_functions import Forward
-from slangrad.call.pytorch.torch_sites import Site, Slot, changing_places, constants_of
+from slangrad.call.plans.plan import CallPlan
+from slangrad.call.pytorch.torch_functions import ForwardJob
+from slangrad.call.pytorch.torch_sites import TorchSite, TorchSlot, changing_places, constants_of
 from slangrad.marshal.composed import results
 from slangrad.marshal.containers.values import DiffPair
 from slangrad.marshal.errors import CallError
@@ -44,7 +44,12 @@ class TorchEntry:
     """The calls of one signature that has torch tensors."""
 
     def __init__(
-        self, caller: Caller, settings: Settings, request: Request, plan: Plan, values: list[object]
+        self,
+        caller: Caller,
+        settings: CallSettings,
+        request: CallRequest,
+        plan: CallPlan,
+        values: list[object],
     ) -> None:
         leave_out_of_graphs()
         self._plan = plan
@@ -54,7 +59,7 @@ class TorchEntry:
         carries = created is not None and created.carries
         self._loses = _losing_output(plan, values, created, request.result_kind)
         halves = tuple([half for slot in slots for half in slot.halves])
-        site = self._site = Site(caller, settings, request, halves, created is not None, carries)
+        site = self._site = TorchSite(caller, settings, request, halves, created is not None, carries)
         site.sinks, site.cells = _sinks_of(plan, site), _cells_of(plan)
         site.nest((*site.sinks, *site.cells))
         self._changing = changing_places(plan, site)
@@ -69,14 +74,14 @@ class TorchEntry:
         self._records = settings.mode not in REVERSE and bool(self._watched) and gives
 
     def run(self, values: list[object], threads: int | None = None) -> HostValue:
-        """What `Plan.run` does, seen by autograd if it needs to be."""
+        """What `CallPlan.run` does, seen by autograd if it needs to be."""
         if self._records and is_seen([find(values) for find in self._watched]):
             return self._record(values, threads)
         changed = [find(values) for find in self._changed]
-        made = self._plan.run(values, threads)
+        returned = self._plan.run(values, threads)
         for tensor in changed:
             increment_version(tensor)
-        return made
+        return returned
 
     def _record(self, values: list[object], threads: int | None) -> object:
         """The call as an operation of PyTorch."""
@@ -84,7 +89,7 @@ class TorchEntry:
         site = self._site
         self._check(tensors)
         constants = constants_of(site, values, self._changing)
-        job = Forward(site, constants, threads, self._plan, values)
+        job = ForwardJob(site, constants, threads, self._plan, values)
         outputs = apply(job, [self._seen(i, tensor) for i, tensor in enumerate(tensors)])
         job.values = []
         for i, output in zip(site.outputs, outputs[site.created :]):
@@ -121,7 +126,7 @@ class TorchEntry:
                 warn(f"{message}: pass {slot.label}.detach() if it is constant")
 
     def _check_output(
-        self, i: int, slot: Slot, tensor: torch.Tensor, tensors: Sequence[torch.Tensor]
+        self, i: int, slot: TorchSlot, tensor: torch.Tensor, tensors: Sequence[torch.Tensor]
     ) -> None:
         before = self._site.befores[i]
         partly = before is None and (slot.is_paired or slot.is_plain)
@@ -148,7 +153,7 @@ class TorchEntry:
                 raise both_changed(self._site.slots[k].label, slot.label)
 
 
-def _check_leaf(slot: Slot, tensor: torch.Tensor) -> None:
+def _check_leaf(slot: TorchSlot, tensor: torch.Tensor) -> None:
     """PyTorch's own rule for operations in place, before anything is changed."""
     base = tensor._base if tensor._is_view() else tensor
     if base.requires_grad and base.is_leaf:
@@ -166,13 +171,13 @@ _READ_AND_WRITTEN = (
 )
 
 
-def _in_place(slot: Slot, note: str) -> CallError:
+def _in_place(slot: TorchSlot, note: str) -> CallError:
     message = f"argument '{slot.label}': In-place operations not supported for torch autograd."
     return CallError("E1008", message, (), note)
 
 
 def _share_storage(first: torch.Tensor, second: torch.Tensor) -> bool:
-    memory, other = (each.untyped_storage().data_ptr() for each in (first, second))
+    memory, other = (tensor_of_pair.untyped_storage().data_ptr() for tensor_of_pair in (first, second))
     return bool(memory == other != 0)
 
 
@@ -188,9 +193,9 @@ def _assign(tensor: torch.Tensor, output: object, goes_in: bool) -> None:
     tensor.copy_(output)
 
 
-def _slots_of(plan: Plan, values: list[object]) -> tuple[list[Slot], list[Find]]:
+def _slots_of(plan: CallPlan, values: list[object]) -> tuple[list[TorchSlot], list[Find]]:
     """Where torch tensors are by themselves, and how to find all that the call changes."""
-    slots: list[Slot] = []
+    slots: list[TorchSlot] = []
     changed: list[Find] = []
     for leaf, source in plan.call.passed:
         find = _finder(source)
@@ -204,34 +209,36 @@ def _slots_of(plan: Plan, values: list[object]) -> tuple[list[Slot], list[Find]]
     return slots, changed
 
 
-def _cells_of(plan: Plan) -> tuple[Source, ...]:
+def _cells_of(plan: CallPlan) -> tuple[ValueSource, ...]:
     """Single values that the call writes for Python."""
-    return tuple(each for leaf, each in plan.call.passed if leaf.is_cell and leaf.role.writes)
+    return tuple(source for leaf, source in plan.call.passed if leaf.is_cell and leaf.role.writes)
 
 
-def _sinks_of(plan: Plan, site: Site) -> tuple[Source, ...]:
+def _sinks_of(plan: CallPlan, site: TorchSite) -> tuple[ValueSource, ...]:
     """What the call writes without that a derivative passes: a call of the derivative, which does all of it again,
     gets something else to write into."""
-    found = []
+    sinks = []
     for leaf, source in plan.call.passed:
         if not leaf.is_cell and leaf.content is not None:
             lasting = leaf.role.reads or not leaf.carries or leaf.is_plain_whole
-            own = [slot for slot in site.slots if slot.given == source.given and slot.path == source.path]
-            followed = any(slot.is_output and slot.carries for slot in own)
-            if leaf.role.writes and (not followed if own else lasting):
-                found.append(source)
-    return tuple(found)
+            own_slots = [
+                slot for slot in site.slots if slot.given == source.given and slot.path == source.path
+            ]
+            followed = any(slot.is_output and slot.carries for slot in own_slots)
+            if leaf.role.writes and (not followed if own_slots else lasting):
+                sinks.append(source)
+    return tuple(sinks)
 
 
-def _slot_of(leaf: Leaf, given: int, path: tuple[object, ...]) -> Slot:
+def _slot_of(leaf: Leaf, index: int, path: tuple[object, ...]) -> TorchSlot:
     plain, is_memory = leaf.is_whole and not leaf.has_place, leaf.content is None
     reads = leaf.role.reads or is_memory
-    return Slot(
-        given, path, leaf.label, reads, leaf.may_write, leaf.carries, plain, leaf.has_place, is_memory
+    return TorchSlot(
+        index, path, leaf.label, reads, leaf.may_write, leaf.carries, plain, leaf.has_place, is_memory
     )
 
 
-def _finder(place: Place) -> Find:
+def _finder(place: ValuePlace) -> Find:
     return (lambda values: found_at(values, place)) if place.path else itemgetter(place.given)
 
 
@@ -239,7 +246,7 @@ def _part(find: Find, name: str) -> Find:
     return lambda values: getattr(find(values), name)
 
 
-def _losing_output(plan: Plan, values: list[object], created: Leaf | None, kind: str) -> str:
+def _losing_output(plan: CallPlan, values: list[object], created: Leaf | None, kind: str) -> str:
     """The label of an output that is no torch tensor though a derivative could pass there; of cells only values are
     taken, as with `item()`."""
     if created is not None and created.carries and kind != results.TORCH:

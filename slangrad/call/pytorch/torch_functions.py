@@ -1,10 +1,10 @@
 """Calls and their derivatives as operations of PyTorch's autograd, to any order.
 
-    Forward of f:   x      ->  y                 backward is Reverse of f
-    Reverse of f:   x, ct  ->  gradients of x    backward is Reverse of g, the Slang function that computes these
+    ForwardJob of f:   x      ->  y                 backward is ReverseJob of f
+    ReverseJob of f:   x, ct  ->  gradients of x    backward is ReverseJob of g, the Slang function that computes these
 
 Kernels sum gradients over the calls that share an element. `g` is written when a second derivative is asked for
-(torch_derivatives.py); before that, Reverse runs what `f.bwds` runs.
+(torch_derivatives.py); before that, ReverseJob runs what `f.bwds` runs.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 import torch
 
 from slangrad.call.binding.launchable import found_at
-from slangrad.call.plans.plan import Plan
+from slangrad.call.plans.plan import CallPlan
 from slangrad.call.pytorch.torch_derivatives import reverse_site
-from slangrad.call.pytorch.torch_sites import Site, copied, put
+from slangrad.call.pytorch.torch_sites import TorchSite, put
 from slangrad.marshal.containers.memory import TorchCurve
-from slangrad.marshal.containers.values import DiffPair
+from slangrad.marshal.containers.values import DiffPair, snapshot
 from slangrad.marshal.protocol.marshal import BACKWARD, TANGENT
 from slangrad.tensors.conversion import HostValue
-from slangrad.torch_jobs import Job, Outputs, Sum, Tensors, apply, zeros
+from slangrad.torch_jobs import Outputs, Sum, Tensors, TorchJob, apply, zeros
 
 if TYPE_CHECKING:
     from slangrad.call.binding.bind import BoundCall
@@ -32,15 +32,15 @@ Form = tuple[torch.Size, torch.dtype]
 
 
 @dataclass(slots=True)
-class Forward(Job):
+class ForwardJob(TorchJob):
     """A call itself. Its tensors are those of the slots, its outputs the result that it makes, then what is to be
     copied to the outputs that are given. `values` are what it was called with, and are dropped once it is done.
     `forms`: shapes and types of the outputs that carry derivatives."""
 
-    site: Site
+    site: TorchSite
     constants: list[object]
     threads: int | None
-    plan: Plan
+    plan: CallPlan
     values: list[HostValue]
     forms: tuple[Form, ...] = ()
 
@@ -55,9 +55,9 @@ class Forward(Job):
         filled = [self._to_fill(i, tensors) for i in self.site.outputs]
         for i, tensor in zip(self.site.outputs, filled):
             put(values, self.site.slots[i], tensor)
-        made = self.plan.run(values, self.threads)
-        outputs = (made, *filled) if self.site.created else tuple(filled)
-        self.forms = tuple([(each.shape, each.dtype) for each in self.cotangents(outputs)])
+        returned = self.plan.run(values, self.threads)
+        outputs = (returned, *filled) if self.site.created else tuple(filled)
+        self.forms = tuple([(output.shape, output.dtype) for output in self.cotangents(outputs)])
         return outputs
 
     def _to_fill(self, i: int, tensors: Tensors) -> object:
@@ -70,28 +70,28 @@ class Forward(Job):
     def carries(self, i: int) -> bool:
         return self.site.slots[i].carries
 
-    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
-        return Reverse(self.site, self.constants, self.threads, wanted)
+    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> TorchJob:
+        return ReverseJob(self.site, self.constants, self.threads, wanted)
 
     def tangents(self, kept: Tensors, directions: dict[int, object]) -> Outputs:
         job = Tangent(self.site, self.constants, self.threads, tuple(directions), self.forms)
-        found = iter(apply(job, (*kept, *directions.values())) if self.forms else ())
-        return tuple([next(found) if carries else None for carries in self._flags()])
+        moved = iter(apply(job, (*kept, *directions.values())) if self.forms else ())
+        return tuple([next(moved) if carries else None for carries in self._flags()])
 
-    def cotangents(self, given: Tensors) -> Tensors:
-        return [each for each, carries in zip(given, self._flags()) if carries]
+    def cotangents(self, outputs: Tensors) -> Tensors:
+        return [output for output, carries in zip(outputs, self._flags()) if carries]
 
     def _flags(self) -> list[bool]:
         """Which of the outputs carry derivatives."""
-        made = [self.site.result_carries] if self.site.created else []
-        return made + [self.site.slots[i].carries for i in self.site.outputs]
+        flags = [self.site.result_carries] if self.site.created else []
+        return flags + [self.site.slots[i].carries for i in self.site.outputs]
 
 
 @dataclass(slots=True)
-class Reverse(Job):
+class ReverseJob(TorchJob):
     """Gradients of the slots `wanted`, at the kept inputs of a call and cotangents of its outputs."""
 
-    site: Site
+    site: TorchSite
     constants: list[object]
     threads: int | None
     wanted: tuple[int, ...]
@@ -135,29 +135,36 @@ class Reverse(Job):
         kept = self.site.kept
         return self.site.slots[kept[i]].carries if i < len(kept) else True
 
-    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
+    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> TorchJob:
         def bound() -> BoundCall:
             whole = [i for i, slot in enumerate(self.site.slots) if slot.is_plain and slot.carries]
             values, result, _ = self._values(kept, whole)
             return self.site.bind(BACKWARD, values, result)
 
         site, arrange = reverse_site(self.site, self.wanted, bound)
-        return Reverse(site, arrange(self.constants), self.threads, wanted)
+        return ReverseJob(site, arrange(self.constants), self.threads, wanted)
 
     def tangents(self, kept: Tensors, directions: dict[int, object]) -> Outputs:
         """What the gradient's derivative by the inputs and the tangents of cotangents give. Second derivatives are
         symmetric: the tangent of gradients in some directions is the gradient of those in these directions."""
         count = len(self.site.kept)
-        own = {self.site.kept[i]: each for i, each in directions.items() if i < count}
-        found: Tensors = ()
-        if own:
-            job = Reverse(self.site, self.constants, self.threads, tuple(own))
-            found = job.gradients(self._places(), kept, tuple(own.values()))
+        input_directions = {self.site.kept[i]: direction for i, direction in directions.items() if i < count}
+        moved_gradients: Tensors = ()
+        if input_directions:
+            job = ReverseJob(self.site, self.constants, self.threads, tuple(input_directions))
+            moved_gradients = job.gradients(self._places(), kept, tuple(input_directions.values()))
         if any(i >= count for i in directions):
-            moved = [directions.get(count + i, torch.zeros_like(each)) for i, each in enumerate(kept[count:])]
-            made = apply(self, (*kept[:count], *moved))
-            found = apply(Sum(len(made)), (*found, *made)) if own else made
-        return tuple(found)
+            moved = [
+                directions.get(count + i, torch.zeros_like(kept_cotangent))
+                for i, kept_cotangent in enumerate(kept[count:])
+            ]
+            by_cotangents = apply(self, (*kept[:count], *moved))
+            moved_gradients = (
+                apply(Sum(len(by_cotangents)), (*moved_gradients, *by_cotangents))
+                if input_directions
+                else by_cotangents
+            )
+        return tuple(moved_gradients)
 
     def _places(self) -> tuple[int, ...]:
         """What is wanted, as numbers of inputs."""
@@ -165,10 +172,10 @@ class Reverse(Job):
 
 
 @dataclass(slots=True)
-class Tangent(Job):
+class Tangent(TorchJob):
     """The tangent of the result of a call, at its inputs, in the directions of the slots `given`."""
 
-    site: Site
+    site: TorchSite
     constants: list[object]
     threads: int | None
     given: tuple[int, ...]
@@ -188,45 +195,54 @@ class Tangent(Job):
     def carries(self, i: int) -> bool:
         return True
 
-    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
-        raise AssertionError("gradients are those of Reverse")
+    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> TorchJob:
+        raise AssertionError("gradients are those of ReverseJob")
 
     def gradients(self, wanted: tuple[int, ...], kept: Tensors, cotangents: Tensors) -> Outputs:
-        """With u for the cotangents, v for the directions, g = Reverse(x, u): those of <u, J(x) v> = <g, v>."""
+        """With u for the cotangents, v for the directions, g = ReverseJob(x, u): those of <u, J(x) v> = <g, v>."""
         count = len(self.site.kept)
         inputs, directions = kept[:count], kept[count:]
-        found: dict[int, HostValue] = {}
+        gradients: dict[int, HostValue] = {}
         job, points = self._reverse(), (*inputs, *cotangents)
         if any(i >= count for i in wanted):
-            found |= enumerate(apply(job, points), count)
-        own = tuple(i for i in wanted if i < count)
-        if own:
-            found |= zip(own, job.gradients(own, points, directions))
-        return tuple(found[i] for i in wanted)
+            gradients |= enumerate(apply(job, points), count)
+        of_inputs = tuple(i for i in wanted if i < count)
+        if of_inputs:
+            gradients |= zip(of_inputs, job.gradients(of_inputs, points, directions))
+        return tuple(gradients[i] for i in wanted)
 
     def tangents(self, kept: Tensors, directions: dict[int, object]) -> Outputs:
         """The tangent of J(x) v is J(x) dv and a second derivative of the outputs: what gradients by x of <u, J(x) v>
         depend on u, in which they are linear."""
         count = len(self.site.kept)
-        inputs, given = kept[:count], kept[count:]
-        own = {i: each for i, each in directions.items() if i < count}
-        found: Tensors = ()
-        if own:
+        inputs, kept_directions = kept[:count], kept[count:]
+        input_directions = {i: direction for i, direction in directions.items() if i < count}
+        moved_tangents: Tensors = ()
+        if input_directions:
             points = (*inputs, *[torch.zeros(shape, dtype=dtype) for shape, dtype in self.forms])
-            job, point = self._reverse().reverse(tuple(own), points), (*points, *given)
-            found = job.gradients(tuple(range(count, len(points))), point, tuple(own.values()))
+            job, point = self._reverse().reverse(tuple(input_directions), points), (*points, *kept_directions)
+            moved_tangents = job.gradients(
+                tuple(range(count, len(points))), point, tuple(input_directions.values())
+            )
         if any(i >= count for i in directions):
-            moved = [directions.get(count + i, torch.zeros_like(each)) for i, each in enumerate(given)]
-            made = apply(self, (*inputs, *moved))
-            found = apply(Sum(len(made)), (*found, *made)) if own else made
-        return tuple(found)
+            moved = [
+                directions.get(count + i, torch.zeros_like(kept_direction))
+                for i, kept_direction in enumerate(kept_directions)
+            ]
+            by_directions = apply(self, (*inputs, *moved))
+            moved_tangents = (
+                apply(Sum(len(by_directions)), (*moved_tangents, *by_directions))
+                if input_directions
+                else by_directions
+            )
+        return tuple(moved_tangents)
 
-    def _reverse(self) -> Reverse:
-        return Reverse(self.site, self.constants, self.threads, self.given)
+    def _reverse(self) -> ReverseJob:
+        return ReverseJob(self.site, self.constants, self.threads, self.given)
 
 
 def tangents_of(
-    site: Site,
+    site: TorchSite,
     constants: list[object],
     threads: int | None,
     kept: Tensors,
@@ -234,15 +250,17 @@ def tangents_of(
     forms: Sequence[Form],
 ) -> list[HostValue]:
     """Tangents of the outputs of a call, which have these forms: of the result that it makes, then of those given."""
-    inputs = [DiffPair(each, directions[i]) if i in directions else each for i, each in zip(site.kept, kept)]
+    inputs = [
+        DiffPair(tensor, directions[i]) if i in directions else tensor for i, tensor in zip(site.kept, kept)
+    ]
     values, filled = with_inputs(site, constants, inputs), []
     for i, (shape, dtype) in zip(site.carrying_outputs, forms[site.result_carries :]):
         slot = site.slots[i]
         held = None if site.befores[i] is None else found_at(values, slot)
         filled.append(_as_tangent(held, shape, dtype))
         put(values, slot, filled[-1])
-    made = site.run(TANGENT, tuple(directions), values, None, threads)
-    return [each.grad for each in ([made, *filled] if site.result_carries else filled)]
+    returned = site.run(TANGENT, tuple(directions), values, None, threads)
+    return [pair.grad for pair in ([returned, *filled] if site.result_carries else filled)]
 
 
 def _as_tangent(held: HostValue, shape: torch.Size, dtype: torch.dtype) -> DiffPair:
@@ -252,27 +270,27 @@ def _as_tangent(held: HostValue, shape: torch.Size, dtype: torch.dtype) -> DiffP
     primal, tangent = (
         (held.primal, held.grad) if isinstance(held, DiffPair) else (held, torch.zeros_like(held))
     )
-    return DiffPair(*(each.clone(memory_format=torch.contiguous_format) for each in (primal, tangent)))
+    return DiffPair(*(half.clone(memory_format=torch.contiguous_format) for half in (primal, tangent)))
 
 
-def with_inputs(site: Site, constants: list[object], inputs: Tensors) -> list[HostValue]:
+def with_inputs(site: TorchSite, constants: list[object], inputs: Tensors) -> list[HostValue]:
     """The values of a call of a derivative with these inputs that were kept, and places for what it writes besides."""
     values = site.opened(constants)
-    for i, each in zip(site.kept, inputs):
-        put(values, site.slots[i], each)
+    for i, tensor in zip(site.kept, inputs):
+        put(values, site.slots[i], tensor)
     for place in site.sinks:
-        put(values, place, copied(found_at(values, place)))
+        put(values, place, snapshot(found_at(values, place)))
     return values
 
 
 def with_cotangents(
-    site: Site, constants: list[object], inputs: Tensors, cotangents: Tensors
+    site: TorchSite, constants: list[object], inputs: Tensors, cotangents: Tensors
 ) -> tuple[list[HostValue], HostValue]:
     """The same with the derivatives of outputs; apart from them that of a result that the call makes."""
-    values, given = with_inputs(site, constants, inputs), iter(cotangents)
-    result = _as_cotangent(next(given), False) if site.result_carries else None
+    values, remaining = with_inputs(site, constants, inputs), iter(cotangents)
+    result = _as_cotangent(next(remaining), False) if site.result_carries else None
     for i in site.carrying_outputs:
-        slot, cotangent = site.slots[i], next(given)
+        slot, cotangent = site.slots[i], next(remaining)
         if site.befores[i] is None:
             put(values, slot, _as_cotangent(cotangent, slot.is_plain or slot.is_paired))
         else:

@@ -1,6 +1,6 @@
 """Where a function is called with torch tensors, without these: what the calls of its derivatives start from.
 
-    f(2.0, {"x": t})   ->   a Site with the slot (argument 1, path ("x",)), constants [2.0, {"x": None}]
+    f(2.0, {"x": t})   ->   a TorchSite with the slot (argument 1, path ("x",)), constants [2.0, {"x": None}]
 
 A site is the same for all calls of a signature; constants are those of one call. A call of a derivative fills
 the slots with other things: tensors, pairs of a tensor and its gradient.
@@ -13,27 +13,23 @@ from dataclasses import replace
 from types import NoneType
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
-from slangrad.call.binding.launchable import Place, Source, found_at
-from slangrad.call.binding.request import RESULT, THREADS, Request, Settings, settings_key
-from slangrad.call.plans.plan import Plan
-from slangrad.marshal.containers.values import DiffPair, ValueRef
+from slangrad.call.binding.launchable import ValuePlace, ValueSource, found_at
+from slangrad.call.binding.request import RESULT, THREADS, CallRequest, CallSettings, settings_key
+from slangrad.call.plans.plan import CallPlan
+from slangrad.marshal.containers.values import snapshot
 from slangrad.marshal.simple.plain import mapped
 from slangrad.tensors.conversion import HostValue
-from slangrad.tensors.tensor import Tensor
-from slangrad.tensors.torch_types import is_torch_type
 
 if TYPE_CHECKING:
     from slangrad.call.binding.bind import BoundCall
     from slangrad.call.caller import Caller
 
-Arguments = tuple[Settings, tuple[object, ...], dict[str, object]]
+Arguments = tuple[CallSettings, tuple[object, ...], dict[str, object]]
 Arrange = Callable[[list[HostValue]], list[HostValue]]  # the constants of another site
 ATOMS = (bool, int, float, NoneType)
 
 
-class Slot(NamedTuple):
+class TorchSlot(NamedTuple):
     """A place of a torch tensor: in which of the given values, by which keys inside of it; what the call does there.
 
     `carries`: a derivative can pass. `is_plain`: a whole tensor or buffer whose type, as bound, has no place for
@@ -55,23 +51,23 @@ class Slot(NamedTuple):
         return self.writes and not self.reads
 
     @property
-    def halves(self) -> tuple[Slot, ...]:
+    def halves(self) -> tuple[TorchSlot, ...]:
         """What derivatives pass in and out is an input and, at the same place, an output."""
         if self.reads and self.writes and self.carries and not self.is_plain:
             return self._replace(writes=False), self._replace(reads=False)
         return (self,)
 
 
-class Site:
+class TorchSite:
     """A function and how it is called: `names` of the arguments by name, `created`: whether it makes its result;
     `befores`: for each output the input at its place, None where the output is nothing else."""
 
     def __init__(
         self,
         caller: Caller,
-        settings: Settings,
-        request: Request,
-        slots: tuple[Slot, ...],
+        settings: CallSettings,
+        request: CallRequest,
+        slots: tuple[TorchSlot, ...],
         created: bool,
         carries: bool,
     ) -> None:
@@ -84,8 +80,8 @@ class Site:
         self.slots = slots
         self.created = created
         self.result_carries = created and carries
-        self.sinks: tuple[Source, ...] = ()
-        self.cells: tuple[Source, ...] = ()
+        self.sinks: tuple[ValueSource, ...] = ()
+        self.cells: tuple[ValueSource, ...] = ()
         self.kept = tuple(i for i, slot in enumerate(slots) if not slot.writes)
         self.outputs = tuple(i for i, slot in enumerate(slots) if slot.is_output)
         self.carrying_outputs = tuple(i for i in self.outputs if slots[i].carries)
@@ -93,31 +89,32 @@ class Site:
         self.befores = {i: inputs.get((slots[i].given, slots[i].path)) for i in self.outputs}
         self.overwritten = tuple(i for i in self.befores.values() if i is not None)
         # Sites of derivatives, by what they are asked for.
-        self.followers: dict[object, tuple[Site, Arrange]] = {}
-        self._plans: dict[object, Plan] = {}
+        self.followers: dict[object, tuple[TorchSite, Arrange]] = {}
+        self._plans: dict[object, CallPlan] = {}
         self.nested = tuple({slot.given for slot in slots if slot.path})
 
     @property
     def cotangent_count(self) -> int:
         return self.result_carries + len(self.carrying_outputs)
 
-    def nest(self, places: Iterable[Source]) -> None:
+    def nest(self, places: Iterable[ValueSource]) -> None:
         """Values inside of these, too, will be replaced."""
-        self.nested = tuple({*self.nested, *(each.given for each in places if each.path)})
+        self.nested = tuple({*self.nested, *(source.given for source in places if source.path)})
 
     def run(
         self, mode: str, key: object, values: list[object], result: object, threads: int | None
     ) -> HostValue:
         """Call the function in another mode with these values; `result` stands for one that the call makes. What is
         asked for, `key`, says which plan serves."""
-        kind = mode, key, threads is None, self.caller.session.checking is None
+        checking = self.caller.checking
+        kind = mode, key, threads is None, checking
         plan = self._plans.get(kind)
         if plan is None:
             settings, args, kwargs = self.arguments(mode, values)
-            given = values[self.result_at] if self.result_at >= 0 else result
-            kwargs |= {} if given is None else {RESULT: given}
+            filled = values[self.result_at] if self.result_at >= 0 else result
+            kwargs |= {} if filled is None else {RESULT: filled}
             kwargs |= {} if threads is None else {THREADS: threads}
-            plan = self._plans[kind] = self.caller.plan_of(settings, args, kwargs)
+            plan = self._plans[kind] = self.caller.plan_of(checking, settings, args, kwargs)
         if result is not None:
             values.insert(self.globals_at, result)
         return plan.run(values, threads)
@@ -125,8 +122,8 @@ class Site:
     def opened(self, constants: list[object]) -> list[HostValue]:
         """Constants as values whose slots can be filled."""
         values = list(constants)
-        for given in self.nested:
-            values[given] = _reopened(values[given])
+        for index in self.nested:
+            values[index] = _reopened(values[index])
         return values
 
     def bind(self, mode: str, values: list[object], result: object) -> BoundCall:
@@ -139,8 +136,8 @@ class Site:
         """Values as the arguments of a call; those of globals are as they were when the values were taken."""
         count = self.positional + len(self.names)
         held = dict(zip(self.settings.globals, values[self.globals_at :]))
-        given = (held,) if held else ()
-        settings = replace(self.settings, mode=mode, result=None, given=given)
+        globals_held = (held,) if held else ()
+        settings = replace(self.settings, mode=mode, result=None, given=globals_held)
         settings = replace(settings, key=settings_key(settings))
         return (
             settings,
@@ -149,7 +146,7 @@ class Site:
         )
 
 
-def put(values: list[HostValue], place: Place, value: HostValue) -> None:
+def put(values: list[HostValue], place: ValuePlace, value: HostValue) -> None:
     """Fill a place; dicts and lists around it are those of `values`."""
     if not place.path:
         values[place.given] = value
@@ -165,18 +162,18 @@ def _reopened(value: object) -> object:
     return mapped(_reopened, value)
 
 
-def constants_of(site: Site, values: list[object], places: Iterable[Source]) -> list[HostValue]:
-    """The values of a call without its torch tensors. What somebody may overwrite before the derivative is asked for
-    is copied, at `places`: PyTorch knows when its own tensors change, and nobody when others do."""
-    made = [value if type(value) in ATOMS else _reopened(value) for value in values]
+def constants_of(site: TorchSite, values: list[object], places: Iterable[ValueSource]) -> list[HostValue]:
+    """The values of a call without its torch tensors. The program may overwrite the values at `places` before it asks
+    for the derivative, so they are copied. PyTorch notices changes of its own tensors only."""
+    constants = [value if type(value) in ATOMS else _reopened(value) for value in values]
     for slot in site.slots:
-        put(made, slot, None if not slot.writes else _standing(slot, found_at(made, slot)))
+        put(constants, slot, None if not slot.writes else _standing(slot, found_at(constants, slot)))
     for place in places:
-        put(made, place, copied(found_at(made, place)))
-    return made
+        put(constants, place, snapshot(found_at(constants, place)))
+    return constants
 
 
-def changing_places(plan: Plan, site: Site) -> tuple[Source, ...]:
+def changing_places(plan: CallPlan, site: TorchSite) -> tuple[ValueSource, ...]:
     """Where a call reads what is no torch tensor and may change."""
     slots = {(slot.given, slot.path) for slot in site.slots}
     return tuple(
@@ -186,24 +183,10 @@ def changing_places(plan: Plan, site: Site) -> tuple[Source, ...]:
     )
 
 
-def _standing(slot: Slot, tensor: HostValue) -> object:
+def _standing(slot: TorchSlot, tensor: HostValue) -> object:
     """What is kept in a slot: of what is read and written, as it was; of what only takes numbers without derivatives,
     something of that shape."""
     if slot.is_output and slot.carries:
         return None
-    own = tensor.detach()
-    return own.clone() if slot.reads else own.new_empty(()).expand(own.shape)
-
-
-def copied(value: HostValue) -> HostValue:
-    if is_torch_type(type(value)):
-        return value.contiguous() if 0 in value.stride() else value.clone()
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    if isinstance(value, Tensor):
-        made = Tensor.empty_like(value)
-        made.put_numbers(value.numbers())
-        return made
-    if isinstance(value, ValueRef):
-        return ValueRef(value.value)
-    return DiffPair(value.primal, value.grad, value.needs_grad) if isinstance(value, DiffPair) else value
+    detached = tensor.detach()
+    return detached.clone() if slot.reads else detached.new_empty(()).expand(detached.shape)

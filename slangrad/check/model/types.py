@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
-from weakref import WeakValueDictionary
 
+from slangrad.base.process.threads import Interned
 from slangrad.base.records import WeaklyReferenced, record
 from slangrad.check.model.values import Pack, Symbol, Value, identity_key
 
@@ -309,7 +309,7 @@ class ConjunctionType(Type):
 
 # --- Making types -------------------------------------------------------------------------------------
 
-_TABLE: WeakValueDictionary[tuple[object, ...], Type] = WeakValueDictionary()
+_TABLE: Interned[Type] = Interned()
 
 
 def vector(element: Type, count: Value) -> Vector:
@@ -472,10 +472,10 @@ def _intern(kind: type[AnyType], *parts: object) -> AnyType:
     key = (kind, identity_key(parts))
     interned = cast("AnyType | None", _TABLE.get(key))
     if interned is None:
-        interned = kind(*parts)
-        interned.abstract = is_abstract(parts)
-        interned.weight = 1 + sum(weight_of(part) for part in parts if isinstance(part, (Type, tuple)))
-        _TABLE[key] = interned
+        new = kind(*parts)
+        new.abstract = is_abstract(parts)
+        new.weight = 1 + sum(weight_of(part) for part in parts if isinstance(part, (Type, tuple)))
+        interned = cast("AnyType", _TABLE.setdefault(key, new))
     return interned
 
 

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import field
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar, Union, cast
-from weakref import WeakValueDictionary
 
 from slangrad.base.folding import FOLDS
+from slangrad.base.process.threads import Interned
 from slangrad.base.records import WeaklyReferenced, record
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class ExpandedValue(Symbol):
 Value = int | Symbol
 Pack = Union["ast.TypeParameter", "ast.ValueParameter"]  # that stands for several types or values
 
-_TABLE: WeakValueDictionary[tuple[object, ...], Symbol] = WeakValueDictionary()
+_TABLE: Interned[Symbol] = Interned()
 
 
 def parameter_value(declaration: ast.ValueParameter) -> ParameterValue:
@@ -176,7 +176,7 @@ def _intern(kind: type[AnySymbol], *parts: object) -> AnySymbol:
     key = (kind, identity_key(parts))
     interned = cast("AnySymbol | None", _TABLE.get(key))
     if interned is None:
-        interned = _TABLE[key] = kind(*parts)
+        interned = cast("AnySymbol", _TABLE.setdefault(key, kind(*parts)))
     return interned
 
 

@@ -13,10 +13,10 @@ from itertools import count
 from math import prod
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, TypedDict, TypeVar, Unpack
-from weakref import WeakValueDictionary
 
 import numpy as np
 
+from slangrad.base.process.threads import Interned
 from slangrad.graph.ir.errors import Place, here
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Node:
         return self.size * self.dtype.itemsize
 
 
-_known: WeakValueDictionary[object, Node] = WeakValueDictionary()
+_known: Interned[Node] = Interned()
 
 
 def make(
@@ -105,7 +105,7 @@ def make(
     key = (op, tuple(map(id, parts)), key_of(attributes), shape, dtype)
     found = _known.get(key)
     if found is None:
-        found = _known[key] = Node(op, parts, attributes, shape, dtype)
+        found = _known.setdefault(key, Node(op, parts, attributes, shape, dtype))
     return found
 
 

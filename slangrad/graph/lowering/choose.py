@@ -24,6 +24,7 @@ import numpy as np
 import slangrad as spy
 from slangrad.base.disk.store import content_key
 from slangrad.base.options import store_of
+from slangrad.cache import settings_text
 from slangrad.graph.ir.cost import Machine
 from slangrad.graph.ir.layout import Layout, normal
 from slangrad.graph.ir.node import Node, make, new_input
@@ -109,9 +110,8 @@ def _key(device: spy.Device, node: Node, parts: Sequence[Part], moved: int) -> s
     shapes = [(*each.layout.shape, *each.layout.strides) for each in parts]
     names, versions = libraries(), [getattr(sys.modules[each], "__version__", "") for each in libraries()]
     said = (node.attributes["letters"], str(node.dtype), *shapes)
-    return content_key(
-        "product and a kernel", *_machine(), device.options.threads, moved, *names, *versions, *said
-    )
+    settings = (device.backend, device.options.threads, settings_text(device.options))
+    return content_key("product and a kernel", *_machine(), *settings, moved, *names, *versions, *said)
 
 
 @cache

@@ -19,17 +19,26 @@ class Overlap:
 
     def __init__(self, needs: Sequence[set[int]], exchanges: set[int]) -> None:
         self._needs, self._exchanges = needs, exchanges
-        self._gathers: set[int] = set()  # behind nothing, or each other
+        copies = self._copies()
+        self._gathers: set[int] = set()  # behind copies of inputs, or each other
         self._begun: dict[int, int] = {}  # sums over workers: when they began
         self._held: set[int] = set()  # gathers that nothing has read
         depth = [0] * len(needs)
         for i in self._inputs_first():
-            if i in exchanges and needs[i] <= self._gathers:
+            if i in exchanges and needs[i] - copies <= self._gathers:
                 self._gathers.add(i)
             depth[i] = 1 + max((depth[j] for j in needs[i]), default=0)
         self._deadline = [len(needs)] * len(needs)
         for i in sorted(exchanges - self._gathers, key=lambda i: (-depth[i], -i)):
             self._lead_to(i, depth[i])
+        for i in copies:
+            self._deadline[i] = 0
+
+    def _copies(self) -> set[int]:
+        """Groups that copy inputs into buckets: they wait for nothing, and collectives alone read them."""
+        kernels = set(range(len(self._needs))) - self._exchanges
+        read = set().union(*(self._needs[i] for i in kernels))
+        return {i for i in kernels - read if not self._needs[i]}
 
     def _inputs_first(self) -> list[int]:
         order: list[int] = []

@@ -26,6 +26,7 @@ from slangrad.graph.ir.values import as_tensor
 from slangrad.graph.planning.plan import Plan, Settings
 from slangrad.graph.workers.meshes.mesh import Mesh
 from slangrad.graph.workers.meshes.specs import SHARD, Spec, spec_of, whole
+from slangrad.graph.workers.sharding.buckets import in_buckets
 from slangrad.graph.workers.sharding.partition import partitioned
 from slangrad.graph.workers.stages.microbatches import part_of
 from slangrad.graph.workers.stages.pieces import boundary_of
@@ -124,7 +125,8 @@ class ConsistentPlan:
         """Of one shard. `local`: its inputs, which are those of all shards."""
         mesh = Mesh({ROWS: SHARDS}, rank, (ROWS,))
         specs = {node: Spec(((ROWS,), *((),) * (len(node.shape) - 1))) for node in self._batch if node.shape}
-        return partitioned(outputs, specs, [whole(len(node.shape)) for node in outputs], mesh, local).outputs
+        wanted = [whole(len(node.shape)) for node in outputs]
+        return in_buckets(partitioned(outputs, specs, wanted, mesh, local).outputs)
 
     def _phases(
         self, outputs: list[Node], placed: set[Node], taken: Mapping[int, Node], settings: Settings

@@ -38,9 +38,9 @@ from slangrad.graph.workers.stages.layers import Layers
 from slangrad.graph.workers.stages.pipeline import from_all_stages
 
 if TYPE_CHECKING:
-    from slangrad.optim.optimizers import Update
+    from slangrad.optim.optimizers import ParameterUpdate
 
-Updates: TypeAlias = "Sequence[tuple[object, Update]]"
+Updates: TypeAlias = "Sequence[tuple[object, ParameterUpdate]]"
 AUTO = "auto"
 MODES = (None, "states", "parameters", AUTO)
 
@@ -62,7 +62,7 @@ class Parameters:
             raise GraphError(
                 "E1043", "train: parameters are tensors of numbers", "take structs apart into several tensors"
             )
-        self.shapes: list[Shape] = [tuple(map(int, each.shape)) for each in self.tensors]
+        self.shapes: list[Shape] = [tuple(map(int, tensor.shape)) for tensor in self.tensors]
         self.specs = [whole(len(shape)) for shape in self.shapes]
         self.cuts = self.specs
         self._optimizer, self._mesh, self._partition = optimizer, mesh, partition
@@ -72,16 +72,16 @@ class Parameters:
 
     def planned_for(self, mesh: Mesh) -> Parameters:
         """The same parameters, before they are cut, for another mesh."""
-        made = copy(self)
-        made._mesh, made._is_cut, made.owners = mesh, False, None
-        made.specs = made.cuts = [whole(len(shape)) for shape in self.shapes]
-        return made
+        others = copy(self)
+        others._mesh, others._is_cut, others.owners = mesh, False, None
+        others.specs = others.cuts = [whole(len(shape)) for shape in self.shapes]
+        return others
 
     def inputs(self) -> list[Node]:
         """An input for each, of its whole shape."""
         return [
-            new_input(shape, checked_type(numpy_type(each)), f"parameter{i}")
-            for i, (shape, each) in enumerate(zip(self.shapes, self.tensors, strict=True))
+            new_input(shape, checked_type(numpy_type(tensor)), f"parameter{i}")
+            for i, (shape, tensor) in enumerate(zip(self.shapes, self.tensors, strict=True))
         ]
 
     def seen(self, parameter: Array) -> Array:
@@ -101,9 +101,9 @@ class Parameters:
         if self._partition == AUTO and self._mesh.cuts:
             return
         by_hand = _by_hand(parameters, outputs, self._mesh)
-        given = [by_hand.get(node, spec) for node, spec in zip(parameters, self.specs, strict=True)]
-        rows = [self._in_rows(spec, shape) for spec, shape in zip(given, self.shapes, strict=True)]
-        self._hold(rows if self._partition == "parameters" else given, rows if self._partition else given)
+        specs = [by_hand.get(node, spec) for node, spec in zip(parameters, self.specs, strict=True)]
+        rows = [self._in_rows(spec, shape) for spec, shape in zip(specs, self.shapes, strict=True)]
+        self._hold(rows if self._partition == "parameters" else specs, rows if self._partition else specs)
 
     def _hold(self, specs: Sequence[Spec], cuts: Sequence[Spec]) -> None:
         """Go on with these parts."""
@@ -115,13 +115,8 @@ class Parameters:
             if spec.used or not self.owns(i):
                 self.tensors[i] = copied(self._part(i, self.tensors[i], none[i], spec))
         rows = zip(self.tensors, self.specs, self.cuts, strict=True)
-        parts = [self._part(i, *each) for i, each in enumerate(rows)]
-        self._optimizer.cut(parts, lambda i, each: copied(self._part(i, each, none[i], self.cuts[i])))
-
-    @property
-    def is_found(self) -> bool:
-        """Whether partitions are searched for."""
-        return self._partition == AUTO
+        parts = [self._part(i, *row) for i, row in enumerate(rows)]
+        self._optimizer.cut(parts, lambda i, state: copied(self._part(i, state, none[i], self.cuts[i])))
 
     @property
     def is_staged(self) -> bool:
@@ -140,14 +135,14 @@ class Parameters:
             count, sums = prod(self._mesh.cuts.values()), prod(self._mesh.cuts.values()) // count
         numbers = count if self._partition in ("parameters", AUTO) else 1
         states = count if self._partition else 1
-        made = []
+        counts = []
         for shape, tensor, (_, update) in zip(
             self.shapes, self.tensors, self._optimizer.advance(is_planned=True), strict=True
         ):
             size = prod(shape) * numpy_type(tensor).itemsize
-            kept = prod(shape) * sum(numpy_type(each).itemsize for each in update.state)
-            made.append(size // numbers + size // sums + kept // states)
-        return made
+            kept = prod(shape) * sum(numpy_type(state).itemsize for state in update.state)
+            counts.append(size // numbers + size // sums + kept // states)
+        return counts
 
     def cut_alike(self, gradients: Sequence[Node]) -> list[Node]:
         """The gradients, cut as the optimizer's state is."""
@@ -175,18 +170,18 @@ class Parameters:
         `outputs`: the loss and the updates; `given`: the specs of a batch, or of a micro-batch."""
         if self._partition != AUTO or not self._mesh.cuts:
             return None
-        by_hand = _by_hand([each.parameter for each in variables], outputs, self._mesh)
-        for i, each in enumerate(variables):
-            spec = by_hand.get(each.parameter)
+        by_hand = _by_hand([variable.parameter for variable in variables], outputs, self._mesh)
+        for i, variable in enumerate(variables):
+            spec = by_hand.get(variable.parameter)
             if self._is_cut:
-                each.specs, each.cuts = [self.specs[i]], [self.cuts[i]]
+                variable.specs, variable.cuts = [self.specs[i]], [self.cuts[i]]
             elif spec is not None:
-                each.specs, each.cuts = [spec], [spec, self._in_rows(spec, self.shapes[i])]
+                variable.specs, variable.cuts = [spec], [spec, self._in_rows(spec, self.shapes[i])]
         wanted = {outputs[0]: whole(0)}
         sharding = searched(outputs, wanted, given, variables, self._mesh, links, memory, layers)
         if not self._is_cut:
-            specs = [sharding.specs[each.parameter] for each in variables]
-            self._hold(specs, [sharding.specs[each.as_cut] for each in variables])
+            specs = [sharding.specs[variable.parameter] for variable in variables]
+            self._hold(specs, [sharding.specs[variable.as_cut] for variable in variables])
         return sharding
 
     @property
@@ -198,7 +193,7 @@ class Parameters:
         rows = zip(self.shapes, self.tensors, self.specs, self.cuts, updates, strict=True)
         for shape, tensor, spec, cut, (_, update) in rows:
             count += spec.size(shape, sizes) * numpy_type(tensor).itemsize
-            count += sum(cut.size(shape, sizes) * numpy_type(each).itemsize for each in update.state)
+            count += sum(cut.size(shape, sizes) * numpy_type(state).itemsize for state in update.state)
         return count
 
     def _part(self, i: int, tensor: spy.Tensor, held: Spec, wanted: Spec) -> spy.Tensor:
@@ -208,7 +203,7 @@ class Parameters:
             return spy.Tensor.empty(tensor.device, (0,), tensor.element_type)
         shape, mesh = self.shapes[i], self._mesh
         starts = zip(starts_of(wanted, shape, mesh), starts_of(held, shape, mesh), strict=True)
-        offset = sum((at - own) * step for (at, own), step in zip(starts, tensor.strides, strict=True))
+        offset = sum((at - start) * step for (at, start), step in zip(starts, tensor.strides, strict=True))
         return tensor.view(wanted.local(shape, mesh.cuts) or (1,), tuple(tensor.strides), offset)
 
     def gathered(self) -> PyTree:
@@ -218,29 +213,33 @@ class Parameters:
         if (is_cut or self.is_staged) and self._mesh.watch is not None:
             self._mesh.watch.meet("parameters")
         own = [i for i in range(len(self.shapes)) if self.owns(i)]
-        made = {i: self.tensors[i] for i in own}
+        tensors = {i: self.tensors[i] for i in own}
         if is_cut:
-            made = dict(zip(own, self._whole(own), strict=True))
+            tensors = dict(zip(own, self._whole(own), strict=True))
         elif not self.is_staged:
             return tree
-        wholes = list(made.values())
+        wholes = list(tensors.values())
         if self.is_staged:
-            forms = [(shape, numpy_type(each)) for shape, each in zip(self.shapes, self.tensors, strict=True)]
-            wholes = from_all_stages(self._mesh, self.owners or [], forms, made, device)
-        found = iter(wholes)
-        return tree_map(lambda leaf: next(found), tree)
+            forms = [
+                (shape, numpy_type(tensor)) for shape, tensor in zip(self.shapes, self.tensors, strict=True)
+            ]
+            wholes = from_all_stages(self._mesh, self.owners or [], forms, tensors, device)
+        arrays = iter(wholes)
+        return tree_map(lambda leaf: next(arrays), tree)
 
     def _whole(self, own: Sequence[int]) -> list[spy.Tensor]:
         """Some of them, gathered from the workers of this stage."""
         rows = [(self.shapes[i], self.specs[i], self.tensors[i]) for i in own]
         inputs = [
-            new_input(spec.local(shape, self._mesh.cuts), checked_type(numpy_type(each)))
-            for shape, spec, each in rows
+            new_input(spec.local(shape, self._mesh.cuts), checked_type(numpy_type(tensor)))
+            for shape, spec, tensor in rows
         ]
-        known = zip(inputs, rows, strict=True)
-        wholes = [converted(x, spec, whole(len(x.shape)), self._mesh) for x, (_, spec, _) in known]
+        pairs = zip(inputs, rows, strict=True)
+        wholes = [converted(x, spec, whole(len(x.shape)), self._mesh) for x, (_, spec, _) in pairs]
         return (
-            Plan(wholes, inputs, device_of(self.tensors[0])).run([each for *_, each in rows]) if own else []
+            Plan(wholes, inputs, device_of(self.tensors[0])).run([tensor for *_, tensor in rows])
+            if own
+            else []
         )
 
     def _in_rows(self, spec: Spec, shape: Shape) -> Spec:
@@ -260,11 +259,11 @@ def starts_of(spec: Spec, shape: Shape, mesh: Mesh) -> tuple[int, ...]:
 
 def _by_hand(parameters: Sequence[Node], outputs: Sequence[Node], mesh: Mesh) -> dict[Node, Spec]:
     """The specs that the loss function gives to parameters by `graph.shard`."""
-    found: dict[Node, Spec] = {}
+    specs: dict[Node, Spec] = {}
     for node in topological_order(*outputs):
         if node.op == SHARD and node.inputs[0].op == "input" and (spec := spec_of(node, mesh.sizes)).used:
-            found.setdefault(node.inputs[0], spec)
-    return {node: found[node] for node in parameters if node in found}
+            specs.setdefault(node.inputs[0], spec)
+    return {node: specs[node] for node in parameters if node in specs}
 
 
 def digest_of(tensor: spy.Tensor) -> str:
@@ -274,12 +273,12 @@ def digest_of(tensor: spy.Tensor) -> str:
 
 def rows_of(arrays: Sequence[ArrayValue], mesh: Mesh) -> list[Node]:
     """Inputs for a batch of which each worker has some rows."""
-    count, made = parts(mesh.batch_cuts, mesh.cuts), []
-    for i, each in enumerate(arrays):
-        shape = tuple(map(int, each.shape))
+    count, inputs = parts(mesh.batch_cuts, mesh.cuts), []
+    for i, array in enumerate(arrays):
+        shape = tuple(map(int, array.shape))
         shape = (shape[0] * count, *shape[1:]) if shape else shape
-        made.append(new_input(shape, checked_type(numpy_type(each)), f"batch{i}"))
-    return made
+        inputs.append(new_input(shape, checked_type(numpy_type(array)), f"batch{i}"))
+    return inputs
 
 
 def rows_specs(nodes: Sequence[Node], mesh: Mesh) -> dict[Node, Spec]:

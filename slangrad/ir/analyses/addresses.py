@@ -1,8 +1,8 @@
 """Where addresses come from, and where they go.
 
     %m = member %v {index=1}               root of %q: %v
-    %q = offset %m, %i                     place of %q: 4 bytes behind %v, and 8 for each %i
-    %r = if %c {yield %q} {yield null}     place of %r: the same, chosen by %c
+    %q = offset %m, %i                     path of %q: 4 bytes behind %v, and 8 for each %i
+    %r = if %c {yield %q} {yield null}     path of %r: the same, chosen by %c
 
 If %v is a `variable`, all of them lead there (`leads_to_variables`). `made_by` tells the op of a value: it is
 `region.makers.get`, or a builder's.
@@ -153,32 +153,32 @@ def holds_pointers(t: Type) -> bool:
     return contains(t, lambda part: isinstance(part, Pointer))
 
 
-def leads_to_variables(region: Region, given: Iterable[Value] = ()) -> dict[Value, Value]:
-    """Values that may lead to a variable of the region, or where a value `given` leads: with that variable or value.
+def leads_to_variables(region: Region, origins: Iterable[Value] = ()) -> dict[Value, Value]:
+    """Values that may lead to a variable of the region, or where one of `origins` leads: with that one.
 
     Pointers are followed through values of all kinds, variables that hold pointers, and calls: what a call gives may be
     any pointer that it was given. Numbers made of addresses are not followed.
     """
     flows: dict[Value, list[Value]] = defaultdict(list)
-    found = {v: v for v in given if holds_pointers(v.type)}
-    is_stored = bool(found)
+    leading = {v: v for v in origins if holds_pointers(v.type)}
+    is_stored = bool(leading)
     for op in walk(region):
         if op.name == "variable":
-            found[op.results[0]] = op.results[0]
+            leading[op.results[0]] = op.results[0]
         for sources, targets in _flows(op) if op.name != "load" or is_stored else ():
             for source in sources:
                 flows[source] += [v for v in targets if holds_pointers(v.type)]
-    _follow(list(found), flows, found)
-    if not is_stored and any(_stores(op, found) for op in walk(region)):
+    _follow(list(leading), flows, leading)
+    if not is_stored and any(_stores(op, leading) for op in walk(region)):
         loads = [op for op in walk(region) if op.name == "load" and holds_pointers(op.results[0].type)]
-        stores = [op for op in walk(region) if op.name == "store" and set(op.operands) <= found.keys()]
-        held = {found[op.operands[0]]: found[op.operands[1]] for op in stores}
-        loaded = {op.results[0]: found[op.operands[0]] for op in loads if op.operands[0] in found}
-        found |= {value: held.get(variable, variable) for value, variable in loaded.items()}
+        stores = [op for op in walk(region) if op.name == "store" and set(op.operands) <= leading.keys()]
+        held = {leading[op.operands[0]]: leading[op.operands[1]] for op in stores}
+        loaded = {op.results[0]: leading[op.operands[0]] for op in loads if op.operands[0] in leading}
+        leading |= {value: held.get(variable, variable) for value, variable in loaded.items()}
         for op in loads:
             flows[op.operands[0]] += op.results
-        _follow(list(loaded), flows, found)
-    return found
+        _follow(list(loaded), flows, leading)
+    return leading
 
 
 def _flows(op: Op) -> list[tuple[Values, Values]]:
@@ -186,14 +186,17 @@ def _flows(op: Op) -> list[tuple[Values, Values]]:
     if op.name == "if":
         return [(arms, (result,)) for result, *arms in merged(op)]
     if op.name in LOOPS:
-        return [((each.start, each.yielded), (*each.inside, each.result)) for each in carried(op)]
+        return [
+            ((variable.start, variable.yielded), (*variable.inside, variable.result))
+            for variable in carried(op)
+        ]
     return [(op.operands, op.results)]
 
 
-def _follow(todo: list[Value], flows: dict[Value, list[Value]], found: dict[Value, Value]) -> None:
+def _follow(todo: list[Value], flows: dict[Value, list[Value]], leading: dict[Value, Value]) -> None:
     for value in todo:  # grows while it is read
-        new = [target for target in flows[value] if target not in found]
-        found.update(dict.fromkeys(new, found[value]))
+        new = [target for target in flows[value] if target not in leading]
+        leading.update(dict.fromkeys(new, leading[value]))
         todo += new
 
 

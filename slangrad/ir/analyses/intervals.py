@@ -64,10 +64,10 @@ class Numbers(ABC, Generic[E]):
     def where(self, x: Interval[E], low: E, high: E) -> Maybe[E]:
         """The interval where low <= high; None where that is known to fail."""
         condition = self.emit("less_equal", low, high)
-        known = self.known(condition)
-        if known is None:
+        holds = self.known(condition)
+        if holds is None:
             return Interval(x.low, x.high, (*x.conditions, condition))
-        return x if known else None
+        return x if holds else None
 
     def between(self, x: Interval[E], low: float, high: float) -> Maybe[E]:
         above = self.where(x, self.end(low), x.low)
@@ -139,9 +139,13 @@ def _neg(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
 
 def _mul(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
     both = _two(op, of)
-    made = None if both is None else v.product(*both)
-    is_square = made is not None and op.operands[0] is op.operands[1] and v.known(made.low) is not None
-    return made._replace(low=v.emit("max", made.low, v.end(0))) if made is not None and is_square else made
+    product = None if both is None else v.product(*both)
+    is_square = product is not None and op.operands[0] is op.operands[1] and v.known(product.low) is not None
+    return (
+        product._replace(low=v.emit("max", product.low, v.end(0)))
+        if product is not None and is_square
+        else product
+    )
 
 
 def _shift(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
@@ -164,7 +168,7 @@ def _shift(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
 
 def _extreme(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
     """min or max, of both ends."""
-    x, y = (v.or_whole(of(each), each.type) for each in op.operands)
+    x, y = (v.or_whole(of(operand), operand.type) for operand in op.operands)
     if x is None or y is None:
         return None
     low, high = v.emit(op.name, x.low, y.low), v.emit(op.name, x.high, y.high)
@@ -173,8 +177,8 @@ def _extreme(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
 
 def _and(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
     """No bit is there that a mask does not have."""
-    known = [v.constants(x) for x in map(of, op.operands) if x is not None]
-    masks = [ends[1] for ends in known if ends is not None and ends[0] >= 0]
+    ends_of_operands = [v.constants(x) for x in map(of, op.operands) if x is not None]
+    masks = [ends[1] for ends in ends_of_operands if ends is not None and ends[0] >= 0]
     return v.number(0, min(masks)) if masks else None
 
 
@@ -191,8 +195,8 @@ def _quotient(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
         high = v.emit("max", v.emit("sub", y.high, v.end(1)), v.end(0))
         if v.known(x.high) is not None and v.known(high) is not None:
             high = v.emit("min", x.high, high)
-    made = v.where(Interval(v.end(0), high, x.conditions + y.conditions), v.end(0), x.low)
-    return None if made is None else v.where(made, v.end(0), y.low)
+    quotient = v.where(Interval(v.end(0), high, x.conditions + y.conditions), v.end(0), x.low)
+    return None if quotient is None else v.where(quotient, v.end(0), y.low)
 
 
 def _select(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
@@ -202,8 +206,8 @@ def _select(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
 
 def _same(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
     """What the operand is, unless integers become floats or the other way round."""
-    source, made = scalar_of(op.operands[0].type), scalar_of(op.results[0].type)
-    if source is None or made is None or (source.kind == "float") != (made.kind == "float"):
+    source, target = scalar_of(op.operands[0].type), scalar_of(op.results[0].type)
+    if source is None or target is None or (source.kind == "float") != (target.kind == "float"):
         return None
     return of(op.operands[0])
 
@@ -272,12 +276,12 @@ class Ranges(Numbers[float]):
             return self._known[value]
         low, high = whole(value.type)
         op = b.made_by(value) if depth <= DEEPEST else None
-        found = self.made(op, lambda x: self.of(b, x, depth + 1))
-        if found is None or not (low <= found.low and found.high <= high):  # NaN is in no range
-            found = Interval(low, high)
+        interval = self.made(op, lambda x: self.of(b, x, depth + 1))
+        if interval is None or not (low <= interval.low and interval.high <= high):  # NaN is in no range
+            interval = Interval(low, high)
         if op is not None:
-            self._known[value] = found
-        return found
+            self._known[value] = interval
+        return interval
 
     def is_below(self, b: Makers, value: Value, extent: float) -> bool:
         """Whether surely 0 <= value < extent."""

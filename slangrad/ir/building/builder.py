@@ -62,24 +62,24 @@ class Builder:
         self,
         name: str,
         operands: tuple[Value, ...],
-        given: Type | None,
+        stated: Type | None,
         attributes: Attributes,
         result: Value | None = None,
     ) -> Value:
         """`emit` with the attributes as a dict; `result`: a value that a new op may make."""
-        made = result_type(name, operands, attributes, given)
-        assert made is not None, f"{name} has no result; use effect()"
+        t = result_type(name, operands, attributes, stated)
+        assert t is not None, f"{name} has no result; use effect()"
         if primitive_effect(name, operands) != PURE:
-            return self._append(name, operands, made, attributes)
-        simpler = algebra.simplify(self, name, operands, attributes, made)
+            return self._append(name, operands, t, attributes)
+        simpler = algebra.simplify(self, name, operands, attributes, t)
         if simpler is not None:
             return simpler
-        key = (name, operands, made, *attribute_key(attributes)) if attributes else (name, operands, made)
-        found = self._find(key)
-        if found is None:
+        key = (name, operands, t, *attribute_key(attributes)) if attributes else (name, operands, t)
+        equal = self._find(key)
+        if equal is None:
             self._keys.add(key)
-            found = self._known[key] = self._append(name, operands, made, attributes, key, result)
-        return found
+            equal = self._known[key] = self._append(name, operands, t, attributes, key, result)
+        return equal
 
     def effect(self, name: str, /, *operands: Value, **attributes: Unpack[Attributes]) -> None:
         """Append a primitive without a result: store, print."""
@@ -90,9 +90,9 @@ class Builder:
         """Append an op as it is, or find a value that is the same."""
         key, results = op.key, op.results
         if key is not None:
-            found = self._find(key) if key in self._keys else None
-            if found is not None:
-                return (found,)
+            equal = self._find(key) if key in self._keys else None
+            if equal is not None:
+                return (equal,)
             self._keys.add(key)
             self._known[key] = results[0]
         self.ops.append(op)
@@ -142,8 +142,8 @@ class Builder:
     def all(self, conditions: Iterable[Value]) -> Value:
         """Whether all conditions hold."""
         first, *others = dict.fromkeys(conditions) or [self.constant(BOOL, True)]
-        for each in others:
-            first = self.emit("and", first, each)
+        for other in others:
+            first = self.emit("and", first, other)
         return first
 
     # --- control flow around code that functions emit, each into a nested builder
@@ -232,9 +232,9 @@ class Builder:
     def _find(self, key: Key) -> Value | None:
         scope: Builder | None = self if key in self._keys else None
         while scope is not None:
-            found = scope._known.get(key)
-            if found is not None:
-                return found
+            value = scope._known.get(key)
+            if value is not None:
+                return value
             scope = scope._outer
         return None
 
@@ -242,13 +242,13 @@ class Builder:
         self,
         name: str,
         operands: tuple[Value, ...],
-        made: Type,
+        t: Type,
         attributes: Attributes,
         key: Key | None = None,
         result: Value | None = None,
     ) -> Value:
-        if result is None or result.type is not made:
-            result = Value(made)
+        if result is None or result.type is not t:
+            result = Value(t)
         op = Op(name, operands, (result,), attributes, (), self.span, key)
         self.ops.append(op)
         self.makers[result] = op

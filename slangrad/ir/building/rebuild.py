@@ -69,9 +69,9 @@ class Rebuild:
     def parameters(self, old: Sequence[Value]) -> tuple[Value, ...]:
         """Those of a new region: of the same types and names."""
         is_first = self._is_whole and self.new.keys().isdisjoint(old)
-        made = tuple(old) if is_first else alike(old)
-        self.new.update(zip(old, made, strict=True))
-        return made
+        new = tuple(old) if is_first else alike(old)
+        self.new.update(zip(old, new, strict=True))
+        return new
 
     def control(
         self,
@@ -122,7 +122,7 @@ class Rebuild:
     ) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
         """A branch or loop with more results: what `leave` gives at the end of each arm, or of a loop's body.
 
-        A loop carries it on from `starts`. `enter` begins each region; it is told what is carried, in an arm the
+        A loop carries it on from `starts`. `enter` begins each region; it gets what is carried, in an arm the
         starts. Returns the results that the op has had, and the others.
         """
         is_loop, starts, regions = op.name != "if", tuple(starts), []
@@ -136,15 +136,15 @@ class Rebuild:
             regions.append(Region(parameters, inner.ops, yields))
         operands = (*self.values(op.operands), *(starts if is_loop else ()))
         results = (*op.results, *alike(starts))
-        made, count = self.control(b, op, operands, tuple(regions), results), len(op.results)
-        return made[:count], made[count:]
+        all_results, count = self.control(b, op, operands, tuple(regions), results), len(op.results)
+        return all_results[:count], all_results[count:]
 
     def reduced(
         self, b: Builder, op: Op, kept: Sequence[bool], enter: Callable[[Region], None] = lambda region: None
     ) -> Iterator[Value | None]:
         """A branch or loop without some of its results, and what is carried for them; the others, None for these.
 
-        `enter` is told each region of a loop when its new parameters are there.
+        `enter` gets each region of a loop when its new parameters are there.
         """
         carries, regions = op.name != "if", []
         for region in op.regions:
@@ -152,15 +152,15 @@ class Rebuild:
             head, rest = region.parameters[:first], region.parameters[first:]
             parameters = self.parameters((*head, *(compress(rest, kept))))
             enter(region)
-            for each in region.ops:
-                self.op(inner, each)
+            for inner_op in region.ops:
+                self.op(inner, inner_op)
             tests = op.name == "while" and region is op.regions[0]
             yields = region.yields if tests else compress(region.yields, kept)
             regions.append(Region(parameters, inner.ops, self.values(yields)))
         first = len(op.operands) - (len(kept) if carries else 0)
         operands = self.values((*op.operands[:first], *compress(op.operands[first:], kept)))
-        made = iter(self.control(b, op, operands, tuple(regions), tuple(compress(op.results, kept))))
-        return (next(made) if flag else None for flag in kept)
+        results = iter(self.control(b, op, operands, tuple(regions), tuple(compress(op.results, kept))))
+        return (next(results) if flag else None for flag in kept)
 
     def op(self, b: Builder, op: Op) -> None:
         if self._is_untouched(b, op):
@@ -169,9 +169,9 @@ class Rebuild:
         outer_span, last = b.span, b.ops[-1:]
         if op.span is not None:
             b.span = op.span if self._site is None else self._place(op.span)
-        made = self.rules.get(op.name, self.default)(self, b, op)
+        results = self.rules.get(op.name, self.default)(self, b, op)
         b.span = outer_span
-        for old, value in zip(op.results, made, strict=True):
+        for old, value in zip(op.results, results, strict=True):
             self.new[old] = value
             if old.hint and not value.hint and b.ops[-1:] != last:  # others keep the name that they have
                 value.hint = old.hint
@@ -218,9 +218,9 @@ class Holding(Rebuild, ABC, Generic[K]):
             self.held = {**before, **dict(zip(keys, values, strict=True))}
 
         leave = lambda inner, region: [self.held[key] for key in keys]
-        made, values = self.extended(b, op, [before[key] for key in keys], enter, leave)
+        results, values = self.extended(b, op, [before[key] for key in keys], enter, leave)
         self.held = {**before, **dict(zip(keys, values, strict=True))}
-        return made
+        return results
 
 
 @contextmanager
@@ -255,19 +255,19 @@ def copy_op(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
     return b.several(op.name, operands, [r.type for r in op.results], (), op.attributes)
 
 
-def same_region(one: Region, other: Region) -> bool:
+def same_region(x: Region, y: Region) -> bool:
     """Whether two regions hold the same objects."""
-    return one.parameters == other.parameters and one.yields == other.yields and one.ops == other.ops
+    return x.parameters == y.parameters and x.yields == y.yields and x.ops == y.ops
 
 
 def defined_in(region: Region) -> set[Value]:
     """All values made in a region or in the regions within it, parameters included."""
-    found = set(region.parameters)
+    values = set(region.parameters)
     for op in walk(region):
-        found.update(op.results)
+        values.update(op.results)
         for inner in op.regions:
-            found.update(inner.parameters)
-    return found
+            values.update(inner.parameters)
+    return values
 
 
 def free_values(*regions: Region) -> list[Value]:
@@ -314,14 +314,14 @@ class FreeValues:
 
     def _find(self, region: Region) -> tuple[Value, ...]:
         if region not in self._of:
-            made = set(region.parameters)
+            inside = set(region.parameters)
             used: dict[Value, None] = {}
             for op in region.ops:
                 used.update(dict.fromkeys(op.operands))
                 used.update(dict.fromkeys(self.of(*op.regions)))
-                made.update(op.results)
+                inside.update(op.results)
             used.update(dict.fromkeys(region.yields))
-            self._of[region] = tuple(v for v in used if v not in made)
+            self._of[region] = tuple(v for v in used if v not in inside)
         return self._of[region]
 
 

@@ -50,16 +50,16 @@ class VectorSpace:
         return None if d is None else d.type
 
     def tangent_of(self, primal: Type) -> Type:
-        made = self.tangent(primal)
-        assert made is not None, primal
-        return made
+        tangent = self.tangent(primal)
+        assert tangent is not None, primal
+        return tangent
 
     def add_struct(self, t: Struct) -> None:
         """One of the compiler's own: its derivative has that of each field."""
-        made = by_fields(t, [self.tangent(field) for _, field in t.fields], f"{t.name}.Differential")
-        if made is not None:
-            self._differentials[t] = made
-            self._tangents.add(made.type)
+        differential = by_fields(t, [self.tangent(field) for _, field in t.fields], f"{t.name}.Differential")
+        if differential is not None:
+            self._differentials[t] = differential
+            self._tangents.add(differential.type)
 
     def field(self, t: Type, index: int) -> int | None:
         """The component of the tangent that belongs to component `index` of a `t`."""
@@ -79,10 +79,10 @@ class VectorSpace:
             return self._zero_array(b, primal, tangent)
         assert isinstance(primal, Struct) and isinstance(tangent, Struct), primal
         parts = self._parts(primal, tangent)
-        made = (
+        fields = (
             b.zero(t) if part is None else self.zero(b, part) for part, (_, t) in zip(parts, tangent.fields)
         )
-        return b.emit("make", *made, type=tangent)
+        return b.emit("make", *fields, type=tangent)
 
     def add(self, b: Builder, primal: Type, x: Value, y: Value) -> Value:
         """The sum of two tangents of a type."""
@@ -101,21 +101,21 @@ class VectorSpace:
         assert isinstance(primal, Struct) and isinstance(t, Struct), primal
         assert user is not None
         either = {position for _, position in user.kept}  # whether there is a value in an optional
-        made = (
-            b.emit("or", *(b.emit("get", each, index=i) for each in (x, y)))
+        fields = (
+            b.emit("or", *(b.emit("get", operand, index=i) for operand in (x, y)))
             if i in either
             else self._add_component(b, part, x, y, i)
             for i, part in enumerate(self._parts(primal, t))
         )
-        return b.emit("make", *made, type=t)
+        return b.emit("make", *fields, type=t)
 
     def add_at(self, b: Builder, primal: Type, x: Value, index: Value, y: Value) -> Value:
         """`x`, a tangent of an array of `primal`s, with `y` added to the element at a run-time index; nothing where
         the index is out of range.
         """
-        made = b.made_by(x)
-        if made is not None and made.name == "set_index" and made.operands[1] is index:
-            return b.emit("set_index", made.operands[0], index, self.add(b, primal, made.operands[2], y))
+        maker = b.made_by(x)
+        if maker is not None and maker.name == "set_index" and maker.operands[1] is index:
+            return b.emit("set_index", maker.operands[0], index, self.add(b, primal, maker.operands[2], y))
         if not self._has_functions(primal):
             return b.emit("add_index", x, index, y)
         return b.emit("set_index", x, index, self.add(b, primal, b.emit("index", x, index), y))
@@ -130,13 +130,13 @@ class VectorSpace:
             return tangent
         if isinstance(primal, Array) and (primal.length is None or primal.length > UNROLLED):
             return self._settled_array(b, primal, tangent, value)
-        for own, position in self._rows(primal):
-            part = None if value is None else b.emit("get", value, index=own)
-            inner = self.settled(b, component(primal, own), b.emit("get", tangent, index=position), part)
+        for field, position in self._rows(primal):
+            part = None if value is None else b.emit("get", value, index=field)
+            inner = self.settled(b, component(primal, field), b.emit("get", tangent, index=position), part)
             tangent = b.emit("set", tangent, inner, index=position)
         row = self._functions(primal)
-        for own, position in () if row is None else row.kept:
-            there = b.constant(BOOL, True) if value is None else b.emit("get", value, index=own)
+        for field, position in () if row is None else row.kept:
+            there = b.constant(BOOL, True) if value is None else b.emit("get", value, index=field)
             tangent = b.emit("set", tangent, there, index=position)
         return tangent
 
@@ -164,7 +164,7 @@ class VectorSpace:
             return False
         row = self._differential(primal)
         assert row is not None
-        return bool(row.kept) or any(self._keeps(primal.fields[own][1]) for own, _ in row.fields)
+        return bool(row.kept) or any(self._keeps(primal.fields[field][1]) for field, _ in row.fields)
 
     def _functions(self, primal: Type) -> Differential | None:
         return self._differential(primal) if isinstance(primal, Struct) else None
@@ -173,10 +173,10 @@ class VectorSpace:
         """For each field of the tangent the type of the field that it belongs to."""
         row = self._differential(primal)
         assert row is not None, primal
-        found: list[Type | None] = [None] * len(tangent.fields)
-        for own, position in row.fields:
-            found[position] = primal.fields[own][1]
-        return found
+        types: list[Type | None] = [None] * len(tangent.fields)
+        for field, position in row.fields:
+            types[position] = primal.fields[field][1]
+        return types
 
     def _zero_array(self, b: Builder, primal: Array, tangent: Type) -> Value:
         if primal.length is None or primal.length == 0:
@@ -218,15 +218,15 @@ class VectorSpace:
         if isinstance(primal, Array):
             return self._has_functions(primal.element)
         assert isinstance(primal, Struct) and user is not None, primal
-        return any(self._has_functions(primal.fields[own][1]) for own, _ in user.fields)
+        return any(self._has_functions(primal.fields[field][1]) for field, _ in user.fields)
 
     def _differential(self, t: Struct) -> Differential | None:
-        found = self._differentials.get(t)
-        if found is None:
-            found = self._own_tangent(t) if t in self._tangents else self._of_pair(t)
-            if found is not None:
-                self._differentials[t] = found
-        return found
+        differential = self._differentials.get(t)
+        if differential is None:
+            differential = self._own_tangent(t) if t in self._tangents else self._of_pair(t)
+            if differential is not None:
+                self._differentials[t] = differential
+        return differential
 
     def _own_tangent(self, t: Struct) -> Differential:
         """A tangent type as a vector space of its own."""
@@ -248,11 +248,11 @@ class VectorSpace:
 
 def by_fields(t: Struct, tangents: Sequence[Type | None], name: str) -> Differential | None:
     """The derivative of a struct that has those of its fields, if any field has one."""
-    own = [(i, made) for i, made in enumerate(tangents) if made is not None]
-    if not own:
+    rows = [(i, t_of_tangent) for i, t_of_tangent in enumerate(tangents) if t_of_tangent is not None]
+    if not rows:
         return None
-    tangent = struct(name, tuple((t.fields[i][0], made) for i, made in own))
-    return Differential(tangent, tuple((i, k) for k, (i, _) in enumerate(own)))
+    tangent = struct(name, tuple((t.fields[i][0], t_of_tangent) for i, t_of_tangent in rows))
+    return Differential(tangent, tuple((i, k) for k, (i, _) in enumerate(rows)))
 
 
 def _sum_of_tapes(span: Span | None) -> Diagnostic:

@@ -57,7 +57,7 @@ class Rules:
 def rules_from(text: str) -> Rules:
     """By words, as the checker has them: a layout, an order of matrices."""
     words = text.split()
-    layout = next((each for each in words if each not in ("rows", "columns")), NATURAL)
+    layout = next((word for word in words if word not in ("rows", "columns")), NATURAL)
     return Rules(layout, "columns" in words)
 
 
@@ -97,10 +97,10 @@ def number_form(t: Type, rules: Rules) -> Type:
 def matrix_form(t: Matrix, rules: Rules) -> Type:
     line = vector(t.element, t.rows if rules.columns else t.columns)
     count = t.columns if rules.columns else t.rows
-    one = element_form(number_form(line, rules), rules) if rules.is_std else number_form(line, rules)
-    if one is line:
+    line_form = element_form(number_form(line, rules), rules) if rules.is_std else number_form(line, rules)
+    if line_form is line:
         return matrix(t.element, t.columns, t.rows, True) if rules.columns else t
-    name, lines = COLUMNS if rules.columns else ROWS, array(one, count)
+    name, lines = COLUMNS if rules.columns else ROWS, array(line_form, count)
     whole = layout_of(lines)
     offset = alignment_of(lines, rules)
     return form(f"{t} by {name}, {rules.layout}", ((name, lines),), t, whole.size, offset, (0,))
@@ -123,7 +123,7 @@ def element_form(t: Type, rules: Rules) -> Type:
 
 def struct_form(value: Struct, parts: Sequence[Type], rules: Rules, name: str) -> Struct:
     """Of a struct whose fields have these forms."""
-    fields = tuple((each, part) for (each, _), part in zip(value.fields, parts, strict=True))
+    fields = tuple((field, part) for (field, _), part in zip(value.fields, parts, strict=True))
     if rules.layout == NATURAL:
         if fields == value.fields:
             return value
@@ -135,8 +135,8 @@ def struct_form(value: Struct, parts: Sequence[Type], rules: Rules, name: str) -
         offsets.append(round_up(end, alignment))
         end, most = offsets[-1] + layout_of(part).size, max(most, alignment)
     size = end if rules.layout == SCALAR else round_up(end, most)
-    made = form(name, fields, value, size, most, tuple(offsets))
-    return value if layout_of(value) == layout_of(made) and fields == value.fields else made
+    whole = form(name, fields, value, size, most, tuple(offsets))
+    return value if layout_of(value) == layout_of(whole) and fields == value.fields else whole
 
 
 def alignment_of(t: Type, rules: Rules) -> int:

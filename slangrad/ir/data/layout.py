@@ -58,9 +58,9 @@ def any_value_layout(t: Type) -> Layout:
 
 def any_value_composite(parts: Sequence[Layout]) -> Layout:
     """The fields of a struct one after the other."""
-    made = composite(parts)
-    end = made.offsets[-1] + parts[-1].size if parts else 0
-    return Layout(end, made.alignment, made.offsets)
+    whole = composite(parts)
+    end = whole.offsets[-1] + parts[-1].size if parts else 0
+    return Layout(end, whole.alignment, whole.offsets)
 
 
 @cache
@@ -77,17 +77,17 @@ def layout_of(t: Type) -> Layout:
     assert isinstance(t, (Vector, Matrix, Array)), f"{t} has no layout"
     count = t.rows if isinstance(t, Matrix) else t.length
     assert count is not None, f"{t} has no layout"
-    one = layout_of(component(t, 0))
-    size = one.size * count
-    return Layout(size, one.alignment, range(0, size, one.size) if size else (0,) * count)
+    element = layout_of(component(t, 0))
+    size = element.size * count
+    return Layout(size, element.alignment, range(0, size, element.size) if size else (0,) * count)
 
 
 def composite(parts: Sequence[Layout]) -> Layout:
     """Parts one after the other."""
     offsets, end, alignment = [], 0, 1
-    for one in parts:
-        offsets.append(round_up(end, one.alignment))
-        end, alignment = offsets[-1] + one.size, max(alignment, one.alignment)
+    for part in parts:
+        offsets.append(round_up(end, part.alignment))
+        end, alignment = offsets[-1] + part.size, max(alignment, part.alignment)
     return Layout(round_up(end, alignment), alignment, tuple(offsets))
 
 

@@ -63,11 +63,11 @@ def _fields_data(t: ir.Struct) -> Data:
 
 
 def _fields_from(fields: list[tuple[str, Data]]) -> tuple[tuple[str, ir.Type], ...]:
-    return tuple((name, type_from(each)) for name, each in fields)
+    return tuple((name, type_from(data)) for name, data in fields)
 
 
 def _scalar(data: Data) -> ir.Scalar:
-    found = type_from(data)
-    if not isinstance(found, ir.Scalar):
-        raise ValueError(f"{found} is no scalar")
-    return found
+    t = type_from(data)
+    if not isinstance(t, ir.Scalar):
+        raise ValueError(f"{t} is no scalar")
+    return t

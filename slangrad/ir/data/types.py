@@ -135,10 +135,10 @@ _T = TypeVar("_T", bound=Type)
 _interned: dict[tuple[object, ...], Type] = {}
 
 
-def _intern(made: _T, *key: object) -> _T:
-    found = _interned.setdefault((type(made), *key), made)
-    assert isinstance(found, type(made))
-    return found
+def _intern(new: _T, *key: object) -> _T:
+    interned = _interned.setdefault((type(new), *key), new)
+    assert isinstance(interned, type(new))
+    return interned
 
 
 def vector(element: Scalar, length: int) -> Vector:
@@ -165,8 +165,8 @@ def form(
     alignment: int,
     offsets: tuple[int, ...],
 ) -> MemoryForm:
-    made = MemoryForm(name, fields, value, size, alignment, offsets)
-    return _intern(made, name, fields, value, size, alignment, offsets)
+    new = MemoryForm(name, fields, value, size, alignment, offsets)
+    return _intern(new, name, fields, value, size, alignment, offsets)
 
 
 def value_of(t: Type) -> Type:
@@ -196,9 +196,9 @@ def is_float(t: Type) -> bool:
 
 def pointer_of(t: Type) -> Pointer:
     """The type of an address, or of each of its lanes."""
-    found = t.element if isinstance(t, Lanes) else t
-    assert isinstance(found, Pointer), t
-    return found
+    address = t.element if isinstance(t, Lanes) else t
+    assert isinstance(address, Pointer), t
+    return address
 
 
 def scalar_of(t: Type) -> Scalar | None:

@@ -18,18 +18,16 @@ from slangrad.ir.ops.core import Attributes, Op, OpBuilder, Value
 from slangrad.ir.ops.primitives import INEXACT, PRIMITIVES
 
 
-def simplify(
-    b: OpBuilder, name: str, xs: tuple[Value, ...], attributes: Attributes, made: Type
-) -> Value | None:
+def simplify(b: OpBuilder, name: str, xs: tuple[Value, ...], attributes: Attributes, t: Type) -> Value | None:
     """A value equal to the op's result, if there is one that is simpler than the op."""
-    folded = _fold(b, name, xs, made)
+    folded = _fold(b, name, xs, t)
     if folded is not None:
         return folded
     rule = RULES.get(name)
-    return None if rule is None else rule(b, xs, attributes, made)
+    return None if rule is None else rule(b, xs, attributes, t)
 
 
-def _fold(b: OpBuilder, name: str, xs: tuple[Value, ...], made: Type) -> Value | None:
+def _fold(b: OpBuilder, name: str, xs: tuple[Value, ...], t: Type) -> Value | None:
     primal = PRIMITIVES[name].primal
     if primal is None or not xs or name in INEXACT:
         return None
@@ -41,7 +39,7 @@ def _fold(b: OpBuilder, name: str, xs: tuple[Value, ...], made: Type) -> Value |
         numbers.append(number)
     scalar = scalar_of(xs[0].type)
     assert scalar is not None
-    return b.constant(made, primal(scalar, *numbers))
+    return b.constant(t, primal(scalar, *numbers))
 
 
 def _is(number: Number | None, wanted: Number) -> bool:
@@ -54,7 +52,7 @@ def _is_float(x: Value) -> bool:
     return scalar is not None and scalar.kind == "float"
 
 
-def _add(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _add(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, t: Type) -> Value | None:
     neutral: Number = -0.0 if _is_float(xs[0]) else 0
     if _is(b.constant_of(xs[1]), neutral):
         return xs[0]
@@ -79,7 +77,7 @@ def _divided(b: OpBuilder, x: Value, y: Value) -> Value | None:
     if quotient is None or quotient.name != "div" or not by:
         return None
     divisors = (quotient.operands[1], rest.operands[1])
-    if any(b.constant_of(each) != by for each in divisors):
+    if any(b.constant_of(divisor) != by for divisor in divisors):
         return None
     whole, again = quotient.operands[0], rest.operands[0]
     return whole if whole is again or _same_thread(b, whole, again) else None
@@ -92,16 +90,16 @@ def _same_thread(b: OpBuilder, x: Value, y: Value) -> bool:
     return first.attributes["axis"] == second.attributes["axis"]
 
 
-def _sub(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _sub(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, t: Type) -> Value | None:
     if _is(b.constant_of(xs[1]), 0):
         return xs[0]
     if xs[0] is xs[1] and not _is_float(xs[0]):
-        return b.zero(made)
+        return b.zero(t)
     negated = _negated(b, xs[1])
     return None if negated is None else b.emit("add", xs[0], negated)
 
 
-def _mul(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _mul(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, t: Type) -> Value | None:
     for x, y in (xs, xs[::-1]):
         number = b.constant_of(y)
         if number is not None and number == 1:
@@ -117,12 +115,12 @@ def _mul(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type
     return None
 
 
-def _scale(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _scale(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, t: Type) -> Value | None:
     """Plain multiplication by a finite number; zero by zero, of any sign."""
     for x, y in (xs, xs[::-1]):
         number = b.constant_of(y)
         if number is not None and number == 0:
-            return b.constant(made, 0)
+            return b.constant(t, 0)
         if number is not None and math.isfinite(number):
             return b.emit("mul", x, y)
     for x, y in (xs, xs[::-1]):
@@ -132,7 +130,7 @@ def _scale(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Ty
     return None
 
 
-def _div(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _div(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, t: Type) -> Value | None:
     number = b.constant_of(xs[1])
     return xs[0] if number is not None and number == 1 else None
 
@@ -143,15 +141,15 @@ def _negated(b: OpBuilder, x: Value) -> Value | None:
     return op.operands[0] if op is not None and op.name == "neg" else None
 
 
-def _neg(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _neg(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, t: Type) -> Value | None:
     return _negated(b, xs[0])
 
 
-def _and(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _and(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, t: Type) -> Value | None:
     return _of_bits(b, xs, no_bits=1, all_bits=0)
 
 
-def _or(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _or(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, t: Type) -> Value | None:
     return _of_bits(b, xs, no_bits=0, all_bits=1)
 
 
@@ -168,74 +166,74 @@ def _of_bits(b: OpBuilder, xs: tuple[Value, ...], no_bits: int, all_bits: int) -
     return None
 
 
-def _not(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _not(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, t: Type) -> Value | None:
     op = b.made_by(xs[0])
     return op.operands[0] if op is not None and op.name == "not" else None
 
 
-def _shift(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _shift(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, t: Type) -> Value | None:
     return xs[0] if b.constant_of(xs[1]) == 0 else None
 
 
-def _select(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _select(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, t: Type) -> Value | None:
     if xs[1] is xs[2]:
         return xs[1]
     condition = b.constant_of(xs[0])
     return None if condition is None else xs[1] if condition else xs[2]
 
 
-def _convert(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
-    if xs[0].type is made:
+def _convert(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, t: Type) -> Value | None:
+    if xs[0].type is t:
         return xs[0]
-    number, source, target = b.constant_of(xs[0]), scalar_of(xs[0].type), scalar_of(made)
+    number, source, target = b.constant_of(xs[0]), scalar_of(xs[0].type), scalar_of(t)
     if number is None or source is None or target is None:
         return None
-    return b.constant(made, convert(source, target, number))
+    return b.constant(t, convert(source, target, number))
 
 
-def _bitcast(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
-    if xs[0].type is made:
+def _bitcast(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, t: Type) -> Value | None:
+    if xs[0].type is t:
         return xs[0]
     op = b.made_by(xs[0])
     if op is not None and op.name == "bitcast":
-        return b.emit("bitcast", op.operands[0], type=made)
+        return b.emit("bitcast", op.operands[0], type=t)
     number, source = b.constant_of(xs[0]), xs[0].type
-    if number is None or not isinstance(source, Scalar) or not isinstance(made, Scalar) or number != number:
+    if number is None or not isinstance(source, Scalar) or not isinstance(t, Scalar) or number != number:
         return None
-    return b.constant(made, bitcast(source, made, number))
+    return b.constant(t, bitcast(source, t, number))
 
 
-def _make(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _make(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, t: Type) -> Value | None:
     """make(get 0 of v, get 1 of v, ...) is v."""
     whole: Value | None = None
     for i, x in enumerate(xs):
         op = b.made_by(x)
         if op is None or op.name != "get" or op.attributes["index"] != i:
             return None
-        if op.operands[0].type is not made or (whole is not None and op.operands[0] is not whole):
+        if op.operands[0].type is not t or (whole is not None and op.operands[0] is not whole):
             return None
         whole = op.operands[0]
     return whole
 
 
-def _get(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _get(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, t: Type) -> Value | None:
     op, index = b.made_by(xs[0]), attributes["index"]
     if op is None:
         return None
     if op.name == "make":
         return op.operands[index]
     if op.name == "splat":
-        return op.operands[0] if op.operands[0].type is made else b.emit("splat", op.operands[0], type=made)
+        return op.operands[0] if op.operands[0].type is t else b.emit("splat", op.operands[0], type=t)
     if op.name == "set" and op.attributes["index"] == index:
         return op.operands[1]
     if op.name == "set":
         return b.emit("get", op.operands[0], index=index)
     if op.name == "zero":
-        return b.zero(made)
-    return b.constant(made, op.attributes["value"]) if op.name == "const" else None
+        return b.zero(t)
+    return b.constant(t, op.attributes["value"]) if op.name == "const" else None
 
 
-def _set(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _set(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, t: Type) -> Value | None:
     """A component put where it is; one that is written twice."""
     part, whole = b.made_by(xs[1]), b.made_by(xs[0])
     index = attributes["index"]
@@ -246,7 +244,7 @@ def _set(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type
     return None
 
 
-def _index(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _index(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, t: Type) -> Value | None:
     """A constant index within the array is `get`; an element of a zero, or one set to zero, is zero."""
     number, op = b.constant_of(xs[1]), b.made_by(xs[0])
     if number is not None and _reaches(xs[0].type, number):
@@ -255,14 +253,14 @@ def _index(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Ty
         return None
     same = op.name == "set_index" and op.operands[1] is xs[1]
     if op.name == "zero" or (same and _is_zero(b, op.operands[2])):
-        return b.zero(made)
+        return b.zero(t)
     return op.operands[2] if same and is_tape(xs[0].type) and not _is_signed(xs[1]) else None
 
 
-def _set_index(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _set_index(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, t: Type) -> Value | None:
     """With a constant index `set`; nothing for an element put where it is; one write instead of two."""
     number, part, whole = b.constant_of(xs[1]), b.made_by(xs[2]), b.made_by(xs[0])
-    if number is not None and not is_tape(made) and _reaches(made, number):
+    if number is not None and not is_tape(t) and _reaches(t, number):
         return b.emit("set", xs[0], xs[2], index=int(number))
     read = part is not None and part.name == "index" and part.operands == xs[:2]
     if read and not attributes.get("check"):  # an unused read disappears with its report
@@ -271,17 +269,17 @@ def _set_index(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made
         return None
     again = whole.name in ("set_index", "add_index") and whole.operands[1] is xs[1]
     if again and scalar_of(xs[2].type) is not None:  # rows are written in place, see flatten/leaves.py
-        return b.emit("set_index", whole.operands[0], *xs[1:], type=made, **_check(whole))
+        return b.emit("set_index", whole.operands[0], *xs[1:], type=t, **_check(whole))
     has_zeros = whole.name == "zero" and not whole.attributes.get("written_first")
     return xs[0] if has_zeros and _is_zero(b, xs[2]) else None
 
 
-def _add_index(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _add_index(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, t: Type) -> Value | None:
     """With a constant index `set` of a sum; the sum, where the element was just written."""
     if scalar_of(xs[2].type) is None:
         return None
     number, whole = b.constant_of(xs[1]), b.made_by(xs[0])
-    if number is not None and not is_tape(made) and _reaches(made, number):
+    if number is not None and not is_tape(t) and _reaches(t, number):
         old = b.emit("get", xs[0], index=int(number))
         return b.emit("set", xs[0], b.emit("add", old, xs[2]), index=int(number))
     if whole is None or whole.name != "set_index" or whole.operands[1] is not xs[1]:
@@ -289,7 +287,7 @@ def _add_index(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made
     if not _reported(attributes, whole):
         return None
     new = b.emit("add", whole.operands[2], xs[2])
-    return b.emit("set_index", whole.operands[0], xs[1], new, type=made, **_check(whole))
+    return b.emit("set_index", whole.operands[0], xs[1], new, type=t, **_check(whole))
 
 
 def _reported(attributes: Attributes, other: Op) -> bool:
@@ -317,20 +315,20 @@ def _reaches(t: Type, number: Number) -> bool:
     return number >= 0 and (extent is None or number < extent)
 
 
-def _splat(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _splat(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, t: Type) -> Value | None:
     number = b.constant_of(xs[0])
-    return None if number is None else b.constant(made, number)
+    return None if number is None else b.constant(t, number)
 
 
-def _shuffle(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+def _shuffle(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, t: Type) -> Value | None:
     """A swizzle is written as components, so that `get` sees through it."""
     indices = attributes["indices"]
     picked = [b.emit("get", xs[0], index=i) for i in indices]
-    return picked[0] if made is picked[0].type else b.emit("make", *picked, type=made)
+    return picked[0] if t is picked[0].type else b.emit("make", *picked, type=t)
 
 
-def _zero(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
-    return b.constant(made, 0) if isinstance(made, Scalar) else None
+def _zero(b: OpBuilder, xs: tuple[Value, ...], attributes: Attributes, t: Type) -> Value | None:
+    return b.constant(t, 0) if isinstance(t, Scalar) else None
 
 
 RULES: dict[str, Callable[[OpBuilder, tuple[Value, ...], Attributes, Type], Value | None]] = {

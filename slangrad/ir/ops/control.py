@@ -50,7 +50,7 @@ def merged(op: Op) -> list[tuple[Value, Value, Value]]:
 
 def versions(op: Op) -> list[tuple[Value, ...]]:
     """Values around a branch or loop that are one value at different times, the result first."""
-    return [each.versions for each in carried(op)] if op.name != "if" else list(merged(op))
+    return [variable.versions for variable in carried(op)] if op.name != "if" else list(merged(op))
 
 
 def constant_trips(op: Op, makers: Mapping[Value, Op]) -> int | None:

@@ -73,7 +73,7 @@ class FunctionAttributes(TypedDict, total=False):
     kept: bool  # it stays a function, and its calls stay calls
     kernel: bool
     lanes: int
-    library: bool  # of the library, or made by the compiler: errors are told at the place of the call
+    library: bool  # of the library, or made by the compiler: errors appear at the place of the call
     of_pointers: bool
     open_primal: bool
     order: int  # of initializers: the place among them
@@ -122,7 +122,7 @@ class OpBuilder(Protocol):
         self, name: str, /, *operands: Value, type: Type | None = None, **attributes: Unpack[Attributes]
     ) -> Value: ...
     def primitive(
-        self, name: str, operands: tuple[Value, ...], given: Type | None, attributes: Attributes
+        self, name: str, operands: tuple[Value, ...], stated: Type | None, attributes: Attributes
     ) -> Value: ...
     def constant(self, t: Type, value: Number) -> Value: ...
     def zero(self, t: Type) -> Value: ...
@@ -265,9 +265,9 @@ class Program:
 
 def initializers(program: Program) -> list[tuple[str, str]]:
     """The static variables that have a first value, and the functions that give it, in the order in which they run."""
-    found = [f for f in program.functions.values() if "initializes" in f.attributes]
-    found.sort(key=lambda f: f.attributes["order"])
-    return [(f.attributes["initializes"], f.name) for f in found]
+    functions = [f for f in program.functions.values() if "initializes" in f.attributes]
+    functions.sort(key=lambda f: f.attributes["order"])
+    return [(f.attributes["initializes"], f.name) for f in functions]
 
 
 def number_of(value: Value, made_by: MadeBy) -> int | None:

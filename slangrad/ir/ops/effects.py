@@ -37,12 +37,12 @@ def effect_of(op: Op) -> str:
 
 
 def strongest(effects: Iterable[str]) -> str:
-    found = PURE
+    so_far = PURE
     for effect in effects:  # many may be left when the strongest is met
         if effect == WRITE:
             return WRITE
-        found = READ if effect == READ else found
-    return found
+        so_far = READ if effect == READ else so_far
+    return so_far
 
 
 def effect_of_call(callee: Function) -> str:

@@ -173,7 +173,7 @@ row("add_index",     FIRST,   None,                        LINEAR,              
 # `alloc{count, zero}` is memory of the thread for `count` elements, anew each time it is executed; undefined unless `zero`.
 row("alloc",         GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, WRITE, kinds="*", says="count? zero? written_first?")
 # `variable` is memory of the thread for one value, the same each time the op is executed, and where its operand, the depth of
-# a call that calls itself, is the same. Others may be told its address, but must not use it when the thread is done.
+# a call that calls itself, is the same. Other threads may get its address, but must not use it when the thread is done.
 row("variable",      GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, WRITE, kinds="*", says="no_diff? count?")
 row("offset",        FIRST,   None,                        NOT_DIFFERENTIABLE,                          1, kinds="*")
 row("member",        MEMBER,  None,                        NOT_DIFFERENTIABLE,                          0, kinds="*", says="index")

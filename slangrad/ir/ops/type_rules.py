@@ -65,12 +65,12 @@ def check_attributes(name: str, attributes: Mapping[str, object]) -> None:
 
 
 def result_type(
-    name: str, operands: tuple[Value, ...], attributes: Attributes, given: Type | None
+    name: str, operands: tuple[Value, ...], attributes: Attributes, stated: Type | None
 ) -> Type | None:
-    """The type of an op's result, None for an op without one. `given` is for rows whose rule is GIVEN."""
+    """The type of an op's result, None for an op without one. `stated` is for rows whose rule is GIVEN."""
     types = tuple([v.type for v in operands])
-    made = _from_types(name, types)
-    return RULES[p.PRIMITIVES[name].rule](name, types, attributes, given) if made is UNKNOWN else made
+    t = _from_types(name, types)
+    return RULES[p.PRIMITIVES[name].rule](name, types, attributes, stated) if t is UNKNOWN else t
 
 
 @cache
@@ -92,37 +92,37 @@ def _require(condition: bool, name: str, types: tuple[Type, ...]) -> None:
         raise RuleError(f"{name} does not take {types}")
 
 
-def _same(name: str, types: tuple[Type, ...], attributes: Attributes, given: Type | None) -> Type:
+def _same(name: str, types: tuple[Type, ...], attributes: Attributes, stated: Type | None) -> Type:
     _require(len(types) > 0 and all(t is types[0] for t in types), name, types)
     return types[0]
 
 
-def _compare(name: str, types: tuple[Type, ...], attributes: Attributes, given: Type | None) -> Type:
-    return with_scalar(_same(name, types, attributes, given), BOOL)
+def _compare(name: str, types: tuple[Type, ...], attributes: Attributes, stated: Type | None) -> Type:
+    return with_scalar(_same(name, types, attributes, stated), BOOL)
 
 
-def _select(name: str, types: tuple[Type, ...], attributes: Attributes, given: Type | None) -> Type:
+def _select(name: str, types: tuple[Type, ...], attributes: Attributes, stated: Type | None) -> Type:
     _require(len(types) == 3 and types[1] is types[2] and scalar_of(types[0]) is BOOL, name, types)
     if types[0] is not BOOL and not isinstance(types[1], Lanes):
         _require(scalar_of(types[1]) is not None and with_scalar(types[1], BOOL) is types[0], name, types)
     return types[1]
 
 
-def _given(name: str, types: tuple[Type, ...], attributes: Attributes, given: Type | None) -> Type:
-    _require(given is not None, name, types)
-    assert given is not None
-    return given
+def _given(name: str, types: tuple[Type, ...], attributes: Attributes, stated: Type | None) -> Type:
+    _require(stated is not None, name, types)
+    assert stated is not None
+    return stated
 
 
-def _component(name: str, types: tuple[Type, ...], attributes: Attributes, given: Type | None) -> Type:
+def _component(name: str, types: tuple[Type, ...], attributes: Attributes, stated: Type | None) -> Type:
     return component(types[0], attributes["index"])
 
 
-def _first(name: str, types: tuple[Type, ...], attributes: Attributes, given: Type | None) -> Type:
+def _first(name: str, types: tuple[Type, ...], attributes: Attributes, stated: Type | None) -> Type:
     return types[0]
 
 
-def _element(name: str, types: tuple[Type, ...], attributes: Attributes, given: Type | None) -> Type:
+def _element(name: str, types: tuple[Type, ...], attributes: Attributes, stated: Type | None) -> Type:
     aggregate = types[0]
     _require(len(types) == 2 and is_integer(types[1]), name, types)
     if isinstance(aggregate, Array):
@@ -130,22 +130,22 @@ def _element(name: str, types: tuple[Type, ...], attributes: Attributes, given: 
     return component(aggregate, 0)
 
 
-def _member(name: str, types: tuple[Type, ...], attributes: Attributes, given: Type | None) -> Type:
+def _member(name: str, types: tuple[Type, ...], attributes: Attributes, stated: Type | None) -> Type:
     address = pointer_of(types[0])
     moved = pointer(component(address.element, attributes["index"]), address.space)
     return lanes(moved) if isinstance(types[0], Lanes) else moved
 
 
-def _pointee(name: str, types: tuple[Type, ...], attributes: Attributes, given: Type | None) -> Type:
+def _pointee(name: str, types: tuple[Type, ...], attributes: Attributes, stated: Type | None) -> Type:
     element = pointer_of(types[0]).element
     return lanes(element) if any(isinstance(t, Lanes) for t in types) else element
 
 
-def _truth(name: str, types: tuple[Type, ...], attributes: Attributes, given: Type | None) -> Type:
+def _truth(name: str, types: tuple[Type, ...], attributes: Attributes, stated: Type | None) -> Type:
     return lanes(BOOL) if any(isinstance(t, Lanes) for t in types) else BOOL
 
 
-def _nothing(name: str, types: tuple[Type, ...], attributes: Attributes, given: Type | None) -> None:
+def _nothing(name: str, types: tuple[Type, ...], attributes: Attributes, stated: Type | None) -> None:
     return None
 
 
@@ -169,6 +169,6 @@ UNKNOWN = Type()
 
 def scalar_type(value: Value) -> Scalar:
     """The scalar a value's type is made of."""
-    found = scalar_of(value.type)
-    assert found is not None, value.type
-    return found
+    scalar = scalar_of(value.type)
+    assert scalar is not None, value.type
+    return scalar

@@ -119,7 +119,7 @@ class Machine:
         self.reports = reports
         self.is_memory: IsMemory | None = None
         self._runs: dict[str, RunWave] = {}
-        self._lasting: list[Block] = []  # memory that other threads may have been told of
+        self._lasting: list[Block] = []  # memory that other threads may have the address of
         self._initializers = initializers(program)
         self._begin_group()
         self.begin_thread((0, 0, 0))
@@ -213,8 +213,8 @@ def _stay() -> None:
 
 def _call(machine: Machine, name: str, places: list[int], results: list[int]) -> Step:
     def step(frame: Frame) -> None:
-        made = machine.call(name, tuple([frame[p] for p in places]))
-        for r, value in zip(results, made, strict=True):
+        values = machine.call(name, tuple([frame[p] for p in places]))
+        for r, value in zip(results, values, strict=True):
             frame[r] = value
 
     return step
@@ -240,7 +240,7 @@ def _is_memory(machine: Machine, op: Op) -> Meaning:
     size = op.attributes["bytes"]
 
     def ask(address: int) -> bool:
-        assert machine.is_memory is not None, "nobody told which memory there is"
+        assert machine.is_memory is not None, "is_memory is asked, and the caller passed no answer"
         return machine.is_memory(address, size) or machine.memory.has_variable(address, size)
 
     return ask

@@ -57,14 +57,14 @@ class Tape:
         return self._held().get(index)
 
     def put(self, index: int, value: Datum) -> Tape:
-        elements, made = self._held(), Tape()
+        elements, newer = self._held(), Tape()
         if not elements:  # the start of many tapes, which have nothing in common
-            made._elements = {index: value}
-            return made
-        made._elements, self._elements = elements, None
-        self._newer, self._at, self._value = made, index, elements.get(index)
+            newer._elements = {index: value}
+            return newer
+        newer._elements, self._elements = elements, None
+        self._newer, self._at, self._value = newer, index, elements.get(index)
         elements[index] = value
-        return made
+        return newer
 
     def items(self) -> dict[int, Datum]:
         """The written elements, in order of their indices."""
@@ -111,7 +111,7 @@ def fill(t: Type, value: Datum, source: Type) -> Datum:
 def leaves(value: Datum) -> list[Number]:
     """The scalars of a datum in order."""
     if isinstance(value, tuple):
-        return [leaf for each in value for leaf in leaves(each)]
+        return [leaf for part in value for leaf in leaves(part)]
     assert not isinstance(value, Tape)
     return [value]
 

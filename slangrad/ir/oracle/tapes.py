@@ -29,8 +29,10 @@ class UnreadElements(dict[int, Datum]):
     """The elements of a tape in memory of which nobody uses any that was not written; who does gets nonsense."""
 
     def get(self, index: int, default: Datum = 0) -> Datum:  # type: ignore[override]
-        found = super().get(index)
-        return found if found is not None else math.nan if isinstance(default, float) else UNWRITTEN_NUMBER
+        element = super().get(index)
+        return (
+            element if element is not None else math.nan if isinstance(default, float) else UNWRITTEN_NUMBER
+        )
 
     def copy(self) -> UnreadElements:
         return UnreadElements(self)
@@ -53,8 +55,8 @@ def _kept(machine: TapeMemory, tape: dict[int, Datum]) -> int:
 
 
 def _tape_new(machine: TapeMemory, op: Op) -> Meaning:
-    made: type[dict[int, Datum]] = UnreadElements if op.attributes.get("written_first") else dict
-    return lambda: _kept(machine, made())
+    kind: type[dict[int, Datum]] = UnreadElements if op.attributes.get("written_first") else dict
+    return lambda: _kept(machine, kind())
 
 
 def _tape_free(machine: TapeMemory, op: Op) -> Effect:

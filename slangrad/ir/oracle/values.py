@@ -58,15 +58,15 @@ def meaning_of(op: Op, report: Report) -> Meaning:
 
 def _scalars(op: Op) -> tuple[t.Scalar, t.Scalar]:
     """What the first operand and the result are made of; a pointer counts as its address."""
-    source, made = t.scalar_of(op.operands[0].type), t.scalar_of(op.results[0].type)
-    return source or t.U64, made or t.U64
+    source, target = t.scalar_of(op.operands[0].type), t.scalar_of(op.results[0].type)
+    return source or t.U64, target or t.U64
 
 
 def _elementwise(op: Op, report: Report) -> Meaning:
     """A primitive with a primal, on scalars or componentwise."""
-    primal, (source, made) = PRIMITIVES[op.name].primal, _scalars(op)
+    primal, (source, target) = PRIMITIVES[op.name].primal, _scalars(op)
     assert primal is not None, f"the oracle does not run {op.name}"
-    wrap = wrapper(made)
+    wrap = wrapper(target)
     if not isinstance(op.results[0].type, t.Scalar):
         return _mapped(lambda *xs: wrap(primal(source, *xs)))
     if len(op.operands) == 2:
@@ -86,13 +86,13 @@ def _map(function: Meaning, *xs: Datum) -> Datum:
 
 
 def _convert(op: Op, report: Report) -> Meaning:
-    source, made = _scalars(op)
-    return _mapped(lambda x: convert(source, made, x))
+    source, target = _scalars(op)
+    return _mapped(lambda x: convert(source, target, x))
 
 
 def _bitcast(op: Op, report: Report) -> Meaning:
-    source, made = _scalars(op)
-    return _mapped(lambda x: bitcast(source, made, x))
+    source, target = _scalars(op)
+    return _mapped(lambda x: bitcast(source, target, x))
 
 
 def _select(op: Op, report: Report) -> Meaning:
@@ -101,10 +101,10 @@ def _select(op: Op, report: Report) -> Meaning:
 
 
 def _const(op: Op, report: Report) -> Meaning:
-    number, made = op.attributes["value"], op.results[0].type
-    scalar = t.scalar_of(made)
+    number, target = op.attributes["value"], op.results[0].type
+    scalar = t.scalar_of(target)
     assert scalar is not None
-    value = fill(made, wrapper(scalar)(number), scalar)
+    value = fill(target, wrapper(scalar)(number), scalar)
     return lambda: value
 
 
@@ -153,8 +153,8 @@ def _set(op: Op, report: Report) -> Meaning:
 
 
 def _splat(op: Op, report: Report) -> Meaning:
-    made, source = op.results[0].type, op.operands[0].type
-    return lambda x: fill(made, x, source)
+    target, source = op.results[0].type, op.operands[0].type
+    return lambda x: fill(target, x, source)
 
 
 def _shuffle(op: Op, report: Report) -> Meaning:
@@ -183,13 +183,13 @@ def _reaches(op: Op, report: Report) -> Callable[[int], bool]:
 
 
 def _index(op: Op, report: Report) -> Meaning:
-    made, reaches = op.results[0].type, _reaches(op, report)
+    element_type, reaches = op.results[0].type, _reaches(op, report)
 
     def read(whole: Datum, index: int) -> Datum:
-        found: Datum | None = None
+        element: Datum | None = None
         if reaches(index):
-            found = whole.at(index) if isinstance(whole, Tape) else tuple_of(whole)[index]
-        return zero_of(made) if found is None else found
+            element = whole.at(index) if isinstance(whole, Tape) else tuple_of(whole)[index]
+        return zero_of(element_type) if element is None else element
 
     return read
 

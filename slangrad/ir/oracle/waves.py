@@ -36,7 +36,7 @@ class Lane:
 WaveStep = Callable[[list[Lane]], None]
 StepOfOp = Callable[[Op, list[int], list[int]], Step]  # with the places of operands and results in a frame
 Data = list[Datum]
-Tell = Callable[..., Sequence[Datum]]  # from the numbers of lanes and their operands
+Exchange = Callable[..., Sequence[Datum]]  # from the numbers of lanes and their operands
 Code = tuple[list[WaveStep], list[int]]
 Values = tuple[Datum, ...]
 RunWave = Callable[[Sequence[Callable[[], None]], Sequence[Sequence[Datum]]], list[Values]]
@@ -61,12 +61,12 @@ class Waves:
         steps, yields = self.region(function.region)
         frame_size = len(self._places)
 
-        def run(threads: Sequence[Callable[[], None]], given: Sequence[Sequence[Datum]]) -> list[Values]:
+        def run(threads: Sequence[Callable[[], None]], data: Sequence[Sequence[Datum]]) -> list[Values]:
             lanes = [
                 Lane(i % self.size, i // self.size, [0] * frame_size, resume)
                 for i, resume in enumerate(threads)
             ]
-            for lane, values in zip(lanes, given, strict=True):
+            for lane, values in zip(lanes, data, strict=True):
                 for place, value in zip(inputs, values, strict=True):
                     lane.frame[place] = value
             _run(lanes, steps)
@@ -169,28 +169,30 @@ def _while(w: Waves, op: Op) -> WaveStep:
 # --- waves: what threads that are on together get, from their numbers and their operands
 
 
-def _told(w: Waves, op: Op) -> WaveStep:
+def _exchanged(w: Waves, op: Op) -> WaveStep:
     """Threads of a group, wave by wave."""
-    operands, (r,), tell = w.places(op.operands), w.places(op.results), TELLING[op.name](w.size, op)
+    operands, (r,), exchange = w.places(op.operands), w.places(op.results), EXCHANGES[op.name](w.size, op)
 
     def run(lanes: list[Lane]) -> None:
-        for _, each in groupby(lanes, lambda lane: lane.wave):
-            wave = list(each)
-            given = [[lane.frame[x] for lane in wave] for x in operands]
-            for lane, value in zip(wave, tell([lane.number for lane in wave], *given), strict=True):
+        for _, members in groupby(lanes, lambda lane: lane.wave):
+            wave = list(members)
+            operands_of_lanes = [[lane.frame[x] for lane in wave] for x in operands]
+            for lane, value in zip(
+                wave, exchange([lane.number for lane in wave], *operands_of_lanes), strict=True
+            ):
                 lane.frame[r] = value
 
     return run
 
 
-def _reduce(size: int, op: Op) -> Tell:
+def _reduce(size: int, op: Op) -> Exchange:
     """Lane i with lane i + n / 2, until there is one, as machine code does."""
     kind, scalar = op.attributes["kind"], scalar_type(op.operands[0])
     nothing, combine = neutral(kind, scalar), combination(kind, scalar)
 
     def reduced(numbers: list[int], xs: Data) -> Data:
-        own = dict(zip(numbers, xs, strict=True))
-        values = [own.get(i, nothing) for i in range(size)]
+        of_lanes = dict(zip(numbers, xs, strict=True))
+        values = [of_lanes.get(i, nothing) for i in range(size)]
         while len(values) > 1:
             half = len(values) // 2
             values = list(map(combine, values[:half], values[half:]))
@@ -199,7 +201,7 @@ def _reduce(size: int, op: Op) -> Tell:
     return reduced
 
 
-def _scan(size: int, op: Op) -> Tell:
+def _scan(size: int, op: Op) -> Exchange:
     kind, scalar = op.attributes["kind"], scalar_type(op.operands[0])
     first: Datum = wrapper(scalar)(1 if kind == "mul" else 0)
     combine = combination(kind, scalar)
@@ -210,7 +212,7 @@ def _ballot(numbers: list[int], xs: Data) -> Data:
     return [sum(1 << i for i, x in zip(numbers, xs, strict=True) if x)] * len(numbers)
 
 
-def _read(size: int, op: Op) -> Tell:
+def _read(size: int, op: Op) -> Exchange:
     zero = zero_of(op.results[0].type)
 
     def read(numbers: list[int], xs: Data, wanted: Data) -> Data:
@@ -220,7 +222,7 @@ def _read(size: int, op: Op) -> Tell:
     return read
 
 
-TELLING: dict[str, Callable[[int, Op], Tell]] = {
+EXCHANGES: dict[str, Callable[[int, Op], Exchange]] = {
     "wave_reduce": _reduce,
     "wave_scan": _scan,
     "wave_ballot": lambda size, op: _ballot,
@@ -231,6 +233,6 @@ RULES: dict[str, Callable[[Waves, Op], WaveStep]] = {
     "if": _if,
     "for": _for,
     "while": _while,
-    **dict.fromkeys(TELLING, _told),
+    **dict.fromkeys(EXCHANGES, _exchanged),
 }
-assert TELLING.keys() == WAVES
+assert EXCHANGES.keys() == WAVES

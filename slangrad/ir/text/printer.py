@@ -197,21 +197,21 @@ def _print_differential(s: t.Struct, d: Differential) -> str:
 
 def _structs(program: Program) -> list[t.Struct]:
     """All structs that the text mentions, inner ones first."""
-    found: dict[t.Type, None] = {}
+    types: dict[t.Type, None] = {}
     for s, d in program.differentials.items():
-        _collect(s, found)
-        _collect(d.type, found)
+        _collect(s, types)
+        _collect(d.type, types)
     for s, half in program.duals.items():
-        _collect(s, found)
-        _collect(half, found)
+        _collect(s, types)
+        _collect(half, types)
     for s in program.trusted:
-        _collect(s, found)
+        _collect(s, types)
     if program.arguments is not None:
-        _collect(program.arguments, found)
+        _collect(program.arguments, types)
     for function in program.functions.values():
         for mentioned in _types_in(function):
-            _collect(mentioned, found)
-    structs = [s for s in found if isinstance(s, t.Struct)]
+            _collect(mentioned, types)
+    structs = [s for s in types if isinstance(s, t.Struct)]
     names = [s.name for s in structs]
     assert len(set(names)) == len(names), f"two structs have one name: {sorted(names)}"
     return structs
@@ -225,12 +225,12 @@ def _types_in(function: Function) -> Iterable[t.Type]:
         yield from (p.type for region in op.regions for p in region.parameters)
 
 
-def _collect(mentioned: t.Type, found: dict[t.Type, None]) -> None:
-    if mentioned in found:
+def _collect(mentioned: t.Type, types: dict[t.Type, None]) -> None:
+    if mentioned in types:
         return
     inner = [field for _, field in mentioned.fields] if isinstance(mentioned, t.Struct) else []
     if isinstance(mentioned, (t.Array, t.Pointer, t.Lanes)):
         inner = [mentioned.element]
-    for each in inner:
-        _collect(each, found)
-    found[mentioned] = None
+    for part in inner:
+        _collect(part, types)
+    types[mentioned] = None

@@ -111,11 +111,11 @@ class _Verifier:
             self.require(name in self.program.functions, f"there is no function {name!r}")
 
     def _match(
-        self, what: str, found: Iterable[t.Type], wanted: Iterable[t.Type], op: Op | None = None
+        self, subject: str, types: Iterable[t.Type], wanted: Iterable[t.Type], op: Op | None = None
     ) -> None:
-        found, wanted = list(found), list(wanted)
-        if len(found) != len(wanted) or any(x is not y for x, y in zip(found, wanted, strict=True)):
-            self.fail(f"{what}: {found} where {wanted} are expected", op)
+        types, wanted = list(types), list(wanted)
+        if len(types) != len(wanted) or any(x is not y for x, y in zip(types, wanted, strict=True)):
+            self.fail(f"{subject}: {types} where {wanted} are expected", op)
 
     def _define(self, value: Value, op: Op | None) -> None:
         self.require(value not in self._made, "a value is made twice", op)
@@ -153,11 +153,11 @@ class _Verifier:
 
     def _primitive(self, op: Op) -> None:
         self.require(not op.regions, f"{op.name} has regions", op)
-        given = op.results[0].type if PRIMITIVES[op.name].rule == GIVEN and op.results else None
+        stated = op.results[0].type if PRIMITIVES[op.name].rule == GIVEN and op.results else None
         count, rule = RULES.get(op.name, (None, None))
         try:
-            made = result_type(op.name, op.operands, op.attributes, given)
-            self._match(op.name, _types(op.results), [] if made is None else [made], op)
+            result = result_type(op.name, op.operands, op.attributes, stated)
+            self._match(op.name, _types(op.results), [] if result is None else [result], op)
             self.require(count in (None, len(op.operands)), f"{op.name} takes {count} operands", op)
             if rule is not None:
                 rule(self, op)
@@ -175,8 +175,8 @@ class _Verifier:
         self._region(region, op)
         self._match(f"yields of a region of {op.name}", _types(region.yields), yields, op)
 
-    def same_types(self, op: Op, what: str, found: Iterable[t.Type], wanted: Iterable[t.Type]) -> None:
-        self._match(f"{op.name}: {what}", found, wanted, op)
+    def same_types(self, op: Op, subject: str, types: Iterable[t.Type], wanted: Iterable[t.Type]) -> None:
+        self._match(f"{op.name}: {subject}", types, wanted, op)
 
 
 def _types(values: Iterable[Value]) -> list[t.Type]:
@@ -270,10 +270,10 @@ def _const(v: _Verifier, op: Op) -> None:
 
 
 def _convert(v: _Verifier, op: Op) -> None:
-    source, made = op.operands[0].type, op.results[0].type
-    numbers = t.scalar_of(source) is not None and t.scalar_of(made) is not None
+    source, target = op.operands[0].type, op.results[0].type
+    numbers = t.scalar_of(source) is not None and t.scalar_of(target) is not None
     v.require(numbers, "convert takes numbers", op)
-    v.require(_shape_of(source) is _shape_of(made), "convert changes the shape", op)
+    v.require(_shape_of(source) is _shape_of(target), "convert changes the shape", op)
 
 
 def _make(v: _Verifier, op: Op) -> None:
@@ -293,20 +293,20 @@ def _set(v: _Verifier, op: Op) -> None:
 
 
 def _splat(v: _Verifier, op: Op) -> None:
-    made, element = op.results[0].type, op.operands[0].type
-    if isinstance(made, t.Lanes):
-        v.same_types(op, "element", [element], [made.element])
+    target, element = op.results[0].type, op.operands[0].type
+    if isinstance(target, t.Lanes):
+        v.same_types(op, "element", [element], [target.element])
         return
-    v.require(isinstance(made, (t.Vector, t.Matrix, t.Array)), f"splat makes no {made}", op)
+    v.require(isinstance(target, (t.Vector, t.Matrix, t.Array)), f"splat makes no {target}", op)
 
 
 def _shuffle(v: _Verifier, op: Op) -> None:
-    source, indices, made = op.operands[0].type, op.attributes["indices"], op.results[0].type
+    source, indices, target = op.operands[0].type, op.attributes["indices"], op.results[0].type
     v.require(isinstance(source, t.Vector), "shuffle takes a vector", op)
     assert isinstance(source, t.Vector)
     v.require(all(0 <= i < source.length for i in indices), "shuffle picks what is not there", op)
     wanted = source.element if len(indices) == 1 else t.vector(source.element, len(indices))
-    v.require(made is wanted, f"shuffle makes {wanted}", op)
+    v.require(target is wanted, f"shuffle makes {wanted}", op)
 
 
 def _put(v: _Verifier, op: Op) -> None:
@@ -407,8 +407,10 @@ def _wave_read(v: _Verifier, op: Op) -> None:
 
 
 def _shared(v: _Verifier, op: Op) -> None:
-    made = op.results[0].type
-    v.require(isinstance(made, t.Pointer) and made.space == "shared", "shared makes memory of a group", op)
+    target = op.results[0].type
+    v.require(
+        isinstance(target, t.Pointer) and target.space == "shared", "shared makes memory of a group", op
+    )
 
 
 # How many operands there are, None where a rule or the type rules say so; and what else is asked.

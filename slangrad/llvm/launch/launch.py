@@ -10,7 +10,7 @@ from __future__ import annotations
 from slangrad.llvm.text.writer import Writer
 
 _LAUNCH = (
-    "nx ny nz chunk_x chunks_x chunks shared partials partial_size lot chunk arena arena_used arena_size "
+    "nx ny nz chunk_x chunks_x chunks shared partials partial_size batch chunk arena arena_used arena_size "
     "error:i32 site:i32 index extent error_chunk print reserve poll released lists memory"
 )
 _SHARED = "next stop:i32"

@@ -1,4 +1,4 @@
-"""Long loops look up now and then: does somebody want the launch to stop?
+"""Long loops check now and then whether the launch is to stop.
 
     round:  a loop of rounds around the loop itself, which has no call in it and keeps its registers
     head:   %left = sub %budget, 12              12 being what an iteration weighs
@@ -7,7 +7,7 @@
             br %stop, leave, round
 
 In: a loop that may be long: any `while`, a `for` with many or unknown iterations. All loops of a chunk draw on one
-budget, a slot of the stack that becomes a register. Whoever has to stop leaves the chunk.
+budget, a slot of the stack that becomes a register. A thread that has to stop leaves the chunk.
 """
 
 from __future__ import annotations

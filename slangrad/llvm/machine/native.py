@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from functools import cache
 from itertools import count
 
@@ -52,14 +52,6 @@ if _lock is not None:
 
 class BackEndError(Exception):
     """LLVM refused text that we wrote, or does not know a target that was asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """Addresses by name. They are valid as long as `code` lives."""
-
-    addresses: dict[str, int]
-    code: object
 
 
 @cache
@@ -162,10 +154,10 @@ def _jit() -> llvm.LLJIT:
 _numbers = count()
 
 
-def load(code: bytes, names: Sequence[str]) -> Loaded:
-    """Machine code of this process's target into executable memory."""
+def load(code: bytes, names: Sequence[str]) -> tuple[dict[str, int], object]:
+    """Machine code of this process's target in executable memory: addresses, valid as long as the object lives."""
     library = llvm.JITLibraryBuilder().add_object_img(code)
     for name in names:
         library.export_symbol(name)
     resource = library.link(_jit(), f"kernel{next(_numbers)}")
-    return Loaded({name: resource[name] for name in names}, resource)
+    return {name: resource[name] for name in names}, resource

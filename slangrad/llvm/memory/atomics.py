@@ -62,7 +62,7 @@ def replacement(e: RegionEmitter, op: Op, kind: str, scalar: Scalar) -> Callable
 
 
 def _loop(e: RegionEmitter, op: Op, scalar: Scalar, replace: Callable[[str], str]) -> str:
-    """Compute and try to exchange until nobody else was faster."""
+    """Compute and try to exchange until no other thread was faster."""
     w, pointer, bits, name = e.w, e.typed(op.operands[0]), f"i{scalar.bits}", e.names.of(scalar)
     head, done = w.labels("atomic", "stored")
     before = w.label

@@ -176,7 +176,7 @@ def _gather(e: RegionEmitter, name: str, p: Value, mask: list[Value]) -> str:
 
 
 def _reachable(e: RegionEmitter, p: Value, mask: list[Value], nowhere: str) -> tuple[str, str]:
-    """Addresses and mask. Where machines go lane by lane, lanes that are off go to where nobody looks."""
+    """Addresses and mask. Where machines go lane by lane, lanes that are off go to memory that is never read."""
     everyone = f"{e.names.widened('i1')} splat (i1 true)"
     if not mask:
         return e.typed(p), everyone

@@ -7,7 +7,7 @@
 
 Elements begin as zero, so what was not written reads zero, unless the tape is `written_first`. The handle 0 has no
 header and reads zero. Memory for tapes comes in powers of two; what is free of a size is taken first. Without
-memory (reported by `reserve`, which also stops the launch) writes go to a row that nobody reads.
+memory (reported by `reserve`, which also stops the launch) writes go to a row that is never read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LONGEST_TAPE = 1 << 40  # elements; so sizes in bytes do not overflow
 
 
 HEADER = 64  # bytes
-UNREAD, ON_STACK = 1, 2  # flags: nobody reads what was not written; the header is not of the arena
+UNREAD, ON_STACK = 1, 2  # flags: no element is read before it is written; the header is not of the arena
 
 # Memory at a multiple of 64 bytes, or null.
 RESERVE = f"""

@@ -3,7 +3,7 @@
     convert(w, f32, i32, "float", "i32", "%1")   ->   call i32 @llvm.fptosi.sat.i32.f32(float %1)
 
 Float to integer saturates and NaN gives 0; all others round once. Where the machine cannot convert half
-floats, integer instructions do: LLVM would call functions that nobody links.
+floats, integer instructions do: LLVM would call functions that are not linked.
 """
 
 from __future__ import annotations

@@ -19,11 +19,11 @@ WRITTEN = ("out", "inout", "ref")
 
 
 def assigned_variables(program: Program, *nodes: ast.Node | None) -> set[Key]:
-    found: set[Key] = set()
+    keys: set[Key] = set()
     for start in nodes:
         for node in walk(start) if start is not None else ():
-            found.update(_roots(program, node))
-    return found
+            keys.update(_roots(program, node))
+    return keys
 
 
 def _roots(program: Program, node: ast.Node) -> Iterator[Key]:
@@ -40,7 +40,7 @@ def _roots(program: Program, node: ast.Node) -> Iterator[Key]:
 
 def _reading_mutates(program: Program, form: checked.Property | checked.Subscript) -> bool:
     accessors = getattr(form.reference.declaration, "accessors", ())
-    return any(each.name in ("get", "ref") and program.info(each).mutating for each in accessors)
+    return any(accessor.name in ("get", "ref") and program.info(accessor).mutating for accessor in accessors)
 
 
 def _call_roots(program: Program, form: checked.Call) -> Iterator[Key]:

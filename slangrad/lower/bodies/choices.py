@@ -26,16 +26,16 @@ def is_short_circuit(f: Frame, form: checked.Operator) -> bool:
     """On truth values; of vectors both sides are always run."""
     if form.name not in ("&&", "||"):
         return False
-    return all(f.concrete(value_type(each)) is checked_types.BOOL for each in form.operands)
+    return all(f.concrete(value_type(operand)) is checked_types.BOOL for operand in form.operands)
 
 
 def short_circuit(f: Frame, form: checked.Operator) -> Value:
     """The right side runs only when it decides."""
     left = f.value(form.operands[0])
     stops = form.name == "||"
-    known = f.b.constant_of(left)
-    if known is not None:
-        return left if known == stops else f.value(form.operands[1])
+    constant = f.b.constant_of(left)
+    if constant is not None:
+        return left if constant == stops else f.value(form.operands[1])
     right = _aside(f, form.operands[1])
     if not right.changes(f.variables) and _is_cheap(right.builder.ops):
         (value,) = f.keep(right)
@@ -46,9 +46,9 @@ def short_circuit(f: Frame, form: checked.Operator) -> Value:
 
 def choose(f: Frame, condition: Value, then: ast.Expression, otherwise: ast.Expression) -> Value:
     """A branch; a `select` where both sides are known anyway and cost nothing."""
-    known = f.b.constant_of(condition)
-    if known is not None:
-        return f.value(then if known else otherwise)
+    constant = f.b.constant_of(condition)
+    if constant is not None:
+        return f.value(then if constant else otherwise)
     left, right = _aside(f, then), _aside(f, otherwise)
     if _is_free(f, left) and _is_free(f, right):
         return f.emit("select", condition, *f.keep(left), *f.keep(right))
@@ -72,8 +72,8 @@ def _aside(f: Frame, node: ast.Expression) -> Arm:
 def _is_free(f: Frame, arm: Arm) -> bool:
     """A number that is a constant or was there before."""
     plain = scalar_of(arm.values[0].type) is not None
-    made = all(op.name in ("const", "zero") for op in arm.builder.ops)
-    return plain and made and not arm.changes(f.variables)
+    is_constant = all(op.name in ("const", "zero") for op in arm.builder.ops)
+    return plain and is_constant and not arm.changes(f.variables)
 
 
 def _is_cheap(ops: list[Op]) -> bool:

@@ -98,8 +98,8 @@ def _is_plain(form: checked.Update, variable: ast.Variable) -> bool:
 
 def _constant(f: Frame, node: ast.Expression) -> int | None:
     aside = f.arm(lambda: (f.value(node),))
-    known = aside.builder.constant_of(aside.values[0])
-    return known if isinstance(known, int) else None
+    constant = aside.builder.constant_of(aside.values[0])
+    return constant if isinstance(constant, int) else None
 
 
 def _condition(
@@ -109,12 +109,12 @@ def _condition(
     form = node.ref
     if not isinstance(form, checked.Operator) or form.name not in MIRRORED or node.conversion is not None:
         return None
-    left, right = (_stripped(each) for each in form.operands)
-    comparison, own, bound = form.name, left, right
+    left, right = (_stripped(operand) for operand in form.operands)
+    comparison, counter, bound = form.name, left, right
     if not _is_variable(left, variable):
-        comparison, own, bound = MIRRORED[form.name], right, left
-    compared = _compared_as(f, own, kind)
-    if compared is None or not _is_variable(own, variable):
+        comparison, counter, bound = MIRRORED[form.name], right, left
+    compared = _compared_as(f, counter, kind)
+    if compared is None or not _is_variable(counter, variable):
         return None
     return Counted(variable, comparison, bound, compared, step)
 
@@ -145,15 +145,15 @@ def count_trips(f: Frame, loop: Counted) -> Value:
     distance = f.emit("sub", _bits(f, high, unsigned), _bits(f, low, unsigned))
     if loop.comparison == "!=":
         return distance
-    one, stride = f.b.constant(unsigned, 1), f.b.constant(unsigned, abs(loop.step))
+    unit, stride = f.b.constant(unsigned, 1), f.b.constant(unsigned, abs(loop.step))
     if loop.comparison in ("<", ">"):
         some = f.emit("less", low, high)
         if abs(loop.step) == 1:
             return f.emit("select", some, distance, f.b.zero(unsigned))
-        distance = f.emit("sub", distance, one)
+        distance = f.emit("sub", distance, unit)
     else:
         some = f.emit("less_equal", low, high)
-    count = f.emit("add", f.emit("div", distance, stride), one)
+    count = f.emit("add", f.emit("div", distance, stride), unit)
     return f.emit("select", some, count, f.b.zero(unsigned))
 
 

@@ -139,11 +139,16 @@ def _constant(f: Frame, node: ast.Expression) -> Value:
     if not isinstance(value, int):
         assert isinstance(value, RequiredValue)
         if node.ref.told_by is not None:
-            teller = f.place(node.ref.told_by).get(f)
-            return runtime_types.required(f, teller, value, f.type(node.type, node.span))
+            carrier = f.place(node.ref.told_by).get(f)
+            return runtime_types.required(f, carrier, value, f.type(node.type, node.span))
         runtime_types.require_type(f, f"'{value.declaration.name}'", value.base)
         return f.b.zero(f.type(node.type, node.span))
     return f.b.constant(f.type(node.type, node.span), value)
+
+
+def _of_associated_type(f: Frame, node: ast.Expression) -> Value:
+    carrier = f.place(node.ref.base).get(f)
+    return runtime_types.with_discriminator(f, carrier, f.concrete(node.type))
 
 
 def _address_of(f: Frame, node: ast.Expression) -> Value:
@@ -184,7 +189,7 @@ def _operator(f: Frame, node: ast.Expression) -> Value:
     form: checked.Operator = node.ref
     if choices.is_short_circuit(f, form):
         return choices.short_circuit(f, form)
-    operands = [f.value(each) for each in form.operands]
+    operands = [f.value(operand) for operand in form.operands]
     if form.name == "?:":
         return f.emit("select", *operands)
     return operators.apply(f, form.name, operands, f.type(node.type))
@@ -240,7 +245,7 @@ def part(f: Frame, part: checked.Part) -> Value:
     t = f.type(part.type)
     if isinstance(t, Struct):
         return defaults.struct_of_parts(f, part.parts, t)
-    return conversions.assemble(f, [value for each in part.parts for value in f.parts(each)], t)
+    return conversions.assemble(f, [value for inner in part.parts for value in f.parts(inner)], t)
 
 
 def parts(f: Frame, part: checked.Part) -> Iterable[Value]:
@@ -253,8 +258,8 @@ def parts(f: Frame, part: checked.Part) -> Iterable[Value]:
 def _closure(f: Frame, node: ast.Expression) -> Value:
     """A struct of the variables that a lambda captures, as they are now; calling it passes that as `this`."""
     info: checked.FunctionInfo = f.program.info(node.ref.function)
-    known = f.variables.keys() | f.homes.keys() | f.lent.keys()
-    captured = (held(f, each if each in known else THIS) for each in info.captures)
+    in_scope = f.variables.keys() | f.homes.keys() | f.lent.keys()
+    captured = (held(f, declared if declared in in_scope else THIS) for declared in info.captures)
     return f.emit("make", *captured, type=f.type(node.type))
 
 
@@ -276,7 +281,7 @@ def _downcast(f: Frame, node: ast.Expression) -> Value:
 FORMS: dict[type, Callable[[Frame, ast.Expression], Value]] = {
     **dict.fromkeys(PLACES, _read),
     checked.Constant:  _constant,
-    checked.Told:      lambda f, node: runtime_types.told(f, f.place(node.ref.base).get(f), f.concrete(node.type)),
+    checked.Told:      _of_associated_type,
     checked.AddressOf: _address_of,
     checked.Call:      _call,
     checked.Try:       _call,

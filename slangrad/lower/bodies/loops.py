@@ -98,8 +98,8 @@ def _can_test(f: Frame, condition: ast.Expression | None, carried: list[Key]) ->
     return pure
 
 
-def is_pure(made: Builder) -> bool:
-    return all(op.name in PRIMITIVES and PRIMITIVES[op.name].effect == PURE for op in made.ops)
+def is_pure(b: Builder) -> bool:
+    return all(op.name in PRIMITIVES and PRIMITIVES[op.name].effect == PURE for op in b.ops)
 
 
 def _while_tested(f: Frame, node: Loop, target: ExitTarget, carried: list[Key]) -> None:
@@ -190,9 +190,9 @@ def _hints(f: Frame, node: ast.Statement) -> Attributes:
         if attribute.name in ("ForceUnroll", "unroll"):
             hints["unroll"] = True
         elif attribute.name == "MaxIters" and len(attribute.arguments) == 1:
-            known = f.program.known_value(f.scope, attribute.arguments[0])
-            if isinstance(known, int):
-                hints["max_trips"] = known
+            trips = f.program.known_value(f.scope, attribute.arguments[0])
+            if isinstance(trips, int):
+                hints["max_trips"] = trips
     return hints
 
 
@@ -229,11 +229,11 @@ def _run_round(f: Frame, node: ast.CompileTimeFor, i: int) -> None:
 def _known(f: Frame, node: ast.Expression) -> int | None:
     """The bound of a $for, with generic parameters filled in."""
     value = f.program.known_value(f.scope, node)
-    known = None if value is None else f.program.value(value, f.substitution)
-    if not isinstance(known, int):
+    number = None if value is None else f.program.value(value, f.substitution)
+    if not isinstance(number, int):
         f.error("E0309", "the bounds of a $for must be known when compiling", node.span)
         return None
-    return known
+    return number
 
 
 LOOPS: dict[type[ast.Statement], Callable[[Frame, OfClass, str | None], None]] = {

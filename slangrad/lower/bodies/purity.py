@@ -56,11 +56,11 @@ def _keeps(f: Frame, conversion: checked.Conversion, seen: Substitution) -> bool
 
 def is_memory_free(f: Frame, reference: DeclRef) -> bool:
     """Whether a function neither reads nor writes memory, prints nor reports, nor what it calls."""
-    known = f.lowering.memory_free
-    if reference.key not in known:
-        known[reference.key] = True  # a recursive call adds nothing
-        known[reference.key] = _is_memory_free(f, reference)
-    return known[reference.key]
+    answers = f.lowering.memory_free
+    if reference.key not in answers:
+        answers[reference.key] = True  # a recursive call adds nothing
+        answers[reference.key] = _is_memory_free(f, reference)
+    return answers[reference.key]
 
 
 def _is_memory_free(f: Frame, reference: DeclRef) -> bool:
@@ -98,7 +98,7 @@ def _touches_nothing(f: Frame, node: ast.Expression, seen: Substitution) -> bool
 
 def _accessors_are_memory_free(f: Frame, reference: DeclRef) -> bool:
     accessors = getattr(reference.declaration, "accessors", ())
-    return all(is_memory_free(f, DeclRef(each, reference.substitution)) for each in accessors)
+    return all(is_memory_free(f, DeclRef(accessor, reference.substitution)) for accessor in accessors)
 
 
 def _is_written(f: Frame, form: checked.Global, seen: Substitution) -> bool:

@@ -47,10 +47,10 @@ def _lower_nested(f: Frame, parts: Sequence[Callable[[], None]]) -> None:
 def continue_where_not_left(f: Frame, rest: Callable[[], None], more: bool) -> bool:
     """Whether nothing is left to be done here: control has left for sure, or the rest became an arm."""
     left = exited(f)
-    known = f.b.constant_of(left)
-    if known is None and more:
+    constant = f.b.constant_of(left)
+    if constant is None and more:
         f.branch(left, tuple, partial(not_left, f, rest))
-    return known is None or bool(known)
+    return constant is None or bool(constant)
 
 
 def not_left(f: Frame, lower: Callable[[], None]) -> None:

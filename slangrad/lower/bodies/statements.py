@@ -59,9 +59,11 @@ def _used_later(portions: Sequence[Sequence[ast.Statement]]) -> Iterator[ast.Var
         for node in portion:
             declarations = node.declarations if isinstance(node, ast.DeclarationStatement) else ()
             yield from (
-                each for each in declarations if isinstance(each, ast.Variable) and each.name in named
+                declared
+                for declared in declarations
+                if isinstance(declared, ast.Variable) and declared.name in named
             )
-        named.update(each.name for node in portion for each in walk(node) if isinstance(each, ast.Name))
+        named.update(name.name for node in portion for name in walk(node) if isinstance(name, ast.Name))
 
 
 def _portions(f: Frame, nodes: Sequence[ast.Statement]) -> list[Sequence[ast.Statement]]:
@@ -85,7 +87,7 @@ def _portions(f: Frame, nodes: Sequence[ast.Statement]) -> list[Sequence[ast.Sta
 
 def _must_stay(f: Frame, node: ast.Statement) -> bool:
     declared = node.declarations if isinstance(node, ast.DeclarationStatement) else ()
-    return isinstance(node, ast.Defer) or any(each in f.addressed for each in declared)
+    return isinstance(node, ast.Defer) or any(variable in f.addressed for variable in declared)
 
 
 def _lower_nested(f: Frame, nodes: Sequence[ast.Statement], start: int = 0) -> None:
@@ -125,12 +127,14 @@ def _lower_if(f: Frame, node: ast.If, rest: Sequence[ast.Statement] = ()) -> Non
         f.value(node.condition),
         partial(_lower_nested, f, then),
         partial(_lower_nested, f, otherwise),
-        next((each.name for each in node.attributes if each.name in ("branch", "flatten")), ""),
+        next(
+            (attribute.name for attribute in node.attributes if attribute.name in ("branch", "flatten")), ""
+        ),
     )
 
 
 def _lower_declaration(f: Frame, node: ast.DeclarationStatement) -> None:
-    variables = [each for each in node.declarations if isinstance(each, ast.Variable)]
+    variables = [declaration for declaration in node.declarations if isinstance(declaration, ast.Variable)]
     for declared in variables:
         if declared in f.addressed:
             open_variable(f, declared, f.type(f.program.info(declared).type, declared.span))
@@ -221,17 +225,17 @@ def _lower_switch(f: Frame, node: ast.Switch, label: str | None = None) -> None:
 
 
 def always_exits_case(case: ast.Case) -> bool:
-    return any(always_exits(each) for each in case.body)
+    return any(always_exits(inner) for inner in case.body)
 
 
 def _matches(f: Frame, value: Value, case: ast.Case) -> Value | None:
     """Whether the value is one of the case's; None for a default, which takes what no other case does."""
     if case.is_default:
         return None
-    found = f.false()
-    for each in case.values:
-        found = f.emit("or", found, f.emit("equal", value, f.value(each)))
-    return found
+    matches = f.false()
+    for label in case.values:
+        matches = f.emit("or", matches, f.emit("equal", value, f.value(label)))
+    return matches
 
 
 def _lower_cases(f: Frame, cases: list[ast.Case], matches: list[Value | None]) -> None:
@@ -259,17 +263,19 @@ def _lower_cases(f: Frame, cases: list[ast.Case], matches: list[Value | None]) -
     choose(0, len(pending), False)
 
 
-def _any(f: Frame, matches: list[Value], known: dict[tuple[int, int], Value], start: int, end: int) -> Value:
+def _any(
+    f: Frame, matches: list[Value], answers: dict[tuple[int, int], Value], start: int, end: int
+) -> Value:
     """Whether one of many cases matches; made of the answers for its halves, which are asked for, too."""
-    if (start, end) not in known:
+    if (start, end) not in answers:
         middle = (start + end) // 2
         halves = ((start, middle), (middle, end)) if end - start > MOST_NESTED else ()
-        parts = [_any(f, matches, known, *half) for half in halves] or matches[start:end]
-        found = f.false()
+        parts = [_any(f, matches, answers, *half) for half in halves] or matches[start:end]
+        matches_any = f.false()
         for part in parts:
-            found = f.emit("or", found, part)
-        known[start, end] = found
-    return known[start, end]
+            matches_any = f.emit("or", matches_any, part)
+        answers[start, end] = matches_any
+    return answers[start, end]
 
 
 def _lower_body(f: Frame, case: ast.Case) -> None:
@@ -315,8 +321,8 @@ def _lower_target_switch(f: Frame, node: ast.TargetSwitch) -> None:
 
 
 def _lower_static_assert(f: Frame, node: ast.StaticAssert) -> None:
-    known = f.program.known_value(f.scope, node.condition)
-    if known is not None and f.program.value(known, f.substitution) == 0:
+    condition = f.program.known_value(f.scope, node.condition)
+    if condition is not None and f.program.value(condition, f.substitution) == 0:
         f.error("E0606", assertion_text(node), _outside_of_library(f, node.condition.span))
 
 

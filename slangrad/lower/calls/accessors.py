@@ -34,7 +34,7 @@ def accessed(
     f: Frame,
     reference: DeclRef,
     base: checked.Base | None,
-    given: tuple[checked.Argument, ...],
+    passed: tuple[checked.Argument, ...],
     t: Type,
 ) -> Place:
     """The place behind a property or subscript."""
@@ -42,7 +42,7 @@ def accessed(
     if isinstance(resolved.declaration, ast.Variable):
         return _variable(f, resolved, base)
     owner = None if base is None else f.place(base)
-    arguments = [Temporary(argument_value(f, each, resolved)) for each in given]
+    arguments = [Temporary(argument_value(f, argument, resolved)) for argument in passed]
     return Accessed(t, resolved, owner, arguments)
 
 
@@ -58,10 +58,10 @@ def call_accessor(f: Frame, resolved: DeclRef, name: str, places: list[Temporary
     if isinstance(resolved.declaration, ast.Variable):
         place = places[0].field(f, resolved.declaration.name)
     else:
-        given = places[1:-1] if name == "set" else places[1:]
+        arguments = places[1:-1] if name == "set" else places[1:]
         result = f.program.info(resolved.declaration).result
         t = f.lowering.types.of(f.program.substitute(result, resolved.substitution), f.b.span)
-        place = Accessed(t, resolved, places[0], given)
+        place = Accessed(t, resolved, places[0], arguments)
     if name != "set":
         return place.get(f)
     place.set(f, places[-1].get(f))
@@ -123,8 +123,8 @@ class Accessed(Place):
         """Why nothing acts on it atomically, and what to write."""
         declared = self.resolved.declaration
         if isinstance(declared, ast.Property) and is_bit_field(declared):
-            what = f"the bit field '{declared.name}' lies among others"
-            return what, "make it a field of its own, without a width"
+            subject = f"the bit field '{declared.name}' lies among others"
+            return subject, "make it a field of its own, without a width"
         if self._getter(f) is None:
             return f"{self._name} can only be written", "take what can be read, too"
         return (
@@ -156,14 +156,14 @@ class Accessed(Place):
         if dispatched(f.lowering, resolved) is not None:
             return any_places.place(f, resolved, self.owner, self.arguments)
         referring = f.lowering.referring(resolved)
-        told = references.ask(f, referring, self.owner, self.arguments)
-        return references.put_together(f, referring, self.owner, told)
+        descriptor = references.ask(f, referring, self.owner, self.arguments)
+        return references.put_together(f, referring, self.owner, descriptor)
 
     def _refuse_copy(self, f: Frame, accessor: ast.Accessor) -> None:
         """A `ref` runs on a copy of its object."""
         if THIS in acted_on(f, f.resolve(self._reference(accessor))).atomically:
-            what = f"{self._name} changes its object by an atomic operation, and is given a copy"
-            NoPlace(f.b.zero(self.type), what, "do that in a method").report(f)
+            reason = f"{self._name} changes its object by an atomic operation, and is given a copy"
+            NoPlace(f.b.zero(self.type), reason, "do that in a method").report(f)
 
     def for_parts(self, f: Frame) -> Place:
         return self if self._is_whole(f) else self.referred(f)
@@ -191,11 +191,13 @@ class Accessed(Place):
         getter, ref = self._accessor("get"), self._accessor("ref")
         if getter is not None or ref is None:
             return getter
-        given = f.program.derivatives(self._reference(ref)) if f.differentiable else None
-        return None if given is None or given == checked.CustomDerivatives() else ref
+        derivatives = f.program.derivatives(self._reference(ref)) if f.differentiable else None
+        return None if derivatives is None or derivatives == checked.CustomDerivatives() else ref
 
     def _accessor(self, name: str) -> ast.Accessor | None:
-        return next((each for each in self.resolved.declaration.accessors if each.name == name), None)
+        return next(
+            (accessor for accessor in self.resolved.declaration.accessors if accessor.name == name), None
+        )
 
     def _reference(self, accessor: ast.Accessor) -> DeclRef:
         return DeclRef(accessor, self.resolved.substitution)

@@ -39,52 +39,52 @@ def place(f: Frame, resolved: DeclRef, owner: Place | None, arguments: list[Temp
         f.lowering.alternatives.lacks(wide, f.b.span)
         return Temporary(f.b.zero(f.lowering.types.of(element)))
     object_ = owner.get(f)
-    for each in kinds:
-        each.open()
+    for kind in kinds:
+        kind.open()
     over_types(f, object_, wide, lambda i, t: kinds[i].ask(arguments))
     number = f.emit("get", object_, index=0)
-    return references.OneOf(number, [each.close() for each in kinds])
+    return references.OneOf(number, [kind.close() for kind in kinds])
 
 
 class _Kind:
-    """One type that the object can have: variables hold what tells the place in it."""
+    """One type that the object can have: variables hold the descriptor of the place in it."""
 
     def __init__(
         self, f: Frame, reference: DeclRef, t: checked.Type, number: int, owner: Place, wide: checked.Type
     ) -> None:
         self.f, self.number = f, number
         self.owner = Narrowed(owner, f.lowering.types.of(t), wide, t, number)
-        found = f.resolve(reference)
-        self.field = found.declaration.name if isinstance(found.declaration, ast.Variable) else None
-        self.referring = None if self.field is not None else self._referring(found)
+        member = f.resolve(reference)
+        self.field = member.declaration.name if isinstance(member.declaration, ast.Variable) else None
+        self.referring = None if self.field is not None else self._referring(member)
 
-    def _referring(self, found: DeclRef) -> Referring:
-        accessor = next(each for each in found.declaration.accessors if each.name == "ref")
+    def _referring(self, member: DeclRef) -> Referring:
+        accessor = next(candidate for candidate in member.declaration.accessors if candidate.name == "ref")
         if gives_address(accessor):
             self.f.error("E9007", "a buffer behind an interface has no elements to refer to", self.f.b.span)
             self.f.lowering.reporter.raise_if_errors()
-        return self.f.lowering.referring(DeclRef(accessor, found.substitution))
+        return self.f.lowering.referring(DeclRef(accessor, member.substitution))
 
     @property
     def _keys(self) -> list[tuple[object, int]]:
-        return [] if self.referring is None else [(self, i) for i in range(len(self.referring.told))]
+        return [] if self.referring is None else [(self, i) for i in range(len(self.referring.descriptor))]
 
     def open(self) -> None:
         if self.referring is not None:
-            zeros = map(self.f.b.zero, self.referring.told)
+            zeros = map(self.f.b.zero, self.referring.descriptor)
             self.f.variables.update(zip(self._keys, zeros, strict=True))
 
     def ask(self, arguments: list[Temporary]) -> None:
         if self.referring is not None:
-            told = references.ask(self.f, self.referring, self.owner, arguments)
-            self.f.variables.update(zip(self._keys, told, strict=True))
+            descriptor = references.ask(self.f, self.referring, self.owner, arguments)
+            self.f.variables.update(zip(self._keys, descriptor, strict=True))
 
     def close(self) -> Place:
         if self.referring is None:
             assert self.field is not None
             return self.owner.field(self.f, self.field)
-        told = tuple(self.f.variables.pop(key) for key in self._keys)
-        return references.put_together(self.f, self.referring, self.owner, told)
+        descriptor = tuple(self.f.variables.pop(key) for key in self._keys)
+        return references.put_together(self.f, self.referring, self.owner, descriptor)
 
 
 @dataclass(slots=True)

@@ -70,7 +70,7 @@ def _on_any(f: Frame, kind: str, target: Place, operands: list[Value]) -> Value:
     if kind == "load":
         return target.get(f)
     if isinstance(target, OneOf):
-        return target.chosen(f, lambda each: (_on_any(f, kind, each, operands),))[0]
+        return target.chosen(f, lambda choice: (_on_any(f, kind, choice, operands),))[0]
     if isinstance(target, RowPlace):
         return _on_place(f, kind, target, operands)
     assert target.is_own(), target
@@ -85,9 +85,9 @@ def _on_place(f: Frame, kind: str, place: Place, operands: list[Value]) -> Value
     parts = []
     for i, part in enumerate(components(place.type)):
         same = all(x.type is place.type for x in operands)
-        own = [f.emit("get", x, index=i) for x in operands] if same else operands
+        parts_of_operands = [f.emit("get", x, index=i) for x in operands] if same else operands
         assert same or all(x.type is part for x in operands), (place.type, operands)
-        parts.append(_on_place(f, kind, place.component(f, i), own))
+        parts.append(_on_place(f, kind, place.component(f, i), parts_of_operands))
     return f.emit("make", *parts, type=place.type)
 
 
@@ -96,8 +96,8 @@ def _on_elements(f: Frame, kind: str, place: Place, operands: list[Value]) -> Va
     assert isinstance(place, MemoryPlace) and isinstance(t, Array)
 
     def on_element(index: Value) -> Value:
-        own = [f.emit("index", x, index) for x in operands]
-        return _on_place(f, kind, place.element_inside(f, index), own)
+        elements = [f.emit("index", x, index) for x in operands]
+        return _on_place(f, kind, place.element_inside(f, index), elements)
 
     return f.elementwise(t, on_element)
 

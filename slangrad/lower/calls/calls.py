@@ -50,8 +50,8 @@ def call_function(f: Frame, reference: DeclRef, places: list[Place]) -> Value | 
         return _without_type(f, resolved, key)
     if info.intrinsic is not None and key is None:
         return intrinsics.apply(f, info, resolved, places)
-    given = list(places)
-    return finish_call(f, lending.lend(f, resolved, f.lowering.signature(resolved, f), given), given)
+    arguments = list(places)
+    return finish_call(f, lending.lend(f, resolved, f.lowering.signature(resolved, f), arguments), arguments)
 
 
 def _without_type(f: Frame, reference: DeclRef, key: ast.Interface) -> Value | None:
@@ -86,11 +86,11 @@ def _call(
     cut: bool,
     thrown: tuple[Place, ...] = (),
 ) -> Value | None:
-    parameters, given = iter(signature.parameters), form.arguments
+    parameters, passed_arguments = iter(signature.parameters), form.arguments
     arguments: list[Place] = []
-    if this is not None and _takes_this(f, signature, given):
+    if this is not None and _takes_this(f, signature, passed_arguments):
         arguments.append(_place(f, next(parameters), this))
-    for argument in given:
+    for argument in passed_arguments:
         if packs.is_pack_value(argument):
             assert isinstance(argument, ast.Expression)
             for part in packs.parts(f, argument):
@@ -105,9 +105,9 @@ def _call(
     return finish_call(f, signature, arguments, cut)
 
 
-def _takes_this(f: Frame, signature: Signature, given: tuple[checked.Argument, ...]) -> bool:
+def _takes_this(f: Frame, signature: Signature, arguments: tuple[checked.Argument, ...]) -> bool:
     declared = len(signature.parameters) - (2 if signature.throws else 0)
-    return declared == sum(packs.count(f, each) for each in given) + 1
+    return declared == sum(packs.count(f, argument) for argument in arguments) + 1
 
 
 def _passed_part(f: Frame, parameter: SignatureParameter, part: packs.Part, of: DeclRef) -> Place:

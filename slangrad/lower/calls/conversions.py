@@ -76,30 +76,30 @@ def _call(f: Frame, value: Value, conversion: Conversion) -> Value:
     assert conversion.function is not None
     if conversion.inner is not None:
         value = convert(f, value, conversion.inner)
-    made = call_function(f, conversion.function, [Temporary(value)])
-    assert made is not None
-    return made
+    converted = call_function(f, conversion.function, [Temporary(value)])
+    assert converted is not None
+    return converted
 
 
 def _stated(f: Frame, value: Value, conversion: Conversion) -> Value:
     """What `where U(T)` promises, for types that are known."""
     assert conversion.source is not None
     source, target = f.concrete(conversion.source), f.concrete(conversion.target)
-    found = f.program.conversion(source, target, implicit=False)
-    if found is None:
+    rule = f.program.conversion(source, target, implicit=False)
+    if rule is None:
         f.error("E0404", f"'{source}' does not convert to '{target}'", f.b.span)
         return f.b.zero(f.type(target))
-    made = found.conversion
-    if made is not None and made.function is not None and f.differentiable:
-        _check_derivative(f, source, target, made.function)
-    return value if made is None else convert(f, value, made)
+    stated = rule.conversion
+    if stated is not None and stated.function is not None and f.differentiable:
+        _check_derivative(f, source, target, stated.function)
+    return value if stated is None else convert(f, value, stated)
 
 
 def _check_derivative(f: Frame, source: CheckedType, target: CheckedType, constructor: DeclRef) -> None:
     tangents, level = f.lowering.tangents, f.program.info(constructor.declaration).level
     if level == "none" and tangents.has_tangent(source) and tangents.has_tangent(target):
-        what = f"'{target}.__init' is not differentiable"
-        message = f"{what}, so the derivative of '{f.declared.name}' would be lost here"
+        reason = f"'{target}.__init' is not differentiable"
+        message = f"{reason}, so the derivative of '{f.declared.name}' would be lost here"
         f.error("E0505", message, f.b.span, "mark the constructor as [Differentiable]")
 
 
@@ -163,10 +163,10 @@ def assemble(f: Frame, parts: list[Value], target: Type) -> Value:
         return only
     missing = list(components(target))[len(parts) :]
     if missing and isinstance(target, Array) and is_long(target):
-        made = f.b.zero(target)
+        whole = f.b.zero(target)
         for i, part in enumerate(parts):
-            made = f.emit("set", made, part, index=i)
-        return made
+            whole = f.emit("set", whole, part, index=i)
+        return whole
     return f.emit("make", *parts, *map(f.b.zero, missing), type=target)
 
 
@@ -176,6 +176,6 @@ def _from_scalars(f: Frame, scalars: list[Value], target: Type) -> tuple[Value, 
         return (scalars[0], scalars[1:]) if scalars else (f.b.zero(target), [])
     parts = []
     for part in components(target):
-        made, scalars = _from_scalars(f, scalars, part)
-        parts.append(made)
+        value, scalars = _from_scalars(f, scalars, part)
+        parts.append(value)
     return f.emit("make", *parts, type=target), scalars

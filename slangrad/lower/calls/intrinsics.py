@@ -69,7 +69,7 @@ def apply(f: Frame, info: checked.FunctionInfo, reference: DeclRef, places: list
 
 
 def _typed_by(info: checked.FunctionInfo, declaration: ast.Declaration) -> checked_types.Type | None:
-    """The type that a rule is told: what is constructed, whose tangents are added or made, else the result."""
+    """The type that a rule gets: what is constructed, whose tangents are added or made, else the result."""
     if isinstance(declaration, ast.Constructor):
         return info.this_type
     if info.intrinsic in ("differential_zero", "differential_add"):
@@ -126,8 +126,8 @@ def _scaled(f: Frame, factor: Value, x: Value) -> Value:
         return f.componentwise(x, t, lambda part, _: _scaled(f, factor, part))
     if scalar is None or scalar.kind != "float":
         return x
-    own = f.emit("convert", factor, type=scalar)
-    return f.emit("mul", own if t is scalar else f.emit("splat", own, type=t), x)
+    converted = f.emit("convert", factor, type=scalar)
+    return f.emit("mul", converted if t is scalar else f.emit("splat", converted, type=t), x)
 
 
 def _thread_place(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
@@ -141,12 +141,12 @@ def _in_wave(op: str, f: Frame, kind: str, places: list[Place], t: Type | None) 
     value, *others = (place.get(f) for place in places)
     attributes: Attributes = {} if kind == op else {"kind": kind}
 
-    def told(part: Value, t: Type) -> Value:
+    def exchanged(part: Value, t: Type) -> Value:
         if isinstance(t, (Scalar, Pointer)):
             return f.b.primitive(op, (part, *others), t, attributes)
-        return f.componentwise(part, t, told)
+        return f.componentwise(part, t, exchanged)
 
-    return told(value, value.type)
+    return exchanged(value, value.type)
 
 
 # fmt: off

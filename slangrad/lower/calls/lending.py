@@ -42,17 +42,17 @@ def acted_on(f: Frame, reference: DeclRef) -> Acted:
     """What a function does with its parameters, or what it calls."""
     if not _can_act(f, reference):
         return NONE
-    known = f.lowering.acting
-    if reference.key not in known:
-        known.update(_Search(f).of(reference))
-    found: Acted = known[reference.key]
-    return found
+    answers = f.lowering.acting
+    if reference.key not in answers:
+        answers.update(_Search(f).of(reference))
+    acted: Acted = answers[reference.key]
+    return acted
 
 
 def _can_act(f: Frame, reference: DeclRef) -> bool:
     info: checked.FunctionInfo = f.program.info(reference.declaration)
     changes = info.this_type is not None and info.mutating
-    return changes or any(f.program.info(each).direction in WRITTEN for each in info.parameters)
+    return changes or any(f.program.info(parameter).direction in WRITTEN for parameter in info.parameters)
 
 
 # A parameter, the function that it is passed to, which one it is there.
@@ -84,30 +84,30 @@ class _Search:
             self._look_into(self.todo.pop())
         self._pass_on()
         return {
-            key: Acted(frozenset(each.atomically), frozenset(each.by_address))
-            for key, each in self.found.items()
+            key: Acted(frozenset(function.atomically), frozenset(function.by_address))
+            for key, function in self.found.items()
         }
 
     def _pass_on(self) -> None:
         """What is done with a parameter is done with that of the caller that was passed for it."""
         callers: dict[tuple[tuple[object, ...], Key], list[tuple[_Found, Key]]] = defaultdict(list)
-        for one in self.found.values():
-            for own, of, key in one.passed:
-                callers[of, key].append((one, own))
+        for caller in self.found.values():
+            for parameter, of, key in caller.passed:
+                callers[of, key].append((caller, parameter))
         for kind in ("atomically", "by_address"):
-            todo = [(each, key) for each in self.found.values() for key in getattr(each, kind)]
+            todo = [(function, key) for function in self.found.values() for key in getattr(function, kind)]
             while todo:
                 callee, key = todo.pop()
-                for one, own in callers[callee.reference.key, key]:
-                    if own not in getattr(one, kind):
-                        getattr(one, kind).add(own)
-                        todo.append((one, own))
+                for caller, parameter in callers[callee.reference.key, key]:
+                    if parameter not in getattr(caller, kind):
+                        getattr(caller, kind).add(parameter)
+                        todo.append((caller, parameter))
 
     def _ask(self, reference: DeclRef, caller: _Found | None) -> tuple[object, ...]:
         if reference.key not in self.found:
-            found = self.found[reference.key] = _Found(reference, caller)
-            if not self._is_endless(found):
-                self.todo.append(found)
+            function = self.found[reference.key] = _Found(reference, caller)
+            if not self._is_endless(function):
+                self.todo.append(function)
         return reference.key
 
     def _is_endless(self, asked: _Found) -> bool:
@@ -119,45 +119,45 @@ class _Search:
             above = above.caller
         return depth > limits.generic_depth or len(self.found) > limits.instances
 
-    def _look_into(self, one: _Found) -> None:
-        f, reference, declared = self.f, one.reference, one.reference.declaration
+    def _look_into(self, function: _Found) -> None:
+        f, reference, declared = self.f, function.reference, function.reference.declaration
         info: checked.FunctionInfo = f.program.info(declared)
         key = dispatched(f.lowering, reference)
         if isinstance(key, ast.Interface):
-            self._look_into_kinds(one, key)
+            self._look_into_kinds(function, key)
         elif info.intrinsic is not None:
-            one.atomically |= _place_of_intrinsic(f, info)
+            function.atomically |= _place_of_intrinsic(f, info)
         elif getattr(declared, "body", None) is not None:
             f.program.check_body(declared)
             for node in walk(declared.body):
                 if isinstance(node, ast.Expression) and node.ref is not None:
-                    self._look_at(node.ref, reference.substitution, one)
+                    self._look_at(node.ref, reference.substitution, function)
 
-    def _look_into_kinds(self, one: _Found, key: ast.Interface) -> None:
+    def _look_into_kinds(self, function: _Found, key: ast.Interface) -> None:
         """A requirement called on a value whose type is known at run time only: each that may be meant."""
-        reference, own = one.reference, _keys(self.f, one.reference)
+        reference, parameters = function.reference, _keys(self.f, function.reference)
         for t in self.f.lowering.types.alternatives(reference.type_for(key)):
             meant = self.f.resolve(DeclRef(reference.declaration, {**reference.substitution, key: t}))
             if isinstance(self.f.program.info(meant.declaration), checked.FunctionInfo):
-                callee = self._ask(meant, one)
-                pairs = zip(own, _keys(self.f, meant), strict=False)
-                one.passed += [(mine, callee, its) for mine, its in pairs]
+                callee = self._ask(meant, function)
+                pairs = zip(parameters, _keys(self.f, meant), strict=False)
+                function.passed += [(mine, callee, its) for mine, its in pairs]
 
-    def _look_at(self, form: object, seen: Substitution, one: _Found) -> None:
+    def _look_at(self, form: object, seen: Substitution, function: _Found) -> None:
         f = self.f
         if isinstance(form, checked.AddressOf):
-            one.by_address |= set(_root(f, form.place, seen))
+            function.by_address |= set(_root(f, form.place, seen))
         elif isinstance(form, checked.Call) and isinstance(form.function, DeclRef):
             resolved = f.program.resolve(form.function, seen)
-            given = [form.this] if f.program.info(resolved.declaration).this_type is not None else []
-            self._pass_parameters(one, resolved, [*given, *form.arguments], seen)
+            this = [form.this] if f.program.info(resolved.declaration).this_type is not None else []
+            self._pass_parameters(function, resolved, [*this, *form.arguments], seen)
         elif isinstance(form, (checked.Property, checked.Subscript)) and form.base is not None:
             resolved = f.program.resolve(form.reference, seen)
-            for each in getattr(resolved.declaration, "accessors", ()):
-                self._pass_parameters(one, DeclRef(each, resolved.substitution), [form.base], seen)
+            for accessor in getattr(resolved.declaration, "accessors", ()):
+                self._pass_parameters(function, DeclRef(accessor, resolved.substitution), [form.base], seen)
 
     def _pass_parameters(
-        self, one: _Found, callee: DeclRef, places: list[object], seen: Substitution
+        self, function: _Found, callee: DeclRef, places: list[object], seen: Substitution
     ) -> None:
         """What a function passes on of its own parameters."""
         f = self.f
@@ -165,11 +165,14 @@ class _Search:
             return
         pairs = zip(_keys(f, callee), places, strict=False)
         rows = [
-            (own, key) for key, place in pairs if _writes(f, callee, key) for own in _root(f, place, seen)
+            (parameter, key)
+            for key, place in pairs
+            if _writes(f, callee, key)
+            for parameter in _root(f, place, seen)
         ]
         if rows:
-            to = self._ask(callee, one)
-            one.passed += [(own, to, key) for own, key in rows]
+            to = self._ask(callee, function)
+            function.passed += [(parameter, to, key) for parameter, key in rows]
 
 
 def _writes(f: Frame, callee: DeclRef, key: Key) -> bool:
@@ -185,7 +188,7 @@ def _place_of_intrinsic(f: Frame, info: checked.FunctionInfo) -> set[Key]:
         return set()
     if info.this_type is not None:
         return {THIS}
-    return {each for each in info.parameters[:1] if f.program.info(each).direction in WRITTEN}
+    return {parameter for parameter in info.parameters[:1] if f.program.info(parameter).direction in WRITTEN}
 
 
 def _keys(f: Frame, reference: DeclRef) -> list[Key]:
@@ -208,7 +211,7 @@ def _leads_elsewhere(f: Frame, place: object, seen: Substitution) -> bool:
         if isinstance(form, (checked.Property, checked.Subscript)):
             declared = f.program.resolve(form.reference, seen).declaration
             refers = [x for x in getattr(declared, "accessors", ()) if x.name in ("ref", "__atomic")]
-            if refers and all(each.is_marked("nonmutating") for each in refers):
+            if refers and all(accessor.is_marked("nonmutating") for accessor in refers):
                 return True
         place = place.inner if isinstance(place, ast.Paren) else getattr(form, "base", None)
     return False
@@ -224,23 +227,28 @@ def lend(f: Frame, reference: DeclRef, signature: Signature, places: list[Place]
         return f.lowering.function(reference, f)
     keys: list[Key] = [THIS] if signature.has_this else []
     keys += declared_parameters(f.program, reference)
-    given: list[Type | None] = [None for _ in places]
+    lent_types: list[Type | None] = [None for _ in places]
     for i, (key, p) in enumerate(zip(keys, signature.parameters, strict=False)):
         atomically = declaration_of(key) in acted.atomically
         if p.direction == "inout" and (atomically or declaration_of(key) in acted.by_address):
             lent = _lent(f, reference, signature, p, places[i], atomically)
-            given[i] = None if lent is None else _form(lent)
+            lent_types[i] = None if lent is None else _form(lent)
             places[i] = places[i] if lent is None else lent
-    if not any(given):
+    if not any(lent_types):
         return f.lowering.function(reference, f)
-    return f.lowering.lent(reference, tuple(given), f)
+    return f.lowering.lent(reference, tuple(lent_types), f)
 
 
 def _lent(
-    f: Frame, reference: DeclRef, signature: Signature, p: SignatureParameter, given: Place, atomically: bool
+    f: Frame,
+    reference: DeclRef,
+    signature: Signature,
+    p: SignatureParameter,
+    argument: Place,
+    atomically: bool,
 ) -> MemoryPlace | None:
     """The memory behind an argument; None where the argument is copied."""
-    place = given.for_atomics(f)
+    place = argument.for_atomics(f)
     memory, missing = in_memory(f, place), no_place(place)
     if memory is not None and _takes_memory(f, reference, p, signature):
         return memory
@@ -254,22 +262,24 @@ def _lent(
 def refuse_copies(f: Frame, of: DeclRef, signature: Signature, places: list[Place]) -> None:
     """Report memory that would be copied for `fwd_diff(f)`, though f does atomic operations on that parameter."""
     acted = acted_on(f, of).atomically
-    names = {each.name if isinstance(each, ast.Parameter) else each for each in acted}
+    names = {key.name if isinstance(key, ast.Parameter) else key for key in acted}
     for p, place in zip(signature.parameters, places, strict=False):
         if p.direction == "inout" and p.name in names and not place.for_atomics(f).is_own():
             _refused(f, p, of)
 
 
 def _refused(f: Frame, p: SignatureParameter, of: DeclRef) -> None:
-    what = f"'{of.declaration.name}' does atomic operations on '{p.name}', which would be a copy here"
+    reason = f"'{of.declaration.name}' does atomic operations on '{p.name}', which would be a copy here"
     note = "pass a variable; or a pointer, or the buffer and an index, instead of an element"
-    NoPlace(f.b.zero(p.type), what, note).report(f)
+    NoPlace(f.b.zero(p.type), reason, note).report(f)
 
 
 def _takes_memory(f: Frame, reference: DeclRef, p: SignatureParameter, signature: Signature) -> bool:
     """Not where a derivative would have to follow, nor where the type decides at run time what is called."""
-    given: checked.CustomDerivatives = f.program.derivatives(reference)
-    custom = f.differentiable and any((given.forward, given.backward, given.primal_substitute, given.apply))
+    derivatives: checked.CustomDerivatives = f.program.derivatives(reference)
+    custom = f.differentiable and any(
+        (derivatives.forward, derivatives.backward, derivatives.primal_substitute, derivatives.apply)
+    )
     carries = signature.differentiable and p.differentiable
     return not custom and not carries and dispatched(f.lowering, reference) is None
 

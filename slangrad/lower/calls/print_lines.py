@@ -31,26 +31,26 @@ def lower_print(f: Frame, form: checked.Call) -> None:
     texts: dict[int, str] = {}
     arguments: list[Argument] = []
     values: list[Value] = []
-    for each in form.arguments[1:]:
-        if not isinstance(each, ast.Expression):
+    for node in form.arguments[1:]:
+        if not isinstance(node, ast.Expression):
             continue
-        text = _text_of(each)
+        text = _text_of(node)
         if text is not None:
             texts[len(arguments)] = text
             arguments.append(Argument("text", (0,)))
             continue
-        for value, kind in given_values(f, each):
-            found = Argument("hash") if str(kind) == TEXT else _argument(value.type)
-            if found is None:
+        for value, kind in given_values(f, node):
+            argument = Argument("hash") if str(kind) == TEXT else _argument(value.type)
+            if argument is None:
                 note = "print its fields"
                 f.error(
                     "E0707",
                     f"print shows numbers, vectors, matrices and arrays, not '{kind}'",
-                    each.span,
+                    node.span,
                     note,
                 )
                 return
-            arguments.append(found)
+            arguments.append(argument)
             values += f.scalars(value, structs=True)
     try:
         encoded = _encoded(literal.value, arguments, texts, _texts_of(f, arguments))
@@ -72,14 +72,14 @@ def lower_set_prints(f: Frame, enabled: Value) -> None:
 
 def _texts_of(f: Frame, arguments: list[Argument]) -> list[str]:
     """All texts that a number of one can mean: those of the program."""
-    if all(each.kind != "hash" for each in arguments):
+    if all(argument.kind != "hash" for argument in arguments):
         return []
     parts = [part for module in dict.fromkeys(f.program.modules.values()) for part in module.files]
     nodes = (node for part in parts for node in walk(part))
     return sorted({node.value for node in nodes if isinstance(node, ast.StringLiteral)})
 
 
-def _encoded(text: str, arguments: list[Argument], texts: dict[int, str], known: list[str]) -> str:
+def _encoded(text: str, arguments: list[Argument], texts: dict[int, str], texts_of_program: list[str]) -> str:
     """Texts that stand in the call become a part of the format."""
     pieces = pieces_of(text)
     encode(pieces, arguments)
@@ -92,7 +92,7 @@ def _encoded(text: str, arguments: list[Argument], texts: dict[int, str], known:
             moved.append(format(texts[piece.argument], piece.spec))
         else:
             moved.append(Placeholder(numbers.index(piece.argument), piece.spec))
-    return encode(moved, [arguments[i] for i in numbers], known)
+    return encode(moved, [arguments[i] for i in numbers], texts_of_program)
 
 
 def _text_of(node: ast.Expression) -> str | None:
@@ -116,5 +116,5 @@ def _argument(t: Type) -> Argument | None:
         inner, sizes = t.element, (t.length,)
     if inner is None or isinstance(inner, Struct):
         return None
-    found = _argument(inner)
-    return None if found is None else Argument(found.kind, (*sizes, *found.shape))
+    element = _argument(inner)
+    return None if element is None else Argument(element.kind, (*sizes, *element.shape))

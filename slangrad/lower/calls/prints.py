@@ -42,14 +42,14 @@ _FLOATS = frozenset("fFeEgGaA")
 
 
 def literal_format(
-    f: Frame, form: checked.Call, name: str, what: str = "the format"
+    f: Frame, form: checked.Call, name: str, subject: str = "the format"
 ) -> ast.StringLiteral | None:
     """The format, which must stand where it is used."""
-    given = form.arguments[0]
-    literal = stripped(given) if isinstance(given, ast.Expression) else None
+    first = form.arguments[0]
+    literal = stripped(first) if isinstance(first, ast.Expression) else None
     if isinstance(literal, ast.StringLiteral):
         return literal
-    f.error("E9006", f"{what} of {name} must be a string literal", f.b.span)
+    f.error("E9006", f"{subject} of {name} must be a string literal", f.b.span)
     return None
 
 
@@ -62,20 +62,20 @@ def lower_print(f: Frame, form: checked.Call) -> None:
     literal = literal_format(f, form, "printf")
     if literal is None:
         return
-    given = [each for each in form.arguments[1:] if isinstance(each, ast.Expression)]
-    texts = [each for each in given if isinstance(each, ast.StringLiteral)]
-    for each in texts:
-        f.error("E9006", "a text can only be the format of printf", each.span, "write it into the format")
+    nodes = [node for node in form.arguments[1:] if isinstance(node, ast.Expression)]
+    texts = [node for node in nodes if isinstance(node, ast.StringLiteral)]
+    for node in texts:
+        f.error("E9006", "a text can only be the format of printf", node.span, "write it into the format")
     if texts:
         return
     values = [
-        Shown(scalar, each, kind)
-        for each in given
-        for value, kind in given_values(f, each)
+        Shown(scalar, node, kind)
+        for node in nodes
+        for value, kind in given_values(f, node)
         for scalar in f.scalars(value, structs=True)
     ]
     if _fits(f, literal, values):
-        f.b.effect("print", *(each.value for each in values), format=literal.value)
+        f.b.effect("print", *(shown.value for shown in values), format=literal.value)
 
 
 def given_values(f: Frame, node: ast.Expression) -> Iterator[tuple[Value, checked_types.Type]]:
@@ -102,22 +102,22 @@ def _fits(f: Frame, literal: ast.StringLiteral, values: list[Shown]) -> bool:
         f.error("E0707", message, f.b.span, "vectors, arrays and structs need a conversion for each number")
         return False
     reasons = [
-        (_reason(how, each.value.type, each.kind), each) for how, each in zip(wanted, values, strict=True)
+        (_reason(how, shown.value.type, shown.kind), shown) for how, shown in zip(wanted, values, strict=True)
     ]
-    for reason, each in reasons:
+    for reason, shown in reasons:
         if reason is not None:
-            f.error("E0707", reason[0], each.node.span, reason[1])
+            f.error("E0707", reason[0], shown.node.span, reason[1])
     return all(reason is None for reason, _ in reasons)
 
 
-def _counted(count: int, one: str, many: str = "") -> str:
-    return f"{count} {one if count == 1 else many or f'{one}s'}"
+def _counted(count: int, singular: str, plural: str = "") -> str:
+    return f"{count} {singular if count == 1 else plural or f'{singular}s'}"
 
 
 def _conversions(parsed: Format) -> list[FormatConversion | None]:
     """One for each value; None for a width or precision given as `*`."""
     pieces = [piece for piece in parsed.pieces if isinstance(piece, FormatConversion)]
-    return [each for piece in pieces for each in (*[None] * piece.stars, piece)]
+    return [conversion for piece in pieces for conversion in (*[None] * piece.stars, piece)]
 
 
 def _reason(how: FormatConversion | None, t: Type, named: checked_types.Type) -> tuple[str, str] | None:

@@ -22,25 +22,25 @@ from slangrad.lower.places.places import Aggregate, MemoryPlace, Temporary
 
 
 def ask(f: Frame, referring: Referring, owner: Place | None, arguments: list[Temporary]) -> tuple[Value, ...]:
-    """Run the accessor: what tells the place."""
+    """Run the accessor: the descriptor of the place."""
     signature = referring.signature
     this = [owner] if owner is not None and signature.has_this else []
-    given = list(zip(signature.parameters, [*this, *arguments], strict=True))
-    operands = tuple(passed(f, p, each) for p, each in given)
-    types = (*signature.result_types, *referring.told)
+    pairs = list(zip(signature.parameters, [*this, *arguments], strict=True))
+    operands = tuple(passed(f, p, place) for p, place in pairs)
+    types = (*signature.result_types, *referring.descriptor)
     results = f.b.call(signature.name, operands, types)
-    changed = [each for p, each in given if p.direction != "in"]
-    for each, value in zip(changed, results, strict=False):
-        each.set(f, value)
+    changed = [place for p, place in pairs if p.direction != "in"]
+    for place, value in zip(changed, results, strict=False):
+        place.set(f, value)
     return results[len(changed) :]
 
 
-def put_together(f: Frame, referring: Referring, owner: Place | None, told: tuple[Value, ...]) -> Place:
-    values = iter(told)
+def put_together(f: Frame, referring: Referring, owner: Place | None, descriptor: tuple[Value, ...]) -> Place:
+    values = iter(descriptor)
     which = next(values) if len(referring.forms) > 1 else None
     places = [form.again(f, owner, values) for form in referring.forms]
-    found = places[0] if which is None else OneOf(which, places)
-    return ConstantPlace(found) if f.differentiable and not referring.signature.differentiable else found
+    place = places[0] if which is None else OneOf(which, places)
+    return ConstantPlace(place) if f.differentiable and not referring.signature.differentiable else place
 
 
 @dataclass(slots=True)
@@ -94,25 +94,25 @@ class OneOf(Aggregate):
         return self.places[0].type
 
     def read(self, f: Frame) -> Value:
-        return self.chosen(f, lambda each: (each.get(f),))[0]
+        return self.chosen(f, lambda place: (place.get(f),))[0]
 
     def peek(self, f: Frame) -> Value:
-        return self.chosen(f, lambda each: (each.peek(f),))[0]
+        return self.chosen(f, lambda place: (place.peek(f),))[0]
 
     def set(self, f: Frame, value: Value) -> None:
-        def store(each: Place) -> tuple[Value, ...]:
-            each.set(f, value)
+        def store(place: Place) -> tuple[Value, ...]:
+            place.set(f, value)
             return ()
 
         self.chosen(f, store)
 
     def address(self, f: Frame) -> GuardedAddress | None:
-        pointers = {self._pointer_type(f, each) for each in self.places}
+        pointers = {self._pointer_type(f, place) for place in self.places}
         if None in pointers or len(pointers) > 1:
             return None
 
-        def at(each: Place) -> tuple[Value, ...]:
-            memory = each.address(f)
+        def at(place: Place) -> tuple[Value, ...]:
+            memory = place.address(f)
             assert memory is not None
             return memory.pointer, f.true() if memory.guard is None else memory.guard
 
@@ -120,32 +120,32 @@ class OneOf(Aggregate):
         return MemoryPlace(pointer, guard)
 
     def for_update(self, f: Frame) -> Place:
-        return OneOf(self.which, [each.for_update(f) for each in self.places])
+        return OneOf(self.which, [place.for_update(f) for place in self.places])
 
     def is_own(self) -> bool:
-        return all(each.is_own() for each in self.places)
+        return all(place.is_own() for place in self.places)
 
     def for_atomics(self, f: Frame) -> Place:
-        return OneOf(self.which, [each.for_atomics(f) for each in self.places])
+        return OneOf(self.which, [place.for_atomics(f) for place in self.places])
 
     @staticmethod
-    def _pointer_type(f: Frame, each: Place) -> Type | None:
+    def _pointer_type(f: Frame, place: Place) -> Type | None:
         """Of its address, if it has one; what is lowered to find that is dropped."""
-        found: list[Type] = []
+        types: list[Type] = []
 
         def look() -> None:
-            memory = each.address(f)
-            found.extend([] if memory is None else [memory.pointer.type])
+            memory = place.address(f)
+            types.extend([] if memory is None else [memory.pointer.type])
 
         f.arm(look)
-        return found[0] if found else None
+        return types[0] if types else None
 
     def chosen(
         self, f: Frame, access: Callable[[Place], tuple[Value, ...]], start: int = 0
     ) -> tuple[Value, ...]:
         """What an access to the place that it is gives."""
-        each = self.places[start]
+        place = self.places[start]
         if start == len(self.places) - 1:
-            return access(each)
+            return access(place)
         is_it = f.emit("equal", self.which, f.b.constant(U32, start))
-        return f.branch(is_it, lambda: access(each), lambda: self.chosen(f, access, start + 1))
+        return f.branch(is_it, lambda: access(place), lambda: self.chosen(f, access, start + 1))

@@ -26,22 +26,27 @@ from slangrad.lower.model.signatures import Signature, SignatureParameter
 
 
 def lower_derivative(
-    lowering: Lowering, mode: str, of: Signature, own: Signature, span: Span | None
+    lowering: Lowering, mode: str, of: Signature, signature: Signature, span: Span | None
 ) -> Function:
     b = Builder(span=span)
-    given = {p.name: Value(p.type, p.name) for p in own.parameters if p.direction != "out"}
-    values = [given.get(p.name) for p in own.parameters]
-    apart = duals.taken_apart(lowering, b, of, own, values)
+    inputs = {p.name: Value(p.type, p.name) for p in signature.parameters if p.direction != "out"}
+    values = [inputs.get(p.name) for p in signature.parameters]
+    apart = duals.taken_apart(lowering, b, of, signature, values)
     request = _Request(lowering, b, *apart)
     yields = request.forward() if mode == "forward" else request.backward()
-    yields = duals.put_together(b, of, own, yields)
-    region = Region(tuple(given.values()), b.ops, tuple(yields))
-    made = Function(
-        own.name, own.ir_parameters(), own.result_type, region, own.result_differentiable, span=span
+    yields = duals.put_together(b, of, signature, yields)
+    region = Region(tuple(inputs.values()), b.ops, tuple(yields))
+    derivative = Function(
+        signature.name,
+        signature.ir_parameters(),
+        signature.result_type,
+        region,
+        signature.result_differentiable,
+        span=span,
     )
     if apart[0] is not of:
-        made.attributes["of_pointers"] = True
-    return made
+        derivative.attributes["of_pointers"] = True
+    return derivative
 
 
 @dataclass(slots=True)
@@ -71,8 +76,8 @@ class _Request:
                 tangents.append(self._part(value, 1) if is_pair else self._zero(p))
         flags = self._result_flags()
         types = (*self.of.result_types, *(t for t in flags if t is not None))
-        made = self.b.call(self.of.name, (*primals, *tangents), types, name="jvp")
-        results, derived = made[: len(flags)], iter(made[len(flags) :])
+        outputs = self.b.call(self.of.name, (*primals, *tangents), types, name="jvp")
+        results, derived = outputs[: len(flags)], iter(outputs[len(flags) :])
         tangents_of = [None if t is None else next(derived) for t in flags]
         return [
             value if tangent is None or value.type is t else self.b.emit("make", value, tangent, type=t)
@@ -81,10 +86,10 @@ class _Request:
 
     def backward(self) -> list[Value]:
         """Inout pairs for what goes in, cotangents for what comes out."""
-        given = list(self.given)
-        last = [given.pop()] if self.of.result_differentiable else []
+        inputs = list(self.given)
+        last = [inputs.pop()] if self.of.result_differentiable else []
         cotangents = [value for value in last if value is not None]
-        taken = iter(given)
+        taken = iter(inputs)
         primals: list[Value] = []
         pairs: list[Value | None] = []  # of the differentiable inputs in order; None for what is no pair
         for p in self.of.parameters:
@@ -102,10 +107,10 @@ class _Request:
             if p.differentiable and p.direction == "inout":
                 cotangents.append(self._part(value, 1) if is_pair else self._zero(p))
         types = tuple(self._tangent(p) for p in self.of.inputs if p.differentiable)
-        made = self.b.call(self.of.name, (*primals, *cotangents), types, name="vjp")
+        cts_of_inputs = self.b.call(self.of.name, (*primals, *cotangents), types, name="vjp")
         return [
             self.b.emit("make", self._part(pair, 0), cotangent, type=pair.type)
-            for pair, cotangent in zip(pairs, made, strict=True)
+            for pair, cotangent in zip(pairs, cts_of_inputs, strict=True)
             if pair is not None
         ]
 
@@ -117,9 +122,11 @@ class _Request:
 
     def _result_flags(self) -> list[Type | None]:
         """The tangent type of each result; None for those without."""
-        of, found = self.of, self.lowering.tangents
+        of, tangents = self.of, self.lowering.tangents
         returned = (
-            [] if of.result_type is None else [found.tangent(of.result) if of.result_differentiable else None]
+            []
+            if of.result_type is None
+            else [tangents.tangent(of.result) if of.result_differentiable else None]
         )
         return [*returned, *(self._tangent(p) if p.differentiable else None for p in of.outputs)]
 

@@ -32,7 +32,9 @@ def lower_dispatch(
     this = checked.parameter_type(key)
     kinds = dict(declared_types(f, reference.declaration))
     subject = (
-        THIS if isinstance(key, ast.Interface) else next(each for each in keys if kinds.get(each) is this)
+        THIS
+        if isinstance(key, ast.Interface)
+        else next(candidate for candidate in keys if kinds.get(candidate) is this)
     )
     call = _Call(f, signature, reference, key, keys, subject)
     over_types(f, f.variables[subject], wide, call.arm)
@@ -57,10 +59,10 @@ class _Call:
     def arm(self, number: int, t: checked.Type) -> None:
         f, seen = self.f, {**self.reference.substitution, self.key: t, **self._arguments(number)}
         reference = DeclRef(self.reference.declaration, seen)
-        own = signature_of(f.program, reference)
+        signature = signature_of(f.program, reference)
         kinds = [
             *([self._this(reference, t)] if self.has_this else []),
-            *(each.type for each in own.parameters),
+            *(parameter.type for parameter in signature.parameters),
             *self._thrown(reference),
         ]
         rows = list(zip(self.keys, self.signature.parameters, kinds, strict=True))
@@ -70,16 +72,16 @@ class _Call:
             if p.direction != "in":
                 f.variables[key] = widen(f, place.value, kind, p.checked, number)
         if result is not None:
-            f.variables[RESULT] = widen(f, result, own.result, self.signature.result, number)
+            f.variables[RESULT] = widen(f, result, signature.result, self.signature.result, number)
 
     def _arguments(self, number: int) -> dict[GenericKey, checked.Type]:
         """What stands in `IFoo<object.Item>`, as it is for one type of the object."""
         seen = self.reference.substitution
         wide = self.reference.type_for(self.key)
-        given = ((each, seen.get(each)) for each in getattr(self.key, "generics", ()))
+        kinds = ((generic, seen.get(generic)) for generic in getattr(self.key, "generics", ()))
         return {
             key: self.f.lowering.types.alternatives(kind)[number]
-            for key, kind in given
+            for key, kind in kinds
             if isinstance(kind, checked.AssociatedType)
             and checked.is_dynamic(kind)
             and root_of(kind) is root_of(wide)

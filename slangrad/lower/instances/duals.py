@@ -19,36 +19,36 @@ Apart = tuple[Signature, Signature, list[Value | None]]
 
 
 def taken_apart(
-    lowering: Lowering, b: Builder, of: Signature, own: Signature, given: list[Value | None]
+    lowering: Lowering, b: Builder, of: Signature, derivative: Signature, inputs: list[Value | None]
 ) -> Apart:
     """The function with two parameters for each pointer, its derivative likewise, and what that is given."""
     if of.dual is None and all(p.dual is None for p in of.parameters):
-        return of, own, given
-    made = _dual_signature(of)
-    if made.name not in lowering.ir.functions:
-        _declare(lowering, made, of)
+        return of, derivative, inputs
+    dual = _dual_signature(of)
+    if dual.name not in lowering.ir.functions:
+        _declare(lowering, dual, of)
     pointers = {p.name: p for p in of.parameters if p.dual is not None}
     parameters: list[SignatureParameter] = []
     values: list[Value | None] = []
-    for p, value in zip(own.parameters, given, strict=True):
+    for p, value in zip(derivative.parameters, inputs, strict=True):
         pointer = pointers.get(p.name)
         parameters += [p] if pointer is None else _halves(p, pointer)
         values += [value] if pointer is None else _given_halves(b, pointer, value)
-    result_type = own.result_type
+    result_type = derivative.result_type
     if of.dual is not None and result_type is not None:
         result_type = of.result_type
         parameters.insert(0, _result(of, of.dual))
         values.insert(0, None)
-    return made, replace(own, parameters=tuple(parameters), result_type=result_type), values
+    return dual, replace(derivative, parameters=tuple(parameters), result_type=result_type), values
 
 
-def put_together(b: Builder, of: Signature, own: Signature, yields: list[Value]) -> list[Value]:
+def put_together(b: Builder, of: Signature, derivative: Signature, yields: list[Value]) -> list[Value]:
     """What the derivative of the one with two parameters gives, with pairs again."""
-    left, made = iter(yields), []
-    for t in own.result_types:
+    left, values = iter(yields), []
+    for t in derivative.result_types:
         value = next(left)
-        made.append(value if value.type is t else b.emit("make", value, next(left), type=t))
-    return made
+        values.append(value if value.type is t else b.emit("make", value, next(left), type=t))
+    return values
 
 
 def _dual_signature(of: Signature) -> Signature:
@@ -62,11 +62,11 @@ def _result(of: Signature, dual: Type) -> SignatureParameter:
     return SignatureParameter("dresult", of.result, dual, "out", False, False)
 
 
-def _halves(own: SignatureParameter, of: SignatureParameter) -> list[SignatureParameter]:
-    """`own`, a pair, as two parameters of the types of `of` and its other half."""
+def _halves(pair: SignatureParameter, of: SignatureParameter) -> list[SignatureParameter]:
+    """`pair`, a pair, as two parameters of the types of `of` and its other half."""
     assert of.dual is not None
-    first = SignatureParameter(own.name, of.checked, of.type, own.direction, False, False)
-    return [first, replace(first, name=f"d{own.name}", type=of.dual)]
+    first = SignatureParameter(pair.name, of.checked, of.type, pair.direction, False, False)
+    return [first, replace(first, name=f"d{pair.name}", type=of.dual)]
 
 
 def _given_halves(b: Builder, of: SignatureParameter, value: Value | None) -> list[Value | None]:
@@ -79,18 +79,18 @@ def _given_halves(b: Builder, of: SignatureParameter, value: Value | None) -> li
     return [b.emit("get", value, index=0), b.emit("get", value, index=1)]
 
 
-def _declare(lowering: Lowering, made: Signature, of: Signature) -> None:
+def _declare(lowering: Lowering, dual: Signature, of: Signature) -> None:
     """Autodiff makes the body; until then it has the form alone."""
     b = Builder()
-    inputs = tuple(Value(p.type, p.name) for p in made.inputs)
-    yields = tuple(b.zero(t) for t in made.result_types)
+    inputs = tuple(Value(p.type, p.name) for p in dual.inputs)
+    yields = tuple(b.zero(t) for t in dual.result_types)
     lowering.ir.add(
         Function(
-            made.name,
-            made.ir_parameters(),
-            made.result_type,
+            dual.name,
+            dual.ir_parameters(),
+            dual.result_type,
             Region(inputs, b.ops, yields),
-            made.result_differentiable,
+            dual.result_differentiable,
             attributes={"dual_of": of.name},
         )
     )

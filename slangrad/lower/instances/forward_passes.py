@@ -24,16 +24,16 @@ from slangrad.lower.model.signatures import Signature, SignatureParameter
 from slangrad.syntax import ast
 
 
-def lower_forward_pass(lowering: Lowering, of: Signature, given: checked.Applied) -> str:
+def lower_forward_pass(lowering: Lowering, of: Signature, custom: checked.Applied) -> str:
     """The name of the function that stands for one with a forward pass of its own."""
     name = lowering.unique(f"{of.name}.applied")
     inputs = tuple(Value(p.type, p.name) for p in of.inputs)
-    lowering.tangents.enter_context(_result(lowering, given.function), given.context)
-    apply, b = lowering.function(given.function), Builder()
-    made = b.call(apply.name, inputs, apply.result_types)
-    parts = [made[0]] if of.result_type is None else [b.emit("get", made[0], index=i) for i in (0, 1)]
-    results = (*parts[:-1], *made[1:])
-    context = _context_function(lowering, of, given, parts[-1])
+    lowering.tangents.enter_context(_result(lowering, custom.function), custom.context)
+    apply, b = lowering.function(custom.function), Builder()
+    returned = b.call(apply.name, inputs, apply.result_types)
+    parts = [returned[0]] if of.result_type is None else [b.emit("get", returned[0], index=i) for i in (0, 1)]
+    results = (*parts[:-1], *returned[1:])
+    context = _context_function(lowering, of, custom, parts[-1])
     yields = b.call(context, (*inputs, *results, parts[-1]), of.result_types)
     region = Region(inputs, b.ops, yields)
     lowering.ir.add(
@@ -54,13 +54,13 @@ def _result(lowering: Lowering, function: DeclRef) -> Type:
     return lowering.program.substitute(lowering.program.info(declared).result, function.substitution)
 
 
-def _context_function(lowering: Lowering, of: Signature, given: checked.Applied, context: Value) -> str:
+def _context_function(lowering: Lowering, of: Signature, custom: checked.Applied, context: Value) -> str:
     name = lowering.unique(f"{of.name}.context")
     parameters = _parameters(of, context)
     values = tuple(Value(p.type, p.name) for p in parameters)
     results = values[len(of.inputs) : -1]
     outputs = tuple(Parameter(p.name, p.type, "out", p.differentiable) for p in of.outputs)
-    derivatives = Derivatives(vjp=_backward(lowering, name, of, given, parameters))
+    derivatives = Derivatives(vjp=_backward(lowering, name, of, custom, parameters))
     lowering.ir.add(
         Function(
             name,
@@ -82,10 +82,10 @@ def _parameters(of: Signature, context: Value) -> tuple[Parameter, ...]:
 
 
 def _backward(
-    lowering: Lowering, name: str, of: Signature, given: checked.Applied, parameters: tuple[Parameter, ...]
+    lowering: Lowering, name: str, of: Signature, custom: checked.Applied, parameters: tuple[Parameter, ...]
 ) -> str:
     """The derivative in the form that autodiff itself gives them: inputs and cotangents to cotangents."""
-    operator, b = lowering.function(given.backward), Builder()
+    operator, b = lowering.function(custom.backward), Builder()
     values = [Value(p.type, p.name) for p in parameters]
     flags, types = of.result_flags, of.result_types
     cotangents = [
@@ -95,9 +95,9 @@ def _backward(
     returned = [next(given_back)] if of.result_differentiable else []
     taken = [next(given_back) for p in of.parameters if p.differentiable and p.direction != "in"]
     arguments = (values[-1], *taken, *returned)
-    made = b.call(operator.name, arguments, operator.result_types)
-    own = _results_of(operator, made)
-    yields = tuple(own)
+    written = b.call(operator.name, arguments, operator.result_types)
+    cts_of_inputs = _results_of(operator, written)
+    yields = tuple(cts_of_inputs)
     ins = tuple(Parameter(p.name, p.type, "in") for p in parameters)
     ins += tuple(Parameter(f"d{i}", v.type, "in") for i, v in enumerate(cotangents))
     outs = tuple(Parameter(f"d{p.name}", v.type, "out") for p, v in zip(_varied(of), yields, strict=True))
@@ -105,9 +105,9 @@ def _backward(
     return lowering.ir.add(Function(f"{name}.vjp", (*ins, *outs), None, region)).name
 
 
-def _results_of(operator: Signature, made: tuple[Value, ...]) -> tuple[Value, ...]:
+def _results_of(operator: Signature, written: tuple[Value, ...]) -> tuple[Value, ...]:
     """What the operator writes, without a context that it changes."""
-    pairs = zip(operator.outputs, made, strict=True)
+    pairs = zip(operator.outputs, written, strict=True)
     return tuple(value for p, value in pairs if p.name != "this")
 
 

@@ -33,13 +33,13 @@ def lower_function(lowering: Lowering, signature: Signature, reference: DeclRef)
     key = dispatched(lowering, reference)
     constructs = isinstance(declared, ast.Constructor) and key is None
     keys, inputs = enter(f, signature, reference, constructs)
-    given, attributes = _custom_derivatives(lowering, signature, reference), _attributes(declared)
+    derivatives, attributes = _custom_derivatives(lowering, signature, reference), _attributes(declared)
     if key is not None:
         attributes["library"] = True  # made here, so it reports where it is called
         lower_dispatch(f, signature, reference, keys, key)
     elif f.program.info(declared).intrinsic is not None:
         _lower_primitive(f, reference)
-    elif declared.body is None and given is not None:  # there is something to call, if not itself
+    elif declared.body is None and derivatives is not None:  # there is something to call, if not itself
         attributes["bodiless"] = True
     else:
         lower_body(f, declared)
@@ -49,7 +49,7 @@ def lower_function(lowering: Lowering, signature: Signature, reference: DeclRef)
         signature.result_type,
         Region(inputs, f.b.ops, _yields(f, signature, keys, THIS if constructs else RESULT)),
         signature.result_differentiable or signature.dual is not None,
-        derivatives=given,
+        derivatives=derivatives,
         attributes=attributes,
         span=declared.span,
     )
@@ -94,9 +94,9 @@ def _parameter_keys(f: Frame, reference: DeclRef) -> list[Key]:
     """The variables of the parameters; of a pack, one for each element."""
     counts = Counter(declared_parameters(f.program, reference))
     keys: list[Key] = []
-    for each in f.program.info(reference.declaration).parameters:
-        own = is_pack(f.program.info(each).type)
-        keys += [PackPart(each, i) for i in range(counts[each])] if own else [each]
+    for parameter in f.program.info(reference.declaration).parameters:
+        is_a_pack = is_pack(f.program.info(parameter).type)
+        keys += [PackPart(parameter, i) for i in range(counts[parameter])] if is_a_pack else [parameter]
     return keys
 
 
@@ -106,7 +106,7 @@ _ELSEWHERE = ("__target_intrinsic", "__intrinsic_op", "__specialized_for_target"
 def lower_body(f: Frame, declared: ast.Function | ast.Constructor | ast.Accessor) -> None:
     f.program.check_body(declared)
     body = declared.body
-    if body is None and any(declared.attribute(each) for each in _ELSEWHERE):
+    if body is None and any(declared.attribute(name) for name in _ELSEWHERE):
         note = "give it a body"
         f.error("E9003", f"'{declared.name}' is what another compiler makes of it", declared.span, note)
         return
@@ -121,7 +121,7 @@ def _lower_primitive(f: Frame, reference: DeclRef) -> None:
     """The op that a declaration stands for, where it is named as a function: `fwd_diff(sin)`."""
     info: checked.FunctionInfo = f.program.info(reference.declaration)
     keys: list[Key] = [THIS] if info.this_type is not None else []
-    keys += [each for each in info.parameters if intrinsics.is_operand(f, each)]
+    keys += [parameter for parameter in info.parameters if intrinsics.is_operand(f, parameter)]
     places: list[Place] = [LocalPlace(key, f.variables[key].type) for key in keys]
     value = intrinsics.apply(f, info, reference, places)
     if value is not None:
@@ -144,23 +144,23 @@ def _yields(f: Frame, signature: Signature, keys: list[Key], result: Key) -> tup
 def _custom_derivatives(lowering: Lowering, signature: Signature, reference: DeclRef) -> Derivatives | None:
     if any(p.lent for p in signature.parameters):
         return None  # no derivative is asked for, see lending.py
-    given: checked.CustomDerivatives = lowering.program.derivatives(reference)
+    custom: checked.CustomDerivatives = lowering.program.derivatives(reference)
     forward, backward, substitute = (
-        None if each is None else lowering.function(each).name
-        for each in (given.forward, given.backward, given.primal_substitute)
+        None if function is None else lowering.function(function).name
+        for function in (custom.forward, custom.backward, custom.primal_substitute)
     )
-    applied = None if given.apply is None else lower_forward_pass(lowering, signature, given.apply)
-    made = Derivatives(forward, backward, substitute, applied)
-    return made if made.names else None
+    applied = None if custom.apply is None else lower_forward_pass(lowering, signature, custom.apply)
+    derivatives = Derivatives(forward, backward, substitute, applied)
+    return derivatives if derivatives.names else None
 
 
 def _attributes(declared: ast.Declaration) -> FunctionAttributes:
-    """What later passes are told about a function."""
-    found: FunctionAttributes = {"library": True} if declared.span.source.is_library else {}
-    for name, told in ATTRIBUTES.items():
+    """What a function says to later passes."""
+    attributes: FunctionAttributes = {"library": True} if declared.span.source.is_library else {}
+    for name, attribute in ATTRIBUTES.items():
         if declared.attribute(name) is not None:
-            found |= told
-    return found
+            attributes |= attribute
+    return attributes
 
 
 ATTRIBUTES: dict[str, FunctionAttributes] = {

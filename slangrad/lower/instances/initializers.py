@@ -26,8 +26,8 @@ class Initializers:
         if not waiting:
             return False
         name, resolved = waiting.pop()
-        made = _initial(self._lowering, name, resolved)
-        self._made.append((self._lowering.ir.add(made), resolved.declaration))
+        function = _initial(self._lowering, name, resolved)
+        self._made.append((self._lowering.ir.add(function), resolved.declaration))
         return True
 
     def number(self) -> None:
@@ -36,8 +36,8 @@ class Initializers:
         sources = [part.span.source for module in modules for part in module.files]
         places = {id(source): i for i, source in reversed(list(enumerate(sources)))}
 
-        def place(made: tuple[Function, ast.Variable]) -> tuple[int, int]:
-            span = made[1].span
+        def place(initializer: tuple[Function, ast.Variable]) -> tuple[int, int]:
+            span = initializer[1].span
             return places.get(id(span.source), -1), span.start
 
         for order, (function, _) in enumerate(sorted(self._made, key=place)):

@@ -55,32 +55,34 @@ class Instances(Lowering):
 
     def function(self, reference: DeclRef, caller: Frame | None = None) -> Signature:
         """The signature of a function with concrete type arguments; its body is lowered later."""
-        found = self.signature(reference, caller)
-        self._want(found, reference)
-        return found
+        signature = self.signature(reference, caller)
+        self._want(signature, reference)
+        return signature
 
     def signature(self, reference: DeclRef, caller: Frame | None = None) -> Signature:
         """The same, without a request for its body."""
-        found = self._signatures.get(reference.key)
-        if found is None:
+        signature = self._signatures.get(reference.key)
+        if signature is None:
             self._refuse_endless(reference, caller)
             self._refuse_textures(reference, caller)
-            found = self._signatures[reference.key] = self._declare(reference)
-            self._note_caller(found, reference, caller)
-        return found
+            signature = self._signatures[reference.key] = self._declare(reference)
+            self._note_caller(signature, reference, caller)
+        return signature
 
-    def lent(self, reference: DeclRef, given: tuple[Type | None, ...], caller: Frame) -> Signature:
+    def lent(self, reference: DeclRef, lent_types: tuple[Type | None, ...], caller: Frame) -> Signature:
         """The function with some of its parameters as memory of the caller: what is passed for each of these."""
-        key = (*reference.key, given)
-        found = self._signatures.get(key)
-        if found is None:
-            own = self.signature(reference, caller)
-            parameters = (p if t is None else _lent(p, t) for p, t in zip(own.parameters, given, strict=True))
-            name = self.unique(f"{own.name}.lent")
-            found = self._signatures[key] = replace(own, name=name, parameters=tuple(parameters))
-            self._note_caller(found, reference, caller)
-            self._want(found, reference)
-        return found
+        key = (*reference.key, lent_types)
+        signature = self._signatures.get(key)
+        if signature is None:
+            plain = self.signature(reference, caller)
+            parameters = (
+                p if t is None else _lent(p, t) for p, t in zip(plain.parameters, lent_types, strict=True)
+            )
+            name = self.unique(f"{plain.name}.lent")
+            signature = self._signatures[key] = replace(plain, name=name, parameters=tuple(parameters))
+            self._note_caller(signature, reference, caller)
+            self._want(signature, reference)
+        return signature
 
     def _note_caller(self, asked: Signature, reference: DeclRef, caller: Frame | None) -> None:
         self.asked_by[asked.name] = (reference, None if caller is None else caller.name)
@@ -94,28 +96,28 @@ class Instances(Lowering):
 
     def referring(self, reference: DeclRef) -> Referring:
         """What a `ref` accessor became that tells the place it returns."""
-        found = self._referring.get(reference.key)
-        if found is None:
+        referring = self._referring.get(reference.key)
+        if referring is None:
             self._refuse_circle(reference)
             self._entered.append(reference.key)
             signature = self._declare(reference)
             name = self.unique(f"{signature.name}.place")
             signature = replace(signature, name=name, result=checked_types.VOID, result_type=None, dual=None)
             signature = replace(signature, result_differentiable=False)
-            found = self._referring[reference.key] = lower_referring(self, signature, reference)
+            referring = self._referring[reference.key] = lower_referring(self, signature, reference)
             self._entered.pop()
-        return found
+        return referring
 
     def derivative(
         self, mode: str, of: Signature, shape: checked_types.FunctionType, span: Span | None
     ) -> Signature:
         """A function with the calling conventions of `fwd_diff(f)` or `bwd_diff(f)` around a request."""
         key = (mode, of.name, len(shape.parameters))
-        found = self._derived.get(key)
-        if found is None:
-            found = self._derived[key] = self._derived_signature(mode, of, shape)
-            self.ir.add(derivatives.lower_derivative(self, mode, of, found, span))
-        return found
+        signature = self._derived.get(key)
+        if signature is None:
+            signature = self._derived[key] = self._derived_signature(mode, of, shape)
+            self.ir.add(derivatives.lower_derivative(self, mode, of, signature, span))
+        return signature
 
     def finish(self) -> core.Program:
         """Lower everything that was asked for, and what that asks for."""
@@ -182,8 +184,10 @@ class Instances(Lowering):
     def _declared_parameters(self, of: DeclRef, differentiable: bool) -> Iterator[SignatureParameter]:
         """One for each element of a pack."""
         declared = declared_parameters(self.program, of)
-        for each, own in zip(declared, signature_of(self.program, of).parameters, strict=True):
-            yield self._parameter(each.name, of, own.type, own.direction, differentiable and not own.no_diff)
+        for parameter, instance in zip(declared, signature_of(self.program, of).parameters, strict=True):
+            yield self._parameter(
+                parameter.name, of, instance.type, instance.direction, differentiable and not instance.no_diff
+            )
 
     def _parameter(
         self, name: str, of: DeclRef, declared: checked_types.Type, direction: str, differentiable: bool

@@ -69,10 +69,16 @@ def _refuse_errors(f: Frame, declared: ast.Function, info: checked.FunctionInfo)
 
 def _group_size(f: Frame, declared: ast.Function) -> tuple[int, int, int]:
     attribute = declared.attribute("numthreads") or declared.attribute("NumThreads")
-    given = [] if attribute is None else [f.program.constant(f.scope, each) for each in attribute.arguments]
-    known = [None if each is None else f.program.value(each, f.substitution) for each in given]
-    sizes = [size for size in known if isinstance(size, int) and size > 0]
-    if len(sizes) != len(known) or len(sizes) > 3:
+    constants = (
+        []
+        if attribute is None
+        else [f.program.constant(f.scope, argument) for argument in attribute.arguments]
+    )
+    numbers = [
+        None if constant is None else f.program.value(constant, f.substitution) for constant in constants
+    ]
+    sizes = [size for size in numbers if isinstance(size, int) and size > 0]
+    if len(sizes) != len(numbers) or len(sizes) > 3:
         assert attribute is not None
         f.error("E0709", "numthreads takes up to three positive constants", attribute.span)
         return (1, 1, 1)
@@ -81,8 +87,8 @@ def _group_size(f: Frame, declared: ast.Function) -> tuple[int, int, int]:
 
 
 def _lanes(f: Frame, attribute: ast.Attribute) -> int:
-    found = [f.program.constant(f.scope, each) for each in attribute.arguments]
-    (count,) = found if len(found) == 1 else (None,)
+    numbers = [f.program.constant(f.scope, argument) for argument in attribute.arguments]
+    (count,) = numbers if len(numbers) == 1 else (None,)
     if isinstance(count, int) and 0 < count <= MOST_LANES and not count & (count - 1):
         return count
     f.error("E0709", f"lanes takes a power of two up to {MOST_LANES}", attribute.span)

@@ -28,11 +28,11 @@ WHICH = "which"
 
 def lower_referring(lowering: Lowering, signature: Signature, reference: DeclRef) -> Referring:
     """The function of a `ref` accessor, which tells the place instead of reading it."""
-    found = _Returns(lowering, signature, reference, None)  # a first time for the types of what is returned
-    found.lower()
-    made = _Returns(lowering, signature, reference, found.forms)
-    lowering.ir.add(made.lower())
-    return Referring(signature, tuple(made.forms))
+    first = _Returns(lowering, signature, reference, None)  # a first time for the types of what is returned
+    first.lower()
+    second = _Returns(lowering, signature, reference, first.forms)
+    lowering.ir.add(second.lower())
+    return Referring(signature, tuple(second.forms))
 
 
 class _Returns:
@@ -40,9 +40,13 @@ class _Returns:
     each of their values, so that any branch may give them."""
 
     def __init__(
-        self, lowering: Lowering, signature: Signature, reference: DeclRef, known: list[ReturnedPlace] | None
+        self,
+        lowering: Lowering,
+        signature: Signature,
+        reference: DeclRef,
+        known_forms: list[ReturnedPlace] | None,
     ) -> None:
-        self.signature, self.reference, self.known = signature, reference, known
+        self.signature, self.reference, self.known = signature, reference, known_forms
         self.f = FunctionBody(
             lowering, signature.name, reference.declaration, reference.substitution, signature.differentiable
         )
@@ -56,15 +60,15 @@ class _Returns:
         lower_body(f, self.reference.declaration)
         pairs = zip(keys, signature.parameters, strict=True)
         changed = [held(f, key) for key, p in pairs if p.direction != "in"]
-        told = [f.variables[key] for key in f.told]
-        named = [Parameter(f"where{i}", each.type, "out") for i, each in enumerate(told)]
-        region = Region(inputs, f.b.ops, (*changed, *told))
+        descriptor = [f.variables[key] for key in f.descriptor]
+        named = [Parameter(f"where{i}", value.type, "out") for i, value in enumerate(descriptor)]
+        region = Region(inputs, f.b.ops, (*changed, *descriptor))
         parameters = (*signature.ir_parameters(), *named)
         span = self.reference.declaration.span
         return Function(signature.name, parameters, None, region, False, span=span)
 
     def _open(self) -> None:
-        """Variables for what is told."""
+        """Variables for the descriptor of the place."""
         if self.known is None:
             return
         keys: list[Key] = [WHICH] if len(self.known) > 1 else []
@@ -72,7 +76,7 @@ class _Returns:
         for i, form in enumerate(self.known):
             keys += [(i, j) for j in range(len(form.types))]
             types += form.types
-        self.f.told = keys
+        self.f.descriptor = keys
         self.f.variables.update({key: self.f.b.zero(t) for key, t in zip(keys, types, strict=True)})
 
     def returned(self, node: ast.Expression) -> None:
@@ -93,9 +97,9 @@ class _Returns:
         if THIS not in f.homes:
             return f.place(node)
         f.variables[THIS] = held(f, THIS)
-        found = f.place(node)
+        place = f.place(node)
         MemoryPlace(f.homes[THIS]).set(f, f.variables.pop(THIS))
-        return found
+        return place
 
 
 # --- Taking apart and putting together ------------------------------------------------------------------
@@ -109,13 +113,15 @@ def _apart(f: Frame, place: Place) -> tuple[list[Value], Again]:
         assert place.key == THIS, place  # the checker lets nothing else out
         return [], _object
     assert is_dataclass(place), place
-    parts = [_part(f, getattr(place, each.name)) for each in fields(place)]
+    parts = [_part(f, getattr(place, field.name)) for field in fields(place)]
 
     def again(f: Frame, this: Place | None, values: Iterator[Value]) -> Place:
-        made = [part(f, this, values) for _, part in parts]
-        return made[0].component(f, made[1]) if type(place) is Component else type(place)(*made)
+        arguments = [part(f, this, values) for _, part in parts]
+        return (
+            arguments[0].component(f, arguments[1]) if type(place) is Component else type(place)(*arguments)
+        )
 
-    return [value for own, _ in parts for value in own], again
+    return [value for part_values, _ in parts for value in part_values], again
 
 
 def _object(f: Frame, this: Place | None, values: Iterator[Value]) -> Place:
@@ -131,6 +137,6 @@ def _part(f: Frame, part: object) -> tuple[list[Value], Callable[..., object]]:
         return _apart(f, part)
     if not isinstance(part, list):
         return [], lambda f, this, values: part
-    parts = [_part(f, each) for each in part]
-    again = lambda f, this, values: [each(f, this, values) for _, each in parts]
-    return [value for own, _ in parts for value in own], again
+    parts = [_part(f, item) for item in part]
+    again = lambda f, this, values: [rebuild(f, this, values) for _, rebuild in parts]
+    return [value for item_values, _ in parts for value in item_values], again

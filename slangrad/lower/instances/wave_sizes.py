@@ -23,8 +23,8 @@ def refuse_other_waves(f: Frame, declared: ast.Function) -> None:
     attribute = declared.attribute("WaveSize")
     if attribute is None:
         return
-    known = [f.program.constant(f.scope, each) for each in attribute.arguments]
-    bounds = [size for size in known[:2] if isinstance(size, int)]
+    constants = [f.program.constant(f.scope, argument) for argument in attribute.arguments]
+    bounds = [size for size in constants[:2] if isinstance(size, int)]
     if not bounds or not bounds[0] <= WAVE <= bounds[-1]:
         f.error("E9009", f"waves of another size than {WAVE} threads", attribute.span)
 

@@ -36,11 +36,11 @@ class Alternatives:
         self._lacking: dict[checked.Type, Span | None] = {}
         self._known: dict[checked.Type, dict[checked.Type, Span | None]] = {}
         self._asked: dict[checked.Type, Types] = {}  # as they are until lowering begins again
-        for each in conformances:
-            self.add(each.interface, each.type)
-            ids = self._given.setdefault(each.interface, {})
-            if each.id >= 0:
-                ids[each.type] = each.id
+        for conformance in conformances:
+            self.add(conformance.interface, conformance.type)
+            ids = self._given.setdefault(conformance.interface, {})
+            if conformance.id >= 0:
+                ids[conformance.type] = conformance.id
 
     def begin(self) -> None:
         self.grew = False
@@ -59,9 +59,9 @@ class Alternatives:
 
     def add(self, interface: checked.Type, t: checked.Type, span: Span | None = None) -> None:
         """A value of type `t` becomes one of the interface."""
-        known = self._known.setdefault(interface, {})
-        if t not in known:
-            known[t] = span
+        types = self._known.setdefault(interface, {})
+        if t not in types:
+            types[t] = span
             self.grew |= interface in self._asked
 
     def open(self, interface: checked.Type) -> None:
@@ -72,8 +72,8 @@ class Alternatives:
         assert isinstance(interface, checked.InterfaceType)
         if interface in self._given:
             return
-        for each in self.plain(interface):
-            self.add(interface, each)
+        for t in self.plain(interface):
+            self.add(interface, t)
 
     def plain(self, interface: checked.InterfaceType) -> Types:
         """The types of the program that conform and have no generic parameters."""
@@ -88,7 +88,7 @@ class Alternatives:
         """The types that a value of a dynamic type can have, by their numbers."""
         if isinstance(t, checked.AssociatedType):
             bases = self.of(t.base)
-            return tuple(self.program.associated(each, t.interface, t.declaration) for each in bases)
+            return tuple(self.program.associated(base, t.interface, t.declaration) for base in bases)
         if t not in self._asked:
             self._asked[t] = tuple(self._known.get(t, ()))
         return self._asked[t]
@@ -97,9 +97,11 @@ class Alternatives:
         """The ids of these types in memory: those that were given, then the ones that follow."""
         while isinstance(t, checked.AssociatedType):
             t = t.base
-        given = self._given.get(t, {})
-        free = count(max(given.values(), default=-1) + 1)
-        return tuple(given[each] if each in given else next(free) for each in self.of(t))
+        linked = self._given.get(t, {})
+        free = count(max(linked.values(), default=-1) + 1)
+        return tuple(
+            linked[alternative] if alternative in linked else next(free) for alternative in self.of(t)
+        )
 
 
 def is_tangent(t: checked.Type) -> bool:

@@ -56,14 +56,14 @@ def _takes(kind: str, label: str | None, statement: ast.Break | ast.Continue) ->
 
 
 def flags(f: Frame) -> list[Key]:
-    found: list[Key] = [RETURNED, THROWN]
+    keys: list[Key] = [RETURNED, THROWN]
     for target in f.exits:
         if isinstance(target, Handler):
-            found.append(target.threw)
+            keys.append(target.threw)
         else:
             assert isinstance(target, ExitTarget)
-            found += [target.broke, target.continued]
-    return [flag for flag in found if flag in f.variables]
+            keys += [target.broke, target.continued]
+    return [flag for flag in keys if flag in f.variables]
 
 
 def exited(f: Frame, but: Flag | None = None) -> Value:
@@ -86,25 +86,25 @@ def find_target(f: Frame, statement: ast.Break | ast.Continue) -> ExitTarget:
 def assigned_flags(f: Frame, body: ast.Node, target: ExitTarget, *others: ast.Expression | None) -> list[Key]:
     """The flags, and the result, that running `body` may set, `target` being the loop around it; and `others`, where
     errors may be thrown."""
-    found: dict[Key, None] = {}
+    keys: dict[Key, None] = {}
     for node in (body, *others):
-        found |= dict.fromkeys(_thrown_out_of(f, node)) if node is not None else {}
+        keys |= dict.fromkeys(_thrown_out_of(f, node)) if node is not None else {}
     for statement, inner in _exits(body, ()):
         if isinstance(statement, ast.Return):
-            found |= {RETURNED: None, RESULT: None, **dict.fromkeys(f.told)}
-            found |= {THIS: None} if isinstance(f.declared, ast.Constructor) else {}
+            keys |= {RETURNED: None, RESULT: None, **dict.fromkeys(f.descriptor)}
+            keys |= {THIS: None} if isinstance(f.declared, ast.Constructor) else {}
         elif not _stays_within(statement, inner):
             out_to = _target_outside(f, statement, target)
             flag = out_to.broke if isinstance(statement, ast.Break) else out_to.continued
             if not (out_to is target and flag is target.continued):
-                found[flag] = None
-    return list(found)
+                keys[flag] = None
+    return list(keys)
 
 
 def _thrown_out_of(f: Frame, node: ast.Node) -> Iterator[Key]:
     """What tells handlers around of an error."""
-    for each in walk(node):
-        form = each if isinstance(each, ast.Throw) else getattr(each, "ref", None)
+    for inner in walk(node):
+        form = inner if isinstance(inner, ast.Throw) else getattr(inner, "ref", None)
         if isinstance(form, (ast.Throw, checked.Try)):
             yield from error_keys(f, form.handler)
 
@@ -114,16 +114,20 @@ def error_keys(f: Frame, catch: ast.Catch | None) -> tuple[Key, ...]:
     if catch is None:
         return (THROWN, ERROR)
     return next(
-        ((each.threw, each.error) for each in f.exits if isinstance(each, Handler) and each.catch is catch),
+        (
+            (handler.threw, handler.error)
+            for handler in f.exits
+            if isinstance(handler, Handler) and handler.catch is catch
+        ),
         (),
     )
 
 
 def _target_outside(f: Frame, statement: ast.Break | ast.Continue, target: ExitTarget) -> ExitTarget:
     f.exits.append(target)
-    found = find_target(f, statement)
+    outside = find_target(f, statement)
     f.exits.pop()
-    return found
+    return outside
 
 
 Inner = tuple[tuple[str, str | None], ...]  # (kind, label) of what is within, outermost first
@@ -161,7 +165,7 @@ KINDS: dict[type[ast.Node], str] = {
 def may_exit(node: ast.Node) -> bool:
     """Whether there is a statement in it that leaves, or an error may be thrown, by its form."""
     leaving = (ast.Return, ast.Break, ast.Continue, ast.Throw, ast.Try)
-    return any(isinstance(each, leaving) for each in walk(node))
+    return any(isinstance(inner, leaving) for inner in walk(node))
 
 
 def always_exits(node: ast.Statement) -> bool:
@@ -169,7 +173,7 @@ def always_exits(node: ast.Statement) -> bool:
     if isinstance(node, (ast.Return, ast.Break, ast.Continue, ast.Discard, ast.Throw)):
         return True
     if isinstance(node, ast.Block):
-        return any(always_exits(each) for each in node.statements)
+        return any(always_exits(statement) for statement in node.statements)
     if isinstance(node, ast.If):
         return node.otherwise is not None and always_exits(node.then) and always_exits(node.otherwise)
     return False

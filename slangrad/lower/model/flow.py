@@ -117,9 +117,9 @@ class SSABuilder:
         """Both arms, each on its own copy of the variables; returns the values they return, merged. `hint` is "branch"
         or "flatten", as in the text.
         """
-        known = self.b.constant_of(condition)
-        if known is not None:
-            return tuple((then() if known else otherwise()) or ())
+        constant = self.b.constant_of(condition)
+        if constant is not None:
+            return tuple((then() if constant else otherwise()) or ())
         return self.join(condition, self.arm(then), self.arm(otherwise), hint)
 
     def join(self, condition: Value, then: Arm, otherwise: Arm, hint: str = "") -> tuple[Value, ...]:
@@ -134,20 +134,20 @@ class SSABuilder:
         return merged[:count]
 
     def _merge(
-        self, condition: Value, made: list[Builder], left: list[Value], right: list[Value], hint: str
+        self, condition: Value, builders: list[Builder], left: list[Value], right: list[Value], hint: str
     ) -> tuple[Value, ...]:
         """An `if` that yields what differs between the arms; constant truth values are the condition."""
         outer = self.b
-        known = [_agreed(outer, made, condition, x, y) for x, y in zip(left, right, strict=True)]
-        places = [i for i, value in enumerate(known) if value is None]
-        if not places and not any(builder.ops for builder in made):
-            return tuple(value for value in known if value is not None)
+        agreed = [_agreed(outer, builders, condition, x, y) for x, y in zip(left, right, strict=True)]
+        places = [i for i, value in enumerate(agreed) if value is None]
+        if not places and not any(builder.ops for builder in builders):
+            return tuple(value for value in agreed if value is not None)
         regions = tuple(
             Region((), builder.ops, tuple(values[i] for i in places))
-            for builder, values in zip(made, (left, right), strict=True)
+            for builder, values in zip(builders, (left, right), strict=True)
         )
         results = iter(outer.control("if", (condition,), regions, {"arms": hint} if hint else None))
-        return tuple(next(results) if value is None else value for value in known)
+        return tuple(next(results) if value is None else value for value in agreed)
 
     # --- leaving from within an expression
 
@@ -193,24 +193,24 @@ class SSABuilder:
         outer, before = self.b, self.variables
         parameters = tuple(Value(before[key].type, _name(key) or before[key].hint) for key in carried)
         self.b, self.variables = outer.nested(), {**before, **dict(zip(carried, parameters, strict=True))}
-        given = []
+        gave_values = []
 
         def lowered() -> Iterable[Value]:
             values = lower()
-            given.append(values is not None)
+            gave_values.append(values is not None)
             return () if values is None else values
 
         values = self.finished(lowered)
-        yields = values if given[0] else tuple(self.variables[key] for key in carried)
-        made = Region((*first, *parameters), self.b.ops, yields)
+        yields = values if gave_values[0] else tuple(self.variables[key] for key in carried)
+        region = Region((*first, *parameters), self.b.ops, yields)
         self.b, self.variables = outer, before
-        return made
+        return region
 
     def elementwise(self, t: Array, element: Callable[[Value], Value]) -> Value:
         """A long array, whose element at an index `element` gives, one after the other in a loop."""
         assert t.length is not None
         zero = self.b.zero(t)
-        return self.repeated(t.length, zero, lambda made, i: self.emit("set_index", made, i, element(i)))
+        return self.repeated(t.length, zero, lambda whole, i: self.emit("set_index", whole, i, element(i)))
 
     def componentwise(self, value: Value, t: Type, change: Callable[[Value, Type], Value]) -> Value:
         """A value of type `t`. `change` makes each component from that of another value and its own type."""
@@ -263,11 +263,13 @@ def declaration_of(key: Key) -> Key:
     return key.declaration if isinstance(key, PackPart) else key
 
 
-def _agreed(outer: Builder, made: list[Builder], condition: Value, left: Value, right: Value) -> Value | None:
+def _agreed(
+    outer: Builder, builders: list[Builder], condition: Value, left: Value, right: Value
+) -> Value | None:
     """What the merged value is when no `if` result is needed for it."""
     if left is right:
         return left
-    x, y = made[0].constant_of(left), made[1].constant_of(right)
+    x, y = builders[0].constant_of(left), builders[1].constant_of(right)
     if x is None or y is None or left.type is not right.type:
         return None
     if left.type is BOOL:

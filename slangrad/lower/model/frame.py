@@ -111,7 +111,7 @@ class Referring:
     forms: tuple[ReturnedPlace, ...]
 
     @property
-    def told(self) -> tuple[Type, ...]:
+    def descriptor(self) -> tuple[Type, ...]:
         """What it gives besides what it changed: which form, if there are several, and the values of each."""
         which = (U32,) if len(self.forms) > 1 else ()
         return (*which, *(t for form in self.forms for t in form.types))
@@ -136,7 +136,7 @@ class Lowering(ABC):
         self.ir = core.Program()
         self.unique = UniqueNames()  # of functions and variables
         self.types = IRTypeMap(
-            program, self.ir, reporter, lambda each: self.function(each).name, alternatives
+            program, self.ir, reporter, lambda reference: self.function(reference).name, alternatives
         )
         self.tangents = self.types.tangents
         self.parameters = LaunchParameters()
@@ -156,12 +156,12 @@ class Lowering(ABC):
         """The same, without a request for its body."""
 
     @abstractmethod
-    def lent(self, reference: DeclRef, given: tuple[Type | None, ...], caller: Frame) -> Signature:
+    def lent(self, reference: DeclRef, lent_types: tuple[Type | None, ...], caller: Frame) -> Signature:
         """The function with some of its parameters as memory of the caller: what is passed for each of these."""
 
     @abstractmethod
     def referring(self, reference: DeclRef) -> Referring:
-        """What a `ref` accessor became that tells the place it returns."""
+        """The function of a `ref` accessor, which returns a descriptor of the place."""
 
     @abstractmethod
     def derivative(
@@ -198,7 +198,7 @@ class Frame(SSABuilder, ABC):
         self.exits: list[object] = []  # the loops and switches around this point, see exits.py
         # `return` in what gives a place, see instances/referring.py, and what it sets then.
         self.refers: Callable[[ast.Expression], None] | None = None
-        self.told: list[Key] = []
+        self.descriptor: list[Key] = []
         self.index = 0  # of the element for which an `expand` is being lowered
         self._expanding: list[ast.Declaration] = []
 
@@ -235,16 +235,16 @@ class Frame(SSABuilder, ABC):
 
     def pack(self, parameter: Pack) -> tuple[Entry, ...]:
         """The entries of a pack."""
-        found = argument_of(self.program, parameter, self.substitution)
-        assert isinstance(found, tuple)
-        return spliced(found)
+        argument = argument_of(self.program, parameter, self.substitution)
+        assert isinstance(argument, tuple)
+        return spliced(argument)
 
     @contextmanager
     def element(self, packs: tuple[Pack, ...], index: int) -> Iterator[None]:
         """What is lowered within is about one element of packs."""
         outer = self.index, self.substitution
-        own: Bindings = {element_parameter(pack): self.pack(pack)[index] for pack in packs}
-        self.index, self.substitution = index, {**self.substitution, **own}
+        elements: Bindings = {element_parameter(pack): self.pack(pack)[index] for pack in packs}
+        self.index, self.substitution = index, {**self.substitution, **elements}
         try:
             yield
         finally:

@@ -26,9 +26,9 @@ class KernelMemoryForms(MemoryForms):
     def name(self, t: types.Struct, rules: Rules) -> str:
         return self._unique(t.name + (" in memory" if rules.layout == NATURAL else f", {rules.layout}"))
 
-    def holds_words(self, made: types.Type) -> bool:
+    def holds_words(self, form: types.Type) -> bool:
         """Whether there are interface values in a form."""
-        return made in self._with_words or (isinstance(made, types.Array) and self.holds_words(made.element))
+        return form in self._with_words or (isinstance(form, types.Array) and self.holds_words(form.element))
 
     def make(self, t: types.Type, rules: Rules) -> types.Type:
         words = self._words_of(t)
@@ -38,28 +38,28 @@ class KernelMemoryForms(MemoryForms):
         return words
 
     def make_struct(self, t: types.Struct, rules: Rules) -> types.Type:
-        made = super().make_struct(t, rules)
-        if made is t or not isinstance(made, types.Struct):
-            return made
-        if any(self.holds_words(part) for _, part in made.fields):
-            self._with_words.add(made)
-        elif isinstance(made, types.MemoryForm):
-            self._enter_struct(made, self._ir.differentials.get(t))
-        return made
+        form = super().make_struct(t, rules)
+        if form is t or not isinstance(form, types.Struct):
+            return form
+        if any(self.holds_words(part) for _, part in form.fields):
+            self._with_words.add(form)
+        elif isinstance(form, types.MemoryForm):
+            self._enter_struct(form, self._ir.differentials.get(t))
+        return form
 
     # --- derivatives
 
-    def _enter_struct(self, made: types.MemoryForm, row: core.Differential | None) -> None:
+    def _enter_struct(self, form: types.MemoryForm, row: core.Differential | None) -> None:
         if row is None:
             return
         parts: dict[int, tuple[str, types.Type]] = {}
         for primal, tangent in (*row.fields, *row.kept):
-            parts[tangent] = (str(tangent), self._tangent(made.fields[primal][1]))
+            parts[tangent] = (str(tangent), self._tangent(form.fields[primal][1]))
         fields = tuple(parts[i] for i in sorted(parts))
-        found = types.struct(self._unique(f"{made.name}.Differential"), fields)
+        tangent_type = types.struct(self._unique(f"{form.name}.Differential"), fields)
         places = {tangent: i for i, tangent in enumerate(sorted(parts))}
-        self._ir.differentials[made] = core.Differential(
-            found,
+        self._ir.differentials[form] = core.Differential(
+            tangent_type,
             tuple((primal, places[tangent]) for primal, tangent in row.fields),
             kept=tuple((primal, places[tangent]) for primal, tangent in row.kept),
         )

@@ -55,12 +55,12 @@ class Statics:
         self.waiting: list[tuple[str, DeclRef]] = []
 
     def name_of(self, resolved: DeclRef) -> str:
-        found = self._names.get(resolved.key)
-        if found is None:
-            found = self._names[resolved.key] = self._unique(f"static {resolved}")
+        name = self._names.get(resolved.key)
+        if name is None:
+            name = self._names[resolved.key] = self._unique(f"static {resolved}")
             if not is_initialized_late(self._program, resolved.declaration):
-                self.waiting.append((found, resolved))
-        return found
+                self.waiting.append((name, resolved))
+        return name
 
     def name_of_shared(self, resolved: DeclRef) -> str:
         """Of memory that a group shares, which has no first value."""
@@ -74,11 +74,11 @@ LITERALS = (ast.IntLiteral, ast.FloatLiteral, ast.BoolLiteral)
 
 def is_initialized_late(program: Program, declared: ast.Variable) -> bool:
     """Whether control has to come to the declaration first."""
-    given = declared.initializer
+    initializer = declared.initializer
     return (
         is_in_function(program.info(declared), declared)
-        and given is not None
-        and not isinstance(given, LITERALS)
+        and initializer is not None
+        and not isinstance(initializer, LITERALS)
     )
 
 

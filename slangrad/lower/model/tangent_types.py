@@ -50,8 +50,8 @@ class TangentTypes:
         """The type of the other half of a pointer that is differentiated."""
         if isinstance(t, checked.LambdaType) or t is checked.VOID:
             return None
-        found = self._program.pointer_differential(t)
-        return None if found is None else self._of(found)
+        dual = self._program.pointer_differential(t)
+        return None if dual is None else self._of(dual)
 
     def tangent(self, t: checked.Type) -> types.Type:
         """The type of the derivative of a type that has one."""
@@ -100,11 +100,13 @@ class TangentTypes:
                 f"the Differential of '{t}' has its own dzero or dadd, so it must be a struct", "E9008"
             )
         fields = tuple(
-            (lowered.index(primal.declaration.name), tangent.index(own.declaration.name))
-            for primal, own in info.fields
-            if own is not None and isinstance(tangent, types.Struct)
+            (lowered.index(primal.declaration.name), tangent.index(field.declaration.name))
+            for primal, field in info.fields
+            if field is not None and isinstance(tangent, types.Struct)
         )
-        zero, add = (None if each is None else self._function(each) for each in (info.zero, info.add))
+        zero, add = (
+            None if function is None else self._function(function) for function in (info.zero, info.add)
+        )
         kept: tuple[tuple[int, int], ...] = ()
         if t.declaration is self._program.standard("Optional"):
             fields, kept = fields[:1], fields[1:]  # the value, and whether there is one
@@ -120,7 +122,7 @@ class TangentTypes:
     def _enter_lambda(self, t: checked.LambdaType, lowered: types.Struct) -> None:
         captured = captured_types(self._program, t)
         self._enter_fields(
-            lowered, [self.tangent(each) if self.has_tangent(each) else None for each in captured]
+            lowered, [self.tangent(kind) if self.has_tangent(kind) else None for kind in captured]
         )
 
     def _enter_fields(self, lowered: types.Struct, tangents: list[types.Type | None]) -> None:
@@ -133,11 +135,11 @@ class TangentTypes:
         """Let derivatives through the context of a forward pass of the user's own, which need not conform to
         IDifferentiable: derivatives of the derivative go through it.
         """
-        for made in (context, result):
-            t = self._of(made)
+        for kind in (context, result):
+            t = self._of(kind)
             if not isinstance(t, types.Struct) or t in self._ir.differentials:
                 continue
-            self._contexts.add(made)
+            self._contexts.add(kind)
             self._enter_fields(t, [self.space.tangent(field) for _, field in t.fields])
 
 
@@ -145,4 +147,4 @@ def captured_types(program: CheckedProgram, t: checked.LambdaType) -> list[check
     """The types of the variables that a lambda captures."""
     seen = own_substitution(t)
     captures = program.info(t.declaration).captures
-    return [program.substitute(program.info(each).type, seen) for each in captures]
+    return [program.substitute(program.info(captured).type, seen) for captured in captures]

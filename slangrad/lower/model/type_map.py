@@ -62,12 +62,12 @@ class IRTypeMap:
             raise CompileError(self.reporter.diagnostics) from reason
 
     def map(self, t: checked.Type) -> types.Type:
-        found = SCALARS.get(t) or self._known.get(t)
-        if found is None:
-            found = self._known[t] = self._make_once(t)
-            if isinstance(found, types.Struct) and found not in self.ir.differentials:
-                self.tangents.enter(t, found)
-        return found
+        lowered = SCALARS.get(t) or self._known.get(t)
+        if lowered is None:
+            lowered = self._known[t] = self._make_once(t)
+            if isinstance(lowered, types.Struct) and lowered not in self.ir.differentials:
+                self.tangents.enter(t, lowered)
+        return lowered
 
     def _make_once(self, t: checked.Type) -> types.Type:
         if t in self._making:
@@ -120,12 +120,12 @@ class IRTypeMap:
 
     def _dynamic(self, t: checked.Type) -> types.Type:
         """The number of the type that a value has, and a field for each type that it can have."""
-        fields = [(f"is{i}", self.map(each)) for i, each in enumerate(self.alternatives(t))]
+        fields = [(f"is{i}", self.map(alternative)) for i, alternative in enumerate(self.alternatives(t))]
         number = [] if is_tangent(t) else [("type", types.U32)]
-        made = types.struct(self._name(t), (*number, *fields))
+        lowered = types.struct(self._name(t), (*number, *fields))
         if number:
-            self.dynamics[made] = t
-        return made
+            self.dynamics[lowered] = t
+        return lowered
 
     def alternatives(self, t: checked.Type) -> Types:
         """The types that a value of an interface type can have."""
@@ -151,9 +151,9 @@ class IRTypeMap:
         of = self._interfaces.get(t)
         if of is None:
             return types.value_of(t)
-        made = self.of(of)
-        self.memory(made)  # which looks whether all of its types have room there
-        return made
+        lowered = self.of(of)
+        self.memory(lowered)  # which looks whether all of its types have room there
+        return lowered
 
     def holds_interfaces(self, t: types.Type) -> bool:
         """Whether there are values of interface types in a type."""
@@ -165,23 +165,25 @@ class IRTypeMap:
         self.open(t)
         if not t.fields[1:]:
             self._alternatives.lacks(self.dynamics[t], self._alternatives.root.span)
-        made = self._words(self.dynamics[t])
-        self._check_fits(t, layout_of(made).size - HEADER)
-        return made
+        words = self._words(self.dynamics[t])
+        self._check_fits(t, layout_of(words).size - HEADER)
+        return words
 
     def _words(self, of: checked.Type) -> types.Struct:
         """An interface value in memory."""
         if of not in self._forms:
             size = self._any_size(of)
-            made = self._forms[of] = interface_words(self._unique(f"{of} in memory"), size)
-            self._interfaces[made] = of
+            words = self._forms[of] = interface_words(self._unique(f"{of} in memory"), size)
+            self._interfaces[words] = of
         return self._forms[of]
 
     def _any_size(self, of: checked.Type) -> int:
         """The bytes that the types behind an interface may take: as the attribute says, or as the largest of those
         without generic parameters does, so that all kernels and the host agree."""
         if not isinstance(of, checked.InterfaceType):
-            return round_up(max((self._behind(each).size for each in self.alternatives(of)), default=0), 4)
+            return round_up(
+                max((self._behind(alternative).size for alternative in self.alternatives(of)), default=0), 4
+            )
         size = any_value_size(self.program, of)
         if size is None:
             if of in self._sizing:
@@ -189,7 +191,9 @@ class IRTypeMap:
                 self.reporter.error("E9007", message, self._alternatives.root.span)
                 return 0
             self._sizing.add(of)
-            size = max((self._behind(each).size for each in self._alternatives.plain(of)), default=0)
+            size = max(
+                (self._behind(alternative).size for alternative in self._alternatives.plain(of)), default=0
+            )
             self._sizing.discard(of)
         return round_up(size, 4)
 
@@ -238,17 +242,17 @@ class IRTypeMap:
         return count
 
     def _struct(self, t: checked.StructType | checked.LambdaType | checked.Tuple) -> types.Type:
-        made = types.struct(self._name(t), tuple(self._fields(t)))
-        self._memory.declare(made, self._rules_of_fields(t))
+        lowered = types.struct(self._name(t), tuple(self._fields(t)))
+        self._memory.declare(lowered, self._rules_of_fields(t))
         trusted = tuple(self._trusted_fields(t))
         if trusted:
-            self.ir.trusted[made] = trusted
+            self.ir.trusted[lowered] = trusted
         limit = self.program.options.limits.type_parts
-        parts = self._parts[made] = sum(map(self._parts_of, (field for _, field in made.fields)))
+        parts = self._parts[lowered] = sum(map(self._parts_of, (field for _, field in lowered.fields)))
         if parts > limit:
             message = f"'{t}' is made of {parts} parts, more than the limit of {limit}"
             raise Unlowerable(message, "E0710", limit_note("type_parts"))
-        return made
+        return lowered
 
     def _parts_of(self, t: types.Type) -> int:
         """Of how many scalars and arrays of scalars a type is made."""
@@ -299,7 +303,7 @@ class IRTypeMap:
         if not isinstance(t, checked.StructType):
             return {}
         said = (self.program.info(reference.declaration).rules for reference, _ in self.program.fields(t))
-        return {i: each for i, each in enumerate(said) if each}
+        return {i: rules for i, rules in enumerate(said) if rules}
 
 
 def _known_size(size: object, t: checked.Type, least: int) -> int:

@@ -34,32 +34,32 @@ def default_value(f: Frame, t: checked_types.Type, lowered: Type) -> Value:
     """A value before its constructor runs: fields with initializers have them, the others are zero."""
     if not isinstance(t, checked_types.StructType):
         return f.b.zero(lowered)
-    return struct_of_parts(f, [checked.FieldDefault(each) for each, _ in f.program.fields(t)], lowered)
+    return struct_of_parts(f, [checked.FieldDefault(field) for field, _ in f.program.fields(t)], lowered)
 
 
 def struct_of_parts(f: Frame, parts: Sequence[checked.Part], t: Type) -> Value:
     """A struct, field by field; those without a part are zero."""
     assert isinstance(t, Struct), t
-    made: list[Value] = []
+    values: list[Value] = []
     missing = [kind for _, kind in t.fields]
     for part in parts:
         if isinstance(part, checked.FieldDefault) and _sees_fields(part.reference.declaration.initializer):
-            so_far = f.emit("make", *made, *map(f.b.zero, missing[len(made) :]), type=t)
-            made.append(_with_this(f, so_far, part))
+            so_far = f.emit("make", *values, *map(f.b.zero, missing[len(values) :]), type=t)
+            values.append(_with_this(f, so_far, part))
         else:
-            made.extend(f.parts(part))
-    return f.emit("make", *made, *map(f.b.zero, missing[len(made) :]), type=t)
+            values.extend(f.parts(part))
+    return f.emit("make", *values, *map(f.b.zero, missing[len(values) :]), type=t)
 
 
 def _sees_fields(initializer: ast.Expression | None) -> bool:
     """Whether an initializer uses `this`, written or understood."""
     if initializer is None:
         return False
-    forms = [each.ref for each in walk(initializer) if isinstance(each, ast.Expression)]
+    forms = [node.ref for node in walk(initializer) if isinstance(node, ast.Expression)]
     used = [
         part for form in forms for part in (form, getattr(form, "base", None), getattr(form, "this", None))
     ]
-    return any(isinstance(each, checked.ThisValue) for each in used)
+    return any(isinstance(use, checked.ThisValue) for use in used)
 
 
 def _with_this(f: Frame, this: Value, part: checked.Part) -> Value:

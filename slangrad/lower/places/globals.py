@@ -46,9 +46,9 @@ def place_of_global(f: Frame, reference: DeclRef, span: Span | None) -> Place:
         resolved = DeclRef(declared, f.substitution)
     t = f.lowering.types.of(f.program.substitute(info.type, resolved.substitution), span)
     if info.constant is not None:
-        known = f.program.value(info.constant, resolved.substitution)
-        if isinstance(known, int):
-            return Temporary(f.b.constant(t, known))
+        constant = f.program.value(info.constant, resolved.substitution)
+        if isinstance(constant, int):
+            return Temporary(f.b.constant(t, constant))
     if is_open(declared):
         note = "give it a value there, or link a module that exports it"
         f.error("E0704", f"'{declared.name}' has no value: no linked module exports it", span, note)

@@ -58,7 +58,7 @@ def count(f: Frame, node: object) -> int:
     assert isinstance(node, ast.Expression)
     node = stripped(node)
     if isinstance(node.ref, checked.Pieces):
-        return sum(count(f, each) for each in node.ref.pieces)
+        return sum(count(f, piece) for piece in node.ref.pieces)
     return _length(f, node.type)
 
 
@@ -70,8 +70,8 @@ def values(f: Frame, node: ast.Expression) -> Iterator[Value]:
 
 def element(f: Frame, form: checked.PackElement) -> Place:
     """`each x`: of a tuple a component, of a pack of arguments one of its variables."""
-    own = is_pack(form.kinds[form.entry])
-    index = f.index if own else 0
+    is_entry = is_pack(form.kinds[form.entry])
+    index = f.index if is_entry else 0
     if isinstance(value_type(form.base), Tuple):
         before = sum(_length(f, kind) for kind in form.kinds[: form.entry])
         return f.place(form.base).component(f, before + index)

@@ -273,19 +273,19 @@ class RowPlace(Place):
         return component(self.matrix.type, 0)
 
     def read(self, f: Frame) -> Value:
-        return f.emit("make", *(each.read(f) for each in self._cells(f)), type=self.type)
+        return f.emit("make", *(cell.read(f) for cell in self._cells(f)), type=self.type)
 
     def set(self, f: Frame, value: Value) -> None:
-        for i, each in enumerate(self._cells(f)):
-            each.set(f, f.emit("get", value, index=i))
+        for i, cell in enumerate(self._cells(f)):
+            cell.set(f, f.emit("get", value, index=i))
 
     def is_cut(self, f: Frame) -> bool:
         return self.matrix.cut
 
     def component(self, f: Frame, index: int | Value) -> Place:
-        known = index if isinstance(index, int) else f.b.constant_of(index)
-        if isinstance(known, int) and 0 <= known < component_count(self.type):
-            index = known  # an address that is followed further
+        constant = index if isinstance(index, int) else f.b.constant_of(index)
+        if isinstance(constant, int) and 0 <= constant < component_count(self.type):
+            index = constant  # an address that is followed further
         return self.matrix.part(f, index).component(f, self.index)
 
     def _cells(self, f: Frame) -> list[Place]:

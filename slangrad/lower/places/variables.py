@@ -78,8 +78,8 @@ def _check_bits(f: Frame, name: str, t: Type) -> None:
     while isinstance(inner, Array):
         inner = inner.element
     if f.differentiable and f.lowering.types.holds_interfaces(t) and inner in f.lowering.ir.differentials:
-        what = f"'{name}' has an address and interface values, which are bits in memory"
-        message = f"{what}, so the derivative of '{f.declared.name}' would be lost here"
+        reason = f"'{name}' has an address and interface values, which are bits in memory"
+        message = f"{reason}, so the derivative of '{f.declared.name}' would be lost here"
         f.error("E0505", message, f.b.span, "leave out the address, or put the interface values elsewhere")
 
 

@@ -89,9 +89,9 @@ class ControlFlowGraph:
         return entry
 
     def _block(self) -> BasicBlock:
-        made = BasicBlock(len(self.blocks) + 1)
-        self.blocks.append(made)
-        return made
+        block = BasicBlock(len(self.blocks) + 1)
+        self.blocks.append(block)
+        return block
 
     def _region(self, region: Region, at: BasicBlock) -> BasicBlock:
         for op in region.ops:
@@ -139,14 +139,14 @@ class ControlFlowGraph:
         count, index = op.operands[0], body.parameters[0]
         counter = Value(count.type, "trip")
         self.alias.update(zip(body.parameters[1:], op.results, strict=True))
-        zero, one, header = Builder(span=op.span), Builder(span=op.span), self._block()
+        zero, step, header = Builder(span=op.span), Builder(span=op.span), self._block()
         start = zero.constant(count.type, 0)
         at.ops += zero.ops
         at.end = Jump(header, [(start, counter), *zip(op.operands[1:], op.results, strict=True)])
-        go_on = one.emit("less", counter, count)
-        next_trip = one.emit("add", counter, one.constant(count.type, 1))
-        place = one.emit("sub", count, next_trip) if op.attributes.get("reverse") else counter
-        header.ops += one.ops
+        go_on = step.emit("less", counter, count)
+        next_trip = step.emit("add", counter, step.constant(count.type, 1))
+        place = step.emit("sub", count, next_trip) if op.attributes.get("reverse") else counter
+        header.ops += step.ops
         self.alias[index] = place
         return self._loop(op, header, header, go_on, body, [(next_trip, counter)])
 

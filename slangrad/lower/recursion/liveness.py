@@ -62,12 +62,12 @@ class Liveness:
 
     def _needed(self, block: BasicBlock) -> list[Value]:
         """The values of others that a block uses, by their own names."""
-        made = set(_made_in(block))
+        inside = set(_made_in(block))
         used: dict[Value, None] = {}
         for op in block.ops:
             used.update(dict.fromkeys((*op.operands, *free_values(*op.regions))))
         used.update(dict.fromkeys(block.sources))
-        return [v for v in used if v not in made and self.canonical(v) not in made | self._everywhere]
+        return [v for v in used if v not in inside and self.canonical(v) not in inside | self._everywhere]
 
     def _settle(self) -> None:
         """Backwards until nothing changes."""
@@ -75,10 +75,10 @@ class Liveness:
         while changed:
             changed = False
             for block in reversed(self._blocks):
-                found = {self.canonical(v) for v in self.needs[block]}
-                found |= self.after(block) - set(self._made[block])
-                if found != self.live[block]:
-                    self.live[block] = found
+                live = {self.canonical(v) for v in self.needs[block]}
+                live |= self.after(block) - set(self._made[block])
+                if live != self.live[block]:
+                    self.live[block] = live
                     changed = True
 
 
@@ -88,7 +88,7 @@ def _made_in(block: BasicBlock) -> list[Value]:
 
 def _passed_on(graph: ControlFlowGraph, root: Function, members: dict[str, Function]) -> dict[Value, Value]:
     """The parameters that are always the same parameter of the root."""
-    found: dict[Value, Value | None] = {p: p for p in root.region.parameters}
+    origins: dict[Value, Value | None] = {p: p for p in root.region.parameters}
     parameters = {p for f in members.values() for p in f.region.parameters}
     calls = [block.end for block in graph.blocks if isinstance(block.end, RecursiveCall)]
     changed = True
@@ -96,11 +96,11 @@ def _passed_on(graph: ControlFlowGraph, root: Function, members: dict[str, Funct
         changed = False
         for call in calls:
             for p, operand in zip(members[call.callee].region.parameters, call.operands, strict=True):
-                if operand in parameters and operand not in found:
+                if operand in parameters and operand not in origins:
                     continue
-                given = found.get(operand)
-                met = given if p not in found or found[p] is given else None
-                if p not in found or found[p] is not met:
-                    found[p] = met
+                origin_of_operand = origins.get(operand)
+                met = origin_of_operand if p not in origins or origins[p] is origin_of_operand else None
+                if p not in origins or origins[p] is not met:
+                    origins[p] = met
                     changed = True
-    return {p: origin for p, origin in found.items() if origin is not None}
+    return {p: origin for p, origin in origins.items() if origin is not None}

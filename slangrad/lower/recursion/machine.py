@@ -62,17 +62,17 @@ class _Machine:
     def function(self) -> Function:
         b, root = Builder(span=self._root.span), self._root
         parameters = tuple(Value(p.type, p.hint) for p in root.region.parameters)
-        given = dict(zip(root.region.parameters, parameters, strict=True))
-        self._outer.new.update({p: given[origin] for p, origin in self._live.same.items()})
+        arguments = dict(zip(root.region.parameters, parameters, strict=True))
+        self._outer.new.update({p: arguments[origin] for p, origin in self._live.same.items()})
         for op in self._live.early:
             self._outer.op(b, op)
-        state = self._start(b, given)
+        state = self._start(b, arguments)
         self._loop(b, state)
         count = len(root.result_types)
         yields = tuple(state["result", root.name, i] for i in range(count))
         return replace(root, region=Region(parameters, b.ops, yields))
 
-    def _start(self, b: Builder, given: dict[Value, Value]) -> State:
+    def _start(self, b: Builder, arguments: dict[Value, Value]) -> State:
         """Everything is zero but for the root's parameters."""
         first = b.constant(I32, self._entries[self._root.name].number)
         state: State = {BLOCK: first, DEPTH: b.constant(I32, 0), RETURNS: b.zero(array(I32, None))}
@@ -83,8 +83,8 @@ class _Machine:
             stacked = value in self._live.stacked
             key = ("stack" if stacked else "register", value)
             state[key] = b.zero(array(value.type, None) if stacked else value.type)
-            if value in given:
-                self._write(b, state, value, given[value])
+            if value in arguments:
+                self._write(b, state, value, arguments[value])
         return state
 
     def _sorted(self, block: BasicBlock) -> list[Value]:
@@ -125,25 +125,25 @@ class _Machine:
     def _block(self, b: Builder, state: State, block: BasicBlock) -> None:
         """An `if` that does what the block does, when it is its turn."""
         turn = b.emit("equal", state[BLOCK], b.constant(I32, block.number))
-        inner, own, live = b.nested(), dict(state), self._live
-        walk = Rebuild({"variable": partial(_at_depth, own[DEPTH])})
+        inner, after, live = b.nested(), dict(state), self._live
+        walk = Rebuild({"variable": partial(_at_depth, after[DEPTH])})
         walk.new.update(self._outer.new)
         for value in live.needs[block]:
-            walk.new[value] = self._read(inner, own, live.canonical(value), walk)
+            walk.new[value] = self._read(inner, after, live.canonical(value), walk)
         for i, value in enumerate(block.received):
-            walk.new[value] = own["result", block.of, i]
+            walk.new[value] = after["result", block.of, i]
         for op in block.ops:
             walk.op(inner, op)
         for value in live.kept(block):
-            self._write(inner, own, value, walk.new[value])
-        self._end(inner, own, block, walk)
-        changed = [key for key, old in state.items() if own[key] is not old]
+            self._write(inner, after, value, walk.new[value])
+        self._end(inner, after, block, walk)
+        changed = [key for key, old in state.items() if after[key] is not old]
         regions = (
-            Region((), inner.ops, tuple(own[key] for key in changed)),
+            Region((), inner.ops, tuple(after[key] for key in changed)),
             Region((), [], tuple(state[key] for key in changed)),
         )
-        made = b.control("if", (turn,), regions)
-        state.update(zip(changed, made, strict=True))
+        results = b.control("if", (turn,), regions)
+        state.update(zip(changed, results, strict=True))
 
     def _read(self, b: Builder, state: State, value: Value, walk: Rebuild) -> Value:
         if value in walk.new:
@@ -168,7 +168,9 @@ class _Machine:
                     self._write(b, state, target, new)
             self._go(b, state, end.target)
         elif isinstance(end, Branch):
-            then, otherwise = (b.constant(I32, each.number) for each in (end.then, end.otherwise))
+            then, otherwise = (
+                b.constant(I32, target_block.number) for target_block in (end.then, end.otherwise)
+            )
             state[BLOCK] = b.emit("select", sources[0], then, otherwise)
         elif isinstance(end, RecursiveCall):
             self._call(b, state, end, sources)
@@ -176,8 +178,8 @@ class _Machine:
             self._return(b, state, block, sources)
 
     def _value(self, walk: Rebuild, value: Value) -> Value:
-        found = walk.new.get(value)
-        return walk.new[self._live.canonical(value)] if found is None else found
+        new = walk.new.get(value)
+        return walk.new[self._live.canonical(value)] if new is None else new
 
     def _go(self, b: Builder, state: State, target: BasicBlock) -> None:
         state[BLOCK] = b.constant(I32, target.number)

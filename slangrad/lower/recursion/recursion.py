@@ -30,22 +30,22 @@ Uses = dict[str, Op]
 
 def _uses(program: Program, f: Function) -> Uses:
     """What a function calls or differentiates, and where first; derivatives before calls."""
-    found: Uses = {}
+    uses: Uses = {}
     for op in walk(f.region):
         if op.name in REQUESTS or op.name == "call":
             callee = _used(program, op)
-            if callee not in found or op.name in REQUESTS:
-                found[callee] = op
-    return found
+            if callee not in uses or op.name in REQUESTS:
+                uses[callee] = op
+    return uses
 
 
 def _used(program: Program, op: Op) -> str:
     """The function that a call or a request needs: a derivative by hand, where there is one."""
     callee = op.attributes["callee"]
-    own = program.functions[callee].derivatives if callee in program.functions else None
-    if own is None or op.name == "call":
+    derivatives = program.functions[callee].derivatives if callee in program.functions else None
+    if derivatives is None or op.name == "call":
         return callee
-    return (own.jvp if op.name == "jvp" else own.vjp) or callee
+    return (derivatives.jvp if op.name == "jvp" else derivatives.vjp) or callee
 
 
 def _refused(program: Program, members: list[str], uses: dict[str, Uses], reporter: Reporter) -> bool:
@@ -56,11 +56,13 @@ def _refused(program: Program, members: list[str], uses: dict[str, Uses], report
         message = f"'{callee}' needs its own derivative, directly or through others"
         reporter.error("E9008", message, op.span, "differentiate it from outside")
         return True
-    own = next((name for name in members if program.functions[name].derivatives is not None), None)
-    if own is not None and len(members) > 1:
-        message = f"'{own}' has a derivative of its own, and calls itself through others"
-        note = f"let '{own}' call itself directly, or leave its derivative to the compiler"
-        reporter.error("E9008", message, program.functions[own].span, note)
+    with_derivative = next(
+        (name for name in members if program.functions[name].derivatives is not None), None
+    )
+    if with_derivative is not None and len(members) > 1:
+        message = f"'{with_derivative}' has a derivative of its own, and calls itself through others"
+        note = f"let '{with_derivative}' call itself directly, or leave its derivative to the compiler"
+        reporter.error("E9008", message, program.functions[with_derivative].span, note)
         return True
     return False
 
@@ -79,7 +81,7 @@ def _cycles(callees: dict[str, list[str]]) -> Iterable[list[str]]:
                 number[name] = lowest[name] = len(number)
                 path.append(name)
                 on_path.add(name)
-            callee = next((each for each in rest if each in callees), None)
+            callee = next((candidate for candidate in rest if candidate in callees), None)
             if callee is None:
                 pending.pop()
                 if pending:

@@ -69,10 +69,10 @@ def _of_parts(f: Frame, value: Value, target: Type) -> Value:
 
 def turned(f: Frame, lines: Value, target: Type) -> Value:
     """A matrix or its columns, a line of memory each, as rows; the other way round as well."""
-    found = [from_memory(f, f.emit("get", lines, index=i)) for i, _ in enumerate(components(lines.type))]
+    vectors = [from_memory(f, f.emit("get", lines, index=i)) for i, _ in enumerate(components(lines.type))]
     rows = []
     for i, row in enumerate(components(target)):
-        rows.append(f.emit("make", *(f.emit("get", each, index=i) for each in found), type=row))
+        rows.append(f.emit("make", *(f.emit("get", line, index=i) for line in vectors), type=row))
     return f.emit("make", *rows, type=target)
 
 
@@ -105,8 +105,10 @@ def _words(f: Frame, target: Type, value: Value) -> list[Bytes]:
     assert isinstance(words.type, Array) and words.type.length is not None
     if holds_long(target):
         return [Run(0, WORD * words.type.length, words)]
-    each = (f.emit("get", words, index=i) for i in range(words.type.length))
-    return [BytePiece(WORD * i, WORD, f.emit("convert", word, type=U64)) for i, word in enumerate(each)]
+    words_of_value = (f.emit("get", words, index=i) for i in range(words.type.length))
+    return [
+        BytePiece(WORD * i, WORD, f.emit("convert", word, type=U64)) for i, word in enumerate(words_of_value)
+    ]
 
 
 def _assembled_words(f: Frame, value: Value, count: int) -> Value:
@@ -181,7 +183,7 @@ def _encoded(f: Frame, value: Value, start: int) -> Iterator[Bytes]:
     assert isinstance(value.type, Struct)
     number, ids = f.emit("get", value, index=0), f.lowering.types.ids(value.type)
     chosen = [f.emit("equal", number, f.b.constant(U32, i)) for i in range(len(ids))]
-    id_ = _select(f, chosen, [f.b.constant(U64, each) for each in ids]) if ids else f.b.zero(U64)
+    id_ = _select(f, chosen, [f.b.constant(U64, type_id) for type_id in ids]) if ids else f.b.zero(U64)
     yield BytePiece(start + ID, 4, id_)
     size = f.lowering.types.any_layout(value.type).size - HEADER
     if holds_long(value.type):
@@ -199,11 +201,11 @@ def _words_of_type(f: Frame, value: Value, chosen: list[Value], count: int) -> V
     assert isinstance(value.type, Struct)
     number = len(value.type.fields) - len(chosen)
 
-    def own() -> tuple[Value, ...]:
+    def words() -> tuple[Value, ...]:
         return (words_of(f, count, _parts(f, f.emit("get", value, index=number))),)
 
     others = lambda: (_words_of_type(f, value, chosen[1:], count),)
-    return (own() if len(chosen) == 1 else f.branch(chosen[0], own, others))[0]
+    return (words() if len(chosen) == 1 else f.branch(chosen[0], words, others))[0]
 
 
 def _select(f: Frame, chosen: list[Value], values: list[Value]) -> Value:
@@ -215,13 +217,13 @@ def _select(f: Frame, chosen: list[Value], values: list[Value]) -> Value:
 # --- Taking apart ---------------------------------------------------------------------------------------
 
 
-def _decoded(f: Frame, t: Struct, start: int, given: list[Bytes]) -> Value:
+def _decoded(f: Frame, t: Struct, start: int, parts_of_bytes: list[Bytes]) -> Value:
     """A value of an interface type; an id that no type has means the type with the largest one."""
     ids = f.lowering.types.ids(t)
-    id_ = f.emit("convert", assembled(f, start + ID, 4, given), type=U32)
+    id_ = f.emit("convert", assembled(f, start + ID, 4, parts_of_bytes), type=U32)
     number = f.b.constant(U32, ids.index(max(ids)) if ids else 0)
-    for i, each in enumerate(ids):
-        here = f.emit("equal", id_, f.b.constant(U32, each))
+    for i, type_id in enumerate(ids):
+        here = f.emit("equal", id_, f.b.constant(U32, type_id))
         number = f.emit("select", here, f.b.constant(U32, i), number)
-    parts = [_AnyForm(f).value(each, start + HEADER, given) for _, each in t.fields[1:]]
+    parts = [_AnyForm(f).value(part_type, start + HEADER, parts_of_bytes) for _, part_type in t.fields[1:]]
     return f.emit("make", number, *parts, type=t)

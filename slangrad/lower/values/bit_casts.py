@@ -44,7 +44,7 @@ def same_shape(x: Type, y: Type) -> bool:
 
 def _is_number(x: Scalar | Pointer, y: Scalar | Pointer) -> bool:
     """Not truth values, which are no bits; an address is a whole number."""
-    kinds = {"unsigned" if isinstance(each, Pointer) else each.kind for each in (x, y)}
+    kinds = {"unsigned" if isinstance(t, Pointer) else t.kind for t in (x, y)}
     with_address = isinstance(x, Pointer) or isinstance(y, Pointer)
     return "bool" not in kinds and not (with_address and "float" in kinds)
 

@@ -114,9 +114,14 @@ def run_of(
 
 
 def array_of(
-    f: Frame, t: Array, start: int, stride: int, parts: list[Bytes], made: Callable[[int, list[Bytes]], Value]
+    f: Frame,
+    t: Array,
+    start: int,
+    stride: int,
+    parts: list[Bytes],
+    element_from: Callable[[int, list[Bytes]], Value],
 ) -> Value:
-    """A long array from the bytes at `start`; `made` gives an element from those that begin at some byte."""
+    """A long array from the bytes at `start`; `element_from` gives an element from those that begin at some byte."""
     assert t.length is not None
     size = t.length * stride
     block = lcm(stride, WORD)
@@ -129,12 +134,12 @@ def array_of(
     before = f.b.constant(U32, (start - whole.start) // WORD)
     before = before if whole.first is None else f.emit("add", whole.first, before)
 
-    def unpacked(found: Value, number: Value) -> Value:
+    def unpacked(elements: Value, number: Value) -> Value:
         first = f.emit("add", before, f.emit("mul", number, f.b.constant(U32, words)))
-        own: list[Bytes] = [Run(0, block, whole.words, first)]
+        of_block: list[Bytes] = [Run(0, block, whole.words, first)]
         for k, at in enumerate(_numbers(f, number, together)):
-            found = f.emit("set_index", found, at, made(k * stride, own))
-        return found
+            elements = f.emit("set_index", elements, at, element_from(k * stride, of_block))
+        return elements
 
     return f.repeated(-(-t.length // together), f.b.zero(t), unpacked)
 
@@ -163,7 +168,7 @@ def _with_words(
         if done >= count:
             return whole
         at, to = start + WORD * done, f.emit("add", first, f.b.constant(U32, done))
-        run = next((each for each in runs if each.covers(at, at + 2 * WORD)), None)
+        run = next((candidate for candidate in runs if candidate.covers(at, at + 2 * WORD)), None)
         if run is None:
             word = f.emit("convert", assembled(f, at, WORD, parts), type=U32)
             whole = f.emit("set_index", whole, to, word)

@@ -42,35 +42,43 @@ def has_number(f: Frame, value: Value, number: int) -> Value:
 # --- Taking apart and putting together ------------------------------------------------------------------
 
 
-def narrow(f: Frame, value: Value, wide: checked.Type, own: checked.Type, number: int) -> Value:
+def narrow(f: Frame, value: Value, wide: checked.Type, target: checked.Type, number: int) -> Value:
     """A value as it is where the type is known to be the one with that number."""
-    if wide is own:
+    if wide is target:
         return value
     if is_tangent(wide):
         return f.emit("get", value, index=number)
     if checked.is_dynamic(wide):
-        found = f.emit("get", value, index=number + 1)
-        for i in _numbers_of(f, wide, own):
+        narrowed = f.emit("get", value, index=number + 1)
+        for i in _numbers_of(f, wide, target):
             if i != number:
-                found = f.emit("select", has_number(f, value, i), f.emit("get", value, index=i + 1), found)
-        return found
-    return _part_by_part(f, value, wide, own, lambda part, one, other: narrow(f, part, one, other, number))
+                narrowed = f.emit(
+                    "select", has_number(f, value, i), f.emit("get", value, index=i + 1), narrowed
+                )
+        return narrowed
+    return _part_by_part(
+        f,
+        value,
+        wide,
+        target,
+        lambda part, part_wide, part_target: narrow(f, part, part_wide, part_target, number),
+    )
 
 
-def _numbers_of(f: Frame, wide: checked.Type, own: checked.Type) -> list[int]:
+def _numbers_of(f: Frame, wide: checked.Type, target: checked.Type) -> list[int]:
     """The numbers that mean this type: types of objects may have the same associated type."""
-    return [i for i, each in enumerate(f.lowering.types.alternatives(wide)) if each is own]
+    return [i for i, alternative in enumerate(f.lowering.types.alternatives(wide)) if alternative is target]
 
 
-def require_kind(f: Frame, value: Value, wide: checked.Type, own: checked.Type, number: int) -> None:
+def require_kind(f: Frame, value: Value, wide: checked.Type, target: checked.Type, number: int) -> None:
     """Report a value that is of another type than the one wanted: it came from an object of another type."""
-    if wide is own or is_tangent(wide):
+    if wide is target or is_tangent(wide):
         return
     if not checked.is_dynamic(wide):
-        for i, (one, other) in enumerate(zip(_parts(f, wide), _parts(f, own), strict=True)):
-            require_kind(f, f.emit("get", value, index=i), one, other, number)
+        for i, (part_wide, part_target) in enumerate(zip(_parts(f, wide), _parts(f, target), strict=True)):
+            require_kind(f, f.emit("get", value, index=i), part_wide, part_target, number)
         return
-    types, fitting = f.lowering.types.alternatives(wide), _numbers_of(f, wide, own)
+    types, fitting = f.lowering.types.alternatives(wide), _numbers_of(f, wide, target)
     if len(fitting) == len(types) or not fitting:  # nothing else can be there, or lowering begins again
         return
     fits = f.false()
@@ -78,24 +86,30 @@ def require_kind(f: Frame, value: Value, wide: checked.Type, own: checked.Type, 
         fits = f.emit("or", fits, has_number(f, value, i))
     there = f.emit("add", f.emit("get", value, index=0), f.b.constant(U32, 1))
     wrong = f.emit("select", fits, f.b.constant(U32, 0), there)
-    text = "\n".join((TYPE_OF_VALUE, str(own), *map(str, types)))
+    text = "\n".join((TYPE_OF_VALUE, str(target), *map(str, types)))
     f.emit("in_bounds", wrong, f.b.constant(U32, 1), text=text)
 
 
-def widen(f: Frame, value: Value, own: checked.Type, wide: checked.Type, number: int) -> Value:
+def widen(f: Frame, value: Value, source: checked.Type, wide: checked.Type, number: int) -> Value:
     """The inverse: what belongs to other types is zero."""
-    if wide is own:
+    if wide is source:
         return value
     if checked.is_dynamic(wide):
         return _with_number(f, value, wide, number)
-    return _part_by_part(f, value, own, wide, lambda part, one, other: widen(f, part, one, other, number))
+    return _part_by_part(
+        f,
+        value,
+        source,
+        wide,
+        lambda part, part_source, part_wide: widen(f, part, part_source, part_wide, number),
+    )
 
 
 def _with_number(f: Frame, value: Value, wide: checked.Type, number: int) -> Value:
     t = f.lowering.types.of(wide, f.b.span)
     assert isinstance(t, Struct)
     first = 0 if is_tangent(wide) else 1
-    parts = [f.b.zero(each) for _, each in t.fields]
+    parts = [f.b.zero(part_type) for _, part_type in t.fields]
     if number + first >= len(parts):  # a type that is new to the interface: lowering begins again
         return f.b.zero(t)
     parts[number + first] = value
@@ -116,8 +130,8 @@ def _part_by_part(
     if not pairs:
         f.error("E9007", f"'{target}' cannot be made where types are known at run time only", f.b.span)
         return f.b.zero(f.lowering.types.of(target, f.b.span))
-    made = (change(f.emit("get", value, index=i), *pair) for i, pair in enumerate(pairs))
-    return f.emit("make", *made, type=f.lowering.types.of(target, f.b.span))
+    parts = (change(f.emit("get", value, index=i), *pair) for i, pair in enumerate(pairs))
+    return f.emit("make", *parts, type=f.lowering.types.of(target, f.b.span))
 
 
 def _parts(f: Frame, t: checked.Type) -> list[checked.Type]:
@@ -142,8 +156,8 @@ def as_interface(f: Frame, value: Value, source: checked.Type, target: checked.T
     if not checked.is_dynamic(source):
         f.lowering.alternatives.add(target, source, f.b.span)
         return widen(f, value, source, target, _number(f, source, target))
-    for each in f.lowering.types.alternatives(source):
-        f.lowering.alternatives.add(target, each, f.b.span)
+    for alternative in f.lowering.types.alternatives(source):
+        f.lowering.alternatives.add(target, alternative, f.b.span)
     return _over_all(f, value, source, target)
 
 
@@ -156,13 +170,13 @@ def _over_all(f: Frame, value: Value, source: checked.Type, target: checked.Type
     """A value of one interface type as one of another; the types that the other lacks become its first one."""
     t = f.lowering.types.of(target, f.b.span)
     assert isinstance(t, Struct)
-    known, number = f.lowering.types.alternatives(target), f.b.constant(U32, 0)
+    targets, number = f.lowering.types.alternatives(target), f.b.constant(U32, 0)
     parts = {i: f.b.zero(kind) for i, (_, kind) in enumerate(t.fields)}
-    for i, each in enumerate(f.lowering.types.alternatives(source)):
-        if each in known:
-            own = known.index(each)
-            number = f.emit("select", has_number(f, value, i), f.b.constant(U32, own), number)
-            parts[own + 1] = f.emit("get", value, index=i + 1)
+    for i, alternative in enumerate(f.lowering.types.alternatives(source)):
+        if alternative in targets:
+            position = targets.index(alternative)
+            number = f.emit("select", has_number(f, value, i), f.b.constant(U32, position), number)
+            parts[position + 1] = f.emit("get", value, index=i + 1)
     return f.emit("make", number, *list(parts.values())[1:], type=t)
 
 
@@ -177,11 +191,11 @@ def type_test(f: Frame, value: Value, source: checked.Type, target: checked.Type
     """`x is Target`."""
     if source is target:
         return f.true()
-    found = f.false()
-    for i, each in enumerate(f.lowering.types.alternatives(source)):
-        if is_kind_of(f, each, target):
-            found = f.emit("or", found, has_number(f, value, i))
-    return found
+    is_target = f.false()
+    for i, alternative in enumerate(f.lowering.types.alternatives(source)):
+        if is_kind_of(f, alternative, target):
+            is_target = f.emit("or", is_target, has_number(f, value, i))
+    return is_target
 
 
 def downcast(f: Frame, value: Value, source: checked.Type, target: checked.Type, optional: object) -> Value:
@@ -194,9 +208,9 @@ def downcast(f: Frame, value: Value, source: checked.Type, target: checked.Type,
         return f.emit("make", inner, f.true(), type=optional)
     there = type_test(f, value, source, target)
     if checked.is_dynamic(target):
-        for each in f.lowering.types.alternatives(source):
-            if is_kind_of(f, each, target):
-                f.lowering.alternatives.add(target, each, f.b.span)
+        for alternative in f.lowering.types.alternatives(source):
+            if is_kind_of(f, alternative, target):
+                f.lowering.alternatives.add(target, alternative, f.b.span)
         inner = value if source is target else _over_all(f, value, source, target)
     else:
         types = list(f.lowering.types.alternatives(source))

@@ -48,7 +48,7 @@ def is_static(f: Frame, declared: ast.AnyFunction) -> bool:
     return isinstance(declared, ast.Constructor) or f.program.info(declared).this_type is None
 
 
-def require_type(f: Frame, what: str, wide: checked.Type) -> None:
+def require_type(f: Frame, subject: str, wide: checked.Type) -> None:
     """The function that is being made, or one that called it, has to be made for each type."""
     name: str | None = f.name
     while name is not None and name in f.lowering.asked_by:
@@ -57,7 +57,7 @@ def require_type(f: Frame, what: str, wide: checked.Type) -> None:
         if key is not None:
             f.lowering.alternatives.open_function(reference.declaration, key)
             return
-    message = f"{what} depends on the type of a '{wide}', and there is no value here that would tell it"
+    message = f"{subject} depends on the type of a '{wide}', and there is no value here that would tell it"
     f.error("E0412", message, f.b.span, "use it on a value, or in a generic function that takes one")
 
 
@@ -86,36 +86,36 @@ def declared_types(f: Frame, declared: ast.AnyFunction) -> Iterator[tuple[Key, c
     info = f.program.info(declared)
     if info.this_type is not None and not isinstance(declared, ast.Constructor):
         yield THIS, info.this_type
-    for each in info.parameters:
-        yield each, f.program.info(each).type
+    for parameter in info.parameters:
+        yield parameter, f.program.info(parameter).type
 
 
-def told(f: Frame, teller: Value, wide: checked.Type) -> Value:
-    """A value that tells that its type is the associated type of what the teller's is: types have the numbers of those
-    that they belong to."""
+def with_discriminator(f: Frame, carrier: Value, wide: checked.Type) -> Value:
+    """A value of an associated type, which says its type by the discriminator of `carrier`: an associated type has the
+    number of the type that it belongs to."""
     t = f.lowering.types.of(wide, f.b.span)
-    if not checked.is_dynamic(wide) or teller.type is t:
-        return teller if teller.type is t else f.b.zero(t)
-    if is_tangent(wide) or not _has_numbers(teller):
+    if not checked.is_dynamic(wide) or carrier.type is t:
+        return carrier if carrier.type is t else f.b.zero(t)
+    if is_tangent(wide) or not _has_numbers(carrier):
         require_type(f, f"'{wide}'", wide)
         return f.b.zero(t)
     assert isinstance(t, Struct)
-    parts = [f.emit("get", teller, index=0), *(f.b.zero(each) for _, each in t.fields[1:])]
+    parts = [f.emit("get", carrier, index=0), *(f.b.zero(part_type) for _, part_type in t.fields[1:])]
     return f.emit("make", *parts, type=t)
 
 
-def _has_numbers(teller: Value) -> bool:
-    return isinstance(teller.type, Struct) and bool(teller.type.fields) and teller.type.fields[0][1] is U32
+def _has_numbers(carrier: Value) -> bool:
+    return isinstance(carrier.type, Struct) and bool(carrier.type.fields) and carrier.type.fields[0][1] is U32
 
 
-def required(f: Frame, teller: Value, value: RequiredValue, t: Type) -> Value:
+def required(f: Frame, carrier: Value, value: RequiredValue, t: Type) -> Value:
     """A constant that an interface requires, of the type that a value has."""
-    if not _has_numbers(teller):
+    if not _has_numbers(carrier):
         require_type(f, f"'{value.declaration.name}'", value.base)
         return f.b.zero(t)
-    found = f.b.zero(t)
-    for i, each in enumerate(f.lowering.types.alternatives(value.base)):
-        known = f.program.required(each, value.interface, value.declaration)
-        assert isinstance(known, int)
-        found = f.emit("select", has_number(f, teller, i), f.b.constant(t, known), found)
-    return found
+    number = f.b.zero(t)
+    for i, alternative in enumerate(f.lowering.types.alternatives(value.base)):
+        constant = f.program.required(alternative, value.interface, value.declaration)
+        assert isinstance(constant, int)
+        number = f.emit("select", has_number(f, carrier, i), f.b.constant(t, constant), number)
+    return number

@@ -26,11 +26,11 @@ from slangrad.marshal.containers.memory import (
     TORCH_ACCESS,
     TORCH_PAIR_ACCESS,
 )
-from slangrad.marshal.containers.values import DiffPair, Part, get_primal, make_cell, set_grad, set_primal
+from slangrad.marshal.containers.values import CellPart, DiffPair, get_primal, make_cell, set_grad, set_primal
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Shape
 from slangrad.marshal.host.records import is_record, made_of
-from slangrad.marshal.protocol.marshal import TANGENT, Leaf, Marshal, Node, ProgramTypes, Spot, Way
+from slangrad.marshal.protocol.marshal import TANGENT, BoundNode, Leaf, Marshal, ProgramTypes, Spot, Way
 from slangrad.marshal.protocol.spelling import spell_on_page
 from slangrad.marshal.reflection.slang_type import SlangType, slang_type_of
 from slangrad.marshal.simple.enums import names_in
@@ -60,19 +60,19 @@ class Wanted:
     index: int = CREATED
 
 
-def kind_of(given: object) -> str | None:
+def kind_of(wanted: object) -> str | None:
     """The kind that a string or class names, empty for a class of the user's; None for a value to fill."""
-    if isinstance(given, str):
-        if given not in KINDS:
+    if isinstance(wanted, str):
+        if wanted not in KINDS:
             names = ", ".join(map(repr, KINDS))
-            raise CallError("E1011", f"Unknown return type '{given}'", (), f"known are {names}")
-        return given
-    if given is Tensor:
+            raise CallError("E1011", f"Unknown return type '{wanted}'", (), f"known are {names}")
+        return wanted
+    if wanted is Tensor:
         return TENSOR
-    if given is np.ndarray:
+    if wanted is np.ndarray:
         return NUMPY
-    if isinstance(given, type):
-        return TORCH if is_torch_type(given) else _TAUGHT.get(given, "")
+    if isinstance(wanted, type):
+        return TORCH if is_torch_type(wanted) else _TAUGHT.get(wanted, "")
     return None
 
 
@@ -96,36 +96,36 @@ def wrap_of(kind: object) -> Wrap | None:
     """What makes, of a module and what a call of it would return, an object of a class that is no kind of result."""
     if not isinstance(kind, type) or kind_of(kind):
         return None
-    given: Wrap | None = getattr(kind, "from_result", None)
-    if given is not None:
-        return given
+    from_result: Wrap | None = getattr(kind, "from_result", None)
+    if from_result is not None:
+        return from_result
     if is_record(kind):
         return lambda module, result: made_of(kind, result)
     return lambda module, result: kind(result)
 
 
-def bind_given(marshal: Marshal, t: Type, spot: Spot) -> Node | None:
+def bind_given(marshal: Marshal, t: Type, spot: Spot) -> BoundNode | None:
     """Something to fill (or, in `bwds`, to take a cotangent from)."""
     role = spot.role
     if not (role.reads or role.writes or role.differentiates):
         return None
-    found = sorted(marshal.ways(t, spot.types, spot.mode), key=lambda way: way.cost)
-    exact = any(way.how != CONVERTED for way in found)
+    ways = sorted(marshal.ways(t, spot.types, spot.mode), key=lambda way: way.cost)
+    exact = any(way.how != CONVERTED for way in ways)
     wider = None if exact or role.differentiates else _wider(t, marshal.holds(t, spot.types))
     if wider is not None:
-        found = sorted(marshal.ways(wider, spot.types, spot.mode), key=lambda way: way.cost)
-    if not found:
+        ways = sorted(marshal.ways(wider, spot.types, spot.mode), key=lambda way: way.cost)
+    if not ways:
         message = f"argument '{spot.label}': {marshal.described} cannot hold results of type '{t}'"
         raise CallError("E1011", message, (marshal.reason(t, spot.types),))
-    return marshal.bind(found[0], spot)
+    return marshal.bind(ways[0], spot)
 
 
-def _wider(t: Type, own: Type | None) -> Type | None:
+def _wider(t: Type, held: Type | None) -> Type | None:
     """A type that Slang converts results of type `t` to, made of the elements of a container."""
     element = t.element if isinstance(t, Vector) else t
-    if not isinstance(element, Scalar) or not isinstance(own, Scalar) or not _widens(element, own):
+    if not isinstance(element, Scalar) or not isinstance(held, Scalar) or not _widens(element, held):
         return None
-    return vector(own, t.count) if isinstance(t, Vector) else own
+    return vector(held, t.count) if isinstance(t, Vector) else held
 
 
 def _widens(t: Scalar, to: Scalar) -> bool:
@@ -149,7 +149,7 @@ Maker = Callable[[object, Shape], Callable[[], object]]
 
 
 @dataclass(slots=True, frozen=True)
-class Result:
+class CreatedResult:
     """`maker` gives, for a device and a shape, what makes that which is filled; `give` what the caller gets of it."""
 
     maker: Maker
@@ -163,7 +163,7 @@ class Created:
     type: Type
     spot: Spot
     kind: str
-    made: Result | None = None
+    made: CreatedResult | None = None
 
     def bind(self, dims: int, types: ProgramTypes) -> Leaf:
         lowered = types.lower(self.type)
@@ -182,12 +182,12 @@ def bind_default(created: Created, dims: int, lowered: ir.Type) -> Leaf:
 def _bind_value(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     spot = created.spot
     names = names_in(created.type, spot.types)
-    parts = [Part(PRIMAL_PART, created.type, lowered, True, None, set_primal, names)]
+    parts = [CellPart(PRIMAL_PART, created.type, lowered, True, None, set_primal, names)]
     tangent = spot.types.tangent(created.type) if spot.role.gives else None
     below = None if tangent is None else spot.types.lower(tangent)
     if tangent is not None and below is not None:
-        parts.append(Part(GIVEN, tangent, below, True, None, set_grad))
-    created.made = Result(
+        parts.append(CellPart(GIVEN, tangent, below, True, None, set_grad))
+    created.made = CreatedResult(
         make_pair, give_itself if spot.mode == TANGENT and below is not None else get_primal
     )
     return make_cell(spot, created.type, spot.role, "result", parts)
@@ -197,8 +197,8 @@ def make_pair(device: object, shape: Shape) -> Callable[[], object]:
     return DiffPair
 
 
-def give_itself(made: object) -> object:
-    return made
+def give_itself(result: object) -> object:
+    return result
 
 
 @dataclass(slots=True, frozen=True)
@@ -221,7 +221,7 @@ class TensorMaker:
 def _bind_tensor(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     spot = created.spot
     maker = TensorMaker(lowered, slang_type_of(created.type, spot.types), spot.role.differentiates)
-    created.made = Result(maker, give_itself)
+    created.made = CreatedResult(maker, give_itself)
     way = Way(created.type, dims)
     return make_elements(way, spot, spot.role, "new Tensor", TENSOR_ACCESS, () if dims else (1,))
 
@@ -238,8 +238,8 @@ class ArrayMaker:
         return lambda: make(shape, record)
 
 
-def _refused(created: Created, what: str) -> CallError:
-    message = f"a {what} cannot hold results of type '{created.type}'"
+def _refused(created: Created, container: str) -> CallError:
+    message = f"a {container} cannot hold results of type '{created.type}'"
     note = 'numbers, vectors, matrices and arrays can; use _result="tensor"'
     return CallError("E1011", message, (), note)
 
@@ -251,7 +251,7 @@ def _bind_numpy(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     if spot.role.differentiates:
         message = "a numpy array has no place for the derivative of the result"
         raise CallError("E1011", message, (), 'use _result="tensor": its gradient is the derivative')
-    created.made = Result(ArrayMaker(lowered), give_itself)
+    created.made = CreatedResult(ArrayMaker(lowered), give_itself)
     inner = structured_dtype(lowered).shape
     return make_elements(Way(created.type, dims), spot, spot.role, "new array", ARRAY_ACCESS, inner)
 
@@ -275,7 +275,7 @@ def _bind_torch(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     spot = created.spot
     if holds_structs(lowered) or isinstance(lowered, ir.Pointer):
         raise _refused(created, "torch tensor")
-    created.made = Result(TorchMaker(lowered, spot.role.differentiates), give_itself)
+    created.made = CreatedResult(TorchMaker(lowered, spot.role.differentiates), give_itself)
     inner = scalar_and_sizes(lowered)[1]
     access = TORCH_PAIR_ACCESS if spot.role.differentiates else TORCH_ACCESS
     return make_elements(Way(created.type, dims), spot, spot.role, "new torch tensor", access, inner)

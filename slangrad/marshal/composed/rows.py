@@ -21,19 +21,19 @@ from slangrad.check.model.types import Type
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.layout import layout_of
 from slangrad.marshal.containers.buffers import BufferLeaf
-from slangrad.marshal.containers.elements import Elements, make_elements
+from slangrad.marshal.containers.elements import ElementsLeaf, make_elements
 from slangrad.marshal.containers.memory import ARRAY_ACCESS
 from slangrad.marshal.containers.whole import WholeTensor
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.encode import field_names, memory_format, missing_field
 from slangrad.marshal.host.footprint import Footprint, Shape, Use, Values, span_of
 from slangrad.marshal.protocol.marshal import (
+    BoundNode,
     Composite,
     Find,
+    KernelParameter,
     Leaf,
     Marshal,
-    Node,
-    Parameter,
     ProgramTypes,
     Scratch,
     Setter,
@@ -65,7 +65,7 @@ class Rows(np.ndarray):
 
 
 @dataclass(slots=True, frozen=True)
-class Cell:
+class RowCell:
     """A leaf of an element, the keys to its value, and the place of its first scalar."""
 
     path: tuple[str | int, ...]
@@ -79,7 +79,7 @@ class Cell:
         return value
 
 
-def bind_rows(way: Way, spot: Spot, children: Sequence[Marshal], described: str) -> Node:
+def bind_rows(way: Way, spot: Spot, children: Sequence[Marshal], described: str) -> BoundNode:
     """A leaf whose memory is written anew for each call."""
     refuse_writes(spot, described)
     element = spot.types.lower(way.type)
@@ -105,23 +105,21 @@ def _check(leaf: Leaf) -> None:
         raise CallError("E1001", message, (), "tensors, buffers and plain values can")
 
 
-def cells_of(node: Node, t: ir.Type, at: int = 0) -> Iterator[Cell]:
+def cells_of(node: BoundNode, t: ir.Type, at: int = 0) -> Iterator[RowCell]:
     """The leaves of a value of type `t`, whose scalars begin at `at`."""
     if isinstance(node, Leaf):
-        yield Cell((), node, at)
+        yield RowCell((), node, at)
         return
     assert isinstance(node, Composite)
     if not node.complete:
-        given = {part.key for part in node.parts}
-        raise missing_field(
-            node.label, str(node.type), [each for each in field_names(t) if each not in given]
-        )
+        keys = {part.key for part in node.parts}
+        raise missing_field(node.label, str(node.type), [name for name in field_names(t) if name not in keys])
     parts = list(ir.components(t))
     for part in node.parts:
         index = field_names(t).index(part.key) if isinstance(part.key, str) else part.key
-        before = sum(ir.scalar_count(each) for each in parts[:index])
+        before = sum(ir.scalar_count(part_type) for part_type in parts[:index])
         for cell in cells_of(part.node, parts[index], at + before):
-            yield Cell((part.key, *cell.path), cell.leaf, cell.at)
+            yield RowCell((part.key, *cell.path), cell.leaf, cell.at)
 
 
 @dataclass(slots=True, frozen=True)
@@ -129,7 +127,7 @@ class RowPacker:
     """Makes an array of the elements of a list."""
 
     element: ir.Type
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[RowCell, ...], ...]
 
     def __call__(self, values: HostValue) -> HostValue:
         pack, size = memory_format(self.element), layout_of(self.element).size
@@ -140,13 +138,13 @@ class RowPacker:
             uses, _ = _put_fixed(cells, value, scalars, "E1005", "argument")
             _put_own(cells, value, scalars, 0, None)  # type: ignore[arg-type]  # no cell of a row needs it
             packed.append(pack.pack(*scalars))
-            for each in uses:
-                address, shape, strides, item, home = each.memory
+            for use in uses:
+                address, shape, strides, item, home = use.memory
                 low, high = span_of(item, shape, strides)
-                touched.append(Touched(each.label, address + low, address + high, each.writes, home is None))
-        made = np.frombuffer(b"".join(packed), np.dtype((np.void, size)), count=len(self.rows)).view(Rows)
-        made.touched = tuple(touched)
-        return made
+                touched.append(Touched(use.label, address + low, address + high, use.writes, home is None))
+        array = np.frombuffer(b"".join(packed), np.dtype((np.void, size)), count=len(self.rows)).view(Rows)
+        array.touched = tuple(touched)
+        return array
 
 
 def makes_rows(leaf: Leaf) -> bool:
@@ -155,51 +153,55 @@ def makes_rows(leaf: Leaf) -> bool:
 
 
 def _put_fixed(
-    cells: tuple[Cell, ...], value: object, scalars: list[object], code: str, what: str
+    cells: tuple[RowCell, ...], value: object, scalars: list[object], code: str, title: str
 ) -> tuple[list[Use], list[tuple[str, object]]]:
     """The scalars that stay while the layout does; the memory that they lead to, and where it lies."""
     uses: list[Use] = []
     homes: list[tuple[str, object]] = []
     for cell in cells:
-        found = cell.leaf.footprint(cell.of(value))
-        if found is None:
-            message = f"{what} '{cell.leaf.label}': {cell.leaf.described} cannot be used as it lies in memory"
+        footprint = cell.leaf.footprint(cell.of(value))
+        if footprint is None:
+            message = (
+                f"{title} '{cell.leaf.label}': {cell.leaf.described} cannot be used as it lies in memory"
+            )
             raise CallError(code, message, (), "pass a contiguous copy")
-        for fixed in found.fixed.values():
+        for fixed in footprint.fixed.values():
             scalars[cell.at : cell.at + len(fixed)] = fixed
-        uses += [replace(each, at=each.at + cell.at) for each in found.uses]
-        homes += found.homes
+        uses += [replace(use, at=use.at + cell.at) for use in footprint.uses]
+        homes += footprint.homes
     return uses, homes
 
 
-def _put_own(cells: tuple[Cell, ...], value: object, scalars: Values, place: int, scratch: Scratch) -> None:
+def _put_own(
+    cells: tuple[RowCell, ...], value: object, scalars: Values, place: int, scratch: Scratch
+) -> None:
     """Those of this value."""
     for cell in cells:
-        own = cell.of(value)
+        part = cell.of(value)
         for _, at, find in cell.leaf.finders():
-            scalars[place + cell.at + at] = own if find is None else find(own)
+            scalars[place + cell.at + at] = part if find is None else find(part)
         for put in cell.leaf.setters(()).values():
-            put(scalars, place + cell.at, own, scratch)
+            put(scalars, place + cell.at, part, scratch)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class GlobalValue(Leaf):
     """A value of `count` scalars. `arrays` are parts whose numbers are copied in each call."""
 
-    cells: tuple[Cell, ...]
-    arrays: tuple[Cell, ...]
+    cells: tuple[RowCell, ...]
+    arrays: tuple[RowCell, ...]
     count: int
 
-    def parameters(self, classes: str) -> list[Parameter]:
-        return [Parameter(spell_on_page(self.type), self.name)]
+    def parameters(self, classes: str) -> list[KernelParameter]:
+        return [KernelParameter(spell_on_page(self.type), self.name)]
 
     def load(self) -> str:
         return self.name
 
     def layout_finder(self) -> Find:
         finders = [(cell, cell.leaf.layout_finder()) for cell in self.cells]
-        known = [(cell, find) for cell, find in finders if find is not None]
-        return lambda value: tuple([find(cell.of(value)) for cell, find in known])
+        needed = [(cell, find) for cell, find in finders if find is not None]
+        return lambda value: tuple([find(cell.of(value)) for cell, find in needed])
 
     def hides(self, holds_addresses: Callable[[Type], bool]) -> bool:
         return True
@@ -207,7 +209,7 @@ class GlobalValue(Leaf):
     def footprint(self, value: object) -> Footprint:
         scalars: Values = [0] * self.count
         uses, homes = _put_fixed(self.cells, value, scalars, "E1013", "set:")
-        named = [replace(each, name=self.name) for each in uses]
+        named = [replace(use, name=self.name) for use in uses]
         return Footprint(fixed={self.name: scalars}, uses=named, homes=homes)
 
     def setters(self, call_shape: Shape) -> dict[str, Setter]:
@@ -226,11 +228,11 @@ def _numbers(leaf: Leaf, value: HostValue) -> list[object]:
         value = leaf.prepare(value)
     leaf.footprint(value)
     array = value if isinstance(value, np.ndarray) else np.asarray(value.detach())
-    found: list[object] = array.ravel().tolist()
-    return found
+    numbers: list[object] = array.ravel().tolist()
+    return numbers
 
 
-def global_leaf(node: Node, types: ProgramTypes) -> Leaf:
+def global_leaf(node: BoundNode, types: ProgramTypes) -> Leaf:
     """The leaf of a value outside of functions; CallError for parts that are none (E1013)."""
     lowered = types.lower(node.type)
     if isinstance(node, (Uniform, BufferLeaf, WholeTensor)) or lowered is None:
@@ -239,7 +241,7 @@ def global_leaf(node: Node, types: ProgramTypes) -> Leaf:
         raise CallError("E1013", f"set: '{node.label}' of type '{node.type}' has no place in memory")
     cells = tuple(cells_of(node, lowered))
     for cell in cells:
-        if not isinstance(cell.leaf, (Uniform, BufferLeaf, WholeTensor, Elements)):
+        if not isinstance(cell.leaf, (Uniform, BufferLeaf, WholeTensor, ElementsLeaf)):
             message = f"set: '{cell.leaf.label}': {cell.leaf.described} cannot be set"
             raise CallError("E1013", message, (), "numbers, vectors, arrays, tensors and buffers can")
     return GlobalValue(
@@ -249,7 +251,7 @@ def global_leaf(node: Node, types: ProgramTypes) -> Leaf:
         role=node.role,
         dims=0,
         described=node.described,
-        cells=tuple(cell for cell in cells if not isinstance(cell.leaf, Elements)),
-        arrays=tuple(cell for cell in cells if isinstance(cell.leaf, Elements)),
+        cells=tuple(cell for cell in cells if not isinstance(cell.leaf, ElementsLeaf)),
+        arrays=tuple(cell for cell in cells if isinstance(cell.leaf, ElementsLeaf)),
         count=ir.scalar_count(lowered),
     )

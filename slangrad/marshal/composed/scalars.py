@@ -22,7 +22,7 @@ from slangrad.check.model.types import (
 from slangrad.marshal.containers.arrays import ArrayMarshal
 from slangrad.marshal.errors import BoundVariableException
 from slangrad.marshal.host.vectors import HostArray
-from slangrad.marshal.protocol.marshal import Leaf, Marshal, Node, ProgramTypes, Spot, Way
+from slangrad.marshal.protocol.marshal import BoundNode, Leaf, Marshal, ProgramTypes, Spot, Way
 from slangrad.marshal.protocol.patterns import from_value
 from slangrad.marshal.protocol.spelling import spell
 from slangrad.marshal.simple.enums import EnumValue
@@ -59,7 +59,7 @@ class NumberMarshal(Marshal):
         fits = isinstance(element, Scalar) and element.kind in _GOES_TO[self.kind]
         return [Way(wanted, 0, cost=int(element is not wanted))] if fits and not wanted.abstract else []
 
-    def bind(self, way: Way, spot: Spot) -> Node:
+    def bind(self, way: Way, spot: Spot) -> BoundNode:
         return bind_plain(way, spot, self.described)
 
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
@@ -84,9 +84,9 @@ class EnumMarshal(NumberMarshal):
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
         if isinstance(wanted, EnumType):
             return [Way(wanted, 0)] if spell(wanted) == self.enum else []
-        own = types.find(self.enum) if isinstance(wanted, ParameterType) else None
-        if own is not None:
-            return [Way(own, 0)]
+        enum = types.find(self.enum) if isinstance(wanted, ParameterType) else None
+        if enum is not None:
+            return [Way(enum, 0)]
         return [Way(way.type, way.dims, way.how, way.cost + 1) for way in super().ways(wanted, types, mode)]
 
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
@@ -96,17 +96,17 @@ class EnumMarshal(NumberMarshal):
 class HostArrayMarshal(Marshal):
     """A host vector or matrix: itself, or one call for each row or component."""
 
-    def __init__(self, made: type[HostArray]) -> None:
-        self.made = made
-        self.described = made.__name__
+    def __init__(self, host_class: type[HostArray]) -> None:
+        self.made = host_class
+        self.described = host_class.__name__
 
     is_plain = True
 
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
-        own = types.lift(self.made.ir_type)
-        return [] if own is None else [Way(t, dims) for t, dims in from_value(wanted, own)]
+        checked = types.lift(self.made.ir_type)
+        return [] if checked is None else [Way(t, dims) for t, dims in from_value(wanted, checked)]
 
-    def bind(self, way: Way, spot: Spot) -> Node:
+    def bind(self, way: Way, spot: Spot) -> BoundNode:
         if way.dims == 0:
             return bind_plain(way, spot, self.described)
         refuse_writes(spot, self.described)
@@ -132,7 +132,7 @@ class UnsupportedMarshal(Marshal):
         note = _INSTEAD.get(self.kind) if self.kind.__module__ == "builtins" else _TEACH
         raise BoundVariableException("E1001", f"Unsupported type {self.kind}", (), note)
 
-    def bind(self, way: Way, spot: Spot) -> Node:
+    def bind(self, way: Way, spot: Spot) -> BoundNode:
         raise AssertionError("an unsupported value has no way to be bound")
 
 

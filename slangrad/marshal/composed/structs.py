@@ -38,11 +38,11 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.encode import encode, memory_format, missing_field
 from slangrad.marshal.host.records import TYPE_KEY
 from slangrad.marshal.protocol.marshal import (
+    BoundNode,
     Composite,
+    CompositePart,
     Leaf,
     Marshal,
-    Node,
-    Part,
     ProgramTypes,
     Role,
     Spot,
@@ -83,10 +83,10 @@ class DictMarshal(Marshal):
         for name, child in self.children.items():
             if name not in fields:
                 return []
-            found = list(child.ways(fields[name], types, mode))
-            if not found:
+            ways = list(child.ways(fields[name], types, mode))
+            if not ways:
                 return []
-            parts.append(min(found, key=lambda way: way.cost))
+            parts.append(min(ways, key=lambda way: way.cost))
         complete = len(fields) == len(parts)
         plain = complete and all(map(_is_packed, parts)) and self.is_plain
         dims = max((part.dims for part in parts), default=0)
@@ -96,8 +96,8 @@ class DictMarshal(Marshal):
 
     def _check_fields(self, t: Type, fields: Mapping[str, Type], spot: Spot) -> None:
         """CallError where the function would read a field that was left out, and that has no value of its own."""
-        own = spot.types.initialized_fields(t)
-        missing = [name for name in fields if name not in self.children and name not in own]
+        initialized = spot.types.initialized_fields(t)
+        missing = [name for name in fields if name not in self.children and name not in initialized]
         if missing and spot.role.reads:
             note = f"give it a value, or an initializer in Slang: '... {missing[0]} = ...;'"
             raise missing_field(spot.label, str(t), missing, note)
@@ -133,7 +133,7 @@ class DictMarshal(Marshal):
                 return f"field '{name}': {child.reason(fields[name], types)}"
         return super().reason(wanted, types)
 
-    def bind(self, way: Way, spot: Spot) -> Node:
+    def bind(self, way: Way, spot: Spot) -> BoundNode:
         if way.how == PLAIN and not spot.role.writes:
             return bind_plain(way, spot, self.described)
         if way.how == PLAIN and self.is_held:
@@ -148,16 +148,16 @@ class DictMarshal(Marshal):
                 role = replace(role, writes=False)
             bound = child.bind(part, spot.child(name, f"{spot.label}.{name}", role))
             access = None if tangent_name is None else f".{tangent_name}"
-            node.parts.append(Part(name, f".{name}", bound, access))
+            node.parts.append(CompositePart(name, f".{name}", bound, access))
         node.complete = set(fields) == set(self.children)
         return node
 
 
-def _bind_held(way: Way, spot: Spot, described: str) -> Node:
+def _bind_held(way: Way, spot: Spot, described: str) -> BoundNode:
     lowered = spot.types.lower(way.type)
     assert lowered is not None
     names = names_in(way.type, spot.types)
-    part = values.Part(PRIMAL_PART, way.type, lowered, True, _itself, Held.update, names)
+    part = values.CellPart(PRIMAL_PART, way.type, lowered, True, _itself, Held.update, names)
     return values.make_cell(spot, way.type, spot.role.without_derivative(), described, [part])
 
 
@@ -183,8 +183,8 @@ class ListMarshal(Marshal):
         self.described = f"list of {len(children)}"
         lengths = sorted({len(child.children) for child in children if isinstance(child, ListMarshal)})
         if len(lengths) > 1:
-            found = " and ".join(map(str, lengths))
-            raise CallError("E1005", f"Elements of nested array must all have equal lengths, not {found}")
+            listed = " and ".join(map(str, lengths))
+            raise CallError("E1005", f"Elements of nested array must all have equal lengths, not {listed}")
 
     @property
     def is_plain(self) -> bool:
@@ -205,7 +205,7 @@ class ListMarshal(Marshal):
 
     def _is_short(self, wanted: Type) -> bool:
         """Whether it is a vector or matrix with too many or too few numbers, rather than numbers for one call each."""
-        numbers = bool(self.children) and all(isinstance(each, NumberMarshal) for each in self.children)
+        numbers = bool(self.children) and all(isinstance(child, NumberMarshal) for child in self.children)
         return numbers and isinstance(wanted, (Vector, Matrix))
 
     def _as_whole(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
@@ -225,13 +225,13 @@ class ListMarshal(Marshal):
         if not self.children:
             yield from (() if wanted.abstract else ((Way(wanted, 0),),))
             return
-        found = [list(child.ways(wanted, types, mode)) for child in self.children]
-        for first in found[0]:
-            row = [next((way for way in each if way.type is first.type), None) for each in found]
+        ways_of_children = [list(child.ways(wanted, types, mode)) for child in self.children]
+        for first in ways_of_children[0]:
+            row = [next((way for way in ways if way.type is first.type), None) for ways in ways_of_children]
             if all(way is not None for way in row):
                 yield tuple(way for way in row if way is not None)
 
-    def bind(self, way: Way, spot: Spot) -> Node:
+    def bind(self, way: Way, spot: Spot) -> BoundNode:
         if way.how == PLAIN and not spot.role.writes:
             return bind_plain(way, spot, self.described)
         if way.how == EACH and self.is_plain:
@@ -241,7 +241,9 @@ class ListMarshal(Marshal):
         node = _composite(way, spot, self.described)
         for i, (child, part) in enumerate(zip(self.children, way.parts)):
             bound = child.bind(part, spot.child(str(i), f"{spot.label}[{i}]", spot.role))
-            node.parts.append(Part(i, f"[{i}]", bound, f"[{i}]" if spot.role.differentiates else None))
+            node.parts.append(
+                CompositePart(i, f"[{i}]", bound, f"[{i}]" if spot.role.differentiates else None)
+            )
         return node
 
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
@@ -261,8 +263,8 @@ def _is_packed(part: Way) -> bool:
 
 def _has_no_elements(way: Way) -> bool:
     """Whether all containers in a value go to one call as they are."""
-    own = way.dims == 0 and way.how not in (ELEMENTS, CONVERTED)
-    return own and all(map(_has_no_elements, way.parts))
+    is_whole = way.dims == 0 and way.how not in (ELEMENTS, CONVERTED)
+    return is_whole and all(map(_has_no_elements, way.parts))
 
 
 def _element_pattern(wanted: Type, count: int) -> Type | None:
@@ -288,7 +290,7 @@ def _made_of(wanted: Type, element: Type, count: int) -> Type | None:
     return None
 
 
-def _bind_each(way: Way, spot: Spot, described: str) -> Node:
+def _bind_each(way: Way, spot: Spot, described: str) -> BoundNode:
     """The elements packed one after the other, as an array in memory."""
     refuse_writes(spot, described)
     if way.dims > MOST_DIMENSIONS:
@@ -299,12 +301,12 @@ def _bind_each(way: Way, spot: Spot, described: str) -> Node:
     element = spot.types.lower(way.type)
     assert element is not None
     leaf = make_elements(way, spot, spot.role.without_derivative(), described, ARRAY_ACCESS, ())
-    leaf.prepare = Packer(element, way.dims, spot.label)
+    leaf.prepare = ListPacker(element, way.dims, spot.label)
     return leaf
 
 
 @dataclass(frozen=True, slots=True)
-class Packer:
+class ListPacker:
     """Makes an array of the elements of a list."""
 
     element: ir.Type
@@ -321,7 +323,7 @@ class Packer:
 def packed_element(leaf: Leaf | None) -> ir.Type | None:
     """The type of the elements of a list that a leaf packs, an element for each call; None for all else."""
     prepare = None if leaf is None else leaf.prepare
-    return prepare.element if isinstance(prepare, Packer) else None
+    return prepare.element if isinstance(prepare, ListPacker) else None
 
 
 def _shape_of(values: HostValue, dims: int) -> tuple[int, ...]:
@@ -335,4 +337,4 @@ def _shape_of(values: HostValue, dims: int) -> tuple[int, ...]:
 def _items(values: HostValue, dims: int) -> list[object]:
     if dims == 1:
         return list(values)
-    return [item for each in values for item in _items(each, dims - 1)]
+    return [item for inner in values for item in _items(inner, dims - 1)]

@@ -33,7 +33,7 @@ from slangrad.marshal.containers.memory import (
 from slangrad.marshal.containers.values import DiffPair
 from slangrad.marshal.errors import BoundVariableException, CallError
 from slangrad.marshal.host.footprint import Shape
-from slangrad.marshal.protocol.marshal import Leaf, Marshal, Node, ProgramTypes, Spot, Way
+from slangrad.marshal.protocol.marshal import BoundNode, Leaf, Marshal, ProgramTypes, Spot, Way
 from slangrad.marshal.protocol.patterns import consumed, from_elements, scalar_inside
 from slangrad.marshal.simple.enums import enum_inside
 from slangrad.tensors.conversion import AnyArray, convert_exactly
@@ -61,8 +61,8 @@ class ArrayMarshal(ContainerMarshal):
         return wanted if lowered is not None and structured_dtype(lowered) == self.dtype else None
 
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
-        found = list(super().ways(wanted, types, mode))
-        return found or self._converted(wanted)
+        ways = list(super().ways(wanted, types, mode))
+        return ways or self._converted(wanted)
 
     def _converted(self, wanted: Type) -> Iterable[Way]:
         """To the scalar of the parameter, where that is known."""
@@ -79,13 +79,13 @@ class ArrayMarshal(ContainerMarshal):
             return f"{self.described} is not in this machine's byte order: use astype()"
         return super().reason(wanted, types)
 
-    def bind(self, way: Way, spot: Spot) -> Node:
+    def bind(self, way: Way, spot: Spot) -> BoundNode:
         if spot.role.writes and way.how == CONVERTED:
             message = f"argument '{spot.label}': {self.described} cannot receive values of type '{way.type}'"
             raise CallError("E1011", message, (), "its dtype must be that of the parameter")
         return super().bind(way, spot)
 
-    def bind_elements(self, way: Way, spot: Spot) -> Node:
+    def bind_elements(self, way: Way, spot: Spot) -> BoundNode:
         role = role_with(self.contents, spot, self.described)
         element = spot.types.lower(way.type)
         assert element is not None
@@ -134,22 +134,22 @@ class TensorMarshal(ContainerMarshal):
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
         """Another type of numbers is named with what converts them."""
         said = super().reason(wanted, types)
-        own = self.element_for(wanted, types)
+        element = self.element_for(wanted, types)
         asked = whole.element_of(wanted, types) or wanted
         scalar = scalar_inside(asked)
-        if own is None or asked.abstract or scalar is None or scalar_inside(own) in (None, scalar):
+        if element is None or asked.abstract or scalar is None or scalar_inside(element) in (None, scalar):
             return said
         note = f"{said}: make it with dtype='{scalar}'"
         return (
             note
             if asked is not wanted
-            else f"{note}, or convert in the call with map(...='{_as_seen(asked, own)}')"
+            else f"{note}, or convert in the call with map(...='{_as_seen(asked, element)}')"
         )
 
 
-def _as_seen(wanted: Type, own: Type) -> Type:
+def _as_seen(wanted: Type, element: Type) -> Type:
     """The parameter's type with numbers of another type."""
-    scalar = scalar_inside(own)
+    scalar = scalar_inside(element)
     assert scalar is not None
     return vector(scalar, wanted.count) if isinstance(wanted, Vector) else scalar
 
@@ -191,22 +191,22 @@ class TorchMarshal(ContainerMarshal):
             raise BoundVariableException("E1001", self._refusal[0], (), self._refusal[1])
         return super().ways(wanted, types, mode)
 
-    def as_elements(self, wanted: Type, own: Type, how: str) -> Iterable[Way]:
-        for way in super().as_elements(wanted, own, how):
-            if self._fits(way.type, own):
+    def as_elements(self, wanted: Type, element: Type, how: str) -> Iterable[Way]:
+        for way in super().as_elements(wanted, element, how):
+            if self._fits(way.type, element):
                 yield way
 
-    def _fits(self, t: Type, own: Type) -> bool:
+    def _fits(self, t: Type, element: Type) -> bool:
         """Whether the last sizes can make a `t`, as far as they are known."""
-        wanted = consumed(t, own) or ()
+        wanted = consumed(t, element) or ()
         rows = zip(reversed(wanted), reversed(self._sizes))
         return all(own_size == (size if size in SHOWN_SIZES else 0) for size, own_size in rows)
 
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
-        own = self.element_for(wanted, types)
-        fitting = [] if own is None else list(from_elements(wanted, own))
+        element = self.element_for(wanted, types)
+        fitting = [] if element is None else list(from_elements(wanted, element))
         for t in fitting:
-            sizes = consumed(t, own) if own is not None else None
+            sizes = consumed(t, element) if element is not None else None
             if sizes and len(sizes) <= self.contents.rank:
                 return f"{self.described}: its shape does not match slang type '{t}', whose sizes {sizes} come last"
         scalar = _scalar_of(types.lower(wanted)) if not wanted.abstract else None

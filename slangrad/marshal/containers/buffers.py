@@ -16,13 +16,13 @@ from slangrad.check.model.types import VOID, Nominal, Pointer, StructType, Type,
 from slangrad.ir.data.layout import layout_of
 from slangrad.marshal.containers.memory import address_of_array, address_of_torch, home_of
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.host.footprint import Footprint, Memory, Shape, Use
+from slangrad.marshal.host.footprint import Footprint, Shape, StridedMemory, Use
 from slangrad.marshal.protocol.marshal import (
+    BoundNode,
     Find,
+    KernelParameter,
     Leaf,
     Marshal,
-    Node,
-    Parameter,
     ProgramTypes,
     Setter,
     Spot,
@@ -74,8 +74,8 @@ def _structured(wanted: Type, element: Type | None) -> Iterable[Type]:
 def _consumes(t: Type, element: Type | None) -> int:
     """Whether elements are made of the last dimensions; other ways come first."""
     assert isinstance(t, StructType)
-    own = t.inner
-    return int(element is not None and own is not element and not _is_atomic(own, element))
+    inner = t.inner
+    return int(element is not None and inner is not element and not _is_atomic(inner, element))
 
 
 def _is_atomic(pattern: Type, element: Type | None) -> bool:
@@ -106,9 +106,11 @@ class BufferLeaf(Leaf):
     def content(self) -> Type | None:
         return None
 
-    def parameters(self, classes: str) -> list[Parameter]:
-        made = [Parameter(spell_on_page(self.type), self.name)]
-        return [*made, Parameter("uint64_t", f"{self.name}_bytes")] if self.bounded else made
+    def parameters(self, classes: str) -> list[KernelParameter]:
+        parameters = [KernelParameter(spell_on_page(self.type), self.name)]
+        return (
+            [*parameters, KernelParameter("uint64_t", f"{self.name}_bytes")] if self.bounded else parameters
+        )
 
     def load(self) -> str:
         return self.name
@@ -129,14 +131,14 @@ class BufferLeaf(Leaf):
         if not self.counted:
             return Footprint(homes=homes)
         address, size = self._find(value)
-        memory = Memory(address, (size,), (1,), 1, home_of(value))
+        memory = StridedMemory(address, (size,), (1,), 1, home_of(value))
         return Footprint(
             uses=[Use(self.label, self.name, memory, reads=True, writes=self.written)], homes=homes
         )
 
     def setters(self, call_shape: Shape) -> dict[str, Setter]:
-        made: dict[str, Setter] = {self.name: self._put}
-        return made | {f"{self.name}_bytes": self._put_size} if self.bounded else made
+        setters: dict[str, Setter] = {self.name: self._put}
+        return setters | {f"{self.name}_bytes": self._put_size} if self.bounded else setters
 
     def _put_size(self, values: list[object], place: int, value: object, scratch: object) -> None:
         values[place] = self._find(value)[1]
@@ -154,11 +156,11 @@ class BufferLeaf(Leaf):
             message = f"argument '{self.label}': the shape ends in {end}, and elements of '{self.type}' need "
             raise CallError("E1005", f"{message}{self.trailing}")
         find = next((_MEMORY[kind] for kind in type(value).__mro__ if kind in _MEMORY), _of_torch)
-        found = find(value)
-        if found is None:
+        address_and_size = find(value)
+        if address_and_size is None:
             message = f"argument '{self.label}': {self.described} with gaps cannot be a '{self.type}'"
             raise CallError("E1005", message, (), "pass a copy: tensor.copy() or np.ascontiguousarray()")
-        return found
+        return address_and_size
 
 
 Range = tuple[int, int] | None
@@ -186,7 +188,7 @@ def _of_array(array: np.ndarray) -> Range:
     return address_of_array(array), array.nbytes
 
 
-def bind(way: Way, spot: Spot, described: str, element: Type | None = None) -> Node:
+def bind(way: Way, spot: Spot, described: str, element: Type | None = None) -> BoundNode:
     """`element`: of a container with dimensions."""
     name = standard_name(way.type)
     made_of = way.type.inner if name in STRUCTURED and isinstance(way.type, StructType) else None
@@ -216,16 +218,16 @@ class BufferMarshal(Marshal):
         self.described = "Buffer" if buffer.writable else "read-only Buffer"
 
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
-        found = list(ways(None, self.writable, wanted))
-        if found or self.element is None:
-            return found
-        own = types.lift(self.element)
-        return [] if own is None else ways(own, self.writable, wanted)
+        untyped = list(ways(None, self.writable, wanted))
+        if untyped or self.element is None:
+            return untyped
+        element = types.lift(self.element)
+        return [] if element is None else ways(element, self.writable, wanted)
 
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
         return f"Buffer[rw={self.writable}] does not match slang type {wanted}"
 
-    def bind(self, way: Way, spot: Spot) -> Node:
+    def bind(self, way: Way, spot: Spot) -> BoundNode:
         return bind(way, spot, self.described)
 
 

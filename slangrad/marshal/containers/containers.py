@@ -19,8 +19,8 @@ from slangrad.marshal.protocol.marshal import (
     BACKWARD,
     HIGHER,
     TANGENT,
+    BoundNode,
     Marshal,
-    Node,
     ProgramTypes,
     Role,
     Spot,
@@ -40,17 +40,19 @@ class ContainerMarshal(Marshal):
     access: Access
 
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
-        own = self.element_for(wanted, types)
-        if isinstance(own, EnumType):  # of two overloads the one that takes numbers
-            yield from (replace(way, cost=way.cost + 2) for way in self._ways_of(own, wanted, types, mode))
-        elif own is not None:
-            yield from self._ways_of(own, wanted, types, mode)
+        element = self.element_for(wanted, types)
+        if isinstance(element, EnumType):  # of two overloads the one that takes numbers
+            yield from (
+                replace(way, cost=way.cost + 2) for way in self._ways_of(element, wanted, types, mode)
+            )
+        elif element is not None:
+            yield from self._ways_of(element, wanted, types, mode)
 
-    def _ways_of(self, own: Type, wanted: Type, types: ProgramTypes, mode: str) -> Iterator[Way]:
-        yield from whole.ways(self.contents, own, wanted, types, mode)
-        yield from tensor_views.ways(self.contents, own, wanted, types)
-        yield from buffers.ways(own, self.contents.writable, wanted)
-        yield from self.as_elements(wanted, own, ELEMENTS)
+    def _ways_of(self, element: Type, wanted: Type, types: ProgramTypes, mode: str) -> Iterator[Way]:
+        yield from whole.ways(self.contents, element, wanted, types, mode)
+        yield from tensor_views.ways(self.contents, element, wanted, types)
+        yield from buffers.ways(element, self.contents.writable, wanted)
+        yield from self.as_elements(wanted, element, ELEMENTS)
 
     def holds(self, wanted: Type, types: ProgramTypes) -> Type | None:
         return self.element_for(wanted, types)
@@ -62,13 +64,13 @@ class ContainerMarshal(Marshal):
             return enum
         return None if self.contents.element is None else types.lift(self.contents.element)
 
-    def as_elements(self, wanted: Type, own: Type, how: str) -> Iterable[Way]:
-        if own is UINT64 and isinstance(wanted, Pointer) and not wanted.abstract:
+    def as_elements(self, wanted: Type, element: Type, how: str) -> Iterable[Way]:
+        if element is UINT64 and isinstance(wanted, Pointer) and not wanted.abstract:
             yield Way(wanted, self.contents.rank, how)
-        counted = with_sizes(wanted, own, tuple(self.contents.sizes))
-        for t in dict.fromkeys([*from_elements(wanted, own), *([] if counted is None else [counted])]):
-            sizes = consumed(t, own)
-            assert sizes is not None, (t, own)
+        counted = with_sizes(wanted, element, tuple(self.contents.sizes))
+        for t in dict.fromkeys([*from_elements(wanted, element), *([] if counted is None else [counted])]):
+            sizes = consumed(t, element)
+            assert sizes is not None, (t, element)
             if len(sizes) <= self.contents.rank:
                 yield Way(t, self.contents.rank - len(sizes), how, int(how == CONVERTED))
 
@@ -76,17 +78,15 @@ class ContainerMarshal(Marshal):
         is_view = tensor_views.is_view(wanted)
         if not self.contents.writable and (is_view or whole.needs_write_access(wanted, types)):
             return f"Can't pass a read-only {self.described} to a writable parameter '{wanted}'"
-        own = self.element_for(wanted, types)
-        if own is None:
+        element = self.element_for(wanted, types)
+        if element is None:
             return f"the element type of {self.described} is not known in this module{self._changed(types)}"
         if is_view and self.contents.rank > tensor_views.MOST_DIMENSIONS:
             return f"{self.described}: '{wanted}' takes at most {tensor_views.MOST_DIMENSIONS}"
         asked = whole.element_of(wanted, types)
-        fits = any(True for _ in from_elements(wanted if asked is None else asked, own))
-        if asked is not None and asked is not own and not asked.abstract and not fits:
-            return (
-                f"Can't convert tensor with element type {own} to tensor with element type {asked} ({wanted})"
-            )
+        fits = any(True for _ in from_elements(wanted if asked is None else asked, element))
+        if asked is not None and asked is not element and not asked.abstract and not fits:
+            return f"Can't convert tensor with element type {element} to tensor with element type {asked} ({wanted})"
         if fits:
             return f"Could not resolve dimensionality: {self.described} has too few for '{wanted}'"
         return super().reason(wanted, types)
@@ -94,20 +94,20 @@ class ContainerMarshal(Marshal):
     def _changed(self, types: ProgramTypes) -> str:
         """What became of a struct whose text has changed."""
         t = self.contents.element
-        own = types.find(t.name) if isinstance(t, ir.Struct) else None
-        now = None if own is None else types.lower(own)
+        current = types.find(t.name) if isinstance(t, ir.Struct) else None
+        now = None if current is None else types.lower(current)
         if not isinstance(t, ir.Struct) or not isinstance(now, ir.Struct) or now == t:
             return ""
         return f": its '{t.name}' is {_fields(t)}, and the module's is {_fields(now)}; make the tensor anew"
 
-    def bind(self, way: Way, spot: Spot) -> Node:
+    def bind(self, way: Way, spot: Spot) -> BoundNode:
         if way.how == whole.WHOLE:
             return whole.bind(way, spot, self.contents, self.described, self.access)
         if way.how == tensor_views.VIEW:
             return tensor_views.bind(way, spot, self.contents, self.described, self.access)
         if way.how == buffers.BUFFER:
-            own = None if self.contents.element is None else spot.types.lift(self.contents.element)
-            return buffers.bind(way, spot, self.described, own)
+            element = None if self.contents.element is None else spot.types.lift(self.contents.element)
+            return buffers.bind(way, spot, self.described, element)
         if spot.role.writes and not self.contents.writable:
             message = (
                 f"argument '{spot.label}': Can't pass a read-only {self.described} to a writable parameter"
@@ -120,11 +120,11 @@ class ContainerMarshal(Marshal):
             )
         return self.bind_elements(way, spot)
 
-    def bind_elements(self, way: Way, spot: Spot) -> Node:
+    def bind_elements(self, way: Way, spot: Spot) -> BoundNode:
         """The leaf of a value whose elements go to the calls."""
         role = role_with(self.contents, spot, self.described)
-        own = self.element_for(way.type, spot.types)
-        trailing = None if own is None else consumed(way.type, own)
+        element = self.element_for(way.type, spot.types)
+        trailing = None if element is None else consumed(way.type, element)
         return make_elements(way, spot, role, self.described, self.access, trailing or ())
 
 
@@ -162,4 +162,4 @@ def missing_gradient(spot: Spot, described: str, which: str) -> CallError:
 
 
 def _fields(t: ir.Struct) -> str:
-    return "{ " + " ".join(f"{slang_name(each)} {name};" for name, each in t.fields) + " }"
+    return "{ " + " ".join(f"{slang_name(field_type)} {name};" for name, field_type in t.fields) + " }"

@@ -9,6 +9,7 @@ In: where memory lies and how it moves.   Out: kernel text around the element ty
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from slangrad.check.model.types import Type
 from slangrad.ir.data import types as ir
@@ -17,42 +18,31 @@ from slangrad.marshal.containers.memory import (
     GIVEN,
     PRIMAL_PART,
     TAKEN,
-    TENSOR_ACCESS,
     Access,
+    MemoryLeaf,
     Parts,
     doing,
     parts_of,
 )
-from slangrad.marshal.errors import CallError
-from slangrad.marshal.host.footprint import Footprint, Memory, Shape, Use
-from slangrad.marshal.protocol.marshal import (
-    TANGENT,
-    ElementLeaf,
-    Find,
-    Finder,
-    Parameter,
-    Role,
-    Spot,
-    StreamSpec,
-    Way,
-)
+from slangrad.marshal.host.footprint import Footprint, Shape, Use
+from slangrad.marshal.protocol.marshal import TANGENT, Finder, KernelParameter, Role, Spot, StreamSpec, Way
 from slangrad.marshal.protocol.spelling import spell_on_page
 
 ELEMENT_TYPES = {"c": "ContiguousElements", "s": "StridedElements", "r": "RepeatedElements"}
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Elements(ElementLeaf):
-    """`parts` are the memories that the role touches. `trailing` sizes of the value make one element."""
+class ElementsLeaf(MemoryLeaf):
+    """`parts` are the memories that the role touches."""
 
-    access: Access
+    has_elements: ClassVar[bool] = True
+
     parts: Parts
-    trailing: Shape = ()
     tangent: Type | None = None
 
-    def parameters(self, classes: str) -> list[Parameter]:
+    def parameters(self, classes: str) -> list[KernelParameter]:
         return [
-            Parameter(
+            KernelParameter(
                 f"{ELEMENT_TYPES[letter]}<{spell_on_page(self._type_of(part))}, {self.rank}>",
                 self.name + part,
             )
@@ -76,78 +66,42 @@ class Elements(ElementLeaf):
         return f"{self.name}{GIVEN}.{word}(id, {value});"
 
     @property
-    def is_tensor(self) -> bool:
-        return self.access is TENSOR_ACCESS
-
-    @property
-    def _seen(self) -> Parts:
+    def seen_parts(self) -> Parts:
         return self.parts or (PRIMAL_PART,)  # what is not touched has sizes, too
-
-    def layout_finder(self) -> Find:
-        return self.access.layout_finder(self._seen)
 
     def instead(self, mode: str) -> str:
         label = self.label
-        given = label if self.described.startswith("Tensor") else f"Tensor.from_numpy(device, {label})"
-        return f"pass {given}.with_grads({'tangent' if mode == TANGENT else ''})"
+        tensor = label if self.described.startswith("Tensor") else f"Tensor.from_numpy(device, {label})"
+        return f"pass {tensor}.with_grads({'tangent' if mode == TANGENT else ''})"
 
     def footprint(self, value: object) -> Footprint | None:
-        found = self.access.memories(value, self._seen)
-        if found is None:
+        memories = self.access.memories(value, self.seen_parts)
+        if memories is not None and self.trailing:
+            memories = self.merged(memories)
+        if memories is None:
             return None
-        leading = len(found[0].shape) - len(self.trailing)
-        for memory in found:
-            if memory.shape[leading:] != self.trailing:
-                raise self._wrong_sizes(memory.shape, leading)
-        if self.trailing and not all(_gapless(memory, leading) for memory in found):
-            return None
-        sizes, homes = found[0].shape[:leading], [(type(value).__name__, found[0].home)]
+        sizes, homes = memories[0].shape, [(type(value).__name__, memories[0].home)]
         if not self.parts:
             return Footprint(sizes, homes=homes)
-        rows, stores = enumerate(zip(self.parts, found)), self.role.gives == "store"
+        rows, stores = enumerate(zip(self.parts, memories)), self.role.gives == "store"
         uses = [
             Use(self.label, self.name + part, memory, **doing(self.role, part, stores), stream=i)
             for i, (part, memory) in rows
         ]
-        strides = [memory.strides[:leading] for memory in found]
-        return Footprint(sizes, strides, uses=uses, homes=homes)
-
-    def _wrong_sizes(self, shape: Shape, leading: int) -> CallError:
-        message = (
-            f"argument '{self.label}': in shape {shape} the end, {shape[leading:]}, does not match the expected "
-            f"shape {self.trailing} of '{self.type}'"
-        )
-        return CallError("E1005", message)
+        return Footprint(sizes, [memory.strides for memory in memories], uses=uses, homes=homes)
 
     def finders(self) -> list[Finder]:
         return [(self.name + part, 0, self.access.address_of(part)) for part in self.parts]
 
-    def copy(self, value: object) -> object:
-        return self.access.copy(value, self.role)
-
-    def copy_back(self, copied: object, value: object) -> None:
-        self.access.copy_back(copied, value, self.role)
-
-
-def _gapless(memory: Memory, leading: int) -> bool:
-    if 0 in memory.shape:
-        return True
-    expected = memory.item_size
-    for size, stride in zip(reversed(memory.shape[leading:]), reversed(memory.strides[leading:])):
-        if size != 1 and stride != expected:
-            return False
-        expected *= size
-    return True
-
 
 def make_elements(
     way: Way, spot: Spot, role: Role, described: str, access: Access, trailing: Shape
-) -> Elements:
+) -> ElementsLeaf:
     """The leaf for memory whose elements are of the way's type."""
     parts = parts_of(role)
     tangent = spot.types.tangent(way.type) if role.differentiates else None
     sizes = {part: _size_of(way.type if part == PRIMAL_PART else tangent, spot) for part in parts}
-    return Elements(
+    return ElementsLeaf(
         **spot.node(way.type, role, described, way.dims),
         access=access,
         parts=parts,

@@ -18,8 +18,8 @@ import numpy as np
 
 from slangrad.ir.data import types as ir
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.host.footprint import Memory, Shape
-from slangrad.marshal.protocol.marshal import Find, Role
+from slangrad.marshal.host.footprint import Shape, StridedMemory
+from slangrad.marshal.protocol.marshal import Find, Leaf, Role
 from slangrad.runtime.device import Device
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.conversion import AnyArray, HostValue
@@ -34,9 +34,9 @@ Held = TypeVar("Held")
 
 def parts_of(role: Role) -> Parts:
     """Which memories a role touches, as endings of names."""
-    found: Parts = (PRIMAL_PART,) if role.reads or role.writes else ()
-    found += (TAKEN,) if role.takes else ()
-    return found + ((GIVEN,) if role.gives else ())
+    parts: Parts = (PRIMAL_PART,) if role.reads or role.writes else ()
+    parts += (TAKEN,) if role.takes else ()
+    return parts + ((GIVEN,) if role.gives else ())
 
 
 @dataclass(slots=True, frozen=True)
@@ -75,7 +75,7 @@ class AccessTo(ABC, Generic[Held]):
         """What finds all that shapes and strides depend on."""
 
     @abstractmethod
-    def memories(self, value: Held, parts: Parts) -> list[Memory] | None:
+    def memories(self, value: Held, parts: Parts) -> list[StridedMemory] | None:
         """The memory of each part; None where the kernel cannot work on it, only on a copy."""
 
     @abstractmethod
@@ -100,10 +100,10 @@ class ArrayAccess(AccessTo[AnyArray]):
     def layout_finder(self, parts: Parts) -> Find:
         return _layout_of_array
 
-    def memories(self, value: AnyArray, parts: Parts) -> list[Memory] | None:
+    def memories(self, value: AnyArray, parts: Parts) -> list[StridedMemory] | None:
         if not value.flags.aligned:
             return None
-        return [Memory(address_of_array(value), value.shape, value.strides, value.dtype.itemsize)]
+        return [StridedMemory(address_of_array(value), value.shape, value.strides, value.dtype.itemsize)]
 
     def address_of(self, part: str) -> Address:
         return address_of_array
@@ -128,8 +128,8 @@ def _layout_of_array(array: AnyArray) -> Hashable:
 
 
 def address_of_array(array: AnyArray) -> int:
-    found: int = array.__array_interface__["data"][0]
-    return found
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 _PARTS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -153,24 +153,26 @@ class TensorAccess(AccessTo[Tensor]):
         finders = [_PARTS[part] for part in parts]
         return lambda value: tuple([find(value).layout for find in finders])
 
-    def memories(self, value: Tensor, parts: Parts) -> list[Memory]:
-        made = []
+    def memories(self, value: Tensor, parts: Parts) -> list[StridedMemory]:
+        memories = []
         for part in parts:
             tensor = _PARTS[part](value)
             size = tensor.element_size
             steps = tuple([step * size for step in tensor.strides])
-            made.append(Memory(tensor.address, tuple(tensor.shape), steps, size, tensor.storage.runtime))
-        return made
+            memories.append(
+                StridedMemory(tensor.address, tuple(tensor.shape), steps, size, tensor.storage.runtime)
+            )
+        return memories
 
     def address_of(self, part: str) -> Address:
         return _ADDRESSES[part]
 
     def copy(self, value: Tensor, role: Role) -> Tensor:
-        copied = without_gaps(value)
+        copied = value.detach().copy()
         if role.differentiates:
-            taken = without_gaps(_PARTS[TAKEN](value)) if role.takes else None
-            given = without_gaps(_PARTS[GIVEN](value)) if role.gives else None
-            copied = copied.with_grads(grad_in=taken, grad_out=given, zero=False)
+            taken = _PARTS[TAKEN](value).copy() if role.takes else None
+            gradient = _PARTS[GIVEN](value).copy() if role.gives else None
+            copied = copied.with_grads(grad_in=taken, grad_out=gradient, zero=False)
         return copied
 
     def copy_back(self, copied: Tensor, value: Tensor, role: Role) -> None:
@@ -178,13 +180,6 @@ class TensorAccess(AccessTo[Tensor]):
             value.put_numbers(copied.numbers())
         if role.gives:
             _PARTS[GIVEN](value).put_numbers(_PARTS[GIVEN](copied).numbers())
-
-
-def without_gaps(tensor: Tensor) -> Tensor:
-    """A contiguous copy."""
-    copied = Tensor.empty_like(tensor)
-    copied.copy_from_numpy(np.ascontiguousarray(tensor.to_numpy()))
-    return copied
 
 
 ARRAY_ACCESS = ArrayAccess()
@@ -197,12 +192,12 @@ class TorchAccess(AccessTo[TorchTensor]):
     def layout_finder(self, parts: Parts) -> Find:
         return _layout_of_torch
 
-    def memories(self, value: TorchTensor, parts: Parts) -> list[Memory] | None:
+    def memories(self, value: TorchTensor, parts: Parts) -> list[StridedMemory] | None:
         if value.is_neg():
             return None
-        own = memory_of_torch(value)
-        nothing = Memory(0, (0,) * len(own.shape), own.strides, own.item_size)
-        return [own if part == PRIMAL_PART else nothing for part in parts]
+        memory = memory_of_torch(value)
+        nothing = StridedMemory(0, (0,) * len(memory.shape), memory.strides, memory.item_size)
+        return [memory if part == PRIMAL_PART else nothing for part in parts]
 
     def address_of(self, part: str) -> Address:
         return address_of_torch if part == PRIMAL_PART else no_address
@@ -236,7 +231,7 @@ class TorchPartsAccess(AccessTo[HostValue]):
         names = [self._names[part] for part in parts]
         return lambda value: tuple([_layout_of_torch(getattr(value, name)) for name in names])
 
-    def memories(self, value: object, parts: Parts) -> list[Memory] | None:
+    def memories(self, value: object, parts: Parts) -> list[StridedMemory] | None:
         if any(getattr(value, name).is_neg() for name in self._names.values()):
             return None
         return [memory_of_torch(getattr(value, self._names[part])) for part in parts]
@@ -259,10 +254,10 @@ def _layout_of_torch(tensor: TorchTensor) -> Hashable:
     return tensor.shape, tensor.stride(), tensor.is_neg()
 
 
-def memory_of_torch(tensor: TorchTensor) -> Memory:
+def memory_of_torch(tensor: TorchTensor) -> StridedMemory:
     size = tensor.element_size()
     steps = tuple([step * size for step in tensor.stride()])
-    return Memory(address_of_torch(tensor), tuple(tensor.shape), steps, size)
+    return StridedMemory(address_of_torch(tensor), tuple(tensor.shape), steps, size)
 
 
 def address_of_torch(tensor: TorchTensor) -> int:
@@ -284,6 +279,55 @@ def no_address(tensor: object) -> int:
 def _copied(tensor: TorchTensor) -> TorchTensor:
     """The same values without gaps; autograd does not see it."""
     return tensor.detach().resolve_neg().contiguous()
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class MemoryLeaf(Leaf):
+    """A leaf whose values have memory that the kernel uses as it lies. `trailing` sizes of a value make one element."""
+
+    access: Access
+    trailing: Shape = ()
+
+    @property
+    def seen_parts(self) -> Parts:
+        """The memories that decide about the launch."""
+        raise NotImplementedError
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.access is TENSOR_ACCESS
+
+    def layout_finder(self) -> Find:
+        return self.access.layout_finder(self.seen_parts)
+
+    def merged(self, memories: list[StridedMemory]) -> list[StridedMemory] | None:
+        """Memories with their trailing dimensions as parts of elements; None where these have gaps."""
+        for memory in memories:
+            end = memory.shape[len(memory.shape) - len(self.trailing) :]
+            if end != self.trailing:
+                message = (
+                    f"argument '{self.label}': in shape {memory.shape} the end, {end}, does not match the "
+                )
+                raise CallError("E1005", f"{message}expected shape {self.trailing} of '{self.content}'")
+        merged = [_merged(memory, len(self.trailing)) for memory in memories]
+        gapless = [memory for memory in merged if memory is not None]
+        return gapless if len(gapless) == len(merged) else None
+
+    def copy(self, value: object) -> object:
+        return self.access.copy(value, self.role)
+
+    def copy_back(self, copied: object, value: object) -> None:
+        self.access.copy_back(copied, value, self.role)
+
+
+def _merged(memory: StridedMemory, count: int) -> StridedMemory | None:
+    """The memory with its last `count` dimensions as parts of elements; None where these have gaps."""
+    size, rank = memory.item_size, len(memory.shape) - count
+    for length, stride in zip(reversed(memory.shape[rank:]), reversed(memory.strides[rank:])):
+        if stride != size and length > 1 and 0 not in memory.shape:
+            return None
+        size *= length
+    return StridedMemory(memory.address, memory.shape[:rank], memory.strides[:rank], size, memory.home)
 
 
 TORCH_ACCESS = TorchAccess()

@@ -15,13 +15,13 @@ from slangrad.marshal.containers.buffers import standard_name
 from slangrad.marshal.containers.memory import GIVEN, PRIMAL_PART, TAKEN, Access, Contents
 from slangrad.marshal.containers.whole import VIEW_TYPES, Family, WholeTensor
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.host.footprint import Footprint, Memory
+from slangrad.marshal.host.footprint import Footprint, StridedMemory
 from slangrad.marshal.protocol.marshal import (
     BACKWARD,
     HIGHER,
     PRIMAL,
     TANGENT,
-    Node,
+    BoundNode,
     ProgramTypes,
     Role,
     Spot,
@@ -33,30 +33,46 @@ VIEW = "view"
 PLAIN, DIFFERENTIATED = VIEW_TYPES
 ADDED = "__AtomicAdd"
 MOST_DIMENSIONS = 5
+
+
+@dataclass(slots=True, frozen=True)
+class ViewFamily(Family):
+    """A view, which has room for the sizes and strides of all dimensions that there may be, and its rank."""
+
+    def room(self, rank: int) -> int:
+        return 2 + 2 * MOST_DIMENSIONS
+
+    def scalars(self, memory: StridedMemory, rank: int) -> list[int]:
+        address, *sizes_and_steps = super(ViewFamily, self).scalars(memory, rank)
+        unused = [0] * (MOST_DIMENSIONS - rank)
+        return [address, rank, *sizes_and_steps[:rank], *unused, *sizes_and_steps[rank:], *unused]
+
+
 VIEWS = {
-    PLAIN: Family((("", PRIMAL_PART),), Role(reads=True, writes=True)),
-    DIFFERENTIATED: Family((("primal.", PRIMAL_PART), ("diff.diff.", GIVEN)), Role(reads=True, writes=True)),
+    PLAIN: ViewFamily((("", PRIMAL_PART),), Role(reads=True, writes=True)),
+    DIFFERENTIATED: ViewFamily(
+        (("primal.", PRIMAL_PART), ("diff.diff.", GIVEN)), Role(reads=True, writes=True)
+    ),
 }
-ROOM = 2 + 2 * MOST_DIMENSIONS  # address, rank, sizes, strides
 
 
 def is_view(wanted: Type) -> bool:
     return standard_name(wanted) in VIEWS
 
 
-def ways(contents: Contents, own: Type, wanted: Type, types: ProgramTypes) -> Iterable[Way]:
+def ways(contents: Contents, container_element: Type, wanted: Type, types: ProgramTypes) -> Iterable[Way]:
     """`own` is the type of the container's elements."""
     if not is_view(wanted) or not contents.writable:
         return
     assert isinstance(wanted, StructType)
     name = standard_name(wanted)
-    for element in dict.fromkeys(from_elements(wanted.inner, own)):
-        sizes = consumed(element, own)
-        assert sizes is not None, (element, own)
+    for element in dict.fromkeys(from_elements(wanted.inner, container_element)):
+        sizes = consumed(element, container_element)
+        assert sizes is not None, (element, container_element)
         if 0 <= contents.rank - len(sizes) <= MOST_DIMENSIONS:
-            made = _type(name, element, wanted, types)
-            if made is not None:
-                yield Way(made, 0, VIEW)
+            view_type = _type(name, element, wanted, types)
+            if view_type is not None:
+                yield Way(view_type, 0, VIEW)
 
 
 def _type(name: str, element: Type, wanted: StructType, types: ProgramTypes) -> Type | None:
@@ -79,32 +95,23 @@ class ViewTensor(WholeTensor):
 
     empty: bool = False
 
-    @property
-    def room(self) -> int:
-        return ROOM
-
     def before(self, classes: str) -> list[str]:
         return []
 
     def load(self) -> str:
         return self.name
 
-    def _moving(self, memories: list[Memory]) -> Footprint:
+    def _moving(self, memories: list[StridedMemory]) -> Footprint:
         return Footprint()
 
     def footprint(self, value: object) -> Footprint | None:
-        made = super(ViewTensor, self).footprint(value)
-        if made is not None and self.empty:
-            made.fixed[self.name] += [0] * ROOM
-        return made
-
-    def scalars(self, memory: Memory) -> list[int]:
-        steps = [step // memory.item_size for step in memory.strides]
-        unused = [0] * (MOST_DIMENSIONS - self.own)
-        return [0, self.own, *memory.shape, *unused, *steps, *unused]
+        footprint = super(ViewTensor, self).footprint(value)
+        if footprint is not None and self.empty:
+            footprint.fixed[self.name] += [0] * self.family.room(self.own)
+        return footprint
 
 
-def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Access) -> Node:
+def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Access) -> BoundNode:
     assert isinstance(way.type, StructType)
     name = standard_name(way.type)
     own_element = None if contents.element is None else spot.types.lift(contents.element)
@@ -115,7 +122,7 @@ def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Acces
     if name == DIFFERENTIATED:
         gradient = _gradient(spot, contents, described)
         fields = (("primal.", PRIMAL_PART), *([("diff.diff.", gradient)] if gradient else []))
-        family = Family(fields, _role(spot.mode, gradient))
+        family = ViewFamily(fields, _role(spot.mode, gradient))
     return ViewTensor(
         **spot.node(way.type, family.role, described),
         access=access,

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
+import numpy as np
+
 from slangrad.check.model.types import Type
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.layout import layout_of
@@ -26,13 +28,14 @@ from slangrad.marshal.containers.memory import GIVEN, PRIMAL_PART, TAKEN
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.encode import decode, encode, memory_format
 from slangrad.marshal.host.footprint import Shape
+from slangrad.marshal.host.vectors import HostArray
 from slangrad.marshal.protocol.marshal import (
     BACKWARD,
     HIGHER,
-    ElementLeaf,
+    BoundNode,
+    KernelParameter,
+    Leaf,
     Marshal,
-    Node,
-    Parameter,
     ProgramTypes,
     Role,
     Scratch,
@@ -43,8 +46,9 @@ from slangrad.marshal.protocol.marshal import (
 )
 from slangrad.marshal.protocol.spelling import spell_on_page
 from slangrad.marshal.simple.enums import Names, named, names_in
-from slangrad.marshal.simple.plain import plain_setter
+from slangrad.marshal.simple.plain import mapped, plain_setter
 from slangrad.tensors.conversion import HostValue
+from slangrad.tensors.tensor import Tensor
 from slangrad.tensors.torch_types import is_torch_type
 
 
@@ -137,11 +141,28 @@ def floatDiffPair(p: float = 0.0, d: float = 1.0, needs_grad: bool = True) -> Di
     return DiffPair(float(p), float(d), needs_grad)
 
 
+def snapshot(value: HostValue, of_tensor: Callable[[Tensor], Tensor] | None = None) -> HostValue:
+    """The value as it is now, whatever becomes of its memory. `of_tensor` copies tensors; else they lose gradients."""
+    if isinstance(value, Tensor):
+        return value.detach().copy() if of_tensor is None else of_tensor(value)
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, HostArray):
+        return type(value).of(value.data.copy())
+    if is_torch_type(type(value)):
+        return value.contiguous() if 0 in value.stride() else value.clone()
+    if isinstance(value, ValueRef):
+        return ValueRef(snapshot(value.value, of_tensor))
+    if isinstance(value, DiffPair):
+        return DiffPair(value.primal, value.grad, value.needs_grad)
+    return mapped(lambda inner: snapshot(inner, of_tensor), value)
+
+
 ALIGNMENT = 16
 
 
 @dataclass(slots=True, frozen=True)
-class Part:
+class CellPart:
     """A part of a cell: its type, how it is found in the Python value (None: zero) and put back there."""
 
     suffix: str
@@ -154,18 +175,19 @@ class Part:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Cell(ElementLeaf):
+class Cell(Leaf):
     """One value with up to three parts: what is only read is uniform, the rest lies in scratch memory."""
 
     is_cell: ClassVar[bool] = True
+    has_elements: ClassVar[bool] = True
 
-    parts: tuple[Part, ...]
+    parts: tuple[CellPart, ...]
     offsets: tuple[int, ...] = ()
 
-    def parameters(self, classes: str) -> list[Parameter]:
-        return [Parameter(self._declared(part), self.name + part.suffix) for part in self.parts]
+    def parameters(self, classes: str) -> list[KernelParameter]:
+        return [KernelParameter(self._declared(part), self.name + part.suffix) for part in self.parts]
 
-    def _declared(self, part: Part) -> str:
+    def _declared(self, part: CellPart) -> str:
         if part.in_memory:
             return f"{ELEMENT_TYPES['r']}<{spell_on_page(part.checked)}, {self.rank}>"
         return spell_on_page(part.checked)
@@ -177,7 +199,7 @@ class Cell(ElementLeaf):
         return self._read(TAKEN)
 
     def _read(self, suffix: str) -> str:
-        part = next(each for each in self.parts if each.suffix == suffix)
+        part = next(candidate for candidate in self.parts if candidate.suffix == suffix)
         return f"{self.name}{suffix}" + (".load(id)" if part.in_memory else "")
 
     def store(self, value: str) -> str:
@@ -188,13 +210,13 @@ class Cell(ElementLeaf):
         return f"{self.name}{GIVEN}.{word}(id, {value});"
 
     def setters(self, call_shape: Shape) -> dict[str, Setter]:
-        made = {}
+        setters = {}
         for part, offset in zip(self.parts, self._offsets()):
             if part.in_memory:
-                made[self.name + part.suffix] = _cell_setter(part, offset, self.label)
+                setters[self.name + part.suffix] = _cell_setter(part, offset, self.label)
             else:
-                made[self.name + part.suffix] = plain_setter(part.lowered, part.get, self.label)
-        return made
+                setters[self.name + part.suffix] = plain_setter(part.lowered, part.get, self.label)
+        return setters
 
     def _offsets(self) -> list[int]:
         offsets, at = [], self.scratch_at
@@ -207,8 +229,8 @@ class Cell(ElementLeaf):
         for part, offset in zip(self.parts, self._offsets()):
             if part.put is None:
                 continue
-            made = decode(part.lowered, scratch.memory, offset)
-            part.put(value, named(part.names, made) if part.names else made)
+            written = decode(part.lowered, scratch.memory, offset)
+            part.put(value, named(part.names, written) if part.names else written)
         return value
 
 
@@ -216,7 +238,7 @@ def _room(t: ir.Type) -> int:
     return -(-layout_of(t).size // ALIGNMENT) * ALIGNMENT
 
 
-def _cell_setter(part: Part, offset: int, label: str) -> Setter:
+def _cell_setter(part: CellPart, offset: int, label: str) -> Setter:
     pack = memory_format(part.lowered)
     nothing = bytes(pack.size)
 
@@ -230,7 +252,7 @@ def _cell_setter(part: Part, offset: int, label: str) -> Setter:
     return put
 
 
-def make_cell(spot: Spot, t: Type, role: Role, described: str, parts: Iterable[Part]) -> Cell:
+def make_cell(spot: Spot, t: Type, role: Role, described: str, parts: Iterable[CellPart]) -> Cell:
     kept = tuple(parts)
     return Cell(
         **spot.node(t, role, described),
@@ -256,7 +278,7 @@ class ValueRefMarshal(Marshal):
             return [] if types.lower(wanted) is None else [Way(wanted, 0)]
         return [Way(way.type, 0) for way in self.inner.ways(wanted, types, mode) if way.dims == 0]
 
-    def bind(self, way: Way, spot: Spot) -> Node:
+    def bind(self, way: Way, spot: Spot) -> BoundNode:
         lowered = spot.types.lower(way.type)
         assert lowered is not None
         if spot.role.takes and (spot.mode == BACKWARD or (spot.mode == HIGHER and not spot.role.reads)):
@@ -266,7 +288,7 @@ class ValueRefMarshal(Marshal):
         get = get_value if role.reads or self.inner is not None else None
         put = set_value if role.writes else None
         names = names_in(way.type, spot.types)
-        parts = [Part(PRIMAL_PART, way.type, lowered, role.writes, get, put, names)]
+        parts = [CellPart(PRIMAL_PART, way.type, lowered, role.writes, get, put, names)]
         return make_cell(spot, way.type, role, self.described, parts if role.reads or role.writes else [])
 
 
@@ -289,7 +311,7 @@ class DiffPairMarshal(Marshal):
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
         return [Way(way.type, 0) for way in self.inner.ways(wanted, types, mode) if way.dims == 0]
 
-    def bind(self, way: Way, spot: Spot) -> Node:
+    def bind(self, way: Way, spot: Spot) -> BoundNode:
         lowered = spot.types.lower(way.type)
         assert lowered is not None
         role = spot.role
@@ -298,14 +320,14 @@ class DiffPairMarshal(Marshal):
         parts = []
         if role.reads or role.writes:
             put = set_primal if role.writes else None
-            parts.append(Part(PRIMAL_PART, way.type, lowered, role.writes, get_primal, put))
+            parts.append(CellPart(PRIMAL_PART, way.type, lowered, role.writes, get_primal, put))
         tangent = spot.types.tangent(way.type) if role.differentiates else None
         below = None if tangent is None else spot.types.lower(tangent)
         if tangent is not None and below is not None:
             if role.takes:
-                parts.append(Part(TAKEN, tangent, below, False, get_grad))
+                parts.append(CellPart(TAKEN, tangent, below, False, get_grad))
             if role.gives:
-                parts.append(Part(GIVEN, tangent, below, True, None, set_grad))
+                parts.append(CellPart(GIVEN, tangent, below, True, None, set_grad))
         return make_cell(spot, way.type, role, self.described, parts)
 
 

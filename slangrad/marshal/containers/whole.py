@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeGuard
+from typing import Any, ClassVar
 
 from slangrad.base.process.warn import warn
 from slangrad.check.model.types import InterfaceType, ParameterType, StructType, Type
@@ -21,23 +21,22 @@ from slangrad.marshal.containers.memory import (
     GIVEN,
     PRIMAL_PART,
     TAKEN,
-    TENSOR_ACCESS,
     Access,
     Contents,
+    MemoryLeaf,
+    Parts,
     doing,
 )
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.host.footprint import Footprint, Memory, Shape, Use
+from slangrad.marshal.host.footprint import Footprint, StridedMemory, Use
 from slangrad.marshal.protocol.marshal import (
     BACKWARD,
     HIGHER,
     PRIMAL,
     TANGENT,
-    Find,
+    BoundNode,
     Finder,
-    Leaf,
-    Node,
-    Parameter,
+    KernelParameter,
     ProgramTypes,
     Role,
     Spot,
@@ -68,6 +67,16 @@ class Family:
     def is_plain(self) -> bool:
         """Whether it is its own memory, without a place for derivatives."""
         return self.fields[0][0] == ""
+
+    def room(self, rank: int) -> int:
+        """How many scalars of the argument block each memory takes."""
+        return 1 + 2 * rank
+
+    def scalars(self, memory: StridedMemory, rank: int) -> list[int]:
+        """Of a memory: its address, which is left open, and sizes and strides of the last `rank` dimensions."""
+        leading = len(memory.shape) - rank
+        steps = [step // memory.item_size for step in memory.strides[leading:]]
+        return [0, *memory.shape[leading:], *steps]
 
 
 _READ, _WRITE, _BOTH = Role(reads=True), Role(writes=True), Role(reads=True, writes=True)
@@ -134,15 +143,15 @@ def ways(contents: Contents, element: Type, wanted: Type, types: ProgramTypes, m
     name = standard_name(wanted)
     if name in FAMILIES and isinstance(wanted, StructType):
         return _of_family(name, contents, element, wanted.arguments, types)
-    bounds = [each for each in types.bounds(wanted) if isinstance(each, InterfaceType)]
-    found: list[Way] = []
+    bounds = [bound_type for bound_type in types.bounds(wanted) if isinstance(bound_type, InterfaceType)]
+    ways_found: list[Way] = []
     for bound in bounds:
         if bound.declaration.name in INTERFACES:
             concrete = _concrete(bound.declaration.name, contents, element, types, mode)
-            found += _of_family(concrete, contents, element, bound.arguments[:2], types)
+            ways_found += _of_family(concrete, contents, element, bound.arguments[:2], types)
     if not bounds and isinstance(wanted, ParameterType):
-        found.append(Way(types.standard("Tensor", (element, contents.rank)), 0, WHOLE))
-    return found
+        ways_found.append(Way(types.standard("Tensor", (element, contents.rank)), 0, WHOLE))
+    return ways_found
 
 
 def _concrete(name: str, contents: Contents, element: Type, types: ProgramTypes, mode: str) -> str:
@@ -180,27 +189,26 @@ def _of_family(
         return []
     if FAMILIES[name].fields[0] == _P and types.tangent(element) is None:
         return []
-    found = []
+    ways = []
     for t in dict.fromkeys(from_elements(pattern, element)):
         there = contents.rank - len(consumed(t, element) or ())
-        own = rank if isinstance(rank, int) and rank > 0 else there
-        if (value_matches(rank, own) or rank == 0) and own <= there:
-            found.append(Way(types.standard(name, (t, own)), there - own, WHOLE, int(t is not element)))
-    return found
+        own_rank = rank if isinstance(rank, int) and rank > 0 else there
+        if (value_matches(rank, own_rank) or rank == 0) and own_rank <= there:
+            ways.append(
+                Way(types.standard(name, (t, own_rank)), there - own_rank, WHOLE, int(t is not element))
+            )
+    return ways
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class WholeTensor(Leaf):
-    """A tensor, or for each call the part of one at its index; `own` is the rank of what a call gets, `trailing` the
-    sizes of the last dimensions that make its elements."""
+class WholeTensor(MemoryLeaf):
+    """A tensor, or for each call the part of one at its index; `own` is the rank of what a call gets."""
 
     is_whole: ClassVar[bool] = True
 
-    access: Access
     family: Family
     own: int
     loses: bool = False  # gradients, because of its type
-    trailing: tuple[int, ...] = ()
 
     @property
     def content(self) -> Type | None:
@@ -208,8 +216,8 @@ class WholeTensor(Leaf):
         return self.type.inner
 
     @property
-    def is_tensor(self) -> bool:
-        return self.access is TENSOR_ACCESS
+    def seen_parts(self) -> Parts:
+        return self.family.parts
 
     @property
     def has_place(self) -> bool:
@@ -221,14 +229,14 @@ class WholeTensor(Leaf):
 
     def instead(self, mode: str) -> str:
         tangent = "tangent" if mode == TANGENT else ""
-        given = "" if self.loses else f", and pass a Tensor with {self.label}.with_grads({tangent})"
-        return f"declare the parameter ITensor instead of {standard_name(self.type)}{given}"
+        advice = "" if self.loses else f", and pass a Tensor with {self.label}.with_grads({tangent})"
+        return f"declare the parameter ITensor instead of {standard_name(self.type)}{advice}"
 
-    def parameters(self, classes: str) -> list[Parameter]:
-        made = [Parameter(spell_on_page(self.type), self.name)]
+    def parameters(self, classes: str) -> list[KernelParameter]:
+        parameters = [KernelParameter(spell_on_page(self.type), self.name)]
         rows = zip(classes, self.streams)
-        return made + [
-            Parameter(f"{INDEX_TYPES[letter]}<{self.rank}>", stream.name) for letter, stream in rows
+        return parameters + [
+            KernelParameter(f"{INDEX_TYPES[letter]}<{self.rank}>", stream.name) for letter, stream in rows
         ]
 
     def before(self, classes: str) -> list[str]:
@@ -244,59 +252,36 @@ class WholeTensor(Leaf):
     def load(self) -> str:
         return f"{self.name}_here"
 
-    def layout_finder(self) -> Find:
-        return self.access.layout_finder(self.family.parts)
-
     def footprint(self, value: object) -> Footprint | None:
-        found = self.seen(value)
-        if found is None:
+        memories = self.access.memories(value, self.seen_parts)
+        if memories is not None and self.trailing:
+            memories = self.merged(memories)
+        if memories is None or not all(map(_counts_elements, memories)):
             return None
+        for memory in memories:
+            self._check_extent(memory)
         if self.loses:
             self._warn()
-        made = self._moving(found)
-        made.fixed = {self.name: [scalar for each in found for scalar in self.scalars(each)]}
-        made.homes = [(type(value).__name__, found[0].home)]
-        made.uses = [
-            Use(self.label, self.name, memory, **doing(self.role, part), at=i * self.room)
-            for i, (part, memory) in enumerate(zip(self.family.parts, found))
+        family, room = self.family, self.family.room(self.own)
+        footprint = self._moving(memories)
+        footprint.fixed = {self.name: [n for memory in memories for n in family.scalars(memory, self.own)]}
+        footprint.homes = [(type(value).__name__, memories[0].home)]
+        footprint.uses = [
+            Use(self.label, self.name, memory, **doing(self.role, part), at=i * room)
+            for i, (part, memory) in enumerate(zip(family.parts, memories))
         ]
-        return made
+        return footprint
 
-    def _moving(self, memories: list[Memory]) -> Footprint:
+    def _moving(self, memories: list[StridedMemory]) -> Footprint:
         """How the part of a call moves from call to call."""
         leading = len(memories[0].shape) - self.own
         forms = "".join(map(_form_of, memories)) if self.own else ""
         if not self.streams:
             return Footprint(forms=forms)
-        strides = [tuple(step // each.item_size for step in each.strides[:leading]) for each in memories]
+        strides = [
+            tuple(step // memory.item_size for step in memory.strides[:leading]) for memory in memories
+        ]
         return Footprint(memories[0].shape[:leading], strides, forms=forms)
-
-    def scalars(self, memory: Memory) -> list[int]:
-        """Of one memory, the address left open."""
-        leading = len(memory.shape) - self.own
-        steps = [step // memory.item_size for step in memory.strides[leading:]]
-        return [0, *memory.shape[leading:], *steps]
-
-    def seen(self, value: object) -> list[Memory] | None:
-        """The memory of each part as elements of the type; None where a kernel cannot use it as it lies."""
-        memories = self.access.memories(value, self.family.parts)
-        if memories is None:
-            return None
-        for memory in memories if self.trailing else ():
-            self._check_sizes(memory.shape)
-        parts = [_of_elements(memory, len(self.trailing)) for memory in memories]
-        found = list(filter(_counts_elements, parts))
-        if len(found) < len(parts):
-            return None
-        for memory in found:
-            self._check_extent(memory)
-        return found
-
-    def _check_sizes(self, shape: Shape) -> None:
-        end = shape[len(shape) - len(self.trailing) :]
-        if end != self.trailing:
-            message = f"argument '{self.label}': in shape {shape} the end, {end}, does not match the expected shape "
-            raise CallError("E1005", f"{message}{self.trailing} of the elements of '{self.type}'")
 
     def _warn(self) -> None:
         kind = f"I{standard_name(self.type)}".replace("Atomic", "RW")
@@ -304,65 +289,48 @@ class WholeTensor(Leaf):
         message += f"declare it {kind}, or pass {self.label}.detach() if it is constant"
         warn(message)
 
-    def _check_extent(self, memory: Memory) -> None:
-        span = sum((size - 1) * abs(step) for size, step in zip(memory.shape, memory.strides))
-        most = max(span // memory.item_size, *memory.shape, 0)
-        if 0 not in memory.shape and most >= MOST_ELEMENTS:
+    def _check_extent(self, memory: StridedMemory) -> None:
+        if not has_numbers(memory):
             message = f"argument '{self.label}': a tensor parameter takes less than {MOST_ELEMENTS} elements"
             raise CallError("E1005", message)
 
-    @property
-    def room(self) -> int:
-        """How many scalars of the argument block each memory takes: address, sizes, strides."""
-        return 1 + 2 * self.own
-
     def finders(self) -> list[Finder]:
-        found = map(self.access.address_of, self.family.parts)
-        return [(self.name, i * self.room, find) for i, find in enumerate(found)]
-
-    def copy(self, value: object) -> object:
-        return self.access.copy(value, self.role)
-
-    def copy_back(self, copied: object, value: object) -> None:
-        self.access.copy_back(copied, value, self.role)
+        room, parts = self.family.room(self.own), self.family.parts
+        return [(self.name, i * room, self.access.address_of(part)) for i, part in enumerate(parts)]
 
 
-def _form_of(memory: Memory) -> str:
+def has_numbers(memory: StridedMemory) -> bool:
+    """Whether a tensor parameter, which counts in 32 bits, has a number for each element of a memory."""
+    span = sum((size - 1) * abs(step) for size, step in zip(memory.shape, memory.strides))
+    return 0 in memory.shape or max(span // memory.item_size, *memory.shape, 0) < MOST_ELEMENTS
+
+
+def _form_of(memory: StridedMemory) -> str:
     """Whether the elements of the last dimension follow each other, as of most tensors: the kernel then knows it."""
     return EVEN if memory.strides[-1] == memory.item_size or memory.shape[-1] == 1 else UNEVEN
 
 
-def _of_elements(memory: Memory, count: int) -> Memory | None:
-    """The last `count` dimensions as parts of elements; None where these have gaps."""
-    size, own = memory.item_size, len(memory.shape) - count
-    for length, stride in zip(reversed(memory.shape[own:]), reversed(memory.strides[own:])):
-        if stride != size and length > 1:
-            return None
-        size *= length
-    return Memory(memory.address, memory.shape[:own], memory.strides[:own], size, memory.home)
-
-
-def _counts_elements(memory: Memory | None) -> TypeGuard[Memory]:
+def _counts_elements(memory: StridedMemory) -> bool:
     """Whether strides are whole elements."""
-    return memory is not None and all(step % memory.item_size == 0 for step in memory.strides)
+    return all(step % memory.item_size == 0 for step in memory.strides)
 
 
-def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Access) -> Node:
+def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Access) -> BoundNode:
     name = standard_name(way.type)
     family = FAMILIES[name]
     assert isinstance(way.type, StructType)
     element = None if contents.element is None else spot.types.lift(contents.element)
     trailing = () if element is None else consumed(way.type.inner, element) or ()
     _check_gradients(spot, family, name, way.type.inner, contents, described)
-    own = way.type.arguments[1]
-    assert isinstance(own, int)
+    rank = way.type.arguments[1]
+    assert isinstance(rank, int)
     names = [f"{spot.name}{part}_at" for part in family.parts] if way.dims else []
     plain = spot.mode != PRIMAL and family.is_plain
     return WholeTensor(
         **spot.node(way.type, family.role, described, way.dims),
         access=access,
         family=family,
-        own=own,
+        own=rank,
         loses=plain and _has_gradients(spot.mode, family.role, contents, way.type.inner, spot.types),
         streams=tuple(StreamSpec(name, 1) for name in names),
         trailing=trailing,

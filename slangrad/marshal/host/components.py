@@ -30,27 +30,27 @@ def fits(value: object, dtype: np.dtype) -> bool:
 
 def gathered(parts: Sequence[object], dtype: np.dtype, name: str) -> Data:
     """Numbers, sequences and arrays one after the other. TypeError and OverflowError name the value."""
-    made: list[object] = []
+    numbers: list[object] = []
     for part in parts:
-        _gather(part, dtype, name, made)
-    return converted(made, dtype, name)
+        _gather(part, dtype, name, numbers)
+    return converted(numbers, dtype, name)
 
 
-def _gather(part: object, dtype: np.dtype, name: str, made: list[object]) -> None:
+def _gather(part: object, dtype: np.dtype, name: str, numbers: list[object]) -> None:
     if isinstance(part, (int, float, np.generic)):
         _check(part, dtype, name)
-        made.append(part)
+        numbers.append(part)
     elif isinstance(part, np.ndarray):
         flat = part.ravel().tolist()
         if part.dtype.kind != dtype.kind:
-            for each in flat:
-                _check(each, dtype, name)
-        made += flat
+            for number in flat:
+                _check(number, dtype, name)
+        numbers += flat
     elif isinstance(part, (list, tuple, range)):
-        for each in part:
-            _gather(each, dtype, name, made)
+        for inner in part:
+            _gather(inner, dtype, name, numbers)
     elif hasattr(part, "__array__"):
-        _gather(np.asarray(part), dtype, name, made)
+        _gather(np.asarray(part), dtype, name, numbers)
     else:
         raise TypeError(f"{name}: {type(part).__name__} is no number")
 
@@ -69,9 +69,9 @@ def converted(values: HostValue, dtype: np.dtype, name: str) -> Data:
         with np.errstate(over="ignore"):
             return np.array(values, dtype)
     limits = np.iinfo(dtype)
-    for each in values if isinstance(values, list) else [values]:
-        if not limits.min <= int(each) <= limits.max:
-            raise OverflowError(f"{name}: {each} is not from {limits.min} to {limits.max}")
+    for number in values if isinstance(values, list) else [values]:
+        if not limits.min <= int(number) <= limits.max:
+            raise OverflowError(f"{name}: {number} is not from {limits.min} to {limits.max}")
     return np.array(values, dtype)
 
 

@@ -41,12 +41,12 @@ def floats_of(value: object) -> Iterator[Array]:
     elif isinstance(value, (float, np.floating)):
         yield np.asarray(value)
     elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from floats_of(each)
+        for inner in value:
+            yield from floats_of(inner)
     elif isinstance(value, dict):
-        for name, each in value.items():
+        for name, inner in value.items():
             if name != TYPE_KEY:
-                yield from floats_of(each)
+                yield from floats_of(inner)
 
 
 def _floats_of_array(array: Array) -> Iterator[Array]:
@@ -75,20 +75,20 @@ def random_like(value: object, random: np.random.Generator) -> HostValue:
     if isinstance(value, (float, np.floating)):
         return float(_random((), random))
     if isinstance(value, list):
-        return [random_like(each, random) for each in value]
+        return [random_like(inner, random) for inner in value]
     if isinstance(value, dict):
-        made = {name: random_like(each, random) for name, each in value.items() if name != TYPE_KEY}
-        return {name: each for name, each in made.items() if each is not None}
+        tangents = {name: random_like(inner, random) for name, inner in value.items() if name != TYPE_KEY}
+        return {name: inner for name, inner in tangents.items() if inner is not None}
     return None
 
 
 def restricted(direction: object, gradient: object) -> HostValue:
     """The direction without the parts that have no gradient."""
     if isinstance(direction, dict) and isinstance(gradient, dict):
-        made = {name: restricted(each, gradient.get(name)) for name, each in direction.items()}
-        return {name: each for name, each in made.items() if each is not None}
+        parts = {name: restricted(part, gradient.get(name)) for name, part in direction.items()}
+        return {name: part for name, part in parts.items() if part is not None}
     if isinstance(direction, list) and isinstance(gradient, list):
-        return [restricted(each, own) for each, own in zip(direction, gradient)]
+        return [restricted(part, own_gradient) for part, own_gradient in zip(direction, gradient)]
     return None if gradient is None else direction
 
 
@@ -108,10 +108,10 @@ def _random_tensor(value: Tensor, random: np.random.Generator) -> Tensor | None:
     element = _derivative_of(value)
     if element is None:
         return None
-    made = np.zeros(value.shape, structured_dtype(element))
-    for each in _floats_of_array(made):
-        each[...] = _random(each.shape, random)
-    return Tensor.from_numpy(value.device, made, dtype=element)
+    numbers = np.zeros(value.shape, structured_dtype(element))
+    for floats in _floats_of_array(numbers):
+        floats[...] = _random(floats.shape, random)
+    return Tensor.from_numpy(value.device, numbers, dtype=element)
 
 
 def moved(value: HostValue, direction: HostValue, step: float) -> HostValue:
@@ -125,29 +125,29 @@ def moved(value: HostValue, direction: HostValue, step: float) -> HostValue:
     if isinstance(value, np.ndarray):
         return (value + step * direction).astype(value.dtype)
     if isinstance(value, list):
-        return [moved(each, own, step) for each, own in zip(value, direction)]
+        return [moved(part, part_direction, step) for part, part_direction in zip(value, direction)]
     if isinstance(value, dict):
-        return {name: moved(each, direction.get(name), step) for name, each in value.items()}
+        return {name: moved(part, direction.get(name), step) for name, part in value.items()}
     return value + step * direction
 
 
 def _moved_tensor(value: Tensor, direction: Tensor, step: float) -> Tensor:
     structured = holds_structs(value.element_type)
-    own, by = value.to_numpy(structured=structured), direction.to_numpy(structured=structured)
-    _move_array(own, by, step, value)
-    made = Tensor.empty_like(value)
-    made.copy_from_numpy(own)
-    return made
+    numbers, steps = value.to_numpy(structured=structured), direction.to_numpy(structured=structured)
+    _move_array(numbers, steps, step, value)
+    tensor = Tensor.empty_like(value)
+    tensor.copy_from_numpy(numbers)
+    return tensor
 
 
-def _move_array(own: Array, by: Array, step: float, value: Tensor) -> None:
-    if own.dtype.names is None:
-        own += (step * by).astype(own.dtype)
+def _move_array(numbers: Array, steps: Array, step: float, value: Tensor) -> None:
+    if numbers.dtype.names is None:
+        numbers += (step * steps).astype(numbers.dtype)
         return
-    assert by.dtype.names is not None
-    for name in by.dtype.names:
-        if name not in own.dtype.names:
+    assert steps.dtype.names is not None
+    for name in steps.dtype.names:
+        if name not in numbers.dtype.names:
             kind = slang_name(value.element_type)
             message = f"the Differential of '{kind}' has a field '{name}', which the type has not"
             raise CallError("E1030", message, (), "finite differences need fields of the same names")
-        _move_array(own[name], by[name], step, value)
+        _move_array(numbers[name], steps[name], step, value)

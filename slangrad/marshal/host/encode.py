@@ -172,10 +172,10 @@ class Encoder(ABC):
 
     def put_other(self, values: Values, at: int, value: object, label: str, note: str | None = None) -> None:
         """A value of another kind: what it stands for, or an error."""
-        found = self.manner.instead(self, value, label)
-        if found is value:
+        other = self.manner.instead(self, value, label)
+        if other is value:
             raise self.manner.refuse(self, value, label, note)
-        self.put(values, at, found, label)
+        self.put(values, at, other, label)
 
 
 class NumberEncoder(Encoder):
@@ -249,19 +249,19 @@ class RowsEncoder(Encoder):
             self.put_other(values, at, value, label, f"{self.length} elements are needed")
             return
         put, step = self._part.put, self._part.count
-        for i, each in enumerate(value):
-            put(values, at + i * step, each, f"{label}[{i}]")
+        for i, part in enumerate(value):
+            put(values, at + i * step, part, f"{label}[{i}]")
 
     def _put_some(self, values: Values, at: int, value: Mapping[object, object], label: str) -> None:
         """Elements by their numbers, components of vectors by their names, too."""
         letters = field_names(self.form)
-        given = {letters.index(key) if key in letters else key: each for key, each in value.items()}
-        for i, each in given.items():
-            found = self.element(i) if isinstance(i, int) else None
-            if found is None:
+        parts = {letters.index(key) if key in letters else key: part for key, part in value.items()}
+        for i, part in parts.items():
+            encoder = self.element(i) if isinstance(i, int) else None
+            if encoder is None:
                 raise self.manner.refuse(self, value, label, f"there is no element {i!r}")
-            found[1].put(values, at + found[0], each, f"{label}[{i}]")
-        unset = [i for i in range(self.length) if i not in given]
+            encoder[1].put(values, at + encoder[0], part, f"{label}[{i}]")
+        unset = [i for i in range(self.length) if i not in parts]
         if unset:
             self.manner.check_missing(self, unset, label)
 
@@ -297,8 +297,8 @@ class ColumnsEncoder(Encoder):
     def put(self, values: Values, at: int, value: object, label: str) -> None:
         rows = [values[at + place] for place in self._order]
         self._rows.put(rows, 0, value, label)
-        for place, each in zip(self._order, rows):
-            values[at + place] = each
+        for place, scalar in zip(self._order, rows):
+            values[at + place] = scalar
 
 
 class StructEncoder(Encoder):
@@ -320,26 +320,26 @@ class StructEncoder(Encoder):
         return self._fields
 
     def put(self, values: Values, at: int, value: object, label: str) -> None:
-        given = _by_name(value)
-        if given is None:
+        parts = _by_name(value)
+        if parts is None:
             self.put_other(values, at, value, label, "pass a dict with the fields")
             return
         fields = self._fields
-        for name, each in given.items():
-            found = fields.get(name)
-            if found is not None:
-                found[1].put(values, at + found[0], each, f"{label}.{name}")
+        for name, part in parts.items():
+            field = fields.get(name)
+            if field is not None:
+                field[1].put(values, at + field[0], part, f"{label}.{name}")
             elif name != TYPE_KEY:
                 raise self.manner.unknown(self, name, label)
-        if not fields.keys() <= given.keys():
-            self.manner.check_missing(self, [name for name in fields if name not in given], label)
+        if not fields.keys() <= parts.keys():
+            self.manner.check_missing(self, [name for name in fields if name not in parts], label)
 
 
 def _by_name(value: object) -> Mapping[str, object] | None:
     if isinstance(value, np.void) and value.dtype.names:
         return {name: value[name] for name in value.dtype.names}
-    given = value if isinstance(value, Mapping) else as_fields(value)
-    return given if isinstance(given, Mapping) else None
+    fields = value if isinstance(value, Mapping) else as_fields(value)
+    return fields if isinstance(fields, Mapping) else None
 
 
 CALLS = Manner()
@@ -358,8 +358,8 @@ def encoder_of(t: ir.Type, manner: Manner = CALLS) -> Encoder:
     if isinstance(value, ir.Struct):
         assert isinstance(form, ir.Struct)
         return StructEncoder(manner, form, [(name, encoder_of(part, manner)) for name, part in form.fields])
-    made = RowsEncoder(manner, value, encoder_of(ir.component(value, 0), manner))
-    return ColumnsEncoder(form, made) if lies_by_columns(form) else made
+    rows = RowsEncoder(manner, value, encoder_of(ir.component(value, 0), manner))
+    return ColumnsEncoder(form, rows) if lies_by_columns(form) else rows
 
 
 def encode(t: ir.Type, value: object, label: str) -> Values:
@@ -396,8 +396,8 @@ def _reader_of(t: ir.Type) -> Reader:
         return lambda scalars, start: [element(scalars, start + at) for at in places]
     if isinstance(value, (ir.Vector, ir.Matrix)):
         dtype, shape = numpy_layout(value)
-        made, order = type(class_of_array(value.element, np.zeros(shape, dtype))), order_in_memory(form)
-        return lambda scalars, start: made.of(
+        host_class, order = type(class_of_array(value.element, np.zeros(shape, dtype))), order_in_memory(form)
+        return lambda scalars, start: host_class.of(
             np.array([scalars[start + place] for place in order], dtype).reshape(shape)
         )
     return lambda scalars, start: bool(scalars[start]) if value is ir.BOOL else scalars[start]

@@ -21,7 +21,7 @@ Values = list[Any]  # scalars of an argument block: numbers and addresses
 Lattice = tuple[int, int, int]
 
 
-class Memory(NamedTuple):
+class StridedMemory(NamedTuple):
     """Items in memory; strides in bytes. `home` is the device that it belongs to, if it belongs to one."""
 
     address: int
@@ -41,7 +41,7 @@ class Use:
 
     label: str
     name: str
-    memory: Memory
+    memory: StridedMemory
     reads: bool = False
     writes: bool = False
     adds: bool = False
@@ -72,7 +72,7 @@ def span_of(item: int, shape: Shape, strides: Shape) -> tuple[int, int]:
     if 0 in shape:
         return 0, 0
     reach = [(size - 1) * stride for size, stride in zip(shape, strides)]
-    return sum(min(each, 0) for each in reach), sum(max(each, 0) for each in reach) + item
+    return sum(min(distance, 0) for distance in reach), sum(max(distance, 0) for distance in reach) + item
 
 
 def lattice_of(item: int, shape: Shape, strides: Shape) -> Lattice:

@@ -29,7 +29,7 @@ TYPE_KEY = "_type"
 def names_of(kind: type) -> tuple[str, ...] | None:
     """The fields of a dataclass or a named tuple; None for other classes."""
     if is_dataclass(kind):
-        return tuple(each.name for each in fields(kind))
+        return tuple(field.name for field in fields(kind))
     if issubclass(kind, tuple) and isinstance(getattr(kind, "_fields", None), tuple):
         return tuple(kind._fields)  # type: ignore[attr-defined]
     return None
@@ -42,8 +42,8 @@ def reader_of(kind: type) -> Reader | None:
     if names is None:
         return None
     named = getattr(kind, TYPE_KEY, None)
-    known = {TYPE_KEY: named} if isinstance(named, str) and TYPE_KEY not in names else {}
-    return lambda value: known | {name: getattr(value, name) for name in names}
+    type_name = {TYPE_KEY: named} if isinstance(named, str) and TYPE_KEY not in names else {}
+    return lambda value: type_name | {name: getattr(value, name) for name in names}
 
 
 def as_fields(value: object) -> HostValue:
@@ -70,10 +70,10 @@ def made_of(kind: type, result: object) -> object:
     return kind(result)
 
 
-def _wraps(kind: type, found: Mapping[str, object]) -> bool:
+def _wraps(kind: type, result: Mapping[str, object]) -> bool:
     """Whether a class has one field for the whole result, rather than one for each of its fields."""
-    known, needed = _wanted(kind)
-    return len(needed) == 1 and not known & set(found)
+    taken, needed = _wanted(kind)
+    return len(needed) == 1 and not taken & set(result)
 
 
 def _columns(records: AnyArray) -> HostValue:
@@ -82,13 +82,13 @@ def _columns(records: AnyArray) -> HostValue:
     return {name: _columns(records[name]) for name in records.dtype.names}
 
 
-def _filled(kind: type, found: Mapping[str, object]) -> object:
-    known, needed = _wanted(kind)
-    if not needed <= set(found) <= known:
-        message = f"a result with the fields {', '.join(found) or 'none'} makes no {kind.__name__}"
+def _filled(kind: type, values: Mapping[str, object]) -> object:
+    taken, needed = _wanted(kind)
+    if not needed <= set(values) <= taken:
+        message = f"a result with the fields {', '.join(values) or 'none'} makes no {kind.__name__}"
         raise CallError("E1011", message, (), f"its fields are {', '.join(names_of(kind) or ()) or 'none'}")
     kinds = _kinds(kind)
-    return kind(**{name: _part(kinds.get(name), value) for name, value in found.items()})
+    return kind(**{name: _part(kinds.get(name), value) for name, value in values.items()})
 
 
 def _part(kind: object, value: object) -> object:
@@ -101,9 +101,13 @@ def _part(kind: object, value: object) -> object:
 def _wanted(kind: type) -> tuple[set[str], set[str]]:
     """The fields that the class takes, and those that it needs."""
     if is_dataclass(kind):
-        taken = [each for each in fields(kind) if each.init]
-        usual = [each for each in taken if each.default is not MISSING or each.default_factory is not MISSING]
-        return {each.name for each in taken}, {each.name for each in taken} - {each.name for each in usual}
+        taken = [field for field in fields(kind) if field.init]
+        usual = [
+            field for field in taken if field.default is not MISSING or field.default_factory is not MISSING
+        ]
+        return {field.name for field in taken}, {field.name for field in taken} - {
+            field.name for field in usual
+        }
     names = set(names_of(kind) or ())
     return names, names - set(getattr(kind, "_field_defaults", {}))
 

@@ -53,7 +53,7 @@ class HostArray:
                 self.shape, gathered([_plain(parts[0])], self.dtype, self._name()), self.dtype
             )
         else:
-            self.data = self._joined([_plain(each) for each in parts])
+            self.data = self._joined([_plain(part) for part in parts])
 
     @classmethod
     def _name(cls) -> str:
@@ -67,8 +67,8 @@ class HostArray:
     def zeros(cls) -> Self:
         return cls.of(np.zeros(cls.shape, cls.dtype))
 
-    def _ordered(self, named: Mapping[str, object], given: tuple[object, ...]) -> list[object]:
-        if not given and len(named) == 1 and next(iter(named)) in ("scalar", "a"):
+    def _ordered(self, named: Mapping[str, object], parts: tuple[object, ...]) -> list[object]:
+        if not parts and len(named) == 1 and next(iter(named)) in ("scalar", "a"):
             return list(named.values())
         names = sorted(named, key=LETTERS.find)
         if len(self.shape) != 1 or not LETTERS[: self.shape[0]].endswith("".join(names)) or "" in names:
@@ -86,9 +86,9 @@ class HostArray:
     @classmethod
     def of(cls, data: np.ndarray) -> Self:
         """Wrap an array without a copy."""
-        made = cls.__new__(cls)
-        made.data = data
-        return made
+        array = cls.__new__(cls)
+        array.data = data
+        return array
 
     def to_numpy(self) -> np.ndarray:
         return self.data.copy()
@@ -175,8 +175,8 @@ class HostRow(HostArray):
     __slots__ = ()
 
     def __getitem__(self, index: HostValue) -> HostValue:
-        found = self.data[index]
-        return found.item() if np.ndim(found) == 0 else found.tolist()
+        part = self.data[index]
+        return part.item() if np.ndim(part) == 0 else part.tolist()
 
     def __iter__(self) -> Iterator[float]:
         return iter(self.data.tolist())
@@ -223,10 +223,10 @@ class HostMatrix(HostArray):
 
     def __getitem__(self, index: HostValue) -> HostValue:
         """A component, or a row that shares the matrix' memory."""
-        found = self.data[index]
-        if np.ndim(found) == 0:
-            return found.item()
-        return vector_class(_scalar_of(self.ir_type), found.size).of(found) if np.ndim(found) == 1 else found
+        part = self.data[index]
+        if np.ndim(part) == 0:
+            return part.item()
+        return vector_class(_scalar_of(self.ir_type), part.size).of(part) if np.ndim(part) == 1 else part
 
     def get_row(self, row: int) -> HostVector:
         return self.of_row(self.data[row].copy())
@@ -283,8 +283,8 @@ class HostQuaternion(HostRow):
 
 def class_of_array(element: ir.Scalar, data: np.ndarray) -> HostVector | HostMatrix:
     """A one- or two-dimensional array as a host vector or matrix."""
-    made = vector_class(element, len(data)) if data.ndim == 1 else matrix_class(element, *data.shape)
-    return made.of(data)
+    host_class = vector_class(element, len(data)) if data.ndim == 1 else matrix_class(element, *data.shape)
+    return host_class.of(data)
 
 
 def _text(component: object) -> str:
@@ -390,9 +390,9 @@ def _plain(value: object) -> HostValue:
 
 
 def _scalar_of(t: ir.Type) -> ir.Scalar:
-    found = ir.scalar_of(t)
-    assert found is not None
-    return found
+    scalar = ir.scalar_of(t)
+    assert scalar is not None
+    return scalar
 
 
 # --- Classes ------------------------------------------------------------------------------------------
@@ -406,22 +406,24 @@ _classes: dict[tuple[type, ir.Type], OfClass] = {}  # classes of the base that s
 def vector_class(element: ir.Scalar, length: int) -> type[HostVector]:
     """The class of vectors of an element type: `float3` for f32 and 3."""
     t = ir.vector(element, length)
-    found: type[HostVector] | None = _classes.get((HostVector, t))
-    return found or _make_class(HostVector, f"{SCALAR_WORDS[element]}{length}", t, (length,))
+    known_class: type[HostVector] | None = _classes.get((HostVector, t))
+    return known_class or _make_class(HostVector, f"{SCALAR_WORDS[element]}{length}", t, (length,))
 
 
 def matrix_class(element: ir.Scalar, rows: int, columns: int) -> type[HostMatrix]:
     """The class of matrices: `float3x4` for f32, 3 and 4."""
     t = ir.matrix(element, rows, columns)
-    found: type[HostMatrix] | None = _classes.get((HostMatrix, t))
-    return found or _make_class(HostMatrix, f"{SCALAR_WORDS[element]}{rows}x{columns}", t, (rows, columns))
+    known_class: type[HostMatrix] | None = _classes.get((HostMatrix, t))
+    return known_class or _make_class(
+        HostMatrix, f"{SCALAR_WORDS[element]}{rows}x{columns}", t, (rows, columns)
+    )
 
 
 def quaternion_class(element: ir.Scalar) -> type[HostQuaternion]:
     """The class of quaternions: `quatf` for f32. Kernels see a vector of four."""
     t = ir.vector(element, 4)
-    found: type[HostQuaternion] | None = _classes.get((HostQuaternion, t))
-    return found or _make_class(HostQuaternion, QUATERNIONS[element], t, (4,))
+    known_class: type[HostQuaternion] | None = _classes.get((HostQuaternion, t))
+    return known_class or _make_class(HostQuaternion, QUATERNIONS[element], t, (4,))
 
 
 def _make_class(base: type[_Host], name: str, t: ir.Type, shape: tuple[int, ...]) -> type[_Host]:
@@ -436,8 +438,8 @@ def _make_class(base: type[_Host], name: str, t: ir.Type, shape: tuple[int, ...]
     }
     if base is not HostMatrix:
         body.update((letter, _component(i)) for i, letter in enumerate(LETTERS[: shape[0]]))
-    made = _classes[base, t] = type(name, (base,), body)
-    return made
+    host_class = _classes[base, t] = type(name, (base,), body)
+    return host_class
 
 
 def _component(index: int) -> property:
@@ -462,11 +464,11 @@ def class_named(name: str) -> type[HostArray] | None:
     for element, quaternion in QUATERNIONS.items():
         if name == quaternion:
             return quaternion_class(element)
-    found = re.fullmatch(_NAME, name)
-    if found is None:
+    match = re.fullmatch(_NAME, name)
+    if match is None:
         return None
-    element, first = _WORDS[found[1]], int(found[2])
-    return vector_class(element, first) if found[3] is None else matrix_class(element, first, int(found[3]))
+    element, first = _WORDS[match[1]], int(match[2])
+    return vector_class(element, first) if match[3] is None else matrix_class(element, first, int(match[3]))
 
 
 def class_names() -> list[str]:

@@ -202,7 +202,7 @@ class Marshal(ABC):
         return None
 
     @abstractmethod
-    def bind(self, way: Way, spot: Spot) -> Node:
+    def bind(self, way: Way, spot: Spot) -> BoundNode:
         """The value in one of its ways; CallError when its role asks for what it cannot do."""
 
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
@@ -212,14 +212,14 @@ class Marshal(ABC):
 
 def _instead_of(wanted: str) -> str:
     """What to declare in place of a texture."""
-    found = re.match(r"(RW)?Texture(1D|2D|3D)<(.*)>$", wanted)
-    if found is None:
+    texture = re.match(r"(RW)?Texture(1D|2D|3D)<(.*)>$", wanted)
+    if texture is None:
         return ""
-    return f": there are no textures; declare it as I{found[1] or ''}Tensor<{found[3]}, {found[2][0]}>"
+    return f": there are no textures; declare it as I{texture[1] or ''}Tensor<{texture[3]}, {texture[2][0]}>"
 
 
 @dataclass(slots=True, frozen=True)
-class Parameter:
+class KernelParameter:
     """A uniform parameter of the kernel."""
 
     type: str
@@ -250,7 +250,7 @@ Finder = tuple[
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Node:
+class BoundNode:
     """A bound value. `mapping` tells to which call dimension each of its dimensions goes; `explicit`: as the
     user said with `map`."""
 
@@ -283,7 +283,7 @@ class Node:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Leaf(Node):
+class Leaf(BoundNode):
     """A value that the kernel loads by itself. The defaults are those of a value that is the same in all
     calls.
 
@@ -296,6 +296,7 @@ class Leaf(Node):
     reads_place: ClassVar[bool] = False  # whether it asks where the call stands
     is_packed: ClassVar[bool] = False  # whether it lies among the arguments as a plain value
     is_cell: ClassVar[bool] = False  # whether it is a single value that a call may write for Python
+    has_elements: ClassVar[bool] = False  # whether each call loads or stores an element of its memory
 
     declared: bool = True
     carries: bool = False
@@ -348,7 +349,7 @@ class Leaf(Node):
     # --- what the kernel's text says
 
     @abstractmethod
-    def parameters(self, classes: str) -> list[Parameter]:
+    def parameters(self, classes: str) -> list[KernelParameter]:
         """The kernel's uniform parameters; `classes` has a letter for each stream, then those of the value's forms."""
 
     def outside(self) -> list[str]:
@@ -387,13 +388,13 @@ class Leaf(Node):
 
     def along(self, sizes: Shape, strides: Sequence[Shape], call_shape: Shape) -> list[Shape]:
         """The strides of the streams along the dimensions of the call: zero where the value repeats."""
-        made = []
-        for each in strides:
-            own = [0] * len(call_shape)
-            for size, stride, dim in zip(sizes, each, self.mapping):
-                own[dim] += stride if size in (call_shape[dim], -1) else 0
-            made.append(tuple(own))
-        return made
+        along_call = []
+        for steps in strides:
+            call_strides = [0] * len(call_shape)
+            for size, stride, dim in zip(sizes, steps, self.mapping):
+                call_strides[dim] += stride if size in (call_shape[dim], -1) else 0
+            along_call.append(tuple(call_strides))
+        return along_call
 
     def stream_scalars(self, start: int, strides: Shape) -> list[int]:
         """The scalars of a stream's parameter, addresses left open; strides are along the loops."""
@@ -401,7 +402,9 @@ class Leaf(Node):
 
     def is_shared(self, stream: int, call_shape: Shape, strides: Sequence[Shape]) -> bool:
         """Whether several calls use an element of the memory of a stream; strides of streams are along the call."""
-        return False
+        if not self.has_elements or prod(call_shape) <= 1:
+            return False
+        return not injective(call_shape, strides[stream], self.streams[stream].unit)
 
     def finders(self) -> list[Finder]:
         """What finds single scalars of this call in the value."""
@@ -424,23 +427,14 @@ class Leaf(Node):
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class ElementLeaf(Leaf):
-    """A leaf with an element of memory for each call, where values and derivatives come in and go out."""
-
-    def is_shared(self, stream: int, call_shape: Shape, strides: Sequence[Shape]) -> bool:
-        alone = prod(call_shape) <= 1 or injective(call_shape, strides[stream], self.streams[stream].unit)
-        return not alone
-
-
-@dataclass(slots=True, eq=False, kw_only=True)
-class Composite(Node):
+class Composite(BoundNode):
     """A struct, vector or array made in the kernel from its children; `parts` are (access, node, tangent's
     access).
 
     `complete` is False when parts were left out: those have values of their own, or nothing reads them.
     """
 
-    parts: list[Part] = field(default_factory=list)
+    parts: list[CompositePart] = field(default_factory=list)
     complete: bool = True
     tangent: Type | None = None
 
@@ -451,10 +445,10 @@ class Composite(Node):
 
 
 @dataclass(slots=True)
-class Part:
+class CompositePart:
     """One child: its key in the dict or list, how Slang reaches it, and in the Differential."""
 
     key: str | int
     access: str
-    node: Node
+    node: BoundNode
     tangent_access: str | None

@@ -61,14 +61,14 @@ def _is_unsized(pattern: Type) -> bool:
     return isinstance(pattern, Array) and (pattern.count is None or _is_unsized(pattern.element))
 
 
-def _argument_matches(pattern: object, given: object) -> bool:
-    if isinstance(pattern, Type) and isinstance(given, Type):
-        return matches(pattern, given)
-    return value_matches(pattern, given)
+def _argument_matches(pattern: object, argument: object) -> bool:
+    if isinstance(pattern, Type) and isinstance(argument, Type):
+        return matches(pattern, argument)
+    return value_matches(pattern, argument)
 
 
-def value_matches(pattern: object, given: object) -> bool:
-    return pattern == given if isinstance(pattern, int) else isinstance(given, int)
+def value_matches(pattern: object, value: object) -> bool:
+    return pattern == value if isinstance(pattern, int) else isinstance(value, int)
 
 
 def converts(source: Type, target: Type) -> bool:
@@ -81,7 +81,7 @@ def converts(source: Type, target: Type) -> bool:
         same = (source.rows, source.columns) == (target.rows, target.columns)
     else:
         return False
-    return same and all(isinstance(_component(each), Scalar) for each in (source, target))
+    return same and all(isinstance(_component(t), Scalar) for t in (source, target))
 
 
 def _component(t: Type) -> Type:
@@ -93,7 +93,7 @@ def from_elements(pattern: Type, element: Type) -> Iterator[Type]:
     if matches(pattern, element):
         yield element
     if isinstance(pattern, Array) and isinstance(pattern.count, int):
-        yield from (array(each, pattern.count) for each in from_elements(pattern.element, element))
+        yield from (array(inner, pattern.count) for inner in from_elements(pattern.element, element))
     elif isinstance(pattern, Vector) and isinstance(pattern.count, int) and isinstance(element, Scalar):
         if matches(pattern.element, element):
             yield vector(element, pattern.count)
@@ -110,22 +110,24 @@ def with_sizes(pattern: Type, element: Type, sizes: tuple[int, ...]) -> Type | N
             return None
         parts.append(part)
         part = part.element
-    own = sizes[max(0, len(sizes) - len(parts)) :]
-    is_open = any(not isinstance(each.count, int) for each in parts)
-    fits = len(own) == len(parts) and all(value_matches(each.count or "", n) for each, n in zip(parts, own))
-    return _sized(parts, element, own) if is_open and fits else None
+    last_sizes = sizes[max(0, len(sizes) - len(parts)) :]
+    is_open = any(not isinstance(sized.count, int) for sized in parts)
+    fits = len(last_sizes) == len(parts) and all(
+        value_matches(sized.count or "", n) for sized, n in zip(parts, last_sizes)
+    )
+    return _sized(parts, element, last_sizes) if is_open and fits else None
 
 
 def _sized(parts: list[Array | Vector], element: Type, sizes: tuple[int, ...]) -> Type | None:
-    made = element
+    t = element
     for part, size in zip(reversed(parts), reversed(sizes)):
         if isinstance(part, Array):
-            made = array(made, size)
-        elif isinstance(made, Scalar) and size <= LARGEST_VECTOR:
-            made = vector(made, size)
+            t = array(t, size)
+        elif isinstance(t, Scalar) and size <= LARGEST_VECTOR:
+            t = vector(t, size)
         else:
             return None
-    return made
+    return t
 
 
 def open_dimensions(pattern: Type) -> int:

@@ -57,8 +57,11 @@ def _spell(t: Type, named: Callable[[Nominal, str], str]) -> str:
     if isinstance(t, Array):
         return f"{_spell(t.element, named)}[{'' if t.count is None else t.count}]"
     if isinstance(t, Nominal):
-        own = [_spell(each, named) if isinstance(each, Type) else str(each) for each in t.arguments]
-        return named(t, namespaces_of(t.declaration) + nominal_name(t.declaration, tuple(own)))
+        arguments = [
+            _spell(argument, named) if isinstance(argument, Type) else str(argument)
+            for argument in t.arguments
+        ]
+        return named(t, namespaces_of(t.declaration) + nominal_name(t.declaration, tuple(arguments)))
     return str(t)
 
 
@@ -118,7 +121,7 @@ def parse_generic_signature(name: str) -> tuple[str, list[str]]:
             arguments.append("")
         else:
             arguments[-1] += letter
-    return base.strip(), [each.strip() for each in arguments]
+    return base.strip(), [argument.strip() for argument in arguments]
 
 
 def spell_value(value: object, name: str) -> str:
@@ -132,9 +135,9 @@ def spell_value(value: object, name: str) -> str:
     if isinstance(value, float) and math.isfinite(value):
         return repr(value) + "lf"
     if isinstance(value, HostArray):
-        parts = ", ".join(spell_value(each, name) for each in value.data.ravel())
+        parts = ", ".join(spell_value(part, name) for part in value.data.ravel())
         return f"{type(value).__name__}({parts})"
     if isinstance(value, (list, tuple)):
-        return "{ " + ", ".join(spell_value(each, name) for each in value) + " }"
+        return "{ " + ", ".join(spell_value(part, name) for part in value) + " }"
     message = f"constants: '{name}' cannot be {type(value).__name__} {value!r}"
     raise CallError("E1013", message, (), "numbers, vectors and lists of these can be constants")

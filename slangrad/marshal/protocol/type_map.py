@@ -21,7 +21,7 @@ _CHECKED_SCALARS: dict[ir.Scalar, checked.Type] = {lowered: t for t, lowered in 
 Fields = tuple[tuple[str, checked.Type], ...]
 
 
-class TypeMap(MemoryForms):
+class HostTypeMap(MemoryForms):
     """`fields` gives the fields of a struct, with their rules for memory, `tag` the integer type of an enum, `find` the
     type of a name, `behind` how large values of an interface type are, if that is said, which types they can have."""
 
@@ -59,11 +59,11 @@ class TypeMap(MemoryForms):
         if t in SCALARS:
             return SCALARS[t]
         if isinstance(t, checked.Vector):
-            known = t.element in SCALARS and isinstance(t.count, int)
-            return ir.vector(SCALARS[t.element], t.count) if known else None  # type: ignore[arg-type]
+            is_known = t.element in SCALARS and isinstance(t.count, int)
+            return ir.vector(SCALARS[t.element], t.count) if is_known else None  # type: ignore[arg-type]
         if isinstance(t, checked.Matrix):
-            known = t.element in SCALARS and isinstance(t.rows, int) and isinstance(t.columns, int)
-            return ir.matrix(SCALARS[t.element], t.rows, t.columns) if known else None  # type: ignore[arg-type]
+            is_known = t.element in SCALARS and isinstance(t.rows, int) and isinstance(t.columns, int)
+            return ir.matrix(SCALARS[t.element], t.rows, t.columns) if is_known else None  # type: ignore[arg-type]
         if isinstance(t, checked.Array):
             element = self._value(t.element)
             return ir.array(element, t.count) if element is not None and isinstance(t.count, int) else None
@@ -78,37 +78,37 @@ class TypeMap(MemoryForms):
     def _interface(self, t: checked.InterfaceType) -> ir.Type | None:
         size, conforming = self._alternatives(t)
         if size is None:
-            parts = [self.lower(each) for each in conforming]
+            parts = [self.lower(part) for part in conforming]
             if not parts or None in parts:
                 return None
-            size = max(any_value_layout(each).size for each in parts if each is not None)
-        made = interface_words(f"{t} in memory", size)
-        self.words.add(made)
-        return made
+            size = max(any_value_layout(part).size for part in parts if part is not None)
+        words = interface_words(f"{t} in memory", size)
+        self.words.add(words)
+        return words
 
     def _struct(self, t: checked.StructType) -> ir.Type | None:
         fields = self._fields(t)
         values = tuple((name, self._value(checked.unstored(field))) for name, field in fields)
-        known = tuple((name, value) for name, value in values if value is not None)
-        if len(known) < len(values):
+        lowered = tuple((name, value) for name, value in values if value is not None)
+        if len(lowered) < len(values):
             return None
         rules = {i: said for i, (_, field) in enumerate(fields) if (said := checked.rules_of(field))}
-        made = ir.struct(str(t), known)
-        if self.declared(made) not in (
+        struct = ir.struct(str(t), lowered)
+        if self.declared(struct) not in (
             None,
             rules,
         ):  # a struct of this name and these fields in another namespace
-            made = ir.struct(f"{t}#{len(self._values)}", known)
-        self.declare(made, rules)
-        return made
+            struct = ir.struct(f"{t}#{len(self._values)}", lowered)
+        self.declare(struct, rules)
+        return struct
 
     def lift(self, t: ir.Type) -> checked.Type | None:
         """The checked type that has this type in memory; a struct must be one that this program knows."""
         return lifted(t, self._found)
 
     def _found(self, t: ir.Struct) -> checked.Type | None:
-        found = self._find(t.name)
-        return found if found is not None and self.lower(found) is t else None
+        declared = self._find(t.name)
+        return declared if declared is not None and self.lower(declared) is t else None
 
 
 def lifted(t: ir.Type, declared: Callable[[ir.Struct], checked.Type | None]) -> checked.Type | None:

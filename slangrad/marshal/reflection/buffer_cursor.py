@@ -262,8 +262,8 @@ def _arguments(args: tuple[object, ...], named: dict[str, object]) -> dict[str, 
         raise TypeError(f"BufferCursor takes {', '.join(names)}")
     values = dict(zip(names, args)) | named
     if not set(names[:least]) <= values.keys():
-        given = ", ".join(values) or "nothing"
-        raise TypeError(f"BufferCursor takes {', '.join(names[:least])}, not {given}")
+        passed = ", ".join(values) or "nothing"
+        raise TypeError(f"BufferCursor takes {', '.join(names[:least])}, not {passed}")
     return values
 
 

@@ -1,8 +1,8 @@
 """The model of a type behind both reflections: `SlangType`, as calls see it, and `TypeReflection`, as kernels do.
 
-    facts_of(float3)                 ->   vector, of 3 elements float, of the numbers float32
-    facts_of(RWTensor<float3, 2>)    ->   struct, of elements float3 in 2 dimensions
-    facts_of(Texture2D<float4>)      ->   resource, texture_2d, read
+    model_of(float3)                 ->   vector, of 3 elements float, of the numbers float32
+    model_of(RWTensor<float3, 2>)    ->   struct, of elements float3 in 2 dimensions
+    model_of(Texture2D<float4>)      ->   resource, texture_2d, read
     ElementLayout(struct S)          ->   size, alignment, and fields with their offsets
 
 In: a checked type, or a type in memory.   Kinds are told by their names, since a warm start does without their classes.
@@ -103,11 +103,11 @@ _RESOURCES = {
 }
 
 
-# --- Facts --------------------------------------------------------------------------------------------
+# --- Models -------------------------------------------------------------------------------------------
 
 
 @record
-class TypeFacts:
+class TypeModel:
     """`kind`, `scalar`, `shape` and `access` are names in TypeKind, ScalarKind, ShapeKind and TensorAccess. `sizes` are
     the dimensions around `element`: zero for a size that is open, -1 for one that differs from value to value."""
 
@@ -131,34 +131,34 @@ def scalar_kind(t: Type) -> str:
     return "bool" if t is checked.BOOL else f"{t.kind}{t.bits}"
 
 
-def _declared(t: OfClass) -> TypeFacts:
+def _declared(t: OfClass) -> TypeModel:
     """A struct or an interface, perhaps of the standard library."""
     kind, name = "interface" if isinstance(t, checked.InterfaceType) else "struct", standard_name(t)
     first = t.arguments[0] if t.arguments and isinstance(t.arguments[0], Type) else None
     if name in TENSORS:
-        return TypeFacts(kind, (-1,) * number(t.arguments[1]), first, access=TENSORS[name][1].name)
+        return TypeModel(kind, (-1,) * number(t.arguments[1]), first, access=TENSORS[name][1].name)
     if name not in _RESOURCES:
-        return TypeFacts("sampler_state" if name in SAMPLERS else kind)
+        return TypeModel("sampler_state" if name in SAMPLERS else kind)
     dimensions, shape = _RESOURCES[name]
     element = checked.UINT8 if name in BYTES else first
     access = "read_write" if name.startswith("RW") else "read"
-    return TypeFacts("resource", (-1,) * dimensions, element, "none", shape, access)
+    return TypeModel("resource", (-1,) * dimensions, element, "none", shape, access)
 
 
 # fmt: off
-FACTS: dict[type, Callable[[OfClass], TypeFacts]] = {
-    checked.Scalar:         lambda t: TypeFacts("scalar", scalar=scalar_kind(t)),
-    checked.EnumType:       lambda t: TypeFacts("scalar"),  # its program has the type of its numbers
-    checked.Vector:         lambda t: TypeFacts("vector", (number(t.count),), t.element, scalar_kind(t.element)),
-    checked.Matrix:         lambda t: TypeFacts("matrix", (number(t.rows),), checked.vector(t.element, t.columns),
+MODELS: dict[type, Callable[[OfClass], TypeModel]] = {
+    checked.Scalar:         lambda t: TypeModel("scalar", scalar=scalar_kind(t)),
+    checked.EnumType:       lambda t: TypeModel("scalar"),  # its program has the type of its numbers
+    checked.Vector:         lambda t: TypeModel("vector", (number(t.count),), t.element, scalar_kind(t.element)),
+    checked.Matrix:         lambda t: TypeModel("matrix", (number(t.rows),), checked.vector(t.element, t.columns),
                                                 scalar_kind(t.element)),
-    checked.Array:          lambda t: TypeFacts("array", (number(t.count),), t.element),
-    checked.Pointer:        lambda t: TypeFacts("pointer", (), t.element),
+    checked.Array:          lambda t: TypeModel("array", (number(t.count),), t.element),
+    checked.Pointer:        lambda t: TypeModel("pointer", (), t.element),
     checked.StructType:     _declared,
     checked.InterfaceType:  _declared,
-    checked.ParameterType:  lambda t: TypeFacts("generic_type_parameter"),
-    checked.AssociatedType: lambda t: TypeFacts("generic_type_parameter"),
-    SavedType:              lambda t: TypeFacts("struct" if isinstance(t.lowered, ir.Struct) else "scalar"),
+    checked.ParameterType:  lambda t: TypeModel("generic_type_parameter"),
+    checked.AssociatedType: lambda t: TypeModel("generic_type_parameter"),
+    SavedType:              lambda t: TypeModel("struct" if isinstance(t.lowered, ir.Struct) else "scalar"),
 }
 _SHORT_NAMES: dict[type, str] = {
     checked.Vector: "vector", checked.Matrix: "matrix", checked.Array: "Array", checked.Pointer: "Ptr",
@@ -168,19 +168,19 @@ _SHORT_NAMES: dict[type, str] = {
 _INDIRECT = ("pointer", *BLOCKS.values())
 
 
-def facts_of(t: Type) -> TypeFacts:
+def model_of(t: Type) -> TypeModel:
     if t is UNKNOWN:
-        return TypeFacts("generic_type_parameter")
-    make = FACTS.get(type(t))
-    return TypeFacts("none", scalar=scalar_kind(t)) if make is None else make(t)
+        return TypeModel("generic_type_parameter")
+    make = MODELS.get(type(t))
+    return TypeModel("none", scalar=scalar_kind(t)) if make is None else make(t)
 
 
 def sizes_of(t: Type) -> tuple[int, ...]:
     """The sizes of all dimensions of a value."""
-    facts = facts_of(t)
-    if facts.element is None or facts.kind in _INDIRECT:
-        return facts.sizes
-    return (*facts.sizes, *sizes_of(facts.element))
+    model = model_of(t)
+    if model.element is None or model.kind in _INDIRECT:
+        return model.sizes
+    return (*model.sizes, *sizes_of(model.element))
 
 
 def short_name(t: Type) -> str:
@@ -199,9 +199,9 @@ def shown(t: ir.Type) -> Type:
 
 def scalar_type_of(t: Type, form: Callable[[], ir.Type | None]) -> Reflected:
     """The ScalarKind of the numbers that a value is made of; that of an enum is found by its form in memory."""
-    facts = facts_of(t)
-    lowered = form() if facts.kind == "scalar" and facts.scalar == "none" else None
-    return KINDS.ScalarKind[facts.scalar if lowered is None else facts_of(shown(lowered)).scalar]
+    model = model_of(t)
+    lowered = form() if model.kind == "scalar" and model.scalar == "none" else None
+    return KINDS.ScalarKind[model.scalar if lowered is None else model_of(shown(lowered)).scalar]
 
 
 class TypeProperties(ABC):
@@ -217,18 +217,18 @@ class TypeProperties(ABC):
     @property
     def kind(self) -> Reflected:
         """The TypeKind."""
-        return KINDS.TypeKind[facts_of(self._shown).kind]
+        return KINDS.TypeKind[model_of(self._shown).kind]
 
     @property
     def scalar_type(self) -> Reflected:
         """The ScalarKind of the numbers that a scalar, vector or matrix is made of."""
-        return KINDS.ScalarKind[facts_of(self._shown).scalar]
+        return KINDS.ScalarKind[model_of(self._shown).scalar]
 
     @property
     def element_count(self) -> int:
         """Elements of an array, components of a vector; zero for all else."""
-        facts = facts_of(self._shown)
-        return facts.sizes[0] if facts.kind in ("array", "vector") else 0
+        model = model_of(self._shown)
+        return model.sizes[0] if model.kind in ("array", "vector") else 0
 
     @property
     def row_count(self) -> int:
@@ -242,7 +242,7 @@ class TypeProperties(ABC):
 
     @property
     def _rows_and_columns(self) -> tuple[int, ...]:
-        if facts_of(self._shown).kind not in ("scalar", "vector", "matrix"):
+        if model_of(self._shown).kind not in ("scalar", "vector", "matrix"):
             return 0, 0
         return (1, 1, *sizes_of(self._shown))[-2:]
 

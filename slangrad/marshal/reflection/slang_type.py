@@ -7,8 +7,8 @@
 
     t.buffer_layout.fields["mass"].offset      how it lies in memory, made of the type in memory alone
 
-It stands for an element type wherever one is asked for (`ir_type`), and has its derivative. `model.py` has the facts;
-the classes of kinds of types have SlangPy's names for them.
+It stands for an element type wherever one is asked for (`ir_type`), and has its derivative. `model.py` has the model of
+a type; the classes of kinds of types have SlangPy's names.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from slangrad.marshal.reflection.model import (
     SavedType,
     TensorAccess,
     TensorType,
-    TypeFacts,
-    facts_of,
+    TypeModel,
+    model_of,
     scalar_type_of,
     sizes_of,
 )
@@ -69,8 +69,8 @@ class SlangType:
         return other
 
     @property
-    def facts(self) -> TypeFacts:
-        return facts_of(self._given)
+    def _model(self) -> TypeModel:
+        return model_of(self._given)
 
     def reload(self, checked: Type, types: ProgramTypes) -> None:
         """The type of the same name in a new program."""
@@ -85,7 +85,7 @@ class SlangType:
 
     def __repr__(self) -> str:
         """As SlangPy shows types: its class is `refl::Type` there."""
-        return f'refl::Type(full_name="{self.full_name}", kind={self.facts.kind}, shape={list(self.shape)})'
+        return f'refl::Type(full_name="{self.full_name}", kind={self._model.kind}, shape={list(self.shape)})'
 
     def __str__(self) -> str:
         return self.name
@@ -145,7 +145,7 @@ class SlangType:
     @property
     def element_type(self) -> SlangType:
         """What one index gives; the type itself where nothing can be indexed."""
-        element = self.facts.element
+        element = self._model.element
         return self if element is None else self._of(element)
 
     @property
@@ -220,7 +220,8 @@ class IOType(Enum):
     inout = 3
 
 
-_MODIFIERS = {"in": ("inn",), "out": ("out",), "inout": ("inout", "out"), "ref": ("inout", "out")}
+# The names of ModifierIDs of a direction; `inout` is `out` as well.
+DIRECTIONS = {"in": ("inn",), "out": ("out",), "inout": ("inout", "out"), "ref": ("inout", "out")}
 _IO_TYPES = {"out": IOType.out, "inout": IOType.inout, "ref": IOType.inout}
 
 
@@ -255,7 +256,7 @@ class SlangVariable:
     @property
     def modifiers(self) -> set[Reflected]:
         """The ModifierIDs of the words before it; `inout` is `out` as well."""
-        words = (*_MODIFIERS.get(self.direction, ()), *(("nodiff",) if self.no_diff else ()))
+        words = (*DIRECTIONS.get(self.direction, ()), *(("nodiff",) if self.no_diff else ()))
         return {KINDS.ModifierID[word] for word in words}
 
     def has_modifier(self, modifier: object) -> bool:
@@ -286,9 +287,10 @@ class SlangVariable:
         return derivative
 
 
-@record
 class SlangField(SlangVariable):
     """A field of a struct."""
+
+    __slots__ = ()
 
 
 @record
@@ -304,7 +306,7 @@ class SlangParameter(SlangVariable):
 
 def _scalar_type(t: Any) -> Reflected:  # of a class that has the property, as all functions of the table
     return (
-        KINDS.ScalarKind.uint64 if t.facts.kind == "pointer" else scalar_type_of(t._given, lambda: t.ir_type)
+        KINDS.ScalarKind.uint64 if t._model.kind == "pointer" else scalar_type_of(t._given, lambda: t.ir_type)
     )
 
 
@@ -350,20 +352,20 @@ _PROPERTIES: dict[str, tuple[Callable[[Any], object], str]] = {
     "primal":             (_argument, "The type of the value in the pair."),
     "dtype":              (_argument, "The type of the elements."),
     "element_type":       (_argument, "The type of the elements."),
-    "resource_shape":     (lambda t: KINDS.ShapeKind[t.facts.shape], "A TypeReflection.ResourceShape."),
-    "resource_access":    (lambda t: KINDS.AccessKind[t.facts.access], "A TypeReflection.ResourceAccess."),
-    "texture_dims":       (lambda t: len(t.facts.sizes), "The number of dimensions, that of the layers included."),
+    "resource_shape":     (lambda t: KINDS.ShapeKind[t._model.shape], "A TypeReflection.ResourceShape."),
+    "resource_access":    (lambda t: KINDS.AccessKind[t._model.access], "A TypeReflection.ResourceAccess."),
+    "texture_dims":       (lambda t: len(t._model.sizes), "The number of dimensions, that of the layers included."),
     "usage":              (_usage, "The TextureUsage that a texture for it has."),
     "tensor_kind":        (lambda t: TENSORS[t.base_name][0], "The family, a TensorType."),
     "tensor_type":        (lambda t: t.tensor_kind, "The family, a TensorType."),
-    "access":             (lambda t: TensorAccess[t.facts.access], "A TensorAccess."),
-    "readable":           (lambda t: "read" in t.facts.access, "Whether elements are read."),
-    "writable":           (lambda t: "write" in t.facts.access, "Whether elements are written."),
+    "access":             (lambda t: TensorAccess[t._model.access], "A TensorAccess."),
+    "readable":           (lambda t: "read" in t._model.access, "Whether elements are read."),
+    "writable":           (lambda t: "write" in t._model.access, "Whether elements are written."),
     "diff_tensor":        (lambda t: t.tensor_kind in _GRADIENTS, "Whether it has gradients."),
     "difftensor":         (lambda t: t.diff_tensor, "Whether it has gradients."),
     "has_grad_in":        (lambda t: t.diff_tensor and t.writable, "Whether gradients are read from it."),
     "has_grad_out":       (lambda t: t.diff_tensor and t.readable, "Whether gradients are added to it."),
-    "dims":               (lambda t: len(t.facts.sizes), "The rank; zero where that is open."),
+    "dims":               (lambda t: len(t._model.sizes), "The rank; zero where that is open."),
 }
 # fmt: on
 
@@ -372,8 +374,9 @@ def _kind(
     name: str, text: str, properties: str = "", base: type[SlangType] = SlangType, **more: object
 ) -> type[SlangType]:
     """A class of types, which have some of the properties."""
-    made = {each: property(_PROPERTIES[each][0], doc=_PROPERTIES[each][1]) for each in properties.split()}
-    return type(name, (base,), {"__doc__": text, "__slots__": (), **made, **more})
+    rows = {key: _PROPERTIES[key] for key in properties.split()}
+    shown = {key: property(function, doc=doc) for key, (function, doc) in rows.items()}
+    return type(name, (base,), {"__doc__": text, "__slots__": (), **shown, **more})
 
 
 # fmt: off
@@ -426,8 +429,5 @@ _STANDARD = {
 
 def slang_type_of(t: Type, types: ProgramTypes, program: object = None) -> SlangType:
     """A type as an object of its kind."""
-    usual = VoidType if t is checked.VOID else _KINDS.get(facts_of(t).kind, UnhandledType)
+    usual = VoidType if t is checked.VOID else _KINDS.get(model_of(t).kind, UnhandledType)
     return _STANDARD.get(standard_name(t), usual)(t, types, program)
-
-
-SlangLayout = ElementLayout  # SlangPy's name

@@ -28,9 +28,9 @@ class EnumValue(int):
     name: str | None
 
     def __new__(cls, value: int, enum: str, name: str | None = None) -> EnumValue:
-        made = super().__new__(cls, value)
-        made.enum, made.name = enum, name
-        return made
+        number = super().__new__(cls, value)
+        number.enum, number.name = enum, name
+        return number
 
     def __repr__(self) -> str:
         return f"{self.enum}({int(self)})" if self.name is None else f"{self.enum}.{self.name}"
@@ -66,10 +66,12 @@ def names_in(t: Type, types: ProgramTypes) -> Names:
     if isinstance(t, Array):
         inner = names_in(t.element, types)
         return ("each", inner) if inner else ()
-    found = (
-        [(name, names_in(each, types)) for name, each in types.fields(t)] if isinstance(t, StructType) else []
+    fields = (
+        [(name, names_in(field_type, types)) for name, field_type in types.fields(t)]
+        if isinstance(t, StructType)
+        else []
     )
-    named = tuple(part for name, inner in found if inner for part in (name, inner))
+    named = tuple(part for name, inner in fields if inner for part in (name, inner))
     return ("fields", *named) if named else ()
 
 
@@ -78,11 +80,13 @@ def named(names: Names, value: HostValue) -> HostValue:
     kind, *rest = names
     if kind == "enum":
         enum, *listed = rest
-        return EnumValue(value, enum, next((name for name, own in _pairs(listed) if own == value), None))
+        return EnumValue(
+            value, enum, next((name for name, number in _pairs(listed) if number == value), None)
+        )
     if kind == "each":
-        return [named(rest[0], each) for each in value]
+        return [named(rest[0], part) for part in value]
     inner = dict(_pairs(rest))
-    return {name: named(inner[name], each) if name in inner else each for name, each in value.items()}
+    return {name: named(inner[name], part) if name in inner else part for name, part in value.items()}
 
 
 def _pairs(listed: Sequence[Part]) -> Iterator[tuple[str, Part]]:

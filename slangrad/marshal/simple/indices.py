@@ -29,12 +29,12 @@ from slangrad.check.model.types import (
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Footprint, Shape
 from slangrad.marshal.protocol.marshal import (
+    BoundNode,
     Find,
     Finder,
+    KernelParameter,
     Leaf,
     Marshal,
-    Node,
-    Parameter,
     ProgramTypes,
     Spot,
     StreamSpec,
@@ -50,15 +50,15 @@ MOST_CALLS = 1 << 31
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Index(Leaf):
+class IndexLeaf(Leaf):
     """Some numbers in the order of the call's dimensions; `extra` components behind them are zero."""
 
     count: int
     extra: int = 0
 
-    def parameters(self, classes: str) -> list[Parameter]:
+    def parameters(self, classes: str) -> list[KernelParameter]:
         return [
-            Parameter(f"{INDEX_TYPES[letter]}<{self.rank}>", stream.name)
+            KernelParameter(f"{INDEX_TYPES[letter]}<{self.rank}>", stream.name)
             for letter, stream in zip(classes, self.streams)
         ]
 
@@ -71,14 +71,14 @@ class Index(Leaf):
 
     def components(self) -> list[str]:
         """In the order of the type: vectors have the last dimension first."""
-        found = [f"{stream.name}.at(id)" for stream in self.streams]
-        return (found[::-1] if isinstance(self.type, Vector) else found) + ["0"] * self.extra
+        numbers = [f"{stream.name}.at(id)" for stream in self.streams]
+        return (numbers[::-1] if isinstance(self.type, Vector) else numbers) + ["0"] * self.extra
 
     def before(self, classes: str) -> list[str]:
         if not isinstance(self.type, Array):
             return []
         element = spell_on_page(self.type.element)
-        values = ", ".join(f"{element}({each})" for each in self.components())
+        values = ", ".join(f"{element}({number})" for number in self.components())
         return [f"{element} {self.name}_value[{len(self.components())}] = {{ {values} }};"]
 
     def load(self) -> str:
@@ -117,7 +117,7 @@ def _names(name: str, count: int) -> list[str]:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class GridIndex(Index):
+class GridIndex(IndexLeaf):
     """offset + index * stride for each dimension of the grid."""
 
     def layout_finder(self) -> Callable[[GridArg], Hashable]:
@@ -126,7 +126,7 @@ class GridIndex(Index):
     def footprint(self, value: GridArg) -> Footprint:
         check_calls(value.shape, self.label)
         strides = [
-            tuple(value.stride[i] if i == own else 0 for i in range(self.count)) for own in range(self.count)
+            tuple(value.stride[i] if i == dim else 0 for i in range(self.count)) for dim in range(self.count)
         ]
         return Footprint(value.shape, strides, value.offset)
 
@@ -148,7 +148,7 @@ def _index_types(wanted: Type, count: int) -> Iterable[Type]:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class RangeIndex(Index):
+class RangeIndex(IndexLeaf):
     """start + index * step."""
 
     def layout_finder(self) -> Callable[[range], Hashable]:
@@ -162,11 +162,11 @@ class RangeIndex(Index):
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class CallIndex(Index):
+class CallIndex(IndexLeaf):
     """The index of the call: as many numbers as the call has dimensions."""
 
     def settle(self, call_dims: int) -> None:
-        Index.settle(self, call_dims)
+        IndexLeaf.settle(self, call_dims)
         if call_dims == 0:
             raise self.without_shape()
         wanted = _length(self.type)
@@ -184,7 +184,7 @@ class CallIndex(Index):
     def along(self, sizes: Shape, strides: Sequence[Shape], call_shape: Shape) -> list[Shape]:
         check_calls(call_shape, self.label)
         count = len(call_shape)
-        return [tuple(int(i == own) for i in range(count)) for own in range(count)]
+        return [tuple(int(i == dim) for i in range(count)) for dim in range(count)]
 
 
 def _length(t: Type) -> int:
@@ -194,15 +194,15 @@ def _length(t: Type) -> int:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class FlatIndex(Index):
+class FlatIndex(IndexLeaf):
     """The flat, row-major number of the call; in groups that of the thread."""
 
     in_groups: bool = False
 
     def settle(self, call_dims: int) -> None:
-        Index.settle(self, call_dims)
+        IndexLeaf.settle(self, call_dims)
         if call_dims == 0:
-            self.streams = tuple(StreamSpec(each.name, 1, fixed=True) for each in self.streams)
+            self.streams = tuple(StreamSpec(stream.name, 1, fixed=True) for stream in self.streams)
 
     def along(self, sizes: Shape, strides: Sequence[Shape], call_shape: Shape) -> list[Shape]:
         check_calls(call_shape, self.label)
@@ -233,11 +233,14 @@ class HashIndex(FlatIndex):
     def require_shape(self) -> None:
         """One random number is one, too."""
 
-    def parameters(self, classes: str) -> list[Parameter]:
-        more = [Parameter("uint", f"{self.name}_seed"), Parameter("uint", f"{self.name}_warmup")]
+    def parameters(self, classes: str) -> list[KernelParameter]:
+        more = [KernelParameter("uint", f"{self.name}_seed"), KernelParameter("uint", f"{self.name}_warmup")]
         if self.floats:
-            more += [Parameter("float", f"{self.name}_low"), Parameter("float", f"{self.name}_high")]
-        return Index.parameters(self, classes) + more
+            more += [
+                KernelParameter("float", f"{self.name}_low"),
+                KernelParameter("float", f"{self.name}_high"),
+            ]
+        return IndexLeaf.parameters(self, classes) + more
 
     def before(self, classes: str) -> list[str]:
         count = _length(self.type)
@@ -251,10 +254,10 @@ class HashIndex(FlatIndex):
         return f"{spell_on_page(self.type)}({', '.join(words)})"
 
     def finders(self) -> list[Finder]:
-        found = {"seed": "word", "warmup": "warmup"}
+        attributes = {"seed": "word", "warmup": "warmup"}
         if self.floats:
-            found |= {"low": "min", "high": "max"}
-        return [(f"{self.name}_{ending}", 0, attrgetter(name)) for ending, name in found.items()]
+            attributes |= {"low": "min", "high": "max"}
+        return [(f"{self.name}_{ending}", 0, attrgetter(name)) for ending, name in attributes.items()]
 
 
 # --- Which values they are for ------------------------------------------------------------------------
@@ -267,23 +270,23 @@ class IndexMarshal(Marshal):
     def __init__(
         self,
         described: str,
-        leaf: type[Index],
+        leaf: type[IndexLeaf],
         seen: Callable[[Type], Iterable[Type]],
         dims: int = 0,
         count: int = 1,
-        **own: HostValue,
+        **leaf_fields: HostValue,
     ) -> None:
         self.described = described
-        self._leaf, self._seen, self._dims, self._count, self._own = leaf, seen, dims, count, own
+        self._leaf, self._seen, self._dims, self._count, self._own = leaf, seen, dims, count, leaf_fields
 
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
         return [Way(t, self._dims) for t in self._seen(wanted)]
 
-    def bind(self, way: Way, spot: Spot) -> Node:
+    def bind(self, way: Way, spot: Spot) -> BoundNode:
         refuse_writes(spot, self.described)
-        own = spot.node(way.type, spot.role.without_derivative(), self.described, way.dims)
+        node_fields = spot.node(way.type, spot.role.without_derivative(), self.described, way.dims)
         streams = tuple(StreamSpec(name, 1) for name in _names(spot.name, self._count))
-        return self._leaf(**own, **self._own, count=self._count, streams=streams)
+        return self._leaf(**node_fields, **self._own, count=self._count, streams=streams)
 
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
         if self._leaf is not GridIndex:

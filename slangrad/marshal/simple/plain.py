@@ -13,7 +13,7 @@ from slangrad.ir.data import types as ir
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.encode import encode
 from slangrad.marshal.host.footprint import Shape
-from slangrad.marshal.protocol.marshal import Finder, Leaf, Parameter, Setter, Spot, Way
+from slangrad.marshal.protocol.marshal import Finder, KernelParameter, Leaf, Setter, Spot, Way
 from slangrad.marshal.protocol.spelling import spell_on_page
 from slangrad.tensors.conversion import HostValue
 
@@ -21,8 +21,8 @@ from slangrad.tensors.conversion import HostValue
 def mapped(change: Callable[[object], object], value: object) -> HostValue:
     """Lists and dicts with `change` applied to what is in them; every other value as it is."""
     if isinstance(value, list):
-        return [change(each) for each in value]
-    return {name: change(each) for name, each in value.items()} if isinstance(value, dict) else value
+        return [change(inner) for inner in value]
+    return {name: change(inner) for name, inner in value.items()} if isinstance(value, dict) else value
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -34,8 +34,8 @@ class Uniform(Leaf):
     lowered: ir.Type
     read: Callable[[HostValue], object] | None = None
 
-    def parameters(self, classes: str) -> list[Parameter]:
-        return [Parameter(spell_on_page(self.type), self.name)]
+    def parameters(self, classes: str) -> list[KernelParameter]:
+        return [KernelParameter(spell_on_page(self.type), self.name)]
 
     def load(self) -> str:
         return self.name
@@ -68,8 +68,8 @@ def bind_plain(
     refuse_writes(spot, described)
     lowered = spot.types.lower(way.type)
     assert lowered is not None, f"{way.type} has no place in memory"
-    own = spot.node(way.type, spot.role.without_derivative(), described)
-    return Uniform(**own, lowered=lowered, read=read)
+    node_fields = spot.node(way.type, spot.role.without_derivative(), described)
+    return Uniform(**node_fields, lowered=lowered, read=read)
 
 
 def refuse_writes(spot: Spot, described: str) -> None:

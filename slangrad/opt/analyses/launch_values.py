@@ -1,10 +1,10 @@
-"""What is the same for all threads of a launch, as code of its own that runs before the launch.
+"""Values that are the same for all threads of a launch, as code of its own that runs before the launch.
 
     %p = parameter {name="net"}      %g = load %p      %w = member %g {index=1}      %a = load %w
     all four are the same for all threads; `of(%a)` emits them into the plan and gives %a there
 
-A load from global memory counts, too, and is remembered in `loads`: whoever relies on it must make sure that the launch
-does not write there. It is guarded against null, as the kernel may never execute it.
+Loads from global memory belong to them, and are listed in `loads`. A caller that relies on one checks that the launch
+does not write there. A load is guarded against null, as the kernel may never execute it.
 """
 
 from __future__ import annotations

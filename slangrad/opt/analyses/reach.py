@@ -104,7 +104,7 @@ class Survey:
                 yield from self._inner(op, facts)
 
     def _is_own(self, op: Op, place: AddressPath | None) -> bool:
-        """Whether it is in a variable of the thread; atomics are left to those who ask for all of them."""
+        """Whether it is in a variable of the thread; atomics are kept for callers that need all of them."""
         maker = None if place is None else self._launch.made_by(place.root)
         return maker is not None and maker.name == "variable" and op.name != "atomic"
 

@@ -26,13 +26,6 @@ def refuse_escapes(functions: Iterable[Function]) -> None:
         raise CompileError(errors)
 
 
-def _of_user(span: Span | None) -> Span | None:
-    """Where the user's text calls what the library does."""
-    while span is not None and span.source.is_library and span.caller is not None:
-        span = span.caller
-    return span
-
-
 def _errors(function: Function) -> Iterator[Diagnostic]:
     leading = leads_to_variables(function.region)
 
@@ -40,7 +33,8 @@ def _errors(function: Function) -> Iterator[Diagnostic]:
         variable = leading[value]
         message = f"a pointer to '{variable.hint}' {event}"
         note = "let it point to a variable of the caller, or to an element of a buffer"
-        return Diagnostic("E0705", message, _of_user(span or function.region.makers[variable].span), note)
+        place = span or function.region.makers[variable].span
+        return Diagnostic("E0705", message, place and place.outside_library, note)
 
     for op in walk(function.region):
         if op.name == "write_static" and op.operands[0] in leading:

@@ -4,8 +4,8 @@
                              %ok = less_equal (abs %r), 3.4e38
                              in_bounds (select %ok, 0, -1 - thread), (1: a NaN, 2: an infinity) {text="not finite"}
 
-Before code is moved out of branches and loops, so that what nobody computes is not reported. The thread's number is
-packed: 32 bits of x, 16 of y, 15 of z.
+The pass runs before code is moved out of branches and loops, so it reports only numbers that the program computes. The
+thread's number is packed: 32 bits of x, 16 of y, 15 of z.
 """
 
 from __future__ import annotations

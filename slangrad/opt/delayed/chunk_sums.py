@@ -2,7 +2,7 @@
 
     %v = load %accumulators : lanes<f32>       element i of lane l is at i * lanes + l
     %s = lane_reduce{add} %v                   in a fixed order
-    store %partials, %s + what chunks before it of the same lot have stored
+    store %partials, %s + what chunks before it of the same batch have stored
 
 The accumulators themselves are filled by the kernel; see opt/delayed/delayed_adds.py.
 """
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from slangrad.ir.building.builder import Builder
 from slangrad.ir.data.types import I64, lanes, pointer
 from slangrad.ir.ops.core import Function, Region, Value
-from slangrad.opt.delayed.delayed_sums import Accumulators, partials_of_lot
+from slangrad.opt.delayed.delayed_sums import Accumulators, partials_of_batch
 
 
 def chunk_sums(blocks: Sequence[Accumulators], count: int) -> Function:
@@ -28,7 +28,7 @@ def chunk_sums(blocks: Sequence[Accumulators], count: int) -> Function:
 def _add_up(b: Builder, block: Accumulators, count: int) -> None:
     element_pointer = pointer(block.sums, "local")
     start = b.emit("accumulators", type=element_pointer, block=block.block, count=block.count)
-    first = b.emit("add", partials_of_lot(b), b.constant(I64, block.offset))
+    first = b.emit("add", partials_of_batch(b), b.constant(I64, block.offset))
     partials = b.emit("bitcast", first, type=pointer(block.sums))
 
     def add_one(b: Builder, element: Value) -> None:

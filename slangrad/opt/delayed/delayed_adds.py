@@ -4,13 +4,14 @@
     %old = atomic %p, %v {kind="add"}                   %q = offset %b, %j
                                                         %old = atomic %q, %v {kind="add", alone=true}
 
-In: a flat kernel. Out: one whose atomics add into blocks of their own, a plan that runs before the launch and a finish
-that runs after it. An add may wait only if nobody asks what was there before and nothing else in the launch looks at
-the memory: the plan compares the addresses that the kernel reaches. Where they overlap, the kernel as it was must run.
-A block is an accumulator for each lane and element where all lanes add to one of few elements (`accumulators`), in a
-row or at addresses that are the same for all threads (`places`); else it is one number for each element in the partial
-sums of the chunk's lot, or the memory itself where the plan finds that each thread has elements of its own
-(own_elements.py). delayed_sums.py says what is in the plan.
+In: a flat kernel. Out: one whose atomics add into blocks, a plan that runs before the launch, and a reduction that runs
+after it. An add may wait only if its result is not used and nothing else in the launch reads the memory. The plan
+compares the addresses that the kernel reaches. If they overlap, the kernel as it was runs.
+
+A block has an accumulator for each lane and element where all lanes add to one of few elements (`accumulators`). These
+lie in a row, or at addresses that are the same for all threads (`places`). Other blocks have one number for each
+element in the partial sums of the chunk's batch. If each thread has elements of its own (own_elements.py), the block is
+the memory itself. delayed_sums.py has the plan.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from slangrad.opt.analyses.intervals import Bounds
 from slangrad.opt.analyses.launch_values import LaunchValues
 from slangrad.opt.analyses.reach import Access, Callees, Survey
 from slangrad.opt.delayed.delayed_calls import add_to_blocks
-from slangrad.opt.delayed.delayed_sums import Accumulators, SumBlock, adds_of_a_thread, finish_of, plan_of
+from slangrad.opt.delayed.delayed_sums import Accumulators, SumBlock, adds_of_a_thread, plan_of, reduction_of
 from slangrad.opt.delayed.own_elements import own_elements
 
 MOST_ACCUMULATORS = 1024  # of one kernel; more would not stay in the caches
@@ -42,7 +43,7 @@ class DelayedAdds:
     kernel: Function
     functions: tuple[Function, ...]
     plan: Function
-    finish: Function
+    reduce: Function
     accumulators: tuple[Accumulators, ...]
 
 
@@ -67,7 +68,7 @@ def delay_adds(kernel: Function, functions: Sequence[Function] = ()) -> DelayedA
     if plan is None:
         return None
     *called, delaying = add_to_blocks(plan, [*callees.surveys.values(), survey])
-    return DelayedAdds(delaying, tuple(called), plan.function, finish_of(plan), plan.accumulators())
+    return DelayedAdds(delaying, tuple(called), plan.function, reduction_of(plan), plan.accumulators())
 
 
 def _is_float_add(op: Op) -> bool:

@@ -20,7 +20,7 @@ from slangrad.ir.building.rebuild import Rebuild
 from slangrad.ir.data.types import I64, Pointer, pointer
 from slangrad.ir.ops.core import Attributes, Function, Op, Region, Value
 from slangrad.opt.analyses.reach import Access, Survey
-from slangrad.opt.delayed.delayed_sums import SumBlock, SumPlan, partials_of_lot
+from slangrad.opt.delayed.delayed_sums import SumBlock, SumPlan, partials_of_batch
 
 Target = tuple[int, int]  # the number of a block, and which of its places an add is for
 Targets = tuple[Target, ...]  # of one add, in each survey of a version
@@ -132,7 +132,7 @@ class _Delaying(Rebuild):
             wide = value if block.element is block.sums else b.emit("convert", value, type=block.sums)
             ownership: Attributes = {} if block.own is None else {"own": True}
             b.primitive("atomic", (place, wide), block.sums, {"kind": "add", "alone": True, **ownership})
-            return (b.zero(block.element),)  # nobody asks
+            return (b.zero(block.element),)  # the result is not used
         return (b.primitive("atomic", (address, value), op.results[0].type, op.attributes),)
 
     # --- which element of its block an add is for
@@ -183,7 +183,7 @@ def _start(b: Builder, number: int, block: SumBlock) -> Value:
     if block.accumulators:
         return b.emit("accumulators", type=_start_type(block), block=number, count=block.accumulators)
     offset = b.emit("planned", type=I64, index=SumPlan.offset_index(number))
-    at = b.emit("add", partials_of_lot(b), offset)
+    at = b.emit("add", partials_of_batch(b), offset)
     if block.own is not None:
         at = b.emit("select", b.emit("less", offset, b.constant(I64, 0)), _base(b, number), at)
     return b.emit("bitcast", at, type=_start_type(block))

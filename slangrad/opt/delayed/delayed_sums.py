@@ -1,13 +1,12 @@
-"""Before and after a launch whose adds are delayed: the plan and the finish.
+"""Before and after a launch whose adds are delayed: the plan and the reduction.
 
-    plan:    may the adds wait?  ->  bytes of partial sums for each lot, or -1; how many chunks a lot has; then for each
-             block the address of its first element, and where the block lies in the partial sums
-    finish:  for each element of each block: sum over the lots, in their order; added to memory unless it is zero
+    plan:    may the adds wait?  ->  bytes of partial sums for each batch, or -1; how many chunks a batch has; then for
+             each block the address of its first element, and where the block lies in the partial sums
+    reduce:  for each element of each block: sum over the batches, in their order; added to memory unless it is zero
 
 Adds may wait where no other access of the kernel meets their memory, no block meets one of another type, and what the
-plan has loaded is not written by the kernel. Partial sums that would take more memory or time than the launch itself
-are not worth it: the larger they are, the fewer lots there are, each of more chunks; too large for one lot, adds do
-not wait.
+plan has loaded is not written by the kernel. Partial sums may not take more memory or time than the launch itself. So
+the larger they are, the fewer batches there are, each of more chunks. If one batch is too large, adds do not wait.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ BYTES_OF_AN_ADD = 8  # more for each add to partial sums; to make and add up a b
 UNKNOWN_TRIPS = 8  # of a loop, where adds are counted
 MOST_ADDS = 128  # that count: loops may be shorter, and branches not taken
 MOST_BYTES = 1 << 28
-MOST_LOTS = 64  # more are for no processors, and each is one more number for every sum
+MOST_BATCHES = 64  # more are for no processors, and each is one more number for every sum
 MOST_JOINED = 8  # blocks that are compared with each other
 ALIGNMENT = 64
 
@@ -37,7 +36,7 @@ ALIGNMENT = 64
 @dataclass(frozen=True, slots=True)
 class SumBlock:
     """Elements that adds of one type reach from one root. `accumulators`: how many elements there are where each has
-    an accumulator for each lane; 0 where the lot has one number for each element."""
+    an accumulator for each lane; 0 where the batch has one number for each element."""
 
     adds: tuple[Access, ...]
     root: Value  # a number in the plan
@@ -57,7 +56,7 @@ class SumBlock:
 
 @dataclass(frozen=True, slots=True)
 class Accumulators:
-    """Of one block: how many elements there are, and where their sums go in the partial sums of the lot."""
+    """Of one block: how many elements there are, and where their sums go in the partial sums of the batch."""
 
     block: int
     count: int
@@ -135,7 +134,7 @@ def plan_of(survey: Survey, launch: LaunchValues, blocks: list[SumBlock], adds: 
     room = _room(b, adds)
     allowed = b.emit("and", b.all(conditions), b.emit("less_equal", size, room))
     result = b.emit("select", allowed, size, b.constant(I64, -1))
-    yields = (result, _lot(b, size, room), *(v for pair in zip(bases, offsets, strict=True) for v in pair))
+    yields = (result, _batch(b, size, room), *(v for pair in zip(bases, offsets, strict=True) for v in pair))
     return SumPlan(_function("plan", Region((), b.ops, yields)), blocks, bases, counts, offsets)
 
 
@@ -259,7 +258,7 @@ def _joined(b: Builder, delayed: list[tuple[_Bytes, SumBlock]]) -> tuple[list[_B
 
 
 def _offsets(b: Builder, blocks: list[SumBlock], counts: list[Value]) -> tuple[list[Value], Value]:
-    """Where each block lies in the partial sums of a lot, and how many bytes these take."""
+    """Where each block lies in the partial sums of a batch, and how many bytes these take."""
     end, offsets = b.constant(I64, 0), []
     for block, count in zip(blocks, counts, strict=True):
         offsets.append(end)
@@ -298,45 +297,45 @@ def _adds(survey: Survey, added: set[Access], counts: dict[Survey, int]) -> int:
 
 
 def _room(b: Builder, adds: int) -> Value:
-    """How many bytes the partial sums of all lots may have, so that they take no longer than the launch."""
+    """How many bytes the partial sums of all batches may have, so that they take no longer than the launch."""
     rows = b.emit("mul", launch_field(b, "ny"), launch_field(b, "nz"))
     threads = b.emit("min", b.emit("mul", launch_field(b, "nx"), rows), b.constant(I64, MOST_BYTES))
     of_threads = b.emit("mul", threads, b.constant(I64, BYTES_OF_AN_ADD * min(adds, MOST_ADDS)))
     return b.emit("min", b.emit("add", of_threads, b.constant(I64, CHEAP_BYTES)), b.constant(I64, MOST_BYTES))
 
 
-def _lot(b: Builder, size: Value, room: Value) -> Value:
+def _batch(b: Builder, size: Value, room: Value) -> Value:
     """How many chunks share partial sums, so that these have room."""
     unit, chunks = b.constant(I64, 1), launch_field(b, "chunks")
-    lots = b.emit("max", b.emit("div", room, b.emit("max", size, unit)), unit)
-    lots = b.emit("min", lots, b.constant(I64, MOST_LOTS))
-    return b.emit("div", b.emit("sub", b.emit("add", chunks, lots), unit), lots)
+    batches = b.emit("max", b.emit("div", room, b.emit("max", size, unit)), unit)
+    batches = b.emit("min", batches, b.constant(I64, MOST_BATCHES))
+    return b.emit("div", b.emit("sub", b.emit("add", chunks, batches), unit), batches)
 
 
-def partials_of_lot(b: Builder) -> Value:
-    """Where the partial sums of a chunk's lot begin."""
-    lot = b.emit("div", launch_field(b, "chunk"), launch_field(b, "lot"))
-    return b.emit("add", launch_field(b, "partials"), b.emit("mul", lot, launch_field(b, "partial_size")))
+def partials_of_batch(b: Builder) -> Value:
+    """Where the partial sums of a chunk's batch begin."""
+    batch = b.emit("div", launch_field(b, "chunk"), launch_field(b, "batch"))
+    return b.emit("add", launch_field(b, "partials"), b.emit("mul", batch, launch_field(b, "partial_size")))
 
 
-# --- the finish
+# --- the reduction
 
 
-def finish_of(plan: SumPlan) -> Function:
+def reduction_of(plan: SumPlan) -> Function:
     """Begins with the plan, whose numbers it needs."""
     outer = Builder()
     ops = list(plan.function.region.ops)
     for base, count, offset, block in zip(plan.bases, plan.counts, plan.offsets, plan.blocks, strict=True):
         _add_block(outer, base, count, offset, block)
-    return _function("finish", Region((), [*ops, *outer.ops], ()))
+    return _function("reduce", Region((), [*ops, *outer.ops], ()))
 
 
 def _add_block(b: Builder, base: Value, count: Value, offset: Value, block: SumBlock) -> None:
-    def finish_one(body: Builder, element: Value) -> tuple[Value, ...]:
+    def reduce_one(body: Builder, element: Value) -> tuple[Value, ...]:
         place = body.emit("mul", element, body.constant(I64, block.sums.size))
         partials = launch_field(body, "partials")
         first = body.emit("add", body.emit("add", partials, offset), place)
-        total = _sum_of_lots(body, first, block.sums)
+        total = _sum_of_batches(body, first, block.sums)
 
         def add(inner: Builder) -> None:
             at = _address_of(inner, base, element, block)
@@ -344,7 +343,7 @@ def _add_block(b: Builder, base: Value, count: Value, offset: Value, block: SumB
 
         return body.guarded(body.emit("not_equal", total, body.zero(block.sums)), add)
 
-    b.for_(count, (), finish_one, hint="element")
+    b.for_(count, (), reduce_one, hint="element")
 
 
 def _address_of(b: Builder, base: Value, element: Value, block: SumBlock) -> Value:
@@ -356,15 +355,15 @@ def _address_of(b: Builder, base: Value, element: Value, block: SumBlock) -> Val
     return address
 
 
-def _sum_of_lots(b: Builder, first: Value, sums: Scalar) -> Value:
-    def add_lot(body: Builder, lot: Value, total: Value) -> tuple[Value, ...]:
-        distance = body.emit("mul", lot, launch_field(body, "partial_size"))
+def _sum_of_batches(b: Builder, first: Value, sums: Scalar) -> Value:
+    def add_batch(body: Builder, batch: Value, total: Value) -> tuple[Value, ...]:
+        distance = body.emit("mul", batch, launch_field(body, "partial_size"))
         place = body.emit("bitcast", body.emit("add", first, distance), type=pointer(sums))
         return (body.emit("add", total, body.emit("load", place, type=sums)),)
 
-    chunks, size = launch_field(b, "chunks"), launch_field(b, "lot")
+    chunks, size = launch_field(b, "chunks"), launch_field(b, "batch")
     rounded = b.emit("sub", b.emit("add", chunks, size), b.constant(I64, 1))
-    (total,) = b.for_(b.emit("div", rounded, size), (b.zero(sums),), add_lot, hint="lot")
+    (total,) = b.for_(b.emit("div", rounded, size), (b.zero(sums),), add_batch, hint="batch")
     return total
 
 

@@ -1,4 +1,4 @@
-"""Remove what nobody uses: pure ops, results and carried values of control flow, memory that is only written.
+"""Remove unused code: pure ops, results and carried values of control flow, memory that is only written.
 
     %a, %b = for %n, %x, %y : f32, f32 (...)         %b is unused, and in the loop it only makes the next %b
     %a = for %n, %x : f32 (...)
@@ -31,7 +31,7 @@ SILENT = ALLOCATIONS | {name for name, row in PRIMITIVES.items() if row.effect !
 
 
 def remove_dead(function: Function) -> Function:
-    """The function without what nobody uses."""
+    """The function without unused code."""
     region = _Liveness(function).left(function.region)
     return function if region is function.region else replace(function, region=region)
 

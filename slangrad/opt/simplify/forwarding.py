@@ -6,7 +6,7 @@
 Known is what was loaded or stored through the same address before. A store to memory made by an `alloc`
 changes only that, and at a constant offset only that element; any other store may change all memory but
 such. What a region writes is forgotten after it, and for a loop before it. Stores stay; dead.py removes
-those to memory nobody reads.
+those to memory that is not read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from slangrad.ir.data.numbers import Number
 from slangrad.ir.ops.core import Function, Op, Region, Value, walk
 
 WRITERS = frozenset({"store", "atomic", "call", "barrier"})  # ops that write memory that a load reads
-OTHERS = ("call", "barrier")  # writers of memory that is nobody's own
+OTHERS = ("call", "barrier")  # writers of shared memory
 NOTHING: frozenset[Value | None] = frozenset()
 
 K = TypeVar("K")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from slangrad.base.disjoint_sets import DisjointSets
 from slangrad.ir.building.builder import Builder
 from slangrad.ir.building.rebuild import Rebuild, copy_op
 from slangrad.ir.data.types import Array, Type, is_aggregate, is_float, is_integer, scalar_of
@@ -76,7 +77,7 @@ class _Steps:
 
     def __init__(self, function: Function) -> None:
         self._makers = function.region.makers
-        self._parent: dict[Value, Value] = {}
+        self._classes = DisjointSets[Value]()
         self._zeros = {
             op.results[0] for op in walk(function.region) if op.name == "zero"
         }  # the start of many arrays
@@ -119,7 +120,7 @@ class _Steps:
                 self._follows[op.results[0]] = frozenset[Op]().union(*(loops for loops in parts if loops))
 
     def _need(self, op: Op) -> None:
-        root, loops = self._find(op.operands[0]), self._follows.get(op.operands[1])
+        root, loops = self._classes.find(op.operands[0]), self._follows.get(op.operands[1])
         loops_so_far = self._needed.get(root, frozenset())
         short = 0 < _elements(op.operands[0].type) <= LONGEST
         self._needed[root] = (
@@ -143,19 +144,7 @@ class _Steps:
             self._unite((*op.results, *op.operands))
 
     def _unite(self, values: Iterable[Value]) -> None:
-        first: Value | None = None
-        for value in values:
-            if not is_aggregate(value.type) or value in self._zeros:
-                continue
-            root = self._find(value)
-            if first is not None and root is not first:
-                self._parent[root] = first
-            first = first or root
-
-    def _find(self, value: Value) -> Value:
-        while value in self._parent:
-            value = self._parent[value]
-        return value
+        self._classes.join(v for v in values if is_aggregate(v.type) and v not in self._zeros)
 
 
 def _elements(t: Type) -> int:

@@ -269,7 +269,7 @@ class _SettleVariables(Holding[Value]):
     # --- memory
 
     def _variable(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        """Who asks for the address alone gets one."""
+        """The op stays for uses of the address alone; without such uses it is dead."""
         (result,) = op.results
         if result in self._known.variables:
             self.held[result] = b.zero(pointer_of(result.type).element)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +14,7 @@ from slangrad.graph.lowering.emit import Await, Exchange, Kernel, Product
 from slangrad.graph.workers.meshes.mesh import Mesh
 from slangrad.graph.workers.sharding import buckets
 
+TRAIN = sys.modules["slangrad.graph.train"]  # `graph.train` is the function
 LAYERS, SIZE = 4, 64
 MESH = Mesh({"data": 2}, 0, ("data",))  # planned for, not run
 
@@ -61,7 +63,8 @@ def test_small_sums_share_a_bucket() -> None:
     assert exchange.parts[-1].layout.shape == (LAYERS * (SIZE * SIZE + SIZE) + 1,)
 
 
-def test_parameters_are_gathered_ahead_of_their_readers() -> None:
+def test_parameters_are_gathered_ahead_of_their_readers(monkeypatch: Any) -> None:
+    monkeypatch.setattr(TRAIN, "SMALL", SIZE * 8)
     steps = steps_of("parameters")
     waiting, most, layers = 0, 0, 0
     for step in steps:
@@ -72,3 +75,15 @@ def test_parameters_are_gathered_ahead_of_their_readers() -> None:
         layers += isinstance(step, Product) or (isinstance(step, Kernel) and "product" in step.name)
         most = max(most, waiting) if layers == 0 else most
     assert 1 <= most <= 2  # before the first product
+
+
+def test_small_gathers_share_a_bucket() -> None:
+    """One gather of all parameters, and one exchange of their gradients."""
+    exchanges = [step.collective.name for step in steps_of("parameters") if isinstance(step, Exchange)]
+    assert exchanges == ["all_gather", "all_reduce", "all_to_all"]
+
+
+def test_large_gathers_have_buckets_of_their_own(monkeypatch: Any) -> None:
+    monkeypatch.setattr(TRAIN, "SMALL", SIZE * 8)
+    exchanges = [step.collective.name for step in steps_of("states") if isinstance(step, Exchange)]
+    assert exchanges.count("all_gather") == exchanges.count("all_to_all") == LAYERS + 1

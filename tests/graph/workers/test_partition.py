@@ -20,7 +20,7 @@ from slangrad.graph.workers.meshes.mesh import Mesh
 from slangrad.graph.workers.meshes.specs import Spec, parts, whole
 from slangrad.graph.workers.sharding.buckets import chained
 from slangrad.graph.workers.sharding.partition import converted, partitioned
-from tests.graph.workers.test_rules import COMBINE, cut
+from tests.graph.workers.test_index_maps import COMBINE, cut
 from tests.graph.workers.threads import run
 
 

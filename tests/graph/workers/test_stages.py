@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slangrad.graph.workers.stages.layers import LayerCosts, divided
+from slangrad.graph.workers.stages.layers import LayerCosts, divided, least_memory
 from slangrad.graph.workers.stages.order import one_forward_one_backward
 
 
@@ -45,6 +45,14 @@ def test_no_cuts_are_better(seed: int) -> None:
             assert found is not None
             assert found[0] == pytest.approx(best)
             assert cost_of(line, found[1], microbatches, memory) == pytest.approx(best)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_least_memory_is_enough(seed: int) -> None:
+    line = drawn(seed, 7)
+    least = least_memory(line, 3, 4)
+    assert divided(line, 3, 4, least) is not None
+    assert divided(line, 3, 4, least - 0.5) is None
 
 
 def test_fewer_pieces_than_stages() -> None:

@@ -44,6 +44,8 @@ class ThreadGroup:
 
 @dataclass
 class Done:
+    has_ended = True
+
     def wait(self) -> None:
         pass
 

@@ -54,9 +54,9 @@ def _watch(rank: int, timeout: float) -> Watch:
         store.set_timeout(timedelta(seconds=timeout))
         holder = -1 if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True" else 0
         _watches[dist.group.WORLD] = Watch(store, rank, dist.get_world_size(), holder, timeout)
-    found = _watches[dist.group.WORLD]
-    found.timeout = timeout
-    return found
+    watch = _watches[dist.group.WORLD]
+    watch.timeout = timeout
+    return watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +72,12 @@ class Link:
     _sent: Queue = field(default_factory=lambda: Queue("slangrad-sends"))
     _received: Queue = field(default_factory=lambda: Queue("slangrad-receives"))
 
-    def start(self, collective: Collective, given: np.ndarray | None, result: np.ndarray) -> Pending:
+    def start(self, collective: Collective, source: np.ndarray | None, result: np.ndarray) -> Pending:
         """Begin; the memory of both arrays is in use until `wait` has returned. WorkerLost as by `wait`."""
         said = f"{collective.name} over {self.over}"
         self.watch.note(f"{said}, {result.nbytes} bytes", self.sequence)
         try:
-            return Pending(self._begin(collective, given, result), said, self.watch)
+            return Pending(self._begin(collective, source, result), said, self.watch)
         except RuntimeError as error:
             raise self.watch.lost(said, error) from error
 
@@ -100,15 +100,15 @@ class Link:
         )
         return self._received.add(Transfer(begin, said, self.watch))
 
-    def _begin(self, collective: Collective, given: np.ndarray | None, result: np.ndarray) -> dist.Work:
+    def _begin(self, collective: Collective, source: np.ndarray | None, result: np.ndarray) -> dist.Work:
         if collective.name == "all_reduce":
             op = REDUCTIONS[collective.how]
             return dist.all_reduce(_numbers(result), op, group=self.group, async_op=True)
-        source = np.ascontiguousarray(given)
+        source = np.ascontiguousarray(source)
         if collective.name == "all_to_all":
             return dist.all_to_all_single(_bytes(result), _bytes(source), group=self.group, async_op=True)
         return dist.all_gather(
-            [_bytes(each) for each in result], _bytes(source), group=self.group, async_op=True
+            [_bytes(part) for part in result], _bytes(source), group=self.group, async_op=True
         )
 
 

@@ -38,6 +38,10 @@ class Transfer:
         except RuntimeError as error:
             raise watch.lost(name, error) from error
 
+    @property
+    def has_ended(self) -> bool:
+        return self._ended.is_set()
+
     def wait_for_end(self) -> None:
         """In the thread."""
         try:

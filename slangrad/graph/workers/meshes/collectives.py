@@ -44,21 +44,21 @@ class Collective:
         """The number of workers."""
         return self.mesh.sizes[self.over]
 
-    def start(self, given: np.ndarray | None, result: np.ndarray) -> Pending:
+    def start(self, source: np.ndarray | None, result: np.ndarray) -> Pending:
         """Begin with memory of this worker, NumPy's arrays; `all_reduce` has one array for both. The result
         has `wait()`, which returns when the data is there."""
-        return self.mesh.link(self.over).start(self, given, result)
+        return self.mesh.link(self.over).start(self, source, result)
 
 
 def all_reduce(x: Node, collective: Collective) -> Node:
     flat = x if len(x.shape) == 1 else make("reshape", [x], (x.size,), x.dtype)
-    made = merged([flat], collective)
-    return made if made.shape == x.shape else make("reshape", [made], x.shape, x.dtype)
+    total = merged([flat], collective)
+    return total if total.shape == x.shape else make("reshape", [total], x.shape, x.dtype)
 
 
 def merged(nodes: Sequence[Node], collective: Collective) -> Node:
     """One for several vectors."""
-    size = sum(each.size for each in nodes)
+    size = sum(node.size for node in nodes)
     return make("all_reduce", nodes, (size,), nodes[0].dtype, collective=collective, axis=0)
 
 

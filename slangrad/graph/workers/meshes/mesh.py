@@ -89,10 +89,10 @@ class Mesh:
         return self.coordinates_of(self.rank)
 
     def coordinates_of(self, rank: int) -> dict[str, int]:
-        found = {}
+        places = {}
         for name, n in reversed(list(self.sizes.items())):
-            rank, found[name] = divmod(rank, n)
-        return {name: found[name] for name in self.sizes}
+            rank, places[name] = divmod(rank, n)
+        return {name: places[name] for name in self.sizes}
 
     def place(self, names: tuple[str, ...]) -> int:
         """The number of this worker's shard among those that axes make."""
@@ -109,12 +109,12 @@ class Mesh:
     ) -> list[int]:
         """Integers that the first worker makes, on all of them. `axes`: on those along some axes."""
         axes = self.several if axes is None else axes
-        found = np.zeros(count, np.int64)
+        numbers = np.zeros(count, np.int64)
         if not any(self.coordinates[name] for name in axes):
-            found[:] = make()
+            numbers[:] = make()
         for over in self.links and axes:
-            self.collective("all_reduce", over).start(None, found).wait()
-        return found.tolist()
+            self.collective("all_reduce", over).start(None, numbers).wait()
+        return numbers.tolist()
 
     def link(self, over: str) -> Link:
         """The connection of this worker to the others along an axis. GraphError (E1048) where there are no others."""

@@ -60,10 +60,12 @@ class Spec:
 
     def without(self, name: str) -> Spec:
         """Not cut along an axis of the mesh."""
-        return replace(self, axes=tuple(tuple(each for each in names if each != name) for names in self.axes))
+        return replace(
+            self, axes=tuple(tuple(other for other in names if other != name) for names in self.axes)
+        )
 
     def without_partial(self, name: str) -> Spec:
-        return replace(self, partial=tuple(each for each in self.partial if each[0] != name))
+        return replace(self, partial=tuple(pair for pair in self.partial if pair[0] != name))
 
 
 def parts(names: Names, sizes: Mapping[str, int]) -> int:
@@ -86,10 +88,10 @@ def shard(x: T, *axes: str | Sequence[str] | None) -> T | Array:
     """
     if not isinstance(x, Array):
         return x
-    cuts = [(each,) if isinstance(each, str) else each or () for each in axes]
-    for each in cuts:
-        if not isinstance(each, tuple | list) or not all(isinstance(name, str) for name in each):
-            message = f"shard: {each!r} is no axis of a mesh"
+    cuts = [(names,) if isinstance(names, str) else names or () for names in axes]
+    for cut in cuts:
+        if not isinstance(cut, tuple | list) or not all(isinstance(name, str) for name in cut):
+            message = f"shard: {cut!r} is no axis of a mesh"
             raise GraphError("E1048", message, "a name, several in a tuple, or None for each axis")
     names = tuple(map(tuple, cuts))
     if len(names) > x.ndim:
@@ -105,23 +107,23 @@ def shard(x: T, *axes: str | Sequence[str] | None) -> T | Array:
 
 def spec_of(node: Node, sizes: Mapping[str, int]) -> Spec:
     """The spec of a node `shard`, on a mesh; axes with one worker cut nothing."""
-    given: Spec = node.attributes["spec"]
-    names = [name for each in given.axes for name in each]
-    said = f"shard {given} of shape {node.shape}"
-    known = [each for each in sizes if each != MICRO]  # which no program gives
-    able = [each for each in known if each != STAGES]
+    spec: Spec = node.attributes["spec"]
+    names = [name for cut in spec.axes for name in cut]
+    said = f"shard {spec} of shape {node.shape}"
+    axes = [axis for axis in sizes if axis != MICRO]  # which no program gives
+    able = [axis for axis in axes if axis != STAGES]
     for name in names:
-        if known and name not in able:
-            message = "nothing is cut along" if name in known else "the mesh has no axis"
+        if axes and name not in able:
+            message = "nothing is cut along" if name in axes else "the mesh has no axis"
             note = f"one of {', '.join(able)}" if able else "an axis of the mesh, such as 'model'"
             raise GraphError("E1048", f"{said}: {message} '{name}'", note, node.place)
         if names.count(name) > 1:
             raise GraphError(
                 "E1048", f"{said}: '{name}' cuts two axes", "an axis of the mesh cuts one", node.place
             )
-    cut = tuple(tuple(name for name in each if name in able and sizes[name] > 1) for each in given.axes)
-    for n, each in zip(node.shape, cut, strict=True):
-        if n % parts(each, sizes):
-            message = f"{said}: {n} is no multiple of {parts(each, sizes)} workers"
+    cuts = tuple(tuple(name for name in cut if name in able and sizes[name] > 1) for cut in spec.axes)
+    for n, cut in zip(node.shape, cuts, strict=True):
+        if n % parts(cut, sizes):
+            message = f"{said}: {n} is no multiple of {parts(cut, sizes)} workers"
             raise GraphError("E1048", message, place=node.place)
-    return Spec(cut)
+    return Spec(cuts)

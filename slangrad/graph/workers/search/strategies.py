@@ -105,14 +105,22 @@ class NodeClusters:
         if node in self._fixed:
             spec = self._fixed[node]
             return [Strategy({node: spec}, {node: {}}, {x: frozenset([spec]) for x in node.inputs})]
-        rule = index_map_of(node)
-        return [self._strategy(node, rule, choice) for choice in self._choices(node, rule)]
+        index_map = index_map_of(node)
+        return [self._strategy(node, index_map, choice) for choice in self._choices(node, index_map)]
 
-    def _choices(self, node: Node, rule: IndexMap) -> Iterator[Choice]:
+    def _choices(self, node: Node, index_map: IndexMap) -> Iterator[Choice]:
         """All that are legal; the first cuts nothing that is open."""
         base = self.settled.choices[node] if self.settled else {}
-        factors = sorted({each for axes in (*rule.inputs, rule.output) for each in axes if each is not None})
-        sets = [(i,) for i in rule.linear] if rule.one else [rule.linear] if rule.linear else []
+        factors = sorted(
+            {each for axes in (*index_map.inputs, index_map.output) for each in axes if each is not None}
+        )
+        sets = (
+            [(i,) for i in index_map.linear]
+            if index_map.one
+            else [index_map.linear]
+            if index_map.linear
+            else []
+        )
         # Of a value that all workers compute there are no parts.
         sums = [each for each in sets if self.free.isdisjoint(node.inputs[i] for i in each)]
         through = [Through(each) for each in sums if node.nbytes <= sum(node.inputs[i].nbytes for i in each)]
@@ -121,18 +129,18 @@ class NodeClusters:
         ]
         for picked in product(*options):
             made = {name: each for name, each in zip(self.sizes, picked, strict=True) if each is not None}
-            if is_legal(node, rule, made, self.sizes):
+            if is_legal(node, index_map, made, self.sizes):
                 yield made
 
-    def _strategy(self, node: Node, rule: IndexMap, choice: Choice) -> Strategy:
+    def _strategy(self, node: Node, index_map: IndexMap, choice: Choice) -> Strategy:
         made = Strategy({})
-        self._join(made, node, rule, choice)
+        self._join(made, node, index_map, choice)
         return made
 
-    def _join(self, strategy: Strategy, node: Node, rule: IndexMap, choice: Choice) -> None:
+    def _join(self, strategy: Strategy, node: Node, index_map: IndexMap, choice: Choice) -> None:
         """Add a node to a strategy."""
-        needs = input_specs(rule, choice)
-        strategy.specs[node], strategy.choices[node] = output_spec(rule, choice), choice
+        needs = input_specs(index_map, choice)
+        strategy.specs[node], strategy.choices[node] = output_spec(index_map, choice), choice
         for x, spec in zip(node.inputs, needs, strict=True):
             if x not in self.free:
                 strategy.wants[x] = strategy.wants.get(x, frozenset()) | {spec}
@@ -173,9 +181,9 @@ class NodeClusters:
     def _update(self, node: Node, given: Node, variable: TrainedVariable) -> None:
         """A new value: it is computed as the state is cut, and stored as the old one."""
         at = self.of[node] = self.of[given]
-        rule = index_map_of(node)
+        index_map = index_map_of(node)
         for each in self.clusters[at].strategies:
-            self._join(each, node, rule, each.specs[variable.as_cut].cut)
+            self._join(each, node, index_map, each.specs[variable.as_cut].cut)
             each.wants[node] = each.wants.get(node, frozenset()) | {each.specs[given]}
         self.clusters[at].nodes.append(node)
 
@@ -183,23 +191,23 @@ class NodeClusters:
         """Whether a node keeps all cuts of what it reads, in each strategy: it goes there."""
         if node in self._fixed or kind_of(node) not in _FOLLOWERS:
             return False
-        rule = index_map_of(node)
+        index_map = index_map_of(node)
         order = sorted(range(len(node.inputs)), key=lambda i: (-base_of(node.inputs[i]).nbytes, i))
         for i in order:
             x = node.inputs[i]
             if x in self.free or (not is_view(node) and base_of(x).size < node.size):
                 continue
             cluster = self.clusters[self.of[x]]
-            found = [self._followed(node, rule, i, each) for each in cluster.strategies]
+            found = [self._followed(node, index_map, i, each) for each in cluster.strategies]
             if all(each is not None for each in found):
                 for each, choice in zip(cluster.strategies, found, strict=True):
-                    self._join(each, node, rule, choice)  # type: ignore[arg-type]
+                    self._join(each, node, index_map, choice)  # type: ignore[arg-type]
                 cluster.nodes.append(node)
                 self.of[node] = self.of[x]
                 return True
         return False
 
-    def _followed(self, node: Node, rule: IndexMap, i: int, strategy: Strategy) -> Choice | None:
+    def _followed(self, node: Node, index_map: IndexMap, i: int, strategy: Strategy) -> Choice | None:
         """The choice that keeps the cuts of input i; None where there is none."""
         if kind_of(node) == "result":
             return strategy.choices[node.inputs[0]]
@@ -212,13 +220,13 @@ class NodeClusters:
                     return None
                 made[name] = Through((i,))
             elif name in spec.cut:
-                factor = rule.inputs[i][spec.cut[name]]
+                factor = index_map.inputs[i][spec.cut[name]]
                 if factor is None:
                     return None
                 made[name] = factor
         if self.settled and made.get(MICRO) != self.settled.choices[node].get(MICRO):
             return None
-        return made if is_legal(node, rule, made, self.sizes) else None
+        return made if is_legal(node, index_map, made, self.sizes) else None
 
 
 _FOLLOWERS = ("map", "view", "reduce", "result", "part")

@@ -1,6 +1,10 @@
-"""Sums over workers in buckets: several arrays in one buffer, in the order in which they are ready.
+"""Collectives in buckets: several arrays in one buffer, in the order in which they are ready.
 
 all_reduce dw2, all_reduce db2, all_reduce dw1        one of dw2 and db2 while dw1 is computed, then one of dw1
+all_gather b1, all_gather b2, all_gather w1           one of b1 and b2, and one of w1
+
+An array is written into its part of a sum. Gathers and all-to-alls have a row for each worker, so an array is copied
+into its columns: only small ones share a bucket.
 """
 
 from __future__ import annotations
@@ -8,49 +12,92 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from slangrad.graph.arrays.array import Array
-from slangrad.graph.ir.node import Node, in_order, topological_order, with_inputs
-from slangrad.graph.workers.meshes.collectives import behind, merged
+from slangrad.graph.ir.node import Node, in_order, make, topological_order, with_inputs
+from slangrad.graph.ir.ops import is_view
+from slangrad.graph.workers.meshes.collectives import all_gather, all_to_all, behind, merged
 
 # A bucket is full with as many bytes. By simulation, steps of several networks on 2 to 1,024 workers take then at most
 # 1 % more than with the best size for each.
 BYTES = 4 << 20
+# Bytes of an array that is copied into a bucket and out of it in less time than a collective takes to begin.
+SMALL = 128 << 10
 
 
-def in_buckets(outputs: Sequence[Node]) -> list[Node]:
-    """The graph with sums over the same workers made together."""
-    bucket_of = {node: bucket for bucket in _buckets(outputs) for node in bucket}
+def in_buckets(outputs: Sequence[Node], small: int = SMALL) -> list[Node]:
+    """The graph with collectives among the same workers made together. `small`: bytes of the largest array that is
+    copied into a bucket."""
+    bucket_of = {node: bucket for bucket in _buckets(outputs, small) for node in bucket}
 
     def members(node: Node) -> list[Node]:
         return bucket_of.get(node, [node])
 
     new: dict[Node, Node] = {}
-    for node in in_order(outputs, lambda node: [x for each in members(node) for x in each.inputs]):
+    for node in in_order(outputs, lambda node: [x for member in members(node) for x in member.inputs]):
+        if node in new:
+            continue
         bucket = members(node)
         if len(bucket) == 1:
             new[node] = with_inputs(node, tuple(new[x] for x in node.inputs))
         else:
-            whole = merged([new[x] for each in bucket for x in each.inputs], node.attributes["collective"])
-            start = sum(each.size for each in bucket[: bucket.index(node)])
-            new[node] = Array(whole).sliced((node.size,), (start,), (1,)).node
-    return [new[each] for each in outputs]
+            inputs = [new[x] for member in bucket for x in member.inputs]
+            new |= zip(bucket, _TOGETHER[node.op](bucket, inputs), strict=True)
+    return [new[node] for node in outputs]
 
 
-def _buckets(outputs: Sequence[Node]) -> Iterator[list[Node]]:
-    """Sums that do not depend on each other, the first ready first."""
-    level: dict[Node, int] = {}  # sums on the way to a node
+def _sums(bucket: Sequence[Node], inputs: Sequence[Node]) -> Iterator[Node]:
+    whole, start = Array(merged(inputs, bucket[0].attributes["collective"])), 0
+    for node in bucket:
+        yield whole.sliced((node.size,), (start,), (1,)).node
+        start += node.size
+
+
+def _gathers(bucket: Sequence[Node], inputs: Sequence[Node]) -> Iterator[Node]:
+    own = _joined([Array(x).reshape(-1) for x in inputs], 0)
+    return _columns(all_gather(own, bucket[0].attributes["collective"]), bucket)
+
+
+def _all_to_alls(bucket: Sequence[Node], inputs: Sequence[Node]) -> Iterator[Node]:
+    sent = _joined([Array(x).reshape((x.shape[0], -1)) for x in inputs], 1)
+    return _columns(all_to_all(sent, bucket[0].attributes["collective"]), bucket)
+
+
+def _joined(arrays: Sequence[Array], axis: int) -> Node:
+    shape = (*arrays[0].shape[:axis], sum(array.shape[axis] for array in arrays))
+    return make("concatenate", [array.node for array in arrays], shape, arrays[0].dtype, axis=axis)
+
+
+def _columns(rows: Node, bucket: Sequence[Node]) -> Iterator[Node]:
+    """Of each worker's row the parts of all arrays."""
+    count, start = rows.shape[0], 0
+    for node in bucket:
+        size = node.size // count
+        yield Array(rows).sliced((count, size), (0, start), (1, 1)).reshape(node.shape).node
+        start += size
+
+
+_TOGETHER = {"all_reduce": _sums, "all_gather": _gathers, "all_to_all": _all_to_alls}
+
+
+def is_shared(name: str, nbytes: int, small: int = SMALL) -> bool:
+    """Whether an array goes into a bucket with others. `name`: of the collective; `nbytes`: of its result."""
+    return name == "all_reduce" or nbytes <= small
+
+
+def _buckets(outputs: Sequence[Node], small: int) -> Iterator[list[Node]]:
+    """Collectives that do not depend on each other, the first ready first, and of these the smallest."""
+    level: dict[Node, int] = {}  # collectives on the way to a node
     depth = _depths(outputs)
-    found: dict[object, list[Node]] = {}
+    alike: dict[object, list[Node]] = {}
     for node in topological_order(*outputs):
-        is_sum = node.op == "all_reduce"
         before = max((level[x] for x in node.inputs), default=0)
-        level[node] = before + is_sum
-        if is_sum:
-            found.setdefault((node.attributes["collective"], node.dtype, before), []).append(node)
-    for nodes in found.values():
+        level[node] = before + (node.op in _TOGETHER)
+        if node.op in _TOGETHER and is_shared(node.op, node.nbytes, small):
+            alike.setdefault((node.attributes["collective"], node.dtype, before), []).append(node)
+    for nodes in alike.values():
         bucket: list[Node] = []
-        for node in sorted(nodes, key=depth.__getitem__):
+        for node in sorted(nodes, key=lambda node: (depth[node], node.nbytes)):
             bucket.append(node)
-            if sum(each.nbytes for each in bucket) >= BYTES:
+            if sum(member.nbytes for member in bucket) >= BYTES:
                 yield bucket
                 bucket = []
         if bucket:
@@ -75,8 +122,9 @@ def chained(outputs: Sequence[Node]) -> list[Node]:
 
 
 def _depths(outputs: Sequence[Node]) -> dict[Node, int]:
-    """The number of operators on the longest way to each node."""
+    """The number of operators on the longest way to each node; views and parts of a bucket take no time."""
     depth: dict[Node, int] = {}
     for node in topological_order(*outputs):
-        depth[node] = 1 + max((depth[x] for x in node.inputs), default=0)
+        is_step = not is_view(node) and node.op != "concatenate"
+        depth[node] = is_step + max((depth[x] for x in node.inputs), default=0)
     return depth

@@ -40,7 +40,7 @@ class Move:
 def moves(held: Spec, wanted: Spec) -> Iterator[Move]:
     """From one spec to another. Values that are wanted partial are held so."""
     # Of micro-batches, which are on one worker, first: then others combine one value for all of them.
-    for name, how in sorted(held.partial, key=lambda each: each[0] != MICRO):
+    for name, how in sorted(held.partial, key=lambda pair: pair[0] != MICRO):
         if (name, how) in wanted.partial:
             continue
         axis, held = wanted.cut.get(name), held.without_partial(name)

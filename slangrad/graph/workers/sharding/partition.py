@@ -22,7 +22,6 @@ from slangrad.graph.ir.values import Operand
 from slangrad.graph.workers.meshes.collectives import all_gather, all_reduce, all_to_all, own_part
 from slangrad.graph.workers.meshes.mesh import Mesh
 from slangrad.graph.workers.meshes.specs import MICRO, SHARD, Spec, parts, spec_of
-from slangrad.graph.workers.sharding.buckets import in_buckets
 from slangrad.graph.workers.sharding.index_maps import index_map_of
 from slangrad.graph.workers.sharding.moves import Move, is_added, moves
 from slangrad.graph.workers.sharding.propagate import (
@@ -58,25 +57,23 @@ def partitioned(
     mesh: Mesh,
     inputs: dict[Node, Node] | None = None,
     sharding: Sharding | None = None,
-    buckets: bool = True,
 ) -> Partition:
     """The graph of this worker. `given`: specs of inputs, copies by default; `wanted`: those of the outputs. `inputs`:
-    local ones that are there already; others are added. `sharding`: of all nodes, by default as specs propagate.
-    `buckets`: sums over workers are made together."""
+    local ones that are there already; others are added. `sharding`: of all nodes, by default as specs propagate."""
     order = topological_order(*outputs)
     sharding = sharding or propagate(order, {**given, **fixed_specs(order, mesh)}, mesh.cuts)
     local = _Local(mesh, sharding, _free(order, sharding), {} if inputs is None else inputs)
-    made = [local.of(node, spec) for node, spec in zip(outputs, wanted, strict=True)]
-    return Partition(in_buckets(made) if buckets else made, local.inputs, sharding, local.origins)
+    shards = [local.of(node, spec) for node, spec in zip(outputs, wanted, strict=True)]
+    return Partition(shards, local.inputs, sharding, local.origins)
 
 
 def _free(order: Sequence[Node], sharding: Sharding) -> set[Node]:
     """The nodes that each worker computes in full from what it has: no collective comes before them."""
-    found: set[Node] = set()
+    free: set[Node] = set()
     for node in order:
-        if not sharding.specs[node].used and not sharding.choices[node] and found.issuperset(node.inputs):
-            found.add(node)
-    return found
+        if not sharding.specs[node].used and not sharding.choices[node] and free.issuperset(node.inputs):
+            free.add(node)
+    return free
 
 
 @dataclass(slots=True)
@@ -96,12 +93,12 @@ class _Local:
             if key in self._made:
                 left.pop()
                 continue
-            needs = [each for each in self._needs(*key) if each not in self._made]
+            needs = [need for need in self._needs(*key) if need not in self._made]
             if needs:
                 left += needs[::-1]
             else:
-                made = self._made[key] = self._build(*key)
-                self.origins.setdefault(made, key[0])
+                shard = self._made[key] = self._build(*key)
+                self.origins.setdefault(shard, key[0])
                 left.pop()
         return self._made[node, spec]
 
@@ -111,14 +108,14 @@ class _Local:
             return self.sharding.choices[node]
         if node not in self.free or not node.inputs or spec.partial or node.op in (SHARD, "result", "scan"):
             return None
-        rule = index_map_of(node)
-        made = {}
+        index_map = index_map_of(node)
+        choice = {}
         for name in self.mesh.cuts:
-            factor = rule.output[spec.cut[name]] if name in spec.cut else None
+            factor = index_map.output[spec.cut[name]] if name in spec.cut else None
             if factor is not None:
-                made[name] = factor
-        fits = is_legal(node, rule, made, self.mesh.cuts) and output_spec(rule, made) == spec
-        return made if fits else None
+                choice[name] = factor
+        fits = is_legal(node, index_map, choice, self.mesh.cuts) and output_spec(index_map, choice) == spec
+        return choice if fits else None
 
     def _needs(self, node: Node, spec: Spec) -> list[tuple[Node, Spec]]:
         choice = self._choice(node, spec)
@@ -143,28 +140,28 @@ class _Local:
         if node in self.inputs:
             return self.inputs[node]
         if node.op == "input":
-            made = new_input(shape, node.dtype, node.attributes["name"])
-            made.place = node.place
-            self.inputs[node] = made
-            return made
+            local = new_input(shape, node.dtype, node.attributes["name"])
+            local.place = node.place
+            self.inputs[node] = local
+            return local
         inputs = tuple(self._made[key] for key in self._needs(node, spec))
         if node.op == SHARD:
             return inputs[0]
         if not node.inputs or shape == node.shape:
             return with_inputs(node, inputs)
-        made = make(node.op, inputs, shape, node.dtype, **node.attributes)
-        made.place = node.place
-        return made
+        local = make(node.op, inputs, shape, node.dtype, **node.attributes)
+        local.place = node.place
+        return local
 
     def _count(self, node: Node, spec: Spec, shape: Shape) -> Node:
         """0, 1, 2, ... from the first element of the shard on."""
         axis = node.attributes["axis"]
         names = spec.axes[axis]
-        own = make("count", [], shape, node.dtype, axis=axis, over=names)
+        counted = make("count", [], shape, node.dtype, axis=axis, over=names)
         # An array, where names are those of micro-batches.
         start: Operand = self.mesh.place(names) * shape[axis]
         start = start.astype(node.dtype) if isinstance(start, Array) else constant(start, node.dtype)
-        return (Array(own) + start).node if names else own
+        return (Array(counted) + start).node if names else counted
 
 
 def converted(x: Node, held: Spec, wanted: Spec, mesh: Mesh) -> Node:

@@ -28,33 +28,35 @@ class Through:
 Choice = Mapping[str, int | Through]  # for axes of the mesh the factor that they cut
 
 
-def input_specs(rule: IndexMap, choice: Choice) -> list[Spec]:
+def input_specs(index_map: IndexMap, choice: Choice) -> list[Spec]:
     """The specs in which an operator needs its inputs."""
     return [
         Spec(
             _cut(axes, choice),
             tuple((name, "sum") for name, c in choice.items() if isinstance(c, Through) and i in c.inputs),
         )
-        for i, axes in enumerate(rule.inputs)
+        for i, axes in enumerate(index_map.inputs)
     ]
 
 
-def output_spec(rule: IndexMap, choice: Choice) -> Spec:
+def output_spec(index_map: IndexMap, choice: Choice) -> Spec:
     """The spec of the result. That of a loop, whose results have specs of their own, is whole."""
-    how = {name: "sum" if isinstance(c, Through) else rule.combined.get(c) for name, c in choice.items()}
-    return Spec(_cut(rule.output, choice), tuple((name, each) for name, each in how.items() if each))
+    how = {name: "sum" if isinstance(c, Through) else index_map.combined.get(c) for name, c in choice.items()}
+    return Spec(_cut(index_map.output, choice), tuple((name, way) for name, way in how.items() if way))
 
 
 def _cut(axes: Axes, choice: Choice) -> tuple[tuple[str, ...], ...]:
     return tuple(
-        tuple(name for name, each in choice.items() if factor is not None and each == factor)
-        for factor in axes
+        tuple(name for name, cut in choice.items() if factor is not None and cut == factor) for factor in axes
     )
 
 
-def is_legal(node: Node, rule: IndexMap, choice: Choice, sizes: Mapping[str, int]) -> bool:
+def is_legal(node: Node, index_map: IndexMap, choice: Choice, sizes: Mapping[str, int]) -> bool:
     """Whether all axes that are cut are multiples of their shards."""
-    tensors = [*zip(rule.inputs, (x.shape for x in node.inputs), strict=True), (rule.output, node.shape)]
+    tensors = [
+        *zip(index_map.inputs, (x.shape for x in node.inputs), strict=True),
+        (index_map.output, node.shape),
+    ]
     return all(
         n % parts(names, sizes) == 0
         for axes, shape in tensors
@@ -70,10 +72,10 @@ class Sharding:
     choices: dict[Node, Choice]
 
     def __str__(self) -> str:
-        """A line for each tensor that is more than a view: its whole shape, and the axes of the mesh that cut it."""
+        """A line for each tensor that is no view or number: its whole shape, and the axes of the mesh that cut it."""
         lines = []
         for node, spec in self.specs.items():
-            if node.op != "constant" and not is_view(node):
+            if (node.shape or spec.used) and node.op != "constant" and not is_view(node):
                 line = f"{type_text(node)} {spec} {node.attributes.get('name') or node.op}"
                 lines.append(f"{line:<60}  # {node.place}" if node.place else line)
         return "\n".join(lines)
@@ -90,29 +92,29 @@ def propagate(order: Sequence[Node], fixed: Mapping[Node, Spec], sizes: Mapping[
         elif not node.inputs:
             specs[node] = whole(len(node.shape))
         else:
-            rule = index_map_of(node)
-            choices[node] = chosen(node, rule, specs, choices, sizes)
-            specs[node] = output_spec(rule, choices[node])
+            index_map = index_map_of(node)
+            choices[node] = chosen(node, index_map, specs, choices, sizes)
+            specs[node] = output_spec(index_map, choices[node])
     return Sharding(specs, choices)
 
 
 def of_one_part(node: Node, spec: Spec, inputs: Sequence[Spec], sizes: Mapping[str, int]) -> Spec:
     """A program says how workers cut an array; that of a micro-batch is the part that it was. GraphError (E1048) where
     this is no multiple of the workers."""
-    axis = next((each.cut[MICRO] for each in inputs if MICRO in each.cut), None)
+    axis = next((spec_of_input.cut[MICRO] for spec_of_input in inputs if MICRO in spec_of_input.cut), None)
     if axis is None:
         return spec
-    made = spec.with_axis(axis, (*spec.axes[axis], MICRO))
-    if node.shape[axis] % parts(made.axes[axis], sizes):
+    cut = spec.with_axis(axis, (*spec.axes[axis], MICRO))
+    if node.shape[axis] % parts(cut.axes[axis], sizes):
         workers, count = parts(spec.axes[axis], sizes), sizes[MICRO]
         said = f"shard {spec} of shape {node.shape}: {node.shape[axis]} is no multiple of {workers} workers"
         raise GraphError("E1048", f"{said} with {count} micro-batches", "microbatches=1", node.place)
-    return made
+    return cut
 
 
 def chosen(
     node: Node,
-    rule: IndexMap,
+    index_map: IndexMap,
     specs: Mapping[Node, Spec],
     choices: Mapping[Node, Choice],
     sizes: Mapping[str, int],
@@ -120,37 +122,37 @@ def chosen(
     """The cut that moves the fewest bytes, for each axis of the mesh by itself."""
     if node.op == "result":  # its loop has chosen
         return choices[node.inputs[0]]
-    made: dict[str, int | Through] = {}
+    choice: dict[str, int | Through] = {}
     for name in sizes:
-        best = _factor(node, rule, name, made, specs, sizes)
-        through = _through(node, rule, name, specs) if best is None else None
+        best = _factor(node, index_map, name, choice, specs, sizes)
+        through = _through(node, index_map, name, specs) if best is None else None
         if best is not None or through is not None:
-            made[name] = best if through is None else through  # type: ignore[assignment]
-    return made
+            choice[name] = best if through is None else through  # type: ignore[assignment]
+    return choice
 
 
 def _factor(
     node: Node,
-    rule: IndexMap,
+    index_map: IndexMap,
     name: str,
-    made: Choice,
+    choice: Choice,
     specs: Mapping[Node, Spec],
     sizes: Mapping[str, int],
 ) -> int | None:
     """The factor of the largest input that is cut; rather one that the result has, as no sum is partial then."""
-    found = []
-    for x, axes in zip(node.inputs, rule.inputs, strict=True):
+    factors = []
+    for x, axes in zip(node.inputs, index_map.inputs, strict=True):
         axis = specs[x].cut.get(name)
         factor = None if axis is None else axes[axis]
-        if factor is not None and is_legal(node, rule, {**made, name: factor}, sizes):
-            found.append((factor in rule.output, base_of(x).nbytes, -factor))
-    return -max(found)[2] if found else None
+        if factor is not None and is_legal(node, index_map, {**choice, name: factor}, sizes):
+            factors.append((factor in index_map.output, base_of(x).nbytes, -factor))
+    return -max(factors)[2] if factors else None
 
 
-def _through(node: Node, rule: IndexMap, name: str, specs: Mapping[Node, Spec]) -> Through | None:
+def _through(node: Node, index_map: IndexMap, name: str, specs: Mapping[Node, Spec]) -> Through | None:
     held = tuple(i for i, x in enumerate(node.inputs) if (name, "sum") in specs[x].partial)
-    if not held or not set(held) <= set(rule.linear):
+    if not held or not set(held) <= set(index_map.linear):
         return None
-    if len(held) != (1 if rule.one else len(rule.linear)):
+    if len(held) != (1 if index_map.one else len(index_map.linear)):
         return None
     return Through(held) if node.nbytes <= sum(node.inputs[i].nbytes for i in held) else None

@@ -58,18 +58,12 @@ def divided(
     n = len(line)
     if n < stages:
         return None
-    seconds, held, kept = (
-        np.concatenate([[0], np.cumsum(each)]) for each in (line.seconds, line.held, line.kept)
-    )
+    seconds = np.concatenate([[0], np.cumsum(line.seconds)])
     computes = seconds[None, :] - seconds[:, None]  # of pieces i .. j - 1
     sends = np.append(line.crossing, 0)[:, None]
     whole, busy = computes + sends, np.maximum(computes, sends)  # messages go while a stage computes
     is_piece = np.arange(n + 1)[:, None] < np.arange(n + 1)
-    fits = []
-    for s in range(stages):
-        waits = min(microbatches, stages - s)
-        used = held[None, :] - held[:, None] + waits * (kept[None, :] - kept[:, None])
-        fits.append(is_piece & (used <= memory))
+    fits = [is_piece & (used <= memory) for used in memory_of_stages(line, stages, microbatches)]
     best: tuple[float, list[int]] | None = None
     slowest = np.unique(busy[is_piece])
     first = bisect_left(slowest, True, key=lambda most: _within(whole, fits, busy <= most) is not None)
@@ -81,6 +75,24 @@ def divided(
         if best is None or total < best[0]:
             best = float(total), starts
     return best
+
+
+def memory_of_stages(line: LayerCosts, stages: int, microbatches: int) -> list[np.ndarray]:
+    """For each stage the bytes of a worker, if it has the pieces from one place to another; infinite without pieces."""
+    held, kept = (np.concatenate([[0], np.cumsum(column)]) for column in (line.held, line.kept))
+    is_piece = np.arange(len(held))[:, None] < np.arange(len(held))
+    waits = [min(microbatches, stages - stage) for stage in range(stages)]
+    of_all = ((held[None, :] - held[:, None]) + wait * (kept[None, :] - kept[:, None]) for wait in waits)
+    return [np.where(is_piece, used, inf) for used in of_all]
+
+
+def least_memory(line: LayerCosts, stages: int, microbatches: int) -> float:
+    """The bytes of a worker with which stages fit; infinite where there are fewer pieces."""
+    reached = np.full(len(line) + 1, inf)
+    reached[0] = 0.0
+    for used in memory_of_stages(line, stages, microbatches):
+        reached = np.maximum(reached[:, None], used).min(0)
+    return float(reached[-1])
 
 
 def _within(
@@ -209,7 +221,9 @@ def _starts(
     found = divided(measured.line, stages, sizes.microbatches, inf if memory is None else memory)
     if found is None:
         said = f"{stages} stages do not fit into {memory} bytes of a worker"
-        raise GraphError("E1047", said, "more stages, or more micro-batches, which are smaller")
+        least = least_memory(measured.line, stages, sizes.microbatches)
+        note = f"memory={least:.0f} at least; more stages or smaller micro-batches need less"
+        raise GraphError("E1047", said, note)
     return [places[i] for i in found[1]]
 
 

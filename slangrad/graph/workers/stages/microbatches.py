@@ -52,11 +52,11 @@ def sizes_of(
     mesh: Mesh, microbatches: int | None, held: Sequence[int], links: Links, arrays: Sequence[ArrayValue]
 ) -> Sizes:
     """`held`: as of `Sizes`. GraphError (E1048) where rows cannot be cut into micro-batches."""
-    count = microbatches or _usual(mesh.stages, [each.shape[0] for each in arrays if len(each.shape)])
-    for each in arrays:
-        if len(each.shape) and each.shape[0] % count:
-            fits = [n for n in range(1, each.shape[0] + 1) if each.shape[0] % n == 0]
-            said = f"microbatches={count}: {each.shape[0]} rows of a worker are no multiple"
+    count = microbatches or _usual(mesh.stages, [array.shape[0] for array in arrays if len(array.shape)])
+    for array in arrays:
+        if len(array.shape) and array.shape[0] % count:
+            fits = [n for n in range(1, array.shape[0] + 1) if array.shape[0] % n == 0]
+            said = f"microbatches={count}: {array.shape[0]} rows of a worker are no multiple"
             raise GraphError("E1048", said, f"microbatches={min(fits, key=lambda n: abs(n - count))}")
     apart = apart_on(mesh, STAGES) if mesh.stages > 1 else 1
     return Sizes(
@@ -72,7 +72,7 @@ def sizes_of(
 def _usual(stages: int, rows: Sequence[int]) -> int:
     """As many micro-batches as rows allow, up to 4 for each stage."""
     most = 4 * stages if stages > 1 and rows else 1
-    return max(n for n in range(1, most + 1) if all(each % n == 0 for each in rows))
+    return max(n for n in range(1, most + 1) if all(count % n == 0 for count in rows))
 
 
 def microbatched(mesh: Mesh, microbatches: int) -> Microbatched:

@@ -9,6 +9,7 @@ A stage holds the values of at most as many micro-batches as there are stages fr
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 from slangrad.graph.ir.node import Node
@@ -23,16 +24,18 @@ from slangrad.graph.workers.stages.pieces import (
     StagePieces,
 )
 
+AHEAD = 2  # turns whose messages are requested before they run
+
 
 def one_forward_one_backward(stage: int, stages: int, microbatches: int) -> list[tuple[bool, int]]:
     """Whether each turn is a backward sweep, and of which micro-batch."""
     ahead = min(microbatches, stages - stage)
-    made = [(False, i) for i in range(ahead)]
+    turns = [(False, i) for i in range(ahead)]
     for i in range(microbatches):
-        made.append((True, i))
+        turns.append((True, i))
         if i + ahead < microbatches:
-            made.append((False, i + ahead))
-    return made
+            turns.append((False, i + ahead))
+    return turns
 
 
 class Turn(NamedTuple):
@@ -50,10 +53,11 @@ class StageSchedule:
     def __init__(self, pieces: StagePieces, stage: int, microbatches: int) -> None:
         self.stage = stage
         self._pieces = pieces
+        self._ahead = min(microbatches, pieces.stages - stage)
         self.sent: dict[Key, list[Message]] = {}
-        for each in sorted(pieces.messages.values(), key=lambda each: each.tag):
-            if each.source.stage == stage:
-                self.sent.setdefault(each.source, []).append(each)
+        for message in sorted(pieces.messages.values(), key=lambda message: message.tag):
+            if message.source.stage == stage:
+                self.sent.setdefault(message.source, []).append(message)
         self.keys = sorted(key for key in pieces.pieces if key.stage == stage)
         self.turns = self._turns(microbatches)
         self.arrivals = self._arrivals()
@@ -66,44 +70,52 @@ class StageSchedule:
     def _turns(self, microbatches: int) -> list[Turn]:
         keys = sorted({*self.keys, *(key for key in self.sent if key.level == GIVEN)})
         ends = [Key(part, 3 * self._pieces.stages + len(keys), self.stage) for part in range(3)]
-        made = [Turn(key, None) for key in keys if key.part == BEFORE] + [Turn(ends[BEFORE], None)]
+        turns = [Turn(key, None) for key in keys if key.part == BEFORE] + [Turn(ends[BEFORE], None)]
         for is_backward, i in one_forward_one_backward(self.stage, self._pieces.stages, microbatches):
             for key in keys:
                 if key.part == MICROBATCH and is_backward == (key.level >= self._pieces.stages):
-                    made.append(Turn(key, i))
-        return [*made, *(Turn(key, None) for key in keys if key.part == AFTER), Turn(ends[AFTER], None)]
+                    turns.append(Turn(key, i))
+        return [*turns, *(Turn(key, None) for key in keys if key.part == AFTER), Turn(ends[AFTER], None)]
 
     def _arrivals(self) -> dict[Key, list[Message]]:
         """All messages of a piece are waited for where one of them is read first, so that those between two stages are
         in the order in which they are sent; those for a later part at the end of their own."""
-        left = {each.node: each for each in self._pieces.messages.values() if each.to == self.stage}
-        found: dict[Key, list[Message]] = {}
+        left = {
+            message.node: message for message in self._pieces.messages.values() if message.to == self.stage
+        }
+        arrivals: dict[Key, list[Message]] = {}
         for key in dict.fromkeys(turn.key for turn in self.turns):
             piece = self._pieces.pieces.get(key)
             nodes = [] if key.level == GIVEN else list(left)  # what is there needs no message
             if piece is not None:
                 nodes = [x for x in piece.boundary if x in left]
             sources = {left[x].source for x in nodes if left[x].source.part == key.part}
-            own = [each for each in left.values() if each.source in sources]
-            left = {node: each for node, each in left.items() if each.source not in sources}
-            found[key] = sorted(own, key=lambda each: each.tag)
-        return found
+            ready = [message for message in left.values() if message.source in sources]
+            left = {node: message for node, message in left.items() if message.source not in sources}
+            arrivals[key] = sorted(ready, key=lambda message: message.tag)
+        return arrivals
 
     def most_alive(self) -> int:
-        """Bytes of the values that wait between turns, when these are most."""
+        """Bytes of the values that wait between turns, when these are most: with those that are requested ahead, and
+        those that are on their way to other stages."""
         alive = most = 0
         held: dict[int | None, dict[Node, None]] = {}
-        for key, i in self.turns:
-            own = held.setdefault(i, {})
+        sent = {message.node for messages in self.sent.values() for message in messages}
+        on_their_way: Counter[Node] = Counter()
+        for at, (key, i) in enumerate(self.turns):
+            values = held.setdefault(i, {})
             piece = self._pieces.pieces.get(key, StagePiece())
-            made = [node for node in piece.targets if node not in piece.places]
-            fresh = dict.fromkeys(
-                x for x in [*made, *(each.node for each in self.arrivals[key])] if x not in own
-            )
-            own |= fresh
-            alive += sum(node.nbytes for node in fresh)
+            fresh = [(i, node) for node in piece.targets if node not in piece.places]
+            for turn in self.turns[at : at + AHEAD]:
+                fresh += [(turn.microbatch, message.node) for message in self.arrivals[turn.key]]
+            for microbatch, node in fresh:
+                alive += 0 if node in held.setdefault(microbatch, {}) else node.nbytes
+                held[microbatch][node] = None
             most = max(most, alive)
-            for node in [node for node in own if i is not None and self.last.get(node) == key]:
-                del own[node]
-                alive -= node.nbytes
+            for node in [node for node in values if i is not None and self.last.get(node) == key]:
+                del values[node]
+                if node in sent and on_their_way[node] <= self._ahead:
+                    on_their_way[node] += 1
+                else:
+                    alive -= node.nbytes
         return most

@@ -62,17 +62,17 @@ class Message:
 
 def boundary_of(targets: Iterable[Node], is_outside: Callable[[Node], bool]) -> list[Node]:
     """The nodes outside that targets are computed from."""
-    found: dict[Node, None] = {}
+    outside: dict[Node, None] = {}
     stack = list(targets)
     seen = set(stack)
     while stack:
         node = stack.pop()
         if is_outside(node):
-            found[node] = None
+            outside[node] = None
         else:
             stack += [x for x in node.inputs if x not in seen]
             seen.update(node.inputs)
-    return list(found)
+    return list(outside)
 
 
 class StagePieces:
@@ -131,10 +131,10 @@ class StagePieces:
         for node in order:
             whole = origins.get(node)
             if node.op == "result" or whole not in layers.stage_of:
-                known = [x for x in node.inputs if x in self._stage]
-                if known and node not in self._stage:
-                    self._stage[node] = max(self._stage[x] for x in known)
-                    self._backward.update([node] if not self._backward.isdisjoint(known) else [])
+                attributed = [x for x in node.inputs if x in self._stage]
+                if attributed and node not in self._stage:
+                    self._stage[node] = max(self._stage[x] for x in attributed)
+                    self._backward.update([node] if not self._backward.isdisjoint(attributed) else [])
             else:
                 assert whole is not None
                 self._stage[node] = layers.stage_of[whole]
@@ -145,12 +145,12 @@ class StagePieces:
 
         def change(node: Node, inputs: tuple[Node, ...]) -> Node:
             if is_sum(node):
-                made = add_all([Array(self._input_for(each)) for each in self._terms(node.inputs[0])]).node
+                new = add_all([Array(self._input_for(term)) for term in self._terms(node.inputs[0])]).node
             else:
-                made = with_inputs(node, inputs)
+                new = with_inputs(node, inputs)
             if node in self._stage:
-                self._stage.setdefault(made, self._stage[node])
-            return made
+                self._stage.setdefault(new, self._stage[node])
+            return new
 
         return rebuilt(outputs, change)
 
@@ -159,19 +159,19 @@ class StagePieces:
         base, views = behind_views(node)
         if base.op != "add" or len({self._stage.get(base_of(x)) for x in base.inputs}) == 1:
             return [node]
-        found = []
-        for each in (term for x in base.inputs for term in self._terms(x)):
-            term = each
+        terms = []
+        for part in (term for x in base.inputs for term in self._terms(x)):
+            term = part
             for view in views:
                 term = with_inputs(view, (term,))
-            found.append(term)
-        return found
+            terms.append(term)
+        return terms
 
     def _input_for(self, term: Node) -> Node:
-        made = new_input(term.shape, term.dtype, "sum")
-        self._stage[made] = self._stage.get(base_of(term), self.stages - 1)
-        self.sums[made] = term
-        return made
+        total = new_input(term.shape, term.dtype, "sum")
+        self._stage[total] = self._stage.get(base_of(term), self.stages - 1)
+        self.sums[total] = term
+        return total
 
     def stage_of_input(self, node: Node) -> int:
         """The stage that has a parameter, its state or a sum."""
@@ -188,15 +188,15 @@ class StagePieces:
         for node in order:
             if node in self._at or node in self._free or not node.inputs:
                 continue
-            known = [self._at[x] for x in node.inputs if x in self._at]
-            if known and (node.op == "result" or self.passes(node)):
-                self._at[node] = known[0]
+            sources = [self._at[x] for x in node.inputs if x in self._at]
+            if sources and (node.op == "result" or self.passes(node)):
+                self._at[node] = sources[0]
                 continue
             part, stage = part_of(node), self._stage.get(node, 0)
             level = 0
             if part == MICROBATCH:
                 level = 2 * (self.stages - 1) - stage if node in self._backward else stage
-            near = [each.level + (each.stage != stage) for each in known if each.part == part]
+            near = [source.level + (source.stage != stage) for source in sources if source.part == part]
             self._at[node] = Key(part, max([level, *near]), stage)
 
     def _collect(self, updates: Sequence[Node], places: Sequence[Node]) -> None:
@@ -204,12 +204,12 @@ class StagePieces:
         for node, place in zip(updates, places, strict=True):
             self._target(node).places[node] = place
         self._target(self.loss)
-        for given, term in self.sums.items():
-            added = (Array(given) + Array(term)).node
+        for total, term in self.sums.items():
+            added = (Array(total) + Array(term)).node
             self._at[added] = max(
-                self._at.get(term, Key(MICROBATCH, 0, 0)), Key(MICROBATCH, 0, self._stage[given])
+                self._at.get(term, Key(MICROBATCH, 0, 0)), Key(MICROBATCH, 0, self._stage[total])
             )
-            self._target(added).places[added] = given
+            self._target(added).places[added] = total
         done: set[Key] = set()
         while left := self.pieces.keys() - done:
             key = max(left)
@@ -231,14 +231,14 @@ class StagePieces:
 
         again: set[Node] = set()
         targets = self.pieces[key].targets
-        found = set(boundary_of(targets, is_outside))
-        for node in sorted(found, key=attrgetter("number"), reverse=True):
+        boundary = set(boundary_of(targets, is_outside))
+        for node in sorted(boundary, key=attrgetter("number"), reverse=True):
             is_own = (
                 node in self._at and self._at[node].part == key.part and self._at[node].stage == key.stage
             )
             if is_own and kind_of(node) == "map" and OPS[node.op].flops <= CHEAP:
                 reads = (self._shown(x) for x in node.inputs)
-                if all(x in self._free or x.op == "input" or x in found for x in reads):
+                if all(x in self._free or x.op == "input" or x in boundary for x in reads):
                     again.add(node)
         return boundary_of(targets, is_outside)
 
@@ -281,8 +281,8 @@ def _check(order: Sequence[Node], origins: Mapping[Node, Node], layers: Layers) 
                 note = NOTES.get(reader.op if reader else "", OTHER_ROWS)
                 raise _refused(node, reader, "rows of other micro-batches, which are read", note)
             if behind is not None or node.op != "all_reduce":
-                made = _forward((behind or node).inputs[0], origins, layers)
-                raise _refused(node, made, "a value of all rows, which is needed", NO_SUM)
+                culprit = _forward((behind or node).inputs[0], origins, layers)
+                raise _refused(node, culprit, "a value of all rows, which is needed", NO_SUM)
             first[node] = node
         elif behind is not None:
             first[node] = behind
@@ -307,11 +307,11 @@ def _refused(node: Node, culprit: Node | None, what: str, note: str) -> GraphErr
 def _forward(node: Node, origins: Mapping[Node, Node], layers: Layers) -> Node | None:
     """The node of the loss function that a value follows from: itself, or the nearest that its gradient reads."""
     near = [node]
-    for each in near:
-        made = origins.get(each)
-        if made is not None and made.inputs and made not in layers.backward:
-            return made
-        near += [x for x in each.inputs if x not in near]
+    for value in near:
+        forward = origins.get(value)
+        if forward is not None and forward.inputs and forward not in layers.backward:
+            return forward
+        near += [x for x in value.inputs if x not in near]
     return None
 
 
@@ -321,7 +321,7 @@ def _reader(gather: Node, order: Sequence[Node], origins: Mapping[Node, Node], l
     for node in order:
         if not behind.isdisjoint(node.inputs):
             behind.add(node)
-            made = origins.get(node)
-            if made is not None and made is not gathered and made not in layers.backward:
-                return made
+            forward = origins.get(node)
+            if forward is not None and forward is not gathered and forward not in layers.backward:
+                return forward
     return _forward(gather.inputs[0], origins, layers)

@@ -29,15 +29,13 @@ from slangrad.graph.workers.sharding.partition import Partition
 from slangrad.graph.workers.sharding.step_graph import StepGraph
 from slangrad.graph.workers.stages.layers import Layers
 from slangrad.graph.workers.stages.microbatches import Microbatched, part_of
-from slangrad.graph.workers.stages.order import StageSchedule
+from slangrad.graph.workers.stages.order import AHEAD, StageSchedule
 from slangrad.graph.workers.stages.pieces import AFTER, BEFORE, Key, Message, StagePieces
 
 if TYPE_CHECKING:
     from slangrad.graph.workers.connections.transfers import Transfer
 
 Values: TypeAlias = "dict[Node, spy.Tensor]"
-
-AHEAD = 2  # turns whose messages are asked for before they run
 
 
 class StagePlan:
@@ -61,7 +59,7 @@ class StagePlan:
         self._inputs = [at.get(node, node) for node in graph.inputs]
         self._rows = [at[node] for node in graph.batch if node in at and node.shape]
         variables = zip(graph.variables, layers.owners, strict=True)
-        owned = {x: stage for each, stage in variables for x in (each.parameter, *each.states)}
+        owned = {x: stage for variable, stage in variables for x in (variable.parameter, *variable.states)}
         stored = {at[node]: stage for node, stage in owned.items() if node in at}
         assert mesh.index is not None
         rows, places = {*self._rows, mesh.index}, [at[node] for node in graph.kept.values()]
@@ -72,15 +70,15 @@ class StagePlan:
         self.stage = outer.stage
         self.microbatches = mesh.sizes[MICRO]
         self.program = StageSchedule(pieces, self.stage, self.microbatches)
-        own = {at[node]: each for node, each in layouts.items() if node in at}
-        made = {
-            node: each.with_shape(node.shape)
-            for node, each in own.items()
+        of_local = {at[node]: layout for node, layout in layouts.items() if node in at}
+        seen = {
+            node: layout.with_shape(node.shape)
+            for node, layout in of_local.items()
             if stored.get(node, self.stage) == self.stage
         }
         self.graphs = {key: PieceGraph(pieces, key) for key in self.program.keys}
         own_choose = of_first(choose or chooser(device, None, Plan), outer) if outer.links else choose
-        self.plans = {key: each.plan(device, made, own_choose) for key, each in self.graphs.items()}
+        self.plans = {key: graph.plan(device, seen, own_choose) for key, graph in self.graphs.items()}
         sums = [node for node in pieces.sums if pieces.stage_of_input(node) == self.stage]
         self._sums = {
             node: spy.Tensor.zeros(device, node.shape or (1,), type_of(node.dtype)) for node in sums
@@ -119,17 +117,17 @@ class StagePlan:
 
     def run(self, arguments: Sequence[spy.Tensor], count: int | None = 1) -> list[spy.Tensor]:
         """The loss alone, for arguments in the order of inputs."""
-        given = dict(zip(self._inputs, arguments, strict=True)) | self._sums
-        for each in self._sums.values():
-            each.clear()
+        values = dict(zip(self._inputs, arguments, strict=True)) | self._sums
+        for total in self._sums.values():
+            total.clear()
         rows = [
             {
-                **{x: part_of(given[x], i, self.microbatches) for x in self._rows},
+                **{x: part_of(values[x], i, self.microbatches) for x in self._rows},
                 self.mesh.index: self._indices[i],
             }
             for i in range(self.microbatches)
         ]
-        state = _Running(self, given, rows)
+        state = _Running(self, values, rows)
         for at in range(len(self.program.turns)):
             state.turn(at)
         state.finish()
@@ -139,8 +137,8 @@ class StagePlan:
 class _Running:
     """One step. `once`: values that are not those of one micro-batch; `held`: those of each micro-batch."""
 
-    def __init__(self, plan: StagePlan, given: Values, rows: list[Values]) -> None:
-        self._plan, self._program, self.once, self.held = plan, plan.program, given, rows
+    def __init__(self, plan: StagePlan, values: Values, rows: list[Values]) -> None:
+        self._plan, self._program, self.once, self.held = plan, plan.program, values, rows
         self._link = plan.link
         self._asked: dict[int, list[tuple[Message, np.ndarray, Transfer]]] = {}
         self._sending: list[tuple[Key, Transfer]] = []
@@ -160,6 +158,7 @@ class _Running:
             nodes = plan.graphs[key].arguments
             tensors = plan.plans[key].run([values[x] if x in values else self.once[x] for x in nodes])
             values |= dict(zip(plan.pieces.pieces[key].targets, tensors, strict=True))
+        self._release()
         for message in program.sent.get(key, ()):
             array = np.ascontiguousarray(values[message.node].host_view())
             assert self._link is not None
@@ -179,6 +178,13 @@ class _Running:
             pending = self._link.receive(array, message.source.stage, message.tag)
             self._asked[at].append((message, array, pending))
 
+    def _release(self) -> None:
+        """Free the memory of what has been sent."""
+        ended = [transfer for _, transfer in self._sending if transfer.has_ended]
+        self._sending = [pair for pair in self._sending if pair[1] not in ended]
+        for transfer in ended:
+            transfer.wait()  # raises its error, if it has one
+
     def finish(self, part: int = AFTER) -> None:
         """Return when all is sent, of a part and those before it."""
         while self._sending and self._sending[0][0].part <= part:
@@ -196,11 +202,11 @@ class PieceGraph:
         self.outputs = chained(in_buckets(substituted(list(piece.targets), names)))
         self.inputs = [names.get(node, node) for node in self.arguments]
         pairs = zip(self.outputs, piece.targets, strict=True)
-        self.places = {made: piece.places[node] for made, node in pairs if node in piece.places}
+        self.places = {output: piece.places[node] for output, node in pairs if node in piece.places}
 
     def plan(self, device: spy.Device, layouts: Mapping[Node, Layout], choose: Choose | None) -> Plan:
-        own = {node: at for node, at in layouts.items() if node in self.inputs}
-        return Plan(self.outputs, self.inputs, device, own, in_place=self.places, choose=choose)
+        of_inputs = {node: at for node, at in layouts.items() if node in self.inputs}
+        return Plan(self.outputs, self.inputs, device, of_inputs, in_place=self.places, choose=choose)
 
 
 def from_all_stages(
@@ -211,17 +217,17 @@ def from_all_stages(
     device: spy.Device,
 ) -> list[spy.Tensor]:
     """Tensors of which each stage has some, on all. `own`: by their numbers those of this stage. Each worker asks."""
-    link, sending, made = mesh.link(STAGES), [], []
+    link, sending, tensors = mesh.link(STAGES), [], []
     for i, (owner, (shape, dtype)) in enumerate(zip(owners, forms, strict=True)):
         if owner == mesh.stage:
             array = np.ascontiguousarray(own[i].host_view())
             others = (stage for stage in range(mesh.stages) if stage != owner)
             sending += [(link.send(array, stage, i), array) for stage in others]
-            made.append(own[i])
+            tensors.append(own[i])
         else:
             array = np.empty(shape or (1,), dtype)
             link.receive(array, owner, i).wait()
-            made.append(as_tensor(device, array))
+            tensors.append(as_tensor(device, array))
     for pending, _ in sending:
         pending.wait()
-    return made
+    return tensors

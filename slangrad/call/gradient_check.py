@@ -17,16 +17,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slangrad.base.process.warn import warn
-from slangrad.call.binding.launchable import Launchable, Source, found_at
-from slangrad.call.binding.request import RESULT, Settings, settings_key
+from slangrad.call.binding.launchable import Launchable, ValueSource, found_at
+from slangrad.call.binding.request import RESULT, CallRequest, CallSettings, CheckMode, settings_key
 from slangrad.check.model.types import Array, Matrix, Scalar, Vector
-from slangrad.marshal.containers.memory import without_gaps
-from slangrad.marshal.containers.values import DiffPair, ValueRef
+from slangrad.marshal.containers.values import DiffPair, snapshot
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.directions import floats_of, inner, moved, random_like
 from slangrad.marshal.host.vectors import HostArray
 from slangrad.marshal.protocol.marshal import BACKWARD, PRIMAL
-from slangrad.marshal.simple.plain import mapped
 from slangrad.runtime.reports import NotFiniteError
 from slangrad.tensors.conversion import HostValue
 from slangrad.tensors.tensor import Tensor
@@ -67,9 +65,9 @@ class Along:
     def check(self, outputs: Callable[[float], np.ndarray]) -> None:
         """Find differences of the terms of the function's value, `outputs` so far along, until one agrees.
         GradientError where something does not. Values that are not finite so far away tell nothing."""
-        reach = max([1.0, *(float(np.max(np.abs(each), initial=0.0)) for each in floats_of(self._value))])
-        for each in STEPS:
-            h = float(self._epsilon ** (1 / 3) * reach) * each  # neither lost in rounding nor large
+        reach = max([1.0, *(float(np.max(np.abs(floats), initial=0.0)) for floats in floats_of(self._value))])
+        for factor in STEPS:
+            h = float(self._epsilon ** (1 / 3) * reach) * factor  # neither lost in rounding nor large
             try:
                 up, down = outputs(h), outputs(-h)
             except NotFiniteError:
@@ -90,37 +88,38 @@ class Along:
         exact = self._tolerated(4 * self._epsilon**0.5)
         if self._forward is not None and abs(self._forward - self._reverse) > exact:
             raise self._disagreement("forward and reverse mode disagree")
-        if not any(self._agrees(*each) for each in self._differences):
+        if not any(self._agrees(*difference) for difference in self._differences):
             raise self._disagreement("reverse mode and finite differences disagree")
 
     def _agrees(self, difference: float, noise: float) -> bool:
         """A difference in which rounding may have done more than is tolerated counts only if no other has less."""
         rough = self._tolerated(2 * self._epsilon ** (1 / 3))
-        telling = noise <= max(rough, min(each for _, each in self._differences))
+        telling = noise <= max(rough, min(other_noise for _, other_noise in self._differences))
         return telling and bool(abs(self._reverse - difference) <= rough + noise)
 
-    def _disagreement(self, what: str) -> GradientError:
+    def _disagreement(self, reason: str) -> GradientError:
         details = [f"reverse mode        {self._reverse!r}"]
         details += [] if self._forward is None else [f"forward mode        {self._forward!r}"]
         details += [
-            f"finite differences  {each!r} (rounding: {noise:.1e})" for each, noise in self._differences
+            f"finite differences  {difference!r} (rounding: {noise:.1e})"
+            for difference, noise in self._differences
         ]
         note = "where a branch or max() changes sides there is no derivative to agree on"
-        message = f"the derivative by {self._label} along a random direction: {what}"
+        message = f"the derivative by {self._label} along a random direction: {reason}"
         return GradientError("E1031", message, details, note)
 
 
 _EXACT = {"half": 2.0**-10, "float": 2.0**-23, "double": 2.0**-52}
 
 
-def exactness(call: Launchable, given: int) -> float:
+def exactness(call: Launchable, index: int) -> float:
     """How exactly outputs and an argument of a primal call are known, by the types of the parameters."""
-    known = [
+    exact = [
         _exactness_of(leaf.type)
         for source, leaf in zip(call.sources, call.leaves)
-        if leaf.role.writes or source.given == given
+        if leaf.role.writes or source.given == index
     ]
-    return max(known, default=0.0) or _EXACT["float"]
+    return max(exact, default=0.0) or _EXACT["float"]
 
 
 def _exactness_of(t: object) -> float:
@@ -141,13 +140,12 @@ class BackwardCheck:
     outside of functions, as `Caller` has them."""
 
     caller: Caller
-    positional: int
-    names: tuple[str, ...]
-    result_at: int
+    checking: CheckMode
+    request: CallRequest
     call: Launchable
     comparable: bool = True
     primal: Launchable | None = None
-    settings: Settings = field(default_factory=Settings)  # of the newest call
+    settings: CallSettings = field(default_factory=CallSettings)  # of the newest call
 
     def __post_init__(self) -> None:
         for leaf in self.call.leaves:
@@ -158,12 +156,12 @@ class BackwardCheck:
                 )
                 warn(message)
 
-    def __call__(self, settings: Settings, values: list[object], rtol: float | None, atol: float) -> None:
+    def __call__(self, settings: CallSettings, values: list[object]) -> None:
         if not self.comparable:
             return
         self.settings = settings
         random = np.random.default_rng(0)
-        copied = [fresh(value) for value in values]
+        copied = [snapshot(value, fresh) for value in values]
         self._run(BACKWARD, copied)
         self._outputs(values)  # which binds the function itself
         for leaf, source in self.call.passed:
@@ -173,32 +171,32 @@ class BackwardCheck:
             value = _primal(found_at(values, source))
             direction = random_like(value, random)
             if gradient is not None and direction is not None:
-                self._compare(values, source, leaf.label, (value, direction, gradient), (rtol, atol))
+                self._compare(values, source, leaf.label, (value, direction, gradient))
 
     def _compare(
         self,
         values: list[object],
-        source: Source,
+        source: ValueSource,
         argument: str,
-        known: tuple[object, object, object],
-        tolerances: tuple[float | None, float],
+        point: tuple[object, object, object],
     ) -> None:
         def outputs(step: float) -> np.ndarray:
             changed = list(values)
-            changed[source.given] = _with_moved(values[source.given], source.path, known[1], step)
+            changed[source.given] = _with_moved(values[source.given], source.path, point[1], step)
             return self._outputs(changed)
 
         assert self.primal is not None
         label = f"'{argument}' of '{self.call.name}'"
-        Along(label, *known, exactness(self.primal, source.given), tolerances).check(outputs)
+        tolerances = self.checking.rtol, self.checking.atol
+        Along(label, *point, exactness(self.primal, source.given), tolerances).check(outputs)
 
     # --- runs on copies
 
     def _run(self, mode: str, values: list[object]) -> HostValue:
-        count = self.positional + len(self.names)
-        args, kwargs = values[: self.positional], dict(zip(self.names, values[self.positional : count]))
+        names, first = self.request.names, self.request.positional
+        args, kwargs = values[:first], dict(zip(names, values[first : first + len(names)]))
         result = self._given_result()
-        by_position = result is not None and result < self.positional
+        by_position = result is not None and result < first
         if by_position and mode == PRIMAL:
             args.pop()  # it is the last one
         if result is not None and (
@@ -209,24 +207,24 @@ class BackwardCheck:
         settings = replace(settings, key=settings_key(settings))
         if mode == PRIMAL and self.primal is None:
             self.primal = self.caller.bound(settings, tuple(args), dict(kwargs))
-        return self.caller.call_unchecked(settings, tuple(args), kwargs)
+        return self.caller.call_without_comparison(self.checking, settings, tuple(args), kwargs)
 
     def _given_result(self) -> int | None:
         """Which value is the result that was given."""
         for leaf, source in self.call.passed:
             if leaf.label == RESULT:
                 return source.given
-        return self.result_at if self.result_at >= 0 else None
+        return self.request.result_at if self.request.result_at >= 0 else None
 
     def _outputs(self, values: list[object]) -> np.ndarray:
         """All outputs times their cotangents, in a run on copies."""
-        copied = [fresh(value) for value in values]
-        made = self._run(PRIMAL, copied)
+        copied = [snapshot(value, fresh) for value in values]
+        returned = self._run(PRIMAL, copied)
         terms: list[HostValue] = []
         result = self._given_result()
-        if made is not None:
+        if returned is not None:
             terms += self._terms(
-                made, None if result is None else _cotangent(values[result]), result is not None
+                returned, None if result is None else _cotangent(values[result]), result is not None
             )
         for leaf, source in self.call.passed:
             if leaf.role.takes and leaf.label != RESULT:
@@ -237,33 +235,25 @@ class BackwardCheck:
                 )
         return np.concatenate(terms) if terms else np.zeros(0)
 
-    def _terms(self, value: object, cotangent: object, given: bool) -> Iterator[object]:
+    def _terms(self, value: object, cotangent: object, is_given: bool) -> Iterator[object]:
         """Ones stand for a cotangent that is not given; one of a pair is that of every call."""
-        numbers = [np.asarray(each) for each in floats_of(value)]
-        if not given:
-            return iter([np.ravel(each).astype(np.float64) for each in numbers])
+        numbers = [np.asarray(array) for array in floats_of(value)]
+        if not is_given:
+            return iter([np.ravel(array).astype(np.float64) for array in numbers])
         if isinstance(cotangent, Tensor) or not isinstance(value, Tensor):
             return iter([inner(value, cotangent)])
         weights = np.asarray(cotangent.data if isinstance(cotangent, HostArray) else cotangent, np.float64)
-        return iter([np.ravel(each.astype(np.float64) * weights) for each in numbers])
+        return iter([np.ravel(array.astype(np.float64) * weights) for array in numbers])
 
 
-def fresh(value: object) -> HostValue:
+def fresh(tensor: Tensor) -> Tensor:
     """A copy with memory of its own; what gradients are added to is zero."""
-    if isinstance(value, Tensor):
-        made = without_gaps(value.detach())
-        if value.grad_out is not None:
-            made.grad_out = Tensor.zeros_like(value.grad_out)
-        if value.grad_in is not None:
-            made.grad_in = without_gaps(value.grad_in)
-        return made
-    if isinstance(value, DiffPair):
-        return DiffPair(value.primal, value.grad, value.needs_grad)
-    if isinstance(value, ValueRef):
-        return ValueRef(value.value)
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    return mapped(fresh, value)
+    copied = tensor.detach().copy()
+    if tensor.grad_out is not None:
+        copied.grad_out = Tensor.zeros_like(tensor.grad_out)
+    if tensor.grad_in is not None:
+        copied.grad_in = tensor.grad_in.copy()
+    return copied
 
 
 def _primal(value: object) -> object:

@@ -1,4 +1,4 @@
-"""The calls of one function, whatever becomes of its text, and a call that is run again and again.
+"""The calls of one function across reloads of its text, and a call that is run again and again.
 
     step = module.step.bind_call(x, v, _result=x)       checked, compiled and packed now
     for _ in range(1000):
@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from slangrad.call.binding.request import RESULT, Settings
+from slangrad.call.binding.request import RESULT, CallSettings
 from slangrad.call.caller import Caller, copied
 from slangrad.call.plans.plan import FixedLaunch
 from slangrad.marshal.errors import CallError
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from slangrad.call.sessions import Session
 
 
-class LastingCaller:
-    """`now` is the newest caller, which may have expired: who calls often looks itself."""
+class RenewedCaller:
+    """The caller of a function, which is renewed after a reload. `now` is the newest one, and may have expired; code
+    that calls often reads `now.generation.expired` itself."""
 
     __slots__ = ("_make", "_session", "now")
 
@@ -57,7 +58,11 @@ class RepeatedCall:
     __slots__ = ("_calls", "_generation", "_given", "_kept", "_launch", "_names", "_result", "_run")
 
     def __init__(
-        self, calls: LastingCaller, settings: Settings, args: tuple[object, ...], kwargs: dict[str, object]
+        self,
+        calls: RenewedCaller,
+        settings: CallSettings,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
     ) -> None:
         self._calls = calls
         result = {RESULT: kwargs.pop(RESULT)} if RESULT in kwargs else {}
@@ -101,16 +106,22 @@ class RepeatedCall:
         settings, args, kwargs = self._given
         if not self._names:
             first = self._calls.current().candidates[0].parameters[: len(args)] if args else ()
-            self._names = {name: i for i, name in enumerate([*(each.name for each in first), *kwargs])}
+            self._names = {
+                name: i for i, name in enumerate([*(parameter.name for parameter in first), *kwargs])
+            }
         names = self._names
         unknown = values.keys() - names
         if unknown:
             message = f"rebind: the call of '{self._calls.now.name}' has no value named {', '.join(sorted(unknown))}"
             raise CallError("E1001", message, (), f"it has {', '.join(names)}")
-        given = [*args, *kwargs.values()]
+        arguments = [*args, *kwargs.values()]
         for name, value in values.items():
-            given[names[name]] = copied(value)
-        self._given = settings, tuple(given[: len(args)]), dict(zip(kwargs, given[len(args) :], strict=True))
+            arguments[names[name]] = copied(value)
+        self._given = (
+            settings,
+            tuple(arguments[: len(args)]),
+            dict(zip(kwargs, arguments[len(args) :], strict=True)),
+        )
         launch = self._launch
         if launch is None or self._generation.expired or not self._exchange(launch, names, values):
             self._bind()
@@ -133,8 +144,8 @@ class RepeatedCall:
     def __call__(self) -> HostValue:
         if self._generation.expired:
             self._bind()
-        made = self._run()
-        return self._result if made is None else made
+        returned = self._run()
+        return self._result if returned is None else returned
 
 
 def _memory_of(value: object) -> list[object]:
