@@ -49,7 +49,7 @@ def kernel_key(options: Options, target: str, *parts: object) -> str:
 
 
 def find_kernel(options: Options, target: str, key: str) -> StoredKernel | None:
-    """What `keep_kernel` has kept, ready to be launched."""
+    """The kernel that `keep_kernel` has kept, ready to be launched; None if there is none."""
     if not key:
         return None
     store = store_of(options)

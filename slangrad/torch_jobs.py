@@ -23,7 +23,7 @@ transforms_are_active: Callable[[], bool] = torch._C._are_functorch_transforms_a
 
 
 class Batch(Protocol):
-    """What torch.func.vmap says of a batch."""
+    """The data of torch.func.vmap about a batch."""
 
     batch_size: int
 

@@ -82,7 +82,7 @@ class Caller:
 
     @property
     def binder(self) -> Binder:
-        """What knows the functions; it needs the checker."""
+        """The binder of the functions; it needs the checker."""
         if self._binder is None:
             with self._session.lock:
                 self._binder = self._binder or self._make_binder()
@@ -301,7 +301,7 @@ class Caller:
         kind: object,
         count: int,
     ) -> CallRequest:
-        """What the call asks for. With a torch tensor among its values it asks for one, if it says nothing."""
+        """The request of a call. With a torch tensor among its values and no other wish its result is one, too."""
         for value in values:
             if hasattr(type(value), PROTOCOL):
                 raise AnswersCalls(value)
@@ -375,7 +375,7 @@ class Caller:
 
 
 class _StoredCall(NamedTuple):
-    """Where the store has a bound call, and the call if it is there."""
+    """The key of a bound call in the store, and the call if it is there."""
 
     on_disk: str
     call: Launchable | None
@@ -446,7 +446,7 @@ def copied(value: HostValue) -> HostValue:
 
 
 def _shown(result: object) -> object:
-    """What a call with a given result returns: of a ValueRef or pair its value."""
+    """The return value of a call with a given result: of a ValueRef or pair its value."""
     return result.value if hasattr(result, "value") else result
 
 

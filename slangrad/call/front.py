@@ -1,4 +1,4 @@
-"""What a call needs of the checker and of the compiler, in one place: it is loaded as a whole, and only when a module
+"""The checker and the compiler for calls, in one place. It is loaded as a whole, and only when a module
 or a call is met that no earlier process has kept.
 """
 

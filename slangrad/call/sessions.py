@@ -1,6 +1,6 @@
-"""What calls ask of sessions, which stand above them in `api`.
+"""Protocols of sessions and devices, as calls use them. Their classes are in `api`, a higher layer.
 
-A session has a newest generation: what it has made of its texts since the last reload.
+A session has a newest generation: the objects that it derived from its texts since the last reload.
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ assert KEYS.keys() == _MAKERS.keys(), KEYS.keys() ^ _MAKERS.keys()
 
 
 def key_of(value: object) -> Hashable:
-    """What the kernel of a call depends on; equal keys mean that a plan fits."""
+    """The key of a value, on which the kernel of a call depends. Equal keys mean that a plan fits."""
     return KEYS[type(value)](value)
 
 
@@ -216,7 +216,7 @@ def unregister(kind: type) -> None:
 
 
 def _forget_readers(kind: type) -> None:
-    """What was found out about objects of a class and of those that inherit from it."""
+    """Drop the readers of a class and of those that inherit from it."""
     for met in [known_class for known_class in _READERS if issubclass(known_class, kind)]:
         if _READERS.pop(met) is not None:
             KEYS.pop(met, None)

@@ -148,7 +148,7 @@ def _number(value: object) -> int:
 
 
 def restored(data: Data, types: ProgramTypes) -> Data:
-    """What `saved` was given. `types` answers about types that are shown to the user."""
+    """The object that `saved` was called with. `types` has the types that are shown to the user."""
     if not isinstance(data, list):
         return data
     kind, rest = data[0], data[1:]

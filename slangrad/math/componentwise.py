@@ -293,7 +293,7 @@ def _half_bits(x: Data) -> Data:
 
 
 def f16tof32(x: object) -> object:
-    """What halves with these bits are; only the lowest 16 bits count."""
+    """The halves of these bits; only the lowest 16 bits count."""
     if isinstance(x, HostVector) and x.dtype == np.uint32:
         return vector_class(ir.F32, x.shape[0]).of(_floats(x.data))
     if not isinstance(x, (int, np.integer)):

@@ -66,7 +66,7 @@ def determinant(x: object) -> float:
 
 
 def inverse(x: object) -> HostArray:
-    """What gives the identity when multiplied; of a quaternion the turn back. ValueError where there is none."""
+    """The inverse matrix; of a quaternion the turn back. ValueError where there is none."""
     if isinstance(x, HostQuaternion):
         data = wide(x.data)
         size = data @ data

@@ -97,7 +97,7 @@ class Optimizer(ABC):
 
     @property
     def state(self) -> list[dict[str, Tensor]]:
-        """What steps keep for each parameter, by its name."""
+        """The state of each parameter between steps, by its name."""
         return self._state
 
     def zero_grad(self) -> None:

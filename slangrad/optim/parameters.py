@@ -63,7 +63,7 @@ def parameters_of(tree: object) -> list[OptimizedParameter]:
 
 
 def leaves_of(tree: object, path: str = "") -> Iterator[tuple[str, HostValue]]:
-    """What is in lists, dicts and dataclasses, each with its keys."""
+    """The leaves of lists, dicts and dataclasses, each with its keys."""
     tree = as_fields(tree)
     if isinstance(tree, Mapping):
         named: Iterable[tuple[object, object]] = tree.items()

@@ -34,7 +34,7 @@ BYTES = np.dtype(np.uint8)
 
 
 class BufferUsage(IntFlag):
-    """What a buffer may be used for. Without `unordered_access` no kernel may write to it."""
+    """The permitted uses of a buffer. Without `unordered_access` no kernel may write to it."""
 
     none = 0
     vertex_buffer = 1
@@ -52,7 +52,7 @@ class BufferUsage(IntFlag):
 
 
 class MemoryType(Enum):
-    """Where memory lies; the CPU device has one kind only."""
+    """The place of memory; the CPU device has one kind only."""
 
     device_local = "device_local"
     upload = "upload"
@@ -85,7 +85,7 @@ def runtime_of(device: object, argument: str = "device") -> Device:
 
 @dataclass(slots=True)
 class BufferDesc:
-    """What a buffer is made with, or was: `buffer.desc` is a copy."""
+    """The arguments of a buffer; `buffer.desc` is a copy of those that it was made with."""
 
     size: int = 0
     struct_size: int = 0
@@ -231,7 +231,7 @@ class Buffer:
 
     @property
     def desc(self) -> BufferDesc:
-        """What it was made with."""
+        """The arguments that it was made with."""
         return BufferDesc(self.size, self.struct_size, self.usage, self.memory_type, self.label)
 
     @property

@@ -1,4 +1,4 @@
-"""What users write as a dtype, as an IR type; and IR types as NumPy sees them.
+"""The dtypes that users write, as IR types; and IR types as NumPy sees them.
 
     "float3", module.float3, np.float32, float, torch.float32   ->   f32x3, ..., f32, f32, f32
     f32x3x4 -> np.float32 with trailing dimensions (3, 4)       struct -> np.uint8 with its size
@@ -203,7 +203,7 @@ def structured_dtype(t: Type) -> NumpyType:
 
 
 def scalar_and_sizes(t: Type) -> tuple[Scalar, tuple[int, ...]]:
-    """What values of a type without structs consist of, and the dimensions one of them adds."""
+    """The scalar type of a type without structs, and the dimensions that one value adds."""
     dtype, inner = numpy_layout(t)
     return _FROM_NUMPY[dtype], inner
 

@@ -1,4 +1,4 @@
-"""What Python's operators mean for tensors: equality element by element, the truth of one element; no arithmetic.
+"""Python's operators of tensors: equality element by element, the truth of one element; no arithmetic.
 
     x == y            ->   a NumPy array of truth values            x is y   tells whether they are the same object
     if x: ...         ->   ValueError for more than one element     x + 1    ->   TypeError: Slang functions compute

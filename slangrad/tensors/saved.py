@@ -21,7 +21,7 @@ MOST_SHOWN = 8
 
 
 class Saved(NamedTuple):
-    """What a pickle holds of a tensor; `shared`: one gradient serves as both."""
+    """The data of a tensor in a pickle; `shared`: one gradient serves as both."""
 
     element: Data
     array: AnyArray

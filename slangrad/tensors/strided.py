@@ -93,7 +93,7 @@ class StridedView(Operators):
 
     @property
     def usage(self) -> BufferUsage:
-        """What its buffer may be used for."""
+        """The permitted uses of its buffer."""
         return self.storage.usage
 
     @property
@@ -228,7 +228,7 @@ class StridedView(Operators):
         return runtime.read(region) if memory is None else memory
 
     def uniforms(self) -> dict[str, object]:
-        """What a kernel's tensor parameter consists of, as a dict that the parameter takes: the buffer, and shape,
+        """The fields of a kernel's tensor parameter, as a dict that the parameter takes: the buffer, and shape,
         strides and offset in elements. Gradients are not in it."""
         return {
             "_data": self.storage,

@@ -109,7 +109,7 @@ class Tensor(StridedView):
 
     @staticmethod
     def over_new_memory(device: object, element: Type, view: View, dtype: object) -> Tensor:
-        """What `empty` makes of `view`, which has no gaps, without its checks: for the results of calls."""
+        """`empty` for `view`, which has no gaps, without its checks: for the results of calls."""
         storage = Buffer.typed(device, element, prod(view.shape), READ_WRITE, MemoryType.device_local)
         return _make(storage, element, dtype, view)
 
@@ -438,7 +438,7 @@ class Tensor(StridedView):
 
     @property
     def grad_in(self) -> Tensor | None:
-        """Where a kernel that writes this tensor reads the gradient from."""
+        """The gradient that a kernel reads if it writes this tensor."""
         return self._grad_in
 
     @grad_in.setter
@@ -453,7 +453,7 @@ class Tensor(StridedView):
 
     @property
     def grad_out(self) -> Tensor | None:
-        """Where a kernel that reads this tensor adds the gradient to."""
+        """The gradient to which a kernel adds if it reads this tensor."""
         return self._grad_out
 
     @grad_out.setter
@@ -543,7 +543,7 @@ def _make(storage: Buffer, element: Type, dtype: object, view: View) -> Tensor:
 
 
 def _restore(device: object, saved: Saved) -> Tensor:
-    """What a pickle holds as a tensor of a device."""
+    """The tensor of a pickle's data, on a device."""
     element = type_from(saved.element)
     usage, memory_type = BufferUsage(saved.usage), MemoryType(saved.memory_type)
     storage = Buffer.typed(device, element, prod(saved.shape), usage, memory_type)

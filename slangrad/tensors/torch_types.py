@@ -27,7 +27,7 @@ _dtypes: dict[Scalar, object] = {}
 
 
 class TorchTensor(Protocol):
-    """What is asked of a torch tensor, whose class is not at hand where PyTorch has not been loaded."""
+    """The attributes of torch tensors that are used here. Their class is missing before PyTorch is loaded."""
 
     dtype: object
     device: object

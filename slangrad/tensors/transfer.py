@@ -1,4 +1,4 @@
-"""What NumPy arrays become in memory, memory as NumPy sees it, and memory that is shared with other libraries (DLPack).
+"""NumPy arrays in memory, memory as NumPy sees it, and memory that is shared with other libraries (DLPack).
 
     float32 (5, 3) with dtype float3    ->  5 elements of 12 bytes         float3 (5,)  ->  float32 (5, 3)
     structured (5,) with dtype Particle ->  5 structs, field by field      Particle (5,) -> uint8 (5, size)
@@ -198,7 +198,7 @@ class SharedArray(NamedTuple):
 
 
 def host_array(source: object) -> AnyArray:
-    """What has a DLPack capsule as an array over the same memory."""
+    """An object with a DLPack capsule as an array over the same memory."""
     if isinstance(source, np.ndarray):
         return source
     if not hasattr(source, "__dlpack__") or not hasattr(source, "__dlpack_device__"):

@@ -29,7 +29,7 @@ class View(NamedTuple):
 
 
 def indexed(shape: Sizes, strides: Sizes, index: object) -> View:
-    """What `tensor[index]` shows; a full index gives one element of rank 1."""
+    """The view of `tensor[index]`; a full index gives one element of rank 1."""
     entries = _expand(index if isinstance(index, tuple) else (index,), len(shape))
     new_shape: list[int] = []
     new_strides: list[int] = []

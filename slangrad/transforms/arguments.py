@@ -419,7 +419,7 @@ class DifferentiatedCall:
         return {place: _in_form_of(self._places[place], derivative) for place, derivative in by_place.items()}
 
     def value(self, returned: object) -> object:
-        """What the function returned, or its tangent."""
+        """The result of the function, or its tangent."""
         if not self.is_torch:
             return returned
         if isinstance(returned, (float, np.floating)):

@@ -48,7 +48,7 @@ Numbers = int | Sequence[int] | None
 
 @dataclass(frozen=True)
 class Gradient:
-    """What `grad` makes: a function that returns gradients. `order` counts how often it was applied."""
+    """The result of `grad`: a function that returns gradients. `order` counts how often it was applied."""
 
     function: Function
     argnums: Numbers
@@ -70,7 +70,7 @@ class Gradient:
 
 @dataclass(frozen=True)
 class ValueAndGradient:
-    """What `value_and_grad` makes."""
+    """The result of `value_and_grad`."""
 
     gradient: Gradient
 
@@ -388,7 +388,7 @@ def _ones(value: object) -> object:
 
 
 def with_cotangent(f: Function, value: object, cotangent: object) -> object:
-    """What `bwds` takes as `_result`: the cotangent of a value."""
+    """The `_result` of `bwds`: the cotangent of a value."""
     label = "the cotangent"
     if isinstance(value, Tensor):
         return _seeded(value, cotangent, f, label)

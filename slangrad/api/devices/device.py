@@ -66,7 +66,7 @@ CPU_NAMES = (None, "automatic", CPU)
 
 
 class Device(Unique, RecordingCallbacks, LoadsModules):
-    """Where functions and kernels run, and what is loaded for it: modules, memory, settings. The device that was made
+    """A place where functions and kernels run, with its modules, memory and settings. The device that was made
     last is current (`current_device`). With `with device:` it is, inside; `close()` ends its use."""
 
     def __init__(
@@ -188,14 +188,14 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
 
     @staticmethod
     def enumerate_adapters(type: DeviceType | str | None = None) -> list[ABILITIES.AdapterInfo]:
-        """What `create_device` can make a device of: the machine's processors, for `cpu` and `automatic`."""
+        """The adapters for `create_device`: the machine's processors, for `cpu` and `automatic`."""
         return [ABILITIES.AdapterInfo(_processor())] if _name_of(type) in CPU_NAMES else []
 
     def set_cuda_context_current(self) -> None:
         """Nothing: this device has no context of CUDA."""
 
     def explain(self, function: Function, /, *args: object, **kwargs: object) -> object:
-        """What the reverse sweeps of a call keep and why: `device.explain(module.f.bwds, x, _result=y)`."""
+        """The values that reverse sweeps keep, with reasons: `device.explain(module.f.bwds, x, _result=y)`."""
         return function.compile(*args, **kwargs).explanation
 
     # --- Reports ---
@@ -218,7 +218,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         write_text(self.flush_print_to_string())
 
     def flush_print_to_string(self) -> str:
-        """What was printed since the last time, line by line."""
+        """The lines that were printed since the last time."""
         return self.runtime.printed.take()
 
     # --- Files that change ---
@@ -276,7 +276,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
     def create_compute_pipeline(
         self, program: ShaderProgram, defer_target_compilation: bool = False, label: str = ""
     ) -> KERNEL.ComputePipeline:
-        """What a kernel launches, for cursors: `compute_pass.bind_pipeline(pipeline)`. It is compiled now."""
+        """The pipeline of a kernel, for cursors: `compute_pass.bind_pipeline(pipeline)`. It is compiled now."""
         return KERNEL.ComputePipeline(program)
 
     def create_root_shader_object(self, program: ShaderProgram) -> CURSOR.ShaderObject:
@@ -424,7 +424,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
 
     @property
     def info(self) -> ABILITIES.DeviceInfo:
-        """What the device is: the type, the backend's name, the processor's name."""
+        """The device's identity: the type, the backend's name, the processor's name."""
         adapter = self.runtime.name if self.backend == CUDA else _processor()
         return ABILITIES.DeviceInfo(self.type, self.backend.upper(), adapter)
 

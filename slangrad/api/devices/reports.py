@@ -1,4 +1,4 @@
-"""What a device tells about memory and about what was compiled for it.
+"""Reports of a device about its memory and about compilations.
 
 device.report_heaps()[0].total_allocated
 program.get_compilation_report()["compile_time"]          seconds

@@ -118,7 +118,7 @@ class CommandEncoder(_Recording):
         self._commands.append(command)
 
     def finish(self) -> CommandBuffer:
-        """What was recorded; nothing can be added afterwards."""
+        """The recorded commands; nothing can be added afterwards."""
         if self._pass is not None:
             raise CommandError("E1021", "a compute pass of the command encoder is open", (), "call its end()")
         commands, self._commands = self._commands, None

@@ -34,7 +34,7 @@ class CommandQueueType(Enum):
 
 
 class QueryType(Enum):
-    """What queries are about."""
+    """The kinds of queries."""
 
     timestamp = "timestamp"
 

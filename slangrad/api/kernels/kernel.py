@@ -255,7 +255,7 @@ class ComputeKernel:
 
     @property
     def pipeline(self) -> ComputePipeline:
-        """What is launched."""
+        """The pipeline that is launched."""
         if self.generation.expired:
             self._use(self._pipeline.current())
         return self._pipeline

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class ShaderStage(Enum):
-    """What an entry point is for; `compute` is the one that runs here."""
+    """The purpose of an entry point; `compute` is the one that runs here."""
 
     none = 0
     vertex = 1
@@ -108,7 +108,7 @@ class SlangModule:
 
     @property
     def module_decl(self) -> DeclReflection:
-        """What stands in the module, as a tree."""
+        """The declarations of the module, as a tree."""
         parts = tuple(module.checked for module in self.source_modules or (self,))
         return reflect_modules(self.reflection_context, self.name, parts)
 
@@ -169,7 +169,7 @@ class SlangModule:
         return SlangEntryPoint(self, name, conformances=conformances_of(type_conformances))
 
     def entry_function(self, name: str) -> ast.Function:
-        """What an entry point of that name is."""
+        """The function of an entry point of that name."""
         functions = [function for function in self._functions() if function.name == name]
         functions = [function for function in functions if is_entry(function)] or functions
         if not functions:
@@ -238,7 +238,7 @@ def _close(name: str, names: Sequence[str]) -> str:
 
 @dataclass(slots=True, frozen=True)
 class TypeConformance:
-    """That a type may be behind an interface at run time, under a number."""
+    """A type that may be behind an interface at run time, with its number."""
 
     interface_name: str
     type_name: str
@@ -335,7 +335,7 @@ class SlangEntryPoint:
 
     @property
     def stage(self) -> ShaderStage:
-        """What `[shader(...)]` says; compute if nothing does."""
+        """The stage of `[shader(...)]`; compute without it."""
         attribute = self.declaration.attribute("shader")
         word = (
             getattr(attribute.arguments[0], "value", "") if attribute and attribute.arguments else "compute"
@@ -360,7 +360,7 @@ class SlangEntryPoint:
 
     @property
     def parameters(self) -> list[tuple[ast.Parameter, Type]]:
-        """What the launch gives, with types: all but the ids of threads."""
+        """The parameters with values from the launch, and their types: all but the ids of threads."""
         program, seen = self.session.program, self.reference.substitution
         declared = program.info(self.declaration).parameters
         return [
@@ -374,7 +374,7 @@ class SlangEntryPoint:
 
     @property
     def layout(self) -> EntryPointLayout:
-        """What it is made of: parameters and their places."""
+        """The layout: parameters and their places."""
         return ShaderProgram(self.session, (self.module,), (self,)).layout.entry_points[0]
 
     def specialize(self, specialization_args: Sequence[SpecializationArg]) -> SlangEntryPoint:
@@ -498,7 +498,7 @@ class ShaderProgram:
         )
 
     def _all_modules(self) -> list[CheckedModule]:
-        """What was linked, and all that it imports, each once."""
+        """The modules that were linked and all that they import, each once."""
         modules = [
             module.checked for module in (*self.modules, *(entry.module for entry in self.entry_points))
         ]

@@ -65,7 +65,7 @@ UNKNOWN, MISSING, UNFIT = "E1017", "E1018", "E1019"
 
 
 class Strictly(Manner):
-    """What parameters take: a number is no vector, and plain data that is left out is zero."""
+    """The values that parameters take: a number is no vector, and plain data that is left out is zero."""
 
     error, unnamed = CallError, UNKNOWN
     spreads = False
@@ -274,7 +274,7 @@ class Uniforms:
 
 
 def described(value: object) -> str:
-    """What a message calls a value."""
+    """A value in the words of a message."""
     if isinstance(value, Buffer):
         return f"Buffer of {value.size} bytes"
     if isinstance(value, Tensor):

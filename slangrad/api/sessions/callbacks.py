@@ -44,7 +44,7 @@ class Callbacks(Generic[Event]):
 
 
 class RecordingCallbacks:
-    """What a device tells about recordings of commands."""
+    """Callbacks of a device about recordings of commands."""
 
     def __init__(self) -> None:
         self.recordings_submitted: Callbacks[CommandRecordingSubmittedEvent] = Callbacks()

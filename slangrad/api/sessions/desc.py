@@ -31,7 +31,7 @@ class DeviceType(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class DeviceDesc:
-    """What a device is made with. `shader_cache_path` is a folder for compiled kernels and what is known of modules
+    """The arguments of a device. `shader_cache_path` is a folder for compiled kernels and what is known of modules
     (`module_cache_path`, if only that is given), in place of the user's; `shader_cache_size` is its size in bytes.
     `module_cache_path` is a folder for precompiled modules, which the device's own session fills. All but these,
     `type`, `compiler_options`, `enable_hot_reload`, `enable_print` and `label` are about other kinds of devices: they

@@ -78,7 +78,7 @@ class KnownModule:
         return ModuleFacts(self.key, self.generation.settings, self.generation.target)
 
     def imports(self) -> tuple[str, ...]:
-        """What a kernel imports in order to see the module and all that it sees."""
+        """The imports of a kernel that sees the module and all that it sees."""
         return self.generation.imports_of(self.checked)
 
 
@@ -234,7 +234,7 @@ class Generation:
             return None if steps is None else recipe_of(*said, steps)
 
     def imports_of(self, module: CheckedModule) -> tuple[str, ...]:
-        """What a kernel imports in order to see a module and all that it sees."""
+        """The imports of a kernel that sees a module and all that it sees."""
         return tuple(map(self._import_name, reachable(module)))
 
     def _import_name(self, module: CheckedModule) -> str:

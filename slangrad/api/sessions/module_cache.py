@@ -47,7 +47,7 @@ class ModuleCache:
             return
 
     def _target(self, path: Path, text: str, files: Files) -> Path | None:
-        """Where a source that was read is compiled to."""
+        """The file into which a source that was read is compiled."""
         seen = files.seen.get(path.absolute())
         if seen is None or seen.text != text or path.name.endswith(SUFFIX):
             return None

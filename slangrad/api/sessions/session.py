@@ -84,7 +84,7 @@ class LoadedModule:
         return self.known.checked
 
     def find(self, index: ModuleIndex) -> FoundModule | None:
-        """What an earlier process has kept."""
+        """The module as an earlier process has kept it."""
         return _FIND[self.step[0]](index, *self.step[1:]) if self.is_whole else None
 
     def load(self, generation: Generation, program: Program) -> CheckedModule:
@@ -97,13 +97,13 @@ class LoadedModule:
 
 @dataclass(frozen=True, slots=True)
 class SlangSessionDesc:
-    """What a session is made with."""
+    """The arguments of a session."""
 
     compiler_options: SlangCompilerOptions
 
 
 class LoadsModules:
-    """What devices and sessions have in common: modules and programs of `slang_session`."""
+    """The common base of devices and sessions: modules and programs of `slang_session`."""
 
     slang_session: SlangSession
 
@@ -213,7 +213,7 @@ class SlangSession(LoadsModules):
 
     @property
     def desc(self) -> SlangSessionDesc:
-        """What the session was made with."""
+        """The arguments that the session was made with."""
         return SlangSessionDesc(self.compiler_options)
 
     @property
@@ -312,7 +312,7 @@ class SlangSession(LoadsModules):
             return self._enter_given(name, ("precompiled", name, str(where), data.decode("latin-1")))
 
     def _enter_given(self, name: str, step: Step) -> LoadedModule:
-        """What is handed over once more is the same module."""
+        """The module of a text; the same text of the same name is the same module."""
         module = self._given.get(name)
         if module is not None and module.step == step:
             return module
@@ -328,7 +328,7 @@ class SlangSession(LoadsModules):
         return self.module_of(self._make(name, ("source", name, text, "")))
 
     def _make(self, name: str, step: Step, *made_of: LoadedModule) -> LoadedModule:
-        """What is made in the same way is the same module."""
+        """The module of a step; the same step is the same module."""
         with self.lock:
             module = LoadedModule(self, name, step, made_of, is_whole=False)
             return self._made.setdefault((step, made_of), module)

@@ -50,7 +50,7 @@ class BoundArgument:
 
     @property
     def type(self) -> Type:
-        """What the function gets."""
+        """The type that the function gets."""
         return self.converted or self.node.type
 
 

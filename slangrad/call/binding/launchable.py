@@ -1,4 +1,4 @@
-"""What is left of a bound call once its kernel is there: all that launching it takes.
+"""A bound call without the data that only its compilation needs: everything that a launch takes.
 
     f(a: Tensor (4, 3), b: Tensor (3,))  ->  2 dimensions, leaves a, b and the result, where each finds its value
 
@@ -20,14 +20,14 @@ PARTIAL = "p"  # its letter among those of streams where groups at the border ar
 
 
 class ValueSource(NamedTuple):
-    """Where a leaf finds its value: in which of the given values, and by which keys inside of it."""
+    """The place of a leaf's value: the index of the given value, and the keys inside of it."""
 
     given: int
     path: tuple[object, ...]
 
 
 class ValuePlace(Protocol):
-    """What has the place of a value, as a ValueSource has."""
+    """Anything with the place of a value, as a ValueSource."""
 
     @property
     def given(self) -> int: ...
@@ -36,7 +36,7 @@ class ValuePlace(Protocol):
 
 
 def found_at(values: Sequence[HostValue], place: ValuePlace) -> HostValue:
-    """What stands there among the values of a call."""
+    """The value at a place among the values of a call."""
     value = values[place.given]
     for step in place.path:
         value = value[step]

@@ -73,7 +73,8 @@ class MappedMarshal(Marshal):
 
     def _spot_of_other(self, way: Way, spot: Spot) -> Spot:
         """The spot for a value of another type than the parameter's; where it has no derivative it is a constant."""
-        problem = f"argument '{spot.label}': map makes it '{way.type}', and the parameter has another type"
+        problem = f"argument '{spot.label}': it is seen as '{way.type}', as map says, "
+        problem += "and the parameter has another type"
         if spot.role.writes:
             raise CallError("E1009", f"{problem}, so it cannot receive what is written")
         if spot.role.differentiates and spot.types.tangent(way.type) is not None:

@@ -89,7 +89,7 @@ class ModuleIndex:
         return module
 
     def found(self) -> list[Origin]:
-        """What the modules were made of that were found so far."""
+        """The origins of the modules that were found so far."""
         return [module.origin for module in self._known.values()]
 
     def _is_same(self, request: Lookup, texts: dict[str, SourceFile]) -> bool:
@@ -138,7 +138,7 @@ class ModuleIndex:
 
 
 class ModuleFacts:
-    """What was found out about the names of a module."""
+    """Facts about the names of a module, on disk."""
 
     def __init__(self, module: str, options: Options, target: str) -> None:
         self._said = (options, target, "fact", module)

@@ -43,7 +43,7 @@ WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 class ModuleTypes:
-    """What marshals ask about types, answered from one module."""
+    """The types of one module, as marshals use them."""
 
     def __init__(self, view: Reflection) -> None:
         self.view = view

@@ -14,7 +14,7 @@ from slangrad.marshal.protocol.marshal import TANGENT, Leaf
 
 
 def idle_call(call: BoundCall, types: ModuleTypes) -> CallError:
-    """What each argument is, and what to pass in its place."""
+    """The error, which lists each argument and the value to pass in its place."""
     message = "bwds would do nothing: no argument can receive a gradient"
     if call.mode == TANGENT:
         message = "fwds would give zeros: no argument has a tangent"
@@ -64,7 +64,7 @@ def _article(described: str) -> str:
 
 
 def _instead(leaf: Leaf, mode: str) -> str:
-    """What to pass in place of a constant."""
+    """The value to pass in place of a constant."""
     if leaf.described.startswith("torch"):
         return f"pass diff_pair({leaf.label}, {'tangent' if mode == TANGENT else 'gradient'})"
     return leaf.instead(mode)

@@ -1,4 +1,4 @@
-"""What a call asks for, before anything is known about the function: settings, and a marshal for each value.
+"""A call before its function is resolved: settings, and a marshal for each value.
 
 Values outside of functions are those that `set` and `write` have said: later ones win, field by field.
 
@@ -24,7 +24,7 @@ Named = tuple[str, str, int]  # an interface, a type that values of it can have,
 
 @dataclass(slots=True, frozen=True)
 class CallSettings:
-    """What was said about a function before the call. `key` stands for all but `given` and `globals`.
+    """The settings of a function, made before the call. `key` stands for all but `given` and `globals`.
 
     `given` are the sources of values outside of functions, `globals` the names that they gave in this call. `group`:
     the shape of groups of calls.

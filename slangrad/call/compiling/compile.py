@@ -149,7 +149,7 @@ class KernelCompiler:
         return f"{kind} {number} of {call.function.name}"
 
     def _stages(self, call: BoundCall, name: str, written: KernelText) -> CompiledKernel:
-        """What the pipeline makes on the way. All IR of a kernel is in it, so only the newest is kept."""
+        """The compiled kernel with all of its stages. They hold all IR, so only the newest is kept."""
         if self._newest is None or self._newest[0] is not written:
             self._newest = written, self._make(call, name, written)
         return self._newest[1]
@@ -181,7 +181,7 @@ class KernelCompiler:
     def _make_entry(
         self, entry_key: Hashable, module: Module, entry: DeclRef, conformances: tuple[Conformance, ...]
     ) -> CompiledEntry:
-        """What is linked with types is not kept on disk."""
+        """The entry point, compiled or loaded. A kernel with type conformances is not kept on disk."""
         place, generics = (
             place_of(entry.declaration),
             [spell_argument(generic) for generic in entry.arguments],
@@ -219,7 +219,7 @@ class KernelCompiler:
 
 
 def told_of(compiled: CompiledKernel) -> list[object]:
-    """What a CompiledEntry knows besides the kernel, as JSON has it."""
+    """The data of a CompiledEntry besides its kernel, as JSON."""
     arguments = [[*place_of(declared), argument] for declared, argument in compiled.parameters.items()]
     return [arguments, dict(sorted(compiled.read.items()))]
 
@@ -242,7 +242,7 @@ def refuse_other_callee(page: ast.Module, wanted: Sequence[object], shown: str =
 
 
 def place_of(declared: ast.Declaration) -> Place:
-    """What names a declaration of a program in another process."""
+    """The place of a declaration, which names it in another process."""
     return declared.span.source.name, declared.span.start, getattr(declared, "name", "")
 
 

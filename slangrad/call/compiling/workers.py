@@ -78,7 +78,7 @@ def _can_start() -> bool:
 
 
 def _folders() -> list[str]:
-    """Where this process finds modules, without the current folder, and slangrad."""
+    """The folders of this process's modules, without the current folder, and that of slangrad."""
     folders = (os.path.abspath(path) for path in map(str, sys.path) if path)
     return list(dict.fromkeys([*folders, str(Path(__file__).parents[3])]))
 

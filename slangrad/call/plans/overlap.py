@@ -78,7 +78,7 @@ def _free(first: TouchedRegion, second: TouchedRegion) -> bool:
 
 @dataclass(slots=True)
 class Conflicts:
-    """What to do about overlaps: regions to copy first; whether gradients share elements."""
+    """The overlaps of a launch: regions to copy first; whether gradients share elements."""
 
     copies: list[TouchedRegion]
     shared: bool

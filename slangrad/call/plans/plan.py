@@ -208,7 +208,7 @@ class CallPlan:
         return self._launch(geometry, values, threads)
 
     def fixed(self, arguments: list[object], threads: int | None) -> FixedLaunch | None:
-        """What to launch, where running the call is that and nothing else; else None."""
+        """The launch of a call that does nothing besides; else None."""
         if self._created is not None or self._scratch_size:
             return None
         values = self._prepared(list(arguments))
@@ -294,7 +294,7 @@ class CallPlan:
         return None if created is None else created.give(result)
 
     def _refuse_overlaps(self, geometry: Geometry, values: list[HostValue], scalars: Values) -> None:
-        """Where no copy helps."""
+        """CallError for overlaps that no copy resolves."""
         refuse_overwritten(self._overwritten, values)
         touched = [memory for i in self._rows for memory in values[i].touched]
         if not self._runtime.reaches_host:
@@ -357,7 +357,7 @@ class CallPlan:
         return self._compiled_geometry(arguments, None).shape
 
     def _compiled_geometry(self, arguments: list[object], threads: int | None) -> Geometry:
-        """That of copies where values cannot be used as they lie."""
+        """The geometry of these values, or of copies if a kernel cannot use them as they lie."""
         values = self._prepared(arguments)
         for i, leaf in enumerate(self._leaves[: len(values)]):
             if leaf.footprint(values[i]) is None:
@@ -433,7 +433,7 @@ class CallPlan:
         return Geometry(shape, loops, scalars, finders, setters, compiled, pairs_of(regions), regions, maker)
 
     def _moving(self, shape: Shape, places: Mapping[str, slice]) -> tuple[list[Placed], list[PlacedSetter]]:
-        """What puts the scalars of each call at their places."""
+        """Finders and setters, which put the scalars of each call at their places."""
         finders = [
             (find, i, places[name].start + at)
             for i, leaf in enumerate(self._leaves)
@@ -465,7 +465,7 @@ class CallPlan:
         return loops
 
     def _check_globals(self, compiled: Compiled) -> None:
-        """What the kernel reads and no argument gives are values outside of functions."""
+        """CallError (E1013) for a value outside of functions that the kernel reads and that is not set."""
         names = {SHAPE}
         for leaf in self._leaves:
             letters = "r" * len(leaf.streams)

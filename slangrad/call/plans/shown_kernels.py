@@ -24,7 +24,7 @@ def _said(name: str) -> bool:
 
 
 class _Showing:
-    """What is shown of each kernel."""
+    """Switches: which texts of kernels are shown, and how."""
 
     def __init__(self) -> None:
         self.prints = _said("PRINT_GENERATED_SHADERS")

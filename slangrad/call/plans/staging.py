@@ -42,13 +42,13 @@ class Copied:
 
 @dataclass(slots=True)
 class Staged:
-    """What a launch has on the device, until it is over."""
+    """The copies of a launch on the device, until it is over."""
 
     runtime: Device
     copies: list[Copied]
 
     def bring_back(self) -> None:
-        """What the launch has changed goes to the host."""
+        """Copy changes of the launch to the host."""
         for part in self.copies:
             if part.changes and part.block is not None:
                 size = part.high - part.low

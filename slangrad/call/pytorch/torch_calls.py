@@ -74,7 +74,7 @@ class TorchEntry:
         self._records = settings.mode not in REVERSE and bool(self._watched) and gives
 
     def run(self, values: list[object], threads: int | None = None) -> HostValue:
-        """What `CallPlan.run` does, seen by autograd if it needs to be."""
+        """Run the plan, as an operation of autograd if a tensor needs it."""
         if self._records and is_seen([find(values) for find in self._watched]):
             return self._record(values, threads)
         changed = [find(values) for find in self._changed]
@@ -187,14 +187,14 @@ def _array_of(tensor: torch.Tensor) -> np.ndarray:
 
 
 def _assign(tensor: torch.Tensor, output: object, goes_in: bool) -> None:
-    """What the call made goes where it was to be; autograd follows."""
+    """Copy an output of the call into the tensor that was given for it; autograd records that."""
     if not goes_in and tensor.requires_grad and tensor.is_leaf:
         tensor.requires_grad_(False)  # what it held is overwritten; what it becomes has a history
     tensor.copy_(output)
 
 
 def _slots_of(plan: CallPlan, values: list[object]) -> tuple[list[TorchSlot], list[Find]]:
-    """Where torch tensors are by themselves, and how to find all that the call changes."""
+    """The slots of torch tensors, and finders of all tensors that the call changes."""
     slots: list[TorchSlot] = []
     changed: list[Find] = []
     for leaf, source in plan.call.passed:

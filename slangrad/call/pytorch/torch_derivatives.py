@@ -182,7 +182,7 @@ class GradientPage:
     def cotangent_of(
         self, k: int, argument: BoundArgument, parameter: ParameterView, index: int, own_map: object
     ) -> str:
-        """What comes back at what goes in and out, as a further argument of `diffPair`."""
+        """The cotangent of an argument that goes in and out, as a further argument of `diffPair`."""
         slots = [slot for _, slot in self.slots_of(index) if slot.is_output and slot.carries]
         if argument.direction == "in" or not slots:
             return ""
@@ -258,7 +258,7 @@ def _without_derivative(leaf: Leaf) -> CallError:
 
 
 def _map_of(site: TorchSite, index: int, name: str) -> object:
-    """What `map` said about an argument."""
+    """The entry of `map` for an argument."""
     settings = site.settings
     if name in settings.map_named:
         return settings.map_named[name]

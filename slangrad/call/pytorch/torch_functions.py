@@ -167,7 +167,7 @@ class ReverseJob(TorchJob):
         return tuple(moved_gradients)
 
     def _places(self) -> tuple[int, ...]:
-        """What is wanted, as numbers of inputs."""
+        """The inputs by which derivatives are wanted, as numbers."""
         return tuple(self.site.kept.index(i) for i in self.wanted)
 
 

@@ -1,4 +1,4 @@
-"""Where a function is called with torch tensors, without these: what the calls of its derivatives start from.
+"""A call with torch tensors, without these: calls of its derivatives start from it.
 
     f(2.0, {"x": t})   ->   a TorchSite with the slot (argument 1, path ("x",)), constants [2.0, {"x": None}]
 
@@ -52,7 +52,7 @@ class TorchSlot(NamedTuple):
 
     @property
     def halves(self) -> tuple[TorchSlot, ...]:
-        """What derivatives pass in and out is an input and, at the same place, an output."""
+        """An argument through which derivatives pass both ways is an input and an output, at the same place."""
         if self.reads and self.writes and self.carries and not self.is_plain:
             return self._replace(writes=False), self._replace(reads=False)
         return (self,)
@@ -174,7 +174,7 @@ def constants_of(site: TorchSite, values: list[object], places: Iterable[ValueSo
 
 
 def changing_places(plan: CallPlan, site: TorchSite) -> tuple[ValueSource, ...]:
-    """Where a call reads what is no torch tensor and may change."""
+    """The places from which a call reads values that may change and are no torch tensors."""
     slots = {(slot.given, slot.path) for slot in site.slots}
     return tuple(
         source

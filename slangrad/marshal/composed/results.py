@@ -1,4 +1,4 @@
-"""What a call returns: values, new tensors and arrays, or what the caller gave.
+"""Results of calls: values, new tensors and arrays, or an object that the caller gave.
 
 float f(float x), D = 0            ->  a Python float, read from scratch memory
 float f(float x), D = 1            ->  a new Tensor of the call's shape
@@ -51,7 +51,7 @@ KINDS = (TENSOR, NUMPY, TORCH)
 
 @dataclass(slots=True, frozen=True)
 class Wanted:
-    """What the caller said about the result: a kind, or something to fill (the marshal of given value
+    """The caller's wish for the result: a kind, or something to fill (the marshal of given value
     `index`).
     """
 
@@ -93,7 +93,7 @@ Wrap = Callable[[object, object], object]
 
 
 def wrap_of(kind: object) -> Wrap | None:
-    """What makes, of a module and what a call of it would return, an object of a class that is no kind of result."""
+    """A function of a module and a result, which makes an object of a user's class; None for other kinds."""
     if not isinstance(kind, type) or kind_of(kind):
         return None
     from_result: Wrap | None = getattr(kind, "from_result", None)

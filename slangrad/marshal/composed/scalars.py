@@ -122,7 +122,7 @@ def data_of(value: HostArray) -> HostValue:
 
 
 class UnsupportedMarshal(Marshal):
-    """What cannot be an argument at all."""
+    """A value that cannot be an argument at all."""
 
     def __init__(self, kind: type) -> None:
         self.kind = kind

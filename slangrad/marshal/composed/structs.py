@@ -268,7 +268,7 @@ def _has_no_elements(way: Way) -> bool:
 
 
 def _element_pattern(wanted: Type, count: int) -> Type | None:
-    """What each of `count` elements must be, for the list to be a `wanted`."""
+    """The type of each of `count` elements of a list that is to be a `wanted`; None if it cannot be one."""
     if isinstance(wanted, Array) and wanted.count in (None, count):
         return wanted.element
     if isinstance(wanted, Array) and not isinstance(wanted.count, int):

@@ -126,7 +126,7 @@ class BufferLeaf(Leaf):
         return (lambda value: (home_of(value), self._find(value)[1])) if self.counted else home_of
 
     def footprint(self, value: HostValue) -> Footprint:
-        """What a pointer leads to is the function's own business."""
+        """The memory of a buffer. A pointer has none: the function itself decides what it touches."""
         homes = [(type(value).__name__, home_of(value))]
         if not self.counted:
             return Footprint(homes=homes)

@@ -1,4 +1,4 @@
-"""What NumPy arrays and Tensors have in common as arguments: the elements they can be seen as.
+"""NumPy arrays and Tensors as arguments: the types as which a function can take their elements.
 
 float3 parameter, (4, 3) of float   ->  float3, one call dimension: the last dimension is consumed
 float parameter,  (4,) of double    ->  float, converted, if every value survives (NumPy arrays only)
@@ -92,7 +92,7 @@ class ContainerMarshal(Marshal):
         return super().reason(wanted, types)
 
     def _changed(self, types: ProgramTypes) -> str:
-        """What became of a struct whose text has changed."""
+        """A note about a struct whose text has changed."""
         t = self.contents.element
         current = types.find(t.name) if isinstance(t, ir.Struct) else None
         now = None if current is None else types.lower(current)

@@ -1,4 +1,4 @@
-"""Where the memory of a container lies: the primal, and the derivatives that come in and go out.
+"""The memory of a container: the primal, and the derivatives that come in and go out.
 
 In: a Tensor, a NumPy array, a torch tensor or a pair of these.   Out: addresses (in every call), shapes and strides
 (once for each layout).
@@ -41,7 +41,7 @@ def parts_of(role: Role) -> Parts:
 
 @dataclass(slots=True, frozen=True)
 class Contents:
-    """What binding a container depends on: it is in the key of a call."""
+    """The properties of a container on which its binding depends; they are in the key of a call."""
 
     element: ir.Type | None
     rank: int
@@ -57,7 +57,7 @@ Doing = dict[str, bool]
 
 
 def doing(role: Role, part: str, stores: bool = False) -> Doing:
-    """What a call does with the memory of one part. `stores`: derivatives that go out replace what is there."""
+    """The access of a call to the memory of one part. `stores`: derivatives that go out replace old values."""
     primal = part == PRIMAL_PART
     return {
         "reads": part == TAKEN or (primal and role.reads),
@@ -72,7 +72,7 @@ class AccessTo(ABC, Generic[Held]):
 
     @abstractmethod
     def layout_finder(self, parts: Parts) -> Find:
-        """What finds all that shapes and strides depend on."""
+        """A function of a value, which returns all that shapes and strides depend on."""
 
     @abstractmethod
     def memories(self, value: Held, parts: Parts) -> list[StridedMemory] | None:
@@ -80,7 +80,7 @@ class AccessTo(ABC, Generic[Held]):
 
     @abstractmethod
     def address_of(self, part: str) -> Address:
-        """What finds the address of a part."""
+        """A function of a value, which returns the address of a part."""
 
     @abstractmethod
     def copy(self, value: Held, role: Role) -> Held:
@@ -88,7 +88,7 @@ class AccessTo(ABC, Generic[Held]):
 
     @abstractmethod
     def copy_back(self, copied: Held, value: Held, role: Role) -> None:
-        """What the call wrote into a copy goes to the value."""
+        """Copy the call's results from a copy to the value."""
 
 
 Access = AccessTo[HostValue]  # to the values that a leaf is bound to

@@ -120,7 +120,7 @@ class DiffPair:
 
 
 def _beside(other: HostValue, kind: HostValue) -> HostValue:
-    """What a pair holds beside `other` if it was not given: a zero, for a torch tensor zeros of its shape."""
+    """The default half of a pair beside `other`: a zero, for a torch tensor zeros of its shape."""
     if is_torch_type(type(other)):
         return other.detach().new_zeros(other.shape)
     return kind.zeros() if hasattr(kind, "zeros") else kind()

@@ -155,7 +155,7 @@ def ways(contents: Contents, element: Type, wanted: Type, types: ProgramTypes, m
 
 
 def _concrete(name: str, contents: Contents, element: Type, types: ProgramTypes, mode: str) -> str:
-    """What an interface is bound to: the gradients that there are are taken. Of those with "Diff" `bwds` asks some."""
+    """The type to which an interface is bound. It takes the gradients that exist; "Diff" types need some in `bwds`."""
     plain = INTERFACES[name]
     asked = mode == BACKWARD and "Diff" in name
     if asked or _has_gradients(mode, FAMILIES[plain].role, contents, element, types):

@@ -88,7 +88,7 @@ def order_in_memory(t: ir.Type) -> Sequence[int]:
 
 
 class Manner:
-    """What is taken besides values of the very shape, and what errors say: here as calls have it."""
+    """The values that are taken besides those of the very shape, and the errors of others: those of calls."""
 
     error: ClassVar[type[CallError]] = BoundVariableException
     unfit, uneven, unnamed = "E1001", "E1005", "E1001"  # codes: another kind, another length, no such field
@@ -96,7 +96,7 @@ class Manner:
     flags: ClassVar[tuple[type, ...]] = FLAGS  # what may be a truth value
 
     def instead(self, encoder: Encoder, value: HostValue, label: str) -> HostValue:
-        """What to write in place of a value of another kind; the value itself where there is nothing."""
+        """The value to write in place of one of another kind; the value itself if there is none."""
         return value.get_this() if hasattr(type(value), "get_this") else value
 
     def refuse(self, encoder: Encoder, value: object, label: str, note: str | None) -> CallError:
@@ -347,7 +347,7 @@ CALLS = Manner()
 
 @cache
 def encoder_of(t: ir.Type, manner: Manner = CALLS) -> Encoder:
-    """What writes values that lie in memory as `t` says."""
+    """The encoder of values of a form in memory."""
     form, value = without_room(t), ir.value_of(t)
     if isinstance(value, ir.Scalar):
         return NumberEncoder(manner, form)

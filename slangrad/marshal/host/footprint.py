@@ -1,4 +1,4 @@
-"""What a launch must know of the memory of one value: sizes, strides, and which bytes it touches.
+"""Footprints: the memory of one value in a launch, as sizes, strides, and the bytes that it touches.
 
     x of (n,) floats, read        ->  sizes (n,), strides ((4,),), bytes 0 to 4 n from the address that "x" has
     t, an RWTensor<float, 2>      ->  no sizes; the scalars of "t" but for the address; bytes that are read and written
@@ -33,7 +33,7 @@ class StridedMemory(NamedTuple):
 
 @dataclass(slots=True, frozen=True)
 class Use:
-    """What a call does with a memory. `takes`: a derivative is read there; `adds`: one is accumulated.
+    """The use of a memory by a call. `takes`: a derivative is read there; `adds`: one is accumulated.
 
     Its address is scalar number `at` of the kernel's parameter `name`. `stream` is the stream of the leaf that leads
     there, None where the function itself says what it touches.

@@ -37,7 +37,7 @@ def names_of(kind: type) -> tuple[str, ...] | None:
 
 @cache
 def reader_of(kind: type) -> Reader | None:
-    """What gives the fields of an object of a class by their names, if it has any."""
+    """A function that returns the fields of an object of a class by their names; None if it has none."""
     names = names_of(kind)
     if names is None:
         return None

@@ -29,7 +29,7 @@ LETTERS = "xyzw"
 
 
 class HostArray:
-    """What vectors, matrices and quaternions share: components in a small array."""
+    """The base of vectors, matrices and quaternions: components in a small array."""
 
     __slots__ = ("data",)
     __array_priority__ = 1000  # NumPy's numbers leave operators to us

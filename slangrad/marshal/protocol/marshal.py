@@ -1,4 +1,4 @@
-"""What a marshal answers about one Python value, and what a bound value answers to the kernel's writer.
+"""The protocol of arguments: marshals describe Python values, and nodes are bound values for the kernel's text.
 
 Once for each signature: `Marshal.ways` (as which Slang types can it be seen, with how many call dimensions)
 and `Marshal.bind`, which gives a tree of Leaves. A leaf says how the kernel declares, loads and stores it,
@@ -28,7 +28,7 @@ REVERSE = (BACKWARD, HIGHER)  # modes in which derivatives come in at results an
 
 @dataclass(slots=True, frozen=True)
 class Role:
-    """What a call does with a value: `takes` and `gives` are about its derivative.
+    """The use of a value in a call: `takes` and `gives` are about its derivative.
 
     `takes`: a cotangent (bwds) or tangent (fwds) is read from `grad_in`; `gives`: "add" to or "store" in
     `grad_out`. In `hvp` inputs take tangents, outputs cotangents.
@@ -77,7 +77,7 @@ def role_of(mode: str, direction: str, differentiable: bool) -> Role:
 
 
 class ProgramTypes(Protocol):
-    """What marshals ask about the types of the program that is called. Without a program little is known."""
+    """The types of the program that is called, as marshals use them. Without a program little is known."""
 
     def lower(self, t: Type) -> ir.Type | None:
         """The type in memory."""
@@ -144,7 +144,7 @@ class Way:
 
 
 class NodeFields(TypedDict):
-    """What each bound value is made with."""
+    """The fields of each bound value."""
 
     name: str
     label: str
@@ -156,7 +156,7 @@ class NodeFields(TypedDict):
 
 @dataclass(slots=True, frozen=True)
 class Spot:
-    """Where a value is bound: its name in the kernel, what messages call it, what happens to it there.
+    """The place where a value is bound: its name in the kernel, its label in messages, its role.
 
     `fresh` makes of a name one that collides with no other.
     """
@@ -169,7 +169,7 @@ class Spot:
     fresh: Callable[[str], str]
 
     def node(self, t: Type, role: Role, described: str, dims: int = 0) -> NodeFields:
-        """What each bound value here is made with."""
+        """The fields of each bound value here."""
         return {
             "name": self.name, "label": self.label, "type": t, "role": role, "dims": dims, "described": described
         }  # fmt: skip
@@ -211,7 +211,7 @@ class Marshal(ABC):
 
 
 def _instead_of(wanted: str) -> str:
-    """What to declare in place of a texture."""
+    """A note: the type to declare in place of a texture."""
     texture = re.match(r"(RW)?Texture(1D|2D|3D)<(.*)>$", wanted)
     if texture is None:
         return ""
@@ -330,7 +330,7 @@ class Leaf(BoundNode):
         return not self.is_whole and holds_addresses(self.type)
 
     def instead(self, mode: str) -> str:
-        """What to pass in place of a constant, for a derivative to pass."""
+        """A note: the value to pass in place of a constant, so that a derivative can pass."""
         return f"pass diffPair({self.label}{', tangent' if mode == TANGENT else ''})"
 
     def settle(self, call_dims: int) -> None:
@@ -379,7 +379,7 @@ class Leaf(BoundNode):
     # --- what happens in a call
 
     def layout_finder(self) -> Find | None:
-        """What finds in a value all that its footprint depends on, besides the key; None: on nothing."""
+        """A function of a value, which returns all that its footprint depends on besides the key; None: nothing."""
         return None
 
     def footprint(self, value: HostValue) -> Footprint | None:
@@ -407,7 +407,7 @@ class Leaf(BoundNode):
         return not injective(call_shape, strides[stream], self.streams[stream].unit)
 
     def finders(self) -> list[Finder]:
-        """What finds single scalars of this call in the value."""
+        """Functions that find single scalars of this call in the value."""
         return []
 
     def setters(self, call_shape: Shape) -> dict[str, Setter]:
@@ -419,7 +419,7 @@ class Leaf(BoundNode):
         return value
 
     def copy_back(self, copied: object, value: object) -> None:
-        """What the call wrote into a copy goes to the value."""
+        """Copy the call's results from a copy to the value."""
 
     def finish(self, value: object, scratch: Scratch) -> object:
         """After the launch: read what was written into scratch memory."""

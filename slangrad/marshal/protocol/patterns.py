@@ -89,7 +89,7 @@ def _component(t: Type) -> Type:
 
 
 def from_elements(pattern: Type, element: Type) -> Iterator[Type]:
-    """What a container of `element` can be loaded as: the element, or what trailing dimensions make."""
+    """The types that a container of `element` can be loaded as: the element, or types of trailing dimensions."""
     if matches(pattern, element):
         yield element
     if isinstance(pattern, Array) and isinstance(pattern.count, int):
@@ -148,7 +148,7 @@ def _matrix_of(pattern: Matrix, rows: int, element: Type) -> Iterator[Type]:
 
 
 def from_value(pattern: Type, t: Type) -> Iterator[tuple[Type, int]]:
-    """What a host vector or matrix can be seen as, with the number of call dimensions that its rest makes."""
+    """The types that a host vector or matrix fits, each with the number of call dimensions that are left."""
     part: Type | None = t
     dims = 0
     while part is not None:
@@ -158,7 +158,7 @@ def from_value(pattern: Type, t: Type) -> Iterator[tuple[Type, int]]:
 
 
 def row_of(t: Type) -> Type | None:
-    """What one index of a value gives: a matrix its row, a vector its component, an array its element."""
+    """The type of `value[i]`: of a matrix its row, of a vector its component, of an array its element."""
     if isinstance(t, Matrix):
         return vector(t.element, t.columns)
     return t.element if isinstance(t, (Vector, Array)) else None

@@ -60,7 +60,7 @@ def enum_inside(t: Type) -> EnumType | None:
 
 
 def names_in(t: Type, types: ProgramTypes) -> Names:
-    """Where values of enums are in those of a type; empty where there are none."""
+    """The places of enum values in values of a type; empty if there are none."""
     if isinstance(t, EnumType):
         return "enum", spell(t), *(part for pair in types.enumerators(t) for part in pair)
     if isinstance(t, Array):

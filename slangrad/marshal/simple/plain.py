@@ -52,7 +52,7 @@ class Uniform(Leaf):
 
 
 def plain_setter(t: ir.Type, read: Callable[[object], object] | None, label: str) -> Setter:
-    """What puts the scalars of a plain value at their place."""
+    """A setter, which puts the scalars of a plain value at their place."""
 
     def put(values: list[object], place: int, value: object, scratch: object) -> None:
         scalars = encode(t, value if read is None else read(value), label)
