@@ -98,8 +98,10 @@ def compare(name: str, old: Path, pace: Pace, log: IO[str]) -> list[Ratio]:
             for before, after in pairs:
                 ratios.setdefault(variant, []).append(after.seconds[-1] / before.seconds[-1])
                 clean.setdefault(variant, []).append(after.undisturbed[-1] and before.undisturbed[-1])
-    made = [ratio_of(name, variant, chosen(found, clean[variant])) for variant, found in ratios.items()]
-    return made + [Ratio(name, variant, 0, 0, 0, 0, why) for variant, why in skipped.items()]
+    ratios_of_rows = [
+        ratio_of(name, variant, chosen(values, clean[variant])) for variant, values in ratios.items()
+    ]
+    return ratios_of_rows + [Ratio(name, variant, 0, 0, 0, 0, why) for variant, why in skipped.items()]
 
 
 def one_start(name: str, old: Path, pace: Pace, log: IO[str]) -> dict[str, list[tuple[Row, Row]] | str]:
@@ -112,12 +114,12 @@ def one_start(name: str, old: Path, pace: Pace, log: IO[str]) -> dict[str, list[
             workers.append(Worker(side, [], log))
             stack.callback(workers[-1].close)
             rows.append({row.variant: row for row in set_up(name, side, workers[-1], reference)})
-        found: dict[str, list[tuple[Row, Row]] | str] = {}
+        starts: dict[str, list[tuple[Row, Row]] | str] = {}
         for variant, new in rows[1].items():
             before = rows[0].get(variant)
             why = new.skip or (before.skip if before else "not there before")
-            found[variant] = why or list(pairs_of(variant, rows, workers, pace))
-        return found
+            starts[variant] = why or list(pairs_of(variant, rows, workers, pace))
+        return starts
 
 
 def pairs_of(

@@ -28,7 +28,7 @@ from against import checkout
 from compile_programs import CHECKED, PROGRAMS
 from peers import HERE, Peer, ending, environment, interpreter
 
-GALLERY = [f"gallery: {each.stem}" for each in sorted((HERE.parent / "examples" / "gallery").glob("*.py"))]
+GALLERY = [f"gallery: {path.stem}" for path in sorted((HERE.parent / "examples" / "gallery").glob("*.py"))]
 GALLERY.remove("gallery: show")
 CHECK = "slangrad check, 20 lines"
 NAMES = [*PROGRAMS, *GALLERY, CHECK]
@@ -65,7 +65,7 @@ def cpu_of(process: int) -> float:
 
 def peak_of(process: int) -> float:
     lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    return next((int(each.split()[1]) / 1024 for each in lines if each.startswith("VmHWM")), 0.0)
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), 0.0)
 
 
 def output_of(words: list[str], variables: dict[str, str], limit: float, log: IO[str]) -> str:
@@ -137,15 +137,15 @@ def checked(peer: Peer, log: IO[str]) -> dict[str, Any]:
     return {"seconds": min(cpu[1:]), "wall": min(wall[1:]), "median": statistics.median(wall[1:])}
 
 
-def measured(names: list[str], given: argparse.Namespace, log: IO[str]) -> Iterator[dict[str, Any]]:
-    with checkout(given.against or str(HERE.parent)) as old:
+def measured(names: list[str], arguments: argparse.Namespace, log: IO[str]) -> Iterator[dict[str, Any]]:
+    with checkout(arguments.against or str(HERE.parent)) as old:
         for name in names:
-            row = {"program": name, "slangrad": row_of(name, HERE.parent, given.limit, log)}
-            if given.against:
-                row["before"] = row_of(name, old, given.limit, log)
+            row = {"program": name, "slangrad": row_of(name, HERE.parent, arguments.limit, log)}
+            if arguments.against:
+                row["before"] = row_of(name, old, arguments.limit, log)
             if name in PROGRAMS:
                 with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as cache:
-                    row["slangpy"] = answer_of(Peer("slangpy"), name, cache, given.limit, log)
+                    row["slangpy"] = answer_of(Peer("slangpy"), name, cache, arguments.limit, log)
             yield row
 
 
@@ -157,29 +157,31 @@ def main() -> None:
     )
     for name, settings in OPTIONS.items():
         parser.add_argument(name, **settings)
-    given = parser.parse_args()
-    words = given.programs.split(",")
+    arguments = parser.parse_args()
+    words = arguments.programs.split(",")
     names = [name for name in NAMES if any(word in name for word in words)]
     if not names:
-        parser.error(f"--programs {given.programs}: no program has such a name; there are {'; '.join(NAMES)}")
+        parser.error(
+            f"--programs {arguments.programs}: no program has such a name; there are {'; '.join(NAMES)}"
+        )
     command = shlex.join(["python", "benchmarks/compile_time.py", *sys.argv[1:]])
     run: dict[str, Any] = {
         "command": command,
         "machine": machine.describe(),
-        "limit": given.limit,
+        "limit": arguments.limit,
         "compile": [],
     }
     try:
-        with open(given.log, "a") as log:
-            for row in measured(names, given, log):
+        with open(arguments.log, "a") as log:
+            for row in measured(names, arguments, log):
                 print(
                     f"  {row['program']}: {report.cpu(row['slangrad']) or 'failed'}",
                     file=sys.stderr,
                     flush=True,
                 )
                 run["compile"].append(row)
-                if given.json:
-                    given.json.write_text(json.dumps(run, indent=1) + "\n")
+                if arguments.json:
+                    arguments.json.write_text(json.dumps(run, indent=1) + "\n")
     except ValueError as error:
         parser.error(f"--against: {error}")
     print(report.compile_times(run))

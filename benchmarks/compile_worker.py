@@ -31,12 +31,12 @@ USED = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
 
 
 def cpu_seconds() -> float:
-    return sum(each.ru_utime + each.ru_stime for each in map(resource.getrusage, USED))
+    return sum(usage.ru_utime + usage.ru_stime for usage in map(resource.getrusage, USED))
 
 
 def peak() -> float:
     """MiB; Linux counts in KiB."""
-    return max(each.ru_maxrss for each in map(resource.getrusage, USED)) / 1024
+    return max(usage.ru_maxrss for usage in map(resource.getrusage, USED)) / 1024
 
 
 # --- slangrad ---------------------------------------------------------------------------------------------
@@ -49,12 +49,12 @@ def run_slangrad(program: Program) -> dict[str, Any]:
     module = spy.Module.load_from_source(device, "program", program.text)
     function = module.require_function(program.function)
     call = function.bwds if program.backward else function
-    given = [argument(spy, module, kind, program) for kind in program.parameters]
-    result = call(*given)
-    first = np.asarray((given[0].grad if program.backward else result).to_numpy())
+    values = [argument(spy, module, kind, program) for kind in program.parameters]
+    result = call(*values)
+    first = np.asarray((values[0].grad if program.backward else result).to_numpy())
     answer = {"seconds": cpu_seconds() - start, "peak": peak()}
     assert first.size, "there is no result"
-    return answer | {"operations": operations(call.compile(*given))}
+    return answer | {"operations": operations(call.compile(*values))}
 
 
 def argument(spy: Any, module: Any, kind: str, program: Program) -> Any:
@@ -94,8 +94,8 @@ def run_gallery(name: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         sys.argv = [f"{name}.py", "--quick", "--out", f"{folder}/picture.png"]
         runpy.run_path(str(GALLERY / f"{name}.py"), run_name="__main__")
-    kernels = [operations(each) for each in watch.results if hasattr(each, "costs")]
-    largest = max((each for each in kernels if each is not None), default=None)
+    kernels = [operations(result) for result in watch.results if hasattr(result, "costs")]
+    largest = max((count for count in kernels if count is not None), default=None)
     return {"seconds": watch.seconds, "peak": peak(), "operations": largest}
 
 

@@ -72,7 +72,7 @@ def prepared(trips, name, n, count):
 def kept(explanation, n, trips):
     """Bytes that a thread keeps at most."""
     often = -(-n // trips) if trips else n
-    return sum(each.bytes * (often if each.count is None else each.count) for each in explanation.stored)
+    return sum(value.bytes * (often if value.count is None else value.count) for value in explanation.stored)
 
 
 def timed(run, repeats=8):
@@ -89,11 +89,11 @@ def main(rounds=9):
     print("| loop | iterations | all kept | in segments | ratio | bytes, all kept | bytes, in segments |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for name, n, count in CASES:
-        made = [prepared(trips, name, n, count) for trips in (0, 256)]
-        np.testing.assert_allclose(made[0][1], made[1][1], rtol=1e-4)
-        times = np.array([[timed(run) for run, *_ in made] for _ in range(rounds)])
+        runs = [prepared(trips, name, n, count) for trips in (0, 256)]
+        np.testing.assert_allclose(runs[0][1], runs[1][1], rtol=1e-4)
+        times = np.array([[timed(run) for run, *_ in runs] for _ in range(rounds)])
         whole, cut = 1e3 * times.min(0)
-        many, few = (each[2] if name != "nested" else "-" for each in made)
+        many, few = (run[2] if name != "nested" else "-" for run in runs)
         print(
             f"| {name} | {n} | {whole:.2f} ms | {cut:.2f} ms | {cut / whole:.2f} | {many} | {few} |",
             flush=True,

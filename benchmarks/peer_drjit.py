@@ -91,7 +91,7 @@ def network_loss(views: Any, x: Any, y: Any) -> Any:
     hidden = leaky(nn.matvec(w1, nn.CoopVec(x, y, x * x, y * y), b1))
     output = list(leaky(nn.matvec(w2, hidden, b2)))
     target = ((x + y) / (1 + y * y), 2 * x + y, 0.5 * x * x + 1.2 * y, x + 0.5 * y * y)
-    return dr.sum(sum(dr.square(found - wanted) for found, wanted in zip(output, target)))
+    return dr.sum(sum(dr.square(value - wanted) for value, wanted in zip(output, target)))
 
 
 def unpacked(view: Any, buffer: Any) -> np.ndarray:

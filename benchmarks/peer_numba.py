@@ -65,7 +65,7 @@ def W2(d):
 def W8(d):
     """W1 with four values; `serial` is the same without the thread pool."""
     serial = elementwise(*(njit(fastmath=True)(kernel.py_func) for kernel in (w1_fwd, w1_bwd)), d)
-    return W1(d) | {f"{variant}/serial": made for variant, made in serial.items()}
+    return W1(d) | {f"{variant}/serial": function for variant, function in serial.items()}
 
 
 @parallel

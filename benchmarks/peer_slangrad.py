@@ -156,20 +156,21 @@ class Training:
     def __init__(self, d, variant, n, dtype=np.float32):
         defines = {"NUMBER": {np.float16: "half", np.float32: "float"}[dtype]}
         folders = [Path(__file__).parent, EXAMPLE]
-        self.device = made = spy.create_device(include_paths=folders, defines=defines)
+        self.device = device = spy.create_device(include_paths=folders, defines=defines)
         self.learn, self.adjust = (
-            made.create_compute_kernel(made.load_program("training.slang", [k])) for k in ("learn", "adjust")
+            device.create_compute_kernel(device.load_program("training.slang", [k]))
+            for k in ("learn", "adjust")
         )
         tables = [np.column_stack([d[weights], d[biases]]) for weights, biases in self.LAYERS]
         self.shapes = [table.shape for table in tables]
         self.dtype, self.n, self.rate = np.dtype(dtype), n, w.w3_lr(n)
         first = np.concatenate([table.ravel() for table in tables]).astype(dtype)
-        self.values = made.create_buffer(data=first)
-        self.gradients = made.create_buffer(data=np.zeros_like(first))
-        self.total = made.create_buffer(data=np.zeros(1, np.float32))
+        self.values = device.create_buffer(data=first)
+        self.gradients = device.create_buffer(data=np.zeros_like(first))
+        self.total = device.create_buffer(data=np.zeros(1, np.float32))
         self.count = len(first)
         self.parameters = {"values": self.values, "gradients": self.gradients}
-        self.samples = {k + "s": made.create_buffer(data=d[k + variant]) for k in "xy"}
+        self.samples = {k + "s": device.create_buffer(data=d[k + variant]) for k in "xy"}
 
     def step(self):
         self.gradients.clear()
@@ -180,19 +181,19 @@ class Training:
         self.adjust.dispatch([self.count, 1, 1], parameters=self.parameters, rate=self.rate)
 
     def outputs(self):
-        found = {"loss": self.total.to_numpy().view(np.float32)[0]}
+        outputs = {"loss": self.total.to_numpy().view(np.float32)[0]}
         for prefix, buffer in (("g", self.gradients), ("new_", self.values)):
             numbers = buffer.to_numpy().view(self.dtype)
             for (weights, biases), shape in zip(self.LAYERS, self.shapes, strict=True):
                 table, numbers = np.split(numbers, [np.prod(shape)])
                 table = table.reshape(shape)
-                found |= {prefix + weights: table[:, :-1], prefix + biases: table[:, -1]}
-        return found
+                outputs |= {prefix + weights: table[:, :-1], prefix + biases: table[:, -1]}
+        return outputs
 
 
 def W3(d):
-    made = {v: Training(d, v, n) for v, n in w.W3_SIZES.items()}
-    return {v: (each.step, each.outputs) for v, each in made.items()}
+    trainings = {v: Training(d, v, n) for v, n in w.W3_SIZES.items()}
+    return {v: (training.step, training.outputs) for v, training in trainings.items()}
 
 
 def lookup(d, variant):
@@ -250,12 +251,12 @@ def W6(d):
 
 def in_graph(variant, function, names, d):
     """A jitted function of tensors; it returns its outputs by name."""
-    run, given, made = spy.graph.jit(function), [tensor(d[name]) for name in names], {}
+    run, inputs, results = spy.graph.jit(function), [tensor(d[name]) for name in names], {}
 
     def call():
-        made.update(run(*given))
+        results.update(run(*inputs))
 
-    return {variant: (call, lambda: {name: each.to_numpy() for name, each in made.items()})}
+    return {variant: (call, lambda: {name: array.to_numpy() for name, array in results.items()})}
 
 
 def attention(x, wqkv, bqkv, wo, bo):
@@ -267,12 +268,12 @@ def attention(x, wqkv, bqkv, wo, bo):
 def W7a(d):
     names = ("x", "wqkv", "bqkv", "wo", "bo")
 
-    def grad(*given):
-        *parameters, gout = given
-        found = spy.graph.grad(lambda p: (attention(*p) * gout).sum())(parameters)
+    def grad(*arrays):
+        *parameters, gout = arrays
+        gradients = spy.graph.grad(lambda p: (attention(*p) * gout).sum())(parameters)
         return {
             "out": attention(*parameters),
-            **{f"g{name}": g for name, g in zip(names, found, strict=True)},
+            **{f"g{name}": g for name, g in zip(names, gradients, strict=True)},
         }
 
     return in_graph("grad", grad, (*names, "gout"), d)

@@ -202,15 +202,15 @@ def machine(runs: list[Row]) -> str:
 def sections(runs: list[Row]) -> dict[str, str]:
     """Everything that can stand between the README's markers."""
     others = [run for run in runs if "compile" not in run]
-    found = {"machine": machine(others)} if others else {}
+    parts = {"machine": machine(others)} if others else {}
     for run in runs:
         if "compile" in run:
-            found["compile"] = compile_times(run)
+            parts["compile"] = compile_times(run)
     for run in others:
-        found |= {section_of(result): timings(result) for result in run["workloads"]}
+        parts |= {section_of(result): timings(result) for result in run["workloads"]}
         if run.get("cold"):
-            found["cold"] = starts(run["cold"])
-    return found
+            parts["cold"] = starts(run["cold"])
+    return parts
 
 
 def update_readme(readme: Path, runs: list[Row]) -> tuple[list[str], list[str]]:

@@ -103,8 +103,8 @@ def prepared(residuals, name):
     rng = np.random.default_rng(1)
     low, high = np.full((2, SIZE, 4), 0.1, np.float32), np.full((2, SIZE, 4), 0.9, np.float32)
     x, k = (
-        spy.Tensor.from_numpy(device, each, dtype=module.float4).with_grads()
-        for each in rng.uniform(low, high).astype(np.float32)
+        spy.Tensor.from_numpy(device, value, dtype=module.float4).with_grads()
+        for value in rng.uniform(low, high).astype(np.float32)
     )
     out = spy.Tensor.empty(device, (SIZE,), spy.float32).with_grads()
     out.grad.copy_from_numpy(np.ones(SIZE, np.float32))
@@ -124,12 +124,12 @@ def main(rounds=15):
     print("| program | what is stored | bytes | time | ratio |")
     print("| --- | --- | --- | --- | --- |")
     for name in PROGRAMS:
-        made = [[prepared(residuals, name) for residuals in RESIDUALS] for _ in range(3)]
-        for _, gradients, _ in made[0][1:]:
-            np.testing.assert_allclose(gradients, made[0][0][1], rtol=2e-3, atol=1e-5)
-        times = np.array([[[timed(run) for run, *_ in each] for each in made] for _ in range(rounds)])
+        runs = [[prepared(residuals, name) for residuals in RESIDUALS] for _ in range(3)]
+        for _, gradients, _ in runs[0][1:]:
+            np.testing.assert_allclose(gradients, runs[0][0][1], rtol=2e-3, atol=1e-5)
+        times = np.array([[[timed(run) for run, *_ in row] for row in runs] for _ in range(rounds)])
         least = 1e6 * times.min((0, 1))
-        for residuals, (_, _, size), time in zip(RESIDUALS, made[0], least, strict=True):
+        for residuals, (_, _, size), time in zip(RESIDUALS, runs[0], least, strict=True):
             print(f"| {name} | {residuals} | {size} | {time:.0f} us | {time / least[0]:.2f} |", flush=True)
 
 

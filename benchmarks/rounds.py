@@ -88,7 +88,7 @@ def set_up(name: str, peer: Peer, worker: Worker, reference: Path) -> list[Row]:
     """The peer's rows after the first call of each variant."""
     answer = {} if worker.failed else worker.ask(setup=name, reference=str(reference))
     report = answer.get("variants") or {v: {"skip": worker.failed} for v in WORKLOADS[name].cost}
-    rows = [Row(str(peer), variant, worker.info, **found) for variant, found in report.items()]
+    rows = [Row(str(peer), variant, worker.info, **row) for variant, row in report.items()]
     for row in rows:
         said = row.skip or f"first call {row.first:.2f} s, error {row.error:.1e}"
         print(f"  {name} {row.variant} {peer}: {said}", file=sys.stderr, flush=True)

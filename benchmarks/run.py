@@ -55,25 +55,25 @@ class Choice:
     """What the command line asks for, checked."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
-        self.given = given = parser.parse_args()
+        self.arguments = arguments = parser.parse_args()
         self.parser = parser
-        self.folders = [folder.resolve() for folder in given.peer_path]
+        self.folders = [folder.resolve() for folder in arguments.peer_path]
         for folder in self.folders:
             if not folder.is_dir():
                 parser.error(f"--peer-path {folder}: no such folder")
-        self.pace = Pace(given.rounds, max(given.rounds, given.max_rounds), given.patience)
-        if given.rounds < 1:
+        self.pace = Pace(arguments.rounds, max(arguments.rounds, arguments.max_rounds), arguments.patience)
+        if arguments.rounds < 1:
             parser.error("--rounds is at least 1")
-        if given.threads is not None:
-            self._or_error("--threads", machine.pin, given.threads)
-        known = known_peers([HERE, *self.folders])
-        names = known if given.peers is None else list(filter(None, given.peers.split(",")))
-        self.workloads = list(filter(None, given.workloads.split(",")))
+        if arguments.threads is not None:
+            self._or_error("--threads", machine.pin, arguments.threads)
+        peers = known_peers([HERE, *self.folders])
+        names = peers if arguments.peers is None else list(filter(None, arguments.peers.split(",")))
+        self.workloads = list(filter(None, arguments.workloads.split(",")))
         self.peers = [self._or_error("--peers", Peer.of, name) for name in names]
-        self._all_known("peer", [peer.name for peer in self.peers], known)
+        self._all_known("peer", [peer.name for peer in self.peers], peers)
         self._all_known("workload", self.workloads, list(WORKLOADS))
-        if given.ref and given.ref not in map(str, self.peers):
-            parser.error(f"--ref {given.ref}: not among the peers {', '.join(map(str, self.peers))}")
+        if arguments.ref and arguments.ref not in map(str, self.peers):
+            parser.error(f"--ref {arguments.ref}: not among the peers {', '.join(map(str, self.peers))}")
 
     def _or_error(self, option: str, function: Any, value: Any) -> Any:
         try:
@@ -81,10 +81,10 @@ class Choice:
         except ValueError as error:
             self.parser.error(f"{option}: {error}")
 
-    def _all_known(self, what: str, names: list[str], known: list[str]) -> None:
-        unknown = [name for name in names if name not in known]
+    def _all_known(self, kind: str, names: list[str], choices: list[str]) -> None:
+        unknown = [name for name in names if name not in choices]
         if unknown:
-            self.parser.error(f"unknown {what} {', '.join(unknown)}; there are {', '.join(known)}")
+            self.parser.error(f"unknown {kind} {', '.join(unknown)}; there are {', '.join(choices)}")
 
 
 def save(run: dict[str, Any], file: Path | None) -> None:
@@ -94,44 +94,46 @@ def save(run: dict[str, Any], file: Path | None) -> None:
 
 def measure(choice: Choice, log: IO[str]) -> None:
     """Runs what was chosen; prints and saves each part when it is done."""
-    given = choice.given
+    arguments = choice.arguments
     words = ["python", "benchmarks/run.py", *sys.argv[1:]]
     run: dict[str, Any] = {"command": shlex.join(words), "machine": machine.describe(), "workloads": []}
-    if given.cold:
+    if arguments.cold:
         run["cold"] = cold_start(choice.peers, choice.folders, log)
         print(f"\n### Cold start\n\n{report.starts(run['cold'])}", flush=True)
-        save(run, given.json)
+        save(run, arguments.json)
     for name in choice.workloads:
-        result = dataclasses.asdict(bench(name, choice.peers, choice.folders, choice.pace, log, given.ref))
+        result = dataclasses.asdict(
+            bench(name, choice.peers, choice.folders, choice.pace, log, arguments.ref)
+        )
         print(f"\n### {report.title(result)}\n\n{report.timings(result)}", flush=True)
         run["workloads"].append(result)
-        save(run, given.json)
+        save(run, arguments.json)
 
 
 def measure_against(choice: Choice, log: IO[str]) -> None:
     """The ratios of the workloads and of the warm start; prints and saves each part when it is done."""
-    given = choice.given
+    arguments = choice.arguments
     run: dict[str, Any] = {"command": shlex.join(sys.argv), "machine": machine.describe(), "ratios": []}
     try:
-        with checkout(given.against) as old:
+        with checkout(arguments.against) as old:
             for name in choice.workloads:
-                found = compare(name, old, choice.pace, log)
-                add_ratios(run, found, given.json)
-            add_ratios(run, compare_starts(old, choice.pace, log), given.json)
+                ratios = compare(name, old, choice.pace, log)
+                add_ratios(run, ratios, arguments.json)
+            add_ratios(run, compare_starts(old, choice.pace, log), arguments.json)
     except ValueError as error:
         choice.parser.error(f"--against: {error}")
 
 
-def add_ratios(run: dict[str, Any], found: list[Ratio], file: Path | None) -> None:
-    rows = [dataclasses.asdict(each) for each in found]
+def add_ratios(run: dict[str, Any], ratios: list[Ratio], file: Path | None) -> None:
+    rows = [dataclasses.asdict(ratio) for ratio in ratios]
     print(report.ratios(rows), flush=True)
     run["ratios"] += rows
     save(run, file)
 
 
 def update_readme(choice: Choice) -> None:
-    runs = [json.loads(file.read_text()) for file in choice.given.update_readme]
-    replaced, homeless = report.update_readme(choice.given.readme, runs)
+    runs = [json.loads(file.read_text()) for file in choice.arguments.update_readme]
+    replaced, homeless = report.update_readme(choice.arguments.readme, runs)
     print(f"replaced: {', '.join(replaced) or 'nothing'}")
     if homeless:
         print(f"no place for: {', '.join(homeless)}")
@@ -146,10 +148,10 @@ def main() -> None:
     for name, settings in OPTIONS.items():
         parser.add_argument(name, **settings)
     choice = Choice(parser)
-    if choice.given.update_readme:
+    if choice.arguments.update_readme:
         return update_readme(choice)
-    with open(choice.given.log, "a") as log:
-        return measure_against(choice, log) if choice.given.against else measure(choice, log)
+    with open(choice.arguments.log, "a") as log:
+        return measure_against(choice, log) if choice.arguments.against else measure(choice, log)
 
 
 if __name__ == "__main__":

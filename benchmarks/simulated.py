@@ -34,12 +34,12 @@ def made(mesh, rows, width):
 
 def seconds_of(step, batch):
     """The least of some steps."""
-    found = []
+    seconds = []
     for _ in range(STEPS):
         start = perf_counter()
         step(*batch)
-        found.append(perf_counter() - start)
-    return min(found)
+        seconds.append(perf_counter() - start)
+    return min(seconds)
 
 
 def main(rounds):
@@ -56,10 +56,10 @@ def main(rounds):
             measured[name].append(seconds_of(step, batch))
             simulated[name].append(graph.simulate(step, *batch, cluster, measured=True))
     for name in SIZES if rank == 0 else ():
-        least, found = min(measured[name]), min(simulated[name], key=lambda each: each.seconds)
-        print(f"{name:8} measured {least * 1e3:8.2f} ms   simulated {found.seconds * 1e3:8.2f} ms   "
-              f"{found.seconds / least - 1:+.1%}   compute {found.compute * 1e3:.2f}, "
-              f"communication {found.communication * 1e3:.2f}, hidden {found.hidden * 1e3:.2f} ms")  # fmt: skip
+        least, best = min(measured[name]), min(simulated[name], key=lambda simulation: simulation.seconds)
+        print(f"{name:8} measured {least * 1e3:8.2f} ms   simulated {best.seconds * 1e3:8.2f} ms   "
+              f"{best.seconds / least - 1:+.1%}   compute {best.compute * 1e3:.2f}, "
+              f"communication {best.communication * 1e3:.2f}, hidden {best.hidden * 1e3:.2f} ms")  # fmt: skip
 
 
 if __name__ == "__main__":

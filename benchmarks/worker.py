@@ -65,11 +65,11 @@ def set_up(peer: ModuleType, name: str, reference: str) -> tuple[dict[str, Run],
     if function is None:
         return {}, skipped(workload, getattr(peer, "CANNOT", {}).get(name, "not written"))
     try:
-        made = function(workload.data())
+        variants = function(workload.data())
     except Exception as error:
         return {}, skipped(workload, reason(error))
-    report = {variant: first_call(name, variant, *made[variant], reference) for variant in made}
-    return {variant: made[variant][0] for variant in made if "first" in report[variant]}, report
+    report = {variant: first_call(name, variant, *variants[variant], reference) for variant in variants}
+    return {variant: variants[variant][0] for variant in variants if "first" in report[variant]}, report
 
 
 def skipped(workload: Any, why: str) -> dict[str, dict[str, Any]]:

@@ -315,8 +315,8 @@ def largest_error(name: str, got: dict[str, Any], reference: dict[str, Any]) -> 
     worst = 0.0
     for output, wanted in reference.items():
         wanted = np.asarray(wanted)
-        found = np.asarray(got[output], np.float64).reshape(wanted.shape)
+        values = np.asarray(got[output], np.float64).reshape(wanted.shape)
         row = np.max(np.abs(wanted), axis=-1 if wanted.ndim else None, keepdims=True)
-        error = np.abs(found - wanted) / np.maximum(np.abs(wanted), 1e-2 * row)
+        error = np.abs(values - wanted) / np.maximum(np.abs(wanted), 1e-2 * row)
         worst = max(worst, float(np.mean(error > 1e-2)) if name == "W5a" else float(np.max(error)))
     return worst

@@ -87,7 +87,9 @@ def menu_shown(at: str, headings: list[str]) -> str:
                 f'<a{_marked(is_here)} href="{relpath(page, here)}{anchor}">{html.escape(words)}</a>'
             )
             if is_here and page == at:
-                parts += [f'<a class="within" href="#{_anchor(each)}">{each}</a>' for each in headings]
+                parts += [
+                    f'<a class="within" href="#{_anchor(heading)}">{heading}</a>' for heading in headings
+                ]
     return "\n".join(parts)
 
 
@@ -102,8 +104,10 @@ def framed(title: str, body: str, at: str) -> str:
     """A whole page; `at` is its place in the site."""
     body = re.sub(r"<(h[2-4])>(.*?)</\1>", _with_anchor, body)
     body = re.sub(r"<table>.*?</table>", r'<div class="table">\g<0></div>', body, flags=re.DOTALL)
-    headings = [re.sub(r"<a .*?</a>", "", each) for each in re.findall(r'<h2 id=".*?">(.*?)</h2>', body)]
-    headings = [re.sub(r"<[^>]*>", "", each) for each in headings]
+    headings = [
+        re.sub(r"<a .*?</a>", "", heading) for heading in re.findall(r'<h2 id=".*?">(.*?)</h2>', body)
+    ]
+    headings = [re.sub(r"<[^>]*>", "", heading) for heading in headings]
     style = relpath("site.css", at.rpartition("/")[0] or ".")
     name = title if title == "slangrad" else f"{title} | slangrad"
     return f"""<!doctype html>
@@ -137,27 +141,27 @@ def colored(code: str, language: str, _attributes: str = "") -> str:
     )
 
 
-def rendered(document: str, known: set[str]) -> tuple[str, set[str]]:
+def rendered(document: str, pages: set[str]) -> tuple[str, set[str]]:
     """The body of a document's page, and the files that it links to and that are no documents."""
     markdown = MarkdownIt("commonmark", {"html": True, "highlight": colored}).enable("table")
     text = markdown.render((ROOT / document).read_text(encoding="utf-8"))
     folder, files = document.rpartition("/")[0], set()
 
-    def link(found: re.Match[str]) -> str:
-        attribute, target, anchor = found.groups()
+    def link(match: re.Match[str]) -> str:
+        attribute, target, anchor = match.groups()
         path = normpath(f"{folder}/{target}" if folder else target)
         if ":" in target or not target:
-            return found.group()
-        if path in known:
+            return match.group()
+        if path in pages:
             return f'{attribute}="{relpath(page_of(path), relpath(folder or ".", "."))}{anchor or ""}"'
         files.add(path)
-        return found.group()
+        return match.group()
 
     return re.sub(r'(href|src)="([^"#]*)(#[^"]*)?"', link, text), files
 
 
-def _with_anchor(found: re.Match[str]) -> str:
-    level, words = found.groups()
+def _with_anchor(match: re.Match[str]) -> str:
+    level, words = match.groups()
     name = _anchor(re.sub(r"<[^>]*>", "", words))
     return f'<{level} id="{name}">{words}<a class="mark" href="#{name}">#</a></{level}>'
 
@@ -172,10 +176,10 @@ def stylesheet() -> str:
     light = HtmlFormatter(style="default").get_style_defs("pre")
     dark = HtmlFormatter(style="github-dark").get_style_defs("pre")
     plain = [
-        "\n".join(line for line in each.splitlines() if line.startswith("pre .")) for each in (light, dark)
+        "\n".join(line for line in style.splitlines() if line.startswith("pre .")) for style in (light, dark)
     ]
-    own = (Path(__file__).parent / "site.css").read_text(encoding="utf-8")
-    return f"{own}\n{plain[0]}\n@media (prefers-color-scheme: dark) {{\n{plain[1]}\n}}\n"
+    sheet = (Path(__file__).parent / "site.css").read_text(encoding="utf-8")
+    return f"{sheet}\n{plain[0]}\n@media (prefers-color-scheme: dark) {{\n{plain[1]}\n}}\n"
 
 
 def build(out: Path) -> None:
@@ -194,8 +198,8 @@ def build(out: Path) -> None:
             shutil.copy(ROOT / name, out / name)
         else:
             (out / name).mkdir(parents=True, exist_ok=True)
-            for each in (path for path in (ROOT / name).iterdir() if path.is_file()):
-                shutil.copy(each, out / name)
+            for path in filter(Path.is_file, (ROOT / name).iterdir()):
+                shutil.copy(path, out / name)
 
 
 def _write(path: Path, text: str) -> None:

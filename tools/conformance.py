@@ -82,8 +82,10 @@ def run(case: Case) -> None:
 
 def is_refusal(error: Exception) -> bool:
     """Whether a compiler says that it knows what is written, and does not support it."""
-    found = error.diagnostics if isinstance(error, spy.CompileError) else ()
-    codes = [each.code for each in found if each.is_error] or [getattr(error, "code", "")]
+    diagnostics = error.diagnostics if isinstance(error, spy.CompileError) else ()
+    codes = [diagnostic.code for diagnostic in diagnostics if diagnostic.is_error] or [
+        getattr(error, "code", "")
+    ]
     return any(code.startswith("E9") for code in codes)
 
 
@@ -96,7 +98,7 @@ def compile_case(device: Any, case: Case) -> tuple[Any, Any]:
     }
     session = device.create_slang_session(compiler_options=options)
     module = session.load_module_from_source("main", case.source, case.path)
-    conformances = [spy.TypeConformance(*each) for each in case.conformances]
+    conformances = [spy.TypeConformance(*row) for row in case.conformances]
     program = session.link_program([module], [module.entry_point(case.entry, conformances)])
     return program, device.create_compute_kernel(program)
 
@@ -105,22 +107,22 @@ def launch(device: Any, case: Case, program: Any, kernel: Any) -> list[str]:
     """Runs the kernel; the texts of the output buffers."""
     layout = program.layout
     entry = layout.entry_points[0]
-    scopes = {each.name: each.type_layout for each in layout.globals_type_layout.fields}
-    parameters = {each.name: each.type_layout for each in entry.parameters}
-    given: dict[str, Any] = dict(case.values)
+    scopes = {field.name: field.type_layout for field in layout.globals_type_layout.fields}
+    parameters = {field.name: field.type_layout for field in entry.parameters}
+    arguments: dict[str, Any] = dict(case.values)
     outputs: list[Any] = []
     kept: list[Any] = []  # an address keeps no buffer
     for index, each in enumerate(case.buffers):
         name = each.name or list(scopes)[index]
         buffer = device.create_buffer(data=np.frombuffer(each.words, np.uint32))
         kept.append(buffer)
-        given[name] = buffer.device_address if is_address(scopes.get(name)) else buffer
+        arguments[name] = buffer.device_address if is_address(scopes.get(name)) else buffer
         if each.is_output:
             scalar = scalar_of((scopes | parameters).get(name)) if case.is_typed else ""
             outputs.append((buffer, scalar))
     threads = [groups * size for groups, size in zip(case.groups, entry.compute_thread_group_size)]
-    own = {name: given.pop(name) for name in list(given) if name in parameters}
-    kernel.dispatch(threads, nested(given), **own)
+    of_entry = {name: arguments.pop(name) for name in list(arguments) if name in parameters}
+    kernel.dispatch(threads, nested(arguments), **of_entry)
     return [expectations.written(buffer.to_numpy().tobytes(), scalar) for buffer, scalar in outputs]
 
 
@@ -163,10 +165,10 @@ def outcomes_of(tests: Path, files: list[Path], workers: list[Worker]) -> dict[s
 
     outcomes = {}
     with ThreadPoolExecutor(len(workers)) as pool:
-        for file, each in zip(files, pool.map(run_one, files)):
+        for file, outcome in zip(files, pool.map(run_one, files)):
             name = str(file.relative_to(tests))
-            outcomes[name] = each
-            print(f"  {each['status']}: {name}", file=sys.stderr, flush=True)
+            outcomes[name] = outcome
+            print(f"  {outcome['status']}: {name}", file=sys.stderr, flush=True)
     return outcomes
 
 
@@ -182,19 +184,19 @@ def table(report: dict[str, dict[str, dict[str, str]]]) -> str:
     used = [
         status
         for status in STATUSES
-        if any(status == each["status"] for of in report.values() for each in of.values())
+        if any(status == outcome["status"] for of in report.values() for outcome in of.values())
     ]
     lines = ["| folder | tests | " + " | ".join(used) + " |", "|" + " --- |" * (len(used) + 2)]
     failures = []
     for folder, outcomes in report.items():
-        counts = Counter(each["status"] for each in outcomes.values())
+        counts = Counter(outcome["status"] for outcome in outcomes.values())
         lines.append(
             f"| {folder} | {len(outcomes)} | " + " | ".join(str(counts[status]) for status in used) + " |"
         )
-        for name, each in outcomes.items():
-            if each["status"] not in ("pass", "unsupported"):
-                reason = next(iter(each["reason"].splitlines()), "")
-                failures.append(f"- {name}: {each['status']}: {reason}"[:200])
+        for name, outcome in outcomes.items():
+            if outcome["status"] not in ("pass", "unsupported"):
+                reason = next(iter(outcome["reason"].splitlines()), "")
+                failures.append(f"- {name}: {outcome['status']}: {reason}"[:200])
     return "\n".join([*lines, "", *failures]).rstrip() + "\n"
 
 
@@ -210,31 +212,31 @@ def main() -> None:
     parser.add_argument("--page", type=Path, help="put counts and failures there, between the page's marks")
     parser.add_argument("--version", help="of Slang, for the page (default: the commit of the checkout)")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.worker:
+    arguments = parser.parse_args()
+    if arguments.worker:
         serve(outcome)
         return
-    folders = given.folders or ["autodiff"]
+    folders = arguments.folders or ["autodiff"]
     for folder in folders:
-        if not (given.tests / folder).exists():
-            parser.error(f"no '{folder}' in {given.tests}")
-    version = given.version or commit_of(given.tests)
-    if given.page and not version:
-        parser.error(f"{given.tests} is no git checkout: --version tells the page which Slang it is from")
+        if not (arguments.tests / folder).exists():
+            parser.error(f"no '{folder}' in {arguments.tests}")
+    version = arguments.version or commit_of(arguments.tests)
+    if arguments.page and not version:
+        parser.error(f"{arguments.tests} is no git checkout: --version tells the page which Slang it is from")
     report = {}
-    command = [sys.executable, __file__, str(given.tests), "--worker"]
-    workers = [Worker(command, given.timeout) for _ in range(max(1, given.jobs))]
+    command = [sys.executable, __file__, str(arguments.tests), "--worker"]
+    workers = [Worker(command, arguments.timeout) for _ in range(max(1, arguments.jobs))]
     for folder in folders:
-        report[folder] = outcomes_of(given.tests, found_in(given.tests, folder), workers)
-        if given.json:
-            given.json.write_text(json.dumps(report, indent=1) + "\n")
+        report[folder] = outcomes_of(arguments.tests, found_in(arguments.tests, folder), workers)
+        if arguments.json:
+            arguments.json.write_text(json.dumps(report, indent=1) + "\n")
     for worker in workers:
         worker.end()
     print(table(report), end="")
-    if given.page:
-        command = f"python tools/conformance.py SLANG/tests {' '.join(folders)} --page {given.page}"
-        write_page(given.page, report, f"{date.today():%d %B %Y}, tests of Slang {version}: `{command}`")
-    statuses = {each["status"] for of in report.values() for each in of.values()}
+    if arguments.page:
+        command = f"python tools/conformance.py SLANG/tests {' '.join(folders)} --page {arguments.page}"
+        write_page(arguments.page, report, f"{date.today():%d %B %Y}, tests of Slang {version}: `{command}`")
+    statuses = {outcome["status"] for of in report.values() for outcome in of.values()}
     sys.exit(1 if statuses - set(NO_FAILURES) else 0)
 
 

@@ -47,8 +47,8 @@ class Worker:
             return {"status": "timeout", "reason": f"{self.seconds:g} s"}
         line = process.stdout.readline()
         if line:
-            found: Outcome = json.loads(line)
-            return found
+            result: Outcome = json.loads(line)
+            return result
         code = process.wait()
         self.end()
         return {"status": "crash", "reason": f"code {code}"}

@@ -34,7 +34,7 @@ class Walk:
     @property
     def returns(self) -> int:
         files = [file for file, _ in self.stays]
-        changes = [each for i, each in enumerate(files) if i == 0 or files[i - 1] != each]
+        changes = [file for i, file in enumerate(files) if i == 0 or files[i - 1] != file]
         return len(changes) - len(set(changes))
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ class Walk:
 
 def walk_of(value: Any, call: Callable[[], object]) -> Walk:
     """The walk of a value in a call, which is run."""
-    found: dict[tuple[str, str], None] = {}
+    stays: dict[tuple[str, str], None] = {}
 
     def note(frame: FrameType, event: str, argument: object) -> None:
         code = frame.f_code
@@ -53,24 +53,24 @@ def walk_of(value: Any, call: Callable[[], object]) -> Walk:
         variable = bool(code.co_flags & 4) + bool(code.co_flags & 8)  # *args, **kwargs
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + variable]
         if any(_holds(frame.f_locals.get(name), value, DEPTH) for name in names):
-            found[str(path.relative_to(PACKAGE)), code.co_qualname] = None
+            stays[str(path.relative_to(PACKAGE)), code.co_qualname] = None
 
     sys.setprofile(note)
     try:
         call()
     finally:
         sys.setprofile(None)
-    return Walk(list(found))
+    return Walk(list(stays))
 
 
-def _holds(given: Any, value: Any, depth: int) -> bool:
-    if given is value or isinstance(given, (Footprint, StridedMemory, Use, TouchedRegion)):
+def _holds(argument: Any, value: Any, depth: int) -> bool:
+    if argument is value or isinstance(argument, (Footprint, StridedMemory, Use, TouchedRegion)):
         return True
-    inside = given.values() if isinstance(given, dict) else given
+    inside = argument.values() if isinstance(argument, dict) else argument
     return (
         depth > 0
-        and isinstance(given, (list, tuple, dict))
-        and any(_holds(each, value, depth - 1) for each in inside)
+        and isinstance(argument, (list, tuple, dict))
+        and any(_holds(item, value, depth - 1) for item in inside)
     )
 
 

@@ -42,7 +42,7 @@ def modulo(value: float) -> int:
 
 
 def _reciprocal(x: Any) -> Any:
-    return np.frompyfunc(lambda each: pow(int(each), -1, PRIME) if each else 0, 1, 1)(x)
+    return np.frompyfunc(lambda number: pow(int(number), -1, PRIME) if number else 0, 1, 1)(x)
 
 
 def _any_map(name: str) -> Callable[[Any], Any]:
@@ -52,9 +52,9 @@ def _any_map(name: str) -> Callable[[Any], Any]:
 
 
 def _placed(node: Node, x: Any) -> Any:
-    made = np.zeros(node.shape, object)
-    made[_window(node, x.shape)] = x
-    return made
+    placed = np.zeros(node.shape, object)
+    placed[_window(node, x.shape)] = x
+    return placed
 
 
 def _window(node: Node, shape: Sequence[int]) -> tuple[Any, ...]:
@@ -94,16 +94,18 @@ def in_field(outputs: Sequence[Node]) -> bool:
 
 def evaluated(outputs: Sequence[Node], values: Mapping[Node, Any]) -> list[Any]:
     """The outputs modulo the prime, for arrays in place of some nodes."""
-    made = dict(values)
+    results = dict(values)
 
     def value(node: Node) -> Any:
-        if node not in made:
-            inputs = [value(each) for each in node.inputs]
-            made[node] = FIELD[node.op](node, *inputs) if node.op in FIELD else _any_map(node.op)(*inputs)
-            made[node] = np.asarray(made[node] if node.dtype.kind == "i" else made[node] % PRIME, object)
-        return made[node]
+        if node not in results:
+            inputs = [value(operand) for operand in node.inputs]
+            results[node] = FIELD[node.op](node, *inputs) if node.op in FIELD else _any_map(node.op)(*inputs)
+            results[node] = np.asarray(
+                results[node] if node.dtype.kind == "i" else results[node] % PRIME, object
+            )
+        return results[node]
 
-    return [value(each) for each in outputs]
+    return [value(node) for node in outputs]
 
 
 # --- enumeration
@@ -117,18 +119,18 @@ class Term:
     terms: tuple[Term, ...] = ()
 
     def __str__(self) -> str:
-        given = [str(each) for each in self.terms]
+        terms = [str(term) for term in self.terms]
         if self.name in INFIX:
-            return f"({given[0]} {self.name} {given[1]})"
-        return f"{self.name}({', '.join(given)})" if given else self.name
+            return f"({terms[0]} {self.name} {terms[1]})"
+        return f"{self.name}({', '.join(terms)})" if terms else self.name
 
     @property
     def size(self) -> int:
-        return sum(each.size for each in self.terms) + bool(self.terms)
+        return sum(term.size for term in self.terms) + bool(self.terms)
 
     @property
     def variables(self) -> set[str]:
-        return set().union(*(each.variables for each in self.terms)) if self.terms else {self.name}
+        return set().union(*(term.variables for term in self.terms)) if self.terms else {self.name}
 
 
 INFIX = {"+", "-", "*", "@"}
@@ -198,15 +200,15 @@ class Search:
             for split in [(n - 1,)] if OPERATIONS[name][0] == 1 else [(i, n - 1 - i) for i in range(n)]:
                 for terms in product(*(self._levels[i] for i in split)):
                     is_twin = name in COMMUTE and str(terms[0]) > str(terms[1])
-                    if not is_twin and fits(name, [self._nodes[each].shape for each in terms]):
+                    if not is_twin and fits(name, [self._nodes[number].shape for number in terms]):
                         yield Term(name, terms)
 
     def _entered(self, term: Term) -> Term:
         """The first term of the same value."""
-        nodes = [self._nodes[each] for each in term.terms]
+        nodes = [self._nodes[number] for number in term.terms]
         node = OPERATIONS[term.name][1](*map(Array, nodes)).node
-        known = {a: self._values[b] for a, b in zip(nodes, term.terms, strict=True)}
-        (self._values[term],) = evaluated([node], known)
+        fixed = {a: self._values[b] for a, b in zip(nodes, term.terms, strict=True)}
+        (self._values[term],) = evaluated([node], fixed)
         other = self._found.setdefault(self._key(term), term)
         if other is term:
             self._nodes[term] = new_input(node.shape, node.dtype)
@@ -220,8 +222,8 @@ class Search:
         """Seconds of its operations, one after another."""
         if not term.terms:
             return 0.0
-        nodes = [self._nodes[each] for each in term.terms]
-        key = term.name, *(each.shape for each in nodes)
+        nodes = [self._nodes[number] for number in term.terms]
+        key = term.name, *(node.shape for node in nodes)
         if key not in self._prices:
             self._prices[key] = self._rewriter.seconds([OPERATIONS[term.name][1](*map(Array, nodes)).node])
         return self._prices[key] + sum(map(self._price, term.terms))
@@ -237,22 +239,22 @@ def matches(pattern: Term, term: Term, bound: Mapping[str, Term]) -> Iterator[Ma
             yield {**bound, pattern.name: term}
     elif pattern.name == term.name:
         for terms in [term.terms, term.terms[::-1]] if term.name in COMMUTE else [term.terms]:
-            found = [bound]
+            bindings = [bound]
             for a, b in zip(pattern.terms, terms, strict=True):
-                found = [more for each in found for more in matches(a, b, each)]
-            yield from found
+                bindings = [more for binding in bindings for more in matches(a, b, binding)]
+            yield from bindings
 
 
 def filled(pattern: Term, bound: Mapping[str, Term]) -> Term:
     if not pattern.terms:
         return bound[pattern.name]
-    return Term(pattern.name, tuple(filled(each, bound) for each in pattern.terms))
+    return Term(pattern.name, tuple(filled(term, bound) for term in pattern.terms))
 
 
 def normal(term: Term, rules: Mapping[str, Sequence[tuple[Term, Term]]]) -> Term:
     """A term after rules, operands of sums and products of elements in order."""
     for _ in range(20):
-        terms = tuple(normal(each, rules) for each in term.terms)
+        terms = tuple(normal(part, rules) for part in term.terms)
         term = Term(term.name, tuple(sorted(terms, key=str)) if term.name in COMMUTE else terms)
         for left, right in rules.get(term.name, ()):
             bound = next(matches(left, term, {}), None)
@@ -283,9 +285,9 @@ def main() -> None:
     parser.add_argument("size", type=int, nargs="?", default=2, help="operations of a graph")
     parser.add_argument("--names", nargs="*", default=list(OPERATIONS), help="which operations; default: all")
     parser.add_argument("--all", action="store_true", help="also pairs that save nothing for square matrices")
-    given = parser.parse_args()
-    for saved, left, right in Search(given.size, given.names).pairs:
-        if saved or given.all:
+    arguments = parser.parse_args()
+    for saved, left, right in Search(arguments.size, arguments.names).pairs:
+        if saved or arguments.all:
             print(f"{saved * 1e6:8.2f} us  {left} -> {right}")
 
 

@@ -39,15 +39,15 @@ def written(data: bytes, scalar: str) -> str:
 
 def against_lines(output: str, expected: str) -> str:
     is_float = False
-    for number, (wanted, found) in enumerate(zip_longest(stripped(expected), stripped(output)), 1):
+    for number, (wanted, line) in enumerate(zip_longest(stripped(expected), stripped(output)), 1):
         if wanted is None:
             return ""
-        if found is None:
+        if line is None:
             return f"line {number}: nothing, expected {wanted}"
-        if found.startswith("type:"):
-            is_float = found in FLOATS
-        if found != wanted and not (is_float and nearly_equal(found, wanted)):
-            return f"line {number}: {found}, expected {wanted}"
+        if line.startswith("type:"):
+            is_float = line in FLOATS
+        if line != wanted and not (is_float and nearly_equal(line, wanted)):
+            return f"line {number}: {line}, expected {wanted}"
     return ""
 
 
@@ -55,9 +55,9 @@ def stripped(text: str) -> list[str]:
     return [line.strip() for line in text.rstrip().splitlines()]
 
 
-def nearly_equal(found: str, wanted: str) -> bool:
+def nearly_equal(text: str, wanted: str) -> bool:
     try:
-        a, b = float(found), float(wanted)
+        a, b = float(text), float(wanted)
     except ValueError:
         return False
     return a == b or (a != 0 and b != 0 and abs(a - b) < TOLERANCE * (abs(a) + abs(b)))
@@ -69,12 +69,12 @@ def against_checks(output: str, source: str, prefix: str) -> str:
         if kind == "-NOT":
             forbidden.append(pattern)
             continue
-        found = search(lines, at, column, kind, pattern)
-        if found is None:
+        place = search(lines, at, column, kind, pattern)
+        if place is None:
             return f"{prefix}{kind} finds no '{pattern}' after line {at + 1}"
-        if message := not_between(lines[at + 1 : found[0]], forbidden):
+        if message := not_between(lines[at + 1 : place[0]], forbidden):
             return message
-        at, column, forbidden = *found, []
+        at, column, forbidden = *place, []
     return not_between(lines[at + 1 :], forbidden)
 
 

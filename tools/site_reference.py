@@ -38,21 +38,21 @@ LONGEST = 96
 
 def reference() -> str:
     """The page's body."""
-    names = {home.removeprefix("slangrad."): each.split() for home, each in slangrad._HOMES.items()}
+    names = {home.removeprefix("slangrad."): text.split() for home, text in slangrad._HOMES.items()}
     told = {home for homes in PARTS.values() for home in homes.split()}
     parts = {
         title: [name for home in homes.split() for name in sorted(names[home], key=str.lower)]
         for title, homes in PARTS.items()
     }
-    parts["More names"] = [name for home, each in names.items() if home not in told for name in each]
+    parts["More names"] = [name for home, listed in names.items() if home not in told for name in listed]
     body = [
         "<h1>Reference</h1>",
         "<p>All names of <code>import slangrad as spy</code>, from their docstrings. Names of NumPy's types "
         "(<code>spy.float32</code>) are NumPy's own.</p>",
     ]
-    for title, each in parts.items():
+    for title, names_of_part in parts.items():
         body.append(f"<h2>{title}</h2>")
-        body += [_entry(name, getattr(slangrad, name)) for name in each]
+        body += [_entry(name, getattr(slangrad, name)) for name in names_of_part]
         if title == "Arguments of calls":
             body.append(_vectors())
     return "\n".join(body)
@@ -73,10 +73,12 @@ def _entry(name: str, value: Any) -> str:
     ]
     lines.append(_prose(value))
     if inspect.ismodule(value):
-        own = {each: getattr(value, each) for each in dir(value) if not each.startswith("_")}
-        own = {each: of for each, of in own.items() if getattr(of, "__module__", "").startswith("slangrad")}
+        attributes = {key: getattr(value, key) for key in dir(value) if not key.startswith("_")}
+        attributes = {
+            key: of for key, of in attributes.items() if getattr(of, "__module__", "").startswith("slangrad")
+        }
         of_vectors = set(vectors.class_names())
-        shown = {each: (of, of) for each, of in own.items() if callable(of) and each not in of_vectors}
+        shown = {key: (of, of) for key, of in attributes.items() if callable(of) and key not in of_vectors}
         lines.append(_definitions(shown))
     elif inspect.isclass(value) and value.__module__.startswith("slangrad"):
         lines.append(_constructor(value))
@@ -95,29 +97,31 @@ def _kind(value: Any) -> str:
 
 
 def _constructor(kind: type) -> str:
-    own = vars(kind).get("__init__")
-    told = inspect.getdoc(own) if own is not None and not is_dataclass(kind) else ""
+    initializer = vars(kind).get("__init__")
+    told = inspect.getdoc(initializer) if initializer is not None and not is_dataclass(kind) else ""
     return MarkdownIt().render(told or "")
 
 
 def _members(kind: type) -> str:
     if issubclass(kind, enum.Enum):
-        shown = ", ".join(f"<code>{html.escape(each)}</code>" for each in kind.__members__)
+        shown = ", ".join(f"<code>{html.escape(member)}</code>" for member in kind.__members__)
         return f"<p>{shown}</p>"
-    found: dict[str, tuple[Any, Any]] = {}
-    for base in reversed([each for each in kind.__mro__ if each.__module__.startswith("slangrad")]):
+    members: dict[str, tuple[Any, Any]] = {}
+    for base in reversed(
+        [base_kind for base_kind in kind.__mro__ if base_kind.__module__.startswith("slangrad")]
+    ):
         for member, of in vars(base).items():
             plain = of.__func__ if isinstance(of, (staticmethod, classmethod)) else of
             is_told = not member.startswith("_") or member == "__call__"
             if is_told and (inspect.isfunction(plain) or isinstance(plain, property)):
-                found[member] = plain, of
+                members[member] = plain, of
     if is_dataclass(kind):
-        typed = {each.name: each for each in fields(kind) if not each.name.startswith("_")}
+        typed = {field.name: field for field in fields(kind) if not field.name.startswith("_")}
         shown = ", ".join(
-            f"<code>{name}: {html.escape(str(each.type))}</code>" for name, each in typed.items()
+            f"<code>{name}: {html.escape(str(field.type))}</code>" for name, field in typed.items()
         )
-        return (f"<p>Fields: {shown}</p>" if shown else "") + _definitions(found)
-    return _definitions(found)
+        return (f"<p>Fields: {shown}</p>" if shown else "") + _definitions(members)
+    return _definitions(members)
 
 
 def _definitions(members: dict[str, tuple[Any, Any]]) -> str:
@@ -144,29 +148,37 @@ def _signature(value: Any) -> str:
     except (TypeError, ValueError):
         return ""
     shown = [
-        str(each.replace(annotation=each.empty)) if each.annotation is each.empty else _parameter(each)
-        for each in signature.parameters.values()
-        if each.name not in ("self", "cls")
+        str(parameter.replace(annotation=parameter.empty))
+        if parameter.annotation is parameter.empty
+        else _parameter(parameter)
+        for parameter in signature.parameters.values()
+        if parameter.name not in ("self", "cls")
     ]
     result = "" if signature.return_annotation in (signature.empty, "None") else signature.return_annotation
     arrow = f" -> {result}" if result and not inspect.isclass(value) else ""
     line = f"({', '.join(shown)}){arrow}"
     if len(line) <= LONGEST:
         return html.escape(line)
-    inner = "".join(f"<br>&nbsp;&nbsp;&nbsp;&nbsp;{html.escape(each)}," for each in shown)
+    inner = "".join(f"<br>&nbsp;&nbsp;&nbsp;&nbsp;{html.escape(line)}," for line in shown)
     return f"({inner}<br>){html.escape(arrow)}"
 
 
-def _parameter(each: inspect.Parameter) -> str:
-    stars = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
-    kind = each.annotation if isinstance(each.annotation, str) else inspect.formatannotation(each.annotation)
-    typed = f"{stars}{each.name}" if kind in ("Any", "object") else f"{stars}{each.name}: {kind}"
-    if each.default is each.empty:
+def _parameter(parameter: inspect.Parameter) -> str:
+    stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    kind = (
+        parameter.annotation
+        if isinstance(parameter.annotation, str)
+        else inspect.formatannotation(parameter.annotation)
+    )
+    typed = f"{stars}{parameter.name}" if kind in ("Any", "object") else f"{stars}{parameter.name}: {kind}"
+    if parameter.default is parameter.empty:
         return typed
-    default = each.default.__name__ if inspect.isclass(each.default) else repr(each.default)
+    default = parameter.default.__name__ if inspect.isclass(parameter.default) else repr(parameter.default)
     return f"{typed} = {default}"
 
 
 def _prose(value: Any) -> str:
-    own = inspect.isclass(value) or inspect.ismodule(value) or callable(value) or isinstance(value, property)
-    return MarkdownIt().render(inspect.getdoc(value) or "") if own else ""
+    is_documented = (
+        inspect.isclass(value) or inspect.ismodule(value) or callable(value) or isinstance(value, property)
+    )
+    return MarkdownIt().render(inspect.getdoc(value) or "") if is_documented else ""

@@ -84,10 +84,10 @@ def directives_of(source: str) -> list[Directive]:
     """The enabled compute tests of a file."""
     if "TEST_IGNORE_FILE" in source:
         return []
-    found = enumerate(DIRECTIVE.finditer(source))
+    matches = enumerate(DIRECTIVE.finditer(source))
     return [
         Directive(number, match[3] or "", match[4].split())
-        for number, match in found
+        for number, match in matches
         if match[2] in COMPUTE and not match[1]
     ]
 
@@ -99,7 +99,7 @@ def read_text(path: Path) -> str:
 def read_case(path: Path) -> Case:
     """The file's test for the target that is nearest to a CPU."""
     source = read_text(path)
-    directive = min(directives_of(source), key=lambda each: (each.rank, each.number))
+    directive = min(directives_of(source), key=lambda item: (item.rank, item.number))
     case = Case(path, source)
     read_arguments(case, directive.arguments)
     for match in INPUT.finditer(source):
@@ -109,7 +109,7 @@ def read_case(path: Path) -> Case:
 
 
 def read_arguments(case: Case, arguments: list[str]) -> None:
-    given, rest = dict(NAMED), iter(arguments)
+    options, rest = dict(NAMED), iter(arguments)
     for argument in rest:
         if OTHER_PROGRAM.match(argument):
             raise Unsupported(f"option {argument}")
@@ -118,12 +118,12 @@ def read_arguments(case: Case, arguments: list[str]) -> None:
         case.is_typed |= argument == "-output-using-type"
         value = next(rest, "") if argument in WITH_VALUE else ""
         if argument in NAMED:
-            given[argument] = value
+            options[argument] = value
         elif argument.startswith("-D"):
             name, _, text = (argument[2:] or value).partition("=")
             case.defines[name] = text or "1"
-    case.groups = tuple(map(int, given["-compute-dispatch"].split(",")))
-    case.entry = given["-entry"]
+    case.groups = tuple(map(int, options["-compute-dispatch"].split(",")))
+    case.entry = options["-entry"]
 
 
 def read_input(case: Case, text: str) -> None:

@@ -41,7 +41,7 @@ from slangrad.runtime.launch_record import LaunchRecord, give_back_record, take_
 from slangrad.runtime.memory import ALIGNMENT, HOST_MEMORY, KnownMemory, MemoryBlock
 from slangrad.runtime.pool import POOL, Job
 from slangrad.runtime.processors import available_processors
-from slangrad.runtime.reports import Failure, Printed, exception_of
+from slangrad.runtime.reports import LaunchFailure, Printed, exception_of
 
 DEFAULT_GRANULARITY = 256
 MOST_CHUNKS = 512
@@ -72,7 +72,7 @@ _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_in
 _UNTYPED = ctypes.CFUNCTYPE(None)
 FIRST_CHUNK = ctypes.c_int64(0)
 NativeFunction = Callable[[bytes, int, int], None]
-Failures = list[tuple[int, Failure]]
+Failures = list[tuple[int, LaunchFailure]]
 
 
 @dataclass(slots=True, eq=False, kw_only=True, repr=False)
@@ -190,7 +190,7 @@ class CpuDevice(Device):
             give_back_record(record)
 
     def _raise_report(
-        self, kernel: Kernel, failure: tuple[int, Failure] | None, raised: BaseException | None
+        self, kernel: Kernel, failure: tuple[int, LaunchFailure] | None, raised: BaseException | None
     ) -> None:
         if raised is not None:
             raise raised
@@ -408,5 +408,5 @@ def _close(record: LaunchRecord, failures: Failures) -> BaseException | None:
     return raised
 
 
-def _chunk_of(failure: tuple[int, Failure]) -> int:
+def _chunk_of(failure: tuple[int, LaunchFailure]) -> int:
     return failure[0]

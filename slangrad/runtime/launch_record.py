@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from slangrad.runtime.device import Grid, Kernel
 from slangrad.runtime.memory import ALIGNMENT, HOST_MEMORY, MemoryBlock
-from slangrad.runtime.reports import FORMATS, OUT_OF_MEMORY, Failure, Printed, print_site
+from slangrad.runtime.reports import FORMATS, OUT_OF_MEMORY, LaunchFailure, Printed, print_site
 
 if TYPE_CHECKING:
     from slangrad.base.prints.formats import Value
@@ -136,7 +136,7 @@ class LaunchRecord:
         self.shared = other.shared
         self._limit_tapes(other.tape_limit)
 
-    def end(self) -> tuple[tuple[int, Failure] | None, BaseException | None]:
+    def end(self) -> tuple[tuple[int, LaunchFailure] | None, BaseException | None]:
         """The first failure with its chunk, and what a callback raised; the record is clean afterwards."""
         self.kernel = self.prepared = None
         raised, self.raised = self.raised, None
@@ -145,7 +145,7 @@ class LaunchRecord:
         launch = self.launch
         if not launch.error:
             return None, raised
-        failure = (launch.error_chunk, Failure(launch.error, launch.site, launch.index, launch.extent))
+        failure = (launch.error_chunk, LaunchFailure(launch.error, launch.site, launch.index, launch.extent))
         launch.error = 0
         return failure, raised
 

@@ -56,7 +56,7 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class LaunchFailure:
     """The status record of a launch, read back."""
 
     error: int
@@ -149,7 +149,7 @@ class NotFiniteError(KernelReport, FloatingPointError):
         return NotFiniteError(self.kernel, self._site, self._what, self.thread, call)
 
     @staticmethod
-    def of(kernel: str, site: Site, failure: Failure) -> NotFiniteError:
+    def of(kernel: str, site: Site, failure: LaunchFailure) -> NotFiniteError:
         """From the numbers that opt/checks/finite_checks.py packs."""
         packed = -1 - failure.index
         x, y, z = packed & 0xFFFFFFFF, packed >> 32 & 0xFFFF, packed >> 48 & 0x7FFF
@@ -207,7 +207,7 @@ def describe(code: str, message: str, site: Site, note: str) -> str:
     return "\n".join([*lines, f"  note: {note}"])
 
 
-def exception_of(failure: Failure, kernel: str, sites: Sequence[Site], tape_limit: int) -> Exception:
+def exception_of(failure: LaunchFailure, kernel: str, sites: Sequence[Site], tape_limit: int) -> Exception:
     """The exception that tells the user about a failure."""
     if failure.error == OUT_OF_MEMORY:
         note = f"a thread may use {tape_limit} bytes; {limit_note('tape_bytes')}"

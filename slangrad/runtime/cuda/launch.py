@@ -10,7 +10,7 @@ import ctypes
 from struct import Struct
 
 from slangrad.runtime.device import Grid
-from slangrad.runtime.reports import Failure
+from slangrad.runtime.reports import LaunchFailure
 
 LAUNCH = Struct("=3qQq24x")
 THREADS = 256  # of a block; the kernels are compiled for at most as many
@@ -29,8 +29,8 @@ class Status(ctypes.Structure):
     # fmt: on
 
     @property
-    def failure(self) -> Failure:
-        return Failure(self.error, self.site, self.index, self.extent)
+    def failure(self) -> LaunchFailure:
+        return LaunchFailure(self.error, self.site, self.index, self.extent)
 
 
 STATUS_OFFSETS: dict[str, int] = {name: getattr(Status, name).offset for name, *_ in Status._fields_}
