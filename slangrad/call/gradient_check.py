@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slangrad.base.process.warn import warn
-from slangrad.call.binding.launchable import Launchable, ValueSource, found_at
+from slangrad.call.binding.launchable import Launchable, LeafSource, found_at
 from slangrad.call.binding.request import RESULT, CallRequest, CallSettings, CheckMode, settings_key
 from slangrad.check.model.types import Array, Matrix, Scalar, Vector
 from slangrad.marshal.containers.values import DiffPair, snapshot
@@ -176,7 +176,7 @@ class BackwardCheck:
     def _compare(
         self,
         values: list[object],
-        source: ValueSource,
+        source: LeafSource,
         argument: str,
         point: tuple[object, object, object],
     ) -> None:

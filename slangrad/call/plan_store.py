@@ -19,7 +19,7 @@ import numpy as np
 
 from slangrad.base.options import Options, store_of
 from slangrad.cache import find_kernel, kernel_key
-from slangrad.call.binding.launchable import Launchable, ValueSource
+from slangrad.call.binding.launchable import Launchable, LeafSource
 from slangrad.call.binding.request import CallSettings
 from slangrad.call.plans.packing import Compiled, packer_of
 from slangrad.ir.data import types as ir
@@ -67,7 +67,7 @@ class PlanStore:
             name,
             dims,
             [restored(leaf, types) for leaf in leaves],
-            [ValueSource(index, tuple(path)) for index, path in sources],
+            [LeafSource(index, tuple(path)) for index, path in sources],
             restored(created, types),
             None if group is None else tuple(group),
         )

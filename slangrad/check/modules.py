@@ -86,7 +86,7 @@ class Program(Checker):
         self.defines = dict(defines or {})
         self.modules: dict[str, Module] = {}
         self._loading: list[str] = []
-        self._links: dict[str, list[Module]] = {}  # who exports a name
+        self._links: dict[str, list[Module]] = {}  # the modules that export a name
         self._linked: dict[Module, Module] = {}
         self._trace = DependencyTrace(self)
         self._owners: dict[ast.Module, Module] = {}
@@ -417,7 +417,7 @@ class Program(Checker):
         macros = self.files.macros(path)
         return tuple(sorted(self.defines.items())) if macros is None else macros
 
-    # --- What other stages ask for ---
+    # --- What lowering calls; answers are kept ---
 
     def check_body(self, declaration: ast.AnyFunction) -> None:
         """Make sure that a body is checked; only those of the standard library are not already."""
@@ -430,17 +430,20 @@ class Program(Checker):
         self.reporter.raise_if_errors()
 
     def fields(self, kind: StructType) -> tuple[tuple[DeclRef, Type], ...]:
+        """The fields of a struct in order, and their types."""
         references = differentiable.field_references(kind)
         return tuple((reference, differentiable.field_type(self, reference)) for reference in references)
 
-    substitute = substitution.substitute
-    value = substitution.substitute_value
-    tag_type = lookup.tag_type
-    pointer_differential = differentiable.pointer_tangent
-    derivatives = custom_derivatives.derivatives
+    substitute = (
+        substitution.substitute
+    )  # a type with generic parameters filled in, associated types looked up
+    value = substitution.substitute_value  # the same for an integer
+    tag_type = lookup.tag_type  # the integer type of an enum
+    pointer_differential = differentiable.pointer_tangent  # of a type that conforms to IDifferentiablePtrType
+    derivatives = custom_derivatives.derivatives  # the CustomDerivatives of a function
     known_value = staticmethod(constants.known_value)
 
-    # --- What lower files of this folder ask of higher ones ---
+    # --- What lower rooms call, as Checker declares it ---
 
     if not TYPE_CHECKING:  # Checker says which info a declaration has
         info = declarations.info
@@ -459,7 +462,9 @@ class Program(Checker):
     plan_list = staticmethod(initializers.plan_list)
     explain_list = staticmethod(initializers.explain_list)
     plan_constructor = staticmethod(initializers.plan_constructor)
-    resolve = witnesses.resolve  # the last, as it hides the module of this name
+    # The function, subscript, property or variable that is meant: a requirement becomes the member of the concrete
+    # type, an extension's, or a default. The last, as it hides the module of this name.
+    resolve = witnesses.resolve
 
 
 def _extensions(members: list[ast.Declaration]) -> list[ast.Extension]:
@@ -496,17 +501,12 @@ def _names_of(module: Module) -> set[str]:
     return {module.name, stem, stem.replace("-", "_"), module.declaration.module_name or ""}
 
 
-Header = tuple[tuple[tuple[Type, str], ...], Type]
-
-
 def _check_given(checker: Checker, scope: ModuleScope, declared: ast.Function) -> None:
     """Report a function that no module exports with the header that it is declared with: `export float f(float4 n)`
     does not give `extern float f(float3 n);`."""
     candidates = [result.declaration for result in scope.local(declared.name)]
     functions = [
-        declaration
-        for declaration in candidates
-        if isinstance(declaration, ast.Function) and declaration.has("export")
+        function for function in candidates if isinstance(function, ast.Function) and function.has("export")
     ]
     if any(_agrees(checker, declared, function) for function in functions):
         return
@@ -520,19 +520,8 @@ def _check_given(checker: Checker, scope: ModuleScope, declared: ast.Function) -
 
 def _agrees(checker: Checker, declared: ast.Function, exported: ast.Function) -> bool:
     """Whether types and directions are the same, generic parameters in the place of each other."""
-    if [type(parameter) for parameter in declared.generics] != [
-        type(parameter) for parameter in exported.generics
-    ]:
+    if [*map(type, declared.generics)] != [*map(type, exported.generics)]:
         return False
-    renamed: Bindings = {
-        theirs: self_argument(mine) for mine, theirs in zip(declared.generics, exported.generics)
-    }
-    reference = DeclRef(declared, identity(declared))
-    return _header(checker, reference) == _header(checker, DeclRef(exported, renamed))
-
-
-def _header(checker: Checker, reference: DeclRef) -> Header:
-    signature = signature_of(checker, reference)
-    return tuple(
-        (parameter.type, parameter.direction) for parameter in signature.parameters
-    ), signature.result
+    renamed: Bindings = dict(zip(exported.generics, map(self_argument, declared.generics)))
+    wanted = signature_of(checker, DeclRef(declared, identity(declared)))
+    return differentiable.same_signature(wanted, signature_of(checker, DeclRef(exported, renamed)))

@@ -19,7 +19,7 @@ from slangrad.base.compiling import compiling
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.source import SourceFile
 from slangrad.base.suggestions import suggestion
-from slangrad.check.calls.candidates import Failure, Match, best_matches
+from slangrad.check.calls.candidates import Match, Mismatch, best_matches
 from slangrad.check.calls.overload import evaluate
 from slangrad.check.conforming import any_value_size, conforming_types
 from slangrad.check.generics.bounds import bounds_of
@@ -369,7 +369,7 @@ class Reflection:
 
     def resolve(
         self, functions: Sequence[FunctionView], arguments: Sequence[Type]
-    ) -> tuple[list[Resolution], list[Failure]]:
+    ) -> tuple[list[Resolution], list[Mismatch]]:
         """The best function for positional arguments of these types, more than one when they are equally
         good; and why others do not take them.
         """
@@ -384,7 +384,7 @@ class Reflection:
             outcomes = [evaluate(scope, function.candidate, nodes) for function in functions]
             matches = [outcome for outcome in outcomes if isinstance(outcome, Match)]
             best = best_matches(self.program, matches) if matches else []
-        failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+        failures = [outcome for outcome in outcomes if isinstance(outcome, Mismatch)]
         return [self._resolution(match) for match in best], failures
 
     def _resolution(self, match: Match) -> Resolution:

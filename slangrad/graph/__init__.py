@@ -8,7 +8,7 @@ value, dz = graph.value_and_grad(loss)(z, y)
 """
 
 from slangrad.graph import calls  # noqa: F401  (they enter functions of arrays)
-from slangrad.graph.arrays import contractions, indexing, random  # noqa: F401  (they enter functions of arrays)
+from slangrad.graph.arrays import contractions, derived, indexing, random  # noqa: F401  (they enter functions of arrays)
 from slangrad.graph.arrays.array import Array
 from slangrad.graph.arrays.convolutions import avg_pool2d, conv2d, max_pool2d
 from slangrad.graph.arrays.functions import batch_norm, layer_norm, log_softmax, softmax, stop_gradient

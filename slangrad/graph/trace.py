@@ -37,7 +37,6 @@ from slangrad.graph.ir.node import Node, new_input, substituted
 from slangrad.graph.ir.values import (
     ArrayValue,
     Operand,
-    as_tensor,
     device_of,
     is_array,
     is_torch,
@@ -48,7 +47,7 @@ from slangrad.graph.ir.values import (
     shape_of,
 )
 from slangrad.graph.output.explain import Explanation
-from slangrad.graph.planning.plan import LENT, Plan, Settings
+from slangrad.graph.planning.plan import Plan, Settings
 from slangrad.graph.planning.recompute import bytes_in
 
 TORCH = Late("slangrad.graph.torch_bridge")
@@ -204,28 +203,19 @@ class _Traced:
     """One plan, and the form of the function's result."""
 
     def __init__(self, jitted: Jitted, call: Call) -> None:
-        self._device = jitted.device or _device_of(call.arrays)
-        self._seen: dict[int, tuple[np.ndarray, spy.Tensor]] = {}
+        device = jitted.device or _device_of(call.arrays)
         self._wrap = wrap_of(call.arrays)
         inputs = inputs_of(call.arrays)
         args, kwargs = call.of(inputs)
         with tracing():
             self.result = jitted.function(*args, **kwargs)
         outputs = nodes_in(self.result)
-        self.plan = Plan(outputs, inputs, self._device, layouts_of(inputs, call.arrays), **jitted.settings)
+        self.plan = Plan(outputs, inputs, device, layouts_of(inputs, call.arrays), **jitted.settings)
 
     def __call__(self, arrays: Sequence[ArrayValue]) -> PyTree:
-        made = self.plan.run([self._tensor(i, each) for i, each in enumerate(arrays)])
+        made = self.plan.run(arrays)
         results = [self._wrap(tensor, node) for tensor, node in zip(made, self.plan.outputs, strict=True)]
         return filled(self.result, iter(results), is_result)
-
-    def _tensor(self, i: int, value: ArrayValue) -> spy.Tensor:
-        """An argument as a tensor; the one of the last call, if that had the same array. Large ones are not kept."""
-        if type(value) is not np.ndarray or value.nbytes >= LENT:
-            return as_tensor(self._device, value)
-        if i not in self._seen or self._seen[i][0] is not value:
-            self._seen[i] = value, as_tensor(self._device, value)
-        return self._seen[i][1]
 
 
 def inputs_of(arrays: Sequence[ArrayValue], name: str = "") -> list[Node]:

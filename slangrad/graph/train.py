@@ -201,7 +201,7 @@ class _Planned:
         else:
             self._by_parts(step, call, held, graph, layers, links)
         self._parameters = held.tensors
-        self._settings = np.zeros(settings.shape)
+        self._settings = as_tensor(self._device, np.zeros(settings.shape))
 
     def _by_shards(self, step: Step, call: Call, held: Parameters, graph: StepGraph) -> None:
         layouts = layouts_of(graph.inputs[:-1], _tensors(step, call, held))
@@ -296,11 +296,13 @@ class _Planned:
         return simulated(self.plan, self._mesh, links, measured, slowest)
 
     def run(self, call: Call, updates: Updates) -> PyTree:
-        self._settings[...] = updates[0][1].settings  # memory that stays, so no call is bound anew
+        self._settings.host_view()[...] = updates[0][
+            1
+        ].settings  # memory that stays, so no call is bound anew
         batch = (as_tensor(self._device, each) for each in call.arrays)
         if self._mesh.links:
             batch = (each if layout_of(each).is_dense else copied(each) for each in batch)
-        arrays = *batch, *_state_of(updates), as_tensor(self._device, self._settings)
+        arrays = *batch, *_state_of(updates), self._settings
         value, *aux = self._run([*self._parameters, *arrays], 1 + len(self._returned))
         loss = value.host_view()[0]
         if not self._has_aux:

@@ -17,8 +17,10 @@ from collections.abc import Iterator
 from slangrad.base.source import Line
 from slangrad.syntax import ast
 from slangrad.syntax.ast.copies import child_fields
+from slangrad.syntax.ast.walk import labeled_children
 
 INDENT = "  "
+_LABELS = {"statements": "", "members": ""}  # elements of a block or member list need no name
 
 # What heads a line, in this order, when the node has it; other plain fields follow as field=value.
 _HEADS = ("operator", "name", "mode", "query", "label", "keyword", "value")
@@ -31,20 +33,8 @@ def node_lines(node: ast.Node) -> Iterator[Line]:
         node, depth, field = pending.pop()
         label = f"{field}: " if field else ""
         yield Line(f"{INDENT * depth}{label}{_headline(node)}", node.span)
-        below = [(child, depth + 1, name) for name, child in _labeled_children(node)]
+        below = [(child, depth + 1, _LABELS.get(name, name)) for name, child in labeled_children(node)]
         pending.extend(reversed(below))
-
-
-def _labeled_children(node: ast.Node) -> Iterator[tuple[str, ast.Node]]:
-    """Children with the name of their field; elements of a block or member list need none."""
-    for name in child_fields(type(node)):
-        value = getattr(node, name)
-        if isinstance(value, ast.Node):
-            yield name, value
-        elif isinstance(value, (list, tuple)):
-            for item in value:
-                if isinstance(item, ast.Node):
-                    yield "" if name in ("statements", "members") else name, item
 
 
 def _headline(node: ast.Node) -> str:

@@ -1,4 +1,4 @@
-"""Parsed modules as numbers and texts, and declarations that are made of them when somebody looks.
+"""Parsed modules as numbers and texts, and declarations that are made of them when a field is read.
 
     data = pack_module(module, around)            for `marshal`
     module = late_module(data, source)            the same module once more
@@ -38,8 +38,8 @@ class Surroundings:
 
 
 class _Form:
-    """The fields of a class of nodes: what they are before anybody writes them, those that the text says, and of
-    declarations those that are not at hand while it is late."""
+    """The fields of a class of nodes: their initial values, those that the text gives, and for declarations those that
+    are missing while it is late."""
 
     __slots__ = ("before", "in_text", "is_declaration", "kind", "waiting")
 

@@ -48,7 +48,7 @@ SAME: dict[str, tuple[Case, tuple[Any, ...]]] = {
         (np.array([[-1, 5, 0], [1, -(2**63), 9]]), U),
     ),
     "round": (lambda i, x: [np.round(i, 1), np.round(i, -1), np.round(i), np.round(x, 1), x.round(-1)], (INTS, X)),
-    "triangles": (lambda b: [np.tril(b), np.triu(b, 1)], (B,)),
+    "triangles": (lambda b: [np.tril(b), np.triu(b, 1), np.tril(b[0]), np.triu(b[0], 1)], (B,)),
     "choices": (lambda b: [np.where(b, True, b), np.where(b, b, False), np.where(b, True, 2)], (B,)),
     "empty": (
         lambda e: [
@@ -97,6 +97,46 @@ SAME: dict[str, tuple[Case, tuple[Any, ...]]] = {
             np.einsum("...", x), np.einsum("ij...->...i", t), np.einsum("ij,ij->ij", x[:1], x), t[:1] @ t.swapaxes(1, 2),
             np.einsum("...,...j->j...", x[0, :2], t), np.einsum("ij,jk,...k->...i", x, x.T, t[:, :1, :2]),
         ], (X, np.arange(12.0).reshape(2, 2, 3)),
+    ),
+    "parts": (
+        lambda i, x: [
+            *np.array_split(x, 2, 1), *np.array_split(x, [1], 1), *np.array_split(x[0], 5), *np.hsplit(x, 3), *np.hsplit(x[0], 3),
+            *np.vsplit(x, 2), *np.dsplit(x[None], 3), np.dstack([i[0], x[0]]), np.dstack([i, x]), np.column_stack([i[:, 0], x]),
+            np.append(i, x), np.append(i, x, 1), *np.atleast_1d(x[0, 0], x), np.atleast_2d(x[0]),
+            *(np.atleast_3d(y) for y in (x[0, 0], x[0], x, x[None, None])), *np.broadcast_arrays(x, x[:1], i[:, :1]),
+        ], (INTS, X),
+    ),
+    "turned": (
+        lambda x: [
+            *(np.tile(y, n) for y in (x[0, 0], x, x[:0]) for n in (2, (2, 1), (3, 1, 2), 0)), np.flipud(x), np.fliplr(x),
+            *(np.rot90(x, k) for k in range(-1, 5)), np.rot90(x[None], 1, (2, 0)), np.rot90(x[None], 3, (1, 2)),
+            *(np.diag(y, k) for y in (x, x[0]) for k in (-2, 0, 1)),
+        ], (X,),
+    ),
+    "chosen": (
+        lambda i, x, b: [
+            np.select([x > 4, i > 1], [x, i], -1), np.select([b > 0], [np.where(b > 0, x, 2)]), np.count_nonzero(i, 0, keepdims=True),
+            np.count_nonzero(b), np.array_equal(x, x + 0), np.array_equal(i, x), np.array_equal(x, x[0]),
+        ], (INTS, X, B),
+    ),
+    "more products": (
+        lambda i, x: [
+            np.inner(i, x), np.inner(x[0], 2), np.vdot(i, x), np.kron(i, x), np.kron(x[0], i), np.kron(i[0], x[None]),
+        ], (INTS, X),
+    ),
+    "averages": (
+        lambda i, x, b: [
+            np.average(i), np.average(i, 0), np.average(x, weights=i), np.average(x, -1, x[0], keepdims=True),
+            np.average(i, 0, [1, 2]), np.ptp(i, 1), np.ptp(x, keepdims=True), np.trapezoid(x), np.trapezoid(x, x[:, 0], axis=0),
+            np.trapezoid(x, x**2, axis=0), np.trapezoid(i, dx=0.5, axis=0),
+        ], (INTS, X, B),
+    ),
+    "NaN": (
+        lambda i, y: [
+            *(f(z, axis) for f in (np.nansum, np.nanmean, np.nanmax, np.nanmin) for z in (i, y) for axis in (None, 0, 1)),
+            np.nanmax(y, keepdims=True), np.nan_to_num(y), np.nan_to_num(y, nan=3, posinf=4, neginf=5), np.nan_to_num(i),
+            np.nansum(y, dtype="f8"),
+        ], (INTS, np.array([[1, np.nan, -np.inf], [np.nan, np.nan, np.inf], [2, np.nan, 3]], np.float32)),
     ),
     "angles": (lambda x: [np.degrees(x), np.radians(x)], (X,)),
     "zeros": (lambda x: 1 / np.cumsum(x), (np.array([-0.0, -0.0, 0.0]),)),
@@ -153,6 +193,16 @@ REFUSED: list[tuple[str, Case]] = [
     *[("E1042", lambda x, n=n: np.split(x, n, 1)) for n in (0, -1, 2, 1.5)],
     *[("E1042", lambda x, n=n: np.repeat(x, n, 1)) for n in (-1, [1, 2], 1.5)],
     ("E1042", lambda x: np.roll(x, 1.5)),
+    ("E1042", lambda x: np.vsplit(x[0], 1)),
+    ("E1042", lambda x: np.inner(x[:, :1], x)),
+    ("E1042", lambda x: np.tensordot(x[:1], x, ([0], [0]))),
+    ("E1042", lambda x: np.stack([x, x[:1]], None)),
+    ("E1042", lambda x: np.sum(x, True)),
+    ("E1042", lambda x: np.array_split(x, 0)),
+    ("E1042", lambda x: np.rot90(x, 1, (0, 0))),
+    ("E1042", lambda x: np.diag(x[None])),
+    ("E1042", lambda x: np.average(x, weights=x[0])),
+    ("E1040", lambda x: np.average(x, returned=True)),
     ("E1042", lambda x: np.diff(x, -1)),
     ("E1040", lambda x: np.diff(x, prepend=0)),
     ("E1042", lambda x: np.trace(x[0])),
@@ -208,7 +258,7 @@ def test_names_that_are_proposed_are_those_of_numpy() -> None:
         (np.fft.fft, r"np\.fft\.fft of .*\nnote: compute it outside"),
         (np.nancumsum, r"np\.nancumsum of .*\nnote: did you mean np.cumsum\? a Slang function"),
         (np.median, r"np\.median of .*\nnote: a Slang function"),
-        (np.nansum, r"np\.nansum of .*\nnote: np.where\(np.isnan\(x\), 0, x\).sum\(\)"),
+        (np.gradient, r"np\.gradient of .*\nnote: np.diff"),
         (
             np.linalg.vector_norm if hasattr(np.linalg, "vector_norm") else np.linalg.det,
             r"np\.linalg\.\w+ of ",

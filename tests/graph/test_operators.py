@@ -88,6 +88,8 @@ SMOOTH: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "attention":    (lambda t, m: graph.attention(t, t[:, :2] * m[:1], t[:, 1:] + 1, causal=True, mask=m[:, :2]), (T, S)),
     "flip":         (lambda t: np.roll(np.flip(t, 1), 2, 2) + np.repeat(t[:, :, :2], 2, 2) + np.tril(t) - np.triu(t, 1), (T,)),
     "stacks":       (lambda a, b: np.vstack([a * b, b[0]]) * np.vstack([a[0], b]) + np.hstack([a[:, :1], b[:, 1:]]).sum(), (A, B)),
+    "tile":         (lambda a, b: np.tile(a, (2, 1)) * np.kron(np.diag(b[0])[:2, :1], b)[:6] + np.rot90(a, 2).sum() + np.inner(a, b)[0].sum(), (A, B)),
+    "average":      (lambda a, b: np.average(a, 0, b) + np.trapezoid(a, b, axis=0) + np.nanmean(a, 0) * np.nanmax(b, 0) + np.ptp(a, 0), (A, B)),
     "diff":         (lambda t: np.diff(t, axis=1).sum(1) * np.diff(t, 2)[:, 0].sum() + np.hstack([t[0, 0], t[0, 1, :2]])[:4], (T,)),
     "diagonal":     (lambda t: np.trace(t, 1, 1, 2) * t[:, :2, :2].trace(-1, 0, 1) * np.diagonal(t, 0, -1, 0).sum(0)[:2], (T,)),
     "norm":         (lambda t: np.linalg.norm(t, axis=2) * np.linalg.norm(t[0, 0]) / np.linalg.norm(t) + np.linalg.norm(t, axis=(0, 2)), (T,)),

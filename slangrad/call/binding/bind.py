@@ -14,7 +14,7 @@ from math import prod
 
 from slangrad.base.page_words import PAGE_WORDS
 from slangrad.call.binding.broadcast import align_right, call_dimensions
-from slangrad.call.binding.launchable import Launchable, ValueSource
+from slangrad.call.binding.launchable import Launchable, LeafSource
 from slangrad.call.binding.mapping import MAPPED
 from slangrad.call.binding.program import FoundFunction, ModuleTypes
 from slangrad.call.binding.request import RESULT
@@ -68,7 +68,7 @@ class BoundCall:
     order: int = 1  # of the derivatives in `hvp`
     conformances: tuple[Conformance, ...] = ()
     leaves: list[Leaf] = field(default_factory=list)
-    sources: list[ValueSource] = field(default_factory=list)
+    sources: list[LeafSource] = field(default_factory=list)
     group: tuple[int, ...] | None = None  # see Launchable
     lanes: int = 0
 
@@ -115,7 +115,7 @@ def bind_call(
     for node, index in sources:
         for path, leaf in node.leaves():
             call.leaves.append(leaf)
-            call.sources.append(ValueSource(index, path))
+            call.sources.append(LeafSource(index, path))
     _map_leaves(call.leaves, dims)
     return call
 

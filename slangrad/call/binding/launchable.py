@@ -19,7 +19,7 @@ SHAPE = "shape"  # the kernel's parameter with the sizes of its loops
 PARTIAL = "p"  # its letter among those of streams where groups at the border are not full
 
 
-class ValueSource(NamedTuple):
+class LeafSource(NamedTuple):
     """The place of a leaf's value: the index of the given value, and the keys inside of it."""
 
     given: int
@@ -27,7 +27,7 @@ class ValueSource(NamedTuple):
 
 
 class ValuePlace(Protocol):
-    """Anything with the place of a value, as a ValueSource."""
+    """Anything with the place of a value, as a LeafSource."""
 
     @property
     def given(self) -> int: ...
@@ -52,12 +52,12 @@ class Launchable:
     name: str
     call_dims: int
     leaves: list[Leaf]
-    sources: list[ValueSource]
+    sources: list[LeafSource]
     created: CreatedResult | None
     group: tuple[int, ...] | None = None
 
     @property
-    def passed(self) -> list[tuple[Leaf, ValueSource]]:
+    def passed(self) -> list[tuple[Leaf, LeafSource]]:
         """The leaves of what the caller gave; a result that the call makes is none of them."""
         return [pair for pair in zip(self.leaves, self.sources) if pair[1].given >= 0]
 

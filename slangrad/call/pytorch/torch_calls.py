@@ -18,7 +18,7 @@ import torch
 from torch.autograd.graph import increment_version
 
 from slangrad.base.process.warn import warn
-from slangrad.call.binding.launchable import ValuePlace, ValueSource, found_at
+from slangrad.call.binding.launchable import LeafSource, ValuePlace, found_at
 from slangrad.call.binding.request import CallRequest, CallSettings
 from slangrad.call.plans.overlap import both_changed, share
 from slangrad.call.plans.plan import CallPlan
@@ -209,12 +209,12 @@ def _slots_of(plan: CallPlan, values: list[object]) -> tuple[list[TorchSlot], li
     return slots, changed
 
 
-def _cells_of(plan: CallPlan) -> tuple[ValueSource, ...]:
+def _cells_of(plan: CallPlan) -> tuple[LeafSource, ...]:
     """Single values that the call writes for Python."""
     return tuple(source for leaf, source in plan.call.passed if leaf.is_cell and leaf.role.writes)
 
 
-def _sinks_of(plan: CallPlan, site: TorchSite) -> tuple[ValueSource, ...]:
+def _sinks_of(plan: CallPlan, site: TorchSite) -> tuple[LeafSource, ...]:
     """What the call writes without that a derivative passes: a call of the derivative, which does all of it again,
     gets something else to write into."""
     sinks = []

@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import NoneType
 from typing import TYPE_CHECKING, NamedTuple
 
-from slangrad.call.binding.launchable import ValuePlace, ValueSource, found_at
+from slangrad.call.binding.launchable import LeafSource, ValuePlace, found_at
 from slangrad.call.binding.request import RESULT, THREADS, CallRequest, CallSettings, settings_key
 from slangrad.call.plans.plan import CallPlan
 from slangrad.marshal.containers.values import snapshot
@@ -80,8 +80,8 @@ class TorchSite:
         self.slots = slots
         self.created = created
         self.result_carries = created and carries
-        self.sinks: tuple[ValueSource, ...] = ()
-        self.cells: tuple[ValueSource, ...] = ()
+        self.sinks: tuple[LeafSource, ...] = ()
+        self.cells: tuple[LeafSource, ...] = ()
         self.kept = tuple(i for i, slot in enumerate(slots) if not slot.writes)
         self.outputs = tuple(i for i, slot in enumerate(slots) if slot.is_output)
         self.carrying_outputs = tuple(i for i in self.outputs if slots[i].carries)
@@ -97,7 +97,7 @@ class TorchSite:
     def cotangent_count(self) -> int:
         return self.result_carries + len(self.carrying_outputs)
 
-    def nest(self, places: Iterable[ValueSource]) -> None:
+    def nest(self, places: Iterable[LeafSource]) -> None:
         """Values inside of these, too, will be replaced."""
         self.nested = tuple({*self.nested, *(source.given for source in places if source.path)})
 
@@ -162,7 +162,7 @@ def _reopened(value: object) -> object:
     return mapped(_reopened, value)
 
 
-def constants_of(site: TorchSite, values: list[object], places: Iterable[ValueSource]) -> list[HostValue]:
+def constants_of(site: TorchSite, values: list[object], places: Iterable[LeafSource]) -> list[HostValue]:
     """The values of a call without its torch tensors. The program may overwrite the values at `places` before it asks
     for the derivative, so they are copied. PyTorch notices changes of its own tensors only."""
     constants = [value if type(value) in ATOMS else _reopened(value) for value in values]
@@ -173,7 +173,7 @@ def constants_of(site: TorchSite, values: list[object], places: Iterable[ValueSo
     return constants
 
 
-def changing_places(plan: CallPlan, site: TorchSite) -> tuple[ValueSource, ...]:
+def changing_places(plan: CallPlan, site: TorchSite) -> tuple[LeafSource, ...]:
     """The places from which a call reads values that may change and are no torch tensors."""
     slots = {(slot.given, slot.path) for slot in site.slots}
     return tuple(

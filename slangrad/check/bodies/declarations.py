@@ -57,7 +57,7 @@ from slangrad.check.model.types import (
     stored,
     unstored,
 )
-from slangrad.check.model.values import Value, open_value, parameter_value
+from slangrad.check.model.values import open_value, parameter_value
 from slangrad.check.names.constants import evaluate
 from slangrad.check.names.memory_rules import as_usual, order_of
 from slangrad.check.names.places import gives_address, value_type
@@ -71,7 +71,7 @@ WithParameters = ast.Function | ast.Constructor | ast.Subscript
 
 
 def info(checker: Checker, declaration: ast.Declaration) -> Any:
-    """The info of a declaration, of the class that `Checker.info` tells."""
+    """The info of a declaration, of the class that `Checker.info` states."""
     if declaration.checked is not None:
         return declaration.checked
     rule = RULES[type(declaration)]
@@ -183,8 +183,8 @@ def _initialize(checker: Checker, scope: Scope, node: ast.Variable, header: Vari
         coerce(scope, node.initializer, header.type, f"the value of '{node.name}'")
         if isinstance(header.type, Array) and header.type.count is None:
             header.type = value_type(node.initializer) if node.initializer.type is not None else ERROR
-    if not header.mutable and _is_known_when_compiling(node, header):
-        header.constant = _constant_of(checker, node, header)
+    if not header.mutable and node.initializer.type is not ERROR and _is_known_when_compiling(node, header):
+        header.constant = evaluate(checker, node.initializer)
 
 
 def _inferred(checker: Checker, node: ast.Variable) -> Type:
@@ -208,13 +208,6 @@ def _is_known_when_compiling(node: ast.Variable, header: VariableInfo) -> bool:
         isinstance(header.type, Scalar) and not header.type.is_float
     )
     return whole and node.keyword != "let" and header.kind != "field"
-
-
-def _constant_of(checker: Checker, node: ast.Variable, header: VariableInfo) -> Value | None:
-    assert node.initializer is not None
-    if node.initializer.type is ERROR:
-        return None
-    return evaluate(checker, node.initializer)
 
 
 def _without_initializer(checker: Checker, scope: Scope, node: ast.Variable, header: VariableInfo) -> None:
@@ -265,7 +258,7 @@ def _function(checker: Checker, node: ast.Function) -> FunctionInfo:
             result = _refuse_several(checker, result, node.name_span)
         header = FunctionInfo(_this(checker, node), node.is_marked("mutating"), parameters, result)
         header.throws = _thrown(checker, node)
-    _fill_attributes(checker, node, header)
+    _fill_attributes(node, header)
     header.no_diff_result = node.has("no_diff") or has_no_diff(node)
     if not node.name:
         header.level, header.this_type = "backward", self_type(node)
@@ -394,7 +387,7 @@ _LEVELS = {
 }
 
 
-def _fill_attributes(checker: Checker, node: ast.Declaration, header: FunctionInfo) -> None:
+def _fill_attributes(node: ast.Declaration, header: FunctionInfo) -> None:
     """What the attributes of a function say."""
     levels = {_LEVELS[attribute.name] for attribute in node.attributes if attribute.name in _LEVELS}
     header.level = "backward" if "backward" in levels else "forward" if levels else "none"
@@ -415,7 +408,7 @@ def _constructor(checker: Checker, node: ast.Constructor) -> FunctionInfo:
         parameters = _parameters(checker, node)
         this = _constructed(checker, node)
         header = FunctionInfo(this, True, parameters, this)
-    _fill_attributes(checker, node, header)
+    _fill_attributes(node, header)
     return header
 
 
@@ -453,10 +446,10 @@ def _accessor(checker: Checker, node: ast.Accessor) -> FunctionInfo:
     result = _accessor_result(node, around.result)
     changes = node.name == "set" and not node.is_marked("nonmutating") and not owner.is_marked("nonmutating")
     header = FunctionInfo(around.this_type, changes or node.is_marked("mutating"), parameters, result)
-    _fill_attributes(checker, node, header)
+    _fill_attributes(node, header)
     if header.level == "none":
         outer = FunctionInfo(None, False, (), VOID)
-        _fill_attributes(checker, owner, outer)
+        _fill_attributes(owner, outer)
         header.level = outer.level
         header.no_diff_this |= outer.no_diff_this
     _raise_level(checker, node, header)

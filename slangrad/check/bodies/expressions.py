@@ -26,20 +26,18 @@ from slangrad.check.calls.operators import (
     check_assign,
     check_binary,
     check_conditional,
-    check_postfix,
+    check_step,
     check_unary,
 )
 from slangrad.check.calls.overload import choose, commit_match
 from slangrad.check.calls.throwing import check_try
-from slangrad.check.interfaces.lookup import library_type, members
+from slangrad.check.interfaces.lookup import library_type, member_candidates
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.meanings import (
-    Candidate,
     ErrorMeaning,
     GenericMeaning,
     Meaning,
-    NamespaceMeaning,
     OverloadMeaning,
     PackMeaning,
     TypeMeaning,
@@ -93,15 +91,14 @@ def _value_of(scope: Scope, node: ast.Expression, meaning: Meaning) -> Type:
         return meaning.type
     if isinstance(meaning, OverloadMeaning):
         return lambdas.function_value(scope, node, meaning)
-    elif isinstance(meaning, (TypeMeaning, GenericMeaning)):
-        text = node.span.text
-        scope.checker.error(
-            "E0302", f"'{text}' is a type, not a value", node.span, f"write '{text}(...)' to make one"
+    if not isinstance(meaning, ErrorMeaning):
+        text, is_type = node.span.text, isinstance(meaning, (TypeMeaning, GenericMeaning))
+        several = (
+            "are types, not values" if isinstance(meaning, PackMeaning) else "is a namespace, not a value"
         )
-    elif isinstance(meaning, NamespaceMeaning):
-        scope.checker.error("E0302", f"'{node.span.text}' is a namespace, not a value", node.span)
-    elif isinstance(meaning, PackMeaning):
-        scope.checker.error("E0302", f"'{node.span.text}' are types, not values", node.span)
+        note = f"write '{text}(...)' to make one" if is_type else None
+        message = f"'{text}' {'is a type, not a value' if is_type else several}"
+        scope.checker.error("E0302", message, node.span, note)
     node.type = ERROR
     return ERROR
 
@@ -288,12 +285,7 @@ def _check_range(scope: Scope, index: ast.Expression, kind: Indexed) -> None:
 
 
 def _subscript(scope: Scope, node: ast.Index, kind: Type) -> Type:
-    results = members(scope.checker, kind, "__subscript")
-    candidates = [
-        Candidate(result.declaration, result.substitution, node.base)
-        for result in results
-        if isinstance(result.declaration, ast.Subscript)
-    ]
+    candidates = member_candidates(scope.checker, kind, "__subscript", ast.Subscript, node.base)
     if not candidates:
         return scope.checker.error("E0319", f"a '{kind}' has no elements", node.span)
     match = choose(scope, node.span, "[]", candidates, node.arguments)
@@ -328,7 +320,7 @@ EXPRESSIONS: dict[type[ast.Expression], Rule] = {
     ast.Call: check_call,
     ast.Cast: check_cast,
     ast.Unary: check_unary,
-    ast.Postfix: check_postfix,
+    ast.Postfix: check_step,
     ast.Binary: check_binary,
     ast.Assign: check_assign,
     ast.Conditional: check_conditional,

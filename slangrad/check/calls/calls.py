@@ -22,7 +22,7 @@ from slangrad.check.calls.overload import choose, commit_match
 from slangrad.check.calls.throwing import report_no_derivative, require_try, thrown_by
 from slangrad.check.derivatives.tensor_gradients import warn_of_lost_gradients
 from slangrad.check.generics.substitution import own_substitution
-from slangrad.check.interfaces.lookup import members
+from slangrad.check.interfaces.lookup import member_candidates
 from slangrad.check.model import checked
 from slangrad.check.model.checked import Construct
 from slangrad.check.model.declref import DeclRef
@@ -101,7 +101,7 @@ def check_call(scope: Scope, node: ast.Call) -> Type:
     if isinstance(meaning, TypeMeaning):
         mark_type(node.callee, meaning.type)
         kind = construct(scope, node, meaning.type, node.arguments)
-        _tell_constructor(node, meaning)
+        _discriminate_constructor(node, meaning)
         return kind
     if isinstance(meaning, OverloadMeaning):
         return call_overload(scope, node, meaning.name, meaning.candidates, node.arguments)
@@ -150,7 +150,9 @@ def object_of_call(scope: Scope, span: Span, match: Match) -> checked.Base | Non
         if not isinstance(interface, ast.Interface):
             return None
         kind = base.substitution.get(interface)
-        return base.this or (_told(span, base.told_by, kind) if isinstance(kind, Type) else None)
+        return base.this or (
+            _discriminator(span, base.discriminator, kind) if isinstance(kind, Type) else None
+        )
     if candidate.inner is not None and base.through_type:
         return None
     if base.this is None:
@@ -167,21 +169,21 @@ def object_of_call(scope: Scope, span: Span, match: Match) -> checked.Base | Non
     return base.this
 
 
-def _told(span: Span, told_by: checked.Base | None, kind: Type) -> ast.Expression | None:
-    """What tells a static requirement its type."""
-    if told_by is None:
+def _discriminator(span: Span, discriminator: checked.Base | None, kind: Type) -> ast.Expression | None:
+    """The value whose type a static requirement takes."""
+    if discriminator is None:
         return None
     node = ast.Missing(span)
-    node.type, node.ref = kind, checked.Told(told_by)
+    node.type, node.ref = kind, checked.Discriminator(discriminator)
     return node
 
 
-def _tell_constructor(node: ast.Call, meaning: TypeMeaning) -> None:
+def _discriminate_constructor(node: ast.Call, meaning: TypeMeaning) -> None:
     form = node.ref
     if not isinstance(form, checked.Call) or not isinstance(form.function, DeclRef):
         return
     if form.this is None and isinstance(form.function.declaration.parent, ast.Interface):
-        form.this = _told(node.span, meaning.told_by, meaning.type)
+        form.this = _discriminator(node.span, meaning.discriminator, meaning.type)
 
 
 def _call_value(scope: Scope, node: ast.Call) -> Type:
@@ -409,8 +411,4 @@ def _callable_candidates(scope: Scope, kind: Type, node: ast.Expression) -> list
     """What a call of a value can mean: the body of a lambda, or an `operator()`."""
     if isinstance(kind, LambdaType):
         return [Candidate(kind.declaration, own_substitution(kind), node)]
-    return [
-        Candidate(member.declaration, member.substitution, node)
-        for member in members(scope.checker, kind, "operator()")
-        if isinstance(member.declaration, ast.Function)
-    ]
+    return member_candidates(scope.checker, kind, "operator()", ast.Function, node)

@@ -38,7 +38,7 @@ class Match:
 
 
 @record
-class Failure:
+class Mismatch:
     """A candidate that does not apply, and where to point when it is the only one."""
 
     candidate: Candidate

@@ -1,6 +1,6 @@
 """Implicit and explicit conversions between types, what they cost, and the common type of two.
 
-In: `int` to `float3`.   Out: _by("splat", float3, cost 401).
+In: `int` to `float3`.   Out: _coercion("splat", float3, cost 401).
 
 Costs rank overloads; only their order matters. Identical types cost nothing, a wider type of the same
 kind little, an integer to a float more, what can lose information most. From EXPLICIT on a cast has to be
@@ -90,17 +90,11 @@ def convert(checker: Checker, source: Type, target: Type, explicit: bool = False
     return _stated(checker, source, target, explicit) if source.abstract or target.abstract else None
 
 
-def _by(
-    kind: str,
-    target: Type,
-    cost: int,
-    warning: str | None = None,
-    function: DeclRef | None = None,
-    inner: Conversion | None = None,
-    source: Type | None = None,
+def _coercion(
+    kind: str, target: Type, cost: int, warning: str | None = None, source: Type | None = None
 ) -> Coercion:
-    """A conversion of one kind."""
-    return Coercion(target, cost, Conversion(kind, target, function, inner, source), warning)
+    """By a conversion of one kind."""
+    return Coercion(target, cost, Conversion(kind, target, source=source), warning)
 
 
 def _stated(checker: Checker, source: Type, target: Type, explicit: bool) -> Coercion | None:
@@ -108,11 +102,11 @@ def _stated(checker: Checker, source: Type, target: Type, explicit: bool) -> Coe
     equal_source, other = stated_equal(checker, source), stated_equal(checker, target)
     if equal_source is not source or other is not target:
         inner = convert(checker, equal_source, other, explicit)
-        return None if inner is None else _by("stated", target, inner.cost, source=source)
+        return None if inner is None else _coercion("stated", target, inner.cost, source=source)
     implicit = stated_conversion(checker, source, target)
     if not implicit and not (explicit and implicit is not None):
         return None
-    return _by("stated", target, CONSTRUCTOR if implicit else EXPLICIT, source=source)
+    return _coercion("stated", target, CONSTRUCTOR if implicit else EXPLICIT, source=source)
 
 
 def conversion(checker: Checker, source: Type, target: Type, implicit: bool) -> Coercion | None:
@@ -141,7 +135,7 @@ def _by_constructor(
     if inner is None or parameter.direction not in ("in", "constref"):
         return None
     cost = inner.cost + CONSTRUCTOR
-    return _by("call", target, cost, function=member.reference, inner=inner.conversion)
+    return Coercion(target, cost, Conversion("call", target, member.reference, inner.conversion))
 
 
 # --- Numbers ------------------------------------------------------------------------------------------
@@ -196,7 +190,9 @@ def _to_number(checker: Checker, source: Type, target: Type) -> Coercion | None:
         return _from_enum(checker, source, target)
     if isinstance(source, Pointer):
         wide = isinstance(target, Scalar) and target.is_integer and target.bits == 64
-        return _by("pointer", target, EXPLICIT if wide else TO_FLOAT) if wide or target is BOOL else None
+        return (
+            _coercion("pointer", target, EXPLICIT if wide else TO_FLOAT) if wide or target is BOOL else None
+        )
     number = _to_shape(checker, source, target)
     if (
         number is None
@@ -204,7 +200,7 @@ def _to_number(checker: Checker, source: Type, target: Type) -> Coercion | None:
         and not target.is_float
         and _is_some_enum(checker, source)
     ):
-        return _by("stated", target, FROM_ENUM if target is BOOL else EXPLICIT, source=source)
+        return _coercion("stated", target, FROM_ENUM if target is BOOL else EXPLICIT, source=source)
     return number
 
 
@@ -217,13 +213,13 @@ def _is_some_enum(checker: Checker, kind: Type) -> bool:
 def _from_enum(checker: Checker, source: EnumType, target: Type) -> Coercion | None:
     tag = tag_type(checker, source)
     if isinstance(tag, Scalar) and isinstance(target, Scalar):
-        return _by("numeric", target, FROM_ENUM + scalar_cost(tag, target))
+        return _coercion("numeric", target, FROM_ENUM + scalar_cost(tag, target))
     return None
 
 
 def _to_parameter(checker: Checker, source: Type, target: Type) -> Coercion | None:
     if isinstance(source, Scalar) and is_builtin_parameter(checker, target):
-        return _by("numeric", target, EXPLICIT)
+        return _coercion("numeric", target, EXPLICIT)
     return None
 
 
@@ -239,7 +235,7 @@ def _to_shape(checker: Checker, source: Type, target: Type) -> Coercion | None:
     kind, shape_cost = shape
     is_lossy = kind == "truncate" and shape_cost >= TRUNCATION
     warning = f"'{source}' is implicitly truncated to '{target}'" if is_lossy else None
-    return _by(kind, target, cost + shape_cost, warning)
+    return _coercion(kind, target, cost + shape_cost, warning)
 
 
 def _shape_cost(source: Type, target: Type) -> tuple[str, int] | None:
@@ -274,7 +270,7 @@ def splat_cost(target: Type) -> int:
 def _from_array(checker: Checker, source: Type, target: Vector) -> Coercion | None:
     if not isinstance(source, Array) or source.element is not target.element or source.count != target.count:
         return None
-    return _by("reshape", target, EXPLICIT)
+    return _coercion("reshape", target, EXPLICIT)
 
 
 def same_value(left: Value, right: Value) -> bool:
@@ -294,30 +290,32 @@ def _to_array(checker: Checker, source: Type, target: Array) -> Coercion | None:
         return None
     is_same = source.element is target.element
     if target.count is None:
-        return _by("existing", source, UNSIZE) if is_same and isinstance(source, Array) else None
+        return _coercion("existing", source, UNSIZE) if is_same and isinstance(source, Array) else None
     if source.count is None or not same_value(source.count, target.count):
         return None
     if isinstance(source, Vector):
-        return _by("reshape", target, EXPLICIT) if is_same else None
+        return _coercion("reshape", target, EXPLICIT) if is_same else None
     inner = convert(checker, source.element, target.element)
-    return inner and _by("array", target, inner.cost + EXPLICIT, inner=inner.conversion)
+    return inner and Coercion(
+        target, inner.cost + EXPLICIT, Conversion("array", target, inner=inner.conversion)
+    )
 
 
 def _to_pointer(checker: Checker, source: Type, target: Pointer) -> Coercion | None:
     if source is NULL:
-        return _by("pointer", target, PROMOTION)
+        return _coercion("pointer", target, PROMOTION)
     if isinstance(source, Pointer):
         cost = PROMOTION if target.element is VOID else EXPLICIT
-        return _by("pointer", target, cost)
+        return _coercion("pointer", target, cost)
     if isinstance(source, Scalar) and source.is_integer:
-        return _by("pointer", target, EXPLICIT)
+        return _coercion("pointer", target, EXPLICIT)
     return None
 
 
 def _to_enum(checker: Checker, source: Type, target: EnumType) -> Coercion | None:
     number = isinstance(source, Scalar) and not source.is_float
     if number or isinstance(source, EnumType):
-        return _by("numeric", target, EXPLICIT)
+        return _coercion("numeric", target, EXPLICIT)
     return None
 
 
@@ -325,25 +323,27 @@ def _to_struct(checker: Checker, source: Type, target: StructType) -> Coercion |
     inherited = base_of(checker, source)
     while inherited is not None:
         if inherited is target:
-            return _by("base", target, TO_INTERFACE)
+            return _coercion("base", target, TO_INTERFACE)
         inherited = base_of(checker, inherited)
     if target.declaration is not checker.standard("Optional"):
         return None
     if source is NONE:
-        return _by("optional", target, TO_OPTIONAL)
+        return _coercion("optional", target, TO_OPTIONAL)
     if isinstance(source, StructType) and source.declaration is checker.standard("Conditional"):
         (get,) = declared(checker, source.declaration, "get")
         if source.inner is target.inner:
-            return _by("call", target, TO_OPTIONAL, function=DeclRef(get, own_substitution(source)))
+            return Coercion(
+                target, TO_OPTIONAL, Conversion("call", target, DeclRef(get, own_substitution(source)))
+            )
     inner = convert(checker, source, target.inner)
     if inner is None:
         return None
-    return _by("optional", target, inner.cost + TO_OPTIONAL, inner=inner.conversion)
+    return Coercion(target, inner.cost + TO_OPTIONAL, Conversion("optional", target, inner=inner.conversion))
 
 
 def _to_interface(checker: Checker, source: Type, target: InterfaceType) -> Coercion | None:
     if conforms(checker, source, target):
-        return _by("interface", target, TO_INTERFACE, source=source)
+        return _coercion("interface", target, TO_INTERFACE, source=source)
     return None
 
 

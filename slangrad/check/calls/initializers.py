@@ -22,7 +22,7 @@ from slangrad.check.calls.overload import choose, commit_match, evaluate
 from slangrad.check.generics.infer import Solver
 from slangrad.check.generics.substitution import identity, nominal_parameters
 from slangrad.check.interfaces.differentiable import field_declarations, field_references, field_type
-from slangrad.check.interfaces.lookup import BASE, all_members, concrete_members, members
+from slangrad.check.interfaces.lookup import BASE, all_members, concrete_members, member_candidates
 from slangrad.check.model import checked
 from slangrad.check.model.checked import Construct, Conversion, Part, Zero
 from slangrad.check.model.declref import Bindings, DeclRef
@@ -53,7 +53,7 @@ from slangrad.syntax import ast
 
 
 @dataclass(slots=True)
-class Piece:
+class PlannedPart:
     """A planned part of an aggregate."""
 
     cost: int
@@ -108,12 +108,8 @@ def plan_list(scope: Scope, node: ast.InitializerList, target: Type) -> Coercion
 
 def constructors(scope: Scope, target: Type) -> list[Candidate]:
     """The `__init`s of a type that are visible here."""
-    results = [
-        member
-        for member in members(scope.checker, target, "__init")
-        if isinstance(member.declaration, ast.Constructor) and is_visible(scope, member.declaration)
-    ]
-    return [Candidate(result.declaration, result.substitution) for result in results]
+    candidates = member_candidates(scope.checker, target, "__init", ast.Constructor)
+    return [candidate for candidate in candidates if is_visible(scope, candidate.declaration)]
 
 
 def _takes_nothing(scope: Scope, candidates: list[Candidate]) -> bool:
@@ -138,7 +134,7 @@ def _plan_constructor_call(
 # --- One element for each part ------------------------------------------------------------------------
 
 
-def _convert_each(scope: Scope, reader: Reader, target: Type) -> Piece | None:
+def _convert_each(scope: Scope, reader: Reader, target: Type) -> PlannedPart | None:
     """Each element converted to the type of its part, as constructors do; None where that does not fit."""
     kinds = _parts(scope, reader.nodes, target)
     if kinds is None or not reader.nodes or len(reader.nodes) > len(kinds):
@@ -149,7 +145,7 @@ def _convert_each(scope: Scope, reader: Reader, target: Type) -> Piece | None:
         return None  # before inner lists are looked at, for which that would be once more
     coercions = [plan(scope, element, kind) for element, kind in zip(reader.nodes, kinds)]
     pieces = [
-        Piece(coercion.cost, partial(_committed, scope, node, coercion), kind)
+        PlannedPart(coercion.cost, partial(_committed, scope, node, coercion), kind)
         for node, coercion, kind in zip(reader.nodes, coercions, kinds)
         if coercion is not None
     ]
@@ -164,7 +160,7 @@ def _convert_each(scope: Scope, reader: Reader, target: Type) -> Piece | None:
     )
 
 
-def _built(scope: Scope, target: StructType, pieces: Iterator[Piece]) -> Piece:
+def _built(scope: Scope, target: StructType, pieces: Iterator[PlannedPart]) -> PlannedPart:
     """A struct of pieces for its fields, those of structs that it inherits from first."""
     parts = []
     for reference in field_references(target):
@@ -217,31 +213,31 @@ def _is_vector(node: ast.Expression) -> bool:
 # --- Filling aggregates -------------------------------------------------------------------------------
 
 
-def _fill(scope: Scope, reader: Reader, target: Type) -> Piece | None:
+def _fill(scope: Scope, reader: Reader, target: Type) -> PlannedPart | None:
     rule = _FILLS.get(type(target))
     if rule is not None:
         return rule(scope, reader, target)
     if reader.left == 0:
-        return Piece(0, lambda: Construct(target, ()), target)
+        return PlannedPart(0, lambda: Construct(target, ()), target)
     return _only_element(scope, reader, target)
 
 
-def _only_element(scope: Scope, reader: Reader, target: Type) -> Piece | None:
+def _only_element(scope: Scope, reader: Reader, target: Type) -> PlannedPart | None:
     """`float x = {1}`, and a list for a type parameter."""
     piece = _take(scope, reader, target)
     if piece is None:
         return None
-    return Piece(piece.cost, lambda: Construct(target, (piece.build(),)), target)
+    return PlannedPart(piece.cost, lambda: Construct(target, (piece.build(),)), target)
 
 
-def _take(scope: Scope, reader: Reader, target: Type) -> Piece | None:
+def _take(scope: Scope, reader: Reader, target: Type) -> PlannedPart | None:
     """The next element as a `target`, or several of them as its parts."""
     node = reader.nodes[reader.position]
     if not _is_spread(node, target):
         coercion = plan(scope, node, target)
         if coercion is not None:
             reader.next()
-            return Piece(coercion.cost, lambda: _committed(scope, node, coercion), target)
+            return PlannedPart(coercion.cost, lambda: _committed(scope, node, coercion), target)
     inner = stripped(node)
     if isinstance(inner, ast.InitializerList) or type(target) not in _FILLS or value_type(node) is ERROR:
         reader.failure = reader.failure or (node, target)
@@ -276,15 +272,15 @@ def component_count(kind: Type) -> int | None:
     return None
 
 
-def _fill_struct(scope: Scope, reader: Reader, target: StructType) -> Piece | None:
+def _fill_struct(scope: Scope, reader: Reader, target: StructType) -> PlannedPart | None:
     reader.filling.append(target)
     pieces = _field_pieces(scope, reader, target)
     reader.filling.pop()
     return None if pieces is None else _construct(target, pieces)
 
 
-def _field_pieces(scope: Scope, reader: Reader, target: StructType) -> list[Piece] | None:
-    pieces: list[Piece] = []
+def _field_pieces(scope: Scope, reader: Reader, target: StructType) -> list[PlannedPart] | None:
+    pieces: list[PlannedPart] = []
     for reference in field_references(target):
         kind = field_type(scope.checker, reference)
         if reader.left == 0 or is_word(reference.declaration):
@@ -299,22 +295,22 @@ def _field_pieces(scope: Scope, reader: Reader, target: StructType) -> list[Piec
     return pieces
 
 
-def left_out(scope: Scope, reference: DeclRef, kind: Type) -> Piece:
+def left_out(scope: Scope, reference: DeclRef, kind: Type) -> PlannedPart:
     """A field that is not given."""
     if reference.declaration.initializer is not None:
-        return Piece(0, lambda: checked.FieldDefault(reference), kind)
-    return Piece(0, lambda: initial_value(scope, kind) or Zero(kind), kind)
+        return PlannedPart(0, lambda: checked.FieldDefault(reference), kind)
+    return PlannedPart(0, lambda: initial_value(scope, kind) or Zero(kind), kind)
 
 
-def _construct(target: Type, pieces: list[Piece]) -> Piece:
+def _construct(target: Type, pieces: list[PlannedPart]) -> PlannedPart:
     cost = sum(piece.cost for piece in pieces)
-    return Piece(cost, lambda: Construct(target, tuple(piece.build() for piece in pieces)), target)
+    return PlannedPart(cost, lambda: Construct(target, tuple(piece.build() for piece in pieces)), target)
 
 
-def _fill_vector(scope: Scope, reader: Reader, target: Vector) -> Piece | None:
+def _fill_vector(scope: Scope, reader: Reader, target: Vector) -> PlannedPart | None:
     if not isinstance(target.count, int):
         return _fill_elements(scope, reader, target, repeat(target.element))
-    pieces: list[Piece] = []
+    pieces: list[PlannedPart] = []
     have = 0
     while have < target.count and reader.left:
         piece = _take_components(scope, reader, target.element)
@@ -330,7 +326,7 @@ def _fill_vector(scope: Scope, reader: Reader, target: Vector) -> Piece | None:
     return _construct(target, pieces)
 
 
-def _take_components(scope: Scope, reader: Reader, element: Type) -> Piece | None:
+def _take_components(scope: Scope, reader: Reader, element: Type) -> PlannedPart | None:
     """A scalar, or a vector that brings several components."""
     node = reader.nodes[reader.position]
     source = None if isinstance(stripped(node), ast.InitializerList) else value_type(node)
@@ -338,12 +334,12 @@ def _take_components(scope: Scope, reader: Reader, element: Type) -> Piece | Non
     return _take(scope, reader, kind)
 
 
-def _fill_matrix(scope: Scope, reader: Reader, target: Matrix) -> Piece | None:
+def _fill_matrix(scope: Scope, reader: Reader, target: Matrix) -> PlannedPart | None:
     row = vector(target.element, target.columns)
     return _fill_elements(scope, reader, target, _repeated(row, target.rows))
 
 
-def _fill_array(scope: Scope, reader: Reader, target: Array) -> Piece | None:
+def _fill_array(scope: Scope, reader: Reader, target: Array) -> PlannedPart | None:
     if target.count is not None:
         return _fill_elements(scope, reader, target, _repeated(target.element, target.count))
     pieces = _take_all(scope, reader, repeat(target.element))
@@ -355,21 +351,21 @@ def _repeated(kind: Type, count: Value) -> Iterable[Type]:
     return repeat(kind, count) if isinstance(count, int) else repeat(kind)
 
 
-def _fill_elements(scope: Scope, reader: Reader, target: Type, kinds: Iterable[Type]) -> Piece | None:
+def _fill_elements(scope: Scope, reader: Reader, target: Type, kinds: Iterable[Type]) -> PlannedPart | None:
     pieces = _take_all(scope, reader, kinds)
     return None if pieces is None else _construct(target, pieces)
 
 
-def _fill_tuple(scope: Scope, reader: Reader, target: Tuple) -> Piece | None:
+def _fill_tuple(scope: Scope, reader: Reader, target: Tuple) -> PlannedPart | None:
     pieces = _take_all(scope, reader, target.elements)
     if pieces is None or (len(pieces) < len(target.elements) and any(map(is_pack, target.elements))):
         return None
     return _construct(target, pieces)
 
 
-def _take_all(scope: Scope, reader: Reader, kinds: Iterable[Type]) -> list[Piece] | None:
+def _take_all(scope: Scope, reader: Reader, kinds: Iterable[Type]) -> list[PlannedPart] | None:
     """The next elements, each as a value of its type, as far as there are any."""
-    pieces: list[Piece] = []
+    pieces: list[PlannedPart] = []
     for kind in kinds:
         if not reader.left:
             break
@@ -380,7 +376,7 @@ def _take_all(scope: Scope, reader: Reader, kinds: Iterable[Type]) -> list[Piece
     return pieces
 
 
-_FILLS: dict[type[Type], Callable[[Scope, Reader, OfClass], Piece | None]] = {
+_FILLS: dict[type[Type], Callable[[Scope, Reader, OfClass], PlannedPart | None]] = {
     StructType: _fill_struct,
     Vector: _fill_vector,
     Matrix: _fill_matrix,
@@ -408,7 +404,7 @@ def initial_value(scope: Scope, kind: Type) -> Construct | checked.Call | Zero |
 
 
 def _has_defaults(scope: Scope, kind: Type, seen: set[Type]) -> bool:
-    """Whether a value of this type that nobody gave is not simply zero."""
+    """Whether the initial value of a type is not simply zero."""
     if not isinstance(kind, StructType) or kind in seen:
         return False
     seen.add(kind)

@@ -22,7 +22,7 @@ from slangrad.check.calls.initializers import plan_literal
 from slangrad.check.calls.overload import choose, commit_match
 from slangrad.check.calls.throwing import require_try
 from slangrad.check.generics.bounds import requirement_substitution, stated_equal
-from slangrad.check.interfaces.lookup import conformances, declared, members, tag_type
+from slangrad.check.interfaces.lookup import conformances, declared, member_candidates, tag_type
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.meanings import Candidate
@@ -83,7 +83,7 @@ def check_binary(scope: Scope, node: ast.Binary) -> Type:
 
 def check_unary(scope: Scope, node: ast.Unary) -> Type:
     if node.operator in ("++", "--"):
-        return _step(scope, node, node.operand)
+        return check_step(scope, node)
     if node.operator == "&":
         return _address(scope, node)
     if scope.checker.check_value(scope, node.operand) is ERROR:
@@ -102,10 +102,6 @@ def _least(literal: ast.IntLiteral) -> None:
     fitting = {(INT64, 1 << 31): INT, (UINT64, 1 << 63): INT64}
     if not literal.suffix:
         literal.type = fitting.get((literal.type, literal.value), literal.type)
-
-
-def check_postfix(scope: Scope, node: ast.Postfix) -> Type:
-    return _step(scope, node, node.operand)
 
 
 def _address(scope: Scope, node: ast.Unary) -> Type:
@@ -254,11 +250,10 @@ def _free_operators(scope: Scope, name: str) -> list[Candidate]:
 def _member_operators(scope: Scope, name: str, first: ast.Expression) -> list[Candidate]:
     if isinstance(stripped(first), ast.InitializerList):
         return []
-    candidates = []
-    for member in members(scope.checker, value_type(first), name):
-        if isinstance(member.declaration, ast.Function):
-            static = scope.checker.info(member.declaration).this_type is None
-            candidates.append(Candidate(member.declaration, member.substitution, None if static else first))
+    candidates = member_candidates(scope.checker, value_type(first), name, ast.Function, first)
+    for candidate in candidates:
+        is_static = scope.checker.info(candidate.declaration).this_type is None
+        candidate.this = None if is_static else first
     return candidates
 
 
@@ -452,7 +447,7 @@ def check_assign(scope: Scope, node: ast.Assign) -> Type:
         if _is_atomic(scope, value_type(node.target)) and not _is_atomic(scope, node.value.type):
             return _store_atomic(scope, node)
         coerce(scope, node.value, value_type(node.target), "the value")
-        node.ref = checked.Store(node.target, node.value)
+        node.ref = checked.Assignment(node.target, node.value)
         return value_type(node.target)
     if node.value.type is ERROR:
         return target
@@ -465,8 +460,7 @@ def _is_atomic(scope: Scope, kind: Type | None) -> bool:
 
 def _store_atomic(scope: Scope, node: ast.Assign) -> Type:
     """`x = 1` of an `Atomic<int>`."""
-    results = members(scope.checker, value_type(node.target), "store")
-    candidates = [Candidate(result.declaration, result.substitution, node.target) for result in results]
+    candidates = member_candidates(scope.checker, value_type(node.target), "store", ast.Function, node.target)
     match = choose(scope, node.span, "store", candidates, [node.value])
     return ERROR if match is None else _call(scope, node, match, [node.target, node.value])
 
@@ -514,7 +508,8 @@ class Current(ast.Expression):  # The value of a place that is being updated.
     pass
 
 
-def _step(scope: Scope, node: ast.Unary | ast.Postfix, operand: ast.Expression) -> Type:
+def check_step(scope: Scope, node: ast.Unary | ast.Postfix) -> Type:
+    operand = node.operand
     kind = scope.checker.check_value(scope, operand)
     if kind is ERROR:
         return ERROR

@@ -13,8 +13,8 @@ from itertools import accumulate
 from slangrad.base.source import Span
 from slangrad.check.calls.candidates import (
     Arguments,
-    Failure,
     Match,
+    Mismatch,
     best_matches,
     candidate_signature,
     innermost,
@@ -74,7 +74,7 @@ def choose(
     matches = [attempt for attempt in tried if isinstance(attempt, Match)]
     if not matches:
         _report_failures(
-            scope, span, name, [attempt for attempt in tried if isinstance(attempt, Failure)], arguments
+            scope, span, name, [attempt for attempt in tried if isinstance(attempt, Mismatch)], arguments
         )
         return None
     best = best_matches(scope.checker, matches)
@@ -118,23 +118,23 @@ def commit_match(scope: Scope, match: Match) -> tuple[Argument, ...]:
 # --- One candidate ------------------------------------------------------------------------------------
 
 
-def evaluate(scope: Scope, candidate: Candidate, arguments: list[ast.Expression]) -> Match | Failure:
+def evaluate(scope: Scope, candidate: Candidate, arguments: list[ast.Expression]) -> Match | Mismatch:
     """Does this candidate apply, and at what cost?"""
     checker = scope.checker
     declared = candidate_signature(checker, candidate)
     if candidate.declaration.attribute("by_address") is not None:
         arguments = [_by_address(checker, argument) for argument in arguments]
     placed = _place_arguments(checker, candidate, declared, arguments)
-    if isinstance(placed, Failure):
+    if isinstance(placed, Mismatch):
         return placed
     bindings = _infer(scope, candidate, placed)
-    if isinstance(bindings, Failure):
+    if isinstance(bindings, Mismatch):
         return bindings
     concretely = candidate.inner is not None and bool(
         declared_derivatives(checker, candidate.declaration).partial
     )
     outcome = _evaluate_seen(scope, candidate, bindings, placed, concretely)
-    if isinstance(outcome, Failure) and candidate.inner is not None:
+    if isinstance(outcome, Mismatch) and candidate.inner is not None:
         other = _evaluate_seen(scope, candidate, bindings, placed, not concretely)
         outcome = other if isinstance(other, Match) else outcome
     return outcome
@@ -156,16 +156,16 @@ def _by_address(checker: Checker, node: ast.Expression) -> ast.Expression:
 
 def _evaluate_seen(
     scope: Scope, candidate: Candidate, bindings: Bindings, placed: Arguments, concretely: bool
-) -> Match | Failure:
+) -> Match | Mismatch:
     target, signature = instantiate(scope.checker, candidate, bindings, concretely=concretely)
     if len(signature.parameters) != len(placed):
-        return Failure(candidate, f"it takes {_number(len(signature.parameters))}, not {len(placed)}")
+        return Mismatch(candidate, f"it takes {_number(len(signature.parameters))}, not {len(placed)}")
     return _convert_arguments(scope, candidate, target, signature, placed)
 
 
 def _place_arguments(
     checker: Checker, candidate: Candidate, signature: FunctionType, arguments: list[ast.Expression]
-) -> Arguments | Failure:
+) -> Arguments | Mismatch:
     """Arguments by parameter: positional ones first, then named ones, then defaults."""
     if candidate.inner is not None:
         return list(arguments)
@@ -174,7 +174,7 @@ def _place_arguments(
         return _place_with_packs(candidate, signature, arguments)
     positional = [argument for argument in arguments if not isinstance(argument, ast.NamedArgument)]
     if len(positional) > count:
-        return Failure(candidate, f"it takes {_number(count)}, not {len(arguments)}")
+        return Mismatch(candidate, f"it takes {_number(count)}, not {len(arguments)}")
     placed: Arguments = [*positional, *[None] * (count - len(positional))]
     for named in arguments:
         if isinstance(named, ast.NamedArgument):
@@ -182,24 +182,24 @@ def _place_arguments(
                 (i for i, declared in enumerate(signature.parameters) if declared.name == named.name), None
             )
             if index is None or placed[index] is not None:
-                return Failure(candidate, f"it has no free parameter '{named.name}'")
+                return Mismatch(candidate, f"it has no free parameter '{named.name}'")
             placed[index] = named.value
     for index, node in enumerate(placed):
         if node is None and not _has_default(checker, candidate, index):
-            return Failure(candidate, f"it takes {_number(count)}, not {len(arguments)}")
+            return Mismatch(candidate, f"it takes {_number(count)}, not {len(arguments)}")
     return placed
 
 
 def _place_with_packs(
     candidate: Candidate, signature: FunctionType, arguments: list[ast.Expression]
-) -> Arguments | Failure:
+) -> Arguments | Mismatch:
     """A pack takes any number, so that all are given, in order."""
     least = sum(not is_pack(parameter.type) for parameter in signature.parameters)
     if len(arguments) < least:
-        return Failure(candidate, f"it takes at least {_number(least)}, not {len(arguments)}")
+        return Mismatch(candidate, f"it takes at least {_number(least)}, not {len(arguments)}")
     named = next((argument for argument in arguments if isinstance(argument, ast.NamedArgument)), None)
     if named is not None:
-        return Failure(candidate, "where a pack is passed, arguments have no names", named)
+        return Mismatch(candidate, "where a pack is passed, arguments have no names", named)
     return list(arguments)
 
 
@@ -216,7 +216,7 @@ def _has_default(checker: Checker, candidate: Candidate, index: int) -> bool:
 # --- Inference ----------------------------------------------------------------------------------------
 
 
-def _infer(scope: Scope, candidate: Candidate, placed: Arguments) -> Bindings | Failure:
+def _infer(scope: Scope, candidate: Candidate, placed: Arguments) -> Bindings | Mismatch:
     """The generic arguments of the function itself: those written, then those that the call's arguments
     show.
     """
@@ -242,8 +242,8 @@ def _infer(scope: Scope, candidate: Candidate, placed: Arguments) -> Bindings | 
         return solver.bindings
     wanted = _result_of_lambda(checker, candidate.declaration, bindings)
     if wanted is None:
-        return Failure(candidate, reason)
-    return Failure(candidate, reason, code="E9012", note=f"convert in the lambda: '{wanted}(...)'")
+        return Mismatch(candidate, reason)
+    return Mismatch(candidate, reason, code="E9012", note=f"convert in the lambda: '{wanted}(...)'")
 
 
 def _result_of_lambda(checker: Checker, declaration: ast.Declaration, bindings: Substitution) -> Type | None:
@@ -262,7 +262,7 @@ def _result_of_lambda(checker: Checker, declaration: ast.Declaration, bindings: 
     return None
 
 
-def _bind_explicit(candidate: Candidate, solver: Solver) -> Failure | None:
+def _bind_explicit(candidate: Candidate, solver: Solver) -> Mismatch | None:
     base = innermost(candidate)
     generics = [generic for generic in base.declaration.generics if not generic.name.startswith("$")]
     written: list[GenericArgument] | None = list(base.explicit)
@@ -272,10 +272,10 @@ def _bind_explicit(candidate: Candidate, solver: Solver) -> Failure | None:
     if leading < len(generics) and len(base.explicit) > leading:
         written = grouped(generics, spliced(base.explicit))
     if written is None or len(written) > len(generics):
-        return Failure(candidate, f"it takes {len(generics)} generic arguments, not {len(base.explicit)}")
+        return Mismatch(candidate, f"it takes {len(generics)} generic arguments, not {len(base.explicit)}")
     for parameter, argument in zip(generics, written):
         if not fits(parameter, argument):
-            return Failure(
+            return Mismatch(
                 candidate, f"'{argument}' is no argument for its generic parameter '{parameter.name}'"
             )
         solver.bindings[parameter] = argument
@@ -285,7 +285,7 @@ def _bind_explicit(candidate: Candidate, solver: Solver) -> Failure | None:
 
 def _bind_arguments(
     checker: Checker, candidate: Candidate, solver: Solver, placed: Arguments
-) -> Failure | None:
+) -> Mismatch | None:
     base = innermost(candidate)
     declared = candidate_signature(checker, base, differentiated=base is not candidate).parameters
     written = {key: value for key, value in solver.bindings.items() if key not in solver.open}
@@ -307,13 +307,13 @@ def _bind_arguments(
         wanted = pattern.type
         actual = _unwrapped(checker, candidate, wanted, value_type(node))
         if wanted.abstract and not solver.unify(wanted, actual) and solver.conflict is not None:
-            return Failure(candidate, solver.conflict, node, only_sizes=solver.sizes_differ)
+            return Mismatch(candidate, solver.conflict, node, only_sizes=solver.sizes_differ)
         if pattern.direction in BY_PLACE:
             solver.fixed.update(solver.bindings)
     return None
 
 
-def _bind_known(checker: Checker, candidate: Candidate, solver: Solver, placed: Arguments) -> Failure | None:
+def _bind_known(checker: Checker, candidate: Candidate, solver: Solver, placed: Arguments) -> Mismatch | None:
     """What the library's `constexpr` parameters are: numbers that are known when compiling."""
     for parameter, node in zip(checker.info(innermost(candidate).declaration).parameters, placed):
         info = checker.info(parameter)
@@ -322,7 +322,7 @@ def _bind_known(checker: Checker, candidate: Candidate, solver: Solver, placed: 
         value = constants.evaluate(checker, node)
         if value is None:
             reason = f"'{parameter.name}' must be known when compiling"
-            return Failure(
+            return Mismatch(
                 candidate, reason, node, code="E0309", note="write a constant, or a generic parameter"
             )
         solver.bindings[info.known] = value
@@ -351,16 +351,16 @@ def _group_arguments(
 
 def _bind_pack(
     checker: Checker, candidate: Candidate, solver: Solver, pattern: Type, nodes: Arguments
-) -> Failure | None:
+) -> Mismatch | None:
     """The types of arguments that one pack takes."""
     entries: list[Type] = []
     for node in nodes:
         if node is None or node.type is None or isinstance(node, ast.InitializerList):
-            return Failure(candidate, "an initializer list has no type here", node)
+            return Mismatch(candidate, "an initializer list has no type here", node)
         entries.append(_unwrapped(checker, candidate, pattern, value_type(node)))
     if not solver.unify_entries((pattern,), tuple(entries)):
         types = ", ".join(map(str, entries))
-        return Failure(candidate, f"'{pattern}' cannot be ({types})", nodes[0] if nodes else None)
+        return Mismatch(candidate, f"'{pattern}' cannot be ({types})", nodes[0] if nodes else None)
     return None
 
 
@@ -390,7 +390,7 @@ def _conforms_to_all(checker: Checker, kind: Type, wanted: list[InterfaceType]) 
     return all(interface.abstract or conforms(checker, kind, interface) for interface in wanted)
 
 
-def _bind_defaults(scope: Scope, candidate: Candidate, solver: Solver) -> Failure | None:
+def _bind_defaults(scope: Scope, candidate: Candidate, solver: Solver) -> Mismatch | None:
     for parameter in candidate.declaration.generics:
         if parameter in solver.bindings:
             continue
@@ -399,7 +399,7 @@ def _bind_defaults(scope: Scope, candidate: Candidate, solver: Solver) -> Failur
             continue
         default = default_argument(scope, parameter, {**candidate.substitution, **solver.bindings})
         if default is None:
-            return Failure(candidate, f"'{parameter.name}' cannot be inferred from the arguments")
+            return Mismatch(candidate, f"'{parameter.name}' cannot be inferred from the arguments")
         solver.bindings[parameter] = default
     return None
 
@@ -413,7 +413,7 @@ def _convert_arguments(
     target: DeclRef | Derivative,
     signature: FunctionType,
     placed: Arguments,
-) -> Match | Failure:
+) -> Match | Mismatch:
     plans: list[Coercion | None] = []
     total = 0
     for index, (parameter, node) in enumerate(zip(signature.parameters, placed)):
@@ -421,7 +421,7 @@ def _convert_arguments(
             plans.append(None)
             continue
         coercion = _convert_argument(scope, candidate, index, parameter, node)
-        if isinstance(coercion, Failure):
+        if isinstance(coercion, Mismatch):
             return coercion
         plans.append(coercion)
         total += coercion.cost
@@ -430,18 +430,18 @@ def _convert_arguments(
 
 def _convert_argument(
     scope: Scope, candidate: Candidate, index: int, parameter: FunctionParameter, node: ast.Expression
-) -> Coercion | Failure:
+) -> Coercion | Mismatch:
     subject = f"argument {index + 1}"
     if parameter.direction in BY_PLACE:
         return _pass_place(scope, candidate, subject, parameter, node)
     coercion = plan(scope, node, parameter.type)
     if coercion is None:
-        return Failure(candidate, mismatch(node, parameter.type, subject), node, parameter.type)
+        return Mismatch(candidate, mismatch(node, parameter.type, subject), node, parameter.type)
     if coercion.cost >= TO_FLOAT and _keeps_bits(candidate, node):
         reason = (
             f"{subject} must be '{parameter.type}', as its bits are what counts, not '{value_type(node)}'"
         )
-        return Failure(candidate, reason, node)
+        return Mismatch(candidate, reason, node)
     return coercion
 
 
@@ -454,16 +454,16 @@ def _keeps_bits(candidate: Candidate, node: ast.Expression) -> bool:
 
 def _pass_place(
     scope: Scope, candidate: Candidate, subject: str, parameter: FunctionParameter, node: ast.Expression
-) -> Coercion | Failure:
+) -> Coercion | Mismatch:
     if node.type is ERROR:
         return Coercion(parameter.type, 0)
     if isinstance(node, ast.InitializerList):
-        return Failure(
+        return Mismatch(
             candidate, f"{subject} must be a variable, as its parameter is '{parameter.direction}'", node
         )
     reason = not_a_place(scope, node)
     if reason is not None:
-        return Failure(candidate, f"{subject} must be a variable ('{parameter.direction}'): {reason}", node)
+        return Mismatch(candidate, f"{subject} must be a variable ('{parameter.direction}'): {reason}", node)
     actual = value_type(node)
     coercion = plan(scope, node, parameter.type)
     if actual is parameter.type or (
@@ -472,14 +472,14 @@ def _pass_place(
         assert coercion is not None
         return coercion
     reason = f"{subject} must be exactly '{parameter.type}' ('{parameter.direction}'), not '{actual}'"
-    return Failure(candidate, reason, node)
+    return Mismatch(candidate, reason, node)
 
 
 # --- Errors -------------------------------------------------------------------------------------------
 
 
 def _report_failures(
-    scope: Scope, span: Span, name: str, failures: list[Failure], arguments: list[ast.Expression]
+    scope: Scope, span: Span, name: str, failures: list[Mismatch], arguments: list[ast.Expression]
 ) -> None:
     checker = scope.checker
     if len(failures) == 1:
@@ -496,7 +496,7 @@ def _report_failures(
     checker.error("E0405", f"no overload of '{name}' takes ({types})", span, "\n        ".join(lines))
 
 
-def _report_one(scope: Scope, span: Span, name: str, failure: Failure) -> None:
+def _report_one(scope: Scope, span: Span, name: str, failure: Mismatch) -> None:
     header = candidate_text(scope.checker, failure.candidate)
     node, wanted = failure.node, failure.wanted
     if node is not None and wanted is not None and report_list_failure(scope, node, wanted):

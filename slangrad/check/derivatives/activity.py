@@ -1,12 +1,12 @@
-"""Does a derivative get lost on its way through a function?
+"""Activity of variables, on the AST: does a derivative get lost on its way through a function?
 
-In: the checked body of a [Differentiable] function.   Out: an error for each call of a function and each value of
-a type without a derivative, through which one would have to pass.
+In: the checked body of a [Differentiable] function.   Out: an error for each call of a function, and for each value of
+a type, that a derivative would have to pass and that has none.
 
-A variable is active when its value depends on a differentiable parameter, or on memory that has gradients of its own;
-it is wanted when a result depends on it. A call is refused when an argument is active and its result is wanted, and so
-is storing what is active where no derivative can be; `no_diff`, `detach` say that this is meant. Order and branches are
-not looked at.
+A variable is active when its value depends on a differentiable parameter, or on memory that has gradients of its own.
+It is wanted when a result depends on it. An error is a call with an active argument and a wanted result, or a store of
+an active value where no derivative can be. `no_diff` and `detach` state that this is meant. The analysis ignores the
+order of statements, and branches.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def check_activity(checker: Checker, declaration: ast.AnyFunction, supposed: Sup
     backwards = turned(whole)
     active, wanted = reach(backwards, flow.inputs()), reach(whole, flow.outputs())
     behind = reach(backwards, flow.pointers())
-    told: set[str] = set()
+    reported: set[str] = set()
     calls: list[Lost] = []
     for lost in flow.lost:
         if lost.pointer is not None and flow.leads_to_variables(lost.pointer):
@@ -81,10 +81,10 @@ def check_activity(checker: Checker, declaration: ast.AnyFunction, supposed: Sup
         if lost.stored_by is not None:
             calls += [lost] if lost.inputs & active else []
         elif (lost.stored or lost in wanted) and lost.inputs & (active | behind):
-            if not lost.in_value or lost.reason not in told:
+            if not lost.in_value or lost.reason not in reported:
                 lost.allowed |= not lost.inputs & active
                 flow.report(declaration, lost)
-            told.add(lost.reason)
+            reported.add(lost.reason)
     if calls and not declaration.span.source.is_library:
         checker.later.append(partial(flow.report_stores, declaration, calls))
     check_instances(flow, active, check_activity)
@@ -346,7 +346,7 @@ def _accessed(flow: Flow, node: ast.Expression, form: checked.Property | checked
     return inputs if is_field else _call(flow, node, form.reference, inputs)
 
 
-def _store(flow: Flow, node: ast.Expression, form: checked.Store) -> Sources:
+def _store(flow: Flow, node: ast.Expression, form: checked.Assignment) -> Sources:
     sources = _sources(flow, form.value)
     _visit_place(flow, form.place)
     if not _stored(flow, node, form.place, sources):
@@ -500,7 +500,7 @@ _FORMS: dict[type, Rule] = {
     checked.Subscript: _accessed,
     checked.Call: _call_form,
     checked.Try: _try,
-    checked.Store: _store,
+    checked.Assignment: _store,
     checked.Update: _update,
     checked.Construct: _construct,
 }

@@ -38,9 +38,9 @@ THIS, RESULT, MEMORY, THROWN = "this", "result", "memory", "thrown"
 
 @dataclass(slots=True, eq=False, repr=False)
 class Lost:
-    """Where a derivative is lost: why, and what goes in. In a value of a type that holds numbers and no derivative
-    (`in_value`), or where something is stored (`stored`, which counts even if nobody reads it). Behind an interface
-    that says nothing of derivatives that is Slang's rule (`allowed`)."""
+    """Where a derivative is lost: the reason, and the inputs. `in_value`: in a value of a type that holds numbers and
+    has no derivative. `stored`: in a store, which counts even if its value is never read. `allowed`: Slang's rules
+    allow it, so it is a warning."""
 
     reason: str
     note: str

@@ -120,7 +120,7 @@ def stores_numbers(checker: Checker, function: DeclRef, seen: set[ast.Declaratio
 
 
 def _stores(checker: Checker, form: checked.Form | None, seen: set[ast.Declaration]) -> bool:
-    if isinstance(form, (checked.Store, checked.Update)):
+    if isinstance(form, (checked.Assignment, checked.Update)):
         if not _is_number(checker, value_type(form.place)):
             return False
         setter = _setter(form.place)

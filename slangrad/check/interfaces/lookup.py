@@ -23,9 +23,11 @@ from slangrad.check.generics.bounds import (
 )
 from slangrad.check.generics.infer import Solver, match
 from slangrad.check.generics.substitution import own_substitution, substitute, substitute_value
+from slangrad.check.model import checked
 from slangrad.check.model.checked import FunctionInfo
 from slangrad.check.model.checker import Checker
 from slangrad.check.model.declref import Bindings, Declared, DeclRef, Substitution
+from slangrad.check.model.meanings import Candidate
 from slangrad.check.model.packs import element_parameter
 from slangrad.check.model.types import (
     ERROR,
@@ -81,6 +83,14 @@ def members(checker: Checker, kind: Type, name: str) -> list[LookupResult]:
                 seen = requirement_substitution(kind, interface)
                 results.append(LookupResult(requirement, seen))
     return results
+
+
+def member_candidates(
+    checker: Checker, kind: Type, name: str, of: type[ast.Declaration], this: checked.Base | None = None
+) -> list[Candidate]:
+    """The members of one name and kind that a call may mean."""
+    results = members(checker, kind, name)
+    return [Candidate(r.declaration, r.substitution, this) for r in results if isinstance(r.declaration, of)]
 
 
 MANY = 32  # interfaces of a type, of which each would be asked for each name

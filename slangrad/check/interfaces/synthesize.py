@@ -27,7 +27,7 @@ from slangrad.syntax.ast.walk import walk
 def synthesized(
     checker: Checker, kind: Type, interface: InterfaceType, requirement: ast.Declaration
 ) -> DeclRef | None:
-    """A made-up member that satisfies a requirement, or None."""
+    """A synthesized member that satisfies a requirement, or None."""
     if not isinstance(kind, StructType):
         return None
     seen = _seen_from_inside(checker, kind, interface)

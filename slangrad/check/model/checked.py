@@ -44,7 +44,7 @@ class TypeName(Form):  # The expression names a type (its `.type`): `float3`, `T
 @record
 class Constant(Form):
     value: Value
-    told_by: Base | None = None  # of `object.kCount`: what tells the type, where that is known at run time only
+    discriminator: Base | None = None  # of `object.kCount`: what has the type, where that is known at run time only
 
 @record
 class Local(Form):  # A local variable or a parameter, of this function or (in a lambda) of the enclosing one.
@@ -57,7 +57,7 @@ class Global(Form):  # A variable of a module, namespace or cbuffer, or a static
 # Where a value of the type of the expression stands for that type, which is known at run time only: that of `base`, or
 # an associated type of it.
 @record
-class Told(Form):
+class Discriminator(Form):
     base: Base
 
 @record
@@ -144,7 +144,7 @@ class Operator(Form):
     operands: tuple[ast.Expression, ...]
 
 @record
-class Store(Form):  # `place = value`.
+class Assignment(Form):  # `place = value`.
     place: ast.Expression
     value: ast.Expression
 
@@ -359,16 +359,3 @@ class TypeInfo:
 # fmt: on
 
 Info = VariableInfo | ParameterInfo | FunctionInfo | SubscriptInfo | CaseInfo | TypeInfo
-
-# What lowering asks of `program.Program`, each cached:
-#   info(declaration)                 the info above of any variable, parameter, function, accessor, case
-#   check_body(declaration)           make sure that the body of a function, constructor, accessor is checked
-#   substitute(type, substitution)    the type with generic parameters filled in, associated types looked up
-#   value(value, substitution)        the same for an integer
-#   resolve(reference, substitution)  the concrete function, subscript, property or variable: requirements
-#                                     become the member of the concrete type, an extension's, a default
-#   fields(struct type)               ((DeclRef of the field, its type), ...) in order
-#   tag_type(enum type)               the integer type of an enum
-#   differential(type)                DifferentialInfo, or None when the type has no derivative
-#   pointer_differential(type)        the Differential of a type that conforms to IDifferentiablePtrType
-#   derivatives(reference)            CustomDerivatives of a function

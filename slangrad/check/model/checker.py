@@ -36,7 +36,7 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(slots=True)
-class Progress:
+class QuestionState:
     """Whether a question is asked for the first time; afterwards, whether its answer may be kept."""
 
     is_first: bool
@@ -101,7 +101,7 @@ class Checker:
         self.tried: ast.Expression | None = None
         # Which of the types that an `each` runs over is meant, inside of `expand`.
         self.expanding: int | None = None
-        # The half-answered questions that the answer being made rests on: such answers are not kept.
+        # Questions in progress that the present answer rests on: such answers are not kept.
         self.rests_on: set[object] = set()
 
     def standard(self, name: str) -> Any:
@@ -143,9 +143,9 @@ class Checker:
             self.in_progress.discard(question)
 
     @contextmanager
-    def settling(self, question: object) -> Iterator[Progress]:
-        """Like `answering`, and records whether the answer rests on no half-answered question."""
-        progress = Progress(question not in self.in_progress)
+    def settling(self, question: object) -> Iterator[QuestionState]:
+        """Like `answering`, and records whether the answer rests on no question in progress."""
+        progress = QuestionState(question not in self.in_progress)
         if not progress.is_first:
             self.rests_on.add(question)
             yield progress
@@ -161,7 +161,7 @@ class Checker:
             self.rests_on |= before
 
     def settled(self, question: object, find: Callable[[], Answer], meanwhile: Answer) -> Answer:
-        """The answer to a question. It is kept if it rests on no half-answered one. `meanwhile` is the answer where the
+        """The answer to a question, kept if it rests on no question in progress. `meanwhile` is the answer where the
         question is asked again before that."""
         answers = self.view.answers
         if question not in answers:

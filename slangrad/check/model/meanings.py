@@ -35,7 +35,7 @@ class ValueMeaning(Meaning):
 @record
 class TypeMeaning(Meaning):
     type: Type
-    told_by: Base | None = None  # of `object.Item`: the object, where only it knows its type
+    discriminator: Base | None = None  # of `object.Item`: the object, where only it knows its type
 
 
 @record
@@ -75,7 +75,7 @@ class Candidate:
     distance: int = 0  # scopes between the call and the declaration
     mode: str = ""  # "forward" or "backward": its derivative is meant
     inner: Candidate | None = None  # of a derivative: what is differentiated
-    told_by: Base | None = None  # of `object.Item.f`: the object
+    discriminator: Base | None = None  # of `object.Item.f`: the object
 
     @property
     def reference(self) -> DeclRef:

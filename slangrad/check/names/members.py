@@ -135,7 +135,7 @@ def member_meaning(
     results: list[LookupResult],
     base: Base | None,
     by_type: bool = False,
-    told_by: Base | None = None,
+    discriminator: Base | None = None,
 ) -> Meaning:
     """The meaning of members of one name: the first one, or all of them when they are functions."""
     first = results[0]
@@ -150,14 +150,16 @@ def member_meaning(
         for member in visible:
             if isinstance(member.declaration, CALLABLE):
                 this = base_object(scope, node, base, member.path)
-                candidate = Candidate(member.declaration, member.substitution, this, by_type, told_by=told_by)
+                candidate = Candidate(
+                    member.declaration, member.substitution, this, by_type, discriminator=discriminator
+                )
                 candidates.append(candidate)
         return OverloadMeaning(first.declaration.name, candidates)
     meaning = declared_meaning(scope, node, visible[0], base_object(scope, node, base, visible[0].path))
     if isinstance(meaning, TypeMeaning):
-        meaning.told_by = told_by or base
+        meaning.discriminator = discriminator or base
     elif isinstance(node.ref, checked.Constant):
-        node.ref.told_by = told_by or base
+        node.ref.discriminator = discriminator or base
     return meaning
 
 

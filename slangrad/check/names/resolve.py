@@ -197,7 +197,7 @@ def _member(scope: Scope, node: ast.Member) -> Meaning:
         base = apply_arguments(scope, node.base, base)
     if isinstance(base, TypeMeaning):
         mark_type(node.base, base.type)
-        return type_member(scope, node, base.type, base.told_by)
+        return type_member(scope, node, base.type, base.discriminator)
     if isinstance(base, OverloadMeaning):
         if node.name in DERIVATIVES:
             return refer(scope, ast.Differentiate(node.span, node.name, node.base))
@@ -261,7 +261,9 @@ def _namespace_member(scope: Scope, node: ast.Member, base: NamespaceMeaning) ->
     return refuse(scope, node, "E0304", f"namespace '{where}' has no member '{node.name}'", node.name_span)
 
 
-def type_member(scope: Scope, node: ast.Member, kind: Type, told_by: checked.Base | None = None) -> Meaning:
+def type_member(
+    scope: Scope, node: ast.Member, kind: Type, discriminator: checked.Base | None = None
+) -> Meaning:
     """`Type.name`: static members, nested types, methods to be called or differentiated."""
     if kind is ERROR:
         return fail(node)
@@ -271,7 +273,7 @@ def type_member(scope: Scope, node: ast.Member, kind: Type, told_by: checked.Bas
             message = f"'{kind}' has no derivative, so it has no 'Differential'"
             return refuse(scope, node, "E0501", message, node.name_span, "let it conform to IDifferentiable")
         return report_no_member(scope, node, kind)
-    return member_meaning(scope, node, results, None, by_type=True, told_by=told_by)
+    return member_meaning(scope, node, results, None, by_type=True, discriminator=discriminator)
 
 
 # --- Types --------------------------------------------------------------------------------------------

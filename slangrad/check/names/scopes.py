@@ -278,7 +278,7 @@ _BUILTIN_NAMES = {
 
 
 def suggestion(scope: Scope, name: str) -> str | None:
-    """Who has the name for itself, or a visible name that looks like a misspelled one."""
+    """A note: the module in which the name is not public, or a visible name of similar spelling."""
     names = {*_BUILTIN_NAMES, "void"}
     for level in levels(scope):
         if isinstance(level, ModuleScope) and (module := level.that_hides(name)):

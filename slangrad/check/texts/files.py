@@ -8,9 +8,9 @@
 A module is a file `.slang`, or a precompiled one, `.slang-module`. What stands in the folder of the importing file
 comes first, else a source comes before a precompiled module, wherever they are: it may be newer.
 
-This needs no parser: whether a module is still made of the same texts can be told without one. A text that was
-read to tell that is the one that is parsed later, whatever happens to the file in between (`kept`). What was read
-is remembered with the file's marks (`seen`), so that somebody can see when a file changes.
+No parser is needed to see whether a module is still made of the same texts. A text that was read for that is the one
+that is parsed later, whatever happens to the file in between (`kept`). `seen` records each file that was read with its
+marks, so that a change of the file can be noticed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Place = tuple[list[Path], list[str]]
 Marks = tuple[int, int, int] | None
 
 
-class Seen(NamedTuple):
+class FileState(NamedTuple):
     """A file as it was when it was read; `text` is None where it could not be."""
 
     marks: Marks
@@ -58,12 +58,12 @@ def marks_of(path: Path) -> Marks:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def seen_now(path: Path) -> Seen:
+def seen_now(path: Path) -> FileState:
     marks = marks_of(path)  # before the text: a change in between is noticed later
     try:
-        return Seen(marks, _text(read_whole(path, LARGEST)))
+        return FileState(marks, _text(read_whole(path, LARGEST)))
     except OSError:
-        return Seen(marks, None)
+        return FileState(marks, None)
 
 
 def _text(data: bytes) -> str | None:
@@ -100,7 +100,7 @@ class Files:
         self.include_paths = [Path(folder) for folder in include_paths]
         self.texts: dict[str, SourceFile] = {}
         self.kept: dict[Path, SourceFile] = {}
-        self.seen: dict[Path, Seen] = {}  # all that was read, but for the standard library
+        self.seen: dict[Path, FileState] = {}  # all that was read, but for the standard library
         self.precompiled = Precompiled()
         self.asked_for: set[str] = set()  # by the user, and not by a text
         self._reach = Reach([*self.include_paths, STD, *(cache.folder for cache in caches)])
@@ -180,7 +180,7 @@ class Files:
         return None if path is None else self.read(path)
 
     def macros(self, place: Path | None) -> Macros | None:
-        """The macros that a text knows, if they are not those of whoever asks: none in the library."""
+        """The macros of a precompiled text, and of the library, which has none; None: those of the program."""
         if is_standard(place):
             return ()
         return None if place is None else self.precompiled.macros(place)
@@ -198,17 +198,17 @@ class Files:
         if is_standard(path):
             return SourceFile(f"std/{path.relative_to(STD).as_posix()}", path.read_text(encoding="utf-8-sig"))
         whole, marks = path.absolute(), marks_of(path)
-        self.seen[whole] = Seen(marks, None)
+        self.seen[whole] = FileState(marks, None)
         text = _decoded(read_whole(path, LARGEST))
-        self.seen[whole] = Seen(marks, text)
+        self.seen[whole] = FileState(marks, text)
         return SourceFile(str(path), text)
 
     def _open(self, path: Path) -> SourceFile:
         whole, marks = path.absolute(), marks_of(path)
-        self.seen.setdefault(whole, Seen(marks, None))
+        self.seen.setdefault(whole, FileState(marks, None))
         source, data = self.precompiled.open(path)
         if data is not None:
-            self.seen[whole] = Seen(marks, _text(data))
+            self.seen[whole] = FileState(marks, _text(data))
         return source
 
     def changed(self) -> bool:

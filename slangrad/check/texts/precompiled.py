@@ -4,8 +4,8 @@
     main = opened.open(Path("lib/scale.slang-module"))     the module's text, named lib/scale.slang-module/scale.slang
     opened.text(INCLUDED, "macros.h", Path(main.name))     what it included when it was compiled
 
-To those who look for texts such a file is a folder, that holds the texts of one module. What the module imports is
-looked for elsewhere, as for any other.
+The file lookup treats such a file as a folder that holds the texts of one module. Imports of the module are looked up
+elsewhere, as for any other module.
 """
 
 from __future__ import annotations

@@ -89,8 +89,6 @@ INSTEAD = {
     "scipy.special.logit": "np.log(x / (1 - x))",
     "scipy.special.log_expit": "-np.logaddexp(0, -x)",
     "scipy.special.xlogy": "np.where(x == 0, 0, x * np.log(y))",
-    "np.diag": "x * np.eye(n) is a matrix of a diagonal, np.diagonal(x) is that of a matrix",
-    "np.nansum": "np.where(np.isnan(x), 0, x).sum()",
     "np.gradient": "np.diff",
 }  # fmt: skip
 OUTSIDE = "compute it outside of the function, and give it the result"
@@ -370,7 +368,7 @@ class Array(NDArrayOperatorsMixin):
 
 def axis_of(axis: object, ndim: int) -> int:
     """An axis counted from the front."""
-    if not isinstance(axis, int | np.integer):
+    if not isinstance(axis, int | np.integer) or isinstance(axis, bool):
         raise GraphError("E1042", f"an axis is an integer, not {type(axis).__name__}")
     if not -ndim <= axis < ndim:
         raise GraphError("E1042", f"axis {axis} is out of range for an array of {ndim} dimensions")

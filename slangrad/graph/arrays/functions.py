@@ -174,6 +174,8 @@ def tensordot(a: object, b: object, axes: Operand = 2) -> Array:
     if np.ndim(axes) == 0:
         axes = list(range(a.ndim - index(axes), a.ndim)), list(range(axes))
     first, second = (_different(given, x.ndim) for x, given in zip((a, b), axes, strict=True))
+    if [a.shape[i] for i in first] != [b.shape[j] for j in second]:
+        raise GraphError("E1042", f"shapes {a.shape} and {b.shape} do not fit over axes {first} and {second}")
     left = [chr(97 + i) for i in range(a.ndim)]
     right = [chr(65 + i) for i in range(b.ndim)]
     for i, j in zip(first, second, strict=True):
@@ -320,6 +322,9 @@ def concatenate(
 
 @implements(np.stack)
 def stack(arrays: Sequence[object], axis: int = 0, out: object = None, **types: Operand) -> Array:
+    shapes = {lifted(array).shape for array in arrays}
+    if len(shapes) != 1:
+        raise GraphError("E1042", f"stack: shapes {', '.join(map(str, sorted(shapes)))} differ")
     return concatenate([expand_dims(each, axis) for each in arrays], axis, out, **types)
 
 
@@ -435,16 +440,22 @@ def clip(
     return made if high is None else lifted(np.minimum(made, high))
 
 
+def _below(x: Array, k: int) -> np.ndarray:
+    """The places of a triangle, over the last two axes. A vector is each row of a square matrix."""
+    rows, columns = (x.shape * 2)[-2:]
+    return np.tri(rows, columns, k, bool)
+
+
 @implements(np.tril)
 def tril(m: object, k: int = 0) -> Array:
     x = lifted(m)
-    return where(np.tri(x.shape[-2], x.shape[-1], k, bool), x, x.dtype.type(0))
+    return where(_below(x, k), x, x.dtype.type(0))
 
 
 @implements(np.triu)
 def triu(m: object, k: int = 0) -> Array:
     x = lifted(m)
-    return where(np.tri(x.shape[-2], x.shape[-1], k - 1, bool), x.dtype.type(0), x)
+    return where(_below(x, k - 1), x.dtype.type(0), x)
 
 
 @implements(np.full_like)

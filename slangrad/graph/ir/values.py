@@ -114,6 +114,14 @@ class _Lent:
         self.__array_interface__ = array.__array_interface__
 
 
-def lent(device: spy.Device, tensor: spy.Tensor) -> spy.Tensor:
-    """The memory of a tensor, which this one does not keep alive."""
-    return spy.Tensor.from_dlpack(device, np.asarray(_Lent(tensor.host_view())))
+def address_of(value: ArrayValue) -> int:
+    """Of the first element."""
+    if isinstance(value, spy.Tensor):
+        return value.address
+    return value.data_ptr() if is_torch(value) else int(value.__array_interface__["data"][0])
+
+
+def lent(device: spy.Device, value: ArrayValue) -> spy.Tensor:
+    """The memory of an array as a tensor that does not keep it alive. GraphError (E1022) as of `as_tensor`."""
+    array = value if isinstance(value, np.ndarray) else as_tensor(device, value).host_view()
+    return as_tensor(device, np.asarray(_Lent(array)))

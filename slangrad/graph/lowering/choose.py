@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 
 SLANG = "slang"
 SMALL = 1 << 21  # operations of products that are not timed
-LARGE = 1 << 29  # of those that are timed on a part of their rows
+LARGE = 1 << 28  # of those that are timed on a part of their rows
 BUDGET = 0.05  # seconds for all candidates
+CLEAR = 1.25  # times the least seconds, which all others take where two turns are enough
 NEAR = 0.98  # a library that is hardly faster is not taken
 Times = tuple[float, float]  # seconds by the clock on the wall, and of all processors
 Choose = Callable[[Node, Sequence[Part], int], str]
@@ -106,6 +107,11 @@ def _fastest(times: dict[str, Times], after: float) -> str:
     return min(less, key=lambda name: less[name], default=SLANG)
 
 
+def _is_clear(times: dict[str, Times]) -> bool:
+    first, second, *_ = sorted(wall for wall, _ in times.values())
+    return second > CLEAR * first
+
+
 def _key(device: spy.Device, node: Node, parts: Sequence[Part], moved: int) -> str:
     shapes = [(*each.layout.shape, *each.layout.strides) for each in parts]
     names, versions = libraries(), [getattr(sys.modules[each], "__version__", "") for each in libraries()]
@@ -150,15 +156,15 @@ def _times(
         name: make_plan([trial], inputs, device, layouts, choose=lambda *_, name=name: name) for name in names
     }
     times = dict.fromkeys(names, (inf, inf))
-    tensors = plans[SLANG].tensors(arrays)
     for plan in plans.values():  # compiled, and memory touched
-        plan.run(tensors)
-    end = perf_counter() + BUDGET
-    while perf_counter() < end or inf in times[SLANG]:
+        plan.run(arrays)
+    turns, end = 0, perf_counter() + BUDGET
+    while turns < 2 or (perf_counter() < end and not _is_clear(times)):
+        turns += 1
         for name, plan in plans.items():
             began, spent = perf_counter(), process_time()
-            plan.run(tensors)
-            plans[SLANG].run(tensors)
+            plan.run(arrays)
+            plans[SLANG].run(arrays)
             wall, busy = times[name]
             times[name] = min(wall, perf_counter() - began), min(busy, process_time() - spent)
     after, spent = (each / 2 for each in times[SLANG])

@@ -109,6 +109,7 @@ def _transformed(end: Epilogue) -> list[Step] | None:
         Axis(shape[2], (0, 0, *(each.layout.strides[2] for each in ends))),
         Axis(shape[3], (0, 0, *(each.layout.strides[3] for each in ends))),
         [],
+        kind="convolution",
     )
     numbers = [shape[2], channels, taps, apart, plane, line, height, width]
     count = len(numbers) + len(numbers_of(made))

@@ -35,6 +35,12 @@ KERNELS = {  # of templates, each after those that it imports
     name: (Path(__file__).parents[1] / "kernels" / f"{name}.slang").read_text()
     for name in ("graph_prelude", "graph_products", "graph_convolutions", "graph_attention")
 }
+IMPORTS: dict[str, tuple[str, ...]] = {  # of kinds of kernels, beside the prelude
+    "product": ("graph_products",),
+    "convolution": ("graph_products", "graph_convolutions"),
+    "transform": ("graph_products", "graph_convolutions"),
+    "attention": ("graph_attention",),
+}
 FEW = 4096  # threads of a reduction that keep all cores busy; results do not depend on how many there are
 RESULT = "_result"
 MOST_AXES = 8  # that a Tensor has a list of indices for
@@ -88,7 +94,8 @@ class Kernel(Step):
     """A call of a Slang function. Memory has the names of its parameters; a function that returns its output has it as
     RESULT. `values`: its other arguments. `group`: the shape of groups of threads. `lanes`: 0 for as many as suit it.
     `copies`: whether it only copies its one array. `whole`: parameters that get memory as it is: a tensor of uint64
-    could be one of addresses, too, where a kernel takes a pointer to these."""
+    could be one of addresses, too, where a kernel takes a pointer to these. `templates`: the modules of KERNELS that
+    its text calls."""
 
     name: str
     text: str
@@ -97,6 +104,7 @@ class Kernel(Step):
     lanes: int = 0
     copies: bool = False
     whole: tuple[str, ...] = ()
+    templates: tuple[str, ...] = ("graph_prelude",)
 
     @property
     def named(self) -> dict[str, Part]:
@@ -331,7 +339,9 @@ def kernel_of(
     values = {key: each for key, each in given.items() if key not in reads}
     text = f"{returns} {name}{rest}"
     whole = tuple(_named({each: None for each in declared if each.startswith("uint64_t*")}))
-    return Kernel(name, text, values, group, lanes, whole=whole, reads=reads, writes=_named(outputs))
+    made = Kernel(name, text, values, group, lanes, whole=whole, reads=reads, writes=_named(outputs))
+    made.templates += IMPORTS.get(kind, ())
+    return made
 
 
 def _named(parameters: Mapping[str, V]) -> dict[str, V]:

@@ -74,6 +74,7 @@ class Tiles:
     width: int = 0
     block: int = 0
     steps: list[Step] = field(default_factory=list)
+    kind: str = "product"  # of the kernel
 
 
 class Epilogue:
@@ -320,7 +321,7 @@ def with_end(
     held = dict(zip(names, places, strict=True))
     outputs = {each: held.pop(each) for each in results}
     kernel = template_of(
-        "product",
+        made.kind,
         (*(axis.size for axis in made.outer), *grid),
         [*numbers, *numbers_of(made)],
         held,

@@ -9,11 +9,10 @@ Memory between kernels is one arena; each node has its place from the step that 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
-from hashlib import sha1
 from math import prod
-from operator import itemgetter
+from operator import is_, itemgetter
 from threading import Lock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
@@ -28,7 +27,7 @@ from slangrad.graph.ir.layout import Layout, dense
 from slangrad.graph.ir.node import Node, text, topological_order, type_text
 from slangrad.graph.ir.ops import kind_of
 from slangrad.graph.ir.types import type_of
-from slangrad.graph.ir.values import ArrayValue, as_tensor, layout_of, lent
+from slangrad.graph.ir.values import ArrayValue, address_of, as_tensor, layout_of, lent
 from slangrad.graph.lowering import attention_steps, convolution_steps, products, rows  # noqa: F401  (they enter writers)
 from slangrad.graph.lowering.choose import Choose, chooser
 from slangrad.graph.lowering.emit import (
@@ -52,16 +51,16 @@ from slangrad.graph.rewriting.fuse import Fusion, with_copies
 from slangrad.graph.rewriting.rewrite import rewritten
 
 if TYPE_CHECKING:
+    from slangrad.graph.calls import SlangCall
     from slangrad.graph.scan import Loop
     from slangrad.graph.workers.connections.links import Pending
 
 Memory: TypeAlias = "dict[Holder, spy.Tensor]"
 Run: TypeAlias = "Callable[[Memory], None]"
-# Bytes from outside, from which on bound calls do not keep them alive, which takes 1 % of their time.
-LENT = 16 << 20
 COLLECTIVE = (
     10  # times as long as a kernel that moves as many bytes, where it is chosen what to compute again
 )
+MOST_LENT = 1000  # tensors of memory from outside that a plan keeps; they do not keep the memory alive
 
 
 class Settings(TypedDict, total=False):
@@ -98,6 +97,7 @@ class Plan:
         self._lock = kept_at_fork(Lock(), WORK)
         self._copied: dict[Node, Node] = {}
         self._apart: list[int] = []  # addresses that were compared
+        self._outside: dict[tuple[Holder, int], spy.Tensor] = {}  # memory of earlier calls, by addresses
         self._begun: dict[int, Pending] = {}  # collectives, by their steps
         self.limit, self.peak, self._beside = memory, 0, held
         self.inputs = list(inputs)
@@ -127,23 +127,26 @@ class Plan:
     # --- text
 
     @cached_property
-    def source(self) -> str:
-        """The Slang module."""
-        texts = dict.fromkeys(step.text for step in self.steps if isinstance(step, Kernel))
-        functions = [n.attributes["function"] for n in self.fusion.order if n.op == "slang"]
-        more = dict.fromkeys(line for f in functions for line in f.text)
-        imports = dict.fromkeys(f.module for f in functions)
-        head = "".join(f'import "{name}";\n' for name in ("slangpy", *KERNELS, *imports))
-        return "\n".join([head, *more, *texts])
+    def _functions(self) -> list[SlangCall]:
+        """The Slang functions that are operators of this graph."""
+        return [node.attributes["function"] for node in self.fusion.order if node.op == "slang"]
 
     @cached_property
-    def module(self) -> spy.Module:
-        functions = [n.attributes["function"] for n in self.fusion.order if n.op == "slang"]
-        pages = {f.module: f.page for f in functions}
-        for name, kernels in (KERNELS | pages).items():
-            spy.Module.load_from_source(self.device, name, kernels)
-        name = f"graph_{sha1(self.source.encode()).hexdigest()[:12]}"
-        return spy.Module.load_from_source(self.device, name, self.source)
+    def modules(self) -> dict[str, spy.Module]:
+        """By the names of kernels. Each has a module of its own, so plans with an equal kernel compile it once."""
+        kernels = {step.name: step for step in self.steps if isinstance(step, Kernel)}
+        templates = {name: KERNELS[name] for kernel in kernels.values() for name in kernel.templates}
+        for name, page in (templates | {f.module: f.page for f in self._functions}).items():
+            spy.Module.load_from_source(self.device, name, page)
+        return {name: self._module_of(kernel) for name, kernel in kernels.items()}
+
+    def _module_of(self, kernel: Kernel) -> spy.Module:
+        functions = [function for function in self._functions if f"{function.called}(" in kernel.text]
+        modules = dict.fromkeys(function.module for function in functions)
+        imports = (f'import "{name}";' for name in ("slangpy", *kernel.templates, *modules))
+        texts = dict.fromkeys(text for function in functions for text in function.text)
+        source = "\n".join([*imports, "", *texts, kernel.text])
+        return spy.Module.load_from_source(self.device, f"graph_{kernel.name}", source)
 
     def __str__(self) -> str:
         return text(*self.outputs)
@@ -260,7 +263,7 @@ class Plan:
         return given[holder] if held is None else held
 
     def _function(self, step: Kernel) -> spy.Function:
-        function = self.module.require_function(step.name).map(**dict.fromkeys(step.whole, ()))
+        function = self.modules[step.name].require_function(step.name).map(**dict.fromkeys(step.whole, ()))
         function = function if step.group is None else function.call_group_shape(step.group)
         return function.lanes(step.lanes) if step.lanes else function
 
@@ -270,43 +273,32 @@ class Plan:
         calls: dict[object, partial[object]] = {}
         for step in self.steps:
             if isinstance(step, Kernel):
-                key = step.name, *(each.layout for each in step.parts)
+                key = step.name, *(part.layout for part in step.parts)
                 calls[key] = partial(self._function(step), **self._bound(step, given))
-        self.module.compile_all(calls.values())
+        for module in [*self.modules.values()][:1]:
+            module.compile_all(calls.values())  # those of all modules
         return [self._prepared(step) for step in self.steps]
 
     def _kernel(self, step: Kernel) -> Run:
         function = self._function(step)
-        outer = {name: each for name, each in step.named.items() if each.holder not in self._holders}
+        outer = {name: part for name, part in step.named.items() if part.holder not in self._holders}
         bound: list[Any] = []  # the call, once it is bound: no public class
-        where = dict.fromkeys(outer, 0)
+        memory: Memory = {}  # that it is bound to
 
         def call(given: Memory) -> None:
+            moved = {
+                n: part for n, part in outer.items() if given[part.holder] is not memory.get(part.holder)
+            }
             if not bound:
-                bound.append(function.bind_call(**self._bound(step, self._lent(step.parts, given))))
-                where.update((name, given[part.holder].address) for name, part in outer.items())
-            moved = {name: part for name, part in outer.items() if given[part.holder].address != where[name]}
-            if moved:
-                where.update((name, given[part.holder].address) for name, part in moved.items())
-                now = self._lent(moved.values(), given)
-                bound[0].rebind(**{name: self._seen(part, now) for name, part in moved.items()})
+                bound.append(function.bind_call(**self._bound(step, given)))
+            elif moved:
+                bound[0].rebind(**{name: self._seen(part, given) for name, part in moved.items()})
+            memory.update((part.holder, given[part.holder]) for part in moved.values())
             bound[0]()
 
         if not outer:
             bound.append(function.bind_call(**self._bound(step, {})))
         return call
-
-    @cached_property
-    def _lends(self) -> bool:
-        return self.memory - self.peak >= LENT
-
-    def _lent(self, parts: Iterable[Part], given: Memory) -> Memory:
-        """The memory from outside of parts, for bound calls, which last longer. Where it is much, they do not keep it
-        alive: a plan compares addresses before each call."""
-        if not self._lends:
-            return given
-        outer = {part.holder for part in parts if part.holder not in self._holders}
-        return {holder: lent(self.device, given[holder]) for holder in outer}
 
     def _bound(self, step: Kernel, given: Memory) -> dict[str, object]:
         return {name: self._seen(each, given) for name, each in step.named.items()} | step.values
@@ -314,14 +306,14 @@ class Plan:
     def _product(self, step: Product) -> Run:
         threads = self.device.options.threads or os.cpu_count() or 1
         multiply, parts = product(step.letters, step.library, threads), step.parts
-        where: list[int] = []
+        memory: list[spy.Tensor] = []
         bound: list[Callable[[], None]] = []
 
         def run(given: Memory) -> None:
-            now = [self._holder(part.holder, given).address for part in parts]
-            if now != where:
-                where[:], outer = now, self._lent(parts, given)
-                bound[:] = [multiply(*(_array(self._seen(part, outer), part.layout) for part in parts))]
+            now = [self._holder(part.holder, given) for part in parts]
+            if not memory or not all(map(is_, now, memory)):
+                memory[:] = now
+                bound[:] = [multiply(*(_array(self._seen(part, given), part.layout) for part in parts))]
             bound[0]()
 
         return run
@@ -365,26 +357,37 @@ class Plan:
                 error.add_note(f"note: the graph indexes arrays at {', '.join(places)}")
             raise
 
-    def tensors(self, arrays: Sequence[ArrayValue]) -> list[spy.Tensor]:
-        return [as_tensor(self.device, each) for each in arrays]
+    def _lent(self, arrays: Sequence[ArrayValue], made: Memory) -> Memory:
+        """The memory from outside: of arguments, of arrays that the function found, and of results. Bound calls last
+        longer than arrays, and do not keep them alive. Memory of earlier calls has the same tensors."""
+        captured = [node.attributes["captured"].value for node in self._captured]
+        values = dict(zip([*self.inputs, *self._captured], [*arrays, *captured], strict=True)) | made
+        memory: Memory = {}
+        for holder, value in values.items():
+            place = holder, address_of(value)
+            tensor = self._outside.get(place)
+            if tensor is None:
+                tensor = lent(self.device, value)
+                if len(self._outside) > MOST_LENT:
+                    self._outside.clear()
+                if tensor.address == place[1]:  # no copy
+                    self._outside[place] = tensor
+            memory[holder] = tensor
+        return memory | {node: memory[to] for node, to in self._taken.items()}
 
-    def _given(self, arguments: Sequence[spy.Tensor]) -> Memory:
-        """The memory from outside: of arguments, of arrays that the function found, and new memory of outputs."""
-        given: Memory = dict(zip(self.inputs, arguments, strict=True))
-        given |= {node: as_tensor(self.device, node.attributes["captured"].value) for node in self._captured}
-        return given | {
-            node: given[self._taken[node]] if node in self._taken else self._new(node)
-            for node in self.outputs
-        }
+    def _results(self) -> Memory:
+        """New memory of outputs."""
+        return {node: self._new(node) for node in self.outputs if node not in self._taken}
 
-    def timed(self, arguments: Sequence[spy.Tensor], turns: int = 1) -> list[float]:
+    def timed(self, arrays: Sequence[ArrayValue], turns: int = 1) -> list[float]:
         """The seconds of each step in its place, the least of some turns after a first one that touches memory; 0 of
         collectives, which are left out, so that results are wrong."""
-        given = self._given(arguments)
+        results = self._results()
         with self._lock:
-            self._runs = self._runs or self._compiled(given)
-            found = [self._timed(given) for _ in range(1 + turns)]
-        return [min(each) for each in zip(*found[1:], strict=True)]
+            memory = self._lent(arrays, results)
+            self._runs = self._runs or self._compiled(memory)
+            times = [self._timed(memory) for _ in range(1 + turns)]
+        return [min(each) for each in zip(*times[1:], strict=True)]
 
     def _timed(self, given: Memory) -> list[float]:
         found = []
@@ -395,22 +398,25 @@ class Plan:
             found.append(0.0 if isinstance(step, Exchange | Await) else perf_counter() - start)
         return found
 
-    def run(self, arguments: Sequence[spy.Tensor], count: int | None = None) -> list[spy.Tensor]:
-        """The results, or the first `count` of them, for arguments in the order of `inputs`: Tensors of their shapes,
-        () as (1,)."""
-        given = self._given(arguments)
-        if self._near:
-            self._refuse_overlap(given)
+    def run(self, arrays: Sequence[ArrayValue], count: int | None = None) -> list[spy.Tensor]:
+        """The results, or the first `count` of them, for arguments in the order of `inputs`; numbers as (1,)."""
+        arrays = [np.asarray(x) if isinstance(x, np.generic) else x for x in arrays]
+        results = self._results()
         with self._lock:
-            self._runs = self._runs or self._compiled(given)
-            self._run_steps(given)
+            memory = self._lent(arrays, results)
+            if self._near:
+                self._refuse_overlap(memory)
+            self._runs = self._runs or self._compiled(memory)
+            self._run_steps(memory)
             for node, to in self._copied.items():
-                given[to].host_view()[...] = given[node].host_view().reshape(to.shape or (1,))
-        made: dict[
-            Node, spy.Tensor
-        ] = {}  # a result that is there twice has memory of its own, as NumPy's would
+                memory[to].host_view()[...] = memory[node].host_view().reshape(to.shape or (1,))
+        arguments = dict(zip(self.inputs, arrays, strict=True))
+        made: Memory = {}  # a result that is there twice has memory of its own, as NumPy's would
+        for node in self.outputs[:count]:
+            if node in self._taken:
+                results[node] = as_tensor(self.device, arguments[self._taken[node]])
         return [
-            made[node].copy() if node in made else made.setdefault(node, self._shaped(given[node], node))
+            made[node].copy() if node in made else made.setdefault(node, self._shaped(results[node], node))
             for node in self.outputs[:count]
         ]
 

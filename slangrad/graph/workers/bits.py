@@ -178,9 +178,9 @@ class ConsistentPlan:
 
     # --- running
 
-    def run(self, arguments: Sequence[spy.Tensor], count: int | None = None) -> list[spy.Tensor]:
+    def run(self, arrays: Sequence[spy.Tensor], count: int | None = None) -> list[spy.Tensor]:
         """The results, or the first `count` of them, for arguments in the order of `inputs`."""
-        given = dict(zip(self._inputs, arguments, strict=True))
+        given = dict(zip(self._inputs, arrays, strict=True))
         held = [given | {x: part_of(given[x], i, self._own) for x in self._rows} for i in range(self._own)]
         for p in range(len(self._shards[0]) - 1):
             ends = self._shards[0][p].ends

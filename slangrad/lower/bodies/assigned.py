@@ -28,7 +28,7 @@ def assigned_variables(program: Program, *nodes: ast.Node | None) -> set[Key]:
 
 def _roots(program: Program, node: ast.Node) -> Iterator[Key]:
     form = node.ref if isinstance(node, ast.Expression) else None
-    if isinstance(form, (checked.Store, checked.Update)):
+    if isinstance(form, (checked.Assignment, checked.Update)):
         yield from _root(form.place)
     elif isinstance(form, checked.Call):
         yield from _call_roots(program, form)

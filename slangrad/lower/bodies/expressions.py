@@ -138,8 +138,8 @@ def _constant(f: Frame, node: ast.Expression) -> Value:
     value = f.program.value(node.ref.value, f.substitution)
     if not isinstance(value, int):
         assert isinstance(value, RequiredValue)
-        if node.ref.told_by is not None:
-            carrier = f.place(node.ref.told_by).get(f)
+        if node.ref.discriminator is not None:
+            carrier = f.place(node.ref.discriminator).get(f)
             return runtime_types.required(f, carrier, value, f.type(node.type, node.span))
         runtime_types.require_type(f, f"'{value.declaration.name}'", value.base)
         return f.b.zero(f.type(node.type, node.span))
@@ -196,7 +196,7 @@ def _operator(f: Frame, node: ast.Expression) -> Value:
 
 
 def _store(f: Frame, node: ast.Expression) -> Value:
-    form: checked.Store = node.ref
+    form: checked.Assignment = node.ref
     place = f.place(form.place)
     value = f.value(form.value)
     place.set(f, value)
@@ -281,12 +281,12 @@ def _downcast(f: Frame, node: ast.Expression) -> Value:
 FORMS: dict[type, Callable[[Frame, ast.Expression], Value]] = {
     **dict.fromkeys(PLACES, _read),
     checked.Constant:  _constant,
-    checked.Told:      _of_associated_type,
+    checked.Discriminator: _of_associated_type,
     checked.AddressOf: _address_of,
     checked.Call:      _call,
     checked.Try:       _call,
     checked.Operator:  _operator,
-    checked.Store:     _store,
+    checked.Assignment:     _store,
     checked.Update:    _update,
     checked.Convert:   lambda f, node: f.value(node.ref.operand),
     checked.Construct: lambda f, node: f.part(node.ref),

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Block(Statement):  # `{ ... }`.
     statements: list[Statement]
 
-# `{ ... }` of a library function that nobody has asked for yet: packed tokens, of which `parse_body` makes the Block
-# that takes its place.
+# `{ ... }` of a library function that no program has needed yet: packed tokens. `parse_body` makes the Block that takes
+# its place.
 class Unparsed(Block):
     __slots__ = ("around", "tokens")
 

@@ -11,16 +11,21 @@ from slangrad.syntax.ast.copies import child_fields
 from slangrad.syntax.ast.nodes import Node
 
 
-def children(node: Node) -> Iterator[Node]:
-    """The nodes directly below, in the order of `child_fields`."""
+def labeled_children(node: Node) -> Iterator[tuple[str, Node]]:
+    """The nodes directly below, each with the name of its field, in the order of `child_fields`."""
     for name in child_fields(type(node)):
         value = getattr(node, name)
         if isinstance(value, Node):
-            yield value
+            yield name, value
         elif isinstance(value, (list, tuple)):
             for item in value:
                 if isinstance(item, Node):
-                    yield item
+                    yield name, item
+
+
+def children(node: Node) -> Iterator[Node]:
+    """The same without names."""
+    return (child for _, child in labeled_children(node))
 
 
 def walk(node: Node) -> Iterator[Node]:

@@ -148,19 +148,12 @@ class Cursor:
         self.tokens[self.position] = Token(rest, rest, token.source, token.start + 1, token.end)
         self.move_to(self.position)
 
-    def span_from(self, start: Token) -> Span:
-        """From a token to the last one taken; one text only."""
-        last = self.tokens[self.position - 1] if self.position else start
-        if last.source is start.source and last.end > start.end:
-            return Span(start.source, start.start, last.end)
-        return start.span
-
-    def span_since(self, start: Span) -> Span:
-        """From the start of a span to the last token taken."""
+    def span_from(self, start: Token | Span) -> Span:
+        """From a token, or the start of a span, to the last token taken; one text only."""
         last = self.tokens[self.position - 1] if self.position else self.token
         if last.source is start.source and last.end > start.end:
             return Span(start.source, start.start, last.end)
-        return start
+        return start.span if isinstance(start, Token) else start
 
     # --- Reporting ---------------------------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ class ExpressionParser(AtomParser):
         while self.kind == ",":
             self.advance()
             right = self.parse_assignment()
-            left = ast.Comma(self.span_since(left.span), left, right)
+            left = ast.Comma(self.span_from(left.span), left, right)
             length += 1
             self.count_chain(length)
         return left
@@ -51,7 +51,7 @@ class ExpressionParser(AtomParser):
         if self.kind in ASSIGNMENT and not (self.in_generic and self.kind == ">>="):
             operator = self.advance().kind
             value = self.parse_assignment()
-            left = ast.Assign(self.span_since(left.span), operator, left, value)
+            left = ast.Assign(self.span_from(left.span), operator, left, value)
         self.leave()
         return left
 
@@ -62,7 +62,7 @@ class ExpressionParser(AtomParser):
         self.in_generic = outer
         self.expect(":", "after the second operand of '?'")
         otherwise = self.parse_assignment()
-        return ast.Conditional(self.span_since(condition.span), condition, then, otherwise)
+        return ast.Conditional(self.span_from(condition.span), condition, then, otherwise)
 
     def parse_binary(self, lowest: int) -> ast.Expression:
         """Operators of precedence `lowest` and tighter."""
@@ -81,7 +81,7 @@ class ExpressionParser(AtomParser):
                     return left
                 self.advance()
                 right = self.parse_binary(precedence + 1)
-                left = ast.Binary(self.span_since(left.span), operator, left, right)
+                left = ast.Binary(self.span_from(left.span), operator, left, right)
             length += 1
             self.count_chain(length)
 
@@ -92,7 +92,7 @@ class ExpressionParser(AtomParser):
             return left
         self.advance()
         target = self.parse_operand_type()
-        span = self.span_since(left.span)
+        span = self.span_from(left.span)
         return ast.Is(span, left, target) if word == "is" else ast.As(span, left, target)
 
     def parse_unary(self) -> ast.Expression:
@@ -123,17 +123,17 @@ class ExpressionParser(AtomParser):
 
     def _parse_call(self, callee: ast.Expression) -> ast.Expression:
         arguments = self.parse_arguments()
-        return ast.Call(self.span_since(callee.span), callee, arguments)
+        return ast.Call(self.span_from(callee.span), callee, arguments)
 
     def _parse_index(self, base: ast.Expression) -> ast.Expression:
         opener = self.advance()
         arguments = self.parse_list(opener, "]", self.parse_assignment)
-        return ast.Index(self.span_since(base.span), base, arguments)
+        return ast.Index(self.span_from(base.span), base, arguments)
 
     def _parse_member(self, base: ast.Expression) -> ast.Expression:
         separator = self.advance().kind
         name, span = self._parse_member_name()
-        return ast.Member(self.span_since(base.span), base, name, span, separator)
+        return ast.Member(self.span_from(base.span), base, name, span, separator)
 
     def _parse_member_name(self) -> tuple[str, Span]:
         if self.at_word("operator"):
@@ -144,7 +144,7 @@ class ExpressionParser(AtomParser):
 
     def _parse_step(self, base: ast.Expression) -> ast.Expression:
         operator = self.advance().kind
-        return ast.Postfix(self.span_since(base.span), operator, base)
+        return ast.Postfix(self.span_from(base.span), operator, base)
 
     def _parse_generic(self, base: ast.Expression) -> ast.Expression:
         """`base<...>` where it is that; `base` where "<" compares."""
@@ -163,14 +163,14 @@ class ExpressionParser(AtomParser):
         if self.braces_end or not isinstance(base, (ast.Name, ast.Member, ast.GenericApplication)):
             return base
         elements = self.parse_initializer_list()
-        return ast.Cast(self.span_since(base.span), base, elements)
+        return ast.Cast(self.span_from(base.span), base, elements)
 
     def _parse_pointer(self, base: ast.Expression) -> ast.Expression:
         """`T*` where nothing follows that "*" could multiply."""
         if self.peek().kind not in _ENDS_POINTER_TYPE:
             return base
         self.advance()
-        return ast.PointerType(self.span_since(base.span), base)
+        return ast.PointerType(self.span_from(base.span), base)
 
 
 # fmt: off

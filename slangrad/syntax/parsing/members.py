@@ -195,7 +195,7 @@ class MemberParser(FunctionParser):
         target = self.parse_word()
         if isinstance(target, ast.Name):
             arguments = self.parse_arguments()
-            target = ast.Call(self.span_since(target.span), target, arguments)
+            target = ast.Call(self.span_from(target.span), target, arguments)
         span, derivative = target.span, _given(target)
         if derivative is None:
             note = "there are fwd_diff(f), bwd_diff(f) and __apply(f)"

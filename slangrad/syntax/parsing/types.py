@@ -115,7 +115,7 @@ class TypeParser(Cursor):
         parsed = self.parse_type_name()
         while self.kind == "*" and self.peek().kind in _AFTER_POINTER:
             self.advance()
-            parsed = ast.PointerType(self.span_since(parsed.span), parsed)
+            parsed = ast.PointerType(self.span_from(parsed.span), parsed)
         return parsed
 
     def _parse_modified_type(self) -> ast.Expression:
@@ -147,13 +147,13 @@ class TypeParser(Cursor):
         while True:
             if self.kind == "*":
                 self.advance()
-                parsed = ast.PointerType(self.span_since(parsed.span), parsed)
+                parsed = ast.PointerType(self.span_from(parsed.span), parsed)
             elif self.kind == "[":
                 count = self.parse_dimension()
-                parsed = ast.ArrayType(self.span_since(parsed.span), parsed, count)
+                parsed = ast.ArrayType(self.span_from(parsed.span), parsed, count)
             elif self.kind == "?":
                 self.advance()
-                parsed = ast.OptionalType(self.span_since(parsed.span), parsed)
+                parsed = ast.OptionalType(self.span_from(parsed.span), parsed)
             else:
                 return parsed
             length += 1
@@ -188,7 +188,7 @@ class TypeParser(Cursor):
         while self.kind in (".", "::") and self.peek().kind == "name":
             separator = self.advance().text
             member = self.advance()
-            parsed = ast.Member(self.span_since(parsed.span), parsed, member.text, member.span, separator)
+            parsed = ast.Member(self.span_from(parsed.span), parsed, member.text, member.span, separator)
             parsed = self._parse_type_arguments(parsed)
             length += 1
             self.count_chain(length)
@@ -279,7 +279,7 @@ class TypeParser(Cursor):
     def parse_generic_arguments(self, base: ast.Expression) -> ast.Expression:
         """`<T, 3>` after `base`."""
         arguments = self.parse_angles(self.parse_generic_argument)
-        return ast.GenericApplication(self.span_since(base.span), base, arguments)
+        return ast.GenericApplication(self.span_from(base.span), base, arguments)
 
     def parse_generic_argument(self) -> ast.Expression:
         """A type where it can be one, else a value."""

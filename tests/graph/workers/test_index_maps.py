@@ -255,7 +255,7 @@ class Table:
         """The values of nodes."""
         found = list(dict.fromkeys(outputs))
         plan = Plan(found, list(self.inputs), spy.default_device())
-        made = plan.run(plan.tensors(list(self.inputs.values())))
+        made = plan.run(list(self.inputs.values()))
         return {n: np.array(x.host_view()).reshape(n.shape) for n, x in zip(found, made, strict=True)}
 
     def enter(self, name: str, node: Node, most: int | None) -> None:

@@ -68,7 +68,7 @@ def check_conversions(sizes: Mapping[str, int], one_in: int) -> None:
                     made = converted(node, spec, wanted, mesh)
                     outputs.append((made, cut(x, wanted, mesh), about))
         plan = Plan(chained([n for n, _, _ in outputs]), list(inputs), spy.default_device())
-        results = plan.run(plan.tensors(list(inputs.values())))
+        results = plan.run(list(inputs.values()))
         for (node, wanted, about), each in zip(outputs, results, strict=True):
             assert node.dtype == wanted.dtype
             np.testing.assert_array_equal(np.array(each.host_view()).reshape(node.shape), wanted, about)
@@ -108,7 +108,7 @@ def test_extremes_of_workers() -> None:
             partial = Spec(held.axes, (("a", how),))
             outputs.append(converted(node, partial, held, mesh))
         plan = Plan(chained(outputs), inputs, spy.default_device())
-        return [np.array(each.host_view()) for each in plan.run(plan.tensors(shards))]
+        return [np.array(each.host_view()) for each in plan.run(shards)]
 
     for made in run({"a": 2}, worker):
         for got, (x, how) in zip(made, product(arrays, hows), strict=True):

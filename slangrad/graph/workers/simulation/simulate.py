@@ -131,7 +131,7 @@ def bytes_of(step: Exchange) -> int:
 
 
 def _measured(plan: Plan) -> list[float]:
-    return plan.timed(plan.tensors([np.zeros(node.shape, node.dtype) for node in plan.inputs]), TURNS)
+    return plan.timed([np.zeros(node.shape, node.dtype) for node in plan.inputs], TURNS)
 
 
 def _estimated(plan: Plan, links: Links) -> list[float]:

@@ -115,9 +115,9 @@ class StagePlan:
 
     # --- running
 
-    def run(self, arguments: Sequence[spy.Tensor], count: int | None = 1) -> list[spy.Tensor]:
+    def run(self, arrays: Sequence[spy.Tensor], count: int | None = 1) -> list[spy.Tensor]:
         """The loss alone, for arguments in the order of inputs."""
-        values = dict(zip(self._inputs, arguments, strict=True)) | self._sums
+        values = dict(zip(self._inputs, arrays, strict=True)) | self._sums
         for total in self._sums.values():
             total.clear()
         rows = [
