@@ -79,6 +79,27 @@ def pytest_runtest_call(item):
         raise
 
 
+# A kernel that the driver stops ends the GPU for its process: a worker of xdist ends with the test and the next one has
+# a GPU again; without xdist the run ends.
+LOST = []
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    if call.excinfo is not None and "E1051" in str(call.excinfo.value):
+        LOST.append(item.nodeid)
+    return (yield)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logfinish(nodeid):
+    if nodeid not in LOST:
+        return
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        os._exit(1)
+    pytest.exit(f"{nodeid}: the GPU is lost")
+
+
 @pytest.fixture(scope="session")
 def gpu():
     """A CUDA device whose calls raise what their kernels report."""

@@ -173,6 +173,7 @@ CODES: dict[str, str] = {
     "E1048": "mesh or shards of many workers",
     "E1049": "checkpoints of a training step",
     "E1050": "failure of the CUDA driver",
+    "E1051": "GPU that is lost for this process",
     # E9  not supported: Slang has it, slangrad does not
     "E9001": "texture or sampler",
     "E9002": "graphics and rays",

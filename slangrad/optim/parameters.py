@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slangrad.api.devices.device import default_device
+from slangrad.api.devices.device import host_device
 from slangrad.ir.data.types import Type
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.records import as_fields
@@ -101,7 +101,7 @@ def _over_memory(label: str, array: np.ndarray) -> Tensor:
         note = "parameters have elements of float16, float32 or float64"
         raise CallError(CODE, f"{label}: an array of {array.dtype} with shape {array.shape}", (), note)
     try:
-        return Tensor.from_dlpack(default_device(), array, copy=False)
+        return Tensor.from_dlpack(host_device(), array, copy=False)
     except (BufferError, ValueError) as error:
         raise CallError(CODE, f"{label}: {error}") from None
 

@@ -80,7 +80,7 @@ def test_features(device):
     assert device.has_feature(spy.Feature.wave_ops)
     assert not device.has_feature(spy.Feature.ray_tracing)
     assert spy.Feature.pointer in device.features
-    assert device.info.type is spy.DeviceType.cpu
+    assert device.info.type is (spy.DeviceType.cuda if device.backend == "cuda" else spy.DeviceType.cpu)
 
 
 def test_layouts_of_buffers_are_that_of_c(device, load):

@@ -126,9 +126,7 @@ def test_files(device, tmp_path):
         RWStructuredBuffer<float> data;
         [shader("compute")] [numthreads(1, 1, 1)] void main() { data[0] = twice(data[0]); }
     """)
-    own = spy.Device(
-        type=spy.DeviceType.cpu, backend=device.backend, compiler_options={"include_paths": [tmp_path]}
-    )
+    own = spy.Device(type=device.type, backend=device.backend, compiler_options={"include_paths": [tmp_path]})
     kernel = own.create_compute_kernel(own.load_program("top", ["main"]))
     data = own.create_buffer(data=np.array([21], F))
     kernel.dispatch([1, 1, 1], {"data": data})

@@ -24,6 +24,7 @@ from slangrad.marshal.errors import CallCompileError, CallError
 from slangrad.runtime import processors
 
 ROOT = str(Path(spy.__file__).parent.parent)
+FOLDERS = os.pathsep.join([ROOT, *sys.path])  # where other processes find the same packages
 TEXT = """
 import shapes;
 
@@ -266,7 +267,7 @@ def worker():
     """A worker that has said what compiles there."""
     command = [sys.executable, *workers.COMMAND]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": ROOT}, **pipes) as process:
+    with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": FOLDERS}, **pipes) as process:
         assert workers.receive(process.stdout) == workers.READY
         yield process
         process.kill()
@@ -307,7 +308,7 @@ together.next_job = pipeline._compile = lambda *given: None  # this process comp
 module.compile_all([partial(module.f, 1.0), partial(module.g, 1.0)])
 print(module.f(1.0), module.g(1.0))
 """
-SETTINGS = os.environ | {"PYTHONPATH": ROOT, "SLANGRAD_PROCESSES": "2", "SLANGRAD_VERIFY": "0"}
+SETTINGS = os.environ | {"PYTHONPATH": FOLDERS, "SLANGRAD_PROCESSES": "2", "SLANGRAD_VERIFY": "0"}
 
 
 @pytest.mark.parametrize("is_file", [True, False])

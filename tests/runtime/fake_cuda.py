@@ -4,7 +4,8 @@
         device = spy.create_device("cuda")
 
 It stands for `cuda.bindings.driver`. Memory of the GPU is protected except within calls of the driver, so code of the
-host that follows an address of it ends the process. A launch looks up the flat kernel that the PTX was made from.
+host that follows an address of it ends the process. A launch looks up the flat kernel that the PTX was made from. A
+kernel that follows an address of the host is stopped, and the GPU is lost, as on a real one.
 """
 
 import ctypes
@@ -16,6 +17,8 @@ from functools import wraps
 from threading import RLock
 from unittest.mock import patch
 
+from slangrad.ir.data.layout import layout_of
+from slangrad.ir.oracle import memory as oracle
 from slangrad.ir.oracle.interpret import run_kernel
 from slangrad.runtime.cuda import driver as drivers
 from slangrad.runtime.cuda.launch import LAUNCH, Status
@@ -26,11 +29,16 @@ PROTECTED, OPEN = 0, mmap.PROT_READ | mmap.PROT_WRITE
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
+class IllegalAddress(Exception):
+    """A kernel uses memory that the GPU does not reach."""
+
+
 class Result(IntEnum):
     CUDA_SUCCESS = 0
     CUDA_ERROR_INVALID_VALUE = 1
     CUDA_ERROR_OUT_OF_MEMORY = 2
     CUDA_ERROR_NO_DEVICE = 100
+    CUDA_ERROR_ILLEGAL_ADDRESS = 700
 
 
 class Names:
@@ -87,6 +95,26 @@ class Arena:
                 if self.depth == 0:
                     self.protect(PROTECTED)
 
+    @contextmanager
+    def for_kernels(self, arguments, size):
+        """What the oracle runs reaches this memory, `size` bytes of arguments, and its own."""
+        places = [(self.start, self.start + ROOM), (arguments, arguments + size)]
+        check, allocate = oracle._checked, oracle.ThreadMemory._allocate
+
+        def checked(address):
+            if not any(low <= address < high for low, high in places):
+                raise IllegalAddress(hex(address))
+            return check(address)
+
+        def allocated(blocks, size, zero):
+            address = allocate(blocks, size, zero)
+            places.append((address, address + size))
+            return address
+
+        locals_ = patch.object(oracle.ThreadMemory, "_allocate", staticmethod(allocated))
+        with patch.object(oracle, "_checked", checked), locals_:
+            yield
+
 
 def with_memory(function):
     @wraps(function)
@@ -106,6 +134,7 @@ class FakeBindings:
         self.capability, self.version, self.gpus = capability, version, gpus
         self.arena = Arena()
         self.kernels = {}  # flat kernels by PTX
+        self.stopped = Result.CUDA_SUCCESS  # what became of the kernels
         self.calls = []
         self.linked = []
         self._pinned = []
@@ -163,7 +192,7 @@ class FakeBindings:
 
     def cuStreamSynchronize(self, stream):
         assert self._handles[stream] == "stream"
-        return (Result.CUDA_SUCCESS,)
+        return (self.stopped,)
 
     def cuEventSynchronize(self, event):
         assert self._handles[event] == "event"
@@ -179,6 +208,8 @@ class FakeBindings:
         return Result.CUDA_SUCCESS, ctypes.addressof(self._pinned[-1])
 
     def cuMemAllocAsync(self, size, stream):
+        if self.stopped:
+            return self.stopped, 0
         address = self.arena.allocate(size)
         if address is None:
             return Result.CUDA_ERROR_OUT_OF_MEMORY, 0
@@ -257,7 +288,12 @@ class FakeBindings:
         for blocks, threads, count in ((gy, by, ny), (gz, bz, nz)):
             assert blocks * threads >= count or blocks == 65535
         reports = StatusReports(Status.from_address(status), number)
-        run_kernel(flat.program, flat.name, arguments, (nx, ny, nz), reports)
+        size = layout_of(flat.arguments).size
+        try:
+            with self.arena.for_kernels(arguments, size):
+                run_kernel(flat.program, flat.name, arguments, (nx, ny, nz), reports)
+        except IllegalAddress:
+            self.stopped = Result.CUDA_ERROR_ILLEGAL_ADDRESS
         return (Result.CUDA_SUCCESS,)
 
 

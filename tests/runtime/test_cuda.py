@@ -316,6 +316,29 @@ def test_a_closed_device_gives_its_memory_back():
             device.runtime.allocate(4)
 
 
+def test_a_gpu_that_is_lost_is_told_by_all_later_calls():
+    with fake_gpu():
+        device = spy.create_device("cuda")
+        module = spy.Module.load_from_source(device, "far", "void far(float* p) { *p = 1; }")
+        kept = tensor(device, range(3))
+        module.far(np.zeros(1, np.float32).ctypes.data)
+        with pytest.raises(
+            drivers.DeviceLost, match=r"E1051.*lost the GPU since .* kernel 'kernel': .*illegal address"
+        ):
+            device.synchronize()
+        for call in (kept.to_numpy, lambda: tensor(device, [1]), lambda: module.far(0)):
+            with pytest.raises(drivers.DeviceLost, match="start a new process"):
+                call()
+        del kept
+        gc.collect()
+        device.close()
+
+
+def test_new_arrays_of_the_host_are_results(module):
+    made = module.poly(np.arange(4, dtype=np.float32), _result="numpy")
+    assert type(made) is np.ndarray and made.tolist() == [-1, 9, 23, 41]
+
+
 def test_errors_of_the_driver_have_its_words():
     driver = drivers.Driver(FakeBindings())
     error = driver.error("cuLaunchKernel", 1)

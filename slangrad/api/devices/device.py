@@ -469,11 +469,22 @@ def default_device() -> Device:
     try:
         return current_device()
     except CallError:
-        with _making_default:
-            if not _default:
-                _default.append(create_device())
-                pop_current_device()
-        return _default[0]
+        return _processors()
+
+
+def host_device() -> Device:
+    """The default device if the host reaches its memory, else one of the machine's processors that is made once."""
+    device = default_device()
+    return device if device.runtime.reaches_host else _processors()
+
+
+def _processors() -> Device:
+    """A device that is made once and does not become current."""
+    with _making_default:
+        if not _default:
+            _default.append(create_device())
+            pop_current_device()
+    return _default[0]
 
 
 def create_torch_device(

@@ -303,9 +303,10 @@ class CallPlan:
 
     def _take_scratch(self) -> ScratchBlock:
         try:
-            return self._scratches.pop()
+            scratch = self._scratches.pop()
         except IndexError:
-            return ScratchBlock(self._runtime, self._scratch_size)
+            scratch = None
+        return scratch or ScratchBlock(self._runtime, self._scratch_size)
 
     # --- memory that overlaps or cannot be used as it lies ---
 
@@ -390,7 +391,9 @@ class CallPlan:
         if self._created is not None:
             footprint = self._leaves[-1].footprint(self._created.maker(self.device, shape)())
             assert footprint is not None
-            footprints.append(replace(footprint, uses=()))  # nothing else leads to new memory
+            if self._runtime.reaches_host or all(use.memory.home is not None for use in footprint.uses):
+                footprint = replace(footprint, uses=())  # nothing else leads to new memory
+            footprints.append(footprint)
         geometry = self._lay_out(shape, footprints, threads, atomic)
         if key is not None:
             self._check_globals(geometry.compiled)

@@ -18,7 +18,7 @@ from slangrad.marshal.composed.rows import Touched
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.host.footprint import Values
 from slangrad.runtime.device import Device, MemoryRegion, RegionItems
-from slangrad.runtime.memory import MemoryBlock
+from slangrad.runtime.memory import ALIGNMENT, MemoryBlock
 from slangrad.tensors.conversion import AnyArray
 
 BYTE = np.dtype(np.uint8)
@@ -32,6 +32,7 @@ class Copied:
     high: int
     changes: bool
     block: MemoryBlock | None = None
+    address: int = 0  # of the copy, within the block
 
     @property
     def bytes(self) -> AnyArray:
@@ -51,7 +52,7 @@ class Staged:
         for part in self.copies:
             if part.changes and part.block is not None:
                 size = part.high - part.low
-                part.bytes[:] = self.runtime.read(MemoryRegion(part.block.address, (size,), (1,), BYTE))
+                part.bytes[:] = self.runtime.read(MemoryRegion(part.address, (size,), (1,), BYTE))
 
 
 def stage(runtime: Device, regions: Sequence[TouchedRegion], scalars: Values) -> Staged:
@@ -63,12 +64,13 @@ def stage(runtime: Device, regions: Sequence[TouchedRegion], scalars: Values) ->
             spans.append((region, start + region.low, start + region.high))
     staged = Staged(runtime, _merged(spans))
     for part in staged.copies:
-        part.block = runtime.allocate(part.high - part.low)
-        runtime.write(part.block.address, part.bytes)
+        shift = part.low % ALIGNMENT  # the copy of an address is aligned as the address is
+        part.block = runtime.allocate(shift + part.high - part.low)
+        part.address = part.block.address + shift
+        runtime.write(part.address, part.bytes)
     for region, low, _ in spans:
         copied = next(part for part in staged.copies if part.low <= low < part.high)
-        assert copied.block is not None
-        scalars[region.place] += copied.block.address - copied.low
+        scalars[region.place] += copied.address - copied.low
     return staged
 
 

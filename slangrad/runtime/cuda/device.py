@@ -35,7 +35,7 @@ class CudaDevice(Device):
 
     def __init__(self, options: Options | None = None, index: int = 0) -> None:
         self._options = Options.from_environment() if options is None else options
-        self._driver = driver = load_driver()
+        self._driver = driver = load_driver().of_one_device()
         if not 0 <= index < driver.device_count():
             note = f"there are {driver.device_count()}, counted from 0"
             raise CudaUnavailable(f"there is no GPU number {index}", note)
@@ -69,6 +69,8 @@ class CudaDevice(Device):
     def _enter(self) -> None:
         """What follows is about this GPU, in whatever thread."""
         self.require_open()
+        if self._driver.lost is not None:
+            raise self._driver.lost.again()
         self._driver.call("cuCtxSetCurrent", self._context)
 
     # --- launches
@@ -87,6 +89,7 @@ class CudaDevice(Device):
         blocks, threads = blocks_for(grid)
         block = LAUNCH.pack(*grid, self._status_address, number)
         parameters = Parameters(arguments[: kernel.argument_size], block)
+        self._driver.launched = kernel.name
         (error,) = self._launch(function, *blocks, *threads, 0, self._stream, parameters.address, 0)
         if error:
             raise self._driver.error("cuLaunchKernel", error)

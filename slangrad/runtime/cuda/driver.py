@@ -4,7 +4,8 @@
     context = driver.primary_context(0)      PyTorch uses the same
     driver.call("cuMemAllocAsync", 4096, stream)
 
-A call that fails raises CudaError, or MemoryError where memory is missing.
+A call that fails raises CudaError, or MemoryError where memory is missing. After some errors the driver refuses all
+calls about the GPU (DeviceLost).
 """
 
 from __future__ import annotations
@@ -23,6 +24,15 @@ OLDEST_DRIVER = 12_010  # it takes 32 KB of parameters, and PTX 8.1
 OLDEST_CAPABILITY = (7, 5)
 OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
 
+# Errors of a kernel or of the GPU that end the context of the process.
+# fmt: off
+ENDS = {f"CUDA_ERROR_{name}" for name in (
+    "ECC_UNCORRECTABLE", "NVLINK_UNCORRECTABLE", "CONTAINED", "ILLEGAL_ADDRESS", "LAUNCH_TIMEOUT",
+    "CONTEXT_IS_DESTROYED", "ASSERT", "HARDWARE_STACK_ERROR", "ILLEGAL_INSTRUCTION", "MISALIGNED_ADDRESS",
+    "INVALID_ADDRESS_SPACE", "INVALID_PC", "LAUNCH_FAILED", "UNKNOWN",
+)}
+# fmt: on
+
 
 class CudaUnavailable(DeviceMissing):
     """There is no GPU that can be used."""
@@ -38,11 +48,39 @@ class CudaError(RuntimeError):
         super().__init__(f"error[{self.code}]: the CUDA driver: {text} ({name}, from {function})")
 
 
+class DeviceLost(CudaError):
+    """The driver takes no more calls about the GPU in this process. `kernel` is the one that was launched last."""
+
+    code = "E1051"
+
+    def __init__(self, function: str, name: str, text: str, kernel: str) -> None:
+        self.function, self.text, self.kernel = function, text, kernel
+        super().__init__(function, name, text)
+        where = (
+            f"since a launch that ended with kernel '{kernel}'" if kernel else "before a kernel was launched"
+        )
+        self.args = (
+            f"error[{self.code}]: this process has lost the GPU {where}: {text} ({name}, from {function}); "
+            "start a new process, with SLANGRAD_SYNCHRONOUS=1 to see which call fails",
+        )
+
+    def again(self) -> DeviceLost:
+        """The same error, to be raised once more."""
+        return DeviceLost(self.function, self.name, self.text, self.kernel)
+
+
 class Driver:
-    """Calls of the driver by name. The results are those of cuda-bindings without the error in front."""
+    """Calls of the driver by name. The results are those of cuda-bindings without the error in front. `launched` is the
+    name of the last kernel, `lost` the error that ended all."""
 
     def __init__(self, bindings: Any) -> None:  # the module, or what stands for it in tests
         self._bindings = bindings
+        self.launched = ""
+        self.lost: DeviceLost | None = None
+
+    def of_one_device(self) -> Driver:
+        """The same driver with a state of its own: a GPU that is lost leaves others as they are."""
+        return Driver(self._bindings)
 
     def call(
         self, name: str, *arguments: object
@@ -58,7 +96,11 @@ class Driver:
             return MemoryError("the GPU has no memory left")
         _, name = self._bindings.cuGetErrorName(error)
         _, text = self._bindings.cuGetErrorString(error)
-        return CudaError(function, _text(name), _text(text))
+        if _text(name) not in ENDS:
+            return CudaError(function, _text(name), _text(text))
+        if self.lost is None:
+            self.lost = DeviceLost(function, _text(name), _text(text), self.launched)
+        return self.lost.again()
 
     def function(self, name: str) -> Callable[..., Any]:
         """A function as cuda-bindings has it, for calls whose time counts."""

@@ -35,6 +35,8 @@ class StreamSource:
 
     def release(self, address: int) -> None:
         """In any thread: a block may be freed wherever Python collects garbage."""
+        if self._driver.lost is not None:
+            return  # the driver has taken all memory back
         self._driver.call("cuCtxSetCurrent", self._context)
         self._driver.call("cuMemFreeAsync", address, self._stream)
 
