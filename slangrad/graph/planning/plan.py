@@ -357,11 +357,14 @@ class Plan:
                 error.add_note(f"note: the graph indexes arrays at {', '.join(places)}")
             raise
 
+    def _with_captured(self, arrays: Sequence[ArrayValue]) -> list[ArrayValue]:
+        """Arguments, and arrays that the function found. Some of these are copies that live as long as this list."""
+        return [*arrays, *(node.attributes["captured"].value for node in self._captured)]
+
     def _lent(self, arrays: Sequence[ArrayValue], made: Memory) -> Memory:
-        """The memory from outside: of arguments, of arrays that the function found, and of results. Bound calls last
-        longer than arrays, and do not keep them alive. Memory of earlier calls has the same tensors."""
-        captured = [node.attributes["captured"].value for node in self._captured]
-        values = dict(zip([*self.inputs, *self._captured], [*arrays, *captured], strict=True)) | made
+        """The memory from outside: of `_with_captured`, and of results. Bound calls last longer than arrays, and do not
+        keep them alive. Memory of earlier calls has the same tensors."""
+        values = dict(zip([*self.inputs, *self._captured], arrays, strict=True)) | made
         memory: Memory = {}
         for holder, value in values.items():
             place = holder, address_of(value)
@@ -382,9 +385,9 @@ class Plan:
     def timed(self, arrays: Sequence[ArrayValue], turns: int = 1) -> list[float]:
         """The seconds of each step in its place, the least of some turns after a first one that touches memory; 0 of
         collectives, which are left out, so that results are wrong."""
-        results = self._results()
+        results, outside = self._results(), self._with_captured(arrays)
         with self._lock:
-            memory = self._lent(arrays, results)
+            memory = self._lent(outside, results)
             self._runs = self._runs or self._compiled(memory)
             times = [self._timed(memory) for _ in range(1 + turns)]
         return [min(each) for each in zip(*times[1:], strict=True)]
@@ -401,9 +404,9 @@ class Plan:
     def run(self, arrays: Sequence[ArrayValue], count: int | None = None) -> list[spy.Tensor]:
         """The results, or the first `count` of them, for arguments in the order of `inputs`; numbers as (1,)."""
         arrays = [np.asarray(x) if isinstance(x, np.generic) else x for x in arrays]
-        results = self._results()
+        results, outside = self._results(), self._with_captured(arrays)
         with self._lock:
-            memory = self._lent(arrays, results)
+            memory = self._lent(outside, results)
             if self._near:
                 self._refuse_overlap(memory)
             self._runs = self._runs or self._compiled(memory)
