@@ -45,7 +45,7 @@ from slangrad.graph.workers.connections.costs import Links, links_of
 from slangrad.graph.workers.meshes.mesh import ONE, Mesh, checked_mesh
 from slangrad.graph.workers.meshes.specs import whole
 from slangrad.graph.workers.parameters import Parameters, Updates, digest_of, rows_of, rows_specs
-from slangrad.graph.workers.sharding.buckets import SMALL, chained, in_buckets
+from slangrad.graph.workers.sharding.buckets import chained, in_buckets, most_copied
 from slangrad.graph.workers.sharding.partition import Partition, partitioned
 from slangrad.graph.workers.sharding.propagate import Sharding
 from slangrad.graph.workers.sharding.step_graph import StepGraph, TrainedVariable
@@ -227,8 +227,7 @@ class _Planned:
             choose = of_first(chooser(self._device, None, Plan), self._mesh)
         found = self._found(step, held, graph, self._mesh, layers, links)
         local = self._local(step, held, graph, self._mesh, found)
-        small = SMALL if step.settings["memory"] is None else 0  # copies into buckets take memory
-        made = chained(in_buckets(local.outputs, small))
+        made = chained(in_buckets(local.outputs, most_copied(step.settings["memory"])))
         updated = made[len(made) - len(graph.kept) :]
         place = dict(zip(updated, (local.inputs[node] for node in graph.kept.values()), strict=True))
         layouts = self._layouts(step, call, held, graph)

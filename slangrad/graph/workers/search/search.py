@@ -28,7 +28,7 @@ from slangrad.graph.workers.connections.costs import Links, apart_on
 from slangrad.graph.workers.meshes.mesh import Mesh
 from slangrad.graph.workers.meshes.specs import MICRO, Spec, whole
 from slangrad.graph.workers.search.strategies import NodeCluster, NodeClusters
-from slangrad.graph.workers.sharding.buckets import BYTES, is_shared
+from slangrad.graph.workers.sharding.buckets import BYTES
 from slangrad.graph.workers.sharding.moves import CollectiveSize, exchanges
 from slangrad.graph.workers.sharding.partition import fixed_specs
 from slangrad.graph.workers.sharding.propagate import Sharding, of_one_part, propagate
@@ -78,7 +78,7 @@ class Problem:
             for each in self.clusters[clusters.of[node]].strategies if node in clusters.of else ():
                 each.wants[node] = each.wants.get(node, frozenset()) | {spec}
         self._known: dict[object, float] = {}
-        self._in_buckets: set[Node] = set()  # parameters, gradients and results
+        self._in_buckets: set[Node] = set()  # gradients and results
         wanted: dict[Node, dict[int, Wanted]] = {}
         for i, cluster in enumerate(self.clusters):
             for node in cluster.strategies[0].wants:
@@ -91,8 +91,7 @@ class Problem:
             held = tuple(each.specs[node] for each in self.clusters[at].strategies)
             if any(want != {spec} for spec in held for wants in readers.values() for want in wants):
                 self.groups.append(Resharding(node, at, held, readers))
-            is_result = clusters.stored.issuperset(readers.keys() - ({at} if node in outputs else set()))
-            if is_result or at in clusters.stored:
+            if clusters.stored.issuperset(readers.keys() - ({at} if node in outputs else set())):
                 self._in_buckets.add(node)
         self.stages = [layers.stage_of.get(each.nodes[0], 0) for each in self.clusters]
         self.bytes = self._bytes(_alive(order, clusters, self.stages), clusters.of, layers)
@@ -125,12 +124,13 @@ class Problem:
         return self._known[key]
 
     def _seconds(self, each: CollectiveSize, in_buckets: bool) -> float:
-        """Collectives in buckets share the time to begin one. Micro-batches are added where they are."""
+        """Sums in buckets share the time to begin one. A gather or an all-to-all is counted alone, since it may be the
+        only one of its bucket. Micro-batches are added where they are."""
         if each.over == MICRO:
             return 0.0 if each.name == "all_reduce" else inf
         workers, apart = self._mesh.cuts[each.over], apart_on(self._mesh, each.over)
         seconds = self._links.seconds(each.name, workers, each.nbytes, apart)
-        if not in_buckets or not is_shared(each.name, each.nbytes):
+        if not in_buckets or each.name != "all_reduce":
             return seconds
         return seconds - max(0.0, 1 - each.nbytes / BYTES) * self._links.seconds(each.name, workers, 0, apart)
 

@@ -23,6 +23,11 @@ BYTES = 4 << 20
 SMALL = 128 << 10
 
 
+def most_copied(memory: int | None) -> int:
+    """Bytes of the largest array that is copied into a bucket. None is under a limit of memory: copies take memory."""
+    return SMALL if memory is None else 0
+
+
 def in_buckets(outputs: Sequence[Node], small: int = SMALL) -> list[Node]:
     """The graph with collectives among the same workers made together. `small`: bytes of the largest array that is
     copied into a bucket."""

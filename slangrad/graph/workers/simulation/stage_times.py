@@ -120,7 +120,7 @@ def _costs(staged: StagePlan, links: Links, measured: bool, slowest: float) -> d
     found: dict[Key, tuple[float, int]] = {}
     seconds: dict[str, float] = {}
     for key in staged.pieces.pieces:
-        graph = staged.graphs.get(key) or PieceGraph(staged.pieces, key)
+        graph = staged.graphs.get(key) or PieceGraph(staged.pieces, key, staged.most_copied)
         same = NAMES.sub("", content(*graph.outputs))
         if same not in known:
             known[same] = staged.plans.get(key) or graph.plan(staged.device, {}, staged.choose)

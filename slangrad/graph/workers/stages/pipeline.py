@@ -24,7 +24,7 @@ from slangrad.graph.lowering.choose import Choose, chooser, of_first
 from slangrad.graph.planning.plan import Plan
 from slangrad.graph.workers.meshes.mesh import Mesh
 from slangrad.graph.workers.meshes.specs import MICRO, STAGES
-from slangrad.graph.workers.sharding.buckets import chained, in_buckets
+from slangrad.graph.workers.sharding.buckets import chained, in_buckets, most_copied
 from slangrad.graph.workers.sharding.partition import Partition
 from slangrad.graph.workers.sharding.step_graph import StepGraph
 from slangrad.graph.workers.stages.layers import Layers
@@ -76,7 +76,8 @@ class StagePlan:
             for node, layout in of_local.items()
             if stored.get(node, self.stage) == self.stage
         }
-        self.graphs = {key: PieceGraph(pieces, key) for key in self.program.keys}
+        self.most_copied = most_copied(memory)
+        self.graphs = {key: PieceGraph(pieces, key, self.most_copied) for key in self.program.keys}
         own_choose = of_first(choose or chooser(device, None, Plan), outer) if outer.links else choose
         self.plans = {key: graph.plan(device, seen, own_choose) for key, graph in self.graphs.items()}
         sums = [node for node in pieces.sums if pieces.stage_of_input(node) == self.stage]
@@ -96,7 +97,8 @@ class StagePlan:
         """That of the piece that takes longest; of some other stage's where this one has none."""
         plans = self.plans.values()
         if not plans:
-            return PieceGraph(self.pieces, min(self.pieces.pieces)).plan(self.device, {}, self.choose)
+            piece = PieceGraph(self.pieces, min(self.pieces.pieces), self.most_copied)
+            return piece.plan(self.device, {}, self.choose)
         return max(plans, key=lambda plan: sum(task.seconds for task in plan.tasks))
 
     def parameters_of(self, stage: int) -> str:
@@ -192,14 +194,15 @@ class _Running:
 
 
 class PieceGraph:
-    """The graph of a piece by itself. `arguments`: the nodes whose values it takes, as `inputs`."""
+    """The graph of a piece by itself. `arguments`: the nodes whose values it takes, as `inputs`. `small`: as of
+    `in_buckets`."""
 
-    def __init__(self, pieces: StagePieces, key: Key) -> None:
+    def __init__(self, pieces: StagePieces, key: Key, small: int) -> None:
         piece = pieces.pieces[key]
         unread = [node for node in piece.places.values() if node not in piece.boundary]
         self.arguments = [*piece.boundary, *unread]
         names = {node: new_input(node.shape, node.dtype) for node in piece.boundary if node.op != "input"}
-        self.outputs = chained(in_buckets(substituted(list(piece.targets), names)))
+        self.outputs = chained(in_buckets(substituted(list(piece.targets), names), small))
         self.inputs = [names.get(node, node) for node in self.arguments]
         pairs = zip(self.outputs, piece.targets, strict=True)
         self.places = {output: piece.places[node] for output, node in pairs if node in piece.places}
