@@ -91,7 +91,7 @@ class Step:
 
 @dataclass(slots=True)
 class Kernel(Step):
-    """A call of a Slang function. Memory has the names of its parameters; an output that the function returns is RESULT.
+    """A call of a Slang function. Memory has the names of its parameters; a returned output is RESULT.
     `values`: its other arguments. `group`: the shape of groups of threads. `lanes`: 0 for as many as suit it.
     `copies`: it only copies its one array. `whole`: parameters that get memory as it is, since a kernel may take a
     tensor of uint64 for addresses. `templates`: the modules of KERNELS that its text calls."""
