@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from slangrad import graph
-from slangrad.graph.lowering.emit import Kernel
+from slangrad.graph.lowering.steps import Kernel
 
 RNG = np.random.default_rng(9)
 

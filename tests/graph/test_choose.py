@@ -11,8 +11,8 @@ import slangrad as spy
 from slangrad import graph
 from slangrad.base.disk.store import Store
 from slangrad.graph.lowering import choose
-from slangrad.graph.lowering.emit import Product
 from slangrad.graph.lowering.library import NUMPY, TORCH, product
+from slangrad.graph.lowering.steps import Product
 
 RNG = np.random.default_rng(4)
 A, B = RNG.standard_normal((128, 130)), RNG.standard_normal((130, 140))

@@ -12,7 +12,7 @@ from slangrad.graph.arrays.array import Array
 from slangrad.graph.ir.layout import dense
 from slangrad.graph.ir.node import new_input
 from slangrad.graph.ir.values import as_tensor
-from slangrad.graph.lowering.emit import Part, Product
+from slangrad.graph.lowering.steps import Part, Product
 from slangrad.graph.planning.memory import arena
 from slangrad.graph.planning.plan import Plan
 from slangrad.graph.planning.schedule import Schedule
@@ -322,3 +322,20 @@ def test_long_chains_of_maps() -> None:
     for i in range(120):
         slope = slope * np.cos(run(a, i))
     np.testing.assert_allclose(found, slope, rtol=1e-9)
+
+
+def largest(x):
+    return np.take_along_axis(x, np.expand_dims(x.argmax(0), 0), 0)
+
+
+@pytest.mark.parametrize("program", [
+    lambda x, y: (a := largest(x), np.broadcast_to(a.reshape(()), (1,)) * y[:1]),
+    lambda x, y: (a := np.exp(x[:1]), a[0][None] * y[:1], np.broadcast_to(a[0], (1,)) * y[1:2]),
+    lambda x, y: (a := largest(x), a[None, :, None][0, :, 0] * y[:1]),
+    lambda x, y: (a := np.sin(x), a.reshape(1, 5)[:, None][0, 0] * y),
+])  # fmt: skip
+def test_results_that_maps_read_through_views_of_other_shapes(program) -> None:
+    """Kernels with both results use the variable: its memory is not written yet."""
+    x, y = np.random.default_rng(0).normal(size=(2, 5))
+    for result, expected in zip(graph.jit(program)(x, y), program(x, y), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-14)

@@ -11,7 +11,7 @@ from slangrad import graph
 from slangrad.graph.arrays.array import Array
 from slangrad.graph.ir.node import new_input
 from slangrad.graph.ir.values import as_tensor
-from slangrad.graph.lowering.emit import Kernel
+from slangrad.graph.lowering.steps import Kernel
 from slangrad.graph.planning.plan import Plan
 
 RNG = np.random.default_rng(21)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from slangrad.graph.ir.layout import dense, joined
 from slangrad.graph.ir.types import type_of
-from slangrad.graph.lowering.emit import TEMPLATES, Part, Step, Temporary, seen, template_of
+from slangrad.graph.lowering.emit import TEMPLATES, seen, template_of
 from slangrad.graph.lowering.products import HAS_512
+from slangrad.graph.lowering.steps import Part, Step, Temporary
 from slangrad.graph.rewriting.fuse import Fusion, Group
 
 LANES = 64  # queries of a block

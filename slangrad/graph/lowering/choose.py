@@ -29,8 +29,9 @@ from slangrad.graph.ir.cost import Machine
 from slangrad.graph.ir.layout import Layout, normal
 from slangrad.graph.ir.node import Node, make, new_input
 from slangrad.graph.ir.ops import letters_in
-from slangrad.graph.lowering.emit import KERNELS, Part
+from slangrad.graph.lowering.emit import KERNELS
 from slangrad.graph.lowering.library import libraries
+from slangrad.graph.lowering.steps import Part
 from slangrad.graph.rewriting.fuse import flops_of, sizes_of
 from slangrad.graph.workers.meshes.mesh import Mesh
 

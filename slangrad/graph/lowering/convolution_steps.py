@@ -10,20 +10,9 @@ from slangrad.graph.arrays.convolutions import padded_sizes
 from slangrad.graph.ir.layout import Layout, dense, normal, reshaped, sliced
 from slangrad.graph.ir.node import Node
 from slangrad.graph.ir.types import DTYPES, type_of, wide_of
-from slangrad.graph.lowering.emit import (
-    TEMPLATES,
-    Kernel,
-    Part,
-    Step,
-    Temporary,
-    Text,
-    cleared,
-    function_of,
-    seen,
-    stored,
-    template_of,
-)
+from slangrad.graph.lowering.emit import TEMPLATES, Text, cleared, function_of, seen, stored, template_of
 from slangrad.graph.lowering.products import HAS_512, Axis, Epilogue, Tiles, numbers_of, tiled, with_end
+from slangrad.graph.lowering.steps import Kernel, Part, Step, Temporary
 from slangrad.graph.rewriting.fuse import Fusion, Group
 
 LETTERS = "ngcijpq,gocpq->ngoij"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha1
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -23,11 +23,19 @@ from slangrad.graph.ir.layout import Layout, dense, joined, normal, sliced
 from slangrad.graph.ir.node import DType, Node, Shape
 from slangrad.graph.ir.ops import OPS, behind_views, is_view, kind_of
 from slangrad.graph.ir.types import type_of, wide_of
+from slangrad.graph.lowering.steps import (
+    Clear,
+    Exchange,
+    Kernel,
+    Part,
+    Repeat,
+    Step,
+    Temporary,
+)
 from slangrad.graph.rewriting.fuse import Fusion, Group, Leaf, Views
 
 if TYPE_CHECKING:
-    from slangrad.graph.scan import Loop
-    from slangrad.graph.workers.meshes.collectives import Collective
+    pass
 
 SUFFIXES = {"float16": "h", "float32": "f", "float64": "lf", "int64": "ll", "uint32": "u", "uint64": "ull"}
 LANES = 64  # threads that share one row of a reduction
@@ -46,106 +54,7 @@ RESULT = "_result"
 MOST_AXES = 8  # that a Tensor has a list of indices for
 
 
-@dataclass(frozen=True, slots=True)
-class Temporary:
-    """Memory between two kernels of one group."""
-
-    shape: Shape
-    dtype: DType
-    of: object
-
-
-Holder = Node | Temporary  # of memory
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Memory that a kernel reads or writes: all or a part of the memory of a node."""
-
-    holder: Holder
-    layout: Layout
-
-
 V = TypeVar("V")
-
-
-@dataclass(slots=True, kw_only=True)
-class Step:
-    """One call of a plan: the memory that it reads and writes, by names."""
-
-    reads: dict[str, Part] = field(default_factory=dict)
-    writes: dict[str, Part] = field(default_factory=dict)
-
-    @property
-    def parts(self) -> list[Part]:
-        return [*self.reads.values(), *self.writes.values()]
-
-    def on(self, names: Mapping[Holder, Holder]) -> Self:
-        """The same on other memory."""
-
-        def moved(parts: Mapping[str, Part]) -> dict[str, Part]:
-            return {key: Part(names.get(x.holder, x.holder), x.layout) for key, x in parts.items()}
-
-        return replace(self, reads=moved(self.reads), writes=moved(self.writes))
-
-
-@dataclass(slots=True)
-class Kernel(Step):
-    """A call of a Slang function. Memory has the names of its parameters; a returned output is RESULT.
-    `values`: its other arguments. `group`: the shape of groups of threads. `lanes`: 0 for as many as suit it.
-    `copies`: it only copies its one array. `whole`: parameters that get memory as it is, since a kernel may take a
-    tensor of uint64 for addresses. `templates`: the modules of KERNELS that its text calls."""
-
-    name: str
-    text: str
-    values: dict[str, object]
-    group: Shape | None = None
-    lanes: int = 0
-    copies: bool = False
-    whole: tuple[str, ...] = ()
-    templates: tuple[str, ...] = ("graph_prelude",)
-
-    @property
-    def named(self) -> dict[str, Part]:
-        return {**self.reads, **self.writes}
-
-
-@dataclass(slots=True)
-class Product(Step):
-    """A product of matrices by a library."""
-
-    letters: str
-    library: str = "numpy"
-
-
-@dataclass(slots=True)
-class Clear(Step):
-    """Zeros."""
-
-
-@dataclass(slots=True)
-class Repeat(Step):
-    """A loop of `scan.py`. Its results are written by their numbers."""
-
-    loop: Loop
-
-    @property
-    def results(self) -> list[int]:
-        return list(map(int, self.writes))
-
-
-@dataclass(slots=True)
-class Exchange(Step):
-    """The beginning of a collective. It reads nothing where the result lies in its place."""
-
-    collective: Collective
-
-
-@dataclass(slots=True)
-class Await(Step):
-    """The end of a collective, before its result is read or the memory of its input is used again."""
-
-    exchange: Exchange
 
 
 def cleared(part: Part) -> Clear:
@@ -197,12 +106,21 @@ class Text:
         """The values that are variables before this one is."""
         if is_view(node):
             return [(node.inputs[0], (node, *views))]
-        if node in self.group.roots and all(each.shape == node.shape for each in views):
+        if self._is_root(node, views):
             if views:
                 return [(node, ())]
         elif self._is_leaf(node):
             return []
         return [(each, views) for each in (node.inputs[1:] if kind_of(node) == "gather" else node.inputs)]
+
+    def _is_root(self, node: Node, views: Views) -> bool:
+        """Whether views show a result of this function as it is: `y[None][0]` is `y`."""
+        if node not in self.group.roots:
+            return False
+        if all(each.shape == node.shape for each in views):
+            return True
+        at = self.fusion.layout(node, views)
+        return at.shape == node.shape and at.is_dense
 
     def _is_leaf(self, node: Node) -> bool:
         return node in self.fusion.stored or kind_of(node) == "source" or node.op == "count"
@@ -210,7 +128,7 @@ class Text:
     def _made(self, node: Node, views: Views, inputs: list[str]) -> str:
         if node.op == "constant":
             return literal(node)
-        is_root = node in self.group.roots and all(each.shape == node.shape for each in views)
+        is_root = self._is_root(node, views)
         if is_view(node) or (is_root and views):
             return inputs[0]
         if self._is_leaf(node) and not is_root:

@@ -25,11 +25,6 @@ from slangrad.graph.lowering.choose import SLANG
 from slangrad.graph.lowering.emit import (
     RESULT,
     WRITERS,
-    Kernel,
-    Part,
-    Product,
-    Step,
-    Temporary,
     Text,
     block,
     function_of,
@@ -40,6 +35,7 @@ from slangrad.graph.lowering.emit import (
     template_of,
 )
 from slangrad.graph.lowering.library import NUMPY
+from slangrad.graph.lowering.steps import Kernel, Part, Product, Step, Temporary
 from slangrad.graph.rewriting.fuse import Fusion, Group, Leaf
 
 WIDTH = 64  # columns of a block

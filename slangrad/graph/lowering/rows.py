@@ -19,8 +19,6 @@ from slangrad.graph.ir.ops import OPS
 from slangrad.graph.ir.types import type_of
 from slangrad.graph.lowering.emit import (
     WRITERS,
-    Part,
-    Step,
     Text,
     begun,
     block,
@@ -30,6 +28,7 @@ from slangrad.graph.lowering.emit import (
     pointers_to,
     sum_type,
 )
+from slangrad.graph.lowering.steps import Part, Step
 from slangrad.graph.rewriting.fuse import Fusion, Group, Leaf, Views
 
 WAVE = 32

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from slangrad.graph.ir.cost import Work
 from slangrad.graph.ir.node import type_text
-from slangrad.graph.lowering.emit import RESULT, Exchange, Kernel, Product, Repeat, Step
+from slangrad.graph.lowering.emit import RESULT
+from slangrad.graph.lowering.steps import Exchange, Kernel, Product, Repeat, Step
 from slangrad.graph.output.picture import boxes_of, dot, svg
 from slangrad.graph.rewriting.fuse import Group
 

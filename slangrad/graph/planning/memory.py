@@ -15,7 +15,8 @@ from random import Random
 
 from slangrad.graph.ir.layout import joined
 from slangrad.graph.ir.node import Node
-from slangrad.graph.lowering.emit import RESULT, Holder, Kernel, Part, Step
+from slangrad.graph.lowering.emit import RESULT
+from slangrad.graph.lowering.steps import Holder, Kernel, Part, Step
 
 ALIGNMENT = 64
 MOST_TRIES, MOST_WORK = 400, 1_500_000  # orders that are tried, and pairs that are compared in all of them

@@ -30,21 +30,9 @@ from slangrad.graph.ir.types import type_of
 from slangrad.graph.ir.values import ArrayValue, address_of, as_tensor, layout_of, lent
 from slangrad.graph.lowering import attention_steps, convolution_steps, products, rows  # noqa: F401  (they enter writers)
 from slangrad.graph.lowering.choose import Choose, chooser
-from slangrad.graph.lowering.emit import (
-    KERNELS,
-    RESULT,
-    Await,
-    Clear,
-    Exchange,
-    Holder,
-    Kernel,
-    Part,
-    Product,
-    Repeat,
-    Step,
-    steps_of,
-)
+from slangrad.graph.lowering.emit import KERNELS, RESULT, steps_of
 from slangrad.graph.lowering.library import product
+from slangrad.graph.lowering.steps import Await, Clear, Exchange, Holder, Kernel, Part, Product, Repeat, Step
 from slangrad.graph.planning.recompute import Task, fitted
 from slangrad.graph.planning.schedule import Schedule
 from slangrad.graph.rewriting.fuse import Fusion, with_copies

@@ -20,7 +20,7 @@ import numpy as np
 from slangrad.base.late import Late
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.node import Node, in_order
-from slangrad.graph.lowering.emit import Await, Exchange, Holder, Step, Temporary
+from slangrad.graph.lowering.steps import Await, Exchange, Holder, Step, Temporary
 from slangrad.graph.planning.memory import Arena, arena, bytes_of
 from slangrad.graph.planning.schedule import with_waits
 

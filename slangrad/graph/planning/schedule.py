@@ -17,7 +17,7 @@ from math import prod
 from operator import itemgetter
 
 from slangrad.graph.ir.node import Node
-from slangrad.graph.lowering.emit import Await, Exchange, Step
+from slangrad.graph.lowering.steps import Await, Exchange, Step
 from slangrad.graph.planning.overlap import Overlap
 from slangrad.graph.rewriting.fuse import Group
 

@@ -10,7 +10,7 @@ import numpy as np
 
 import slangrad as spy
 from slangrad import graph
-from slangrad.graph.lowering.emit import Await, Exchange, Kernel, Product
+from slangrad.graph.lowering.steps import Await, Exchange, Kernel, Product
 from slangrad.graph.workers.meshes.mesh import Mesh
 from slangrad.graph.workers.sharding import buckets
 

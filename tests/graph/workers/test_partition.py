@@ -14,7 +14,8 @@ import slangrad as spy
 from slangrad import graph
 from slangrad.graph.arrays.array import Array
 from slangrad.graph.ir.node import Node, new_input
-from slangrad.graph.lowering.emit import RESULT, Exchange
+from slangrad.graph.lowering.emit import RESULT
+from slangrad.graph.lowering.steps import Exchange
 from slangrad.graph.planning.plan import Plan
 from slangrad.graph.workers.meshes.mesh import Mesh
 from slangrad.graph.workers.meshes.specs import Spec, parts, whole

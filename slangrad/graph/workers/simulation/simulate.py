@@ -18,7 +18,8 @@ import numpy as np
 
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.node import type_text
-from slangrad.graph.lowering.emit import RESULT, Await, Exchange
+from slangrad.graph.lowering.emit import RESULT
+from slangrad.graph.lowering.steps import Await, Exchange
 from slangrad.graph.workers.connections.costs import Links, apart_on, links_of
 from slangrad.graph.workers.meshes.mesh import Mesh, are_sizes, batch_axes
 from slangrad.graph.workers.simulation.timeline import Simulation, WorkerQueues
