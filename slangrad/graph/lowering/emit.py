@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha1
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -33,9 +33,6 @@ from slangrad.graph.lowering.steps import (
     Temporary,
 )
 from slangrad.graph.rewriting.fuse import Fusion, Group, Leaf, Views
-
-if TYPE_CHECKING:
-    pass
 
 SUFFIXES = {"float16": "h", "float32": "f", "float64": "lf", "int64": "ll", "uint32": "u", "uint64": "ull"}
 LANES = 64  # threads that share one row of a reduction
