@@ -70,7 +70,7 @@ class TypeLayoutReflection(BaseReflectionObject, InMemory):
 
     @property
     def checked(self) -> Type:
-        """The type of values in memory; of a block that of what is in it."""
+        """The type of values in memory; a block has that of its content."""
         return value_type(self._type)
 
     @property

@@ -323,7 +323,7 @@ class TypeReflection(Attributed, TypeProperties):
 
     @property
     def checked(self) -> Type:
-        """The type of values; of a block that of what is in it."""
+        """The type of values; a block has that of its content."""
         return value_type(self._shown)
 
     @property
@@ -391,7 +391,7 @@ def declared_type(declaration: ast.Declaration, t: Type) -> Type:
 
 
 def value_type(t: Type) -> Type:
-    """The type that kernels compute with: of a block that of what is in it."""
+    """The type that kernels compute with; a block has that of its content."""
     value = t.inner if isinstance(t, BlockType) else t
     return VOID if isinstance(value, MembersType) else value
 

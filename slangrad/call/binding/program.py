@@ -183,7 +183,7 @@ class CallCandidate:
 
     @property
     def result(self) -> Type | None:
-        """The type of what it returns; None for nothing."""
+        """The type of the result; None without one."""
         if self.is_constructor:
             return self.view.this_type
         return self.with_explicit(self.view.result) if self.returns else None

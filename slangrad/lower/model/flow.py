@@ -221,7 +221,7 @@ class SSABuilder:
         return self.emit("make", *parts, type=t)
 
     def scalars(self, value: Value, structs: bool = False) -> list[Value]:
-        """The scalars of a vector, matrix or array in order; of a struct if `structs`, else it counts as one."""
+        """The scalars of a vector, matrix or array in order. A struct counts as one, unless `structs`."""
         if not is_aggregate(value.type) or (isinstance(value.type, Struct) and not structs):
             return [value]
         parts = (self.emit("get", value, index=i) for i in range(component_count(value.type)))

@@ -202,7 +202,7 @@ def _of_family(
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class WholeTensor(MemoryLeaf):
-    """A tensor, or for each call the part of one at its index; `own` is the rank of what a call gets."""
+    """A tensor, or for each call the part of one at its index; `own` is the rank of that part."""
 
     is_whole: ClassVar[bool] = True
 

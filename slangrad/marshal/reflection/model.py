@@ -5,7 +5,7 @@
     model_of(Texture2D<float4>)      ->   resource, texture_2d, read
     ElementLayout(struct S)          ->   size, alignment, and fields with their offsets
 
-In: a checked type, or a type in memory.   Kinds are told by their names, since a warm start does without their classes.
+In: a checked type, or a type in memory.   Names distinguish kinds, as a warm start loads no classes.
 """
 
 from __future__ import annotations

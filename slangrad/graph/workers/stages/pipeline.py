@@ -181,7 +181,7 @@ class _Running:
             self._asked[at].append((message, array, pending))
 
     def _release(self) -> None:
-        """Free the memory of what has been sent."""
+        """Free the memory of sent values."""
         ended = [transfer for _, transfer in self._sending if transfer.has_ended]
         self._sending = [pair for pair in self._sending if pair[1] not in ended]
         for transfer in ended:
