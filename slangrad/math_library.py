@@ -11,7 +11,7 @@ from typing import ClassVar
 from slangrad.abi import SCALARS
 from slangrad.base.options import Options
 from slangrad.check.model.declref import DeclRef
-from slangrad.check.modules import Program as CheckedProgram
+from slangrad.check.modules import CheckedProgram
 from slangrad.check.texts.files import STD
 from slangrad.check.texts.standard import MATHS
 from slangrad.ir.data.types import Scalar

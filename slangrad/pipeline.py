@@ -24,7 +24,7 @@ from slangrad.base.progress import Progress, shown
 from slangrad.base.source import Line, SourceFile, source_lines, text_of
 from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import DeclRef
-from slangrad.check.modules import Program as CheckedProgram
+from slangrad.check.modules import CheckedProgram
 from slangrad.explanation import Explanation, StageCost, cost_of
 from slangrad.flatten.aggregates import flatten_aggregates
 from slangrad.flatten.arrays import flatten_arrays

@@ -18,7 +18,7 @@ from slangrad.autodiff.requests import differentiate as answer_requests
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Limits, Options
 from slangrad.base.source import Line
-from slangrad.check.modules import Program as CheckedProgram
+from slangrad.check.modules import CheckedProgram
 from slangrad.ir.ops.core import Function, Program
 from slangrad.ir.text import verify
 from slangrad.lower.program import lower_program

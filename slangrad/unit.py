@@ -17,7 +17,7 @@ from slangrad.base.source import SourceFile
 from slangrad.base.traits import Traits
 from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import DeclRef, Substitution
-from slangrad.check.modules import Program as CheckedProgram
+from slangrad.check.modules import CheckedProgram
 from slangrad.ir.analyses.calls import callees_first
 from slangrad.ir.data.types import Struct
 from slangrad.ir.ops.core import Function, Program

@@ -13,7 +13,7 @@ from slangrad.base.compiling import compiling
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
 from slangrad.base.traits import CPU
-from slangrad.check.modules import Program as CheckedProgram
+from slangrad.check.modules import CheckedProgram
 from slangrad.ir.ops.core import Program
 from slangrad.ir.text import verify
 from slangrad.pipeline import COMMON, flat_kernel

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from slangrad.check.interfaces.lookup import conforms, extension_target
 from slangrad.check.model.types import InterfaceType, Type, nominal
-from slangrad.check.modules import Module, Program
+from slangrad.check.modules import CheckedModule, CheckedProgram
 from slangrad.syntax import ast
 
 
@@ -27,7 +27,9 @@ class Conformance:
         return f"{self.type}:{self.interface}={self.id}"
 
 
-def conforming_types(program: Program, root: Module, interface: InterfaceType) -> tuple[Type, ...]:
+def conforming_types(
+    program: CheckedProgram, root: CheckedModule, interface: InterfaceType
+) -> tuple[Type, ...]:
     """Those of a module and of all that it imports."""
     conforming: dict[Type, None] = {}
     for module in _in_order(root, set()):
@@ -38,7 +40,7 @@ def conforming_types(program: Program, root: Module, interface: InterfaceType) -
     return tuple(conforming)
 
 
-def _in_order(module: Module, seen: set[Module]) -> Iterator[Module]:
+def _in_order(module: CheckedModule, seen: set[CheckedModule]) -> Iterator[CheckedModule]:
     """A module and what it imports, that first."""
     if module not in seen:
         seen.add(module)
@@ -47,7 +49,7 @@ def _in_order(module: Module, seen: set[Module]) -> Iterator[Module]:
         yield module
 
 
-def _declared_types(program: Program, members: Iterable[ast.Declaration]) -> Iterator[Type]:
+def _declared_types(program: CheckedProgram, members: Iterable[ast.Declaration]) -> Iterator[Type]:
     for member in members:
         if isinstance(member, ast.Extension):
             if not member.generics:
@@ -61,7 +63,7 @@ def _declared_types(program: Program, members: Iterable[ast.Declaration]) -> Ite
             yield from _declared_types(program, member.members)
 
 
-def any_value_size(program: Program, interface: InterfaceType) -> int | None:
+def any_value_size(program: CheckedProgram, interface: InterfaceType) -> int | None:
     """What [anyValueSize(n)] says of an interface."""
     attribute = interface.declaration.attribute("anyValueSize")
     if attribute is None or not attribute.arguments:

@@ -12,7 +12,7 @@ from pathlib import Path
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.module_file import Origin
 from slangrad.base.options import Options
-from slangrad.check.modules import Program
+from slangrad.check.modules import CheckedProgram
 from slangrad.check.texts.files import is_standard
 
 
@@ -20,18 +20,18 @@ def check_files(
     paths: Sequence[Path], include_paths: Sequence[Path], options: Options
 ) -> tuple[Diagnostic, ...]:
     """The errors and warnings of files and of what they import, each once."""
-    programs: dict[Path, Program] = {}  # files of a folder mean the same modules by the same names
+    programs: dict[Path, CheckedProgram] = {}  # files of a folder mean the same modules by the same names
     diagnostics: dict[str, Diagnostic] = {}
     for path in paths:
         if path.parent not in programs:
-            programs[path.parent] = Program(options, include_paths)
+            programs[path.parent] = CheckedProgram(options, include_paths)
         diagnostics |= {
             str(diagnostic): diagnostic for diagnostic in _check_file(programs[path.parent], path)
         }
     return tuple(diagnostics.values())
 
 
-def _check_file(program: Program, path: Path) -> Sequence[Diagnostic]:
+def _check_file(program: CheckedProgram, path: Path) -> Sequence[Diagnostic]:
     try:
         program.load_module(str(path))
     except CompileError as error:
@@ -43,7 +43,7 @@ def origins_of(
     path: Path, include_paths: Sequence[Path], macros: dict[str, str], options: Options
 ) -> tuple[list[Origin], Sequence[Diagnostic]]:
     """What a file and the modules that it imports are made of, and the warnings; CompileError."""
-    program = Program(options, include_paths, macros)
+    program = CheckedProgram(options, include_paths, macros)
     modules = program.load_module(str(path)).with_imports()
     origins = [module.origin for module in modules if module.origin is not None]
     return [origin for origin in origins if not is_standard(origin.path)], program.reporter.diagnostics

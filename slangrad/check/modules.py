@@ -49,20 +49,20 @@ from slangrad.syntax.parser import parse_module
 
 
 @record
-class Module:
+class CheckedModule:
     """A checked module: its main file, all of its files, and its scope."""
 
     name: str
     declaration: ast.Module
     scope: ModuleScope
     files: list[ast.Module] = field(default_factory=list)
-    imports: list[Module] = field(default_factory=list)
+    imports: list[CheckedModule] = field(default_factory=list)
     path: Path | None = None
     added: SourceFile | None = None  # one more file, see `with_text`
     origin: Origin | None = None
     key: str = ""  # the digest of all texts that it was made from, those of its imports too
 
-    def with_imports(self) -> list[Module]:
+    def with_imports(self) -> list[CheckedModule]:
         """The module, what it imports, what that imports, and so on."""
         modules = [self]
         for module in modules:  # grows while it is read
@@ -70,7 +70,7 @@ class Module:
         return modules
 
 
-class Program(Checker):
+class CheckedProgram(Checker):
     """Modules that know each other, the standard library among them."""
 
     def __init__(
@@ -84,12 +84,12 @@ class Program(Checker):
         super().__init__(options or Options(), traits)
         self.files = Files(include_paths) if files is None else files
         self.defines = dict(defines or {})
-        self.modules: dict[str, Module] = {}
+        self.modules: dict[str, CheckedModule] = {}
         self._loading: list[str] = []
-        self._links: dict[str, list[Module]] = {}  # the modules that export a name
-        self._linked: dict[Module, Module] = {}
+        self._links: dict[str, list[CheckedModule]] = {}  # the modules that export a name
+        self._linked: dict[CheckedModule, CheckedModule] = {}
         self._trace = DependencyTrace(self)
-        self._owners: dict[ast.Module, Module] = {}
+        self._owners: dict[ast.Module, CheckedModule] = {}
         self._views: dict[frozenset[ModuleScope], VisibleExtensions] = {}
         self._standard, self._store = ModuleScope(self, None, "std"), store_of(self.options)
         self.library = self._standard.names
@@ -105,7 +105,7 @@ class Program(Checker):
         self._standard.view = self._view_of(self._standard)
         self._extend(self._standard, files)
 
-    def _load_parts(self, module: Module) -> None:
+    def _load_parts(self, module: CheckedModule) -> None:
         """The parts of the library that the texts of a module speak of, for all modules from now on."""
         origin = module.origin
         assert origin is not None
@@ -122,24 +122,26 @@ class Program(Checker):
         for view in self._views.values():
             view.forget()
 
-    def add_source(self, name: str, text: str, path: Path | None = None, is_page: bool = False) -> Module:
+    def add_source(
+        self, name: str, text: str, path: Path | None = None, is_page: bool = False
+    ) -> CheckedModule:
         """Check a text as a module of its own, which later ones can import by `name`. With a path it is as if it
         stood in that file.
         """
         source = SourceFile(name if path is None else str(path), text, is_page)
         return self._guarded(name, lambda: self._add(name, source, path))
 
-    def add_precompiled(self, name: str, path: Path, data: bytes) -> Module:
+    def add_precompiled(self, name: str, path: Path, data: bytes) -> CheckedModule:
         """The same for the bytes of a precompiled module, as if they stood in that file; ModuleFileError."""
         source = self.files.precompiled.add(path, data)
         return self._guarded(name, lambda: self._add(name, source, path))
 
-    def load_module(self, name: str) -> Module:
+    def load_module(self, name: str) -> CheckedModule:
         """The module of that name or path."""
         self.files.asked_for.add(name)
         return self._guarded(name, lambda: self._find_module(name, None, None))
 
-    def link(self, module: Module, exporters: Sequence[Module]) -> Module:
+    def link(self, module: CheckedModule, exporters: Sequence[CheckedModule]) -> CheckedModule:
         """The module, checked again so that what it and its imports leave open is what others export."""
         for exporter in exporters:
             for name in dict.fromkeys(exported_names(exporter.files)):
@@ -149,14 +151,14 @@ class Program(Checker):
         finally:
             self._links, self._linked = {}, {}
 
-    def with_text(self, module: Module, added: SourceFile) -> Module:
+    def with_text(self, module: CheckedModule, added: SourceFile) -> CheckedModule:
         """The module, checked again with one more file, which may define what it leaves open."""
         if module.added is not None:
             added = SourceFile(added.name, f"{module.added.text}\n{added.text}")
         name, source = f"{module.name}@{len(self.modules)}", module.declaration.source
         return self._guarded(name, lambda: self._add(name, source, module.path, added))
 
-    def _again(self, module: Module) -> Module:
+    def _again(self, module: CheckedModule) -> CheckedModule:
         """A module as it is with the links; itself where they change nothing."""
         if module not in self._linked:
             changed = any(
@@ -169,7 +171,7 @@ class Program(Checker):
                 self._linked[module] = self._add(name, module.declaration.source, module.path, module.added)
         return self._linked[module]
 
-    def _put_links(self, module: Module) -> list[ast.Declaration]:
+    def _put_links(self, module: CheckedModule) -> list[ast.Declaration]:
         """Import what is linked instead of what a module leaves open, which is returned."""
         taken = _taken_out(module, self._links)
         for declaration in taken:
@@ -178,7 +180,7 @@ class Program(Checker):
                 self._put_link(module, self._again(exporter), declaration.name)
         return taken
 
-    def _put_link(self, module: Module, exporter: Module, name: str) -> None:
+    def _put_link(self, module: CheckedModule, exporter: CheckedModule, name: str) -> None:
         """Let a module see one name of another one."""
         scope = module.scope
         if exporter not in module.imports:
@@ -189,7 +191,7 @@ class Program(Checker):
         if exporter.scope in scope.linked:
             scope.linked[exporter.scope].add(name)
 
-    def extern_constants(self, module: Module) -> dict[str, Type]:
+    def extern_constants(self, module: CheckedModule) -> dict[str, Type]:
         """The types of the constants that other modules may give a module."""
         members = [member for part in module.files for member in part.members]
         constants = [
@@ -197,7 +199,7 @@ class Program(Checker):
         ]
         return {constant.name: self.info(constant).type for constant in constants}
 
-    def require_closed(self, module: Module, used: ast.Declaration) -> None:
+    def require_closed(self, module: CheckedModule, used: ast.Declaration) -> None:
         """Report what a module and its imports leave open, as far as a function may use it."""
         files = [part for used_module in module.with_imports() for part in used_module.files]
         left = open_names(files)
@@ -213,12 +215,12 @@ class Program(Checker):
         if errors:
             raise CompileError(errors)
 
-    def _guarded(self, name: str, work: Callable[[], Module | None]) -> Module:
+    def _guarded(self, name: str, work: Callable[[], CheckedModule | None]) -> CheckedModule:
         """Run one stage with its own errors; raise them together."""
         self.reporter, before = self._new_reporter(), set(self.modules)
         with shown(f"module {name}", self.options.progress), compiling():
             try:
-                module: Module | None = work()
+                module: CheckedModule | None = work()
             finally:
                 self._loading.clear()
                 self._trace.forget()
@@ -237,11 +239,11 @@ class Program(Checker):
 
     def _add(
         self, name: str, source: SourceFile, path: Path | None, added: SourceFile | None = None
-    ) -> Module:
+    ) -> CheckedModule:
         self._trace.begin()
         main = self._parse(source, path)
         scope = ModuleScope(self, self._standard, name)
-        module = Module(name, main, scope, [main], [], path, added)
+        module = CheckedModule(name, main, scope, [main], [], path, added)
         self._loading.append(name)
         self._gather_files(module, main, module.path)
         taken = [] if added is None else self._put_file(module, added)
@@ -274,13 +276,13 @@ class Program(Checker):
         self.view = importer if self._loading else self.view
         return module
 
-    def _identify(self, module: Module) -> None:
+    def _identify(self, module: CheckedModule) -> None:
         source, macros = module.declaration.source, self._macros(module.path)
         module.origin = self._trace.end(source, module.path, macros)
         module.key = content_key(source.name, source.text, module.origin.requests, macros)
         self._owners |= dict.fromkeys(module.files, module)
 
-    def module_of(self, declaration: ast.Declaration) -> Module:
+    def module_of(self, declaration: ast.Declaration) -> CheckedModule:
         """The module that a declaration stands in; not for the standard library."""
         while declaration.parent is not None:
             declaration = declaration.parent
@@ -329,7 +331,7 @@ class Program(Checker):
         assert isinstance(scope, ModuleScope)
         self.view = scope.view
 
-    def _check_module(self, module: Module) -> None:
+    def _check_module(self, module: CheckedModule) -> None:
         for part in module.files:
             require_finite(self, part.members)
         for part in module.files:
@@ -343,7 +345,7 @@ class Program(Checker):
 
     # --- Files and imports ---
 
-    def _gather_files(self, module: Module, part: ast.Module, path: Path | None) -> None:
+    def _gather_files(self, module: CheckedModule, part: ast.Module, path: Path | None) -> None:
         """Includes are looked for beside the part that has them."""
         for member in part.members:
             if not isinstance(member, ast.IncludeModule) or member.keyword != "__include":
@@ -355,7 +357,7 @@ class Program(Checker):
             module.files.append(included)
             self._gather_files(module, included, where)
 
-    def _put_file(self, module: Module, text: SourceFile) -> list[ast.Declaration]:
+    def _put_file(self, module: CheckedModule, text: SourceFile) -> list[ast.Declaration]:
         """One more file, whose exports take the place of what the others leave open, which is returned."""
         more = self._parse(text)
         self._trace.note_text(FILE, text.name, "", text)
@@ -365,14 +367,14 @@ class Program(Checker):
         self._gather_files(module, more, module.path)
         return taken
 
-    def _import_all(self, module: Module, part: ast.Module) -> None:
+    def _import_all(self, module: CheckedModule, part: ast.Module) -> None:
         for member in part.members:
             if isinstance(member, ast.Import):
                 self._import(module, member)
             elif isinstance(member, ast.Using):
                 resolve.use(module.scope, member)
 
-    def _import(self, module: Module, node: ast.Import) -> None:
+    def _import(self, module: CheckedModule, node: ast.Import) -> None:
         if node.path in WITHIN_STANDARD and node.path not in self.files.texts:
             return
         imported = self._find_module(node.path, module.path, node.span)
@@ -388,7 +390,7 @@ class Program(Checker):
                 module.imports.append(visible)
                 module.scope.imports.append(visible.scope)
 
-    def _find_module(self, name: str, importer: Path | None, span: Span | None) -> Module | None:
+    def _find_module(self, name: str, importer: Path | None, span: Span | None) -> CheckedModule | None:
         kept = self.modules.get(name)
         if kept is not None:
             return kept
@@ -475,7 +477,7 @@ def _extensions(members: list[ast.Declaration]) -> list[ast.Extension]:
     return extensions
 
 
-def _taken_out(module: Module, exported: Iterable[str]) -> list[ast.Declaration]:
+def _taken_out(module: CheckedModule, exported: Iterable[str]) -> list[ast.Declaration]:
     """What gives way to the names that are exported, taken out of a module."""
     members = [member for part in module.files for member in part.members]
     taken = [member for member in members if can_be_linked(member, exported)]
@@ -484,7 +486,7 @@ def _taken_out(module: Module, exported: Iterable[str]) -> list[ast.Declaration]
     return taken
 
 
-def _reexported(module: Module) -> list[Module]:
+def _reexported(module: CheckedModule) -> list[CheckedModule]:
     """What a module imports with `__exported import`."""
     wanted = {
         member.path
@@ -496,7 +498,7 @@ def _reexported(module: Module) -> list[Module]:
     return reexported + [deeper for imported in reexported for deeper in _reexported(imported)]
 
 
-def _names_of(module: Module) -> set[str]:
+def _names_of(module: CheckedModule) -> set[str]:
     stem = Path(module.name).stem
     return {module.name, stem, stem.replace("-", "_"), module.declaration.module_name or ""}
 

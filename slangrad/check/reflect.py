@@ -56,7 +56,7 @@ from slangrad.check.model.types import (
     stored,
 )
 from slangrad.check.model.values import ParameterValue
-from slangrad.check.modules import Module, Program
+from slangrad.check.modules import CheckedModule, CheckedProgram
 from slangrad.check.names.generic_arguments import apply_arguments
 from slangrad.check.names.resolve import refer
 from slangrad.check.names.scopes import Scope
@@ -119,7 +119,7 @@ def written_generics(declaration: object) -> list[Declared]:
 class FunctionView:
     """A function or method, perhaps with generics to be inferred from a call."""
 
-    program: Program
+    program: CheckedProgram
     candidate: Candidate
 
     @property
@@ -202,7 +202,7 @@ class Reflection:
     program's.
     """
 
-    def __init__(self, program: Program, module: Module) -> None:
+    def __init__(self, program: CheckedProgram, module: CheckedModule) -> None:
         self.program, self.module = program, module
 
     @contextmanager
@@ -399,7 +399,7 @@ def open_parameters(kind: Nominal) -> set[GenericKey]:
     return {argument.declaration for argument in kind.arguments if isinstance(argument, parameters)}
 
 
-def is_launch_parameter(program: Program, declared: ast.Parameter) -> bool:
+def is_launch_parameter(program: CheckedProgram, declared: ast.Parameter) -> bool:
     """Whether the launch of a kernel gives a parameter. Each thread knows by itself what has a semantic, and structs
     of such fields."""
     if declared.has("uniform") or declared.semantics:
@@ -407,7 +407,7 @@ def is_launch_parameter(program: Program, declared: ast.Parameter) -> bool:
     return not _has_semantics(program, program.info(declared).type)
 
 
-def _has_semantics(program: Program, kind: Type) -> bool:
+def _has_semantics(program: CheckedProgram, kind: Type) -> bool:
     if not isinstance(kind, StructType):
         return False
     fields = program.fields(kind)

@@ -219,7 +219,7 @@ class Precision(StrEnum):
     float = "float"
 
 
-class Optimizer(StrEnum):
+class OptimizerName(StrEnum):
     adam = "adam"
     gd = "gd"
 
@@ -228,7 +228,9 @@ class Optimizer(StrEnum):
 def train_mlp(
     steps: Annotated[int | None, typer.Option(min=1, help="How many; 3000.")] = None,
     precision: Annotated[Precision, typer.Option(help="Of all numbers of the network.")] = Precision.half,
-    optimizer: Annotated[Optimizer, typer.Option(help="Adam, or plain gradient descent.")] = Optimizer.adam,
+    optimizer: Annotated[
+        OptimizerName, typer.Option(help="Adam, or plain gradient descent.")
+    ] = OptimizerName.adam,
     points: Annotated[
         int | None, typer.Option(min=1, max=1 << 24, help="Of each step; 1024, or 8 with gd.")
     ] = None,

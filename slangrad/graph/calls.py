@@ -22,7 +22,7 @@ from slangrad.graph.ir.types import DTYPES
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class CallParameter:
     """A number that a Slang function takes; `direction` is "in", "out" or "inout"."""
 
     kind: str
@@ -38,7 +38,7 @@ class SlangCall:
     name: str
     called: str
     page: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[CallParameter, ...]
     returns: str
     result: int = -1
     text: tuple[str, ...] = ()
@@ -104,7 +104,7 @@ class SlangCall:
         body = "\n".join([*lines, f"    bwd_diff({self.called})({given}, g);", f"    return p{i}.d;"])
         kind = self.parameters[i].kind
         text = f"[Differentiable] {kind} {called}({taken}, {self.returns} g)\n{{\n{body}\n}}\n"
-        cotangent = Parameter(self.returns, "in", True)
+        cotangent = CallParameter(self.returns, "in", True)
         parameters, name = (*self.parameters, cotangent), f"{self.name}_by_{i}"
         return SlangCall(name, called, self.page, parameters, kind, -1, (*self.text, text))
 
@@ -130,7 +130,7 @@ def slang_call(function: spy.Function) -> SlangCall:
             raise GraphError("E1043", f"{said} takes '{each.declaration}', and an operator takes numbers")
         direction = "inout" if each.direction == "ref" else each.direction or "in"
         differentiable = found.differentiable and each.differentiable
-        parameters.append(Parameter(each.type.name, direction, differentiable))
+        parameters.append(CallParameter(each.type.name, direction, differentiable))
     returns = found.return_type.name if found.have_return_value else "void"
     if returns != "void" and returns not in DTYPES:
         raise GraphError("E1043", f"{said} returns '{returns}', and an operator gives numbers")
@@ -140,7 +140,7 @@ def slang_call(function: spy.Function) -> SlangCall:
     return SlangCall(function.name, called, page, tuple(parameters), returns)
 
 
-def _page(module: str, name: str, called: str, parameters: Sequence[Parameter], returns: str) -> str:
+def _page(module: str, name: str, called: str, parameters: Sequence[CallParameter], returns: str) -> str:
     """The text of a module in which a function has another name."""
     names = [f"{called}_{i}" for i in range(len(parameters))]
     is_differentiable = any(each.differentiable for each in parameters)

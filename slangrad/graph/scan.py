@@ -74,7 +74,7 @@ def repeated(
     outer = _outer(outputs, own)
     inner = [new_input(x.shape, x.dtype, f"constant{i}") for i, x in enumerate(outer)]
     outputs = substituted(outputs, dict(zip(outer, inner, strict=True)))
-    loop = Loop((*own, *inner), tuple(outputs), len(firsts), len(elements), length, reverse)
+    loop = ScanLoop((*own, *inner), tuple(outputs), len(firsts), len(elements), length, reverse)
     inputs = [*(x.node for x in (*firsts, *elements)), *outer]
     node = Array(make("scan", inputs, (0,), np.dtype(float), loop=loop))
     results = (loop.result(node, k) for k in range(len(outputs)))
@@ -82,7 +82,7 @@ def repeated(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Loop:
+class ScanLoop:
     """A body and how often it is run. `inputs`: first `carries` carries, then `scanned` elements, then constants;
     `outputs`: the new carries, then results. Its results are numbered: carries, stacked results, stacked carries."""
 

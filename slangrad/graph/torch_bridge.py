@@ -14,7 +14,7 @@ import slangrad as spy
 from slangrad.graph.arrays.array import Array
 from slangrad.graph.arrays.trees import PyTree, filled, tree_map
 from slangrad.graph.ir.values import ArrayValue, Operand, is_array
-from slangrad.graph.trace import Call, Function, Jitted, is_result, pullback, pushforward, results_in
+from slangrad.graph.trace import CallArguments, Function, Jitted, is_result, pullback, pushforward, results_in
 from slangrad.torch_jobs import Outputs, Tensors, TorchJob, apply, is_seen
 
 
@@ -28,7 +28,7 @@ class GraphJob(TorchJob):
         self._derived: dict[object, GraphJob] = {}
 
     def run(self, tensors: Tensors) -> Outputs:
-        made = tuple(self.function.run(Call(tuple(tensors), {})))
+        made = tuple(self.function.run(CallArguments(tuple(tensors), {})))
         self.floats = [each.is_floating_point() for each in made]
         return made
 
@@ -65,7 +65,7 @@ class GraphJob(TorchJob):
 class _Entry:
     """The job of calls with arguments of one form, and the form of its results."""
 
-    def __init__(self, jitted: Jitted, call: Call) -> None:
+    def __init__(self, jitted: Jitted, call: CallArguments) -> None:
         form = tree_map(lambda leaf: ... if is_array(leaf) else leaf, call.tree)
 
         def flat(*xs: Array) -> list[Operand]:
@@ -76,7 +76,7 @@ class _Entry:
         self.job = GraphJob(flat, len(call.arrays), jitted)
 
 
-def called(jitted: Jitted, call: Call) -> PyTree:
+def called(jitted: Jitted, call: CallArguments) -> PyTree:
     """A call with tensors of torch among its arguments, followed by autograd if one of these is."""
     tensors = [_as_torch(each) for each in call.arrays]
     if not is_seen(tensors):

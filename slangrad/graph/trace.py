@@ -32,7 +32,7 @@ from slangrad.graph.arrays.trees import (
     tree_map,
 )
 from slangrad.graph.ir.errors import GraphError, TracedValueError, explained
-from slangrad.graph.ir.layout import Layout
+from slangrad.graph.ir.layout import StridedLayout
 from slangrad.graph.ir.node import Node, new_input, substituted
 from slangrad.graph.ir.values import (
     ArrayValue,
@@ -46,7 +46,7 @@ from slangrad.graph.ir.values import (
     seen_as,
     shape_of,
 )
-from slangrad.graph.output.explain import Explanation
+from slangrad.graph.output.explain import PlanExplanation
 from slangrad.graph.planning.plan import Plan, Settings
 from slangrad.graph.planning.recompute import bytes_in
 
@@ -131,7 +131,7 @@ class Plans(Generic[P]):
         return found
 
 
-class Call:
+class CallArguments:
     """The arguments of a call. One walk finds `arrays`, in order, and `key`, which is equal for calls of one plan."""
 
     __slots__ = ("arrays", "key", "tree")
@@ -182,27 +182,27 @@ class Jitted:
         if TRACES.depth:
             args, kwargs = tree_map(lambda leaf: lifted(leaf) if is_array(leaf) else leaf, (args, kwargs))
             return self.function(*args, **kwargs)
-        call = Call(args, kwargs)
+        call = CallArguments(args, kwargs)
         return TORCH.called(self, call) if any(map(is_torch, call.arrays)) else self.run(call)
 
-    def run(self, call: Call) -> PyTree:
+    def run(self, call: CallArguments) -> PyTree:
         """A call that autograd does not see."""
         return self._traced(call)(call.arrays)
 
     def explain(self, *args: object, dot: bool = False, **kwargs: object) -> Any:  # with `dot` a text
         """The plan for such arguments: kernels, bytes, operations for each byte, Slang text. `dot`: as text for
         Graphviz."""
-        made = Explanation(self._traced(Call((*self._object, *args), kwargs)).plan)
+        made = PlanExplanation(self._traced(CallArguments((*self._object, *args), kwargs)).plan)
         return made.dot if dot else made
 
-    def _traced(self, call: Call) -> _Traced:
+    def _traced(self, call: CallArguments) -> _Traced:
         return self._plans.of(call.key, lambda: _Traced(self, call))
 
 
 class _Traced:
     """One plan, and the form of the function's result."""
 
-    def __init__(self, jitted: Jitted, call: Call) -> None:
+    def __init__(self, jitted: Jitted, call: CallArguments) -> None:
         device = jitted.device or _device_of(call.arrays)
         self._wrap = wrap_of(call.arrays)
         inputs = inputs_of(call.arrays)
@@ -224,7 +224,7 @@ def inputs_of(arrays: Sequence[ArrayValue], name: str = "") -> list[Node]:
     return [new_input(shape_of(x), dtype, f"{name}{i}") for i, (x, dtype) in enumerate(zip(arrays, types))]
 
 
-def layouts_of(inputs: Sequence[Node], arrays: Sequence[ArrayValue]) -> dict[Node, Layout]:
+def layouts_of(inputs: Sequence[Node], arrays: Sequence[ArrayValue]) -> dict[Node, StridedLayout]:
     """How the arrays of inputs lie in memory."""
     return dict(zip(inputs, map(layout_of, arrays), strict=True))
 

@@ -20,14 +20,14 @@ from slangrad.graph.arrays.gradient import compute_gradient
 from slangrad.graph.arrays.trees import PyTree, filled, tree_map
 from slangrad.graph.calls import results_of
 from slangrad.graph.ir.errors import GraphError
-from slangrad.graph.ir.layout import Layout
+from slangrad.graph.ir.layout import StridedLayout
 from slangrad.graph.ir.node import Node, content, new_input, topological_order
 from slangrad.graph.ir.values import ArrayValue, as_tensor, copied, device_of, layout_of
 from slangrad.graph.lowering.choose import Choose, by_slang, chooser, of_first
-from slangrad.graph.output.explain import Explanation
+from slangrad.graph.output.explain import PlanExplanation
 from slangrad.graph.planning.plan import Plan
 from slangrad.graph.trace import (
-    Call,
+    CallArguments,
     Function,
     Plans,
     inputs_of,
@@ -44,7 +44,7 @@ from slangrad.graph.workers.bits import ConsistentPlan
 from slangrad.graph.workers.connections.costs import Links, links_of
 from slangrad.graph.workers.meshes.mesh import ONE, Mesh, checked_mesh
 from slangrad.graph.workers.meshes.specs import whole
-from slangrad.graph.workers.parameters import Parameters, Updates, digest_of, rows_of, rows_specs
+from slangrad.graph.workers.parameters import Updates, WorkerParameters, digest_of, rows_of, rows_specs
 from slangrad.graph.workers.sharding.buckets import chained, in_buckets, most_copied
 from slangrad.graph.workers.sharding.partition import Partition, partitioned
 from slangrad.graph.workers.sharding.propagate import Sharding
@@ -87,7 +87,7 @@ class Step:
         if self.is_cut_into_shards and partition is not None:
             raise ValueError("consistent='bits' leaves parameters and state whole: partition=None")
         self.microbatches = checked_microbatches(microbatches, mesh, consistent)
-        self._held = Parameters(optimizer, mesh, partition)
+        self._held = WorkerParameters(optimizer, mesh, partition)
         self._plans = Plans[_Planned](name_of(loss))
         self.checkpoints: Checkpoints | None = None
 
@@ -97,7 +97,7 @@ class Step:
     def __call__(self, *batch: object) -> PyTree:
         if self.checkpoints is not None:
             self.checkpoints.raise_failure()
-        call = Call(*batch)
+        call = CallArguments(*batch)
         planned = self._planned(call)
         if self.mesh.watch is not None:
             self.mesh.watch.begin(planned.digest, self._numbers(call))
@@ -108,7 +108,7 @@ class Step:
             self.checkpoints.save_if_due()
         return loss
 
-    def _numbers(self, call: Call) -> str:
+    def _numbers(self, call: CallArguments) -> str:
         """Those that all workers pass alike: of the optimizer and of the batch. They may be computed by another
         library on each."""
         settings = [getattr(self.optimizer, name) for name in self.optimizer.settings]
@@ -127,9 +127,9 @@ class Step:
         exchanges and the critical path, by the cost model, and how each tensor is cut. `links`: the costs of exchanges,
         by default those of the cluster, of `train`, or of a common host. All workers make a plan together: so each
         worker asks, unless a step with such a batch was made before."""
-        planned = self._planned(Call(*batch))
+        planned = self._planned(CallArguments(*batch))
         costs = getattr(self.mesh, "costs", self.links) if links is None else links_of(links)
-        made = Explanation(planned.plan, planned.workers_text(costs))
+        made = PlanExplanation(planned.plan, planned.workers_text(costs))
         return made.dot if dot else made
 
     @property
@@ -144,9 +144,9 @@ class Step:
         another, and each has a plan of its own."""
         if self.is_cut_into_shards:
             raise ValueError("consistent='bits' has no plan for other meshes")
-        return _Planned(self, Call(*batch), self._held.planned_for(mesh), mesh, by_cost)
+        return _Planned(self, CallArguments(*batch), self._held.planned_for(mesh), mesh, by_cost)
 
-    def _planned(self, call: Call) -> _Planned:
+    def _planned(self, call: CallArguments) -> _Planned:
         updates = self.optimizer.advance(is_planned=True)
         flags = tuple(each for _, update in updates for each in update.settings if isinstance(each, bool))
         key = call.key, flags, len(updates[0][1].settings)
@@ -156,7 +156,9 @@ class Step:
 class _Planned:
     """The inputs of the plan: parameters, the batch, state, numbers among the settings."""
 
-    def __init__(self, step: Step, call: Call, held: Parameters, mesh: Mesh, by_cost: bool = False) -> None:
+    def __init__(
+        self, step: Step, call: CallArguments, held: WorkerParameters, mesh: Mesh, by_cost: bool = False
+    ) -> None:
         parameters, given = held.inputs(), rows_of(call.arrays, mesh)
         wrt = map(Array, parameters)
         model = tree_map(lambda leaf: held.seen(next(wrt)), step.optimizer.tree)
@@ -203,14 +205,20 @@ class _Planned:
         self._parameters = held.tensors
         self._settings = as_tensor(self._device, np.zeros(settings.shape))
 
-    def _by_shards(self, step: Step, call: Call, held: Parameters, graph: StepGraph) -> None:
+    def _by_shards(self, step: Step, call: CallArguments, held: WorkerParameters, graph: StepGraph) -> None:
         layouts = layouts_of(graph.inputs[:-1], _tensors(step, call, held))
         given = graph.outputs, graph.inputs, graph.batch, graph.kept
         runs = ConsistentPlan(*given, self._mesh, self._device, layouts, **step.settings)
         self.plan, self._run = runs.plan, runs.run
 
     def _by_stages(
-        self, step: Step, call: Call, held: Parameters, graph: StepGraph, layers: Layers, links: Links
+        self,
+        step: Step,
+        call: CallArguments,
+        held: WorkerParameters,
+        graph: StepGraph,
+        layers: Layers,
+        links: Links,
     ) -> None:
         mesh = microbatched(self._mesh, layers.microbatches)
         found = self._found(step, held, graph, mesh, layers, links)
@@ -220,7 +228,13 @@ class _Planned:
         self.plan, self._run, self._staged = staged.plan, staged.run, staged
 
     def _by_parts(
-        self, step: Step, call: Call, held: Parameters, graph: StepGraph, layers: Layers, links: Links
+        self,
+        step: Step,
+        call: CallArguments,
+        held: WorkerParameters,
+        graph: StepGraph,
+        layers: Layers,
+        links: Links,
     ) -> None:
         choose = self._choose
         if self._mesh.links:
@@ -246,7 +260,7 @@ class _Planned:
         self._run = self.plan.run
 
     def _found(
-        self, step: Step, held: Parameters, graph: StepGraph, mesh: Mesh, layers: Layers, links: Links
+        self, step: Step, held: WorkerParameters, graph: StepGraph, mesh: Mesh, layers: Layers, links: Links
     ) -> Sharding | None:
         """The sharding of all nodes on a mesh, where it is to be searched for."""
         rows = rows_specs(graph.batch, mesh)
@@ -255,7 +269,7 @@ class _Planned:
     def _local(
         self,
         step: Step,
-        held: Parameters,
+        held: WorkerParameters,
         graph: StepGraph,
         mesh: Mesh,
         sharding: Sharding | None,
@@ -275,7 +289,9 @@ class _Planned:
         self.sharding = local.sharding
         return local
 
-    def _layouts(self, step: Step, call: Call, held: Parameters, graph: StepGraph) -> dict[Node, Layout]:
+    def _layouts(
+        self, step: Step, call: CallArguments, held: WorkerParameters, graph: StepGraph
+    ) -> dict[Node, StridedLayout]:
         """How arguments lie in memory. The plans of workers have the same kernels, so their rows have no gaps."""
         if self._mesh.is_planned:
             return {}
@@ -294,7 +310,7 @@ class _Planned:
             return simulated_stages(self._staged, self._mesh, links, measured, slowest)
         return simulated(self.plan, self._mesh, links, measured, slowest)
 
-    def run(self, call: Call, updates: Updates) -> PyTree:
+    def run(self, call: CallArguments, updates: Updates) -> PyTree:
         self._settings.host_view()[...] = updates[0][
             1
         ].settings  # memory that stays, so no call is bound anew
@@ -310,7 +326,7 @@ class _Planned:
         return loss, filled(self._aux, made, is_result)
 
 
-def _tensors(step: Step, call: Call, held: Parameters) -> list[ArrayValue]:
+def _tensors(step: Step, call: CallArguments, held: WorkerParameters) -> list[ArrayValue]:
     """The arguments but the settings, as this worker holds them now."""
     return [*held.tensors, *call.arrays, *_state_of(step.optimizer.advance())]
 

@@ -14,7 +14,7 @@ from slangrad.base.diagnostics import CompileError, Reporter
 from slangrad.base.options import Options
 from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import DeclRef
-from slangrad.check.modules import Program as CheckedProgram
+from slangrad.check.modules import CheckedProgram
 from slangrad.ir.ops import core
 from slangrad.lower.instances import kernels
 from slangrad.lower.instances.instances import Instances

@@ -22,7 +22,7 @@ from slangrad.ir.ops.primitives import COMPARE, PRIMITIVES
 from slangrad.ir.ops.type_rules import scalar_type
 from slangrad.runtime.cpu import CpuDevice
 from slangrad.stages import Stage
-from slangrad.targets.target import Product, Target
+from slangrad.targets.target import BuiltKernel, Target
 from slangrad.unit import FlatKernel
 
 HEAD = """\
@@ -307,5 +307,7 @@ def write_c(kernel: FlatKernel) -> list[Line]:
 
 # The listing is all there is.
 TARGET = Target(
-    Backend(C_TEXT, CpuDevice), (Stage("c", write_c, None, lambda lines: lines),), lambda lines: Product(None)
+    Backend(C_TEXT, CpuDevice),
+    (Stage("c", write_c, None, lambda lines: lines),),
+    lambda lines: BuiltKernel(None),
 )

@@ -34,7 +34,7 @@ from slangrad.spmd.groups import run_in_groups
 from slangrad.spmd.widen import WideKernel, may_be_full, widen
 from slangrad.spmd.width import suitable_lanes
 from slangrad.stages import Pass, PassContext, Passes, Stage
-from slangrad.targets.target import Product, Target
+from slangrad.targets.target import BuiltKernel, Target
 from slangrad.unit import FlatKernel
 
 
@@ -154,9 +154,9 @@ def generate_code(written: WithText) -> tuple[WithText, KernelImage]:
     return written, image
 
 
-def finish(written_and_image: tuple[WithText, KernelImage]) -> Product:
+def finish(written_and_image: tuple[WithText, KernelImage]) -> BuiltKernel:
     image = written_and_image[1]
-    return Product(image.kernel(load_object_code), image)
+    return BuiltKernel(image.kernel(load_object_code), image)
 
 
 # --- Listings -----------------------------------------------------------------------------------------

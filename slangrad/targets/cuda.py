@@ -20,7 +20,7 @@ from slangrad.llvm.cuda import entries
 from slangrad.llvm.machine import nvptx
 from slangrad.runtime.cuda.image import CudaImage
 from slangrad.stages import Stage
-from slangrad.targets.target import Product, Target
+from slangrad.targets.target import BuiltKernel, Target
 from slangrad.unit import FlatKernel
 
 DEFAULT_ARCHITECTURE = "sm_90"
@@ -29,7 +29,7 @@ DEFAULT_ARCHITECTURE = "sm_90"
 @dataclass(frozen=True, slots=True, eq=False)
 class Written:
     flat: FlatKernel
-    module: entries.Module
+    module: entries.EntryModule
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +71,7 @@ def generate_code(written: Written, architecture: str) -> Assembled:
     return Assembled(flat, ptx, architecture)
 
 
-def finish(assembled: Assembled) -> Product:
+def finish(assembled: Assembled) -> BuiltKernel:
     flat = assembled.flat
     image = CudaImage(
         name=flat.name,
@@ -81,7 +81,7 @@ def finish(assembled: Assembled) -> Product:
         sites=flat.sites,
         synchronous=flat.options.check,
     )
-    return Product(image.kernel(), image)
+    return BuiltKernel(image.kernel(), image)
 
 
 # --- Listings -----------------------------------------------------------------------------------------

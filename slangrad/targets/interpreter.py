@@ -14,11 +14,11 @@ from slangrad.opt.analyses.kernel_facts import follows_memory
 from slangrad.runtime.device import Grid, PythonKernel
 from slangrad.runtime.memory import KnownMemory
 from slangrad.runtime.reports import BOUNDS, LaunchReports
-from slangrad.targets.target import Product, Target
+from slangrad.targets.target import BuiltKernel, Target
 from slangrad.unit import FlatKernel
 
 
-def interpreted(kernel: FlatKernel) -> Product:
+def interpreted(kernel: FlatKernel) -> BuiltKernel:
     """A Python function that interprets the kernel for all threads of a launch."""
     program, name = kernel.program, kernel.name
 
@@ -27,7 +27,7 @@ def interpreted(kernel: FlatKernel) -> Product:
         run_kernel(program, name, arguments, grid, OracleReports(reports), is_memory)
 
     size = layout_of(kernel.arguments).size
-    return Product(PythonKernel(name=name, argument_size=size, sites=kernel.sites, function=run))
+    return BuiltKernel(PythonKernel(name=name, argument_size=size, sites=kernel.sites, function=run))
 
 
 @dataclass(frozen=True, slots=True)

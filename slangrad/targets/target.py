@@ -17,7 +17,7 @@ from slangrad.stages import Stage, StageValue
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class BuiltKernel:
     """`kernel`: None for a target whose code no device launches. `image`: the code, if it can be kept."""
 
     kernel: Kernel | None
@@ -28,7 +28,7 @@ class Product:
 class Target:
     backend: Backend
     tail: tuple[Stage, ...]
-    finish: Callable[[StageValue], Product]
+    finish: Callable[[StageValue], BuiltKernel]
 
     @property
     def name(self) -> str:

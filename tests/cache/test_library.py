@@ -12,7 +12,7 @@ import pytest
 import slangrad as spy
 from slangrad.base.diagnostics import CompileError
 from slangrad.base.disk import store
-from slangrad.check.modules import Program
+from slangrad.check.modules import CheckedProgram
 from slangrad.check.texts import standard
 from slangrad.math_library import MathLibrary
 
@@ -52,7 +52,7 @@ def begin(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 def said() -> list[object]:
     """Errors about declarations of the library; the stages of a program that calls it, and their places."""
     with pytest.raises(CompileError) as caught:
-        Program().add_source("wrong", WRONG)
+        CheckedProgram().add_source("wrong", WRONG)
     module = spy.Module.load_from_source(spy.create_device(), "right", RIGHT)
     compiled = module.f.compile(spy.float3(1, 2, 3))
     lines = [each for stage in ("ast", "lowered", "math", "llvm") for each in compiled.lines(stage)]
@@ -90,12 +90,12 @@ def test_where_nothing_is_kept_it_is_parsed_in_each_process(
 
 
 def test_parts_are_kept_by_themselves(parsed: list[str], begin: Callable[[], None]) -> None:
-    Program()
+    CheckedProgram()
     visible = len(parsed)
     for _ in range(2):
         begin()
-        Program().add_source("m", "void f(CoopVec<float, 4> v) {}")
-        Program().add_source("m", "import half_turns;")
+        CheckedProgram().add_source("m", "void f(CoopVec<float, 4> v) {}")
+        CheckedProgram().add_source("m", "import half_turns;")
     assert {each.removeprefix("std/") for each in parsed[visible:]} >= {
         "cooperative_vector.slang",
         "half_turns.slang",
@@ -107,7 +107,7 @@ def test_parts_are_kept_by_themselves(parsed: list[str], begin: Callable[[], Non
 def test_a_damaged_file_is_not_used(
     parsed: list[str], begin: Callable[[], None], folder: Path, damage: str
 ) -> None:
-    Program()
+    CheckedProgram()
     (file,) = entries(folder)
     data = file.read_bytes()
     middle = len(data) // 2
@@ -121,11 +121,11 @@ def test_a_damaged_file_is_not_used(
         }[damage]
     )
     begin()
-    Program()
+    CheckedProgram()
     assert parsed == parsed[: len(parsed) // 2] * 2
     assert len(file.read_bytes()) > len(data) // 2
     begin()
-    Program()
+    CheckedProgram()
     assert len(parsed) == 2 * len(set(parsed))
 
 
@@ -133,7 +133,7 @@ def test_a_damaged_file_is_not_used(
 def test_another_version_parses_its_own(
     parsed: list[str], begin: Callable[[], None], monkeypatch: pytest.MonkeyPatch, changed: str
 ) -> None:
-    Program()
+    CheckedProgram()
     number = len(parsed)
     if changed == "compiler":
         monkeypatch.setattr(standard, "compiler_identity", lambda: "another")
@@ -143,10 +143,10 @@ def test_another_version_parses_its_own(
         source = standard._source("core")
         monkeypatch.setattr(source, "text", source.text + " ")
     begin()
-    Program()
+    CheckedProgram()
     assert parsed == parsed[:number] * 2
     begin()
-    Program()
+    CheckedProgram()
     assert len(parsed) == 2 * number
 
 
@@ -157,20 +157,20 @@ def test_a_folder_that_cannot_be_written_to(
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(store, "write_whole", refuse)
-    Program()
+    CheckedProgram()
     begin()
-    Program()
+    CheckedProgram()
     assert parsed == parsed[: len(parsed) // 2] * 2 and entries(folder) == []
 
 
 def test_a_file_that_others_may_write_is_not_used(
     parsed: list[str], begin: Callable[[], None], folder: Path
 ) -> None:
-    Program()
+    CheckedProgram()
     (file,) = entries(folder)
     os.chmod(file, 0o620)
     begin()
-    Program()
+    CheckedProgram()
     assert len(parsed) == 2 * len(set(parsed))
 
 
@@ -182,5 +182,5 @@ def test_processes_that_begin_at_once(folder: Path, tmp_path: Path, parsed: list
     begun = [subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) for _ in range(3)]
     assert [each.communicate() for each in begun] == [("1 file, 0 errors, 0 warnings\n", "")] * 3
     assert len(entries(folder)) == 1
-    Program()
+    CheckedProgram()
     assert parsed == []

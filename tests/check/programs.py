@@ -5,7 +5,7 @@ from itertools import count
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.check.model.checked import Conversion
-from slangrad.check.modules import Module, Program
+from slangrad.check.modules import CheckedModule, CheckedProgram
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk
 
@@ -13,11 +13,11 @@ _number = count()
 
 
 @cache
-def program() -> Program:
-    return Program()
+def program() -> CheckedProgram:
+    return CheckedProgram()
 
 
-def check(text: str) -> Module:
+def check(text: str) -> CheckedModule:
     return program().add_source(f"text{next(_number)}.slang", text)
 
 
@@ -40,7 +40,7 @@ def problem(text: str) -> str:
     return f"{found.code}: {found.message}" + (f" ({found.note})" if found.note else "")
 
 
-def expression(module: Module, text: str) -> ast.Expression:
+def expression(module: CheckedModule, text: str) -> ast.Expression:
     """The first expression that is written like this."""
     for node in walk(module.declaration):
         if isinstance(node, ast.Expression) and node.span.text == text and node.type is not None:
@@ -48,16 +48,16 @@ def expression(module: Module, text: str) -> ast.Expression:
     raise AssertionError(f"no expression '{text}'")
 
 
-def type_of(module: Module, text: str) -> str:
+def type_of(module: CheckedModule, text: str) -> str:
     return str(expression(module, text).type)
 
 
-def conversion_of(module: Module, text: str) -> str | None:
+def conversion_of(module: CheckedModule, text: str) -> str | None:
     """`splat float3`, or None."""
     made: Conversion | None = expression(module, text).conversion
     return None if made is None else f"{made.kind} {made.target}"
 
 
-def function(module: Module, name: str) -> ast.Function:
+def function(module: CheckedModule, name: str) -> ast.Function:
     found = [m for m in module.declaration.members if isinstance(m, ast.Function) and m.name == name]
     return found[0]

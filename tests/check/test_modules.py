@@ -7,20 +7,20 @@ import pytest
 from slangrad.base.diagnostics import CompileError
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
-from slangrad.check.modules import Program
+from slangrad.check.modules import CheckedProgram
 from tests.check.programs import type_of
 
 
-def write(folder: Path, **texts: str) -> Program:
+def write(folder: Path, **texts: str) -> CheckedProgram:
     """Files named by keywords, `__` for a folder; a program that looks for modules there."""
     for name, text in texts.items():
         path = folder / (name.replace("__", "/") + ".slang")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return Program(Options(), [folder])
+    return CheckedProgram(Options(), [folder])
 
 
-def error(program: Program, name: str) -> str:
+def error(program: CheckedProgram, name: str) -> str:
     with pytest.raises(CompileError) as caught:
         program.load_module(name)
     (found,) = caught.value.diagnostics
@@ -43,7 +43,7 @@ def test_import_by_name_and_by_path(tmp_path: Path) -> None:
 
 def test_a_path_is_a_name_too(tmp_path: Path) -> None:
     program = write(tmp_path, main="import near; float f() { return g(); }", near="float g() { return 1; }")
-    alone = Program()
+    alone = CheckedProgram()
     assert alone.load_module(str(tmp_path / "main.slang")).scope.names.keys() == {"f"}
     del program
 
@@ -125,7 +125,7 @@ def test_includes_are_text(tmp_path: Path) -> None:
 
 
 def test_texts_are_modules(tmp_path: Path) -> None:
-    program = Program()
+    program = CheckedProgram()
     program.add_source("shapes", "float g() { return 1; }")
     program.files.texts["more"] = SourceFile("more", "float h() { return 2; }")
     module = program.add_source("main", "import shapes; import more; float f() { return g() + h(); }")
@@ -148,7 +148,7 @@ def test_errors_of_an_import_are_reported_where_they_are(tmp_path: Path) -> None
 
 
 def test_a_module_that_failed_can_be_given_again() -> None:
-    program = Program()
+    program = CheckedProgram()
     with pytest.raises(CompileError):
         program.add_source("m", "void f() { unknown; }")
     program.add_source("m", "void f() {}")
@@ -156,7 +156,7 @@ def test_a_module_that_failed_can_be_given_again() -> None:
 
 
 def test_extensions_are_seen_where_they_are_imported() -> None:
-    program = Program()
+    program = CheckedProgram()
     program.add_source("one", "extension float { float extra() { return 1; } }")
     program.add_source("two", "extension float { float extra() { return 2; } }")
     module = program.add_source("user", "import one; float f(float x) { return x.extra(); }")
@@ -166,7 +166,7 @@ def test_extensions_are_seen_where_they_are_imported() -> None:
 
 
 def test_a_derivative_may_come_later() -> None:
-    program = Program()
+    program = CheckedProgram()
     program.add_source("base", "float f(float x) { return x * x; } float g(float x) { return f(x); }")
     program.add_source(
         "more",
@@ -176,13 +176,13 @@ def test_a_derivative_may_come_later() -> None:
 
 
 def test_macros_of_the_user_mean_nothing_in_the_library() -> None:
-    program = Program(defines={"N": "3", "T": "4"})
+    program = CheckedProgram(defines={"N": "3", "T": "4"})
     program.add_source("m", "float3 f() { return normalize(float3(N, T, 0)); }")
 
 
 def test_defines() -> None:
-    program = Program(defines={"SIZE": "3"})
+    program = CheckedProgram(defines={"SIZE": "3"})
     text = "float f(float a[SIZE]) { return a[2]; }"
     program.add_source("m", text)
     with pytest.raises(CompileError, match="'SIZE' is not declared"):
-        Program().add_source("m", text)
+        CheckedProgram().add_source("m", text)

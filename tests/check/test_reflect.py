@@ -1,7 +1,7 @@
 """What the host sees: functions and types by name, parameters, resolving a call."""
 
 from slangrad.check.model.types import BOOL, FLOAT, HALF, INT, Type, array, vector
-from slangrad.check.modules import Program
+from slangrad.check.modules import CheckedProgram
 from slangrad.check.reflect import Reflection
 
 TEXT = """
@@ -19,7 +19,7 @@ T bounded<T : IFloat>(T x) { return x; }
 
 
 def reflection() -> Reflection:
-    program = Program()
+    program = CheckedProgram()
     return Reflection(program, program.add_source("m", TEXT))
 
 

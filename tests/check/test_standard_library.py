@@ -10,7 +10,7 @@ from slangrad.base.diagnostics import Reporter
 from slangrad.base.options import store_of
 from slangrad.check.bodies import bodies
 from slangrad.check.derivatives import derivative_attributes
-from slangrad.check.modules import Program
+from slangrad.check.modules import CheckedProgram
 from slangrad.check.texts import standard
 from slangrad.check.texts.files import STD
 from slangrad.check.texts.standard import ON_REQUEST
@@ -19,7 +19,7 @@ from tests.check.programs import check, type_of
 
 
 def test_the_library_is_correct() -> None:
-    program = Program()
+    program = CheckedProgram()
     program.reporter = Reporter()
     with compiling():
         for file in [each for each in program.scopes if isinstance(each, ast.Module)]:
@@ -32,7 +32,7 @@ def test_the_library_is_correct() -> None:
 @pytest.mark.parametrize("name", sorted(ON_REQUEST))
 def test_parts_that_are_imported(name: str) -> None:
     assert (STD / f"{name}.slang").is_file()
-    program = Program()
+    program = CheckedProgram()
     module = program.load_module(name)
     for declaration in module.declaration.members:
         if isinstance(declaration, ast.Function):
@@ -48,7 +48,7 @@ def declared_in(declaration: ast.Declaration) -> Iterator[ast.Declaration]:
 
 def test_the_library_has_nothing_that_is_passed_over() -> None:
     """Bit fields, structs that inherit, and derivatives of others in files that do not speak of them."""
-    program = Program()
+    program = CheckedProgram()
     files = [each for each in program.scopes if isinstance(each, ast.Module)]
     files += standard.parts(standard.NAMES, store_of(program.options))
     structs = [each for file in files for each in declared_in(file) if isinstance(each, ast.Struct)]

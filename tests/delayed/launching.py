@@ -18,7 +18,7 @@ import numpy as np
 
 from slangrad.base.options import AUTO, Options
 from slangrad.base.source import SourceFile
-from slangrad.check.modules import Program
+from slangrad.check.modules import CheckedProgram
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.data.types import Pointer, Scalar, Struct
 from slangrad.pipeline import CompiledKernel, compile_kernel
@@ -53,7 +53,7 @@ def compiled(
     text: str, target: str = "cpu", lanes: int = 0, contraction: bool = False, calls: str = AUTO
 ) -> CompiledKernel:
     options = Options(lanes=lanes, contraction=contraction, calls=calls, verify=True)
-    return compile_kernel(Program(options, []), SourceFile("kernel", text), "main", options, target)
+    return compile_kernel(CheckedProgram(options, []), SourceFile("kernel", text), "main", options, target)
 
 
 def may_wait(text: str) -> bool:

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from slangrad.check.modules import Program
+from slangrad.check.modules import CheckedProgram
 from slangrad.syntax import ast
 
 PAGE = Path(__file__).parent.parent.parent / "docs/standard_library.md"
@@ -12,7 +12,7 @@ NAMED = (ast.Function, ast.Struct, ast.Interface, ast.TypeAlias, ast.Enum)
 
 
 def declared_names():
-    library = Program()
+    library = CheckedProgram()
     library.add_source("parts", "// CoopVec: for a program that speaks of it, the library has one part more")
     modules = [each for each in library.scopes if isinstance(each, ast.Module)]
     members = [m for each in modules if each.source.name != FOR_GENERATED_KERNELS for m in each.members]

@@ -15,7 +15,7 @@ from functools import cache
 from itertools import product
 
 from slangrad.check.calls.candidates import Candidate
-from slangrad.check.modules import Program
+from slangrad.check.modules import CheckedProgram
 from slangrad.check.reflect import FunctionView
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import children
@@ -96,8 +96,8 @@ WIDE = {"N": "3", "R": "2", "C": "4"}  # of functions that mix components
 
 
 @cache
-def library() -> Program:
-    return Program()
+def library() -> CheckedProgram:
+    return CheckedProgram()
 
 
 def modules() -> list[ast.Module]:

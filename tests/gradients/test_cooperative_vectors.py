@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import slangrad as spy
-from slangrad.check.modules import Program
+from slangrad.check.modules import CheckedProgram
 from slangrad.syntax import ast
 
 # fmt: off
@@ -77,7 +77,7 @@ def test_derivatives(name: str) -> None:
 
 def test_each_function_has_a_row() -> None:
     """A new function fails here until CALLS says how it is called."""
-    library = Program()
+    library = CheckedProgram()
     library.add_source("vectors", "// CoopVec")
     files = [
         each

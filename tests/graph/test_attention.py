@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from slangrad import graph
-from slangrad.graph.lowering.steps import Kernel
+from slangrad.graph.lowering.steps import KernelStep
 
 RNG = np.random.default_rng(9)
 
@@ -66,7 +66,7 @@ def test_without_scores_in_memory(n: int, m: int, causal: bool, monkeypatch: Any
     run = lambda: graph.jit(lambda xs, ds: slopes(turned(xs), turned(ds), causal=causal, scale=0.4))
     value, gradient, tangent, twice = run()(given, along)
     monkeypatch.setattr(sys.modules["slangrad.graph.attention"], "CACHED", 0)
-    kernels = [each.name for each in run().explain(given, along).plan.steps if isinstance(each, Kernel)]
+    kernels = [each.name for each in run().explain(given, along).plan.steps if isinstance(each, KernelStep)]
     assert sum(name.startswith("attention") for name in kernels) >= 3
     found = run()(given, along)
     np.testing.assert_allclose(found[0], value, rtol=1e-11)

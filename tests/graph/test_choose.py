@@ -12,7 +12,7 @@ from slangrad import graph
 from slangrad.base.disk.store import Store
 from slangrad.graph.lowering import choose
 from slangrad.graph.lowering.library import NUMPY, TORCH, product
-from slangrad.graph.lowering.steps import Product
+from slangrad.graph.lowering.steps import ProductStep
 
 RNG = np.random.default_rng(4)
 A, B = RNG.standard_normal((128, 130)), RNG.standard_normal((130, 140))
@@ -26,7 +26,7 @@ def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def ways(function: Callable[..., Any], *arrays: Any) -> list[str]:
     steps = function.explain(*arrays).plan.steps
-    return [step.library if isinstance(step, Product) else "slang" for step in steps]
+    return [step.library if isinstance(step, ProductStep) else "slang" for step in steps]
 
 
 def timed(monkeypatch: pytest.MonkeyPatch, fastest: str) -> list[Any]:

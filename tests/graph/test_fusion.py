@@ -12,7 +12,7 @@ from slangrad.graph.arrays.array import Array
 from slangrad.graph.ir.layout import dense
 from slangrad.graph.ir.node import new_input
 from slangrad.graph.ir.values import as_tensor
-from slangrad.graph.lowering.steps import Part, Product
+from slangrad.graph.lowering.steps import MemoryPart, ProductStep
 from slangrad.graph.planning.memory import arena
 from slangrad.graph.planning.plan import Plan
 from slangrad.graph.planning.schedule import Schedule
@@ -187,13 +187,13 @@ def test_views_of_arguments_are_not_copied() -> None:
     assert [group.kind for group in kernels] == ["map", "map", "reduce", "map"]
 
 
-def random_steps(seed: int) -> list[Product]:
+def random_steps(seed: int) -> list[ProductStep]:
     """Products of two of the last six results."""
     rng = np.random.default_rng(seed)
     nodes = [new_input((int(rng.integers(8, 64)), 64), np.dtype(float)) for _ in range(60)]
-    parts = [Part(each, dense(each.shape)) for each in nodes]
+    parts = [MemoryPart(each, dense(each.shape)) for each in nodes]
     return [
-        Product(
+        ProductStep(
             "",
             reads={j: parts[j] for j in rng.integers(max(0, i - 6), i, 2)} if i else {},
             writes={0: parts[i]},

@@ -11,7 +11,7 @@ from slangrad import graph
 from slangrad.graph.arrays.array import Array
 from slangrad.graph.ir.node import new_input
 from slangrad.graph.ir.values import as_tensor
-from slangrad.graph.lowering.steps import Kernel
+from slangrad.graph.lowering.steps import KernelStep
 from slangrad.graph.planning.plan import Plan
 
 RNG = np.random.default_rng(21)
@@ -105,7 +105,7 @@ def test_what_follows_a_product_is_computed_where_it_is_ready() -> None:
         plan, (found,) = slang_only(layer, x, w, b)
         np.testing.assert_allclose(found, layer(x, w, b), rtol=1e-12, atol=1e-12)
         assert [group.kind for group in plan.fusion.groups] == ["contract"]
-        texts |= {step.text.split("multiply")[0] for step in plan.steps if isinstance(step, Kernel)}
+        texts |= {step.text.split("multiply")[0] for step in plan.steps if isinstance(step, KernelStep)}
     assert len(texts) <= 2
 
 

@@ -7,7 +7,7 @@ import slangrad as spy
 from slangrad import graph
 from slangrad.graph.arrays.array import Array
 from slangrad.graph.arrays.gradient import compute_gradient
-from slangrad.graph.ir.cost import Machine
+from slangrad.graph.ir.cost import MachineRates
 from slangrad.graph.ir.node import Node, new_input, substituted, topological_order
 from slangrad.graph.ir.values import as_tensor
 from slangrad.graph.planning.plan import Plan
@@ -211,7 +211,7 @@ def test_a_choice_is_the_same_modulo_a_prime_and_is_taken_where_it_pays(rule) ->
     rng = np.random.default_rng(3)
     name = rule.__name__
     for program, pays in zip(CHOSEN[name], (True, False), strict=True):
-        rewriter, gains = Rewriter(Machine(launch=0) if name in SIZES else None), []
+        rewriter, gains = Rewriter(MachineRates(launch=0) if name in SIZES else None), []
         inputs, outputs = chosen(program, rewriter, SIZES.get(name, MATRICES))
         values = {node: elements(node.shape, rng) for node in inputs}
         weights = [Array(new_input(each.shape, each.dtype)) for each in outputs]
@@ -330,7 +330,7 @@ def test_choices_of_equal_layers_are_taken_together() -> None:
 
 def test_choices_that_would_need_each_other_are_not_taken_together() -> None:
     """Each of two merged products reads a part of the other one: the first is made, and then the second cannot be."""
-    rng, rewriter = np.random.default_rng(5), Rewriter(Machine(launch=0))
+    rng, rewriter = np.random.default_rng(5), Rewriter(MachineRates(launch=0))
     shapes = [(4096, 6), (4096, 6), (6, 6), (6, 6), (6, 6)]
     x, y, a, b, c = inputs = [new_input(shape, np.dtype(np.float32)) for shape in shapes]
     first, third = Array(x) @ Array(a), Array(y) @ Array(b)

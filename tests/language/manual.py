@@ -31,7 +31,7 @@ from slangrad.base.options import Options
 from slangrad.base.prints.formats import parse_format
 from slangrad.base.source import SourceFile
 from slangrad.check.model.declref import DeclRef
-from slangrad.check.modules import Module, Program
+from slangrad.check.modules import CheckedModule, CheckedProgram
 from slangrad.check.texts.files import Files
 from slangrad.ir.data.numbers import numpy_dtype
 from slangrad.ir.data.types import Pointer, Scalar, Type, components
@@ -130,13 +130,13 @@ class Library:
     """The standard library, checked once; each block gets a program that knows nothing of the others."""
 
     def __init__(self) -> None:
-        self._program = Program(Options(verify=True))
+        self._program = CheckedProgram(Options(verify=True))
         self._program.add_source(
             "parts", "// CoopVec: a part of the library that is read for who speaks of it"
         )
         self._state = _copied(vars(self._program))
 
-    def program(self) -> Program:
+    def program(self) -> CheckedProgram:
         vars(self._program).update(_copied(self._state))
         self._program.files = Files()
         return self._program
@@ -190,13 +190,13 @@ def _expect_errors(files: list[File], error: CompileError) -> None:
         expect(fits, f"expected {text}\n{error}")
 
 
-def _expect_types(program: Program, module: Module, file: File) -> None:
+def _expect_types(program: CheckedProgram, module: CheckedModule, file: File) -> None:
     for each in file.of("type"):
         kinds = [str(kind) for kind in _types_on_line(program, module, each.line)]
         expect(each.text in kinds[-1:], f"line {each.line} is of type {kinds}, not {each.text}")
 
 
-def _types_on_line(program: Program, module: Module, line: int) -> Iterator[object]:
+def _types_on_line(program: CheckedProgram, module: CheckedModule, line: int) -> Iterator[object]:
     """Of the variable that is declared on a line, or of the outermost expression."""
     for node in walk(module.declaration):
         here = node.span.source.line_column(node.span.start)[0] == line
@@ -209,7 +209,7 @@ def _types_on_line(program: Program, module: Module, line: int) -> Iterator[obje
 # --- Running ------------------------------------------------------------------------------------------
 
 
-def _run_functions(program: Program, module: Module, file: File) -> None:
+def _run_functions(program: CheckedProgram, module: CheckedModule, file: File) -> None:
     wanted: dict[ast.Function, list[Expectation]] = {}
     for each in file.of("result", "reports", "prints"):
         wanted.setdefault(_function_at(module, each.line), []).append(each)
@@ -223,7 +223,7 @@ def _run_functions(program: Program, module: Module, file: File) -> None:
         _expect_gradient(program, module, _function_at(module, each.line))
 
 
-def _expect_wave(program: Program, function: ast.Function, text: str) -> None:
+def _expect_wave(program: CheckedProgram, function: ast.Function, text: str) -> None:
     """The results of as many threads as there are numbers, in order."""
     wanted = [part.strip() for part in text.split(",")]
     lowered, (name,) = lower_functions(program, [DeclRef(function, {})], program.options)
@@ -236,7 +236,7 @@ def _expect_wave(program: Program, function: ast.Function, text: str) -> None:
     expect(same, f"{function.name}() is {values} in the threads of a wave, not {wanted}")
 
 
-def _run_kernels(program: Program, module: Module, file: File) -> None:
+def _run_kernels(program: CheckedProgram, module: CheckedModule, file: File) -> None:
     """Launch the kernels that tell what they leave in memory; of others only the errors are wanted."""
     expected = {_function_at(module, each.line): each.text for each in file.of("launch")}
     problems: list[Diagnostic] = []
@@ -275,7 +275,7 @@ def _expect_memory(lowered: ir.Program, name: str, text: str, options: Options) 
     expect(same, f"kernel {name} leaves {memory.tolist()}, not {wanted}")
 
 
-def _function_at(module: Module, line: int) -> ast.Function:
+def _function_at(module: CheckedModule, line: int) -> ast.Function:
     for node in module.declaration.members:
         first, last = (node.span.source.line_column(each)[0] for each in (node.span.start, node.span.end))
         if isinstance(node, ast.Function) and first <= line <= last:
@@ -284,7 +284,7 @@ def _function_at(module: Module, line: int) -> ast.Function:
 
 
 def _evaluate(
-    program: Program, references: list[DeclRef]
+    program: CheckedProgram, references: list[DeclRef]
 ) -> Iterator[tuple[list[Any], list[Scalar], Recorded]]:
     lowered, names = lower_functions(program, references, program.options)
     verify.verify(lowered, verify.LOWERED)
@@ -342,7 +342,7 @@ def _is(value: Any, t: Scalar, text: str) -> bool:
 # --- Gradients ----------------------------------------------------------------------------------------
 
 
-def _with_gradients(file: File, module: Module, program: Program) -> str:
+def _with_gradients(file: File, module: CheckedModule, program: CheckedProgram) -> str:
     """The text with functions behind it that compute each gradient in several ways."""
     text = file.text
     for each in file.of("gradient"):
@@ -352,7 +352,7 @@ def _with_gradients(file: File, module: Module, program: Program) -> str:
     return text
 
 
-def _expect_gradient(program: Program, module: Module, function: ast.Function) -> None:
+def _expect_gradient(program: CheckedProgram, module: CheckedModule, function: ast.Function) -> None:
     made = [f for f in module.declaration.members if isinstance(f, ast.Function)]
     wanted = [f for f in made if f.name.startswith(f"{function.name}_by_")]
     results = _evaluate(program, [DeclRef(each, {}) for each in wanted])

@@ -9,7 +9,7 @@ from textwrap import dedent
 
 from slangrad.base.options import Options
 from slangrad.check.model.declref import DeclRef
-from slangrad.check.modules import Program
+from slangrad.check.modules import CheckedProgram
 from slangrad.ir.ops import core
 from slangrad.ir.text import verify
 from slangrad.ir.text.printer import print_function
@@ -20,7 +20,7 @@ from slangrad.syntax import ast
 
 def lower(text: str) -> core.Program:
     """The verified IR of the function `f`, and of all that it calls."""
-    program = Program(Options())
+    program = CheckedProgram(Options())
     module = program.add_source("test", lines(text))
     wanted = next(m for m in module.declaration.members if isinstance(m, ast.Function) and m.name == "f")
     lowered, _ = lower_functions(program, [DeclRef(wanted, {})], program.options)

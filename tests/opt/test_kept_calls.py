@@ -4,7 +4,7 @@ import pytest
 
 from slangrad.base.options import AUTO, INLINE, KEEP, Options
 from slangrad.base.source import SourceFile
-from slangrad.check.modules import Program
+from slangrad.check.modules import CheckedProgram
 from slangrad.pipeline import CompiledKernel, compile_kernel
 
 KERNEL = """
@@ -17,7 +17,7 @@ LONG = BODY * 40
 
 def compiled(text: str, calls: str, check: bool = False) -> CompiledKernel:
     chosen = Options(calls=calls, check=check)
-    return compile_kernel(Program(chosen), SourceFile("text", text + KERNEL), "main", chosen, "cpu")
+    return compile_kernel(CheckedProgram(chosen), SourceFile("text", text + KERNEL), "main", chosen, "cpu")
 
 
 def kept(text: str, calls: str = AUTO, check: bool = False) -> list[str]:

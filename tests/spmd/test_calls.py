@@ -7,7 +7,7 @@ import pytest
 
 from slangrad.base.options import KEEP, Options
 from slangrad.base.source import SourceFile
-from slangrad.check.modules import Program
+from slangrad.check.modules import CheckedProgram
 from slangrad.pipeline import compile_kernel
 from tests.delayed.launching import compiled, oracle, run
 
@@ -21,7 +21,7 @@ def versions(functions: str, body: str) -> list[str]:
     """Signatures of the functions of lanes, in the order in which they are made."""
     options = Options(calls=KEEP, lanes=8)
     source = SourceFile("text", functions + KERNEL % body)
-    lines = compile_kernel(Program(options), source, "main", options, "cpu").text("lanes").splitlines()
+    lines = compile_kernel(CheckedProgram(options), source, "main", options, "cpu").text("lanes").splitlines()
     heads = [line for line in lines if line.startswith("func @") and "@main" not in line]
     return [re.sub(r"%\w+: |no_diff ", "", head[len("func @") : head.index(" {kept")]) for head in heads]
 

@@ -12,7 +12,7 @@ from itertools import count
 from slangrad.autodiff.requests import differentiate
 from slangrad.base.options import Options
 from slangrad.check.model.declref import DeclRef
-from slangrad.check.modules import Program as CheckedProgram
+from slangrad.check.modules import CheckedProgram
 from slangrad.ir.ops.core import Program
 from slangrad.ir.oracle.interpret import Recorded, evaluate
 from slangrad.ir.oracle.memory import Datum

@@ -11,7 +11,7 @@ import pytest
 
 from slangrad.base.options import Options
 from slangrad.check.model.declref import DeclRef
-from slangrad.check.modules import Program as CheckedProgram
+from slangrad.check.modules import CheckedProgram
 from slangrad.check.texts.standard import MATHS
 from slangrad.ir.data.numbers import power
 from slangrad.ir.data.types import F64

@@ -10,7 +10,7 @@ import pytest
 from slangrad.base.diagnostics import CompileError
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
-from slangrad.check.modules import Program
+from slangrad.check.modules import CheckedProgram
 from slangrad.pipeline import compile_kernel
 from tests.delayed.launching import argument_block, oracle
 
@@ -85,7 +85,7 @@ float curve(float x)
 
 
 def build(text, folder):
-    made = compile_kernel(Program(Options(), []), SourceFile("kernel", text), "main", Options(), "c")
+    made = compile_kernel(CheckedProgram(Options(), []), SourceFile("kernel", text), "main", Options(), "c")
     (folder / "kernel.c").write_text(made.text("c"))
     library = str(folder / "kernel.so")
     subprocess.run([COMPILER, *FLAGS, str(folder / "kernel.c"), "-o", library, "-lm"], check=True)
@@ -140,4 +140,4 @@ def test_c_reports_an_index_out_of_range(tmp_path):
 def test_what_c_lacks_is_refused(body):
     text = HEAD + body + "}"
     with pytest.raises(CompileError, match="E9003"):
-        compile_kernel(Program(Options(), []), SourceFile("kernel", text), "main", Options(), "c")
+        compile_kernel(CheckedProgram(Options(), []), SourceFile("kernel", text), "main", Options(), "c")

@@ -7,7 +7,7 @@ import pytest
 from slangrad.base.diagnostics import CompileError
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
-from slangrad.check.modules import Program
+from slangrad.check.modules import CheckedProgram
 from slangrad.llvm.machine import nvptx
 from slangrad.pipeline import compile_kernel, target_of
 from tests.targets.test_c_text import BODIES, CURVE, HEAD
@@ -16,7 +16,7 @@ from tests.targets.test_c_text import BODIES, CURVE, HEAD
 def ptx(text, architecture="sm_90", **options):
     chosen = Options(**options)
     target = f"cuda:{architecture}"
-    program = Program(chosen, [], traits=target_of(target).backend.traits)
+    program = CheckedProgram(chosen, [], traits=target_of(target).backend.traits)
     return compile_kernel(program, SourceFile("kernel", text), "main", chosen, target).text("ptx")
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
-from slangrad.check.modules import Program
+from slangrad.check.modules import CheckedProgram
 from slangrad.ir.ops.core import Op, walk
 from slangrad.pipeline import compile_kernel
 
@@ -31,7 +31,7 @@ PLACES = {("text:5:9", "no %d\n"), ("text:7:24", ""), ("text:14:5", "%f\n")}
 @pytest.mark.parametrize("target", ["cpu", "interpreter"])
 def test_targets_have_one_table_of_sites(target: str, calls: str) -> None:
     options = Options(calls=calls, lanes=4)
-    made = compile_kernel(Program(options), SourceFile("text", TEXT), "main", options, target)
+    made = compile_kernel(CheckedProgram(options), SourceFile("text", TEXT), "main", options, target)
     assert made.kernel is not None
     found = [(site.location, site.text) for site in made.kernel.sites]
     assert len(found) == len(set(found)) and set(found) >= PLACES, found
@@ -39,7 +39,7 @@ def test_targets_have_one_table_of_sites(target: str, calls: str) -> None:
 
 def test_copies_for_whole_and_last_waves_have_the_numbers_of_the_seam() -> None:
     options = Options(lanes=4)
-    made = compile_kernel(Program(options), SourceFile("text", TEXT), "main", options, "cpu")
+    made = compile_kernel(CheckedProgram(options), SourceFile("text", TEXT), "main", options, "cpu")
     reports = [
         op for f in made.functions["lanes"] for op in walk(f.region) if op.name in ("in_bounds", "print")
     ]

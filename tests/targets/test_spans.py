@@ -22,7 +22,7 @@ from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
 from slangrad.base.traits import CPU
 from slangrad.check.model import types as checked
-from slangrad.check.modules import Program as CheckedProgram
+from slangrad.check.modules import CheckedProgram
 from slangrad.ir.ops.core import Function, Op, Region, walk
 from slangrad.ir.text.printer import print_program
 from slangrad.pipeline import COMMON, CompiledKernel, flat_kernel

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from slangrad.api.kernels.shader import ShaderProgram
     from slangrad.api.reflection import program_layout as REFLECTION
     from slangrad.api.reflection.program_layout import ReflectionCursor, TypeLayoutReflection
-    from slangrad.check.modules import Program
+    from slangrad.check.modules import CheckedProgram
     from slangrad.compat import features as ABILITIES
     from slangrad.tensors import formats as FORMATS
 else:
@@ -252,7 +252,7 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
     # --- Modules and kernels ---
 
     @property
-    def program(self) -> Program:
+    def program(self) -> CheckedProgram:
         """All modules of the device's own session."""
         return self.slang_session.program
 

@@ -29,7 +29,7 @@ from slangrad.call.binding.program import ModuleTypes, conformance_of
 from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import Bindings, DeclRef
 from slangrad.check.model.types import GenericArgument, Type, parameter_type, stored
-from slangrad.check.modules import Module as CheckedModule
+from slangrad.check.modules import CheckedModule
 from slangrad.check.reflect import Reflection, is_launch_parameter
 from slangrad.marshal.errors import CallError
 from slangrad.syntax import ast
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from slangrad.api.devices.device import Device
     from slangrad.api.kernels.kernel import ComputePipeline
     from slangrad.api.sessions.session import LoadedModule, SlangSession
-    from slangrad.check.modules import Program
+    from slangrad.check.modules import CheckedProgram
 
 
 class ShaderStage(Enum):
@@ -507,7 +507,7 @@ class ShaderProgram:
         return list(dict.fromkeys(modules))
 
 
-def _parameters_of(program: Program, declared: ast.Declaration) -> Iterator[GlobalParameter]:
+def _parameters_of(program: CheckedProgram, declared: ast.Declaration) -> Iterator[GlobalParameter]:
     if isinstance(declared, ast.BufferBlock):
         members = tuple(member for member in declared.members if isinstance(member, ast.Variable))
         yield GlobalParameter(declared.name, declared, members)
@@ -515,7 +515,7 @@ def _parameters_of(program: Program, declared: ast.Declaration) -> Iterator[Glob
         yield GlobalParameter(declared.name, declared, (declared,))
 
 
-def _is_parameter(program: Program, declared: ast.Variable) -> bool:
+def _is_parameter(program: CheckedProgram, declared: ast.Variable) -> bool:
     """Whether a variable comes from the launch: it is neither the kernel's own nor a constant."""
     if declared.has("static") or declared.has("groupshared"):
         return False

@@ -29,7 +29,7 @@ from slangrad.check.interfaces.lookup import BASE
 from slangrad.check.model.declref import Declared
 from slangrad.check.model.meanings import Candidate
 from slangrad.check.model.types import Type, parameter_type
-from slangrad.check.modules import Module
+from slangrad.check.modules import CheckedModule
 from slangrad.check.names.struct_fields import is_bit_field, is_word
 from slangrad.check.reflect import FunctionView, written_generics
 from slangrad.marshal.reflection.type_kinds import DeclarationKind
@@ -133,7 +133,7 @@ class DeclReflection(BaseReflectionObject):
         return self._function
 
 
-def _of_modules(context: ReflectionContext, name: str, modules: tuple[Module, ...]) -> DeclReflection:
+def _of_modules(context: ReflectionContext, name: str, modules: tuple[CheckedModule, ...]) -> DeclReflection:
     """A module with all its files, or several that were composed."""
 
     def children() -> list[DeclReflection]:
@@ -182,7 +182,9 @@ def _of_fields(context: ReflectionContext, function: FunctionReflection) -> Decl
     return DeclReflection(context, DeclarationKind.func, function.name, children, None, function)
 
 
-def reflect_modules(context: ReflectionContext, name: str, modules: tuple[Module, ...]) -> DeclReflection:
+def reflect_modules(
+    context: ReflectionContext, name: str, modules: tuple[CheckedModule, ...]
+) -> DeclReflection:
     """The tree of a module, or of those that it was composed of."""
     return context.make(_of_modules, name, modules)
 

@@ -22,7 +22,7 @@ from slangrad.call.binding.program import ModuleTypes
 from slangrad.check.interfaces.differentiable import has_no_diff
 from slangrad.check.model.declref import Declared
 from slangrad.check.model.types import VOID, Array, Nominal, StructType, Type, rules_of, stored, unstored
-from slangrad.check.modules import Program
+from slangrad.check.modules import CheckedProgram
 from slangrad.check.names.attributes import UserAttribute, user_attributes, value_of
 from slangrad.check.reflect import Reflection
 from slangrad.ir.data import types as ir
@@ -84,7 +84,7 @@ class ReflectionContext:
         self._made: WeakValueDictionary[Hashable, object] = WeakValueDictionary()
 
     @property
-    def program(self) -> Program:
+    def program(self) -> CheckedProgram:
         return self.view.program
 
     def make(self, kind: Callable[..., Made], *parts: object) -> Made:
@@ -102,7 +102,7 @@ class ReflectionContext:
         return self.make(VariableReflection, declaration, without_rules(t))
 
     @contextmanager
-    def asking(self) -> Iterator[Program]:
+    def asking(self) -> Iterator[CheckedProgram]:
         """The checker answers one thread at a time, as seen from the module. Mistakes in questions are not reported."""
         with self.lock, self.view.looking():
             yield self.program

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from slangrad.api.sessions.session import LoadedModule, SlangSession
     from slangrad.call.binding.program import ModuleTypes
     from slangrad.call.compiling.compile import KernelCompiler
-    from slangrad.check.modules import Module as CheckedModule
-    from slangrad.check.modules import Program
+    from slangrad.check.modules import CheckedModule, CheckedProgram
     from slangrad.check.reflect import Reflection
 
 FRONT = Late("slangrad.call.front")
@@ -121,7 +120,7 @@ class Generation:
         self.files = Files(*self._places)
         self._defines = dict(defines)
         self._index = ModuleIndex(self.files, self._defines, self.settings, self.target)
-        self._program: Program | None = None
+        self._program: CheckedProgram | None = None
         self._compiler: KernelCompiler | None = None
         self._waiting: list[tuple[LoadedModule, KnownModule]] = []
         self._known: WeakKeyDictionary[LoadedModule, KnownModule] = WeakKeyDictionary()
@@ -134,7 +133,7 @@ class Generation:
         return self._program is not None
 
     @property
-    def program(self) -> Program:
+    def program(self) -> CheckedProgram:
         """The modules, parsed and checked."""
         if self._program is None:
             with self.lock:
@@ -145,7 +144,9 @@ class Generation:
 
     def _parse_all(self) -> None:
         """Load what was only looked up so far, in the same order."""
-        program = FRONT.Program(self.settings, (), self._defines, self.files, backend_of(self.target).traits)
+        program = FRONT.CheckedProgram(
+            self.settings, (), self._defines, self.files, backend_of(self.target).traits
+        )
         for loaded, module in self._waiting:
             module.parsed = self._load(program, loaded)
         self._waiting.clear()
@@ -210,7 +211,7 @@ class Generation:
             for origin in origins:
                 self.session.module_cache.keep(origin, self.files)
 
-    def _load(self, program: Program, loaded: LoadedModule) -> CheckedModule:
+    def _load(self, program: CheckedProgram, loaded: LoadedModule) -> CheckedModule:
         checked = loaded.load(self, program)
         for diagnostic in program.reporter.diagnostics:
             warn(str(diagnostic), CompileWarning)

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from slangrad.api.kernels.shader import ShaderProgram, SlangEntryPoint, SlangModule, TypeConformance
     from slangrad.call.binding.module_index import FoundModule, ModuleIndex
     from slangrad.call.compiling.compile import KernelCompiler
-    from slangrad.check.modules import Module as CheckedModule
-    from slangrad.check.modules import Program
+    from slangrad.check.modules import CheckedModule, CheckedProgram
 
 
 SHADER = Late("slangrad.api.kernels.shader")
@@ -87,7 +86,7 @@ class LoadedModule:
         """The module as an earlier process has kept it."""
         return _FIND[self.step[0]](index, *self.step[1:]) if self.is_whole else None
 
-    def load(self, generation: Generation, program: Program) -> CheckedModule:
+    def load(self, generation: Generation, program: CheckedProgram) -> CheckedModule:
         """The module in a program, where it is not yet."""
         checked: CheckedModule = perform(
             program, self.step, [generation.of(part).checked for part in self.made_of]
@@ -226,7 +225,7 @@ class SlangSession(LoadsModules):
         return self.generation.is_parsed
 
     @property
-    def program(self) -> Program:
+    def program(self) -> CheckedProgram:
         """The modules, parsed and checked."""
         return self.generation.program
 

@@ -23,7 +23,7 @@ from slangrad.cache import kernel_key
 from slangrad.check.texts.files import UNREADABLE, Files
 
 if TYPE_CHECKING:
-    from slangrad.check.modules import Module
+    from slangrad.check.modules import CheckedModule
 
 UNKNOWN = object()
 
@@ -124,7 +124,7 @@ class ModuleIndex:
         said = (source.name, source.text, folders, here, macros)
         return kernel_key(self._options, self._target, "module", *said)
 
-    def keep(self, module: Module) -> None:
+    def keep(self, module: CheckedModule) -> None:
         """For later processes: a checked module, and those that it imports."""
         for kept in (module, *module.imports):
             origin = kept.origin
@@ -163,9 +163,9 @@ class ModuleFacts:
         return kernel_key(options, target, *said, kind, name)
 
 
-def reachable(module: Module) -> list[Module]:
+def reachable(module: CheckedModule) -> list[CheckedModule]:
     """A module and all that it imports, directly or not."""
-    seen: list[Module] = []
+    seen: list[CheckedModule] = []
     pending = [module]
     while pending:
         next_module = pending.pop(0)

@@ -33,11 +33,11 @@ from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk
 
 if TYPE_CHECKING:
-    from slangrad.check.modules import Module, Program
+    from slangrad.check.modules import CheckedModule, CheckedProgram
     from slangrad.pipeline import CompiledKernel
 
 Place = tuple[str, int, str]
-FindRecipe = Callable[["Iterable[Module]"], Recipe | None]
+FindRecipe = Callable[["Iterable[CheckedModule]"], Recipe | None]
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class KernelCompiler:
     # fmt: on
 
     def __init__(
-        self, program: Program, options: Options, target: str, lock: RLock, recipe: FindRecipe
+        self, program: CheckedProgram, options: Options, target: str, lock: RLock, recipe: FindRecipe
     ) -> None:
         self.program = program
         self.options = options
@@ -96,7 +96,11 @@ class KernelCompiler:
         return stored_kernel(self.target, answer)
 
     def _refer(
-        self, key: Hashable, modules: Sequence[Module], seen_from: Module, said: Mapping[str, object]
+        self,
+        key: Hashable,
+        modules: Sequence[CheckedModule],
+        seen_from: CheckedModule,
+        said: Mapping[str, object],
     ) -> None:
         """Raise MissingKernel in a thread that gathers missing kernels: it compiles them later, perhaps by a worker."""
         if is_gathering():
@@ -121,7 +125,7 @@ class KernelCompiler:
             return self._compiled[key]
 
     def _make_call(
-        self, key: Hashable, modules: Sequence[Module], call: BoundCall, written: KernelText
+        self, key: Hashable, modules: Sequence[CheckedModule], call: BoundCall, written: KernelText
     ) -> Compiled:
         on_disk = self._disk_key("call", written.text, [module.key for module in modules])
         name = self._name_of(key, call)
@@ -179,7 +183,11 @@ class KernelCompiler:
             return self._entries[entry_key]
 
     def _make_entry(
-        self, entry_key: Hashable, module: Module, entry: DeclRef, conformances: tuple[Conformance, ...]
+        self,
+        entry_key: Hashable,
+        module: CheckedModule,
+        entry: DeclRef,
+        conformances: tuple[Conformance, ...],
     ) -> CompiledEntry:
         """The entry point, compiled or loaded. A kernel with type conformances is not kept on disk."""
         place, generics = (

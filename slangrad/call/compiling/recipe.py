@@ -22,7 +22,7 @@ from slangrad.call.binding.module_index import reachable
 from slangrad.check.texts.files import CacheFolder, Files
 
 if TYPE_CHECKING:
-    from slangrad.check.modules import Module, Program
+    from slangrad.check.modules import CheckedModule, CheckedProgram
 
 Step = tuple[str, ...]
 Recipe = dict[str, Json]
@@ -30,7 +30,7 @@ Places = tuple[Sequence[str | Path], bool, Sequence[CacheFolder]]  # the argumen
 
 
 # fmt: off
-_PERFORM: dict[str, Callable[..., Module]] = {
+_PERFORM: dict[str, Callable[..., CheckedModule]] = {
     "file":        lambda p, of, name: p.load_module(name),
     "source":      lambda p, of, name, text, path: p.add_source(name, text, Path(path) if path else None),
     "precompiled": lambda p, of, name, path, data: p.add_precompiled(name, Path(path), data.encode("latin-1")),
@@ -40,13 +40,13 @@ _PERFORM: dict[str, Callable[..., Module]] = {
 # fmt: on
 
 
-def perform(program: Program, step: Sequence[str], made_of: Sequence[object]) -> Module:
+def perform(program: CheckedProgram, step: Sequence[str], made_of: Sequence[object]) -> CheckedModule:
     """Make a module in a program, of modules that are there."""
     kind, *said = step
     return _PERFORM[kind](program, made_of, *said)
 
 
-def steps_of(checked: Mapping[Any, Module], needed: Iterable[Module]) -> list[object] | None:
+def steps_of(checked: Mapping[Any, CheckedModule], needed: Iterable[CheckedModule]) -> list[object] | None:
     """The steps that lead to all modules that are needed, each with the numbers of those it is made of; None where
     there are none. `made`: what became of each module that the user asked for."""
     wanted = {other for module in needed for other in reachable(module)}

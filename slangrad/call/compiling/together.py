@@ -26,7 +26,7 @@ from slangrad.runtime.processors import idle_processors
 if TYPE_CHECKING:
     from slangrad.call.compiling.compile import KernelCompiler
     from slangrad.call.compiling.recipe import Recipe
-    from slangrad.check.modules import Module
+    from slangrad.check.modules import CheckedModule
 
 WORKERS = Late("slangrad.call.compiling.workers")
 Prepare = Callable[[], object]
@@ -42,7 +42,7 @@ class CompileJob:
 
     compiler: KernelCompiler
     key: Hashable
-    modules: Sequence[Module]
+    modules: Sequence[CheckedModule]
     request: dict[str, object]
     message: bytes = b""
     answer: bytes = b""
@@ -135,7 +135,7 @@ def _finish(job: CompileJob, errors: dict[int, Exception]) -> None:
 def _write_messages(jobs: list[CompileJob]) -> None:
     """Write messages for jobs that a worker can compile. Each message lists the modules that all kernels of the program
     need, so a worker makes the program once."""
-    modules: dict[Callable[[Iterable[Module]], Recipe | None], list[Module]] = {}
+    modules: dict[Callable[[Iterable[CheckedModule]], Recipe | None], list[CheckedModule]] = {}
     for job in jobs:
         modules.setdefault(job.compiler.recipe, []).extend(job.modules)
     recipes = {recipe: recipe(needed) for recipe, needed in modules.items()}

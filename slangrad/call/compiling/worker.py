@@ -29,7 +29,7 @@ from slangrad.call.compiling.recipe import Recipe, files_of, options_of, perform
 from slangrad.call.compiling.workers import READY, receive, send
 from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import DeclRef, visible_parameters
-from slangrad.check.modules import Module, Program
+from slangrad.check.modules import CheckedModule, CheckedProgram
 from slangrad.check.reflect import Reflection
 from slangrad.syntax import ast
 from slangrad.syntax.ast.walk import walk
@@ -63,7 +63,7 @@ class CompileWorker:
 
     def __init__(self) -> None:
         self._recipe: Recipe | None = None
-        self._made: tuple[Program, dict[str, Module]]
+        self._made: tuple[CheckedProgram, dict[str, CheckedModule]]
 
     def answer(self, message: bytes) -> bytes:
         """The bytes of a kernel; none where there is an error, which the parent finds itself."""
@@ -88,15 +88,15 @@ class CompileWorker:
         compiled = pipeline.compile_entry_point(program, entry, *said)
         return kernel_entry(compiled.image, compiled.arguments, compiled.used, told_of(compiled))
 
-    def _program(self, recipe: Recipe) -> tuple[Program, dict[str, Module]]:
+    def _program(self, recipe: Recipe) -> tuple[CheckedProgram, dict[str, CheckedModule]]:
         if recipe != self._recipe:
             self._recipe = None
             if recipe["environment"] != environment_key(recipe["target"]):
                 raise ValueError("another compiler, LLVM or processor")
             os.chdir(recipe["here"])
             options, traits = options_of(recipe["options"]), backend_of(recipe["target"]).traits
-            program = Program(options, (), recipe["defines"], files_of(recipe), traits)
-            modules: list[Module] = []
+            program = CheckedProgram(options, (), recipe["defines"], files_of(recipe), traits)
+            modules: list[CheckedModule] = []
             for step, made_of in recipe["steps"]:
                 modules.append(perform(program, step, [modules[number] for number in made_of]))
             self._made = program, {part.key: part for module in modules for part in reachable(module)}

@@ -3,7 +3,7 @@
 In: nothing.   Out: `Checker`, the first argument of every function that asks about a program.
 
 Files import each other in one direction only, but types, names and bodies depend on each other. So `Checker` declares
-the functions of higher rooms that lower ones call, with their types, and `modules.Program` has them. Everything is
+the functions of higher rooms that lower ones call, with their types; `modules.CheckedProgram` has them. Everything is
 computed on demand and kept: the header of a declaration when it is first looked at, the body of a library function when
 it is first needed.
 """

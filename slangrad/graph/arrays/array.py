@@ -22,7 +22,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import DTypeLike
 
 from slangrad.graph.ir.errors import GraphError, TracedValueError, UnknownAttributeError, explained
-from slangrad.graph.ir.node import Attributes, DType, Node, Shape, make
+from slangrad.graph.ir.node import DType, Node, NodeAttributes, Shape, make
 from slangrad.graph.ir.ops import OPS
 from slangrad.graph.ir.values import ArrayValue, Operand, numpy_type, resolved
 
@@ -510,7 +510,7 @@ def _operand(value: object, dtype: DType) -> Array:
     return value.astype(dtype) if isinstance(value, Array) else constant(value, dtype)
 
 
-def mapped(op: str, inputs: Sequence[Array], dtype: DType, **attributes: Unpack[Attributes]) -> Array:
+def mapped(op: str, inputs: Sequence[Array], dtype: DType, **attributes: Unpack[NodeAttributes]) -> Array:
     """A map over inputs that are broadcast against each other."""
     shapes = [each.shape for each in inputs]
     try:

@@ -13,7 +13,7 @@ import numpy as np
 
 from slangrad.graph.arrays.array import BOOL, Array, axis_of, checked_type, constant, implements, lifted
 from slangrad.graph.ir.errors import GraphError
-from slangrad.graph.ir.node import Attributes, Shape, make
+from slangrad.graph.ir.node import NodeAttributes, Shape, make
 from slangrad.graph.ir.values import Operand
 
 Pair = tuple[int, int]
@@ -61,7 +61,7 @@ def convolved(
         pads.append((low + starts[i] * step, high + cut * step))
     around = pads[0], pads[1]
     x = x[:, :, starts[0] : stops[0], starts[1] : stops[1]]
-    rest: Attributes = {
+    rest: NodeAttributes = {
         "stride": stride,
         "padding": around,
         "dilation": dilation,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MachineRates:
     """Operations and bytes in a second, seconds for a launch; of one core of a common processor."""
 
     rate: float = 2e10

@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceLine:
     """A line of the user's program."""
 
     file: str
@@ -27,12 +27,12 @@ class Place:
         return f"{Path(self.file).name}:{self.line}"
 
 
-def here() -> Place | None:
+def here() -> SourceLine | None:
     """The innermost line that is not in this package, NumPy, torch or the import system."""
     frame = sys._getframe(1)
     while frame is not None:
         if frame.f_globals.get("__name__", "").partition(".")[0] not in _OWN:
-            return Place(frame.f_code.co_filename, frame.f_lineno)
+            return SourceLine(frame.f_code.co_filename, frame.f_lineno)
         frame = frame.f_back  # type: ignore[assignment]
     return None
 
@@ -41,7 +41,9 @@ class GraphError(CallError):
     """A function that cannot be traced, differentiated or planned. `code` says which rule it breaks (E1040 to E1049),
     `note` what to write instead, and `place` is the line of the user's program, or None."""
 
-    def __init__(self, code: str, message: str, note: str | None = None, place: Place | None = None) -> None:
+    def __init__(
+        self, code: str, message: str, note: str | None = None, place: SourceLine | None = None
+    ) -> None:
         self.place = place or here()
         super().__init__(code, f"{self.place}: {message}" if self.place else message, note=note)
 

@@ -12,7 +12,7 @@ from slangrad.graph.ir.node import Node, Shape
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class StridedLayout:
     shape: Shape
     strides: Shape
     offset: int = 0
@@ -22,52 +22,54 @@ class Layout:
         """Whether all elements follow each other, the last axis fastest."""
         return self.offset == 0 and self == dense(self.shape)
 
-    def with_shape(self, shape: Shape) -> Layout:
+    def with_shape(self, shape: Shape) -> StridedLayout:
         """The same strides for a part of another shape. One number may lie in memory as an array of one."""
-        return Layout(shape, self.strides[: len(shape)])
+        return StridedLayout(shape, self.strides[: len(shape)])
 
-    def seen_by(self, view: Node) -> Layout | None:
+    def seen_by(self, view: Node) -> StridedLayout | None:
         """The layout of a view of this; None where no strides show it."""
         return _VIEWS[view.op](self, view)
 
 
-def dense(shape: Shape) -> Layout:
+def dense(shape: Shape) -> StridedLayout:
     strides, step = [], 1
     for n in reversed(shape):
         strides.append(step if n != 1 else 0)
         step *= n
-    return Layout(shape, tuple(reversed(strides)))
+    return StridedLayout(shape, tuple(reversed(strides)))
 
 
-def normal(layout: Layout) -> Layout:
+def normal(layout: StridedLayout) -> StridedLayout:
     """Axes of one element are never stepped along."""
     strides = tuple(0 if n == 1 else step for n, step in zip(layout.shape, layout.strides, strict=True))
-    return Layout(layout.shape, strides, layout.offset)
+    return StridedLayout(layout.shape, strides, layout.offset)
 
 
-def _broadcast(at: Layout, view: Node) -> Layout:
+def _broadcast(at: StridedLayout, view: Node) -> StridedLayout:
     new = len(view.shape) - len(at.shape)
     same = zip(at.shape, at.strides, view.shape[new:], strict=True)
-    return Layout(view.shape, (0,) * new + tuple(step if n == to else 0 for n, step, to in same), at.offset)
+    return StridedLayout(
+        view.shape, (0,) * new + tuple(step if n == to else 0 for n, step, to in same), at.offset
+    )
 
 
-def _transpose(at: Layout, view: Node) -> Layout:
-    return Layout(view.shape, tuple(at.strides[i] for i in view.attributes["order"]), at.offset)
+def _transpose(at: StridedLayout, view: Node) -> StridedLayout:
+    return StridedLayout(view.shape, tuple(at.strides[i] for i in view.attributes["order"]), at.offset)
 
 
-def _slice(at: Layout, view: Node) -> Layout:
+def _slice(at: StridedLayout, view: Node) -> StridedLayout:
     return sliced(at, view.shape, view.attributes["starts"], view.attributes["steps"])
 
 
-def sliced(at: Layout, shape: Shape, starts: Shape, steps: Shape) -> Layout:
+def sliced(at: StridedLayout, shape: Shape, starts: Shape, steps: Shape) -> StridedLayout:
     offset = at.offset + sum(start * step for start, step in zip(starts, at.strides, strict=True))
-    return normal(Layout(shape, tuple(a * b for a, b in zip(at.strides, steps, strict=True)), offset))
+    return normal(StridedLayout(shape, tuple(a * b for a, b in zip(at.strides, steps, strict=True)), offset))
 
 
-def reshaped(at: Layout, shape: Shape) -> Layout | None:
+def reshaped(at: StridedLayout, shape: Shape) -> StridedLayout | None:
     """Runs of axes that follow each other in memory are split and joined; others are not."""
     if 0 in shape:
-        return Layout(shape, (0,) * len(shape), at.offset)
+        return StridedLayout(shape, (0,) * len(shape), at.offset)
     sizes, (steps,) = joined(at.shape, [at.strides])
     strides: list[int] = []
     left, step = 1, 0
@@ -81,7 +83,7 @@ def reshaped(at: Layout, shape: Shape) -> Layout | None:
             return None
         strides.append(step)
         left, step = left // n, step * n
-    return Layout(shape, tuple(reversed(strides)), at.offset)
+    return StridedLayout(shape, tuple(reversed(strides)), at.offset)
 
 
 def joined(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
@@ -97,12 +99,12 @@ def joined(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list
     return found[0], found[1:]
 
 
-def _windows(at: Layout, view: Node) -> Layout:
+def _windows(at: StridedLayout, view: Node) -> StridedLayout:
     step = at.strides[view.attributes["axis"]] * view.attributes["every"]
-    return normal(Layout(view.shape, (*at.strides, step), at.offset))
+    return normal(StridedLayout(view.shape, (*at.strides, step), at.offset))
 
 
-_VIEWS: dict[str, Callable[[Layout, Node], Layout | None]] = {
+_VIEWS: dict[str, Callable[[StridedLayout, Node], StridedLayout | None]] = {
     "broadcast": _broadcast,
     "transpose": _transpose,
     "slice": _slice,

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar, Unpack
 import numpy as np
 
 from slangrad.base.process.threads import Interned
-from slangrad.graph.ir.errors import Place, here
+from slangrad.graph.ir.errors import SourceLine, here
 
 if TYPE_CHECKING:
     from slangrad.graph.arrays.array import Captured
     from slangrad.graph.attention import Streamed
     from slangrad.graph.calls import SlangCall
-    from slangrad.graph.scan import Loop
+    from slangrad.graph.scan import ScanLoop
     from slangrad.graph.workers.meshes.collectives import Collective
     from slangrad.graph.workers.meshes.specs import Spec
 
@@ -36,7 +36,7 @@ _NAMES = {"bool": "bool", "float": "f", "int": "i", "uint": "u"}
 _numbers = count(1)
 
 
-class Attributes(TypedDict, total=False):
+class NodeAttributes(TypedDict, total=False):
     """What operators need beside their inputs."""
 
     axes: Shape  # those that a reduction removes
@@ -49,7 +49,7 @@ class Attributes(TypedDict, total=False):
     groups: int
     index: int  # of a result of a loop
     letters: str
-    loop: Loop
+    loop: ScanLoop
     name: str
     order: Shape
     over: tuple[str, ...]  # axes of the mesh
@@ -70,7 +70,7 @@ class Node:
     __slots__ = ("__weakref__", "attributes", "dtype", "inputs", "number", "op", "place", "shape")
 
     def __init__(
-        self, op: str, inputs: tuple[Node, ...], attributes: Attributes, shape: Shape, dtype: DType
+        self, op: str, inputs: tuple[Node, ...], attributes: NodeAttributes, shape: Shape, dtype: DType
     ) -> None:
         self.op = op
         self.inputs = inputs
@@ -78,7 +78,7 @@ class Node:
         self.shape = shape
         self.dtype = dtype
         self.number = next(_numbers)
-        self.place: Place | None = here()
+        self.place: SourceLine | None = here()
 
     def __repr__(self) -> str:
         return f"{self.op}: {type_text(self)}"
@@ -97,7 +97,7 @@ _known: Interned[Node] = Interned()
 
 
 def make(
-    op: str, inputs: Iterable[Node], shape: Shape, dtype: DType, **attributes: Unpack[Attributes]
+    op: str, inputs: Iterable[Node], shape: Shape, dtype: DType, **attributes: Unpack[NodeAttributes]
 ) -> Node:
     """The node of this content."""
     parts = tuple(inputs)
@@ -109,7 +109,7 @@ def make(
     return found
 
 
-def key_of(attributes: Attributes) -> tuple[tuple[str, object], ...]:
+def key_of(attributes: NodeAttributes) -> tuple[tuple[str, object], ...]:
     """Equal for equal attributes."""
     return tuple(sorted(attributes.items(), key=itemgetter(0)))
 

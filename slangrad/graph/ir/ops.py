@@ -44,7 +44,7 @@ LN2, LN10 = log(2), log(10)
 
 
 @dataclass(frozen=True, slots=True)
-class Op:
+class OperatorRow:
     """`slang`: of a map the expression, with {0}, {1} for its inputs; of a reduction the combination of a sum {0} and an
     element {1}, and `start` is the first sum; {T} is the type of the result. `flops`: arithmetic operations for each
     element of the result, of a reduction for each of the input."""
@@ -190,31 +190,31 @@ def _take_along(g: Array, y: Array, x: Array, index: Array) -> tuple[Operand, No
 # fmt: off
 # ruff: noqa: E501
 
-def _map(name: str, slang: str, vjp: Vjp = none, flops: int = 1) -> Op:
-    return Op(name, "map", slang, vjp, flops)
+def _map(name: str, slang: str, vjp: Vjp = none, flops: int = 1) -> OperatorRow:
+    return OperatorRow(name, "map", slang, vjp, flops)
 
 
-def _reduce(name: str, slang: str, start: str, vjp: Vjp = none) -> Op:
-    return Op(name, "reduce", slang, vjp, 1, start)
+def _reduce(name: str, slang: str, start: str, vjp: Vjp = none) -> OperatorRow:
+    return OperatorRow(name, "reduce", slang, vjp, 1, start)
 
 
 _TABLE = (
-    Op("input",          "source"),
-    Op("captured",       "source"),
-    Op("constant",       "source"),
-    Op("broadcast",      "view", vjp=_broadcast),
-    Op("transpose",      "view", vjp=lambda g, y, x: (g.transpose(np.argsort(y.node.attributes["order"])),)),
-    Op("reshape",        "view", vjp=lambda g, y, x: (g.reshape(x.shape),)),
-    Op("slice",          "view", vjp=lambda g, y, x: (g.placed(x.shape, y.node.attributes["starts"], y.node.attributes["steps"]),)),
-    Op("windows",        "view", vjp=_windows),
-    Op("stop_gradient",  "view", vjp=none),
-    Op("shard",          "view", vjp=lambda g, y, x: (g,)),  # how many workers hold it; one worker sees nothing of it
-    Op("own_part",       "view"),  # a slice that differs between workers (workers/collectives.py)
-    Op("place",          "part", vjp=lambda g, y, x: (g.sliced(x.shape, y.node.attributes["starts"], y.node.attributes["steps"]),)),
-    Op("concatenate",    "part", vjp=_concatenate),
-    Op("all_reduce",     "part", flops=0),
-    Op("all_gather",     "exchange", flops=0),
-    Op("all_to_all",     "exchange", flops=0),
+    OperatorRow("input",          "source"),
+    OperatorRow("captured",       "source"),
+    OperatorRow("constant",       "source"),
+    OperatorRow("broadcast",      "view", vjp=_broadcast),
+    OperatorRow("transpose",      "view", vjp=lambda g, y, x: (g.transpose(np.argsort(y.node.attributes["order"])),)),
+    OperatorRow("reshape",        "view", vjp=lambda g, y, x: (g.reshape(x.shape),)),
+    OperatorRow("slice",          "view", vjp=lambda g, y, x: (g.placed(x.shape, y.node.attributes["starts"], y.node.attributes["steps"]),)),
+    OperatorRow("windows",        "view", vjp=_windows),
+    OperatorRow("stop_gradient",  "view", vjp=none),
+    OperatorRow("shard",          "view", vjp=lambda g, y, x: (g,)),  # how many workers hold it; one worker sees nothing of it
+    OperatorRow("own_part",       "view"),  # a slice that differs between workers (workers/collectives.py)
+    OperatorRow("place",          "part", vjp=lambda g, y, x: (g.sliced(x.shape, y.node.attributes["starts"], y.node.attributes["steps"]),)),
+    OperatorRow("concatenate",    "part", vjp=_concatenate),
+    OperatorRow("all_reduce",     "part", flops=0),
+    OperatorRow("all_gather",     "exchange", flops=0),
+    OperatorRow("all_to_all",     "exchange", flops=0),
     #    name            Slang                             derivative                                   flops
     _map("add",          "{0} + {1}",                      lambda g, y, a, b: (g, g)),
     _map("subtract",     "{0} - {1}",                      lambda g, y, a, b: (g, -g)),
@@ -287,22 +287,22 @@ _TABLE = (
     _map("threefry",     "threefry({0}, {1})",             flops=100),  # random bits of a key and a count
     _map("gaussian",     "gaussian({0})",                  flops=80),
     _map("product",      "rounded({0}, {1})",              lambda g, y, a, b: (g * b, g * a)),
-    Op("scan",           "loop", vjp=lambda g, y, *xs: y.node.attributes["loop"].cotangents(g, y, xs)),
-    Op("attend",         "loop", vjp=lambda g, y, *xs: y.node.attributes["streamed"].cotangents(g, y, xs)),
-    Op("result",         "result", vjp=lambda g, y, x: (Bundle({y.node.attributes["index"]: g}),)),
+    OperatorRow("scan",           "loop", vjp=lambda g, y, *xs: y.node.attributes["loop"].cotangents(g, y, xs)),
+    OperatorRow("attend",         "loop", vjp=lambda g, y, *xs: y.node.attributes["streamed"].cotangents(g, y, xs)),
+    OperatorRow("result",         "result", vjp=lambda g, y, x: (Bundle({y.node.attributes["index"]: g}),)),
     _map("slang",        "",                               lambda g, y, *xs: y.node.attributes["function"].cotangents(g, xs), 20),
     #       name         Slang                    start
     _reduce("sum",       "{0} + {1}",             "{T}(0)",          lambda g, y, x: (_spread(g, y, x),)),
     _reduce("prod",      "{0} * {1}",             "{T}(1)",          _prod),
     _reduce("max",       "larger({0}, {1})",      "{T}.lowest()",    _largest),
     _reduce("min",       "smaller({0}, {1})",     "{T}.highest()",   _largest),
-    Op("argmax",         "running", vjp=none),
-    Op("argmin",         "running", vjp=none),
-    Op("cumsum",         "running", vjp=_cumsum),
-    Op("einsum",         "contract", vjp=_einsum),
-    Op("conv",           "contract", vjp=_conv),
-    Op("take_along",     "gather", vjp=_take_along),
-    Op("add_along",      "scatter", vjp=lambda g, y, x, index: (np.take_along_axis(g, index, y.node.attributes["axis"]), None)),
+    OperatorRow("argmax",         "running", vjp=none),
+    OperatorRow("argmin",         "running", vjp=none),
+    OperatorRow("cumsum",         "running", vjp=_cumsum),
+    OperatorRow("einsum",         "contract", vjp=_einsum),
+    OperatorRow("conv",           "contract", vjp=_conv),
+    OperatorRow("take_along",     "gather", vjp=_take_along),
+    OperatorRow("add_along",      "scatter", vjp=lambda g, y, x, index: (np.take_along_axis(g, index, y.node.attributes["axis"]), None)),
 )
 # fmt: on
 OPS = {op.name: op for op in _TABLE}

@@ -9,7 +9,7 @@ import numpy as np
 
 import slangrad as spy
 from slangrad.graph.ir.errors import GraphError
-from slangrad.graph.ir.layout import Layout, normal
+from slangrad.graph.ir.layout import StridedLayout, normal
 from slangrad.graph.ir.node import DType, Shape
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def strides_of(value: ArrayValue) -> Shape:
     return tuple(value.strides) if isinstance(value, spy.Tensor) else tuple(value.stride())
 
 
-def layout_of(value: ArrayValue) -> Layout:
-    return normal(Layout(shape_of(value), strides_of(value)))
+def layout_of(value: ArrayValue) -> StridedLayout:
+    return normal(StridedLayout(shape_of(value), strides_of(value)))
 
 
 def seen_as(value: ArrayValue) -> tuple[object, ...]:

@@ -6,22 +6,22 @@ from slangrad.graph.ir.layout import dense, joined
 from slangrad.graph.ir.types import type_of
 from slangrad.graph.lowering.emit import TEMPLATES, seen, template_of
 from slangrad.graph.lowering.products import HAS_512
-from slangrad.graph.lowering.steps import Part, Step, Temporary
+from slangrad.graph.lowering.steps import MemoryPart, PlanStep, TemporaryMemory
 from slangrad.graph.rewriting.fuse import Fusion, Group
 
 LANES = 64  # queries of a block
 KEYS = 4  # of a step
 
 
-def _attend(fusion: Fusion, group: Group) -> list[Step]:
+def _attend(fusion: Fusion, group: Group) -> list[PlanStep]:
     node = group.roots[0].inputs[0]
     form, (q, _, v) = node.attributes["streamed"], node.inputs[:3]
     read = {root.attributes["index"]: root for root in group.roots}
     shapes = form.shapes(*node.inputs[:3])
     if not shapes[0][-2]:
         return []
-    made = [read.get(i) or Temporary(shape, v.dtype, (node, i)) for i, shape in enumerate(shapes)]
-    outputs = [Part(each, dense(shape)) for each, shape in zip(made, shapes, strict=True)]
+    made = [read.get(i) or TemporaryMemory(shape, v.dtype, (node, i)) for i, shape in enumerate(shapes)]
+    outputs = [MemoryPart(each, dense(shape)) for each, shape in zip(made, shapes, strict=True)]
     parts, batch = [*(seen(fusion, each) for each in node.inputs), *outputs], q.shape[:-2]
     rank, kind, lines = len(batch), type_of(v.dtype), shapes[0][-2]
     sizes, steps = joined(list(batch), [list(each.layout.strides[:rank]) for each in parts])

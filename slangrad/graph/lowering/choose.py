@@ -25,13 +25,13 @@ import slangrad as spy
 from slangrad.base.disk.store import content_key
 from slangrad.base.options import store_of
 from slangrad.cache import settings_text
-from slangrad.graph.ir.cost import Machine
-from slangrad.graph.ir.layout import Layout, normal
+from slangrad.graph.ir.cost import MachineRates
+from slangrad.graph.ir.layout import StridedLayout, normal
 from slangrad.graph.ir.node import Node, make, new_input
 from slangrad.graph.ir.ops import letters_in
 from slangrad.graph.lowering.emit import KERNELS
 from slangrad.graph.lowering.library import libraries
-from slangrad.graph.lowering.steps import Part
+from slangrad.graph.lowering.steps import MemoryPart
 from slangrad.graph.rewriting.fuse import flops_of, sizes_of
 from slangrad.graph.workers.meshes.mesh import Mesh
 
@@ -45,11 +45,11 @@ BUDGET = 0.05  # seconds for all candidates
 CLEAR = 1.25  # times the least seconds, which all others take where two turns are enough
 NEAR = 0.98  # a library that is hardly faster is not taken
 Times = tuple[float, float]  # seconds by the clock on the wall, and of all processors
-Choose = Callable[[Node, Sequence[Part], int], str]
+Choose = Callable[[Node, Sequence[MemoryPart], int], str]
 _known: dict[str, str] = {}
 
 
-def by_slang(node: Node, parts: Sequence[Part], moved: int) -> str:
+def by_slang(node: Node, parts: Sequence[MemoryPart], moved: int) -> str:
     return SLANG
 
 
@@ -58,7 +58,7 @@ def chooser(device: spy.Device, consistent: str | None, make_plan: type[Plan]) -
     if consistent == "bits" or os.environ.get("SLANGRAD_TUNE", "").strip() == "0":
         return by_slang
 
-    def choose(node: Node, parts: Sequence[Part], moved: int) -> str:
+    def choose(node: Node, parts: Sequence[MemoryPart], moved: int) -> str:
         if not _is_timed(node):
             return SLANG
         key = _key(device, node, parts, moved)
@@ -68,7 +68,7 @@ def chooser(device: spy.Device, consistent: str | None, make_plan: type[Plan]) -
             _known[key] = kept.decode("ascii", "replace") if kept else ""
             if _known[key] not in names:
                 times = _times(device, node, parts, names, make_plan)
-                _known[key] = _fastest(times, moved / Machine().bandwidth)
+                _known[key] = _fastest(times, moved / MachineRates().bandwidth)
                 store_of(device.options).put(key, _known[key].encode())
         return _known[key]
 
@@ -80,7 +80,7 @@ def of_first(choose: Choose, mesh: Mesh) -> Choose:
     bits, and with a limit of memory plans compute the same values again. Workers have agreed on what they plan."""
     known: dict[object, str] = {}
 
-    def choice(node: Node, parts: Sequence[Part], moved: int) -> str:
+    def choice(node: Node, parts: Sequence[MemoryPart], moved: int) -> str:
         if not _is_timed(node):
             return SLANG
         names, key = [SLANG, *libraries()], (node, *(each.layout for each in parts), moved)
@@ -113,7 +113,7 @@ def _is_clear(times: dict[str, Times]) -> bool:
     return second > CLEAR * first
 
 
-def _key(device: spy.Device, node: Node, parts: Sequence[Part], moved: int) -> str:
+def _key(device: spy.Device, node: Node, parts: Sequence[MemoryPart], moved: int) -> str:
     shapes = [(*each.layout.shape, *each.layout.strides) for each in parts]
     names, versions = libraries(), [getattr(sys.modules[each], "__version__", "") for each in libraries()]
     said = (node.attributes["letters"], str(node.dtype), *shapes)
@@ -133,7 +133,7 @@ def _machine() -> tuple[str, ...]:
 
 
 def _times(
-    device: spy.Device, node: Node, parts: Sequence[Part], names: Sequence[str], make_plan: type[Plan]
+    device: spy.Device, node: Node, parts: Sequence[MemoryPart], names: Sequence[str], make_plan: type[Plan]
 ) -> dict[str, Times]:
     """The least times of each, in turns. A kernel follows each of them, and its delay counts: threads of torch's wait
     busily for some milliseconds, and take the processors from it."""
@@ -151,7 +151,7 @@ def _times(
         memory = np.ones(1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True)), node.dtype)
         steps = [step * node.dtype.itemsize for step in strides]
         arrays.append(np.lib.stride_tricks.as_strided(memory, shape, steps))
-        layouts[inputs[-1]] = normal(Layout(shape, strides))
+        layouts[inputs[-1]] = normal(StridedLayout(shape, strides))
     trial = make("einsum", inputs, tuple(sizes[c] for c in out), node.dtype, letters=letters)
     plans = {
         name: make_plan([trial], inputs, device, layouts, choose=lambda *_, name=name: name) for name in names

@@ -7,12 +7,12 @@ other kernels          zeros around the image, then the product of its windows, 
 from __future__ import annotations
 
 from slangrad.graph.arrays.convolutions import padded_sizes
-from slangrad.graph.ir.layout import Layout, dense, normal, reshaped, sliced
+from slangrad.graph.ir.layout import StridedLayout, dense, normal, reshaped, sliced
 from slangrad.graph.ir.node import Node
 from slangrad.graph.ir.types import DTYPES, type_of, wide_of
 from slangrad.graph.lowering.emit import TEMPLATES, Text, cleared, function_of, seen, stored, template_of
 from slangrad.graph.lowering.products import HAS_512, Axis, Epilogue, Tiles, numbers_of, tiled, with_end
-from slangrad.graph.lowering.steps import Kernel, Part, Step, Temporary
+from slangrad.graph.lowering.steps import KernelStep, MemoryPart, PlanStep, TemporaryMemory
 from slangrad.graph.rewriting.fuse import Fusion, Group
 
 LETTERS = "ngcijpq,gocpq->ngoij"
@@ -21,7 +21,7 @@ WIDTH = 64  # lanes along a row
 MOST_WASTE = 1.4  # lanes along a row for each column, beyond which a product of windows is faster
 
 
-def _convolution(fusion: Fusion, group: Group) -> list[Step]:
+def _convolution(fusion: Fusion, group: Group) -> list[PlanStep]:
     end = Epilogue(fusion, group)
     node = end.product
     if not node.size:
@@ -38,20 +38,20 @@ TEMPLATES["conv"] = _convolution
 # --- products of windows
 
 
-def _windows(end: Epilogue) -> list[Step]:
+def _windows(end: Epilogue) -> list[PlanStep]:
     node, fusion = end.product, end.fusion
     x, w = node.inputs
     (batch, outputs, *out), (_, channels, *kernel), given = node.shape, w.shape, node.attributes
     groups, spread, padding = given["groups"], given["spread"], given["padding"]
-    image, steps = seen(fusion, x), list[Step]()
+    image, steps = seen(fusion, x), list[PlanStep]()
     if spread != (1, 1) or padding != ((0, 0), (0, 0)):
-        held = Temporary((*x.shape[:2], *padded_sizes(x.shape, padding, spread)), x.dtype, (node, 2))
-        image, text = Part(held, dense(held.shape)), Text(fusion, Group("map", x.shape, []))
+        held = TemporaryMemory((*x.shape[:2], *padded_sizes(x.shape, padding, spread)), x.dtype, (node, 2))
+        image, text = MemoryPart(held, dense(held.shape)), Text(fusion, Group("map", x.shape, []))
         inside = sliced(image.layout, x.shape, (0, 0, padding[0][0], padding[1][0]), (1, 1, *spread))
-        steps = [cleared(image), function_of(text, [(text.of(x), Part(held, inside))], x.shape)]
+        steps = [cleared(image), function_of(text, [(text.of(x), MemoryPart(held, inside))], x.shape)]
     n, c, *pixel = image.layout.strides
     by = zip(pixel * 2, (*given["stride"], *given["dilation"]), strict=True)
-    windows = Layout(
+    windows = StridedLayout(
         (batch, groups, channels, *out, *kernel),
         (n, c * channels, c, *(step * each for step, each in by)),
         image.layout.offset,
@@ -59,7 +59,7 @@ def _windows(end: Epilogue) -> list[Step]:
     weights = seen(fusion, w)
     by_group = reshaped(weights.layout, (groups, outputs // groups, *w.shape[1:]))
     assert by_group is not None
-    parts = [Part(image.holder, normal(windows)), Part(weights.holder, by_group)]
+    parts = [MemoryPart(image.holder, normal(windows)), MemoryPart(weights.holder, by_group)]
     return [*steps, *tiled(end, LETTERS, parts, (batch, groups, outputs // groups, *out))]
 
 
@@ -72,7 +72,7 @@ def _has_three_rows(node: Node) -> bool:
     return plain and node.inputs[1].shape[2] == 3 and -(-width // WIDTH) * WIDTH <= MOST_WASTE * width
 
 
-def _transformed(end: Epilogue) -> list[Step] | None:
+def _transformed(end: Epilogue) -> list[PlanStep] | None:
     """None where no strides show the arrays that the end reads as rows of pixels."""
     node, fusion = end.product, end.fusion
     w, given = node.inputs[1], node.attributes
@@ -108,28 +108,30 @@ def _transformed(end: Epilogue) -> list[Step] | None:
     return [image, kernel, with_end(end, made, [*made.parts, *ends], grid, numbers, lines, lanes)]
 
 
-def _image(fusion: Fusion, node: Node, wide: str, sizes: tuple[int, int]) -> Kernel:
+def _image(fusion: Fusion, node: Node, wide: str, sizes: tuple[int, int]) -> KernelStep:
     """Planes of an image: for each channel six of `sizes`, and the elements that the last lanes read beyond."""
     x, (tiles, line), padding = node.inputs[0], sizes, node.attributes["padding"]
     batch, channels, height, width = x.shape
-    held = Temporary((batch * channels * 6 * tiles * line + 2 * WIDTH,), DTYPES[wide], (node, 1))
+    held = TemporaryMemory((batch * channels * 6 * tiles * line + 2 * WIDTH,), DTYPES[wide], (node, 1))
     part = seen(fusion, x)
     numbers = [channels, tiles, line, height, width, padding[0][0], padding[1][0], *part.layout.strides]
     return _transform("image", part, held, (batch, channels, tiles, line), numbers, wide)
 
 
-def _kernel(fusion: Fusion, node: Node, wide: str, sizes: tuple[int, int]) -> Kernel:
+def _kernel(fusion: Fusion, node: Node, wide: str, sizes: tuple[int, int]) -> KernelStep:
     (_, channels, _, taps), (panels, rows), groups = node.inputs[1].shape, sizes, node.attributes["groups"]
-    held = Temporary((groups * panels * 6 * channels * taps * rows,), DTYPES[wide], (node, 0))
+    held = TemporaryMemory((groups * panels * 6 * channels * taps * rows,), DTYPES[wide], (node, 0))
     part = seen(fusion, node.inputs[1])
     numbers = [panels, channels, taps, rows, node.shape[1] // groups, *part.layout.strides]
     return _transform("kernel", part, held, (groups * panels, channels, taps, rows), numbers, wide)
 
 
 def _transform(
-    name: str, part: Part, to: Temporary, grid: tuple[int, ...], numbers: list[int], wide: str
-) -> Kernel:
+    name: str, part: MemoryPart, to: TemporaryMemory, grid: tuple[int, ...], numbers: list[int], wide: str
+) -> KernelStep:
     kind = type_of(part.holder.dtype)
     step = "" if name == "kernel" else "1, " if part.layout.strides[-1] == 1 else f"n[{len(numbers) - 1}], "
     lines = [f"transform_{name}<{wide}, {kind}>(at, n, {step}from, to);"]
-    return template_of("transform", grid, numbers, {"from": part}, lines, {"to": Part(to, dense(to.shape))})
+    return template_of(
+        "transform", grid, numbers, {"from": part}, lines, {"to": MemoryPart(to, dense(to.shape))}
+    )

@@ -19,20 +19,20 @@ import numpy as np
 
 import slangrad as spy
 from slangrad.graph.ir.errors import GraphError
-from slangrad.graph.ir.layout import Layout, dense, joined, normal, sliced
+from slangrad.graph.ir.layout import StridedLayout, dense, joined, normal, sliced
 from slangrad.graph.ir.node import DType, Node, Shape
 from slangrad.graph.ir.ops import OPS, behind_views, is_view, kind_of
 from slangrad.graph.ir.types import type_of, wide_of
 from slangrad.graph.lowering.steps import (
-    Clear,
+    ClearStep,
     Exchange,
-    Kernel,
-    Part,
-    Repeat,
-    Step,
-    Temporary,
+    KernelStep,
+    MemoryPart,
+    PlanStep,
+    RepeatStep,
+    TemporaryMemory,
 )
-from slangrad.graph.rewriting.fuse import Fusion, Group, Leaf, Views
+from slangrad.graph.rewriting.fuse import ArrayRead, Fusion, Group, Views
 
 SUFFIXES = {"float16": "h", "float32": "f", "float64": "lf", "int64": "ll", "uint32": "u", "uint64": "ull"}
 LANES = 64  # threads that share one row of a reduction
@@ -54,8 +54,8 @@ MOST_AXES = 8  # that a Tensor has a list of indices for
 V = TypeVar("V")
 
 
-def cleared(part: Part) -> Clear:
-    return Clear(writes={RESULT: part})
+def cleared(part: MemoryPart) -> ClearStep:
+    return ClearStep(writes={RESULT: part})
 
 
 def literal(node: Node) -> str:
@@ -80,7 +80,7 @@ class Text:
 
     fusion: Fusion
     group: Group
-    leaves: dict[Leaf, str] = field(default_factory=dict)
+    leaves: dict[ArrayRead, str] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     names: dict[tuple[Node, Views], str] = field(default_factory=dict)
     calls: dict[tuple[object, ...], str] = field(default_factory=dict)
@@ -129,7 +129,7 @@ class Text:
         if is_view(node) or (is_root and views):
             return inputs[0]
         if self._is_leaf(node) and not is_root:
-            return self._leaf(Leaf(node, self.fusion.layout(node, views)))
+            return self._leaf(ArrayRead(node, self.fusion.layout(node, views)))
         if node.op == "slang":
             return self._called(node, inputs)
         gathers = kind_of(node) == "gather"
@@ -137,7 +137,7 @@ class Text:
         text = self._gathered(node, *inputs) if gathers else OPS[node.op].slang.format(*inputs, T=kind)
         return self.variable(kind, text)
 
-    def _leaf(self, leaf: Leaf) -> str:
+    def _leaf(self, leaf: ArrayRead) -> str:
         return self.leaves.setdefault(leaf, f"{'w' if leaf.whole else 'v'}{len(self.leaves)}")
 
     def variable(self, kind: str, text: str) -> str:
@@ -145,11 +145,12 @@ class Text:
         self.lines.append(f"{kind} {name} = {text};")
         return name
 
-    def arrays(self, layouts: Sequence[Layout]) -> dict[str, Part]:
+    def arrays(self, layouts: Sequence[StridedLayout]) -> dict[str, MemoryPart]:
         """Parameters for all arrays, each as `name`s of some layout, of which `loads` reads one element."""
         pairs = zip(self.leaves.items(), layouts, strict=True)
         return {
-            f"{tensor_of(leaf.node, at.shape)} {name}s": Part(leaf.node, at) for (leaf, name), at in pairs
+            f"{tensor_of(leaf.node, at.shape)} {name}s": MemoryPart(leaf.node, at)
+            for (leaf, name), at in pairs
         }
 
     def loads(self, place: str) -> list[str]:
@@ -180,20 +181,20 @@ def _from_zero(at: str, index: Node, count: int) -> str:
 # --- one group
 
 
-def steps_of(fusion: Fusion, group: Group) -> list[Step]:
+def steps_of(fusion: Fusion, group: Group) -> list[PlanStep]:
     """The kernels of a group."""
     node = group.roots[0].inputs[0] if group.kind == "loop" else group.inner or group.roots[0]
     return TEMPLATES.get(node.op, WRITERS[group.kind])(fusion, group)
 
 
-def _map(fusion: Fusion, group: Group) -> list[Step]:
+def _map(fusion: Fusion, group: Group) -> list[PlanStep]:
     if not prod(group.shape):
         return []
     text = Text(fusion, group)
     return [function_of(text, [(text.of(root), stored(root)) for root in group.roots], group.shape)]
 
 
-def function_of(text: Text, results: Sequence[tuple[str, Part]], shape: Shape) -> Kernel:
+def function_of(text: Text, results: Sequence[tuple[str, MemoryPart]], shape: Shape) -> KernelStep:
     """A function of the numbers of one element, called over arrays. `results`: values, and the places that they get."""
     arguments = parameters_of(text.leaves)
     if not arguments:  # all is constant
@@ -213,12 +214,12 @@ def function_of(text: Text, results: Sequence[tuple[str, Part]], shape: Shape) -
     return kernel_of("map", arguments, lines, outputs)
 
 
-def parameters_of(leaves: Mapping[Leaf, str]) -> dict[str, object]:
+def parameters_of(leaves: Mapping[ArrayRead, str]) -> dict[str, object]:
     """Parameters for numbers of arrays, and for arrays that are read at any place."""
     made: dict[str, object] = {}
     for leaf, name in leaves.items():
         kind = tensor_of(leaf.node, leaf.layout.shape) if leaf.whole else type_of(leaf.node.dtype)
-        made[f"{kind} {name}"] = Part(leaf.node, leaf.layout)
+        made[f"{kind} {name}"] = MemoryPart(leaf.node, leaf.layout)
     return made
 
 
@@ -239,21 +240,21 @@ def kernel_of(
     kind: str,
     arguments: Mapping[str, object],
     lines: Sequence[str],
-    outputs: Mapping[str, Part],
+    outputs: Mapping[str, MemoryPart],
     returns: str = "void",
     group: Shape | None = None,
     lanes: int = 0,
-) -> Kernel:
+) -> KernelStep:
     """A function of these lines. `arguments`, memory and values, and `outputs`: by the declarations of parameters."""
     declared = [*arguments, *(each for each in outputs if each != RESULT)]
     rest = f"({', '.join(declared)})\n{{\n" + "".join(f"    {line}\n" for line in lines) + "}\n"
     name = f"{kind}_{sha1((returns + rest).encode()).hexdigest()[:10]}"
     given = _named(arguments)
-    reads = {key: each for key, each in given.items() if isinstance(each, Part)}
+    reads = {key: each for key, each in given.items() if isinstance(each, MemoryPart)}
     values = {key: each for key, each in given.items() if key not in reads}
     text = f"{returns} {name}{rest}"
     whole = tuple(_named({each: None for each in declared if each.startswith("uint64_t*")}))
-    made = Kernel(name, text, values, group, lanes, whole=whole, reads=reads, writes=_named(outputs))
+    made = KernelStep(name, text, values, group, lanes, whole=whole, reads=reads, writes=_named(outputs))
     made.templates += IMPORTS.get(kind, ())
     return made
 
@@ -267,24 +268,24 @@ def template_of(
     kind: str,
     grid: Shape,
     numbers: Sequence[int],
-    inputs: Mapping[str, Part],
+    inputs: Mapping[str, MemoryPart],
     lines: Sequence[str],
-    outputs: Mapping[str, Part],
+    outputs: Mapping[str, MemoryPart],
     lanes: int = 0,
-) -> Kernel:
+) -> KernelStep:
     """A function of the index of a thread, numbers `n`, and pointers to arrays, by the names of these."""
     first = index_of(grid) | {f"int n[{len(numbers)}]": list(numbers)}
     return kernel_of(kind, first | pointers_to(inputs), lines, pointers_to(outputs), lanes=lanes)
 
 
-def pointers_to(parts: Mapping[str, Part]) -> dict[str, Part]:
+def pointers_to(parts: Mapping[str, MemoryPart]) -> dict[str, MemoryPart]:
     return {f"{type_of(each.holder.dtype)}* {name}": start_of(each) for name, each in parts.items()}
 
 
-def _parts(fusion: Fusion, group: Group) -> list[Step]:
+def _parts(fusion: Fusion, group: Group) -> list[PlanStep]:
     """A buffer that several kernels fill."""
     (root,) = group.roots
-    whole, steps, start = stored(root), list[Step](), 0
+    whole, steps, start = stored(root), list[PlanStep](), 0
     if root.op == "place":
         steps.append(cleared(whole))
     for each in root.inputs:
@@ -296,23 +297,23 @@ def _parts(fusion: Fusion, group: Group) -> list[Step]:
             start += each.shape[root.attributes["axis"]]
         if each.size:
             text = Text(fusion, group)
-            steps.append(function_of(text, [(text.of(each), Part(root, to))], each.shape))
+            steps.append(function_of(text, [(text.of(each), MemoryPart(root, to))], each.shape))
     return steps
 
 
-def _all_reduce(fusion: Fusion, group: Group) -> list[Step]:
+def _all_reduce(fusion: Fusion, group: Group) -> list[PlanStep]:
     (root,) = group.roots
-    whole = Part(root, dense(root.shape))
+    whole = MemoryPart(root, dense(root.shape))
     return [*_parts(fusion, group), Exchange(root.attributes["collective"], writes={RESULT: whole})]
 
 
-def _exchange(fusion: Fusion, group: Group) -> list[Step]:
+def _exchange(fusion: Fusion, group: Group) -> list[PlanStep]:
     (root,) = group.roots
     reads, writes = {"given": seen(fusion, root.inputs[0])}, {RESULT: stored(root)}
     return [Exchange(root.attributes["collective"], reads=reads, writes=writes)]
 
 
-def _scatter(fusion: Fusion, group: Group) -> list[Step]:
+def _scatter(fusion: Fusion, group: Group) -> list[PlanStep]:
     (root,) = group.roots
     given, index = root.inputs
     if not given.size:
@@ -327,7 +328,7 @@ def _scatter(fusion: Fusion, group: Group) -> list[Step]:
     return [cleared(stored(root)), kernel_of("scatter", arguments, lines, outputs)]
 
 
-def _running(fusion: Fusion, group: Group) -> list[Step]:
+def _running(fusion: Fusion, group: Group) -> list[PlanStep]:
     """A thread for each row along an axis."""
     (root,) = group.roots
     (x,) = root.inputs
@@ -365,27 +366,27 @@ def block(head: str, body: Sequence[str]) -> list[str]:
     return [head, "{", *(f"    {line}" for line in body), "}"]
 
 
-def _repeat(fusion: Fusion, group: Group) -> list[Step]:
+def _repeat(fusion: Fusion, group: Group) -> list[PlanStep]:
     node = group.roots[0].inputs[0]
     outputs = {str(root.attributes["index"]): stored(root) for root in group.roots}
     inputs = {str(i): seen(fusion, each) for i, each in enumerate(node.inputs)}
-    return [Repeat(node.attributes["loop"], reads=inputs, writes=outputs)]
+    return [RepeatStep(node.attributes["loop"], reads=inputs, writes=outputs)]
 
 
-def stored(node: Node) -> Part:
+def stored(node: Node) -> MemoryPart:
     """A result, without gaps."""
-    return Part(node, dense(node.shape))
+    return MemoryPart(node, dense(node.shape))
 
 
-def seen(fusion: Fusion, node: Node) -> Part:
+def seen(fusion: Fusion, node: Node) -> MemoryPart:
     """An operand, as views show it."""
     base, views = behind_views(node)
-    return Part(base, fusion.layout(base, views))
+    return MemoryPart(base, fusion.layout(base, views))
 
 
-def start_of(part: Part, moved: int = 0) -> Part:
+def start_of(part: MemoryPart, moved: int = 0) -> MemoryPart:
     """Its first element, or one `moved` elements behind it: the place that a pointer gets."""
-    return Part(part.holder, Layout((1,), (1,), part.layout.offset + moved))
+    return MemoryPart(part.holder, StridedLayout((1,), (1,), part.layout.offset + moved))
 
 
 # --- reductions
@@ -398,10 +399,10 @@ class Space:
 
     kept: Shape
     reduced: Shape
-    layouts: tuple[Layout, ...]
+    layouts: tuple[StridedLayout, ...]
 
 
-def space_of(shape: Shape, axes: Shape, layouts: Sequence[Layout]) -> Space:
+def space_of(shape: Shape, axes: Shape, layouts: Sequence[StridedLayout]) -> Space:
     order = [i for i in range(len(shape)) if i not in axes], list(axes)
     (kept, strides), (gone, more) = (
         joined([shape[i] for i in axes], [[each.strides[i] for i in axes] for each in layouts])
@@ -409,13 +410,13 @@ def space_of(shape: Shape, axes: Shape, layouts: Sequence[Layout]) -> Space:
     )
     gone, more = (gone, more) if gone else ([1], [[0] for _ in layouts])
     made = (
-        normal(Layout((*kept, *gone), (*a, *b), each.offset))
+        normal(StridedLayout((*kept, *gone), (*a, *b), each.offset))
         for each, a, b in zip(layouts, strides, more, strict=True)
     )
     return Space(tuple(kept), tuple(gone), tuple(made))
 
 
-def _reduce(fusion: Fusion, group: Group) -> list[Step]:
+def _reduce(fusion: Fusion, group: Group) -> list[PlanStep]:
     """Blocks of the reduced axes, then the blocks' results."""
     (root,) = group.roots
     (x,) = root.inputs
@@ -435,15 +436,15 @@ def _reduce(fusion: Fusion, group: Group) -> list[Step]:
     chunks = -(-space.reduced[0] // block)
     grid = (*space.kept, chunks, lanes) if inner else (chunks, *space.kept)
     if chunks * lanes == 1:
-        target = Part(root, normal(Layout(grid, (0, *dense(space.kept).strides))))
+        target = MemoryPart(root, normal(StridedLayout(grid, (0, *dense(space.kept).strides))))
         return [_blocks(text, value, space, inner, block, target)]
-    partial = Temporary((results, chunks * lanes), sum_type(root), root)
-    across = Layout(grid, (1, *(step * chunks for step in dense(space.kept).strides)))
-    target = Part(partial, normal(dense(grid) if inner else across))
+    partial = TemporaryMemory((results, chunks * lanes), sum_type(root), root)
+    across = StridedLayout(grid, (1, *(step * chunks for step in dense(space.kept).strides)))
+    target = MemoryPart(partial, normal(dense(grid) if inner else across))
     return [_blocks(text, value, space, inner, block, target), _folded(root, partial)]
 
 
-def _runs_along_rows(space: Space, leaves: Sequence[Leaf]) -> bool:
+def _runs_along_rows(space: Space, leaves: Sequence[ArrayRead]) -> bool:
     """Whether most of the memory that is read lies along the last reduced axis."""
     along = across = 0
     for at, leaf in zip(space.layouts, leaves, strict=True):
@@ -467,7 +468,7 @@ def combined(root: Node, value: str, name: str = "sum") -> str:
     return f"{name} = {OPS[root.op].slang.format(name, f'{kind}({value})', T=kind)};"
 
 
-def _blocks(text: Text, value: str, space: Space, inner: bool, block: int, to: Part) -> Kernel:
+def _blocks(text: Text, value: str, space: Space, inner: bool, block: int, to: MemoryPart) -> KernelStep:
     """A block of the reduced axes for each thread. `inner`: the last of these is divided among lanes."""
     (root,), kept, last = text.group.roots, len(space.kept), len(space.reduced) - 1
     places = [f"at[{i if inner else i + 1}]" for i in range(kept)] + [f"j{i}" for i in range(last + 1)]
@@ -487,22 +488,22 @@ def _blocks(text: Text, value: str, space: Space, inner: bool, block: int, to: P
     )
 
 
-def _folded(root: Node, partial: Temporary) -> Kernel:
+def _folded(root: Node, partial: TemporaryMemory) -> KernelStep:
     (results, count), kind = partial.shape, type_of(root.dtype)
     loop = _loop("j", "0", str(count), "1", [combined(root, "parts[at[0], j]")])
-    parts = {f"ITensor<{type_of(partial.dtype)}, 2> parts": Part(partial, dense(partial.shape))}
-    lines, to = [begun(root), *loop, f"return {kind}(sum);"], Part(root, dense((results,)))
+    parts = {f"ITensor<{type_of(partial.dtype)}, 2> parts": MemoryPart(partial, dense(partial.shape))}
+    lines, to = [begun(root), *loop, f"return {kind}(sum);"], MemoryPart(root, dense((results,)))
     return kernel_of("fold", index_of((results,)) | parts, lines, {RESULT: to}, kind)
 
 
-def _filled(root: Node) -> Kernel:
+def _filled(root: Node) -> KernelStep:
     """The sum of no elements."""
     kind, shape = type_of(root.dtype), (max(1, root.size),)
     lines = [f"return {OPS[root.op].start.format(T=kind)};"]
-    return kernel_of("fill", index_of(shape), lines, {RESULT: Part(root, dense(shape))}, kind)
+    return kernel_of("fill", index_of(shape), lines, {RESULT: MemoryPart(root, dense(shape))}, kind)
 
 
-Writer = Callable[[Fusion, Group], list[Step]]
+Writer = Callable[[Fusion, Group], list[PlanStep]]
 TEMPLATES: dict[str, Writer] = {"all_reduce": _all_reduce}  # of operators that have kernels of their own
 WRITERS: dict[str, Writer] = {  # of kinds
     "map": _map,

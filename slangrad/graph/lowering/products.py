@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from slangrad.graph.ir.layout import Layout, dense, joined, reshaped
+from slangrad.graph.ir.layout import StridedLayout, dense, joined, reshaped
 from slangrad.graph.ir.node import DType, Node, Shape
 from slangrad.graph.ir.ops import letters_in
 from slangrad.graph.ir.types import type_of, wide_of
@@ -35,8 +35,8 @@ from slangrad.graph.lowering.emit import (
     template_of,
 )
 from slangrad.graph.lowering.library import NUMPY
-from slangrad.graph.lowering.steps import Kernel, Part, Product, Step, Temporary
-from slangrad.graph.rewriting.fuse import Fusion, Group, Leaf
+from slangrad.graph.lowering.steps import KernelStep, MemoryPart, PlanStep, ProductStep, TemporaryMemory
+from slangrad.graph.rewriting.fuse import ArrayRead, Fusion, Group
 
 WIDTH = 64  # columns of a block
 FOUND: Any = np.show_config(mode="dicts")  # a tree of texts, also of the processor's instructions
@@ -62,14 +62,14 @@ class Tiles:
     """A product as loops: `outer` ones, `rows`, `columns` (over the lanes), and those of the sum. `block`: how far the
     right operand moves with a block of columns. `steps`: kernels that copy operands."""
 
-    parts: list[Part]
+    parts: list[MemoryPart]
     outer: list[Axis]
     rows: Axis
     columns: Axis
     depth: list[Axis]
     width: int = 0
     block: int = 0
-    steps: list[Step] = field(default_factory=list)
+    steps: list[PlanStep] = field(default_factory=list)
     kind: str = "product"  # of the kernel
 
 
@@ -83,19 +83,21 @@ class Epilogue:
         self.values = {root: self.text.of(root) if group.inner else "" for root in group.roots}
 
     @property
-    def given(self) -> dict[Leaf, str]:
+    def given(self) -> dict[ArrayRead, str]:
         """The arrays that it reads beside the product."""
         return {leaf: name for leaf, name in self.text.leaves.items() if leaf.node is not self.product}
 
-    def parts(self, shape: Shape) -> list[Part] | None:
+    def parts(self, shape: Shape) -> list[MemoryPart] | None:
         """Results and the arrays that it reads, over the axes of `shape`; None where no strides show one so."""
         views = [(leaf.node, reshaped(leaf.layout, shape)) for leaf in self.given]
-        made = [Part(node, view) for node, view in views if view is not None]
+        made = [MemoryPart(node, view) for node, view in views if view is not None]
         return (
-            [*(Part(root, dense(shape)) for root in self.values), *made] if len(made) == len(views) else None
+            [*(MemoryPart(root, dense(shape)) for root in self.values), *made]
+            if len(made) == len(views)
+            else None
         )
 
-    def apart(self, steps: list[Step]) -> list[Step]:
+    def apart(self, steps: list[PlanStep]) -> list[PlanStep]:
         """As a kernel of its own, behind steps that store the product."""
         if self.group.inner is None:
             return steps
@@ -124,7 +126,7 @@ class Epilogue:
         return "\n".join([*block(f": IEpilogue<{wide}>", [*fields, *store]), ""])
 
 
-def _product(fusion: Fusion, group: Group) -> list[Step]:
+def _product(fusion: Fusion, group: Group) -> list[PlanStep]:
     end = Epilogue(fusion, group)
     node = end.product
     letters, parts = node.attributes["letters"], [seen(fusion, each) for each in node.inputs]
@@ -136,7 +138,7 @@ def _product(fusion: Fusion, group: Group) -> list[Step]:
     if way == SLANG:
         return tiled(end, letters, parts, node.shape)
     reads = dict(zip("ab", parts, strict=True))
-    return end.apart([Product(letters, way, reads=reads, writes={RESULT: stored(node)})])
+    return end.apart([ProductStep(letters, way, reads=reads, writes={RESULT: stored(node)})])
 
 
 WRITERS["contract"] = _product
@@ -145,7 +147,7 @@ WRITERS["contract"] = _product
 # --- loops
 
 
-def tiles_of(node: Node, letters: str, parts: Sequence[Part], others: Sequence[Layout]) -> Tiles:
+def tiles_of(node: Node, letters: str, parts: Sequence[MemoryPart], others: Sequence[StridedLayout]) -> Tiles:
     """`others`: layouts over the axes of the result; the first is the result's."""
     (left, right), out = letters_in(letters)
     a, b = parts
@@ -196,19 +198,21 @@ def _copy_in_blocks(made: Tiles, node: Node) -> None:
     count, rest = divmod(made.columns.size, width)
     before, deep = tuple(x.size for x in kept), tuple(x.size for x in made.depth)
     to = dense((*before, -(-made.columns.size // width), *deep, width))
-    held, n = Temporary(to.shape, node.dtype, (node, 1)), len(before)
+    held, n = TemporaryMemory(to.shape, node.dtype, (node, 1)), len(before)
     out, across = [x.strides[1] for x in kept], made.columns.strides[1]
     down = [x.strides[1] for x in made.depth]
-    whole = Layout(
+    whole = StridedLayout(
         (*before, count, *deep, width), (*out, width * across, *down, across), source.layout.offset
     )
-    edge = Layout(
+    edge = StridedLayout(
         (*before, *deep, rest), (*out, *down, across), source.layout.offset + count * width * across
     )
-    inside = Layout(edge.shape, (*to.strides[:n], *to.strides[n + 1 :]), count * prod(deep) * width)
-    made.steps.append(_copy(source, whole, Part(held, Layout(whole.shape, to.strides)), node.dtype))
-    made.steps += [_copy(source, edge, Part(held, inside), node.dtype)] if rest else []
-    made.parts[1] = Part(held, to)
+    inside = StridedLayout(edge.shape, (*to.strides[:n], *to.strides[n + 1 :]), count * prod(deep) * width)
+    made.steps.append(
+        _copy(source, whole, MemoryPart(held, StridedLayout(whole.shape, to.strides)), node.dtype)
+    )
+    made.steps += [_copy(source, edge, MemoryPart(held, inside), node.dtype)] if rest else []
+    made.parts[1] = MemoryPart(held, to)
     made.block = prod(deep) * width
     _move(made, 1, kept, to.strides)
     made.columns = _moved(made.columns, 1, 1)
@@ -222,10 +226,10 @@ def _copy_lines(made: Tiles, node: Node) -> None:
     kept, source = [each for each in made.outer if each.strides[0]], made.parts[0]
     axes = [*kept, made.rows, *made.depth]
     to = dense(tuple(each.size for each in axes))
-    held = Temporary(to.shape, node.dtype, (node, 0))
-    seen_as = Layout(to.shape, tuple(each.strides[0] for each in axes), source.layout.offset)
-    made.steps.append(_copy(source, seen_as, Part(held, to), node.dtype))
-    made.parts[0] = Part(held, to)
+    held = TemporaryMemory(to.shape, node.dtype, (node, 0))
+    seen_as = StridedLayout(to.shape, tuple(each.strides[0] for each in axes), source.layout.offset)
+    made.steps.append(_copy(source, seen_as, MemoryPart(held, to), node.dtype))
+    made.parts[0] = MemoryPart(held, to)
     _move(made, 0, kept, to.strides)
     made.rows = _moved(made.rows, 0, to.strides[len(kept)])
     size = prod(each.size for each in made.depth)
@@ -242,15 +246,15 @@ def _moved(axis: Axis, k: int, stride: int) -> Axis:
     return Axis(axis.size, (*axis.strides[:k], stride, *axis.strides[k + 1 :]))
 
 
-def _copy(source: Part, at: Layout, to: Part, dtype: DType) -> Kernel:
+def _copy(source: MemoryPart, at: StridedLayout, to: MemoryPart, dtype: DType) -> KernelStep:
     kind = type_of(dtype)
-    return kernel_of("copy", {f"{kind} x": Part(source.holder, at)}, ["return x;"], {RESULT: to}, kind)
+    return kernel_of("copy", {f"{kind} x": MemoryPart(source.holder, at)}, ["return x;"], {RESULT: to}, kind)
 
 
 # --- calls
 
 
-def tiled(end: Epilogue, letters: str, parts: Sequence[Part], shape: Shape) -> list[Step]:
+def tiled(end: Epilogue, letters: str, parts: Sequence[MemoryPart], shape: Shape) -> list[PlanStep]:
     """Calls of the template: over whole blocks of columns, and over the columns that are left."""
     node, ends = end.product, end.parts(shape)
     assert ends is not None
@@ -291,12 +295,12 @@ def numbers_of(made: Tiles) -> list[int]:
 def with_end(
     end: Epilogue,
     made: Tiles,
-    places: Sequence[Part],
+    places: Sequence[MemoryPart],
     grid: Shape,
     numbers: Sequence[int],
     lines: Sequence[str],
     lanes: int,
-) -> Kernel:
+) -> KernelStep:
     """A call of a template over the outer loops and a grid. `numbers` and `lines`: its own; in the lines LEFT and RIGHT
     stand for the operands where outer loops are, END for the struct that takes a sum."""
     results = [f"r{i}" for i in range(len(end.values))]

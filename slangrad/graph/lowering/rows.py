@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from math import prod
 
 import slangrad as spy
-from slangrad.graph.ir.layout import Layout, dense
+from slangrad.graph.ir.layout import StridedLayout, dense
 from slangrad.graph.ir.node import Node
 from slangrad.graph.ir.ops import OPS
 from slangrad.graph.ir.types import type_of
@@ -28,8 +28,8 @@ from slangrad.graph.lowering.emit import (
     pointers_to,
     sum_type,
 )
-from slangrad.graph.lowering.steps import Part, Step
-from slangrad.graph.rewriting.fuse import Fusion, Group, Leaf, Views
+from slangrad.graph.lowering.steps import MemoryPart, PlanStep
+from slangrad.graph.rewriting.fuse import ArrayRead, Fusion, Group, Views
 
 WAVE = 32
 COSTLY = 8  # operations of a value that is not computed again
@@ -50,9 +50,9 @@ class _Row:
         self.values: dict[Node, str] = {}
         self.kept: dict[Key, str] = {}
         self.lines: list[str] = []
-        self.arrays: dict[tuple[Node, Layout], str] = {}
+        self.arrays: dict[tuple[Node, StridedLayout], str] = {}
         self.numbers: list[int] = []
-        self.whole: dict[Leaf, str] = {}
+        self.whole: dict[ArrayRead, str] = {}
         self.shared = self._shared()
 
     def _shared(self) -> set[Key]:
@@ -145,13 +145,13 @@ class _Row:
 
     # --- memory
 
-    def _place(self, leaf: Leaf, is_row: bool) -> str:
+    def _place(self, leaf: ArrayRead, is_row: bool) -> str:
         *kept, step = leaf.layout.strides
         if leaf.node.op == "count" and is_row and step == 1 and not any(kept) and not leaf.layout.offset:
             return f"{type_of(leaf.node.dtype)}(j)"
         return self.values.get(leaf.node) or self._address(leaf.node, leaf.layout, is_row)
 
-    def _address(self, node: Node, at: Layout, is_row: bool) -> str:
+    def _address(self, node: Node, at: StridedLayout, is_row: bool) -> str:
         name = self.arrays.get((node, at))
         kept, rank = self.group.shape[:-1], len(self.group.shape) - 1
         if name is None:
@@ -163,13 +163,13 @@ class _Row:
         return f"{name}[i * n[{name[1:]}]{along}]"
 
 
-def _rows(fusion: Fusion, group: Group) -> list[Step]:
+def _rows(fusion: Fusion, group: Group) -> list[PlanStep]:
     if not prod(group.shape):
         return []
     row = _Row(fusion, group)
     for stage in group.stages:
         row.stage(stage)
-    places = {name: Part(node, at) for (node, at), name in row.arrays.items()}
+    places = {name: MemoryPart(node, at) for (node, at), name in row.arrays.items()}
     written = {part.holder: name for name, part in places.items() if part.layout == dense(part.holder.shape)}
     outputs = {written[root]: places[written[root]] for root in group.roots}
     inputs = {name: part for name, part in places.items() if name not in outputs}

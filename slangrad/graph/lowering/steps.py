@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
-from slangrad.graph.ir.layout import Layout
+from slangrad.graph.ir.layout import StridedLayout
 from slangrad.graph.ir.node import DType, Node, Shape
 
 if TYPE_CHECKING:
-    from slangrad.graph.scan import Loop
+    from slangrad.graph.scan import ScanLoop
     from slangrad.graph.workers.meshes.collectives import Collective
 
 
 @dataclass(frozen=True, slots=True)
-class Temporary:
+class TemporaryMemory:
     """Memory between two kernels of one group."""
 
     shape: Shape
@@ -23,39 +23,39 @@ class Temporary:
     of: object
 
 
-Holder = Node | Temporary  # of memory
+Holder = Node | TemporaryMemory  # of memory
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MemoryPart:
     """Memory that a kernel reads or writes: all or a part of the memory of a node."""
 
     holder: Holder
-    layout: Layout
+    layout: StridedLayout
 
 
 @dataclass(slots=True, kw_only=True)
-class Step:
+class PlanStep:
     """One call of a plan: the memory that it reads and writes, by names."""
 
-    reads: dict[str, Part] = field(default_factory=dict)
-    writes: dict[str, Part] = field(default_factory=dict)
+    reads: dict[str, MemoryPart] = field(default_factory=dict)
+    writes: dict[str, MemoryPart] = field(default_factory=dict)
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[MemoryPart]:
         return [*self.reads.values(), *self.writes.values()]
 
     def on(self, names: Mapping[Holder, Holder]) -> Self:
         """The same on other memory."""
 
-        def moved(parts: Mapping[str, Part]) -> dict[str, Part]:
-            return {key: Part(names.get(x.holder, x.holder), x.layout) for key, x in parts.items()}
+        def moved(parts: Mapping[str, MemoryPart]) -> dict[str, MemoryPart]:
+            return {key: MemoryPart(names.get(x.holder, x.holder), x.layout) for key, x in parts.items()}
 
         return replace(self, reads=moved(self.reads), writes=moved(self.writes))
 
 
 @dataclass(slots=True)
-class Kernel(Step):
+class KernelStep(PlanStep):
     """A call of a Slang function. Memory has the names of its parameters; a returned output is RESULT.
     `values`: its other arguments. `group`: the shape of groups of threads. `lanes`: 0 for as many as suit it.
     `copies`: it only copies its one array. `whole`: parameters that get memory as it is, since a kernel may take a
@@ -71,12 +71,12 @@ class Kernel(Step):
     templates: tuple[str, ...] = ("graph_prelude",)
 
     @property
-    def named(self) -> dict[str, Part]:
+    def named(self) -> dict[str, MemoryPart]:
         return {**self.reads, **self.writes}
 
 
 @dataclass(slots=True)
-class Product(Step):
+class ProductStep(PlanStep):
     """A product of matrices by a library."""
 
     letters: str
@@ -84,15 +84,15 @@ class Product(Step):
 
 
 @dataclass(slots=True)
-class Clear(Step):
+class ClearStep(PlanStep):
     """Zeros."""
 
 
 @dataclass(slots=True)
-class Repeat(Step):
+class RepeatStep(PlanStep):
     """A loop of `scan.py`. Its results are written by their numbers."""
 
-    loop: Loop
+    loop: ScanLoop
 
     @property
     def results(self) -> list[int]:
@@ -100,14 +100,14 @@ class Repeat(Step):
 
 
 @dataclass(slots=True)
-class Exchange(Step):
+class Exchange(PlanStep):
     """The beginning of a collective. It reads nothing where the result lies in its place."""
 
     collective: Collective
 
 
 @dataclass(slots=True)
-class Await(Step):
+class Await(PlanStep):
     """The end of a collective, before its result is read or the memory of its input is used again."""
 
     exchange: Exchange

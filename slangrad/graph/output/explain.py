@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from slangrad.graph.ir.cost import Work
 from slangrad.graph.ir.node import type_text
 from slangrad.graph.lowering.emit import RESULT
-from slangrad.graph.lowering.steps import Exchange, Kernel, Product, Repeat, Step
+from slangrad.graph.lowering.steps import Exchange, KernelStep, PlanStep, ProductStep, RepeatStep
 from slangrad.graph.output.picture import boxes_of, dot, svg
 from slangrad.graph.rewriting.fuse import Group
 
@@ -26,7 +26,7 @@ STYLE = """<style>
 </style>"""
 
 
-class Explanation:
+class PlanExplanation:
     """`str()` is the text; notebooks show HTML with a picture of the graph. `workers`: text about exchanges with
     others, and about shards."""
 
@@ -79,7 +79,7 @@ class Explanation:
         counts = ", ".join(f"{roots.count(each)} x {each}" for each in dict.fromkeys(roots))
         return f"{plan.peak} bytes of {plan.limit} allowed; computed again: {counts or 'nothing'}"
 
-    def _kernels(self) -> list[tuple[Group, list[Step]]]:
+    def _kernels(self) -> list[tuple[Group, list[PlanStep]]]:
         return list(zip(self.plan.fusion.groups, self.plan.by_group, strict=True))
 
     def _headline(self, group: Group) -> str:
@@ -87,14 +87,14 @@ class Explanation:
         counts = f"{work.flops} operations, {work.bytes} bytes, {work.intensity:.3g} operations for each byte"
         return f"{group.kind} over {group.shape}: {stored}; {counts}"
 
-    def _text(self, step: Step) -> str:
-        if isinstance(step, Kernel):
+    def _text(self, step: PlanStep) -> str:
+        if isinstance(step, KernelStep):
             return step.text
-        if isinstance(step, Repeat):
-            return f"{step.loop}\n{Explanation(self.plan.bodies[step.loop])}"
+        if isinstance(step, RepeatStep):
+            return f"{step.loop}\n{PlanExplanation(self.plan.bodies[step.loop])}"
         if isinstance(step, Exchange):
             return f"{step.collective.name} {step.collective}: {step.writes[RESULT].layout.shape}"
-        return f"{step.library}  {step.letters}" if isinstance(step, Product) else "zeros"
+        return f"{step.library}  {step.letters}" if isinstance(step, ProductStep) else "zeros"
 
     # --- HTML
 

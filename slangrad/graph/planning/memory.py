@@ -16,7 +16,7 @@ from random import Random
 from slangrad.graph.ir.layout import joined
 from slangrad.graph.ir.node import Node
 from slangrad.graph.lowering.emit import RESULT
-from slangrad.graph.lowering.steps import Holder, Kernel, Part, Step
+from slangrad.graph.lowering.steps import Holder, KernelStep, MemoryPart, PlanStep
 
 ALIGNMENT = 64
 MOST_TRIES, MOST_WORK = 400, 1_500_000  # orders that are tried, and pairs that are compared in all of them
@@ -30,7 +30,7 @@ class Arena:
 
     offsets: dict[Holder, int]
     size: int
-    steps: list[Step]
+    steps: list[PlanStep]
     alive: list[int]
 
     @property
@@ -44,7 +44,7 @@ def bytes_of(holder: Holder) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def spans_of(steps: Sequence[Step], outside: set[Holder]) -> Spans:
+def spans_of(steps: Sequence[PlanStep], outside: set[Holder]) -> Spans:
     """Lifetimes of holders without memory of their own."""
     spans: Spans = {}
     for i, step in enumerate(steps):
@@ -63,7 +63,7 @@ def alive(spans: Mapping[Node, tuple[int, int]] | Spans, count: int) -> list[int
     return list(accumulate(changes))[:-1]
 
 
-def arena(steps: Sequence[Step], outside: set[Holder]) -> Arena:
+def arena(steps: Sequence[PlanStep], outside: set[Holder]) -> Arena:
     """`outside`: holders with memory of their own."""
     spans = spans_of(steps, outside)
     needless, within = _merged(steps, spans)
@@ -79,7 +79,7 @@ def arena(steps: Sequence[Step], outside: set[Holder]) -> Arena:
     return Arena(offsets, size, [step for i, step in enumerate(steps) if i not in needless], living)
 
 
-def _merged(steps: Sequence[Step], spans: Spans) -> tuple[set[int], dict[Holder, tuple[Holder, int]]]:
+def _merged(steps: Sequence[PlanStep], spans: Spans) -> tuple[set[int], dict[Holder, tuple[Holder, int]]]:
     """Copies that are needless where their source lies in the part of the target that they write: their numbers, and
     for each such source the target, and the bytes before that part. Lifetimes of targets begin with those of their
     sources; these have none of their own."""
@@ -90,7 +90,7 @@ def _merged(steps: Sequence[Step], spans: Spans) -> tuple[set[int], dict[Holder,
     needless: set[int] = set()
     within: dict[Holder, tuple[Holder, int]] = {}
     for i, step in enumerate(steps):
-        if not isinstance(step, Kernel) or not step.copies:
+        if not isinstance(step, KernelStep) or not step.copies:
             continue
         (source,), target = step.reads.values(), step.writes[RESULT]
         given, whole = source.holder, target.holder
@@ -106,7 +106,7 @@ def _merged(steps: Sequence[Step], spans: Spans) -> tuple[set[int], dict[Holder,
     return needless, within
 
 
-def _is_run(source: Part, target: Part) -> bool:
+def _is_run(source: MemoryPart, target: MemoryPart) -> bool:
     """Whether a copy is that of all of its source, in one run."""
     strides = [source.layout.strides, target.layout.strides]
     sizes, steps = joined(source.layout.shape, strides)
@@ -114,9 +114,9 @@ def _is_run(source: Part, target: Part) -> bool:
     return is_run and source.layout.offset == 0 and prod(source.layout.shape) == prod(source.holder.shape)
 
 
-def _is_other(step: Step, whole: Holder) -> bool:
+def _is_other(step: PlanStep, whole: Holder) -> bool:
     """Whether a step does more with an array than to write another part of it."""
-    return not isinstance(step, Kernel) or any(part.holder is whole for part in step.reads.values())
+    return not isinstance(step, KernelStep) or any(part.holder is whole for part in step.reads.values())
 
 
 def _best(spans: Sequence[tuple[int, int]], sizes: Sequence[int], enough: int) -> list[int]:

@@ -21,9 +21,9 @@ import numpy as np
 
 import slangrad as spy
 from slangrad.base.process.forks import WORK, kept_at_fork
-from slangrad.graph.ir.cost import Machine
+from slangrad.graph.ir.cost import MachineRates
 from slangrad.graph.ir.errors import GraphError
-from slangrad.graph.ir.layout import Layout, dense
+from slangrad.graph.ir.layout import StridedLayout, dense
 from slangrad.graph.ir.node import Node, text, topological_order, type_text
 from slangrad.graph.ir.ops import kind_of
 from slangrad.graph.ir.types import type_of
@@ -32,7 +32,17 @@ from slangrad.graph.lowering import attention_steps, convolution_steps, products
 from slangrad.graph.lowering.choose import Choose, chooser
 from slangrad.graph.lowering.emit import KERNELS, RESULT, steps_of
 from slangrad.graph.lowering.library import product
-from slangrad.graph.lowering.steps import Await, Clear, Exchange, Holder, Kernel, Part, Product, Repeat, Step
+from slangrad.graph.lowering.steps import (
+    Await,
+    ClearStep,
+    Exchange,
+    Holder,
+    KernelStep,
+    MemoryPart,
+    PlanStep,
+    ProductStep,
+    RepeatStep,
+)
 from slangrad.graph.planning.recompute import Task, fitted
 from slangrad.graph.planning.schedule import Schedule
 from slangrad.graph.rewriting.fuse import Fusion, with_copies
@@ -40,7 +50,7 @@ from slangrad.graph.rewriting.rewrite import rewritten
 
 if TYPE_CHECKING:
     from slangrad.graph.calls import SlangCall
-    from slangrad.graph.scan import Loop
+    from slangrad.graph.scan import ScanLoop
     from slangrad.graph.workers.connections.links import Pending
 
 Memory: TypeAlias = "dict[Holder, spy.Tensor]"
@@ -71,7 +81,7 @@ class Plan:
         outputs: Sequence[Node],
         inputs: Sequence[Node],
         device: spy.Device,
-        layouts: dict[Node, Layout] | None = None,
+        layouts: dict[Node, StridedLayout] | None = None,
         fused: bool = True,
         in_place: Mapping[Node, Node] | None = None,
         is_body: bool = False,
@@ -98,15 +108,15 @@ class Plan:
             raise GraphError("E1041", message, "traced arrays are gone when their function returns")
         self.outputs = with_copies(rewritten(outputs, fast_math), self.layouts)
         choose = choose or chooser(device, consistent, Plan)
-        self.fusion = Fusion(list(dict.fromkeys(self.outputs)), self.layouts, Machine(), fused, choose)
+        self.fusion = Fusion(list(dict.fromkeys(self.outputs)), self.layouts, MachineRates(), fused, choose)
         self._taken = self._in_place(dict(zip(outputs, self.outputs, strict=True)), in_place or {})
         self.by_group = [steps_of(self.fusion, group) for group in self.fusion.groups]
         kept = {*self.inputs, *self.outputs} if is_body else ()
         self._holders: Memory = {node: self._new(node) for node in kept}
         self._constants()
         self._captured = [n for n in self.fusion.order if n.op == "captured"]
-        repeats = [each for steps in self.by_group for each in steps if isinstance(each, Repeat)]
-        self.bodies: dict[Loop, Plan] = {
+        repeats = [each for steps in self.by_group for each in steps if isinstance(each, RepeatStep)]
+        self.bodies: dict[ScanLoop, Plan] = {
             each.loop: each.loop.body(device, each.results, choose) for each in repeats
         }
         self._arena()
@@ -122,13 +132,13 @@ class Plan:
     @cached_property
     def modules(self) -> dict[str, spy.Module]:
         """By the names of kernels. Each has a module of its own, so plans with an equal kernel compile it once."""
-        kernels = {step.name: step for step in self.steps if isinstance(step, Kernel)}
+        kernels = {step.name: step for step in self.steps if isinstance(step, KernelStep)}
         templates = {name: KERNELS[name] for kernel in kernels.values() for name in kernel.templates}
         for name, page in (templates | {f.module: f.page for f in self._functions}).items():
             spy.Module.load_from_source(self.device, name, page)
         return {name: self._module_of(kernel) for name, kernel in kernels.items()}
 
-    def _module_of(self, kernel: Kernel) -> spy.Module:
+    def _module_of(self, kernel: KernelStep) -> spy.Module:
         functions = [function for function in self._functions if f"{function.called}(" in kernel.text]
         modules = dict.fromkeys(function.module for function in functions)
         imports = (f'import "{name}";' for name in ("slangpy", *kernel.templates, *modules))
@@ -170,7 +180,7 @@ class Plan:
         own += sum(node.nbytes for node in {*self.inputs, *self.outputs} & self._holders.keys())
         orders = [[tasks[i] for i in order] for order in self._orders]
         self.tasks, found = fitted(orders, outside, self._taken, self.limit, self._beside + own)
-        self.steps: list[Step] = found.steps
+        self.steps: list[PlanStep] = found.steps
         self.peak = found.size + own
         self._places = found
 
@@ -226,21 +236,21 @@ class Plan:
 
     # --- steps
 
-    def _prepared(self, step: Step) -> Run:
-        if isinstance(step, Kernel):
+    def _prepared(self, step: PlanStep) -> Run:
+        if isinstance(step, KernelStep):
             return self._kernel(step)
-        if isinstance(step, Clear):
+        if isinstance(step, ClearStep):
             return lambda given: self._seen(step.writes[RESULT], given).clear()
-        if isinstance(step, Product):
+        if isinstance(step, ProductStep):
             return self._product(step)
-        if isinstance(step, Repeat):
+        if isinstance(step, RepeatStep):
             return self._repeat(step)
         if isinstance(step, Exchange):
             return self._exchange(step)
         assert isinstance(step, Await)
         return lambda given: self._begun.pop(id(step.exchange)).wait()
 
-    def _seen(self, part: Part, given: Memory) -> spy.Tensor:
+    def _seen(self, part: MemoryPart, given: Memory) -> spy.Tensor:
         """The tensor of a part."""
         at = part.layout
         return self._holder(part.holder, given).view(at.shape or (1,), at.strides or (1,), at.offset)
@@ -250,7 +260,7 @@ class Plan:
         held = self._holders.get(holder)
         return given[holder] if held is None else held
 
-    def _function(self, step: Kernel) -> spy.Function:
+    def _function(self, step: KernelStep) -> spy.Function:
         function = self.modules[step.name].require_function(step.name).map(**dict.fromkeys(step.whole, ()))
         function = function if step.group is None else function.call_group_shape(step.group)
         return function.lanes(step.lanes) if step.lanes else function
@@ -260,14 +270,14 @@ class Plan:
         self._allocate()
         calls: dict[object, partial[object]] = {}
         for step in self.steps:
-            if isinstance(step, Kernel):
+            if isinstance(step, KernelStep):
                 key = step.name, *(part.layout for part in step.parts)
                 calls[key] = partial(self._function(step), **self._bound(step, given))
         for module in [*self.modules.values()][:1]:
             module.compile_all(calls.values())  # those of all modules
         return [self._prepared(step) for step in self.steps]
 
-    def _kernel(self, step: Kernel) -> Run:
+    def _kernel(self, step: KernelStep) -> Run:
         function = self._function(step)
         outer = {name: part for name, part in step.named.items() if part.holder not in self._holders}
         bound: list[Any] = []  # the call, once it is bound: no public class
@@ -288,10 +298,10 @@ class Plan:
             bound.append(function.bind_call(**self._bound(step, {})))
         return call
 
-    def _bound(self, step: Kernel, given: Memory) -> dict[str, object]:
+    def _bound(self, step: KernelStep, given: Memory) -> dict[str, object]:
         return {name: self._seen(each, given) for name, each in step.named.items()} | step.values
 
-    def _product(self, step: Product) -> Run:
+    def _product(self, step: ProductStep) -> Run:
         threads = self.device.options.threads or os.cpu_count() or 1
         multiply, parts = product(step.letters, step.library, threads), step.parts
         memory: list[spy.Tensor] = []
@@ -306,7 +316,7 @@ class Plan:
 
         return run
 
-    def _repeat(self, step: Repeat) -> Run:
+    def _repeat(self, step: RepeatStep) -> Run:
         loop, body = step.loop, self.bodies[step.loop]
 
         def run(given: Memory) -> None:
@@ -427,6 +437,6 @@ def _span(array: np.ndarray) -> tuple[int, int]:
     return at + sum(min(0, each) for each in ways), at + sum(max(0, each) for each in ways) + array.itemsize
 
 
-def _array(tensor: spy.Tensor, layout: Layout) -> np.ndarray:
+def _array(tensor: spy.Tensor, layout: StridedLayout) -> np.ndarray:
     found = tensor.host_view()
     return found if layout.shape else found.reshape(())

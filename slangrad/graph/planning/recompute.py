@@ -20,7 +20,7 @@ import numpy as np
 from slangrad.base.late import Late
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.node import Node, in_order
-from slangrad.graph.lowering.steps import Await, Exchange, Holder, Step, Temporary
+from slangrad.graph.lowering.steps import Await, Exchange, Holder, PlanStep, TemporaryMemory
 from slangrad.graph.planning.memory import Arena, arena, bytes_of
 from slangrad.graph.planning.schedule import with_waits
 
@@ -44,7 +44,7 @@ class Task:
     """The steps of a group. `number`: of the group. `again`: it has run before."""
 
     number: int
-    steps: list[Step]
+    steps: list[PlanStep]
     seconds: float
     again: bool = False
 
@@ -93,7 +93,7 @@ def fitted(
     raise GraphError("E1047", f"a plan cannot run in {most} bytes", note)
 
 
-def steps_in(tasks: Iterable[Task]) -> list[Step]:
+def steps_in(tasks: Iterable[Task]) -> list[PlanStep]:
     return with_waits(step for task in tasks for step in task.steps)
 
 
@@ -185,7 +185,7 @@ class Drops:
             missing = [each for each in self._reads[place] if not lives(each) and each not in again]
             for i in self._needed(missing, lambda each: lives(each) or each in again):
                 names = {each: found(each) for each in self._reads[i]}
-                fresh = {x: Temporary(x.shape, x.dtype, (x, "again")) for x in self._tasks[i].writes}
+                fresh = {x: TemporaryMemory(x.shape, x.dtype, (x, "again")) for x in self._tasks[i].writes}
                 made.append(self._tasks[i].on({**names, **fresh}, again=True))
                 again.update((x, new) for x, new in fresh.items() if not lives(x))
             made.append(task.on({each: found(each) for each in self._reads[place]}))

@@ -17,7 +17,7 @@ from math import prod
 from operator import itemgetter
 
 from slangrad.graph.ir.node import Node
-from slangrad.graph.lowering.steps import Await, Exchange, Step
+from slangrad.graph.lowering.steps import Await, Exchange, PlanStep
 from slangrad.graph.planning.overlap import Overlap
 from slangrad.graph.rewriting.fuse import Group
 
@@ -150,9 +150,9 @@ class Schedule:
         return {j for j in self._begun if not self._uses[i].isdisjoint(self._groups[j].roots)}
 
 
-def with_waits(steps: Iterable[Step]) -> list[Step]:
+def with_waits(steps: Iterable[PlanStep]) -> list[PlanStep]:
     """The steps, and the end of each collective before the first that reads its result or writes to its memory."""
-    made: list[Step] = []
+    made: list[PlanStep] = []
     begun: list[Exchange] = []
     for step in steps:
         used, written = ({part.holder for part in parts} for parts in (step.parts, step.writes.values()))

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from slangrad.graph.ir.cost import Machine, Work
-from slangrad.graph.ir.layout import Layout, dense, joined, reshaped
+from slangrad.graph.ir.cost import MachineRates, Work
+from slangrad.graph.ir.layout import StridedLayout, dense, joined, reshaped
 from slangrad.graph.ir.node import Node, Shape, make, rebuilt, topological_order, with_inputs
 from slangrad.graph.ir.ops import OPS, base_of, behind_views, is_view, kind_of, letters_in
 
@@ -25,16 +25,16 @@ MOST_AFTER_SUM = 40  # operations of a map that ends a product
 Views = tuple[Node, ...]
 Seen = dict[tuple[Node, Views], None]
 JoinKey = tuple[
-    "Leaf", Shape, frozenset[Node]
+    "ArrayRead", Shape, frozenset[Node]
 ]  # a leaf, the shape of a kernel, the collectives that it awaits
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class ArrayRead:
     """An array that a group reads, and how. `whole`: at places that are computed."""
 
     node: Node
-    layout: Layout
+    layout: StridedLayout
     whole: bool = False
 
 
@@ -46,7 +46,7 @@ class Group:
     kind: str
     shape: Shape
     roots: list[Node]
-    leaves: dict[Leaf, None] = field(default_factory=dict)
+    leaves: dict[ArrayRead, None] = field(default_factory=dict)
     flops: int = 0
     ops: int = 0
     inner: Node | None = None
@@ -83,7 +83,7 @@ def total_work(groups: Iterable[Group]) -> Work:
     return sum((group.work for group in groups), Work(0, 0, 0))
 
 
-def leaf_count(leaf: Leaf) -> int:
+def leaf_count(leaf: ArrayRead) -> int:
     """How many elements are read; one that many read counts once."""
     if leaf.node.op == "count":
         return 0
@@ -103,8 +103,8 @@ class Fusion:
     def __init__(
         self,
         outputs: Sequence[Node],
-        layouts: dict[Node, Layout],
-        machine: Machine,
+        layouts: dict[Node, StridedLayout],
+        machine: MachineRates,
         fused: bool = True,
         choose: Callable[..., str] = lambda node, parts, moved: "slang",
     ) -> None:
@@ -176,7 +176,7 @@ class Fusion:
             if is_view(node):
                 left.append((node.inputs[0], (node, *views)))
             elif (node in self.stored and not is_first) or kind_of(node) == "source" or node.op == "count":
-                group.leaves[Leaf(node, self.layout(node, views))] = None
+                group.leaves[ArrayRead(node, self.layout(node, views))] = None
             else:
                 left += self._computed(group, node, views, size)[::-1]
 
@@ -194,15 +194,15 @@ class Fusion:
         group.leaves[self.whole(data)] = None
         return [(index, views)]
 
-    def whole(self, data: Node) -> Leaf:
+    def whole(self, data: Node) -> ArrayRead:
         """An array that is read at any place."""
         data, views = behind_views(data)
         if data not in self.stored and kind_of(data) != "source" and data.op != "count":
             raise NotFusible
-        return Leaf(data, self.layout(data, views), whole=True)
+        return ArrayRead(data, self.layout(data, views), whole=True)
 
-    def layout(self, node: Node, views: Views) -> Layout:
-        at: Layout | None = own_layout(node, self._layouts)
+    def layout(self, node: Node, views: Views) -> StridedLayout:
+        at: StridedLayout | None = own_layout(node, self._layouts)
         for view in views:
             assert at is not None
             at = at.seen_by(view)
@@ -330,7 +330,10 @@ class Fusion:
 
     def _row(self, members: list[Group], made: set[Node]) -> Group:
         whole = [
-            Leaf(leaf.node, leaf.layout, True) for g in members for leaf in g.leaves if leaf.node not in made
+            ArrayRead(leaf.node, leaf.layout, True)
+            for g in members
+            for leaf in g.leaves
+            if leaf.node not in made
         ]
         kept = [
             root
@@ -363,7 +366,7 @@ class Fusion:
                 (end,) = own
                 end.kind, end.inner, end.flops = "contract", root, end.flops + group.flops
                 # Operands are read while results are stored.
-                whole = {Leaf(leaf.node, leaf.layout, whole=True): None for leaf in group.leaves}
+                whole = {ArrayRead(leaf.node, leaf.layout, whole=True): None for leaf in group.leaves}
                 end.leaves = {leaf: None for leaf in end.leaves if leaf.node is not root} | whole
                 gone.add(id(group))
         return [group for group in groups if id(group) not in gone]
@@ -445,16 +448,18 @@ def _fits(group: Group, shape: Shape, roots: set[Node]) -> bool:
     return True
 
 
-def own_layout(node: Node, layouts: Mapping[Node, Layout]) -> Layout:
+def own_layout(node: Node, layouts: Mapping[Node, StridedLayout]) -> StridedLayout:
     if node.op == "count":
-        return Layout(node.shape, tuple(int(i == node.attributes["axis"]) for i in range(len(node.shape))))
+        return StridedLayout(
+            node.shape, tuple(int(i == node.attributes["axis"]) for i in range(len(node.shape)))
+        )
     return layouts.get(node) or dense(node.shape)
 
 
-def with_copies(outputs: Sequence[Node], layouts: dict[Node, Layout]) -> list[Node]:
+def with_copies(outputs: Sequence[Node], layouts: dict[Node, StridedLayout]) -> list[Node]:
     """The graph with copies where a view has no strides, where an output is no result of a kernel of its own, and where
     a number is read as an array."""
-    seen: dict[Node, Layout] = {}
+    seen: dict[Node, StridedLayout] = {}
 
     def change(node: Node, inputs: tuple[Node, ...]) -> Node:
         if kind_of(node) in ("contract", "gather", "loop", "exchange"):

@@ -14,7 +14,7 @@ from itertools import count
 import numpy as np
 
 from slangrad.graph.arrays.array import Array
-from slangrad.graph.ir.cost import Machine
+from slangrad.graph.ir.cost import MachineRates
 from slangrad.graph.ir.node import Node, in_order, new_input, with_inputs
 from slangrad.graph.ir.ops import base_of, is_view, kind_of
 from slangrad.graph.rewriting.choices import CHOICES, WIDER, Choice, Graph
@@ -31,8 +31,8 @@ ALL = [rule for rule, _ in CHOICES]
 class Rewriter:
     """`fast_math`: rules, too, that give other results for infinities, NaN and zeros."""
 
-    def __init__(self, machine: Machine | None = None, fast_math: bool = False) -> None:
-        self._machine = machine or Machine()
+    def __init__(self, machine: MachineRates | None = None, fast_math: bool = False) -> None:
+        self._machine = machine or MachineRates()
         self._new: dict[Node, Node] = {}
         self._stand_ins: dict[object, Node] = {}
         self._seconds: dict[tuple[Node, ...], float] = {}

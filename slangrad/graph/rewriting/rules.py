@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 
 from slangrad.graph.arrays.array import Array, constant, lifted
-from slangrad.graph.ir.layout import Layout, dense
+from slangrad.graph.ir.layout import StridedLayout, dense
 from slangrad.graph.ir.node import DType, Node, make, new_input
 from slangrad.graph.ir.ops import OPS, base_of, is_view, letters_in
 from slangrad.graph.ir.values import Operand
@@ -329,7 +329,7 @@ def repeated_axes(node: Node) -> tuple[int, ...]:
     """The axes along which a broadcast has the same values."""
     if node.op != "broadcast":
         return ()
-    at = Layout(node.inputs[0].shape, tuple(int(n != 1) for n in node.inputs[0].shape)).seen_by(node)
+    at = StridedLayout(node.inputs[0].shape, tuple(int(n != 1) for n in node.inputs[0].shape)).seen_by(node)
     assert at is not None
     return tuple(i for i, step in enumerate(at.strides) if not step and node.shape[i] != 1)
 

@@ -19,7 +19,7 @@ import numpy as np
 
 import slangrad as spy
 from slangrad.graph.ir.errors import GraphError
-from slangrad.graph.ir.layout import Layout
+from slangrad.graph.ir.layout import StridedLayout
 from slangrad.graph.ir.node import Node, new_input, rebuilt, substituted, topological_order, with_inputs
 from slangrad.graph.ir.ops import is_view, kind_of
 from slangrad.graph.ir.values import as_tensor
@@ -87,7 +87,7 @@ class ConsistentPlan:
         in_place: Mapping[Node, Node],
         mesh: Mesh,
         device: spy.Device,
-        layouts: Mapping[Node, Layout],
+        layouts: Mapping[Node, StridedLayout],
         **settings: Unpack[Settings],
     ) -> None:
         self._mesh, self._device = mesh, device

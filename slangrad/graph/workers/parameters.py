@@ -45,7 +45,7 @@ AUTO = "auto"
 MODES = (None, "states", "parameters", AUTO)
 
 
-class Parameters:
+class WorkerParameters:
     """`tensors`: the memory that the plan takes, and its `specs`; `cuts`: those of the optimizer's state. `first`: the
     numbers that workers begin with, as digests, and how they lie in memory. `owners`: the stages that have them, once
     that is decided."""
@@ -70,7 +70,7 @@ class Parameters:
         self.first: list[str] = []
         self.owners: list[int] | None = None
 
-    def planned_for(self, mesh: Mesh) -> Parameters:
+    def planned_for(self, mesh: Mesh) -> WorkerParameters:
         """The same parameters, before they are cut, for another mesh."""
         others = copy(self)
         others._mesh, others._is_cut, others.owners = mesh, False, None

@@ -49,7 +49,7 @@ attributes #1 = {{ nounwind "nvvm.maxntid"="{THREADS}" }}"""
 
 
 @dataclass(frozen=True, slots=True)
-class Module:
+class EntryModule:
     """LLVM text with the entry."""
 
     text: str
@@ -77,7 +77,7 @@ def _is_covered(op: Op) -> bool:
 
 def kernel_module(
     kernel: Function, called: tuple[Function, ...], arguments: Struct, options: Options
-) -> Module:
+) -> EntryModule:
     declarations = Declarations()
     mixed = memory.has_variables((kernel, *called))
 
@@ -96,7 +96,7 @@ def kernel_module(
         around = environment(("%x", "%y", "%z"))
         parts.append(functions.write_function(writer(), function, around, 1, RULES))
     parts += [*declarations.functions.values(), *declarations.intrinsics.values(), _FOOTER]
-    return Module("\n".join(parts) + "\n", entry)
+    return EntryModule("\n".join(parts) + "\n", entry)
 
 
 def _entry_text(w: Writer, arguments: Struct) -> str:

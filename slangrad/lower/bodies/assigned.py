@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from slangrad.check.generics.signatures import declared_parameters
 from slangrad.check.model import checked
-from slangrad.check.modules import Program
+from slangrad.check.modules import CheckedProgram
 from slangrad.lower.model.flow import Key
 from slangrad.lower.places.variables import root_of_place
 from slangrad.syntax import ast
@@ -18,7 +18,7 @@ from slangrad.syntax.ast.walk import walk
 WRITTEN = ("out", "inout", "ref")
 
 
-def assigned_variables(program: Program, *nodes: ast.Node | None) -> set[Key]:
+def assigned_variables(program: CheckedProgram, *nodes: ast.Node | None) -> set[Key]:
     keys: set[Key] = set()
     for start in nodes:
         for node in walk(start) if start is not None else ():
@@ -26,7 +26,7 @@ def assigned_variables(program: Program, *nodes: ast.Node | None) -> set[Key]:
     return keys
 
 
-def _roots(program: Program, node: ast.Node) -> Iterator[Key]:
+def _roots(program: CheckedProgram, node: ast.Node) -> Iterator[Key]:
     form = node.ref if isinstance(node, ast.Expression) else None
     if isinstance(form, (checked.Assignment, checked.Update)):
         yield from _root(form.place)
@@ -38,12 +38,12 @@ def _roots(program: Program, node: ast.Node) -> Iterator[Key]:
         yield from _root(form.base)
 
 
-def _reading_mutates(program: Program, form: checked.Property | checked.Subscript) -> bool:
+def _reading_mutates(program: CheckedProgram, form: checked.Property | checked.Subscript) -> bool:
     accessors = getattr(form.reference.declaration, "accessors", ())
     return any(accessor.name in ("get", "ref") and program.info(accessor).mutating for accessor in accessors)
 
 
-def _call_roots(program: Program, form: checked.Call) -> Iterator[Key]:
+def _call_roots(program: CheckedProgram, form: checked.Call) -> Iterator[Key]:
     if isinstance(form.function, checked.Derivative):
         directions = [p.direction for p in form.function.signature.parameters]
         mutates = form.this is not None

@@ -19,7 +19,7 @@ from slangrad.check.generics.signatures import declared_parameters, signature_of
 from slangrad.check.model import checked
 from slangrad.check.model import types as checked_types
 from slangrad.check.model.declref import DeclRef
-from slangrad.check.modules import Program as CheckedProgram
+from slangrad.check.modules import CheckedProgram
 from slangrad.check.texts.standard import TEXTURES
 from slangrad.ir.data.types import Type
 from slangrad.ir.ops import core

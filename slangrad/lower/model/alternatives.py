@@ -15,7 +15,7 @@ from slangrad.base.source import Span
 from slangrad.check.conforming import Conformance, conforming_types
 from slangrad.check.model import types as checked
 from slangrad.check.model.declref import GenericKey
-from slangrad.check.modules import Program as CheckedProgram
+from slangrad.check.modules import CheckedProgram
 from slangrad.syntax import ast
 
 Types = tuple[checked.Type, ...]

@@ -22,7 +22,7 @@ from slangrad.check.model import types as checked
 from slangrad.check.model.declref import Bindings, DeclRef, Substitution
 from slangrad.check.model.packs import Entry, element_parameter, spliced
 from slangrad.check.model.values import Pack
-from slangrad.check.modules import Program as CheckedProgram
+from slangrad.check.modules import CheckedProgram
 from slangrad.check.names.scopes import Scope
 from slangrad.ir.data.types import U32, Struct, Type
 from slangrad.ir.ops import core

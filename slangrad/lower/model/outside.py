@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
-from slangrad.check.modules import Program
+from slangrad.check.modules import CheckedProgram
 from slangrad.ir.data.types import Struct, Type, struct
 from slangrad.syntax import ast
 
@@ -49,7 +49,7 @@ class LaunchParameters:
 class Statics:
     """The static variables that were met, and those whose first values wait to be lowered."""
 
-    def __init__(self, program: Program, unique: Callable[[str], str]) -> None:
+    def __init__(self, program: CheckedProgram, unique: Callable[[str], str]) -> None:
         self._program, self._unique = program, unique
         self._names: dict[tuple[object, ...], str] = {}
         self.waiting: list[tuple[str, DeclRef]] = []
@@ -72,7 +72,7 @@ class Statics:
 LITERALS = (ast.IntLiteral, ast.FloatLiteral, ast.BoolLiteral)
 
 
-def is_initialized_late(program: Program, declared: ast.Variable) -> bool:
+def is_initialized_late(program: CheckedProgram, declared: ast.Variable) -> bool:
     """Whether control has to come to the declaration first."""
     initializer = declared.initializer
     return (

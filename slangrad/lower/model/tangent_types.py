@@ -13,7 +13,7 @@ from collections.abc import Callable
 from slangrad.check.generics.substitution import own_substitution
 from slangrad.check.model import types as checked
 from slangrad.check.model.declref import DeclRef
-from slangrad.check.modules import Program as CheckedProgram
+from slangrad.check.modules import CheckedProgram
 from slangrad.ir.building.vectorspace import VectorSpace, by_fields
 from slangrad.ir.data import types
 from slangrad.ir.ops import core

@@ -17,7 +17,7 @@ from slangrad.base.source import Span
 from slangrad.check.conforming import any_value_size
 from slangrad.check.model import types as checked
 from slangrad.check.model.declref import DeclRef
-from slangrad.check.modules import Program as CheckedProgram
+from slangrad.check.modules import CheckedProgram
 from slangrad.ir.data import types
 from slangrad.ir.data.forms import rules_from
 from slangrad.ir.data.layout import HEADER, Layout, any_value_composite, any_value_layout, layout_of, round_up

@@ -144,7 +144,7 @@ _ADDRESSES: dict[str, Address] = {
 }
 
 
-class TensorAccess(AccessTo[Tensor]):
+class AccessToTensor(AccessTo[Tensor]):
     """Tensors with their gradients."""
 
     def layout_finder(self, parts: Parts) -> Find:
@@ -183,7 +183,7 @@ class TensorAccess(AccessTo[Tensor]):
 
 
 ARRAY_ACCESS = ArrayAccess()
-TENSOR_ACCESS = TensorAccess()
+TENSOR_ACCESS = AccessToTensor()
 
 
 class TorchAccess(AccessTo[TorchTensor]):

@@ -18,7 +18,7 @@ from slangrad.base.options import Options, store_of
 from slangrad.runtime.cuda.architectures import newest_architecture
 from slangrad.runtime.cuda.driver import OLDEST_CAPABILITY, CudaUnavailable, load_driver
 from slangrad.runtime.cuda.image import ENTRY, CudaKernel
-from slangrad.runtime.cuda.launch import LAUNCH, Parameters, Status, blocks_for
+from slangrad.runtime.cuda.launch import LAUNCH, LaunchArguments, Status, blocks_for
 from slangrad.runtime.cuda.memory import Copies, StreamSource
 from slangrad.runtime.device import Array, Device, Grid, Kernel, MemoryRegion, check_arguments, check_grid
 from slangrad.runtime.memory import CachingAllocator, MemoryBlock
@@ -88,7 +88,7 @@ class CudaDevice(Device):
         function, number = kernel.loaded.get(self) or self._load(kernel)
         blocks, threads = blocks_for(grid)
         block = LAUNCH.pack(*grid, self._status_address, number)
-        parameters = Parameters(arguments[: kernel.argument_size], block)
+        parameters = LaunchArguments(arguments[: kernel.argument_size], block)
         self._driver.launched = kernel.name
         (error,) = self._launch(function, *blocks, *threads, 0, self._stream, parameters.address, 0)
         if error:

@@ -44,7 +44,7 @@ def blocks_for(grid: Grid) -> tuple[Grid, Grid]:
     return (-(-nx // width), min(-(-ny // height), MOST_ROWS), min(nz, MOST_ROWS)), (width, height, 1)
 
 
-class Parameters:
+class LaunchArguments:
     """What the driver copies at a launch: the arguments and the launch block, by their addresses."""
 
     __slots__ = ("_arguments", "_launch", "_pointers", "address")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from slangrad import graph
-from slangrad.graph.ir.cost import Machine
+from slangrad.graph.ir.cost import MachineRates
 from slangrad.graph.workers.connections import costs
 from slangrad.graph.workers.connections.costs import PATTERNS, Cost, Links
 from slangrad.graph.workers.meshes.mesh import Mesh
@@ -41,7 +41,7 @@ def test_seconds_of_collectives(collective: str, workers: int, apart: int, secon
 
 
 def test_links_are_the_same_from_a_file(tmp_path: Path) -> None:
-    links = Links(SLOW.host, SLOW.network, 16, 0.25, Machine(1e12, 1e11, 1e-6))
+    links = Links(SLOW.host, SLOW.network, 16, 0.25, MachineRates(1e12, 1e11, 1e-6))
     links.save(tmp_path / "links.json")
     assert Links.load(tmp_path / "links.json") == links
 
@@ -137,4 +137,4 @@ def test_one_worker_measures_its_kernels(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(costs, "TURNS", 3)
     links = graph.measure_links()
     assert (links.host, links.network) == (costs.HOST, costs.NETWORK)
-    assert links.machine != Machine()
+    assert links.machine != MachineRates()

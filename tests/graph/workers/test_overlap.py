@@ -9,7 +9,7 @@ import numpy as np
 
 import slangrad as spy
 from slangrad import graph
-from slangrad.graph.lowering.steps import Await, Exchange, Kernel, Product
+from slangrad.graph.lowering.steps import Await, Exchange, KernelStep, ProductStep
 from slangrad.graph.workers.meshes.mesh import Mesh
 from slangrad.graph.workers.sharding import buckets
 
@@ -42,7 +42,7 @@ def test_sums_run_beside_the_backward_sweep(monkeypatch: Any) -> None:
     assert len(begins) == len(ends) == LAYERS
     assert begins[-1] < ends[0]  # the whole sweep comes before the first wait
     for first, second in pairwise(begins):
-        assert any(isinstance(step, Kernel | Product) for step in steps[first:second])
+        assert any(isinstance(step, KernelStep | ProductStep) for step in steps[first:second])
     assert [steps[i].exchange for i in ends] == [steps[i] for i in begins]
     assert not any(isinstance(step, Exchange) for step in steps[ends[0] :])
 
@@ -51,7 +51,7 @@ def test_gradients_are_written_into_their_buckets(monkeypatch: Any) -> None:
     """No memory and no copies beside the buckets."""
     monkeypatch.setattr(buckets, "BYTES", SIZE * SIZE * 8 + 1)
     plan = plan_of()
-    assert not any(isinstance(step, Kernel) and step.copies for step in plan.steps)
+    assert not any(isinstance(step, KernelStep) and step.copies for step in plan.steps)
     gradients = LAYERS * (SIZE * SIZE + SIZE) * 8
     assert gradients <= plan.peak < 1.2 * gradients
 
@@ -70,7 +70,7 @@ def test_parameters_are_gathered_ahead_of_their_readers(monkeypatch: Any) -> Non
             waiting += 1
         elif isinstance(step, Await) and step.exchange.collective.name == "all_gather":
             waiting -= 1
-        layers += isinstance(step, Product) or (isinstance(step, Kernel) and "product" in step.name)
+        layers += isinstance(step, ProductStep) or (isinstance(step, KernelStep) and "product" in step.name)
         most = max(most, waiting) if layers == 0 else most
     assert 1 <= most <= 2  # before the first product
 

@@ -15,7 +15,7 @@ import slangrad as spy
 from slangrad import graph
 from slangrad.graph.arrays.array import Array
 from slangrad.graph.arrays.trees import all_leaves
-from slangrad.graph.ir.cost import Machine
+from slangrad.graph.ir.cost import MachineRates
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.node import new_input, topological_order
 from slangrad.graph.workers.connections.costs import HOST, Cost, Links
@@ -30,8 +30,10 @@ from tests.graph.workers.test_train import X, Y, cross_entropy, mlp, parameters
 from tests.graph.workers.threads import run
 
 STEPS = 2
-FREE = Links(dict.fromkeys(HOST, Cost(0.0, 1e15)), machine=Machine(rate=1e9))  # no seconds between workers
-FAST = Links(dict.fromkeys(HOST, Cost(1e-4, 1e12)), machine=Machine(rate=1e9))
+FREE = Links(
+    dict.fromkeys(HOST, Cost(0.0, 1e15)), machine=MachineRates(rate=1e9)
+)  # no seconds between workers
+FAST = Links(dict.fromkeys(HOST, Cost(1e-4, 1e12)), machine=MachineRates(rate=1e9))
 
 
 def normal(seed: int, *shape: int) -> Any:
@@ -242,7 +244,7 @@ def test_no_assignment_is_better(sizes: Mapping[str, int], alpha: float) -> None
     double = np.dtype(np.float64)
     x, w, v = (Array(new_input(shape, double)) for shape in [(8, 16), (16, 4), (4, 16)])
     h = np.tanh(x @ w)
-    links = Links(dict.fromkeys(HOST, Cost(alpha, 1e8)), machine=Machine(rate=1e9))
+    links = Links(dict.fromkeys(HOST, Cost(alpha, 1e8)), machine=MachineRates(rate=1e9))
     outputs = [h @ v] if "model" in sizes else [h.sum(), (h @ v).max(0)]
     problem = problem_of(outputs, x, sizes, links)
     counts = [range(len(each.strategies)) for each in problem.clusters]

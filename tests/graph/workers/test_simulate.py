@@ -12,7 +12,7 @@ import pytest
 
 import slangrad as spy
 from slangrad import graph
-from slangrad.graph.ir.cost import Machine
+from slangrad.graph.ir.cost import MachineRates
 from slangrad.graph.workers.connections.costs import PATTERNS, Cost, Links
 from slangrad.graph.workers.simulation.timeline import WorkerQueues, bytes_text, path_text, time_text
 
@@ -21,7 +21,7 @@ LINKS = Links(
     dict.fromkeys(PATTERNS, Cost(0.0, 1000.0)),
     dict.fromkeys(PATTERNS, Cost(0.0, 1000.0)),
     overlap=1.0,
-    machine=Machine(1e30, 1e30, 1.0),
+    machine=MachineRates(1e30, 1e30, 1.0),
 )
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import slangrad as spy
 from slangrad import graph
-from slangrad.graph.ir.cost import Machine
+from slangrad.graph.ir.cost import MachineRates
 from slangrad.graph.workers.connections.costs import PATTERNS, Cost, Links
 from slangrad.graph.workers.simulation.stage_times import StagesSimulation
 
@@ -23,7 +23,7 @@ FREE = Cost(0.0, 1e30)
 def links(send: Cost = FREE, overlap: float = 1.0) -> Links:
     """Links that cost nothing but for messages; a kernel takes the time of its arithmetic."""
     costs = {**dict.fromkeys(PATTERNS, FREE), "send": send}
-    return Links(costs, costs, overlap=overlap, machine=Machine(1e9, 1e30, 0.0))
+    return Links(costs, costs, overlap=overlap, machine=MachineRates(1e9, 1e30, 0.0))
 
 
 def loss(p: Any, x: Any) -> Any:

@@ -33,7 +33,7 @@ from slangrad.graph.ir.values import numpy_type
 from slangrad.graph.workers.connections.faults import WorkerLost
 from slangrad.graph.workers.meshes.mesh import Mesh, check_torch
 from slangrad.graph.workers.meshes.specs import Spec, parts
-from slangrad.graph.workers.parameters import Parameters, starts_of
+from slangrad.graph.workers.parameters import WorkerParameters, starts_of
 
 if TYPE_CHECKING:
     from slangrad.graph.train import Step
@@ -90,7 +90,7 @@ class Checkpoints:
     """Those of a step in a folder."""
 
     def __init__(self, step: Step, folder: Path, every: int, keep: int) -> None:
-        self._held: Parameters = step._held
+        self._held: WorkerParameters = step._held
         self._optimizer: spy.optim.Optimizer = step.optimizer
         self._mesh: Mesh = step.mesh
         self.folder, self.every, self.keep = folder, every, keep

@@ -23,7 +23,7 @@ import numpy as np
 
 import slangrad as spy
 from slangrad.graph.arrays.array import Array
-from slangrad.graph.ir.cost import Machine
+from slangrad.graph.ir.cost import MachineRates
 from slangrad.graph.ir.node import new_input
 from slangrad.graph.planning.plan import Plan
 from slangrad.graph.workers.meshes.mesh import Mesh, checked_mesh, mesh
@@ -88,7 +88,7 @@ class Links:
     network: Costs = field(default_factory=lambda: NETWORK)
     workers_per_host: int = 8
     overlap: float = 0.5
-    machine: Machine = field(default_factory=Machine)
+    machine: MachineRates = field(default_factory=MachineRates)
 
     def __post_init__(self) -> None:
         costs = [*self.host.values(), *self.network.values()]
@@ -134,7 +134,7 @@ class Links:
             )
             host, network = levels
             return Links(
-                host, network, found["workers_per_host"], found["overlap"], Machine(**found["machine"])
+                host, network, found["workers_per_host"], found["overlap"], MachineRates(**found["machine"])
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:  # of text that is no JSON, too
             raise ValueError(f"{path}: not a file of links: {error!r}") from error
@@ -242,12 +242,12 @@ def _agreed(mesh: Mesh, values: Sequence[float]) -> list[float]:
     return [float(each) for each in found]
 
 
-def _machine(mesh: Mesh) -> Machine:
+def _machine(mesh: Mesh) -> MachineRates:
     """By a product, and by arrays that are changed in place, a large and a small one."""
     plans = _product(), _halved(LENGTH), _halved(1)
     product, moved, launch = _agreed(mesh, [_kernel_seconds(each) for each in plans])
     rate = 2 * SIDE**3 / max(product - launch, launch)
-    return Machine(rate, 8 * LENGTH / max(moved - launch, launch), launch)
+    return MachineRates(rate, 8 * LENGTH / max(moved - launch, launch), launch)
 
 
 def _kernel_seconds(plan: Plan) -> float:

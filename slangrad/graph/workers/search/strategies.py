@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from slangrad.graph.ir.cost import Machine
+from slangrad.graph.ir.cost import MachineRates
 from slangrad.graph.ir.node import Node
 from slangrad.graph.ir.ops import base_of, is_view, kind_of
 from slangrad.graph.rewriting.fuse import flops_of
@@ -62,7 +62,7 @@ class NodeClusters:
         fixed: Mapping[Node, Spec],
         variables: Sequence[TrainedVariable],
         sizes: Mapping[str, int],
-        machine: Machine,
+        machine: MachineRates,
         settled: Sharding | None = None,
         open_axes: Collection[str] | None = None,
     ) -> None:

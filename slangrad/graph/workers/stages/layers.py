@@ -18,7 +18,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from slangrad.graph.ir.cost import Machine
+from slangrad.graph.ir.cost import MachineRates
 from slangrad.graph.ir.errors import GraphError
 from slangrad.graph.ir.node import Node, topological_order
 from slangrad.graph.ir.ops import base_of, is_view, kind_of
@@ -168,7 +168,7 @@ class Sizes:
     parts: int
     held: Sequence[int]
     send: Callable[[float], float]
-    machine: Machine
+    machine: MachineRates
 
 
 def layers_of(

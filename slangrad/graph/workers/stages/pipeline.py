@@ -16,7 +16,7 @@ import numpy as np
 
 import slangrad as spy
 from slangrad.graph.ir.errors import GraphError
-from slangrad.graph.ir.layout import Layout
+from slangrad.graph.ir.layout import StridedLayout
 from slangrad.graph.ir.node import DType, Node, Shape, new_input, substituted
 from slangrad.graph.ir.types import type_of
 from slangrad.graph.ir.values import as_tensor
@@ -51,7 +51,7 @@ class StagePlan:
         mesh: Microbatched,
         outer: Mesh,
         device: spy.Device,
-        layouts: Mapping[Node, Layout],
+        layouts: Mapping[Node, StridedLayout],
         choose: Choose | None,
         memory: int | None,
     ) -> None:
@@ -207,7 +207,7 @@ class PieceGraph:
         pairs = zip(self.outputs, piece.targets, strict=True)
         self.places = {output: piece.places[node] for output, node in pairs if node in piece.places}
 
-    def plan(self, device: spy.Device, layouts: Mapping[Node, Layout], choose: Choose | None) -> Plan:
+    def plan(self, device: spy.Device, layouts: Mapping[Node, StridedLayout], choose: Choose | None) -> Plan:
         of_inputs = {node: at for node, at in layouts.items() if node in self.inputs}
         return Plan(self.outputs, self.inputs, device, of_inputs, in_place=self.places, choose=choose)
 
