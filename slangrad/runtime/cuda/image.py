@@ -12,22 +12,25 @@ import json
 from dataclasses import dataclass, field
 from struct import Struct
 
-from slangrad.runtime.device import Kernel
+from slangrad.runtime.device import Grid, Kernel
 from slangrad.runtime.reports import Site
 
 ENTRY = b"kernel"
 _LENGTH = Struct("<I")
-_KEPT = ("name", "argument_size", "architecture", "synchronous")
+_KEPT = ("name", "argument_size", "architecture", "synchronous", "group", "shared")
 
 
 @dataclass(slots=True, eq=False, kw_only=True, repr=False)
 class CudaKernel(Kernel):
-    """`synchronous`: each launch is waited for, and raises what the kernel reported. `loaded`: a handle of the driver's
+    """`synchronous`: each launch is waited for, and raises what the kernel reported. `group`: the threads of a block, None
+    where any size will do. `shared`: bytes of shared memory that a launch states. `loaded`: a handle of the driver's
     and a number, for each device that has launched it."""
 
     code: bytes
     architecture: str
     synchronous: bool = False
+    group: Grid | None = None
+    shared: int = 0
     loaded: dict[object, tuple[object, int]] = field(default_factory=dict)
 
 
@@ -41,6 +44,8 @@ class CudaImage:
     architecture: str
     sites: tuple[Site, ...] = ()
     synchronous: bool = False
+    group: Grid | None = None
+    shared: int = 0
     about: object = None
 
     def __repr__(self) -> str:
@@ -54,6 +59,8 @@ class CudaImage:
             code=self.code,
             architecture=self.architecture,
             synchronous=self.synchronous,
+            group=self.group,
+            shared=self.shared,
         )
 
     def to_bytes(self, about: object = None) -> bytes:
@@ -67,4 +74,5 @@ class CudaImage:
         (length,) = _LENGTH.unpack_from(data)
         kept = json.loads(data[_LENGTH.size : _LENGTH.size + length])
         kept["sites"] = tuple(Site(*each) for each in kept["sites"])
+        kept["group"] = kept["group"] and tuple(kept["group"])
         return CudaImage(code=data[_LENGTH.size + length :], **kept)

@@ -7,6 +7,7 @@ struct Status { i32 error, site; i64 index, extent, kernel; };        in pinned 
 from __future__ import annotations
 
 import ctypes
+from math import prod
 from struct import Struct
 
 from slangrad.runtime.device import Grid
@@ -15,6 +16,7 @@ from slangrad.runtime.reports import LaunchFailure
 LAUNCH = Struct("=3qQq24x")
 THREADS = 256  # of a block; the kernels are compiled for at most as many
 MOST_ROWS = 65_535  # blocks along y or z
+MOST_BLOCKS = (1 << 31) - 1  # along x
 
 
 class Status(ctypes.Structure):
@@ -36,9 +38,15 @@ class Status(ctypes.Structure):
 STATUS_OFFSETS: dict[str, int] = {name: getattr(Status, name).offset for name, *_ in Status._fields_}
 
 
-def blocks_for(grid: Grid) -> tuple[Grid, Grid]:
-    """How many blocks there are along each axis, and how many threads of a block. Short rows share a block."""
+def blocks_for(grid: Grid, group: Grid | None = None) -> tuple[Grid, Grid]:
+    """How many blocks there are along each axis, and how many threads of a block. Short rows share a block. All groups
+    stand in one row: a ValueError if there are more than a GPU has blocks."""
     nx, ny, nz = grid
+    if group is not None:
+        count = prod(-(-threads // size) for threads, size in zip(grid, group, strict=True))
+        if count > MOST_BLOCKS:
+            raise ValueError(f"grid: {grid} are {count} groups, and a GPU runs at most {MOST_BLOCKS} in a launch")
+        return (count, 1, 1), group
     width = min(THREADS, 1 << (nx - 1).bit_length())
     height = min(THREADS // width, 1 << (ny - 1).bit_length())
     return (-(-nx // width), min(-(-ny // height), MOST_ROWS), min(nz, MOST_ROWS)), (width, height, 1)
