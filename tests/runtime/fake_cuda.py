@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from enum import IntEnum
 from functools import wraps
-from threading import RLock
+from threading import RLock, local
 from unittest.mock import patch
 
 from slangrad.ir.data.layout import layout_of
@@ -38,6 +38,7 @@ class Result(IntEnum):
     CUDA_ERROR_INVALID_VALUE = 1
     CUDA_ERROR_OUT_OF_MEMORY = 2
     CUDA_ERROR_NO_DEVICE = 100
+    CUDA_ERROR_INVALID_CONTEXT = 201
     CUDA_ERROR_ILLEGAL_ADDRESS = 700
 
 
@@ -126,7 +127,8 @@ def with_memory(function):
 
 
 class FakeBindings:
-    """`calls`: the names of all calls. `linked`: PTX that was assembled."""
+    """`calls`: the names of all calls, without launches. `launches`: how many there were. `linked`: PTX that was
+    assembled."""
 
     CUdevice_attribute = CUjitInputType = Names()
 
@@ -136,8 +138,10 @@ class FakeBindings:
         self.kernels = {}  # flat kernels by PTX
         self.stopped = Result.CUDA_SUCCESS  # what became of the kernels
         self.calls = []
+        self.launches = 0
         self.linked = []
         self._pinned = []
+        self._thread = local()
         self._handles = {}
 
     def __getattribute__(self, name):
@@ -180,6 +184,7 @@ class FakeBindings:
         return Result.CUDA_SUCCESS, self._handle(("context", device))
 
     def cuCtxSetCurrent(self, context):
+        self._thread.context = context
         return (Result.CUDA_SUCCESS,)
 
     # --- streams, events: all is done at once
@@ -281,6 +286,9 @@ class FakeBindings:
 
     @with_memory
     def cuLaunchKernel(self, function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra):
+        if not hasattr(self._thread, "context"):
+            return (Result.CUDA_ERROR_INVALID_CONTEXT,)
+        self.launches += 1
         flat = self._handles[function]
         arguments, launch = (ctypes.c_void_p * 2).from_address(parameters)
         nx, ny, nz, status, number = LAUNCH.unpack(ctypes.string_at(launch, LAUNCH.size))

@@ -23,6 +23,9 @@ BINDINGS = Late("cuda.bindings.driver")
 OLDEST_DRIVER = 12_010  # it takes 32 KB of parameters, and PTX 8.1
 OLDEST_CAPABILITY = (7, 5)
 OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
+# A launch in a thread that uses no context, or that of another GPU, or one that is gone: CUDA_ERROR_INVALID_CONTEXT,
+# CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_CONTEXT_IS_DESTROYED.
+OTHER_CONTEXT = (201, 400, 709)
 
 # Errors of a kernel or of the GPU that end the context of the process.
 # fmt: off
