@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from enum import IntEnum
 from functools import wraps
-from threading import RLock
+from threading import RLock, local
 from unittest.mock import patch
 
 from slangrad.ir.data.layout import layout_of
@@ -38,6 +38,7 @@ class Result(IntEnum):
     CUDA_ERROR_INVALID_VALUE = 1
     CUDA_ERROR_OUT_OF_MEMORY = 2
     CUDA_ERROR_NO_DEVICE = 100
+    CUDA_ERROR_INVALID_CONTEXT = 201
     CUDA_ERROR_ILLEGAL_ADDRESS = 700
 
 
@@ -126,9 +127,10 @@ def with_memory(function):
 
 
 class FakeBindings:
-    """`calls`: the names of all calls. `linked`: PTX that was assembled."""
+    """`calls`: the names of all calls, without launches. `launches`: how many there were. `linked`: PTX that was
+    assembled."""
 
-    CUdevice_attribute = CUjitInputType = Names()
+    CUdevice_attribute = CUjitInputType = CUfunction_attribute = Names()
 
     def __init__(self, capability=(9, 0), version=13000, gpus=1):
         self.capability, self.version, self.gpus = capability, version, gpus
@@ -136,8 +138,11 @@ class FakeBindings:
         self.kernels = {}  # flat kernels by PTX
         self.stopped = Result.CUDA_SUCCESS  # what became of the kernels
         self.calls = []
+        self.launches = 0
         self.linked = []
+        self.shared = {}  # bytes of shared memory that functions may have, beyond those that all have
         self._pinned = []
+        self._thread = local()
         self._handles = {}
 
     def __getattribute__(self, name):
@@ -180,6 +185,7 @@ class FakeBindings:
         return Result.CUDA_SUCCESS, self._handle(("context", device))
 
     def cuCtxSetCurrent(self, context):
+        self._thread.context = context
         return (Result.CUDA_SUCCESS,)
 
     # --- streams, events: all is done at once
@@ -279,14 +285,28 @@ class FakeBindings:
         assert name == b"kernel"
         return Result.CUDA_SUCCESS, module
 
+    def cuFuncSetAttribute(self, function, name, value):
+        assert name == "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"
+        self.shared[function] = value
+        return (Result.CUDA_SUCCESS,)
+
     @with_memory
     def cuLaunchKernel(self, function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra):
+        if not hasattr(self._thread, "context"):
+            return (Result.CUDA_ERROR_INVALID_CONTEXT,)
+        self.launches += 1
         flat = self._handles[function]
         arguments, launch = (ctypes.c_void_p * 2).from_address(parameters)
         nx, ny, nz, status, number = LAUNCH.unpack(ctypes.string_at(launch, LAUNCH.size))
-        assert gx * bx >= nx and bx * by * bz <= 256 and gx < 1 << 31
-        for blocks, threads, count in ((gy, by, ny), (gz, bz, nz)):
-            assert blocks * threads >= count or blocks == 65535
+        if flat.group or flat.function.wave:
+            assert (bx, by, bz) == flat.function.attributes["group_size"]
+            assert gx * bx * by * bz >= nx * ny * nz and gy == gz == 1
+            assert shared == self.shared.get(function, 0)
+        else:
+            assert gx * bx >= nx and bx * by * bz <= 256 and shared == 0
+            for blocks, threads, count in ((gy, by, ny), (gz, bz, nz)):
+                assert blocks * threads >= count or blocks == 65535
+        assert gx < 1 << 31
         reports = StatusReports(Status.from_address(status), number)
         size = layout_of(flat.arguments).size
         try:

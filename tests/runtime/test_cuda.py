@@ -1,6 +1,7 @@
 """The CUDA device on a driver without a GPU: memory, copies, launches, reports, and errors where something is missing."""
 
 import gc
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from slangrad.llvm.cuda import entries
 from slangrad.llvm.cuda import launch as compiled
 from slangrad.llvm.machine import nvptx
 from slangrad.runtime.cuda import driver as drivers
-from slangrad.runtime.cuda import memory
+from slangrad.runtime.cuda import launch, memory
 from slangrad.runtime.cuda.architectures import ARCHITECTURES, newest_architecture
 from slangrad.runtime.cuda.image import CudaImage
 from slangrad.runtime.cuda.launch import LAUNCH, STATUS_OFFSETS, THREADS, blocks_for
@@ -183,6 +184,48 @@ def test_a_synchronous_device_raises_in_the_call(fake):
     with pytest.raises(spy.BoundsError, match="index 8") as caught:
         module.put(tensor(device, range(5)), 8)
     assert not hasattr(caught.value, "__notes__")
+
+
+# --- launches
+
+
+def test_a_launch_is_one_call_of_the_driver(device, module, fake):
+    x = tensor(device, range(4))
+    bound = module.bump.bind_call(x)
+    for call in (lambda: module.bump(x), bound):
+        call()
+        fake.calls.clear()
+        before = fake.launches
+        call()
+        assert (fake.calls, fake.launches) == ([], before + 1)
+    assert x.to_numpy().tolist() == [4, 5, 6, 7]
+
+
+def test_new_threads_launch(device, module):
+    x = tensor(device, range(4))
+    bound = module.bump.bind_call(x)
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(bound).result()
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(module.bump, x).result()
+    assert x.to_numpy().tolist() == [2, 3, 4, 5]
+
+
+def test_threads_launch_with_their_own_arguments(device, module):
+    """Each launch has a block that no other thread writes before the driver has copied it."""
+    tensors = [tensor(device, [i]) for i in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(8):
+            list(threads.map(module.bump, tensors))
+    assert [t.to_numpy().item() for t in tensors] == [8, 9, 10, 11]
+
+
+def test_launches_of_many_grids_are_not_kept(device, module, monkeypatch):
+    monkeypatch.setattr(launch, "MOST_GRIDS", 3)
+    for count in (1, 2, 3, 4, 5, 1, 5):
+        x = tensor(device, range(count))
+        module.bump(x)
+        assert x.to_numpy().tolist() == list(range(1, count + 1))
 
 
 # --- kernels that are kept

@@ -70,6 +70,7 @@ class Geometry:
     pairs: list[tuple[TouchedRegion, TouchedRegion]]
     regions: list[TouchedRegion]
     make_result: Callable[[], object]
+    is_staged: bool  # whether memory of the host must be copied to the device for the launch
     atomic: Geometry | None = None
 
 
@@ -216,7 +217,7 @@ class CallPlan:
         geometry = self._geometries.get(key) or self._make_geometry(values, threads, key)
         if geometry is None:
             return None
-        if not self._runtime.reaches_host and any(region.is_host for region in geometry.regions):
+        if geometry.is_staged:
             return None
         grid = (0, 0, 0) if 0 in geometry.shape else geometry.loops.grid
         launch = FixedLaunch(self, geometry, grid, values)
@@ -269,7 +270,7 @@ class CallPlan:
             if conflicts is None or not conflicts.shared:
                 break
             geometry = self._with_atomic_sums(geometry, values, threads)
-        if not self._runtime.reaches_host:
+        if geometry.is_staged:
             staged = stage(self._runtime, geometry.regions, scalars)
         if conflicts is not None:
             kept = self._copy_first(conflicts, scalars)
@@ -430,7 +431,9 @@ class CallPlan:
         assert len(scalars) == len(compiled.packer.scalars), "an argument is laid out unlike its type"
         maker = _nothing if self._created is None else self._created.maker(self.device, shape)
         finders, setters = self._moving(shape, places)
-        return Geometry(shape, loops, scalars, finders, setters, compiled, pairs_of(regions), regions, maker)
+        is_staged = not self._runtime.reaches_host and any(region.is_host for region in regions)
+        pairs = pairs_of(regions)
+        return Geometry(shape, loops, scalars, finders, setters, compiled, pairs, regions, maker, is_staged)
 
     def _moving(self, shape: Shape, places: Mapping[str, slice]) -> tuple[list[Placed], list[PlacedSetter]]:
         """Finders and setters, which put the scalars of each call at their places."""

@@ -23,6 +23,9 @@ BINDINGS = Late("cuda.bindings.driver")
 OLDEST_DRIVER = 12_010  # it takes 32 KB of parameters, and PTX 8.1
 OLDEST_CAPABILITY = (7, 5)
 OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
+# A launch in a thread that uses no context, or that of another GPU, or one that is gone: CUDA_ERROR_INVALID_CONTEXT,
+# CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_CONTEXT_IS_DESTROYED.
+OTHER_CONTEXT = (201, 400, 709)
 
 # Errors of a kernel or of the GPU that end the context of the process.
 # fmt: off
@@ -130,6 +133,11 @@ class Driver:
         """The compute capability."""
         major, minor = (self.attribute(device, f"COMPUTE_CAPABILITY_{each}") for each in ("MAJOR", "MINOR"))
         return major, minor
+
+    def allow_shared(self, function: object, size: int) -> None:
+        """So many bytes of dynamic shared memory for a kernel, beyond the 48 KB that need no leave."""
+        known = self._bindings.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        self.call("cuFuncSetAttribute", function, known, size)
 
     def pinned(self, size: int) -> int:
         """The address of host memory that the GPU reaches at the same address."""

@@ -24,6 +24,7 @@ class StreamSource:
         self._context = context
 
     def obtain(self, size: int, zero: bool) -> tuple[int, object]:
+        self._driver.call("cuCtxSetCurrent", self._context)
         address = int(self._driver.call("cuMemAllocAsync", size, self._stream))
         if zero:
             self.fill_zero(address, size)
@@ -31,6 +32,7 @@ class StreamSource:
 
     def fill_zero(self, address: int, size: int) -> None:
         if size:
+            self._driver.call("cuCtxSetCurrent", self._context)
             self._driver.call("cuMemsetD8Async", address, 0, size, self._stream)
 
     def release(self, address: int) -> None:
