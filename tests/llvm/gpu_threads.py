@@ -1,6 +1,7 @@
 """Kernels for a GPU without one: the text of a kernel as code of this processor, with a thread for each of a block.
 
-    run(flat, "sm_90", arguments, (64, 1, 1))     arguments: the address of the argument block
+    run(flat, arguments, (64, 1, 1))             arguments: the address of the argument block
+    assert_like_oracle(text, arguments, (64, 1, 1))
 
 What threads of a block do together happens in Python: lanes of a warp meet where they state the same mask, threads of a
 block at its barriers. A meeting that some never come to is an error.
@@ -16,9 +17,13 @@ from itertools import product
 from math import prod
 
 import llvmlite.binding as llvm
+import numpy as np
 
+from slangrad.base.traits import CUDA
 from slangrad.llvm.cuda.entries import kernel_module
 from slangrad.runtime.cuda.launch import LAUNCH, Status, blocks_for
+from tests.flat import flat_kernel_of
+from tests.llvm.machine import argument_block, assert_equal_arrays, oracle
 
 PATIENCE = 60  # seconds until a meeting counts as never complete
 I32, U8 = ctypes.c_uint32, ctypes.c_uint8
@@ -112,7 +117,7 @@ def for_this_processor(text, shared):
     text = re.sub(r"@llvm\.nvvm\.([\w.]+)", r'@"gpu.\1"', text)
     text = re.sub(r"addrspacecast \(ptr addrspace\(3\) (getelementptr \(.*?\)) to ptr\)", r"\1", text)
     text = re.sub(r" addrspace\(\d\)", "", text)
-    text = re.sub(r"= addrspacecast (ptr \S+) to ptr", r"= getelementptr i8, \1, i64 0", text)
+    text = re.sub(r"= addrspacecast (ptr .+) to ptr\b", r"= getelementptr i8, \1, i64 0", text)
     text = re.sub(r" syncscope\(\"\w+\"\)", "", text)
     text = text.replace("external global [0 x i8]", f"internal global [{max(shared, 1)} x i8] undef")
     text = re.sub(r'ptr byval\(\[\d+ x i8\]\) align 16 "nvvm.grid_constant" noalias', "ptr", text)
@@ -126,11 +131,23 @@ def loaded(text):
         llvm.add_symbol(f"gpu.{name}", ctypes.cast(callback, ctypes.c_void_p).value)
     module = llvm.parse_assembly(text)
     module.triple = llvm.get_process_triple()
-    machine = llvm.Target.from_default_triple().create_target_machine(opt=1, jit=True)
+    processor = {"cpu": llvm.get_host_cpu_name(), "features": llvm.get_host_cpu_features().flatten()}
+    machine = llvm.Target.from_default_triple().create_target_machine(opt=1, jit=True, **processor)
     engine = llvm.create_mcjit_compiler(module, machine)
     engine.finalize_object()
     yield ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(engine.get_function_address("kernel"))
     engine.close()
+
+
+def assert_like_oracle(text, arguments, grid):
+    """Bit for bit. The first report, too, as threads come to it in another order."""
+    flat = flat_kernel_of(text, CUDA)
+    expected, reports = oracle(flat.program, arguments, grid)
+    data, arrays = argument_block(flat.program, arguments)
+    block = np.frombuffer(data, np.uint8)
+    status = run(flat, block.ctypes.data, grid)
+    assert_equal_arrays(expected.arrays, arrays, "threads of a GPU")
+    assert (status.index, status.extent) in reports.bounds if reports.bounds else not status.error
 
 
 def run(flat, arguments, grid, number=1):

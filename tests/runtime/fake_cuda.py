@@ -340,7 +340,7 @@ def fake_gpu(**settings):
         real = real_target_of(name)
 
         def finish(assembled):
-            bindings.kernels[assembled.ptx.encode()] = assembled.flat
+            bindings.kernels[assembled.ptx.encode()] = assembled.written.flat
             return real.finish(assembled)
 
         return replace(real, finish=finish)

@@ -3,7 +3,8 @@
     atomic{kind="add"} %p, %v : f32     atomicrmw fadd ptr addrspace(1) %p, float %v syncscope("device") monotonic
     atomic{kind="min"} %p, %v : f32     a loop around cmpxchg, with the row "min" inside
 
-They are relaxed and seen by the whole device, in shared memory by the block. An add whose result is not used becomes a reduction (`red`).
+They are relaxed and seen by the whole device, in shared memory by the block. An add whose result is not used becomes a
+reduction (`red`).
 """
 
 from __future__ import annotations

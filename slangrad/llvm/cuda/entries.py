@@ -53,8 +53,8 @@ attributes #0 = { nounwind }"""
 
 @dataclass(frozen=True, slots=True)
 class EntryModule:
-    """LLVM text with the entry. `group`: the threads of a block, where the kernel is compiled for one size. `shared`: the
-    bytes of shared memory that a launch has to state."""
+    """LLVM text with the entry. `group`: the threads of a block, where the kernel is compiled for one size. `shared`:
+    the bytes of shared memory that a launch has to state."""
 
     text: str
     entry: Writer

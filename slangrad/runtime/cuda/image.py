@@ -23,9 +23,9 @@ _KEPT = ("name", "argument_size", "architecture", "synchronous", "group", "share
 
 @dataclass(slots=True, eq=False, kw_only=True, repr=False)
 class CudaKernel(Kernel):
-    """`synchronous`: each launch is waited for, and raises what the kernel reported. `group`: the threads of a block, None
-    where any size will do. `shared`: bytes of shared memory that a launch states. `loaded`: the kernel on each device
-    that has launched it."""
+    """`synchronous`: each launch is waited for, and raises what the kernel reported. `group`: the threads of a block,
+    None where any size will do. `shared`: bytes of shared memory that a launch states. `loaded`: the kernel on each
+    device that has launched it."""
 
     code: bytes
     architecture: str

@@ -52,7 +52,9 @@ def blocks_for(grid: Grid, group: Grid | None = None) -> tuple[Grid, Grid]:
     if group is not None:
         count = prod(-(-threads // size) for threads, size in zip(grid, group, strict=True))
         if count > MOST_BLOCKS:
-            raise ValueError(f"grid: {grid} are {count} groups, and a GPU runs at most {MOST_BLOCKS} in a launch")
+            raise ValueError(
+                f"grid: {grid} are {count} groups, and a GPU runs at most {MOST_BLOCKS} in a launch"
+            )
         return (count, 1, 1), group
     width = min(THREADS, 1 << (nx - 1).bit_length())
     height = min(THREADS // width, 1 << (ny - 1).bit_length())
@@ -75,8 +77,8 @@ class PreparedLaunch:
         shared: int,
         stream: object,
     ) -> None:
-        """`call` is cuLaunchKernel, `size` that of the arguments, `shape` the blocks and their threads, `shared` the bytes
-        of dynamic shared memory."""
+        """`call` is cuLaunchKernel, `size` that of the arguments, `shape` the blocks and their threads, `shared` the
+        bytes of dynamic shared memory."""
         block = ctypes.create_string_buffer(size)
         self._blocks = block, ctypes.create_string_buffer(launch, len(launch))
         self._pointers = (ctypes.c_void_p * 2)(*map(ctypes.addressof, self._blocks))
