@@ -130,9 +130,9 @@ class FakeBindings:
     """`calls`: the names of all calls, without launches. `launches`: how many there were. `linked`: PTX that was
     assembled."""
 
-    CUdevice_attribute = CUjitInputType = CUfunction_attribute = Names()
+    CUdevice_attribute = CUjitInputType = CUpointer_attribute = CUfunction_attribute = Names()
 
-    def __init__(self, capability=(9, 0), version=13000, gpus=1):
+    def __init__(self, capability=(9, 0), version=13000, gpus=1, pinned=1 << 30):
         self.capability, self.version, self.gpus = capability, version, gpus
         self.arena = Arena()
         self.kernels = {}  # flat kernels by PTX
@@ -141,6 +141,7 @@ class FakeBindings:
         self.launches = 0
         self.linked = []
         self.shared = {}  # bytes of shared memory that functions may have, beyond those that all have
+        self.pinned = pinned  # bytes that may be
         self._pinned = []
         self._thread = local()
         self._handles = {}
@@ -210,8 +211,17 @@ class FakeBindings:
     # --- memory
 
     def cuMemHostAlloc(self, size, flags):
+        if size > self.pinned:
+            return Result.CUDA_ERROR_OUT_OF_MEMORY, 0
+        self.pinned -= size
         self._pinned.append(ctypes.create_string_buffer(size))
         return Result.CUDA_SUCCESS, ctypes.addressof(self._pinned[-1])
+
+    def cuPointerGetAttribute(self, attribute, address):
+        assert attribute == "CU_POINTER_ATTRIBUTE_MEMORY_TYPE"
+        if any(0 <= address - ctypes.addressof(block) < len(block) for block in self._pinned):
+            return Result.CUDA_SUCCESS, 1
+        return Result.CUDA_ERROR_INVALID_VALUE, None
 
     def cuMemAllocAsync(self, size, stream):
         if self.stopped:

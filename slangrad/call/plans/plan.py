@@ -78,14 +78,13 @@ class ScratchBlock:
     """Memory of one call for values that the kernel writes and Python reads; a copy where the host does not reach it,
     which travels to the device before the launch and back after it."""
 
-    __slots__ = ("_copied", "_region", "_runtime", "address", "block", "memory")
+    __slots__ = ("_copied", "_runtime", "address", "block", "memory")
 
     def __init__(self, runtime: Device, size: int) -> None:
         self._runtime = runtime
         self.block = runtime.allocate(size)
         self.address = self.block.address
-        self._region = MemoryRegion(self.address, (size,), (1,), BYTE)
-        view = runtime.host_view(self._region, self.block)
+        view = runtime.host_view(MemoryRegion(self.address, (size,), (1,), BYTE), self.block)
         self._copied = np.zeros(size, BYTE) if view is None else None
         self.memory = memoryview(self._copied if view is None else view)  # type: ignore[arg-type]
 
@@ -95,7 +94,7 @@ class ScratchBlock:
 
     def fetch(self) -> None:
         if self._copied is not None:
-            self._copied[:] = self._runtime.read(self._region)
+            self._runtime.fetch(self._copied, self.address)
 
 
 @dataclass(slots=True)

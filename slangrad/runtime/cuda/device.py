@@ -18,10 +18,11 @@ import numpy as np
 from slangrad.base.disk.store import content_key
 from slangrad.base.options import Options, store_of
 from slangrad.runtime.cuda.architectures import newest_architecture
+from slangrad.runtime.cuda.copies import Copies
 from slangrad.runtime.cuda.driver import OLDEST_CAPABILITY, OTHER_CONTEXT, CudaUnavailable, load_driver
 from slangrad.runtime.cuda.image import ENTRY, CudaKernel
 from slangrad.runtime.cuda.launch import LAUNCH, LoadedKernel, PreparedLaunch, Status, blocks_for
-from slangrad.runtime.cuda.memory import Copies, StreamSource
+from slangrad.runtime.cuda.memory import StreamSource
 from slangrad.runtime.device import (
     Array,
     Device,
@@ -63,7 +64,7 @@ class CudaDevice(Device):
         self._launch = driver.function("cuLaunchKernel")
         self._source = StreamSource(driver, self._stream, self._context)
         self.memory = CachingAllocator(self._source)
-        self._copies = Copies(driver, self._stream)
+        self._copies = Copies(driver, self._stream, self._context)
         self._status_address = driver.pinned(ctypes.sizeof(Status))
         self._status = Status.from_address(self._status_address)
         self._clear_status()
@@ -92,7 +93,10 @@ class CudaDevice(Device):
     # --- launches
 
     def launch(self, kernel: Kernel, arguments: bytes | bytearray, grid: Grid) -> None:
-        check_arguments(kernel, arguments)
+        size = kernel.argument_size
+        if len(arguments) != size:
+            check_arguments(kernel, arguments)
+            arguments = arguments[:size]
         if not isinstance(kernel, CudaKernel):
             raise TypeError(f"kernel '{kernel.name}' was not made for a GPU")
         try:
@@ -104,8 +108,7 @@ class CudaDevice(Device):
                 self._report()
                 return
             launch, idle = self._prepared(kernel, grid)
-        size = kernel.argument_size
-        launch.arguments[:] = arguments if len(arguments) == size else arguments[:size]
+        launch.arguments[:] = arguments
         self._start(kernel, launch)
         idle.append(launch)
 
@@ -130,7 +133,8 @@ class CudaDevice(Device):
     def _start(self, kernel: CudaKernel, launch: PreparedLaunch) -> None:
         """Launch, and raise what earlier launches have reported. The context of the calling thread is set where the
         driver misses it, because to set it takes as long as half a launch."""
-        self._report()
+        if self._status.error or self._driver.lost is not None or self.is_closed:
+            self._report()
         self._driver.launched = kernel.name
         (error,) = launch.run()
         if error:
@@ -212,6 +216,11 @@ class CudaDevice(Device):
         items = self._fetched(region)[1]
         return items if items.flags.c_contiguous else items.copy(order="C")
 
+    def fetch(self, target: Array, address: int) -> None:
+        self._enter()
+        if target.nbytes:
+            self._receive(target, address)
+
     def put(self, region: MemoryRegion, values: Array) -> None:
         self._enter()
         if 0 in region.shape:
@@ -228,9 +237,14 @@ class CudaDevice(Device):
         """All bytes from the first item to the last, and the items in these."""
         low, high = region.span
         memory = np.empty(high - low, np.uint8)
-        self._copies.to_host(memory, region.address + low)
-        self._wait((LATER,))
+        self._receive(memory, region.address + low)
         return memory, np.ndarray(region.shape, region.dtype, memory, -low, region.strides)
+
+    def _receive(self, target: Array, address: int) -> None:
+        """Fill an array that is not empty, and raise what was reported."""
+        self._copies.to_host(target, address)
+        if self._status.error:
+            self._raise_reported((LATER,))
 
     def copy(self, target: int, source: int, size: int) -> None:
         self._enter()
