@@ -152,10 +152,16 @@ def test_waves_exchange_by_shuffles(body, shuffles, ballots):
     assert counts == [shuffles, ballots] and ".reqntid 32, 1, 1" in text
 
 
-@pytest.mark.parametrize("body", ['printf("%d", i);'])
-def test_what_is_not_supported_yet_is_refused(body):
+def test_prints_take_room_by_one_atomic():
+    text = ptx(main('printf("%f %d\\n", x[i], k[i]);'))
+    assert re.search(r"call\.uni print", text)
+    assert len(re.findall(r"(?:atom|red)\S*add\.u64", text)) == 2  # room for the line, and the count of those without
+
+
+def test_what_is_not_supported_yet_is_refused():
+    recursive = "float power(float x, int n) { return n == 0 ? 1.0 : x * power(x, n - 1); }"
     with pytest.raises(CompileError, match=r"(?s)E9003.*on CUDA yet.*CPU"):
-        ptx(main(body))
+        ptx(f"[Differentiable] {recursive}" + main("y[i] = __bwd_diff(power)(x[i], k[i], 1.0);").replace("__bwd_diff(power)(x[i], k[i], 1.0)", "power(x[i], k[i])"))
 
 
 def test_large_arguments_are_refused():

@@ -218,8 +218,8 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         write_text(self.flush_print_to_string())
 
     def flush_print_to_string(self) -> str:
-        """The lines that were printed since the last time."""
-        return self.runtime.printed.take()
+        """The lines that were printed since the last time. Waits for the launches that print."""
+        return self.runtime.take_printed()
 
     # --- Files that change ---
 
