@@ -288,7 +288,17 @@ KERNELS = {}
 
 
 def test_an_image_is_its_bytes():
-    image = CudaImage("k", 16, b".version 8.1\n", "sm_90", (Site("a:1:2", "x", "y"),), True, (4, 2, 1), 5000, frozenset({"prints"}))
+    image = CudaImage(
+        "k",
+        16,
+        b".version 8.1\n",
+        "sm_90",
+        (Site("a:1:2", "x", "y"),),
+        True,
+        (4, 2, 1),
+        5000,
+        frozenset({"prints"}),
+    )
     read = CudaImage.from_bytes(image.to_bytes({"extra": [1]}))
     assert replace(read, about=None) == image and read.about == {"extra": [1]}
     kernel = read.kernel()
