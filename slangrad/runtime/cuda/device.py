@@ -2,8 +2,8 @@
 
 In: a `CudaKernel` (PTX), an argument block, a grid.   Out: the effects of the kernel.
 
-A launch returns at once. What a kernel reports is raised by the next call that waits for the GPU, or that launches;
-with SLANGRAD_SYNCHRONOUS=1 and in check mode by the launch itself.
+A launch returns at once. An error of its kernel is raised by the next call that waits for the GPU or launches; with
+SLANGRAD_SYNCHRONOUS=1 and in check mode by the launch itself.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class CudaDevice(Device):
         return f"{backend}:{newest_architecture(self.capability)}"
 
     def _enter(self) -> None:
-        """What follows is about this GPU, in whatever thread."""
+        """Make the context of this GPU current in the calling thread."""
         self.require_open()
         if self._driver.lost is not None:
             raise self._driver.lost.again()
@@ -127,7 +127,7 @@ class CudaDevice(Device):
             self._raise_reported(notes)
 
     def _raise_reported(self, notes: tuple[str, ...]) -> None:
-        """All that was launched has finished."""
+        """Wait for all launches."""
         failure, kernel = self._status.failure, self._kernels[self._status.kernel]
         self._clear_status()
         error = exception_of(failure, kernel.name, kernel.sites, self._options.limits.tape_bytes)

@@ -45,7 +45,7 @@ def blocks_for(grid: Grid) -> tuple[Grid, Grid]:
 
 
 class LaunchArguments:
-    """What the driver copies at a launch: the arguments and the launch block, by their addresses."""
+    """The arguments and the launch block by their addresses; the driver copies both at a launch."""
 
     __slots__ = ("_arguments", "_launch", "_pointers", "address")
 

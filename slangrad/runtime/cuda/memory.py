@@ -1,4 +1,4 @@
-"""Memory of a GPU in the order of its stream: where blocks come from, and copies between host and GPU.
+"""Memory of a GPU in the order of its stream: the source of blocks, and copies between host and GPU.
 
 Copies(driver, stream).to_gpu(address, array)     through pinned memory where the array is large
 CachingAllocator(StreamSource(driver, stream))    what is freed serves later launches of the stream at once
@@ -34,7 +34,7 @@ class StreamSource:
             self._driver.call("cuMemsetD8Async", address, 0, size, self._stream)
 
     def release(self, address: int) -> None:
-        """In any thread: a block may be freed wherever Python collects garbage."""
+        """May run in any thread: a block is freed wherever Python collects garbage."""
         if self._driver.lost is not None:
             return  # the driver has taken all memory back
         self._driver.call("cuCtxSetCurrent", self._context)
@@ -50,7 +50,7 @@ class Copies:
         self._buffers: list[tuple[int, object]] = []
 
     def _pinned(self) -> list[tuple[int, object]]:
-        """Address and event of both, made when they are first needed."""
+        """Address and event of both, made on first use."""
         if not self._buffers:
             self._buffers = [(self._driver.pinned(PIECE), self._driver.event()) for _ in range(2)]
         return self._buffers
