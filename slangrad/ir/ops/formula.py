@@ -17,7 +17,7 @@ from slangrad.ir.ops.core import OpBuilder, Value
 
 Number = int | float
 OfType = Callable[[Scalar], Number]
-"""A constant that each type has its own of, as its smallest normal number."""
+"""A constant that differs by type, such as the smallest normal number."""
 
 
 def _operator(name: str, flipped: bool = False) -> Callable[[Formula, Operand], Formula]:

@@ -1,4 +1,4 @@
-"""The processors that LLVM knows by name.
+"""The names of processors in LLVM.
 
     check_cpu("x86-64-v9", triple)   ->   ValueError: there is no CPU 'x86-64-v9' (SLANGRAD_CPU): ... are known
 
