@@ -1,4 +1,4 @@
-"""What a kernel tells while it runs: an index out of range, a printed line.
+"""Reports of a running kernel: an index out of range, a printed line.
 
     %ok = in_bounds %i, %n      the first failure of a launch is written into the launch record
     print "x = %f", %x          calls the record's function with the site and the values as 64-bit words

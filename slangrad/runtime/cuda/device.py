@@ -96,7 +96,7 @@ class CudaDevice(Device):
             raise self._driver.lost.again()
 
     def _enter(self) -> None:
-        """What follows is about this GPU, in whatever thread."""
+        """Make the context of this GPU current in the calling thread."""
         self._require_gpu()
         self._driver.call("cuCtxSetCurrent", self._context)
 

@@ -1,4 +1,4 @@
-"""A kernel for a GPU as bytes: PTX with what is needed to launch it.
+"""A kernel for a GPU as bytes: PTX, and the data that a launch needs.
 
     image = CudaImage("k", 16, ptx, "sm_90", sites)
     data = image.to_bytes();  CudaImage.from_bytes(data).kernel()   ->   CudaKernel
@@ -39,7 +39,7 @@ class CudaKernel(Kernel):
 
 @dataclass(frozen=True, slots=True)
 class CudaImage:
-    """The fields of a CudaKernel. `about` is what else is to be kept with it, as JSON has it."""
+    """The fields of a CudaKernel. `about`: extra JSON that is stored with it."""
 
     name: str
     argument_size: int
