@@ -172,6 +172,10 @@ class Device(ABC):
     def read(self, region: MemoryRegion) -> Array:
         """A new C-contiguous host array with a copy of the items."""
 
+    def fetch(self, target: Array, address: int) -> None:
+        """Overwrite a C-contiguous host array by as many bytes of the device."""
+        target[...] = self.read(MemoryRegion(address, target.shape, target.strides, target.dtype))
+
     def put(self, region: MemoryRegion, values: Array) -> None:
         """Overwrite the items by values that broadcast to their shape, of the same dtype."""
         memory = self.host_view(region, None)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from enum import IntEnum
 from functools import wraps
-from threading import RLock
+from threading import RLock, local
 from unittest.mock import patch
 
 from slangrad.ir.data.layout import layout_of
@@ -38,6 +38,7 @@ class Result(IntEnum):
     CUDA_ERROR_INVALID_VALUE = 1
     CUDA_ERROR_OUT_OF_MEMORY = 2
     CUDA_ERROR_NO_DEVICE = 100
+    CUDA_ERROR_INVALID_CONTEXT = 201
     CUDA_ERROR_ILLEGAL_ADDRESS = 700
 
 
@@ -126,18 +127,22 @@ def with_memory(function):
 
 
 class FakeBindings:
-    """`calls`: the names of all calls. `linked`: PTX that was assembled."""
+    """`calls`: the names of all calls, without launches. `launches`: how many there were. `linked`: PTX that was
+    assembled."""
 
-    CUdevice_attribute = CUjitInputType = Names()
+    CUdevice_attribute = CUjitInputType = CUpointer_attribute = Names()
 
-    def __init__(self, capability=(9, 0), version=13000, gpus=1):
+    def __init__(self, capability=(9, 0), version=13000, gpus=1, pinned=1 << 30):
         self.capability, self.version, self.gpus = capability, version, gpus
         self.arena = Arena()
         self.kernels = {}  # flat kernels by PTX
         self.stopped = Result.CUDA_SUCCESS  # what became of the kernels
         self.calls = []
+        self.launches = 0
         self.linked = []
+        self.pinned = pinned  # bytes that may be
         self._pinned = []
+        self._thread = local()
         self._handles = {}
 
     def __getattribute__(self, name):
@@ -180,6 +185,7 @@ class FakeBindings:
         return Result.CUDA_SUCCESS, self._handle(("context", device))
 
     def cuCtxSetCurrent(self, context):
+        self._thread.context = context
         return (Result.CUDA_SUCCESS,)
 
     # --- streams, events: all is done at once
@@ -204,8 +210,17 @@ class FakeBindings:
     # --- memory
 
     def cuMemHostAlloc(self, size, flags):
+        if size > self.pinned:
+            return Result.CUDA_ERROR_OUT_OF_MEMORY, 0
+        self.pinned -= size
         self._pinned.append(ctypes.create_string_buffer(size))
         return Result.CUDA_SUCCESS, ctypes.addressof(self._pinned[-1])
+
+    def cuPointerGetAttribute(self, attribute, address):
+        assert attribute == "CU_POINTER_ATTRIBUTE_MEMORY_TYPE"
+        if any(0 <= address - ctypes.addressof(block) < len(block) for block in self._pinned):
+            return Result.CUDA_SUCCESS, 1
+        return Result.CUDA_ERROR_INVALID_VALUE, None
 
     def cuMemAllocAsync(self, size, stream):
         if self.stopped:
@@ -281,6 +296,9 @@ class FakeBindings:
 
     @with_memory
     def cuLaunchKernel(self, function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra):
+        if not hasattr(self._thread, "context"):
+            return (Result.CUDA_ERROR_INVALID_CONTEXT,)
+        self.launches += 1
         flat = self._handles[function]
         arguments, launch = (ctypes.c_void_p * 2).from_address(parameters)
         nx, ny, nz, status, number = LAUNCH.unpack(ctypes.string_at(launch, LAUNCH.size))

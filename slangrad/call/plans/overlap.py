@@ -155,15 +155,16 @@ def both_changed(first: str, second: str) -> CallError:
 
 def find_conflicts(pairs: Sequence[tuple[TouchedRegion, TouchedRegion]], values: Values) -> Conflicts | None:
     """None, nearly always: nothing overlaps, or each element is read and written by one thread alone."""
-    conflicts = Conflicts([], False)
+    conflicts: Conflicts | None = None
     for first, second in pairs:
         start, other = values[first.place], values[second.place]
         if start + first.low >= other + second.high or other + second.low >= start + first.high:
             continue
         if _interleaved(first.lattice, second.lattice, other - start):
             continue
+        conflicts = conflicts or Conflicts([], False)
         _resolve(first, second, start == other and _same_elements(first, second), conflicts)
-    return conflicts if conflicts.copies or conflicts.shared else None
+    return conflicts if conflicts is not None and (conflicts.copies or conflicts.shared) else None
 
 
 def refuse_touched(touched: Sequence[Touched], regions: Sequence[TouchedRegion], values: Values) -> None:

@@ -70,6 +70,7 @@ class Geometry:
     pairs: list[tuple[TouchedRegion, TouchedRegion]]
     regions: list[TouchedRegion]
     make_result: Callable[[], object]
+    is_staged: bool  # whether memory of the host must be copied to the device for the launch
     atomic: Geometry | None = None
 
 
@@ -77,14 +78,13 @@ class ScratchBlock:
     """Memory of one call for values that the kernel writes and Python reads; a copy where the host does not reach it,
     which travels to the device before the launch and back after it."""
 
-    __slots__ = ("_copied", "_region", "_runtime", "address", "block", "memory")
+    __slots__ = ("_copied", "_runtime", "address", "block", "memory")
 
     def __init__(self, runtime: Device, size: int) -> None:
         self._runtime = runtime
         self.block = runtime.allocate(size)
         self.address = self.block.address
-        self._region = MemoryRegion(self.address, (size,), (1,), BYTE)
-        view = runtime.host_view(self._region, self.block)
+        view = runtime.host_view(MemoryRegion(self.address, (size,), (1,), BYTE), self.block)
         self._copied = np.zeros(size, BYTE) if view is None else None
         self.memory = memoryview(self._copied if view is None else view)  # type: ignore[arg-type]
 
@@ -94,7 +94,7 @@ class ScratchBlock:
 
     def fetch(self) -> None:
         if self._copied is not None:
-            self._copied[:] = self._runtime.read(self._region)
+            self._runtime.fetch(self._copied, self.address)
 
 
 @dataclass(slots=True)
@@ -216,7 +216,7 @@ class CallPlan:
         geometry = self._geometries.get(key) or self._make_geometry(values, threads, key)
         if geometry is None:
             return None
-        if not self._runtime.reaches_host and any(region.is_host for region in geometry.regions):
+        if geometry.is_staged:
             return None
         grid = (0, 0, 0) if 0 in geometry.shape else geometry.loops.grid
         launch = FixedLaunch(self, geometry, grid, values)
@@ -269,7 +269,7 @@ class CallPlan:
             if conflicts is None or not conflicts.shared:
                 break
             geometry = self._with_atomic_sums(geometry, values, threads)
-        if not self._runtime.reaches_host:
+        if geometry.is_staged:
             staged = stage(self._runtime, geometry.regions, scalars)
         if conflicts is not None:
             kept = self._copy_first(conflicts, scalars)
@@ -430,7 +430,9 @@ class CallPlan:
         assert len(scalars) == len(compiled.packer.scalars), "an argument is laid out unlike its type"
         maker = _nothing if self._created is None else self._created.maker(self.device, shape)
         finders, setters = self._moving(shape, places)
-        return Geometry(shape, loops, scalars, finders, setters, compiled, pairs_of(regions), regions, maker)
+        is_staged = not self._runtime.reaches_host and any(region.is_host for region in regions)
+        pairs = pairs_of(regions)
+        return Geometry(shape, loops, scalars, finders, setters, compiled, pairs, regions, maker, is_staged)
 
     def _moving(self, shape: Shape, places: Mapping[str, slice]) -> tuple[list[Placed], list[PlacedSetter]]:
         """Finders and setters, which put the scalars of each call at their places."""

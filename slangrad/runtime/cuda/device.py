@@ -9,6 +9,8 @@ with SLANGRAD_SYNCHRONOUS=1 and in check mode by the launch itself.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -16,11 +18,21 @@ import numpy as np
 from slangrad.base.disk.store import content_key
 from slangrad.base.options import Options, store_of
 from slangrad.runtime.cuda.architectures import newest_architecture
-from slangrad.runtime.cuda.driver import OLDEST_CAPABILITY, CudaUnavailable, load_driver
+from slangrad.runtime.cuda.copies import Copies
+from slangrad.runtime.cuda.driver import OLDEST_CAPABILITY, OTHER_CONTEXT, CudaUnavailable, load_driver
 from slangrad.runtime.cuda.image import ENTRY, CudaKernel
-from slangrad.runtime.cuda.launch import LAUNCH, LaunchArguments, Status, blocks_for
-from slangrad.runtime.cuda.memory import Copies, StreamSource
-from slangrad.runtime.device import Array, Device, Grid, Kernel, MemoryRegion, check_arguments, check_grid
+from slangrad.runtime.cuda.launch import LAUNCH, LoadedKernel, PreparedLaunch, Status
+from slangrad.runtime.cuda.memory import StreamSource
+from slangrad.runtime.device import (
+    Array,
+    Device,
+    DeviceClosedError,
+    Grid,
+    Kernel,
+    MemoryRegion,
+    check_arguments,
+    check_grid,
+)
 from slangrad.runtime.memory import CachingAllocator, MemoryBlock
 from slangrad.runtime.reports import Printed, exception_of
 
@@ -52,7 +64,7 @@ class CudaDevice(Device):
         self._launch = driver.function("cuLaunchKernel")
         self._source = StreamSource(driver, self._stream, self._context)
         self.memory = CachingAllocator(self._source)
-        self._copies = Copies(driver, self._stream)
+        self._copies = Copies(driver, self._stream, self._context)
         self._status_address = driver.pinned(ctypes.sizeof(Status))
         self._status = Status.from_address(self._status_address)
         self._clear_status()
@@ -66,43 +78,88 @@ class CudaDevice(Device):
     def target(self, backend: str) -> str:
         return f"{backend}:{newest_architecture(self.capability)}"
 
-    def _enter(self) -> None:
-        """What follows is about this GPU, in whatever thread."""
-        self.require_open()
+    def _require_gpu(self) -> None:
+        """DeviceClosedError, or DeviceLost."""
+        if self.is_closed:
+            raise DeviceClosedError
         if self._driver.lost is not None:
             raise self._driver.lost.again()
+
+    def _enter(self) -> None:
+        """What follows is about this GPU, in whatever thread."""
+        self._require_gpu()
         self._driver.call("cuCtxSetCurrent", self._context)
 
     # --- launches
 
     def launch(self, kernel: Kernel, arguments: bytes | bytearray, grid: Grid) -> None:
-        check_arguments(kernel, arguments)
-        check_grid(grid)
+        size = kernel.argument_size
+        if len(arguments) != size:
+            check_arguments(kernel, arguments)
+            arguments = arguments[:size]
         if not isinstance(kernel, CudaKernel):
             raise TypeError(f"kernel '{kernel.name}' was not made for a GPU")
+        try:
+            idle = kernel.loaded[self].idle[grid]
+            launch = idle.pop()
+        except (KeyError, IndexError):
+            check_grid(grid)
+            if 0 in grid:
+                self._report()
+                return
+            launch, idle = self._prepared(kernel, grid)
+        launch.arguments[:] = arguments
+        self._start(kernel, launch)
+        idle.append(launch)
+
+    def prepare(self, kernel: Kernel, arguments: bytes, grid: Grid) -> Callable[[], None]:
+        check_arguments(kernel, arguments)
+        if not isinstance(kernel, CudaKernel) or min(grid) <= 0:
+            return super().prepare(kernel, arguments, grid)
+        launch, _ = self._prepared(kernel, grid)
+        launch.arguments[:] = arguments[: kernel.argument_size]
+        return partial(self._start, kernel, launch)
+
+    def _prepared(self, kernel: CudaKernel, grid: Grid) -> tuple[PreparedLaunch, list[PreparedLaunch]]:
+        """A new launch, and the list that it goes to afterwards."""
         self._enter()
-        if self._status.error:
-            self.synchronize()
-        if 0 in grid:
-            return
-        function, number = kernel.loaded.get(self) or self._load(kernel)
-        blocks, threads = blocks_for(grid)
-        block = LAUNCH.pack(*grid, self._status_address, number)
-        parameters = LaunchArguments(arguments[: kernel.argument_size], block)
+        loaded = kernel.loaded.get(self) or self._load(kernel)
+        block = LAUNCH.pack(*grid, self._status_address, loaded.number)
+        launch = PreparedLaunch(
+            self._launch, loaded.function, kernel.argument_size, block, grid, self._stream
+        )
+        return launch, loaded.idle_over(grid)
+
+    def _start(self, kernel: CudaKernel, launch: PreparedLaunch) -> None:
+        """Launch, and raise what earlier launches have reported. The context of the calling thread is set where the
+        driver misses it, because to set it takes as long as half a launch."""
+        if self._status.error or self._driver.lost is not None or self.is_closed:
+            self._report()
         self._driver.launched = kernel.name
-        (error,) = self._launch(function, *blocks, *threads, 0, self._stream, parameters.address, 0)
+        (error,) = launch.run()
         if error:
-            raise self._driver.error("cuLaunchKernel", error)
+            if error in OTHER_CONTEXT:
+                self._enter()
+                (error,) = launch.run()
+            if error:
+                raise self._driver.error("cuLaunchKernel", error)
         if kernel.synchronous or self._options.synchronous:
             self._wait(())
 
-    def _load(self, kernel: CudaKernel) -> tuple[object, int]:
+    def _report(self) -> None:
+        """Raise what is known before a launch."""
+        self._require_gpu()
+        if self._status.error:
+            self.synchronize()
+
+    def _load(self, kernel: CudaKernel) -> LoadedKernel:
         """The kernel on this GPU, with its number here."""
         module = self._driver.call("cuModuleLoadData", self._machine_code(kernel))
         number = len(self._kernels) + 1
         self._kernels[number] = kernel
-        kernel.loaded[self] = found = self._driver.call("cuModuleGetFunction", module, ENTRY), number
-        return found
+        loaded = LoadedKernel(self._driver.call("cuModuleGetFunction", module, ENTRY), number)
+        kernel.loaded[self] = loaded
+        return loaded
 
     def _machine_code(self, kernel: CudaKernel) -> bytes:
         """From the disk, or assembled by the driver."""
@@ -141,7 +198,7 @@ class CudaDevice(Device):
     # --- memory
 
     def allocate(self, size: int, zero: bool = False) -> MemoryBlock:
-        self._enter()
+        self._require_gpu()
         return self.memory.allocate(size, zero)
 
     def write(self, address: int, source: Array) -> None:
@@ -156,6 +213,11 @@ class CudaDevice(Device):
             return np.empty(region.shape, region.dtype)
         items = self._fetched(region)[1]
         return items if items.flags.c_contiguous else items.copy(order="C")
+
+    def fetch(self, target: Array, address: int) -> None:
+        self._enter()
+        if target.nbytes:
+            self._receive(target, address)
 
     def put(self, region: MemoryRegion, values: Array) -> None:
         self._enter()
@@ -173,9 +235,14 @@ class CudaDevice(Device):
         """All bytes from the first item to the last, and the items in these."""
         low, high = region.span
         memory = np.empty(high - low, np.uint8)
-        self._copies.to_host(memory, region.address + low)
-        self._wait((LATER,))
+        self._receive(memory, region.address + low)
         return memory, np.ndarray(region.shape, region.dtype, memory, -low, region.strides)
+
+    def _receive(self, target: Array, address: int) -> None:
+        """Fill an array that is not empty, and raise what was reported."""
+        self._copies.to_host(target, address)
+        if self._status.error:
+            self._raise_reported((LATER,))
 
     def copy(self, target: int, source: int, size: int) -> None:
         self._enter()

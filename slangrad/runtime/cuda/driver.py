@@ -22,7 +22,11 @@ BINDINGS = Late("cuda.bindings.driver")
 
 OLDEST_DRIVER = 12_010  # it takes 32 KB of parameters, and PTX 8.1
 OLDEST_CAPABILITY = (7, 5)
+HOST_MEMORY = 1  # CU_MEMORYTYPE_HOST
 OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
+# A launch in a thread that uses no context, or that of another GPU, or one that is gone: CUDA_ERROR_INVALID_CONTEXT,
+# CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_CONTEXT_IS_DESTROYED.
+OTHER_CONTEXT = (201, 400, 709)
 
 # Errors of a kernel or of the GPU that end the context of the process.
 # fmt: off
@@ -135,6 +139,12 @@ class Driver:
         """The address of host memory that the GPU reaches at the same address."""
         portable, mapped = 1, 2
         return int(self.call("cuMemHostAlloc", size, portable | mapped))
+
+    def is_pinned(self, address: int) -> bool:
+        """Whether an address leads to pinned memory of the host."""
+        kind = self._bindings.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+        error, place = self._bindings.cuPointerGetAttribute(kind, address)
+        return not error and place == HOST_MEMORY
 
     def stream(self) -> object:
         """One that does not wait for the default stream."""

@@ -12,6 +12,7 @@ import json
 from dataclasses import dataclass, field
 from struct import Struct
 
+from slangrad.runtime.cuda.launch import LoadedKernel
 from slangrad.runtime.device import Kernel
 from slangrad.runtime.reports import Site
 
@@ -22,13 +23,13 @@ _KEPT = ("name", "argument_size", "architecture", "synchronous")
 
 @dataclass(slots=True, eq=False, kw_only=True, repr=False)
 class CudaKernel(Kernel):
-    """`synchronous`: each launch is waited for, and raises what the kernel reported. `loaded`: a handle of the driver's
-    and a number, for each device that has launched it."""
+    """`synchronous`: each launch is waited for, and raises what the kernel reported. `loaded`: the kernel on
+    each device that has launched it."""
 
     code: bytes
     architecture: str
     synchronous: bool = False
-    loaded: dict[object, tuple[object, int]] = field(default_factory=dict)
+    loaded: dict[object, LoadedKernel] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,11 @@ struct Status { i32 error, site; i64 index, extent, kernel; };        in pinned 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from struct import Struct
+from typing import Any
 
 from slangrad.runtime.device import Grid
 from slangrad.runtime.reports import LaunchFailure
@@ -15,6 +19,9 @@ from slangrad.runtime.reports import LaunchFailure
 LAUNCH = Struct("=3qQq24x")
 THREADS = 256  # of a block; the kernels are compiled for at most as many
 MOST_ROWS = 65_535  # blocks along y or z
+MOST_GRIDS = 256  # of a kernel, whose launches are kept
+
+DriverResult = tuple[Any]  # a CUresult
 
 
 class Status(ctypes.Structure):
@@ -44,14 +51,40 @@ def blocks_for(grid: Grid) -> tuple[Grid, Grid]:
     return (-(-nx // width), min(-(-ny // height), MOST_ROWS), min(nz, MOST_ROWS)), (width, height, 1)
 
 
-class LaunchArguments:
-    """What the driver copies at a launch: the arguments and the launch block, by their addresses."""
+class PreparedLaunch:
+    """The launch of a kernel over one grid: the block of its arguments, which may be overwritten once `run` has
+    returned, and the driver's call. One thread uses it at a time."""
 
-    __slots__ = ("_arguments", "_launch", "_pointers", "address")
+    __slots__ = ("_blocks", "_pointers", "arguments", "run")
 
-    def __init__(self, arguments: bytes | bytearray, launch: bytes) -> None:
-        self._arguments = ctypes.create_string_buffer(bytes(arguments), max(len(arguments), 1))
-        self._launch = ctypes.create_string_buffer(launch, len(launch))
-        addresses = (ctypes.addressof(self._arguments), ctypes.addressof(self._launch))
-        self._pointers = (ctypes.c_void_p * 2)(*addresses)
-        self.address = ctypes.addressof(self._pointers)
+    def __init__(
+        self,
+        call: Callable[..., DriverResult],
+        function: object,
+        size: int,
+        launch: bytes,
+        grid: Grid,
+        stream: object,
+    ) -> None:
+        """`call` is cuLaunchKernel, `size` that of the arguments."""
+        block = ctypes.create_string_buffer(size)
+        self._blocks = block, ctypes.create_string_buffer(launch, len(launch))
+        self._pointers = (ctypes.c_void_p * 2)(*map(ctypes.addressof, self._blocks))
+        self.arguments = memoryview(block).cast("B")
+        blocks, threads = blocks_for(grid)
+        self.run = partial(call, function, *blocks, *threads, 0, stream, ctypes.addressof(self._pointers), 0)
+
+
+@dataclass(slots=True)
+class LoadedKernel:
+    """A kernel on one GPU, its number there, and launches by their grids that no thread uses at the moment."""
+
+    function: object
+    number: int
+    idle: dict[Grid, list[PreparedLaunch]] = field(default_factory=dict)
+
+    def idle_over(self, grid: Grid) -> list[PreparedLaunch]:
+        """The list for a grid."""
+        if len(self.idle) >= MOST_GRIDS:
+            self.idle.clear()
+        return self.idle.setdefault(grid, [])
