@@ -3,20 +3,23 @@
 FlatKernel  ->  Written    LLVM text
             ->  Assembled  PTX
 
-Adds are atomics at once. Groups, waves, tapes, prints and variables of functions that call themselves are refused
-(E9003). The driver makes machine code of the PTX (runtime/cuda/device.py).
+Adds are atomics at once. Tapes, prints and variables of functions that call themselves are refused (E9003). The driver
+makes machine code of the PTX (runtime/cuda/device.py).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, partial
+from math import prod
 
 from slangrad.backends import backend_of
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.source import Line
 from slangrad.ir.data.layout import layout_of
+from slangrad.ir.ops.core import walk
 from slangrad.llvm.cuda import entries
+from slangrad.llvm.cuda.groups import MOST_THREADS, SharedMemory
 from slangrad.llvm.machine import nvptx
 from slangrad.runtime.cuda.image import CudaImage
 from slangrad.stages import Stage
@@ -34,7 +37,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assembled:
-    flat: FlatKernel
+    written: Written
     ptx: str
     architecture: str
 
@@ -42,20 +45,27 @@ class Assembled:
 # --- Stages -------------------------------------------------------------------------------------------
 
 
-def write_llvm(flat: FlatKernel) -> Written:
-    _refuse(flat)
-    return Written(flat, entries.kernel_module(flat.function, flat.functions, flat.arguments, flat.options))
+def write_llvm(flat: FlatKernel, architecture: str) -> Written:
+    _refuse(flat, nvptx.SHARED_BYTES[architecture])
+    group = flat.group
+    if flat.function.wave:
+        group = flat.function.attributes["group_size"]
+    module = entries.kernel_module(flat.function, flat.functions, flat.arguments, flat.options, group)
+    return Written(flat, module)
 
 
-def _refuse(flat: FlatKernel) -> None:
-    """CompileError for kernels that this target has no code for yet."""
+def _refuse(flat: FlatKernel, most_shared: int) -> None:
+    """CompileError for kernels that this target has no code for, or that are too large for it."""
     op = entries.missing_op(flat.function, flat.functions)
     size = layout_of(flat.arguments).size
+    shared = SharedMemory.of(walk(flat.function.region)).size
     message, span, note = "", flat.function.span, "the CPU device runs this kernel: create_device('cpu')"
     if op is not None:
         message, span = f"'{op.name}' is not supported on CUDA yet", op.span
-    elif flat.group is not None:
-        message = "kernels of groups are not supported on CUDA yet"
+    elif flat.group is not None and prod(flat.group) > MOST_THREADS:
+        message = f"a group has {prod(flat.group)} threads, and on CUDA at most {MOST_THREADS} run together"
+    elif shared > most_shared:
+        message = f"groupshared variables take {shared} bytes, and a group on this GPU has {most_shared}"
     elif size > entries.LARGEST_ARGUMENTS:
         message = (
             f"the arguments take {size} bytes, and a launch on CUDA has room for {entries.LARGEST_ARGUMENTS}"
@@ -68,11 +78,11 @@ def _refuse(flat: FlatKernel) -> None:
 def generate_code(written: Written, architecture: str) -> Assembled:
     flat = written.flat
     ptx = nvptx.ptx(written.module.text, architecture, flat.options.optimize)
-    return Assembled(flat, ptx, architecture)
+    return Assembled(written, ptx, architecture)
 
 
 def finish(assembled: Assembled) -> BuiltKernel:
-    flat = assembled.flat
+    flat, module = assembled.written.flat, assembled.written.module
     image = CudaImage(
         name=flat.name,
         argument_size=max(layout_of(flat.arguments).size, 1),
@@ -80,6 +90,8 @@ def finish(assembled: Assembled) -> BuiltKernel:
         architecture=assembled.architecture,
         sites=flat.sites,
         synchronous=flat.options.check,
+        group=module.group,
+        shared=module.shared,
     )
     return BuiltKernel(image.kernel(), image)
 
@@ -102,11 +114,12 @@ def target_of(name: str) -> Target:
     if architecture not in nvptx.ARCHITECTURES:
         known = ", ".join(nvptx.ARCHITECTURES)
         raise ValueError(f"target: unknown architecture '{architecture}'; there are {known}")
+    write = partial(write_llvm, architecture=architecture)
     code = partial(generate_code, architecture=architecture)
     # fmt: off
     return Target(backend_of(name), (
-        Stage("llvm", write_llvm, None, show_llvm),  # llvm
-        Stage("ptx",  code,       None, show_ptx),   # llvm
+        Stage("llvm", write, None, show_llvm),  # llvm
+        Stage("ptx",  code,  None, show_ptx),   # llvm
     ), finish)
     # fmt: on
 

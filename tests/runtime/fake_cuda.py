@@ -130,7 +130,7 @@ class FakeBindings:
     """`calls`: the names of all calls, without launches. `launches`: how many there were. `linked`: PTX that was
     assembled."""
 
-    CUdevice_attribute = CUjitInputType = CUpointer_attribute = Names()
+    CUdevice_attribute = CUjitInputType = CUpointer_attribute = CUfunction_attribute = Names()
 
     def __init__(self, capability=(9, 0), version=13000, gpus=1, pinned=1 << 30):
         self.capability, self.version, self.gpus = capability, version, gpus
@@ -140,6 +140,7 @@ class FakeBindings:
         self.calls = []
         self.launches = 0
         self.linked = []
+        self.shared = {}  # bytes of shared memory that functions may have, beyond those that all have
         self.pinned = pinned  # bytes that may be
         self._pinned = []
         self._thread = local()
@@ -294,6 +295,11 @@ class FakeBindings:
         assert name == b"kernel"
         return Result.CUDA_SUCCESS, module
 
+    def cuFuncSetAttribute(self, function, name, value):
+        assert name == "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"
+        self.shared[function] = value
+        return (Result.CUDA_SUCCESS,)
+
     @with_memory
     def cuLaunchKernel(self, function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra):
         if not hasattr(self._thread, "context"):
@@ -302,9 +308,15 @@ class FakeBindings:
         flat = self._handles[function]
         arguments, launch = (ctypes.c_void_p * 2).from_address(parameters)
         nx, ny, nz, status, number = LAUNCH.unpack(ctypes.string_at(launch, LAUNCH.size))
-        assert gx * bx >= nx and bx * by * bz <= 256 and gx < 1 << 31
-        for blocks, threads, count in ((gy, by, ny), (gz, bz, nz)):
-            assert blocks * threads >= count or blocks == 65535
+        if flat.group or flat.function.wave:
+            assert (bx, by, bz) == flat.function.attributes["group_size"]
+            assert gx * bx * by * bz >= nx * ny * nz and gy == gz == 1
+            assert shared == self.shared.get(function, 0)
+        else:
+            assert gx * bx >= nx and bx * by * bz <= 256 and shared == 0
+            for blocks, threads, count in ((gy, by, ny), (gz, bz, nz)):
+                assert blocks * threads >= count or blocks == 65535
+        assert gx < 1 << 31
         reports = StatusReports(Status.from_address(status), number)
         size = layout_of(flat.arguments).size
         try:
@@ -338,7 +350,7 @@ def fake_gpu(**settings):
         real = real_target_of(name)
 
         def finish(assembled):
-            bindings.kernels[assembled.ptx.encode()] = assembled.flat
+            bindings.kernels[assembled.ptx.encode()] = assembled.written.flat
             return real.finish(assembled)
 
         return replace(real, finish=finish)

@@ -252,10 +252,12 @@ KERNELS = {}
 
 
 def test_an_image_is_its_bytes():
-    image = CudaImage("k", 16, b".version 8.1\n", "sm_90", (Site("a:1:2", "x", "y"),), True)
+    image = CudaImage("k", 16, b".version 8.1\n", "sm_90", (Site("a:1:2", "x", "y"),), True, (4, 2, 1), 5000)
     read = CudaImage.from_bytes(image.to_bytes({"extra": [1]}))
     assert replace(read, about=None) == image and read.about == {"extra": [1]}
-    assert read.kernel().synchronous and read.kernel().code == image.code
+    kernel = read.kernel()
+    assert kernel.synchronous and kernel.code == image.code
+    assert (kernel.group, kernel.shared) == ((4, 2, 1), 5000)
 
 
 # --- grids
@@ -274,6 +276,31 @@ def test_an_image_is_its_bytes():
 )
 def test_blocks_of_a_grid(grid, blocks, threads):
     assert blocks_for(grid) == (blocks, threads)
+
+
+def test_groups_stand_in_one_row_of_blocks():
+    assert blocks_for((65, 8, 3), (32, 4, 1)) == ((3 * 2 * 3, 1, 1), (32, 4, 1))
+    with pytest.raises(ValueError, match="4294967296 groups, and a GPU runs at most 2147483647"):
+        blocks_for((1 << 31, 1 << 11, 1), (32, 32, 1))
+
+
+def test_kernels_of_groups_ask_for_their_shared_memory(device, fake):
+    text = """
+    groupshared float kept[20000];
+    [shader("compute")] [numthreads(4, 2, 1)]
+    void reverse(uint3 id : SV_DispatchThreadID, uint t : SV_GroupIndex, uniform float* x)
+    {
+        kept[t] = x[id.y * 4 + id.x];
+        GroupMemoryBarrierWithGroupSync();
+        x[id.y * 4 + id.x] = kept[7 - t];
+    }
+    """
+    loaded = device.load_module_from_source("large_groups", text)
+    kernel = device.create_compute_kernel(device.link_program([loaded], [loaded.entry_point("reverse")]))
+    x = device.create_buffer(data=np.arange(8, dtype=np.float32))
+    kernel.dispatch([4, 2, 1], x=x)
+    assert x.to_numpy().view(np.float32).tolist() == [7, 6, 5, 4, 3, 2, 1, 0]
+    assert list(fake.shared.values()) == [80000]
 
 
 # --- memory

@@ -17,7 +17,8 @@ from slangrad.llvm.memory import memory
 from slangrad.llvm.text.emit import RegionEmitter, Rule
 from slangrad.llvm.text.type_names import memory_name
 
-GLOBAL = "ptr addrspace(1)"
+GLOBAL, SHARED = "ptr addrspace(1)", "ptr addrspace(3)"
+_SPACES = {"global": GLOBAL, "shared": SHARED}
 
 
 def has_variables(functions: Iterable[Function]) -> bool:
@@ -27,9 +28,10 @@ def has_variables(functions: Iterable[Function]) -> bool:
 
 def placed(e: RegionEmitter, p: Value) -> str:
     """The address with its type, in the memory that it leads to."""
-    if pointer_of(p.type).space != "global" or e.environment.mixed_spaces:
+    space = _SPACES.get(pointer_of(p.type).space)
+    if space is None or (space is GLOBAL and e.environment.mixed_spaces):
         return e.typed(p)
-    return f"{GLOBAL} " + e.w.value(f"addrspacecast {e.typed(p)} to {GLOBAL}")
+    return f"{space} " + e.w.value(f"addrspacecast {e.typed(p)} to {space}")
 
 
 def load(e: RegionEmitter, p: Value, name: str) -> str:

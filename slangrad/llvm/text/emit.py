@@ -46,6 +46,9 @@ class Environment:
     tables: dict[Op, str] = field(default_factory=dict)  # of variables of calls that call themselves
     accumulators: dict[int, str] = field(default_factory=dict)  # of blocks, for all waves of the chunk
     mixed_spaces: bool = False  # on a GPU: pointers to global memory may lead to variables of the thread
+    shared: dict[str, str] = field(
+        default_factory=dict
+    )  # on a GPU: addresses of what a group shares, by name
 
 
 class LoopOfRounds(Protocol):

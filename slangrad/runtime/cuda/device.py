@@ -21,7 +21,7 @@ from slangrad.runtime.cuda.architectures import newest_architecture
 from slangrad.runtime.cuda.copies import Copies
 from slangrad.runtime.cuda.driver import OLDEST_CAPABILITY, OTHER_CONTEXT, CudaUnavailable, load_driver
 from slangrad.runtime.cuda.image import ENTRY, CudaKernel
-from slangrad.runtime.cuda.launch import LAUNCH, LoadedKernel, PreparedLaunch, Status
+from slangrad.runtime.cuda.launch import LAUNCH, LoadedKernel, PreparedLaunch, Status, blocks_for
 from slangrad.runtime.cuda.memory import StreamSource
 from slangrad.runtime.device import (
     Array,
@@ -125,9 +125,9 @@ class CudaDevice(Device):
         self._enter()
         loaded = kernel.loaded.get(self) or self._load(kernel)
         block = LAUNCH.pack(*grid, self._status_address, loaded.number)
-        launch = PreparedLaunch(
-            self._launch, loaded.function, kernel.argument_size, block, grid, self._stream
-        )
+        shape = blocks_for(grid, kernel.group)
+        function, size = loaded.function, kernel.argument_size
+        launch = PreparedLaunch(self._launch, function, size, block, shape, kernel.shared, self._stream)
         return launch, loaded.idle_over(grid)
 
     def _start(self, kernel: CudaKernel, launch: PreparedLaunch) -> None:
@@ -157,8 +157,10 @@ class CudaDevice(Device):
         module = self._driver.call("cuModuleLoadData", self._machine_code(kernel))
         number = len(self._kernels) + 1
         self._kernels[number] = kernel
-        loaded = LoadedKernel(self._driver.call("cuModuleGetFunction", module, ENTRY), number)
-        kernel.loaded[self] = loaded
+        function = self._driver.call("cuModuleGetFunction", module, ENTRY)
+        if kernel.shared:
+            self._driver.allow_shared(function, kernel.shared)
+        loaded = kernel.loaded[self] = LoadedKernel(function, number)
         return loaded
 
     def _machine_code(self, kernel: CudaKernel) -> bytes:

@@ -135,6 +135,11 @@ class Driver:
         major, minor = (self.attribute(device, f"COMPUTE_CAPABILITY_{each}") for each in ("MAJOR", "MINOR"))
         return major, minor
 
+    def allow_shared(self, function: object, size: int) -> None:
+        """So many bytes of dynamic shared memory for a kernel, beyond the 48 KB that need no leave."""
+        known = self._bindings.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        self.call("cuFuncSetAttribute", function, known, size)
+
     def pinned(self, size: int) -> int:
         """The address of host memory that the GPU reaches at the same address."""
         portable, mapped = 1, 2

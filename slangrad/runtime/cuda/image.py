@@ -13,22 +13,25 @@ from dataclasses import dataclass, field
 from struct import Struct
 
 from slangrad.runtime.cuda.launch import LoadedKernel
-from slangrad.runtime.device import Kernel
+from slangrad.runtime.device import Grid, Kernel
 from slangrad.runtime.reports import Site
 
 ENTRY = b"kernel"
 _LENGTH = Struct("<I")
-_KEPT = ("name", "argument_size", "architecture", "synchronous")
+_KEPT = ("name", "argument_size", "architecture", "synchronous", "group", "shared")
 
 
 @dataclass(slots=True, eq=False, kw_only=True, repr=False)
 class CudaKernel(Kernel):
-    """`synchronous`: each launch is waited for, and raises what the kernel reported. `loaded`: the kernel on
-    each device that has launched it."""
+    """`synchronous`: each launch is waited for, and raises what the kernel reported. `group`: the threads of a block,
+    None where any size will do. `shared`: bytes of shared memory that a launch states. `loaded`: the kernel on each
+    device that has launched it."""
 
     code: bytes
     architecture: str
     synchronous: bool = False
+    group: Grid | None = None
+    shared: int = 0
     loaded: dict[object, LoadedKernel] = field(default_factory=dict)
 
 
@@ -42,6 +45,8 @@ class CudaImage:
     architecture: str
     sites: tuple[Site, ...] = ()
     synchronous: bool = False
+    group: Grid | None = None
+    shared: int = 0
     about: object = None
 
     def __repr__(self) -> str:
@@ -55,6 +60,8 @@ class CudaImage:
             code=self.code,
             architecture=self.architecture,
             synchronous=self.synchronous,
+            group=self.group,
+            shared=self.shared,
         )
 
     def to_bytes(self, about: object = None) -> bytes:
@@ -68,4 +75,5 @@ class CudaImage:
         (length,) = _LENGTH.unpack_from(data)
         kept = json.loads(data[_LENGTH.size : _LENGTH.size + length])
         kept["sites"] = tuple(Site(*each) for each in kept["sites"])
+        kept["group"] = kept["group"] and tuple(kept["group"])
         return CudaImage(code=data[_LENGTH.size + length :], **kept)

@@ -10,6 +10,7 @@ import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from math import prod
 from struct import Struct
 from typing import Any
 
@@ -19,6 +20,7 @@ from slangrad.runtime.reports import LaunchFailure
 LAUNCH = Struct("=3qQq24x")
 THREADS = 256  # of a block; the kernels are compiled for at most as many
 MOST_ROWS = 65_535  # blocks along y or z
+MOST_BLOCKS = (1 << 31) - 1  # along x
 MOST_GRIDS = 256  # of a kernel, whose launches are kept
 
 DriverResult = tuple[Any]  # a CUresult
@@ -43,9 +45,17 @@ class Status(ctypes.Structure):
 STATUS_OFFSETS: dict[str, int] = {name: getattr(Status, name).offset for name, *_ in Status._fields_}
 
 
-def blocks_for(grid: Grid) -> tuple[Grid, Grid]:
-    """How many blocks there are along each axis, and how many threads of a block. Short rows share a block."""
+def blocks_for(grid: Grid, group: Grid | None = None) -> tuple[Grid, Grid]:
+    """How many blocks there are along each axis, and how many threads of a block. Short rows share a block. All groups
+    stand in one row: a ValueError if there are more than a GPU has blocks."""
     nx, ny, nz = grid
+    if group is not None:
+        count = prod(-(-threads // size) for threads, size in zip(grid, group, strict=True))
+        if count > MOST_BLOCKS:
+            raise ValueError(
+                f"grid: {grid} are {count} groups, and a GPU runs at most {MOST_BLOCKS} in a launch"
+            )
+        return (count, 1, 1), group
     width = min(THREADS, 1 << (nx - 1).bit_length())
     height = min(THREADS // width, 1 << (ny - 1).bit_length())
     return (-(-nx // width), min(-(-ny // height), MOST_ROWS), min(nz, MOST_ROWS)), (width, height, 1)
@@ -63,16 +73,19 @@ class PreparedLaunch:
         function: object,
         size: int,
         launch: bytes,
-        grid: Grid,
+        shape: tuple[Grid, Grid],
+        shared: int,
         stream: object,
     ) -> None:
-        """`call` is cuLaunchKernel, `size` that of the arguments."""
+        """`call` is cuLaunchKernel, `size` that of the arguments, `shape` the blocks and their threads, `shared` the
+        bytes of dynamic shared memory."""
         block = ctypes.create_string_buffer(size)
         self._blocks = block, ctypes.create_string_buffer(launch, len(launch))
         self._pointers = (ctypes.c_void_p * 2)(*map(ctypes.addressof, self._blocks))
         self.arguments = memoryview(block).cast("B")
-        blocks, threads = blocks_for(grid)
-        self.run = partial(call, function, *blocks, *threads, 0, stream, ctypes.addressof(self._pointers), 0)
+        blocks, threads = shape
+        address = ctypes.addressof(self._pointers)
+        self.run = partial(call, function, *blocks, *threads, shared, stream, address, 0)
 
 
 @dataclass(slots=True)
