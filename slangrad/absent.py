@@ -43,7 +43,7 @@ _INSTEAD = {name: instead for instead, names in _ROWS.items() for name in names.
 
 
 def missing(owner: str, name: str, known: Iterable[str] = ()) -> AttributeError:
-    """The error for a name that `owner` does not have, with the name of `known` that is like it."""
+    """The error for a name that `owner` does not have, with the most similar name of `known`."""
     instead = _INSTEAD.get(name)
     if instead is None:
         meant = None if name.startswith("_") else near(name, known)

@@ -71,7 +71,7 @@ def _local_bytes(op: Op) -> int:
 
 
 class _Body:
-    """Of a loop: bytes a lane of what is computed, of what is ready at once, and of what lives at once."""
+    """Of a loop: bytes a lane of all computed values, of those ready at once, and of those live at once."""
 
     def __init__(self, region: Region, shapes: Shapes) -> None:
         self._shapes = shapes
@@ -89,7 +89,7 @@ class _Body:
         return 0 < self.ready * registers_a_byte < IN_FLIGHT
 
     def _size(self, value: Value) -> int:
-        """Bytes a lane; nothing for what all lanes share and for addresses."""
+        """Bytes a lane; zero for values that all lanes share and for addresses."""
         shape = self._shapes.of(value)
         kept = isinstance(value.type, Scalar) and not shape.is_uniform and not shape.is_strided
         return layout_of(value.type).size if kept else 0

@@ -3,7 +3,7 @@
 FlatKernel  ->  Written    LLVM text
             ->  Assembled  PTX
 
-Adds are atomics at once. Tapes, prints and variables of functions that call themselves are refused (E9003). The driver
+Adds are atomics at once. Tapes and variables of functions that call themselves are refused (E9003). The driver
 makes machine code of the PTX (runtime/cuda/device.py).
 """
 
@@ -21,12 +21,13 @@ from slangrad.ir.ops.core import walk
 from slangrad.llvm.cuda import entries
 from slangrad.llvm.cuda.groups import MOST_THREADS, SharedMemory
 from slangrad.llvm.machine import nvptx
-from slangrad.runtime.cuda.image import CudaImage
+from slangrad.runtime.cuda.image import PRINTS, CudaImage
 from slangrad.stages import Stage
 from slangrad.targets.target import BuiltKernel, Target
 from slangrad.unit import FlatKernel
 
 DEFAULT_ARCHITECTURE = "sm_90"
+NEEDS = {"print": PRINTS}  # of the device, by ops
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,8 +93,14 @@ def finish(assembled: Assembled) -> BuiltKernel:
         synchronous=flat.options.check,
         group=module.group,
         shared=module.shared,
+        needs=_needs(flat),
     )
     return BuiltKernel(image.kernel(), image)
+
+
+def _needs(flat: FlatKernel) -> frozenset[str]:
+    ops = {op.name for function in flat.in_ir for op in walk(function.region)}
+    return frozenset(need for name, need in NEEDS.items() if name in ops)
 
 
 # --- Listings -----------------------------------------------------------------------------------------

@@ -17,6 +17,8 @@ from functools import wraps
 from threading import RLock, local
 from unittest.mock import patch
 
+import numpy as np
+
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.oracle import memory as oracle
 from slangrad.ir.oracle.interpret import run_kernel
@@ -328,7 +330,7 @@ class FakeBindings:
 
 
 class StatusReports:
-    """The oracle's reports in the status record."""
+    """The oracle's reports in the status record, and its prints in the buffer."""
 
     def __init__(self, status, number):
         self.status, self.number = status, number
@@ -337,6 +339,27 @@ class StatusReports:
         if not self.status.error:
             self.status.error, self.status.site, self.status.kernel = 1, op.attributes["site"], self.number
             self.status.index, self.status.extent = index, extent
+
+    def print(self, op, values):
+        words = list(map(_word, values))
+        buffer = np.ctypeslib.as_array(ctypes.cast(self.status.prints, ctypes.POINTER(ctypes.c_int64)), (3,))
+        used, room, size = int(buffer[0]), int(buffer[1]), 3 + len(words)
+        buffer[0] += size
+        if used + size > room:
+            buffer[2] += 1
+            return
+        line = [
+            op.attributes["site"] | size << 32,
+            used,
+            self.number << 32,
+            *words,
+        ]  # in the order of the oracle
+        (ctypes.c_int64 * size).from_address(self.status.prints + 8 * (3 + used))[:] = line
+
+
+def _word(value):
+    """Integers as they are, floats as the bits of a double."""
+    return value if isinstance(value, int) else int(np.float64(value).view(np.int64))
 
 
 @contextmanager

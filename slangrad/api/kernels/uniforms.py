@@ -1,4 +1,4 @@
-"""Values for the parameters of a kernel: by type, what writes a Python value into the flat list of scalars.
+"""Encoders for the parameters of a kernel, by type: each writes a Python value into the flat list of scalars.
 
 In: a checked type.   Out: an `Encoder`, whose `put` fills its part of the list, one entry for each scalar.
 
@@ -6,7 +6,7 @@ In: a checked type.   Out: an `Encoder`, whose `put` fills its part of the list,
     RWStructuredBuffer<float>          a Buffer                ->   its address, its number of elements
     float*                             a Buffer or an int      ->   the address
 
-Nothing is converted silently: what does not fit is an error that names the parameter.
+No value is converted silently: one that does not fit is an error with the name of the parameter.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ UNKNOWN, MISSING, UNFIT = "E1017", "E1018", "E1019"
 
 
 class Strictly(Manner):
-    """The values that parameters take: a number is no vector, and plain data that is left out is zero."""
+    """The rules for values of parameters: a number is no vector, and plain data that is left out is zero."""
 
     error, unnamed = CallError, UNKNOWN
     spreads = False
@@ -253,14 +253,14 @@ def _unsigned(t: ir.Type) -> object:
 
 
 class Uniforms:
-    """Makes the encoders of types. `types` knows the program, `device` is where its kernels run."""
+    """Makes the encoders of types. `types` are the types of the program, `device` runs its kernels."""
 
     def __init__(self, types: ModuleTypes, device: Device) -> None:
         self._types = types
         self._device = device
 
     def of(self, t: Type) -> Encoder | None:
-        """None for types that no value can be given for."""
+        """None for types whose values cannot be passed."""
         form = self._types.lower(t)
         if form is None:
             return None

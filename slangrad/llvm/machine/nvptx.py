@@ -2,7 +2,7 @@
 
     ptx(text, "sm_90")                   PTX with one entry
 
-LLVM ends the process where it does not know an architecture or a version of PTX, so both come from the table.
+LLVM ends the process at an unknown architecture or version of PTX, so both come from the table.
 """
 
 from __future__ import annotations

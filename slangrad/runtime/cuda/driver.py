@@ -77,7 +77,7 @@ class Driver:
     """Calls of the driver by name. The results are those of cuda-bindings without the error in front. `launched` is the
     name of the last kernel, `lost` the error that ended all."""
 
-    def __init__(self, bindings: Any) -> None:  # the module, or what stands for it in tests
+    def __init__(self, bindings: Any) -> None:  # the module, or its stand-in of the tests
         self._bindings = bindings
         self.launched = ""
         self.lost: DeviceLost | None = None
@@ -88,14 +88,14 @@ class Driver:
 
     def call(
         self, name: str, *arguments: object
-    ) -> Any:  # a handle, a number or nothing, as the function has it
+    ) -> Any:  # a handle, a number or None, depending on the function
         error, *results = getattr(self._bindings, name)(*arguments)
         if error:
             raise self.error(name, error)
         return results[0] if len(results) == 1 else tuple(results)
 
     def error(self, function: str, error: Any) -> Exception:  # a CUresult
-        """What to raise for it."""
+        """The exception for a failed call."""
         if error == OUT_OF_MEMORY:
             return MemoryError("the GPU has no memory left")
         _, name = self._bindings.cuGetErrorName(error)
@@ -107,7 +107,7 @@ class Driver:
         return self.lost.again()
 
     def function(self, name: str) -> Callable[..., Any]:
-        """A function as cuda-bindings has it, for calls whose time counts."""
+        """A function of cuda-bindings itself, for calls whose time counts."""
         found: Callable[..., Any] = getattr(self._bindings, name)
         return found
 

@@ -1,4 +1,4 @@
-"""A kernel for a GPU as bytes: PTX with what is needed to launch it.
+"""A kernel for a GPU as bytes: PTX, and the data that a launch needs.
 
     image = CudaImage("k", 16, ptx, "sm_90", sites)
     data = image.to_bytes();  CudaImage.from_bytes(data).kernel()   ->   CudaKernel
@@ -17,27 +17,29 @@ from slangrad.runtime.device import Grid, Kernel
 from slangrad.runtime.reports import Site
 
 ENTRY = b"kernel"
+PRINTS = "prints"
 _LENGTH = Struct("<I")
-_KEPT = ("name", "argument_size", "architecture", "synchronous", "group", "shared")
+_KEPT = ("name", "argument_size", "architecture", "synchronous", "group", "shared", "needs")
 
 
 @dataclass(slots=True, eq=False, kw_only=True, repr=False)
 class CudaKernel(Kernel):
     """`synchronous`: each launch is waited for, and raises what the kernel reported. `group`: the threads of a block,
-    None where any size will do. `shared`: bytes of shared memory that a launch states. `loaded`: the kernel on each
-    device that has launched it."""
+    None where any size will do. `shared`: bytes of shared memory that a launch states. `needs`: what the device
+    has ready for it, PRINTS. `loaded`: the kernel on each device that has launched it."""
 
     code: bytes
     architecture: str
     synchronous: bool = False
     group: Grid | None = None
     shared: int = 0
+    needs: frozenset[str] = frozenset()
     loaded: dict[object, LoadedKernel] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class CudaImage:
-    """The fields of a CudaKernel. `about` is what else is to be kept with it, as JSON has it."""
+    """The fields of a CudaKernel. `about`: extra JSON that is stored with it."""
 
     name: str
     argument_size: int
@@ -47,6 +49,7 @@ class CudaImage:
     synchronous: bool = False
     group: Grid | None = None
     shared: int = 0
+    needs: frozenset[str] = frozenset()
     about: object = None
 
     def __repr__(self) -> str:
@@ -62,10 +65,12 @@ class CudaImage:
             synchronous=self.synchronous,
             group=self.group,
             shared=self.shared,
+            needs=self.needs,
         )
 
     def to_bytes(self, about: object = None) -> bytes:
         kept = {name: getattr(self, name) for name in _KEPT} | {"about": about}
+        kept["needs"] = sorted(self.needs)
         kept["sites"] = [[each.location, each.excerpt, each.text] for each in self.sites]
         head = json.dumps(kept, separators=(",", ":")).encode()
         return _LENGTH.pack(len(head)) + head + self.code
@@ -76,4 +81,5 @@ class CudaImage:
         kept = json.loads(data[_LENGTH.size : _LENGTH.size + length])
         kept["sites"] = tuple(Site(*each) for each in kept["sites"])
         kept["group"] = kept["group"] and tuple(kept["group"])
+        kept["needs"] = frozenset(kept["needs"])
         return CudaImage(code=data[_LENGTH.size + length :], **kept)

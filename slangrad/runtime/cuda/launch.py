@@ -1,7 +1,7 @@
 """The launch of a kernel on a GPU: its grid of blocks, its launch block, and the record of what kernels report.
 
 struct Launch { i64 nx, ny, nz; ptr status; i64 kernel; };            passed by value, behind the arguments
-struct Status { i32 error, site; i64 index, extent, kernel; };        in pinned memory
+struct Status { i32 error, site; i64 index, extent, kernel; ptr prints, arena, memory; };    in pinned memory
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ class Status(ctypes.Structure):
         ("index", ctypes.c_int64),            # the index,
         ("extent", ctypes.c_int64),           # how many elements there are,
         ("kernel", ctypes.c_int64),           # and the number of the kernel on its device
+        ("prints", ctypes.c_void_p),          # where kernels print to,
+        ("arena", ctypes.c_void_p),           # where they take memory from,
+        ("memory", ctypes.c_void_p),          # and a table of what memory there is, for kernels of check mode that ask
     ]
     # fmt: on
 
