@@ -22,9 +22,9 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from slangrad.base.traits import CUDA
-from slangrad.llvm.cuda.entries import kernel_module
 from slangrad.runtime.cuda.launch import ARENA_HEADER, LAUNCH, Status, arena_header, blocks_for
 from slangrad.runtime.cuda.prints import PrintBuffer
+from slangrad.targets import cuda
 from tests.flat import flat_kernel_of
 from tests.llvm.machine import argument_block, assert_equal_arrays, oracle
 
@@ -144,7 +144,10 @@ def loaded(text):
 
 def assert_like_oracle(text, arguments, grid, most_blocks=0, **settings):
     """Bit for bit. The first report, too, as threads come to it in another order."""
-    flat = flat_kernel_of(text, CUDA, **settings)
+    assert_flat_like_oracle(flat_kernel_of(text, CUDA, **settings), arguments, grid, most_blocks)
+
+
+def assert_flat_like_oracle(flat, arguments, grid, most_blocks=0):
     expected, reports = oracle(flat.program, arguments, grid)
     data, arrays = argument_block(flat.program, arguments)
     block = np.frombuffer(data, np.uint8)
@@ -167,8 +170,7 @@ def run(flat, arguments, grid, most_blocks=0, arena_size=1 << 24, memory=(), num
     threads go on with other threads of the program. `memory`: the arrays that kernels of check mode may use."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    group = flat.function.attributes["group_size"] if flat.group or flat.function.wave else None
-    module = kernel_module(flat.function, flat.functions, flat.arguments, flat.options, group)
+    module = cuda.write_llvm(cuda.widen_kernel(flat, cuda.DEFAULT_ARCHITECTURE)).module
     status, host = Status(), Host()
     prints = PrintBuffer(host)
     status.prints = prints.address
@@ -179,7 +181,7 @@ def run(flat, arguments, grid, most_blocks=0, arena_size=1 << 24, memory=(), num
     table = np.array([len(spans), *(place for span in spans for place in span)], np.int64)
     status.memory = table.ctypes.data
     status.arena = ctypes.addressof(arena)
-    blocks, threads = blocks_for(grid, group, most_blocks if module.takes_memory else 0)
+    blocks, threads = blocks_for(grid, module.group, module.lanes, most_blocks if module.takes_memory else 0)
     with loaded(for_this_processor(module.text, module.shared)) as entry:
         for block in product(*map(range, blocks)):
             _run_block(entry, arguments, ctypes.addressof(launch), block, blocks, threads)

@@ -140,7 +140,7 @@ class FakeBindings:
     def __init__(self, capability=(9, 0), version=13000, gpus=1, pinned=1 << 30):
         self.capability, self.version, self.gpus = capability, version, gpus
         self.arena = Arena()
-        self.kernels = {}  # flat kernels by PTX
+        self.kernels = {}  # flat kernels, and their threads for one of the GPU, by PTX
         self.stopped = Result.CUDA_SUCCESS  # what became of the kernels
         self.calls = []
         self.launches = 0
@@ -318,7 +318,7 @@ class FakeBindings:
         if not hasattr(self._thread, "context"):
             return (Result.CUDA_ERROR_INVALID_CONTEXT,)
         self.launches += 1
-        flat = self._handles[function]
+        flat, lanes = self._handles[function]
         arguments, launch = (ctypes.c_void_p * 2).from_address(parameters)
         nx, ny, nz, status, number = LAUNCH.unpack(ctypes.string_at(launch, LAUNCH.size))
         if flat.group or flat.function.wave:
@@ -328,7 +328,7 @@ class FakeBindings:
         else:
             assert bx * by * bz <= 256 and shared == 0
             few = take_memory([flat.function, *flat.functions])
-            for blocks, threads, count in ((gx, bx, nx), (gy, by, ny), (gz, bz, nz)):
+            for blocks, threads, count in ((gx, bx * lanes, nx), (gy, by, ny), (gz, bz, nz)):
                 assert blocks * threads >= count or blocks == 65535 or (few and blocks <= BLOCKS)
         assert gx < 1 << 31
         reports = StatusReports(Status.from_address(status), number)
@@ -392,7 +392,8 @@ def fake_gpu(**settings):
         real = real_target_of(name)
 
         def finish(assembled):
-            bindings.kernels[assembled.ptx.encode()] = assembled.written.flat
+            written = assembled.written
+            bindings.kernels[assembled.ptx.encode()] = written.flat, written.module.lanes
             return real.finish(assembled)
 
         return replace(real, finish=finish)

@@ -141,7 +141,7 @@ class CudaDevice(Device):
         loaded = kernel.loaded.get(self) or self._load(kernel)
         block = LAUNCH.pack(*grid, self._status_address, loaded.number)
         most = self._own_arena().most_blocks if ARENA in kernel.needs else 0
-        shape = blocks_for(grid, kernel.group, most)
+        shape = blocks_for(grid, kernel.group, kernel.lanes, most)
         function, size = loaded.function, kernel.argument_size
         launch = PreparedLaunch(self._launch, function, size, block, shape, kernel.shared, self._stream)
         return launch, loaded.idle_over(grid)
