@@ -1,4 +1,4 @@
-"""`slangrad doctor`: what this machine offers, and whether a gradient comes out right on each device."""
+"""`slangrad doctor`: the features of this machine, and a test of a gradient on each device."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _machine(options: Options) -> Table:
 
 
 def described_cache(usage: Usage) -> str:
-    """Where compiled kernels are kept, and how much there is; or why they are not."""
+    """The folder of compiled kernels and its size; or why there is none."""
     if usage.problem:
         return f"none: {usage.problem}"
     used, limit = (f"{size / (1 << 20):.1f} MiB" for size in (usage.size, usage.limit))
@@ -70,7 +70,7 @@ def _devices() -> tuple[Table, bool]:
         try:
             error = _gradient_error(backend)
             fine, text = error < 1e-5, f"gradient of x * x * sin(x) within {error:.1e}"
-        except Exception as failure:  # whatever a broken installation raises is the report
+        except Exception as failure:  # any exception of a broken installation is the report
             fine, text = False, f"{type(failure).__name__}: {failure}"
         works = works and fine
         table.add_row(backend, "[green]works[/green]" if fine else "[red]fails[/red]", text)

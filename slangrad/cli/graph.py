@@ -1,4 +1,4 @@
-"""`slangrad graph plan`: the time of a training step of a Python file on workers that are not there."""
+"""`slangrad graph plan`: the simulated time of a training step of a Python file on many workers."""
 
 from __future__ import annotations
 

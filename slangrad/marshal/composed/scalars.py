@@ -74,7 +74,7 @@ class NumberMarshal(Marshal):
 
 
 class EnumMarshal(NumberMarshal):
-    """A value that says of which enum it is."""
+    """A value with the name of its enum."""
 
     def __init__(self, value: EnumValue) -> None:
         super().__init__(int)
@@ -122,7 +122,7 @@ def data_of(value: HostArray) -> HostValue:
 
 
 class UnsupportedMarshal(Marshal):
-    """A value that cannot be an argument at all."""
+    """A value that can be no argument."""
 
     def __init__(self, kind: type) -> None:
         self.kind = kind

@@ -1,5 +1,4 @@
-"""A type of a module as users see it: `module.float3`, `module.Particle`, `tensor.dtype`,
-`function.parameters`.
+"""The public type of a module: `module.float3`, `module.Particle`, `tensor.dtype`, `function.parameters`.
 
     t = module.layout.find_type_by_name("Particle")
     t.full_name;  t.fields["mass"].type;  Tensor.empty(device, (100,), t)
@@ -7,8 +6,8 @@
 
     t.buffer_layout.fields["mass"].offset      how it lies in memory, made of the type in memory alone
 
-It stands for an element type wherever one is asked for (`ir_type`), and has its derivative. `model.py` has the model of
-a type; the classes of kinds of types have SlangPy's names.
+It can be passed as an element type (`ir_type`), and has its derivative. `model.py` has the model of a type; the
+classes of kinds of types have SlangPy's names.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ from slangrad.tensors.shape import Shape
 
 
 class SlangType:
-    """A checked type together with the program that knows it. Equal types of one program are equal, and one object
-    where the program was asked for them.
+    """A checked type together with its program. Equal types of one program are equal, and one object if the program
+    returned them.
     """
 
     __slots__ = ("_given", "_program", "_types")
@@ -84,7 +83,7 @@ class SlangType:
         return hash(self.checked)
 
     def __repr__(self) -> str:
-        """As SlangPy shows types: its class is `refl::Type` there."""
+        """SlangPy's text of types: its class is `refl::Type` there."""
         return f'refl::Type(full_name="{self.full_name}", kind={self._model.kind}, shape={list(self.shape)})'
 
     def __str__(self) -> str:
@@ -92,7 +91,7 @@ class SlangType:
 
     @property
     def program(self) -> Reflected:
-        """The SlangProgramLayout that knows the type; None for types that need no module."""
+        """The SlangProgramLayout of the type; None for types that need no module."""
         return self._types.program() if self._program is None else self._program
 
     @property
@@ -111,7 +110,7 @@ class SlangType:
 
     @property
     def spelled(self) -> str:
-        """As a text writes it that is outside of all namespaces."""
+        """The name in a text outside of all namespaces."""
         return self._given.spelled if isinstance(self._given, SavedType) else spell(self._given)
 
     @property
@@ -144,7 +143,7 @@ class SlangType:
 
     @property
     def element_type(self) -> SlangType:
-        """What one index gives; the type itself where nothing can be indexed."""
+        """The type of an element; the type itself if it cannot be indexed."""
         element = self._model.element
         return self if element is None else self._of(element)
 
@@ -264,7 +263,7 @@ class SlangVariable:
 
     @property
     def declaration(self) -> str:
-        """As it is written: `no_diff inout float x`."""
+        """As source text: `no_diff inout float x`."""
         words = ["no_diff"] if self.no_diff else []
         words += [self.direction] if self.direction not in ("", "in") else []
         return " ".join([*words, self.type.name, self.name])
@@ -311,7 +310,7 @@ def _scalar_type(t: Any) -> Reflected:  # of a class that has the property, as a
 
 
 def innermost_type(t: SlangType) -> SlangType:
-    """What is left when all can be indexed that can be: the numbers of a vector or matrix."""
+    """The innermost element: the numbers of a vector or matrix."""
     inner = t.element_type
     return t if inner is t else innermost_type(inner)
 
@@ -336,7 +335,7 @@ def _usage(t: Any) -> Reflected:
 
 
 _GRADIENTS = (TensorType.diff_tensor, TensorType.idiff_tensor)
-# What SlangPy's classes show beside the properties of all types.
+# Properties of SlangPy's classes besides those of all types.
 # fmt: off
 _PROPERTIES: dict[str, tuple[Callable[[Any], object], str]] = {
     "slang_scalar_type":  (_scalar_type, "The TypeReflection.ScalarType of its numbers, of an enum that of its tag."),
