@@ -23,8 +23,8 @@ from slangrad.syntax import ast
 
 
 def dispatched(lowering: Lowering, reference: DeclRef) -> GenericKey | None:
-    """The discriminating type of a callee that depends on a run-time type: the interface of a requirement, or the
-    generic parameter of a function that uses more of its type than methods."""
+    """The discriminating type of a callee that depends on a run-time type. It is the interface of a requirement, or
+    the generic parameter of a function that uses more of its type than methods."""
     interface = _interface_of(reference)
     key = lowering.alternatives.opened.get(reference.declaration) if interface is None else interface
     if key is None or key not in reference.substitution or not checked.is_dynamic(reference.type_for(key)):

@@ -17,7 +17,7 @@ Shape = tuple[int, ...]
 Values = list[Any]  # scalars of an argument block: numbers and addresses
 
 # The bytes of a region: the start of the first run relative to the address, the bytes of a run, and a divisor of
-# the distances between runs (0: there is one run).
+# the distances between runs. A divisor of 0 means one run.
 Lattice = tuple[int, int, int]
 
 

@@ -22,9 +22,9 @@ Fields = tuple[tuple[str, checked.Type], ...]
 
 
 class HostTypeMap(MemoryForms):
-    """`fields` returns the fields of a struct, with their rules for memory; `tag` the integer type of an enum;
-    `find` the type of a name; `behind` the declared size of an interface's values and the types that they can
-    have."""
+    """`fields` returns the fields of a struct, with their rules for memory. `tag` returns the integer type of an
+    enum, `find` the type of a name. `behind` returns the declared size of an interface's values and their possible
+    types."""
 
     def __init__(
         self,
