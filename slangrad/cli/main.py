@@ -178,10 +178,11 @@ def dump(
     forward: Annotated[bool, typer.Option("--fwd", help="The forward-mode derivative.")] = False,
     backward: Annotated[bool, typer.Option("--bwd", help="The reverse-mode derivative.")] = False,
     times: Annotated[
-        bool, typer.Option("--times", help="What each stage took, and how much it made.")
+        bool, typer.Option("--times", help="The time of each stage, and the size of the program after it.")
     ] = False,
     report: Annotated[
-        bool, typer.Option("--report", help="What the reverse-mode derivative stores, and why.")
+        bool,
+        typer.Option("--report", help="The values that the reverse-mode derivative stores, with reasons."),
     ] = False,
     html: Annotated[Path | None, typer.Option(help="Write all stages side by side to a page.")] = None,
     uniform: Annotated[list[str], typer.Option(help="A parameter with one value for all calls.")] = [],  # noqa: B006

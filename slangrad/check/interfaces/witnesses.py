@@ -476,4 +476,4 @@ def _missing_member(
         return [f"it lacks {wanted}"]
     is_type = is_type_declaration(near[0].declaration)
     has = f"the type '{requirement.name}'" if is_type else signature_text(checker, near[0].reference)
-    return [f"it lacks {wanted}; what it has is {has}"]
+    return [f"it lacks {wanted}; it has {has}"]

@@ -57,7 +57,7 @@ def require_type(f: Frame, subject: str, wide: checked.Type) -> None:
         if key is not None:
             f.lowering.alternatives.open_function(reference.declaration, key)
             return
-    message = f"{subject} depends on the type of a '{wide}', and there is no value here that would tell it"
+    message = f"{subject} depends on the type of a '{wide}', and no value here has that type"
     f.error("E0412", message, f.b.span, "use it on a value, or in a generic function that takes one")
 
 
