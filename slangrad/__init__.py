@@ -67,7 +67,7 @@ _HOMES = {
                                                  "ResolveException",
     "slangrad.marshal.reflection.buffer_cursor": "BufferCursor BufferElementCursor",
     "slangrad.marshal.reflection.slang_type":    "SlangType",
-    "slangrad.marshal.reflection.type_kinds":    "ModifierID TextureType TextureUsage",
+    "slangrad.marshal.reflection.type_kinds":    "ModifierID",
     "slangrad.marshal.registry":                 "register_type",
     "slangrad.marshal.simple.generators":        "CallIdArg RandFloatArg ThreadIdArg WangHashArg call_id grid "
                                                  "rand_float thread_id wang_hash wang_hash_numpy",
@@ -79,6 +79,7 @@ _HOMES = {
                                                  "get_format_info",
     "slangrad.tensors.shape":                    "Shape",
     "slangrad.tensors.tensor":                   "Tensor",
+    "slangrad.tensors.textures":                 "ALL_LAYERS ALL_MIPS Texture TextureDesc TextureType TextureUsage",
     "slangrad.transforms.finite_differences":    "check_gradients",
     "slangrad.transforms.gradients":             "grad hvp jvp value_and_grad vjp",
 }

@@ -143,6 +143,10 @@ class Device(ABC):
         if self.is_closed:
             raise DeviceClosedError
 
+    def take_printed(self) -> str:
+        """What kernels printed for the host to fetch; they have finished."""
+        return self.printed.take()
+
     def target(self, backend: str) -> str:
         """The target of kernels for this device: the backend's name, with an architecture where it has several."""
         return backend

@@ -112,3 +112,17 @@ def test_indices_out_of_range_in_large_shared_memory():
     }
     """
     assert_like_oracle(text, {"y": np.zeros(6, np.float32)}, (6, 1, 1))
+
+
+def test_printed_lines_come_in_the_order_of_threads():
+    text = """
+    [shader("compute")] [numthreads(4, 1, 1)]
+    void kernel(uint3 id : SV_DispatchThreadID, uniform float* x, uniform half* h)
+    {
+        if (id.x % 3 == 1)
+            printf("%u %u %f %f\\n", id.x, id.y, x[id.x], h[id.y]);
+        printf("%d %lld\\n", -int(id.x), int64_t(id.z) - 5);
+    }
+    """
+    arguments = {"x": np.arange(20, dtype=np.float32) / 3, "h": np.arange(3, dtype=np.float16) / 7}
+    assert_like_oracle(text, arguments, (20, 3, 2))

@@ -17,6 +17,8 @@ from functools import wraps
 from threading import RLock, local
 from unittest.mock import patch
 
+import numpy as np
+
 from slangrad.ir.data.layout import layout_of
 from slangrad.ir.oracle import memory as oracle
 from slangrad.ir.oracle.interpret import run_kernel
@@ -135,7 +137,7 @@ class FakeBindings:
     def __init__(self, capability=(9, 0), version=13000, gpus=1, pinned=1 << 30):
         self.capability, self.version, self.gpus = capability, version, gpus
         self.arena = Arena()
-        self.kernels = {}  # flat kernels by PTX
+        self.kernels = {}  # flat kernels, and their threads for one of the GPU, by PTX
         self.stopped = Result.CUDA_SUCCESS  # what became of the kernels
         self.calls = []
         self.launches = 0
@@ -305,7 +307,7 @@ class FakeBindings:
         if not hasattr(self._thread, "context"):
             return (Result.CUDA_ERROR_INVALID_CONTEXT,)
         self.launches += 1
-        flat = self._handles[function]
+        flat, lanes = self._handles[function]
         arguments, launch = (ctypes.c_void_p * 2).from_address(parameters)
         nx, ny, nz, status, number = LAUNCH.unpack(ctypes.string_at(launch, LAUNCH.size))
         if flat.group or flat.function.wave:
@@ -313,7 +315,7 @@ class FakeBindings:
             assert gx * bx * by * bz >= nx * ny * nz and gy == gz == 1
             assert shared == self.shared.get(function, 0)
         else:
-            assert gx * bx >= nx and bx * by * bz <= 256 and shared == 0
+            assert gx * bx * lanes >= nx and bx * by * bz <= 256 and shared == 0
             for blocks, threads, count in ((gy, by, ny), (gz, bz, nz)):
                 assert blocks * threads >= count or blocks == 65535
         assert gx < 1 << 31
@@ -328,7 +330,7 @@ class FakeBindings:
 
 
 class StatusReports:
-    """The oracle's reports in the status record."""
+    """The oracle's reports in the status record, and its prints in the buffer."""
 
     def __init__(self, status, number):
         self.status, self.number = status, number
@@ -337,6 +339,27 @@ class StatusReports:
         if not self.status.error:
             self.status.error, self.status.site, self.status.kernel = 1, op.attributes["site"], self.number
             self.status.index, self.status.extent = index, extent
+
+    def print(self, op, values):
+        words = list(map(_word, values))
+        buffer = np.ctypeslib.as_array(ctypes.cast(self.status.prints, ctypes.POINTER(ctypes.c_int64)), (3,))
+        used, room, size = int(buffer[0]), int(buffer[1]), 3 + len(words)
+        buffer[0] += size
+        if used + size > room:
+            buffer[2] += 1
+            return
+        line = [
+            op.attributes["site"] | size << 32,
+            used,
+            self.number << 32,
+            *words,
+        ]  # in the order of the oracle
+        (ctypes.c_int64 * size).from_address(self.status.prints + 8 * (3 + used))[:] = line
+
+
+def _word(value):
+    """Integers as they are, floats as the bits of a double."""
+    return value if isinstance(value, int) else int(np.float64(value).view(np.int64))
 
 
 @contextmanager
@@ -350,7 +373,8 @@ def fake_gpu(**settings):
         real = real_target_of(name)
 
         def finish(assembled):
-            bindings.kernels[assembled.ptx.encode()] = assembled.written.flat
+            written = assembled.written
+            bindings.kernels[assembled.ptx.encode()] = written.flat, written.module.lanes
             return real.finish(assembled)
 
         return replace(real, finish=finish)

@@ -16,7 +16,7 @@ from slangrad.base.options import Options
 from slangrad.llvm.cuda import entries
 from slangrad.llvm.cuda import launch as compiled
 from slangrad.llvm.machine import nvptx
-from slangrad.runtime.cuda import copies, launch
+from slangrad.runtime.cuda import copies, launch, prints
 from slangrad.runtime.cuda import driver as drivers
 from slangrad.runtime.cuda.architectures import ARCHITECTURES, newest_architecture
 from slangrad.runtime.cuda.image import CudaImage
@@ -222,12 +222,59 @@ def test_threads_launch_with_their_own_arguments(device, module):
     assert [t.to_numpy().item() for t in tensors] == [8, 9, 10, 11]
 
 
+def test_maps_load_and_store_four_numbers_at_once(device, module):
+    x = tensor(device, range(8)).with_grads()
+    y = spy.Tensor.empty_like(x).with_grads(spy.Tensor.ones(device, (8,), "float"))
+    forward = module.poly.compile(x, _result=y)
+    gradient = module.poly.bwds.compile(x, _result=y)
+    for stages, loads in ((forward, 1), (gradient, 3)):
+        assert "lanes<f32>" in stages.text("lanes")
+        assert stages.text("ptx").count("ld.global.v4") == loads
+        assert stages.text("ptx").count("st.global.v4") == 1
+
+
 def test_launches_of_many_grids_are_not_kept(device, module, monkeypatch):
     monkeypatch.setattr(launch, "MOST_GRIDS", 3)
     for count in (1, 2, 3, 4, 5, 1, 5):
         x = tensor(device, range(count))
         module.bump(x)
         assert x.to_numpy().tolist() == list(range(1, count + 1))
+
+
+# --- prints
+
+PRINTING = """
+float show(float x) { printf("x = %f\\n", x); return x; }
+void many(int x) { for (int i = 0; i < x; i++) printf("%d %d\\n", x, i); }
+"""
+
+
+def test_lines_are_written_where_the_host_waits(device, capsys):
+    show = spy.Module.load_from_source(device, "printing", PRINTING).show
+    y = show(tensor(device, [1, 2]))
+    assert capsys.readouterr().out == ""
+    assert y.to_numpy().tolist() == [1, 2]
+    assert capsys.readouterr().out == "x = 1.000000\nx = 2.000000\n"
+    show(tensor(device, [3]))
+    show(tensor(device, [0.5]))  # a launch that prints comes behind the lines of the one before
+    assert capsys.readouterr().out == "x = 3.000000\n"
+    device.runtime.synchronize()
+    assert capsys.readouterr().out == "x = 0.500000\n"
+    device.runtime.synchronize()
+    assert capsys.readouterr().out == ""
+
+
+def test_lines_without_room_are_counted(capsys, monkeypatch):
+    monkeypatch.setattr(prints, "ROOM", 5 * 7 + 3)
+    with fake_gpu():
+        device = spy.create_device("cuda")
+        many = spy.Module.load_from_source(device, "printing_much", PRINTING).many
+        for count in (9, 2):
+            many(count)
+            device.runtime.synchronize()
+    lines = [f"9 {i}\n" for i in range(7)]
+    lost = "(2 more lines were printed than fit into the buffer of the GPU)\n"
+    assert capsys.readouterr().out == "".join([*lines, lost, "2 0\n2 1\n"])
 
 
 # --- kernels that are kept
@@ -252,12 +299,22 @@ KERNELS = {}
 
 
 def test_an_image_is_its_bytes():
-    image = CudaImage("k", 16, b".version 8.1\n", "sm_90", (Site("a:1:2", "x", "y"),), True, (4, 2, 1), 5000)
+    image = CudaImage(
+        "k",
+        16,
+        b".version 8.1\n",
+        "sm_90",
+        (Site("a:1:2", "x", "y"),),
+        True,
+        (4, 2, 1),
+        5000,
+        frozenset({"prints"}),
+    )
     read = CudaImage.from_bytes(image.to_bytes({"extra": [1]}))
     assert replace(read, about=None) == image and read.about == {"extra": [1]}
     kernel = read.kernel()
     assert kernel.synchronous and kernel.code == image.code
-    assert (kernel.group, kernel.shared) == ((4, 2, 1), 5000)
+    assert (kernel.group, kernel.shared, kernel.needs) == ((4, 2, 1), 5000, {"prints"})
 
 
 # --- grids
@@ -276,6 +333,11 @@ def test_an_image_is_its_bytes():
 )
 def test_blocks_of_a_grid(grid, blocks, threads):
     assert blocks_for(grid) == (blocks, threads)
+
+
+def test_blocks_of_threads_with_several_elements():
+    assert blocks_for((65, 8, 3), lanes=4) == ((1, 1, 3), (32, 8, 1))
+    assert blocks_for((1025, 1, 1), lanes=4) == ((2, 1, 1), (256, 1, 1))
 
 
 def test_groups_stand_in_one_row_of_blocks():

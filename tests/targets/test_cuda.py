@@ -152,10 +152,19 @@ def test_waves_exchange_by_shuffles(body, shuffles, ballots):
     assert counts == [shuffles, ballots] and ".reqntid 32, 1, 1" in text
 
 
-@pytest.mark.parametrize("body", ['printf("%d", i);'])
-def test_what_is_not_supported_yet_is_refused(body):
+def test_prints_take_room_by_one_atomic():
+    text = ptx(main('printf("%f %d\\n", x[i], k[i]);'))
+    assert re.search(r"call\.uni print", text)
+    assert (
+        len(re.findall(r"(?:atom|red)\S*add\.u64", text)) == 2
+    )  # room for the line, and the count of those without
+
+
+def test_what_is_not_supported_yet_is_refused():
+    walk = "[Differentiable] float walk(float x, int n) { while (n > 0) { x = sin(x); n -= 2; } return x; }"
+    body = "var p = diffPair(x[i]); bwd_diff(walk)(p, k[i], 1.0); y[i] = p.d;"
     with pytest.raises(CompileError, match=r"(?s)E9003.*on CUDA yet.*CPU"):
-        ptx(main(body))
+        ptx(walk + main(body))
 
 
 def test_large_arguments_are_refused():

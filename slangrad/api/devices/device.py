@@ -52,12 +52,13 @@ if TYPE_CHECKING:
     from slangrad.check.modules import CheckedProgram
     from slangrad.compat import features as ABILITIES
     from slangrad.tensors import formats as FORMATS
+    from slangrad.tensors import textures as TEXTURES
 else:
     ABILITIES, REPORTS = Late("slangrad.compat.features"), Late("slangrad.api.devices.reports")
     COMMANDS, KERNEL = Late("slangrad.api.kernels.commands"), Late("slangrad.api.kernels.kernel")
     BLOCK, CURSOR = Late("slangrad.api.kernels.shader_block"), Late("slangrad.api.kernels.shader_cursor")
     FENCES, REFLECTION = Late("slangrad.api.kernels.fences"), Late("slangrad.api.reflection.program_layout")
-    FORMATS = Late("slangrad.tensors.formats")
+    FORMATS, TEXTURES = Late("slangrad.tensors.formats"), Late("slangrad.tensors.textures")
 
 SHADER_PATH = str(Path(__file__).parents[2] / "std")  # the library's folder, which is always searched
 
@@ -218,8 +219,8 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         write_text(self.flush_print_to_string())
 
     def flush_print_to_string(self) -> str:
-        """The lines that were printed since the last time."""
-        return self.runtime.printed.take()
+        """The lines that were printed since the last time. Waits for the launches that print."""
+        return self.runtime.take_printed()
 
     # --- Files that change ---
 
@@ -285,12 +286,25 @@ class Device(Unique, RecordingCallbacks, LoadsModules):
         """The parameters of a program, to be written by cursors."""
         return CURSOR.ShaderObject(KERNEL.ComputePipeline(program))
 
-    def create_texture(self, *arguments: object, **named: object) -> NoReturn:
-        """Refused: devices have buffers and tensors."""
-        note = (
-            "a Tensor of vectors holds an image: Tensor.load_from_image(device, path), t.sample(uv) in Slang"
-        )
-        raise CallError("E9001", "create_texture: there are no textures", (), note)
+    def create_texture(
+        self,
+        desc: TEXTURES.TextureDesc | Mapping[str, HostValue] | None = None,
+        *,
+        data: AnyArray | None = None,
+        **named: HostValue,
+    ) -> TEXTURES.Texture:
+        """Texels of a `format`, in `width`, `height` and `depth` as far as the `type` has them, with `array_length`
+        layers and `mip_count` levels of detail (`ALL_MIPS`: down to one texel). These and the other fields of a
+        TextureDesc are given as a desc, a dict or by name; the type is `texture_2d` if none is given.
+
+        `data` are the texels of the first level, rows first, layers before them and channels last; all others are
+        zero. ValueError where sizes do not fit together, TypeError for what is of another type, CallError (E9001)
+        for formats and types that are not supported.
+        """
+        try:
+            return TEXTURES.Texture(self, TEXTURES.TextureDesc.of(desc, named), data)
+        except NotImplementedError as error:
+            raise CallError("E9001", f"create_texture: {error}") from None
 
     def create_shader_object(self, type_layout: ReflectionCursor | TypeLayoutReflection) -> BLOCK.ShaderBlock:
         """Values for a struct, constant buffer or parameter block, to be written by a cursor and passed to launches:

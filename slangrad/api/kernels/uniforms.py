@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slangrad.base.late import Late
 from slangrad.base.suggestions import suggestion
 from slangrad.check.model.types import (
     Array,
@@ -33,7 +34,7 @@ from slangrad.check.model.types import (
 from slangrad.ir.data import types as ir
 from slangrad.ir.data.layout import layout_of, scalars_of
 from slangrad.marshal.containers.buffers import BYTES, MOST, STRUCTURED, standard_name
-from slangrad.marshal.containers.memory import GIVEN, TAKEN, TENSOR_ACCESS
+from slangrad.marshal.containers.memory import GIVEN, TAKEN, TENSOR_ACCESS, is_texture_type
 from slangrad.marshal.containers.tensor_views import MOST_DIMENSIONS, VIEWS
 from slangrad.marshal.containers.whole import FAMILIES, Family, has_numbers
 from slangrad.marshal.errors import CallError
@@ -50,6 +51,7 @@ from slangrad.marshal.host.encode import (
 )
 from slangrad.marshal.host.footprint import Values
 from slangrad.marshal.protocol.spelling import spell
+from slangrad.marshal.reflection.model import TEXTURES as TEXTURE_SHAPES
 from slangrad.marshal.simple.enums import EnumValue
 from slangrad.runtime.device import Device
 from slangrad.tensors.buffer import Buffer
@@ -61,6 +63,7 @@ from slangrad.tensors.tensor import Tensor
 if TYPE_CHECKING:
     from slangrad.call.binding.program import ModuleTypes
 
+TEXTURES = Late("slangrad.marshal.containers.textures")
 UNKNOWN, MISSING, UNFIT = "E1017", "E1018", "E1019"
 
 
@@ -144,6 +147,30 @@ class BufferUniform(Encoder):
         address, size = memory_of(self, value, self._element, self._device, label)
         values[at] = address
         values[at + 1] = min(size // self._size, MOST)
+
+
+class TextureUniform(Encoder):
+    """A texture: its address, sizes and the number of levels."""
+
+    __slots__ = ("_device", "_element", "_name")
+
+    def __init__(self, t: StructType, form: ir.Type, element: ir.Type | None, device: Device) -> None:
+        super().__init__(STRICTLY, form, t)
+        self._device = device
+        self._element = element
+        self._name = standard_name(t)
+
+    def put(self, values: Values, at: int, value: HostValue, label: str) -> None:
+        if not is_texture_type(type(value)):
+            note = "pass a Texture, as device.create_texture() gives one"
+            raise self.manner.refuse(self, value, label, note)
+        refusal = TEXTURES.refusal(value, self._name, self._element)
+        if refusal is not None:
+            raise self.manner.refuse(self, value, label, refusal)
+        scalars = TEXTURES.scalars_of(value)
+        if value.storage.runtime is not self._device:
+            raise CallError(UNFIT, f"parameter '{label}': the texture belongs to another device")
+        values[at : at + len(scalars)] = scalars
 
 
 UNIFORMS = {"_data", "_shape", "_strides", "_offset"}  # the keys of `Tensor.uniforms()`
@@ -256,6 +283,8 @@ class Uniforms:
             return BufferUniform(t, form, None, BYTES[name], device)
         if name in STRUCTURED:
             return BufferUniform(t, form, self._types.lower(t.inner), STRUCTURED[name], device)
+        if name in TEXTURE_SHAPES and self._types.stored_fields(t):
+            return TextureUniform(t, form, self._types.lower(t.inner), device)
         if name in FAMILIES or name in VIEWS:
             element = self._types.lower(t.inner)
             if element is None:

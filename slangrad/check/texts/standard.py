@@ -25,7 +25,7 @@ from slangrad.syntax import ast
 from slangrad.syntax.parser import parse_module
 from slangrad.syntax.saved import Packed, Surroundings, late_module, pack_module
 
-TEXTURES = "std/texture.slang"  # names without bodies, so that programs with them can be loaded
+TEXTURES = "std/texture.slang"  # has names without bodies, so that programs with them can be loaded
 MATHS = (  # functions that machines have no instruction for; a program reads them up to the last one it uses
     "math_functions",
     "math_functions_double",
@@ -37,6 +37,7 @@ ON_REQUEST = {*MATHS}  # parts of the library that are imported by name
 NAMES = {  # parts that are read for texts that mention them
     "cooperative_product": re.compile("[cC]oopVec"),
     "cooperative_vector": re.compile("[cC]oopVec"),
+    "texture": re.compile("Texture|Sampler|ITexelElement"),
 }
 
 

@@ -256,12 +256,13 @@ class Instances(Lowering):
             self.reporter.raise_if_errors()
 
     def _refuse_textures(self, reference: DeclRef, caller: Frame | None) -> None:
-        """Raise where a texture is read or written: its members have names, so that programs load, and no bodies."""
+        """Raise where a texture is sampled: such members have names, so that programs load, and no bodies."""
         declared = reference.declaration
         if declared.span.source.name == TEXTURES and getattr(declared, "body", None) is None:
             span = declared.span if caller is None else caller.b.span
-            note = "pass the values in a buffer or tensor"
-            self.reporter.error("E9001", "textures are not supported", span, note)
+            message = f"'{declared.name}' of textures is not supported"
+            note = "t[index] and t.Load(location) read texels; write the interpolation in Slang"
+            self.reporter.error("E9001", message, span, note)
             self.reporter.raise_if_errors()
 
 

@@ -20,9 +20,17 @@ from slangrad.base.options import Options, store_of
 from slangrad.runtime.cuda.architectures import newest_architecture
 from slangrad.runtime.cuda.copies import Copies
 from slangrad.runtime.cuda.driver import OLDEST_CAPABILITY, OTHER_CONTEXT, CudaUnavailable, load_driver
-from slangrad.runtime.cuda.image import ENTRY, CudaKernel
-from slangrad.runtime.cuda.launch import LAUNCH, LoadedKernel, PreparedLaunch, Status, blocks_for
+from slangrad.runtime.cuda.image import ENTRY, PRINTS, CudaKernel
+from slangrad.runtime.cuda.launch import (
+    LAUNCH,
+    STATUS_OFFSETS,
+    LoadedKernel,
+    PreparedLaunch,
+    Status,
+    blocks_for,
+)
 from slangrad.runtime.cuda.memory import StreamSource
+from slangrad.runtime.cuda.prints import PrintBuffer
 from slangrad.runtime.device import (
     Array,
     Device,
@@ -67,7 +75,9 @@ class CudaDevice(Device):
         self._copies = Copies(driver, self._stream, self._context)
         self._status_address = driver.pinned(ctypes.sizeof(Status))
         self._status = Status.from_address(self._status_address)
-        self._clear_status()
+        ctypes.memset(self._status_address, 0, ctypes.sizeof(Status))
+        self._prints: PrintBuffer | None = None  # with the first kernel that prints
+        self._has_printed = False  # since the host waited
         self._kernels: dict[int, CudaKernel] = {}
         self.printed = Printed()
 
@@ -125,7 +135,7 @@ class CudaDevice(Device):
         self._enter()
         loaded = kernel.loaded.get(self) or self._load(kernel)
         block = LAUNCH.pack(*grid, self._status_address, loaded.number)
-        shape = blocks_for(grid, kernel.group)
+        shape = blocks_for(grid, kernel.group, kernel.lanes)
         function, size = loaded.function, kernel.argument_size
         launch = PreparedLaunch(self._launch, function, size, block, shape, kernel.shared, self._stream)
         return launch, loaded.idle_over(grid)
@@ -135,6 +145,8 @@ class CudaDevice(Device):
         driver misses it, because to set it takes as long as half a launch."""
         if self._status.error or self._driver.lost is not None or self.is_closed:
             self._report()
+        if kernel.needs:
+            self._supply(kernel.needs)
         self._driver.launched = kernel.name
         (error,) = launch.run()
         if error:
@@ -151,6 +163,17 @@ class CudaDevice(Device):
         self._require_gpu()
         if self._status.error:
             self.synchronize()
+
+    def _supply(self, needs: frozenset[str]) -> None:
+        """Have ready what a launch needs. Lines of different launches are not mixed: printed ones are written first."""
+        self._enter()
+        if PRINTS in needs:
+            if self._prints is None:
+                self._prints = PrintBuffer(self._driver)
+                self._status.prints = self._prints.address
+            if self._has_printed:
+                self._wait((LATER,))
+            self._has_printed = True
 
     def _load(self, kernel: CudaKernel) -> LoadedKernel:
         """The kernel on this GPU, with its number here."""
@@ -182,11 +205,27 @@ class CudaDevice(Device):
 
     def _wait(self, notes: tuple[str, ...]) -> None:
         self._driver.call("cuStreamSynchronize", self._stream)
+        self._tell(notes)
+
+    def _tell(self, notes: tuple[str, ...]) -> None:
+        """Write what was printed, and raise what was reported. All that was launched has finished."""
+        self._write_prints()
         if self._status.error:
             self._raise_reported(notes)
 
+    def _write_prints(self) -> None:
+        if self._has_printed and self._prints is not None:
+            self._has_printed = False
+            self._prints.take(self._kernels, self.printed)
+
+    def take_printed(self) -> str:
+        if self._has_printed and self._driver.lost is None:
+            self._enter()
+            self._driver.call("cuStreamSynchronize", self._stream)
+            self._write_prints()
+        return super().take_printed()
+
     def _raise_reported(self, notes: tuple[str, ...]) -> None:
-        """All that was launched has finished."""
         failure, kernel = self._status.failure, self._kernels[self._status.kernel]
         self._clear_status()
         error = exception_of(failure, kernel.name, kernel.sites, self._options.limits.tape_bytes)
@@ -195,7 +234,7 @@ class CudaDevice(Device):
         raise error
 
     def _clear_status(self) -> None:
-        ctypes.memset(self._status_address, 0, ctypes.sizeof(Status))
+        ctypes.memset(self._status_address, 0, STATUS_OFFSETS["prints"])
 
     # --- memory
 
@@ -241,10 +280,9 @@ class CudaDevice(Device):
         return memory, np.ndarray(region.shape, region.dtype, memory, -low, region.strides)
 
     def _receive(self, target: Array, address: int) -> None:
-        """Fill an array that is not empty, and raise what was reported."""
+        """Fill an array that is not empty, and tell what kernels have printed and reported."""
         self._copies.to_host(target, address)
-        if self._status.error:
-            self._raise_reported((LATER,))
+        self._tell((LATER,))
 
     def copy(self, target: int, source: int, size: int) -> None:
         self._enter()

@@ -17,21 +17,25 @@ from slangrad.runtime.device import Grid, Kernel
 from slangrad.runtime.reports import Site
 
 ENTRY = b"kernel"
+PRINTS = "prints"
 _LENGTH = Struct("<I")
-_KEPT = ("name", "argument_size", "architecture", "synchronous", "group", "shared")
+_KEPT = ("name", "argument_size", "architecture", "synchronous", "group", "shared", "lanes", "needs")
 
 
 @dataclass(slots=True, eq=False, kw_only=True, repr=False)
 class CudaKernel(Kernel):
     """`synchronous`: each launch is waited for, and raises what the kernel reported. `group`: the threads of a block,
-    None where any size will do. `shared`: bytes of shared memory that a launch states. `loaded`: the kernel on each
-    device that has launched it."""
+    None where any size will do. `shared`: bytes of shared memory that a launch states. `lanes`: how many neighbors a
+    thread of the GPU runs. `needs`: what the device has ready for it, PRINTS. `loaded`: the kernel on each device that
+    has launched it."""
 
     code: bytes
     architecture: str
     synchronous: bool = False
     group: Grid | None = None
     shared: int = 0
+    needs: frozenset[str] = frozenset()
+    lanes: int = 1
     loaded: dict[object, LoadedKernel] = field(default_factory=dict)
 
 
@@ -47,6 +51,8 @@ class CudaImage:
     synchronous: bool = False
     group: Grid | None = None
     shared: int = 0
+    needs: frozenset[str] = frozenset()
+    lanes: int = 1
     about: object = None
 
     def __repr__(self) -> str:
@@ -62,10 +68,13 @@ class CudaImage:
             synchronous=self.synchronous,
             group=self.group,
             shared=self.shared,
+            lanes=self.lanes,
+            needs=self.needs,
         )
 
     def to_bytes(self, about: object = None) -> bytes:
         kept = {name: getattr(self, name) for name in _KEPT} | {"about": about}
+        kept["needs"] = sorted(self.needs)
         kept["sites"] = [[each.location, each.excerpt, each.text] for each in self.sites]
         head = json.dumps(kept, separators=(",", ":")).encode()
         return _LENGTH.pack(len(head)) + head + self.code
@@ -76,4 +85,5 @@ class CudaImage:
         kept = json.loads(data[_LENGTH.size : _LENGTH.size + length])
         kept["sites"] = tuple(Site(*each) for each in kept["sites"])
         kept["group"] = kept["group"] and tuple(kept["group"])
+        kept["needs"] = frozenset(kept["needs"])
         return CudaImage(code=data[_LENGTH.size + length :], **kept)
