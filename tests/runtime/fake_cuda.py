@@ -180,6 +180,9 @@ class FakeBindings:
     def cuDeviceGetName(self, length, device):
         return Result.CUDA_SUCCESS, b"A fake GPU\0" + bytes(length - 11)
 
+    def cuDeviceTotalMem(self, device):
+        return Result.CUDA_SUCCESS, ROOM
+
     def cuDeviceGetAttribute(self, name, device):
         part = 0 if name.endswith("MAJOR") else 1
         return Result.CUDA_SUCCESS, self.capability[part]

@@ -23,6 +23,7 @@ from slangrad.ir.ops.primitives import PRIMITIVES
 from slangrad.llvm import functions
 from slangrad.llvm.cuda import atomics, groups, memory, reports, waves
 from slangrad.llvm.cuda.launch import LAUNCH_SIZE, read_field
+from slangrad.llvm.cuda.unrolling import loops_of_arrays
 from slangrad.llvm.machine.target import Features
 from slangrad.llvm.memory.memory import Locals
 from slangrad.llvm.text import emit
@@ -43,6 +44,10 @@ THREADS = 256  # of a block, at most
 FEATURES = Features(
     half=True, fma=True, masked_loads=False, masked_stores=False, mask_registers=False, half_arithmetic=True
 )
+_FIRST_LOOP = 5  # the number of the metadata of loops
+MANY_BYTES = (
+    128  # of arrays in registers, from which a thread gets no more than lets three blocks run at a time
+)
 _UNLIMITED = 1 << 62  # local memory has no other place
 LARGEST_ARGUMENTS = 32_764 - LAUNCH_SIZE  # bytes of parameters that an entry may have
 
@@ -50,6 +55,7 @@ _FOOTER = """!0 = !{}
 !1 = !{!"branch_weights", i32 2000, i32 1}
 !2 = distinct !{!2, !3}
 !3 = !{!"llvm.loop.unroll.disable"}
+!4 = !{!"llvm.loop.unroll.full"}
 attributes #0 = { nounwind }"""
 
 
@@ -105,10 +111,16 @@ def kernel_module(
     declarations = Declarations()
     mixed = memory.has_variables((kernel, *called))
     shared = groups.SharedMemory.of(walk(kernel.region))
+    written_out, in_registers = loops_of_arrays(kernel.region)
+    numbers = {
+        op: n for n, op in enumerate((op for op in walk(kernel.region) if op in written_out), _FIRST_LOOP)
+    }
+    loops = {op: f", !llvm.loop !{n}" for op, n in numbers.items()}
 
     def environment(thread: Thread) -> Environment:
         around = Environment("%arguments", arguments, "%launch", thread, Locals(_UNLIMITED))
         around.budget, around.mixed_spaces, around.shared = "null", mixed, shared.addresses
+        around.loops = loops
         return around
 
     def writer() -> Writer:
@@ -127,15 +139,18 @@ def kernel_module(
         around = environment(("%x", "%y", "%z"))
         parts.append(functions.write_function(writer(), function, around, 1, RULES))
     parts += [*declarations.functions.values(), *declarations.intrinsics.values(), _FOOTER]
-    parts.append(f"attributes #1 = {{ {_limits(group)} }}")
+    parts += [f"!{n} = distinct !{{!{n}, !4}}" for n in numbers.values()]
+    parts.append(f"attributes #1 = {{ {_limits(group, in_registers)} }}")
     lanes = 1 if wide is None else wide.lanes
     return EntryModule("\n".join(parts) + "\n", entry, group, shared.dynamic_size, lanes)
 
 
-def _limits(group: Grid | None) -> str:
-    """Attributes of the entry. Threads that wait for each other must not be led apart by the compiler."""
+def _limits(group: Grid | None, in_registers: int) -> str:
+    """Attributes of the entry. Threads that wait for each other must not be led apart by the compiler. The assembler
+    keeps what could be computed again, so where arrays take registers it gets a limit."""
     if group is None:
-        return f'nounwind "nvvm.maxntid"="{THREADS}"'
+        blocks = ' "nvvm.minctasm"="3"' if in_registers >= MANY_BYTES else ""
+        return f'nounwind "nvvm.maxntid"="{THREADS}"{blocks}'
     return f'convergent nounwind "nvvm.reqntid"="{",".join(map(str, group))}"'
 
 
