@@ -1,5 +1,5 @@
-"""`slangrad doctor`: the features of this machine, and a test of a gradient on each device. For an absent device it names
-the package to install."""
+"""`slangrad doctor`: the features of this machine, and a test of a gradient on each device. For an absent device it
+names the package to install."""
 
 from __future__ import annotations
 
@@ -101,8 +101,7 @@ def plain_table() -> Table:
 def _devices() -> tuple[Table, bool]:
     table, works = plain_table(), True
     for backend in ("cpu", "interpreter"):
-"""`slangrad doctor`: the features of this machine, and a test of a gradient on each device. For an absent device it names
-the package to install."""
+        fine, text = _tried(backend)
         works = works and fine
         table.add_row(backend, WORKS if fine else FAILS, escape(text))
     try:
@@ -119,7 +118,7 @@ def _tried(backend: str) -> tuple[bool, str]:
     """Whether the gradient is right on a device, and by how much or why not."""
     try:
         error = _gradient_error(backend)
-    except Exception as failure:  # whatever a broken installation raises is the report
+    except Exception as failure:  # any exception of a broken installation is the report
         return False, f"{type(failure).__name__}: {failure}"
     return error < 1e-5, f"gradient of x * x * sin(x) within {error:.1e}"
 
