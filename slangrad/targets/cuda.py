@@ -1,6 +1,7 @@
-"""NVIDIA GPUs as a target: flat IR to PTX, one GPU thread for each thread of the program.
+"""NVIDIA GPUs as a target: flat IR to PTX, one GPU thread for each thread of the program, or for a few neighbors.
 
-FlatKernel  ->  Written    LLVM text
+FlatKernel  ->  Widened    several threads in one, beside the kernel itself
+            ->  Written    LLVM text
             ->  Assembled  PTX
 
 Adds are atomics at once. Tapes and variables of functions that call themselves are refused (E9003). The driver
@@ -17,17 +18,36 @@ from slangrad.backends import backend_of
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.source import Line
 from slangrad.ir.data.layout import layout_of
-from slangrad.ir.ops.core import walk
+from slangrad.ir.ops.core import Function, Program, walk
+from slangrad.ir.text import verify
+from slangrad.ir.text.printer import function_lines
 from slangrad.llvm.cuda import entries
 from slangrad.llvm.cuda.groups import MOST_THREADS, SharedMemory
 from slangrad.llvm.machine import nvptx
 from slangrad.runtime.cuda.image import PRINTS, CudaImage
+from slangrad.spmd.coarse import CoarseKernel, coarsen
 from slangrad.stages import Stage
 from slangrad.targets.target import BuiltKernel, Target
 from slangrad.unit import FlatKernel
 
 DEFAULT_ARCHITECTURE = "sm_90"
 NEEDS = {"print": PRINTS}  # of the device, by ops
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Widened:
+    """`coarse`: the kernel for a few threads at a time, where there is one, beside the kernel for one."""
+
+    flat: FlatKernel
+    coarse: CoarseKernel | None
+
+    @property
+    def program(self) -> Program:
+        return self.flat.program
+
+    @property
+    def in_ir(self) -> list[Function]:
+        return [] if self.coarse is None else [self.coarse.wide, self.coarse.aligned]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,12 +66,21 @@ class Assembled:
 # --- Stages -------------------------------------------------------------------------------------------
 
 
-def write_llvm(flat: FlatKernel, architecture: str) -> Written:
+def widen_kernel(flat: FlatKernel, architecture: str) -> Widened:
     _refuse(flat, nvptx.SHARED_BYTES[architecture])
+    waits = flat.group is not None or flat.function.wave
+    asked = flat.options.lanes or flat.function.attributes.get("wanted_lanes", 0)
+    return Widened(flat, None if waits or asked == 1 else coarsen(flat.function))
+
+
+def write_llvm(widened: Widened) -> Written:
+    flat, coarse = widened.flat, widened.coarse
     group = flat.group
     if flat.function.wave:
         group = flat.function.attributes["group_size"]
-    module = entries.kernel_module(flat.function, flat.functions, flat.arguments, flat.options, group)
+    wide = None if coarse is None else entries.WideKernel(coarse.lanes, coarse.wide, coarse.aligned)
+    called, arguments = flat.functions, flat.arguments
+    module = entries.kernel_module(flat.function, called, arguments, flat.options, group, wide)
     return Written(flat, module)
 
 
@@ -93,6 +122,7 @@ def finish(assembled: Assembled) -> BuiltKernel:
         synchronous=flat.options.check,
         group=module.group,
         shared=module.shared,
+        lanes=module.lanes,
         needs=_needs(flat),
     )
     return BuiltKernel(image.kernel(), image)
@@ -104,6 +134,13 @@ def _needs(flat: FlatKernel) -> frozenset[str]:
 
 
 # --- Listings -----------------------------------------------------------------------------------------
+
+
+def show_lanes(widened: Widened) -> list[Line]:
+    functions = widened.in_ir
+    if not functions:
+        return [Line("// a thread of the GPU for each thread of the program")]
+    return [line for f in functions for line in function_lines(f)]
 
 
 def show_llvm(written: Written) -> list[Line]:
@@ -121,12 +158,13 @@ def target_of(name: str) -> Target:
     if architecture not in nvptx.ARCHITECTURES:
         known = ", ".join(nvptx.ARCHITECTURES)
         raise ValueError(f"target: unknown architecture '{architecture}'; there are {known}")
-    write = partial(write_llvm, architecture=architecture)
+    widen = partial(widen_kernel, architecture=architecture)
     code = partial(generate_code, architecture=architecture)
     # fmt: off
     return Target(backend_of(name), (
-        Stage("llvm", write, None, show_llvm),  # llvm
-        Stage("ptx",  code,  None, show_ptx),   # llvm
+        Stage("lanes", widen,      verify.LANES, show_lanes),  # spmd
+        Stage("llvm",  write_llvm, None,         show_llvm),   # llvm
+        Stage("ptx",   code,       None,         show_ptx),    # llvm
     ), finish)
     # fmt: on
 

@@ -22,9 +22,9 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from slangrad.base.traits import CUDA
-from slangrad.llvm.cuda.entries import kernel_module
 from slangrad.runtime.cuda.launch import LAUNCH, Status, blocks_for
 from slangrad.runtime.cuda.prints import PrintBuffer
+from slangrad.targets import cuda
 from tests.flat import flat_kernel_of
 from tests.llvm.machine import argument_block, assert_equal_arrays, oracle
 
@@ -144,7 +144,10 @@ def loaded(text):
 
 def assert_like_oracle(text, arguments, grid):
     """Bit for bit. The first report, too, as threads come to it in another order."""
-    flat = flat_kernel_of(text, CUDA)
+    assert_flat_like_oracle(flat_kernel_of(text, CUDA), arguments, grid)
+
+
+def assert_flat_like_oracle(flat, arguments, grid):
     expected, reports = oracle(flat.program, arguments, grid)
     data, arrays = argument_block(flat.program, arguments)
     block = np.frombuffer(data, np.uint8)
@@ -166,13 +169,12 @@ def run(flat, arguments, grid, number=1):
     """The values that each printed line has, and the status record of a launch."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    group = flat.function.attributes["group_size"] if flat.group or flat.function.wave else None
-    module = kernel_module(flat.function, flat.functions, flat.arguments, flat.options, group)
+    module = cuda.write_llvm(cuda.widen_kernel(flat, cuda.DEFAULT_ARCHITECTURE)).module
     status, host = Status(), Host()
     prints = PrintBuffer(host)
     status.prints = prints.address
     launch = ctypes.create_string_buffer(LAUNCH.pack(*grid, ctypes.addressof(status), number))
-    blocks, threads = blocks_for(grid, group)
+    blocks, threads = blocks_for(grid, module.group, module.lanes)
     with loaded(for_this_processor(module.text, module.shared)) as entry:
         for block in product(*map(range, blocks)):
             _run_block(entry, arguments, ctypes.addressof(launch), block, blocks, threads)

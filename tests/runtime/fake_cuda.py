@@ -137,7 +137,7 @@ class FakeBindings:
     def __init__(self, capability=(9, 0), version=13000, gpus=1, pinned=1 << 30):
         self.capability, self.version, self.gpus = capability, version, gpus
         self.arena = Arena()
-        self.kernels = {}  # flat kernels by PTX
+        self.kernels = {}  # flat kernels, and their threads for one of the GPU, by PTX
         self.stopped = Result.CUDA_SUCCESS  # what became of the kernels
         self.calls = []
         self.launches = 0
@@ -179,6 +179,9 @@ class FakeBindings:
 
     def cuDeviceGetName(self, length, device):
         return Result.CUDA_SUCCESS, b"A fake GPU\0" + bytes(length - 11)
+
+    def cuDeviceTotalMem(self, device):
+        return Result.CUDA_SUCCESS, ROOM
 
     def cuDeviceGetAttribute(self, name, device):
         part = 0 if name.endswith("MAJOR") else 1
@@ -307,7 +310,7 @@ class FakeBindings:
         if not hasattr(self._thread, "context"):
             return (Result.CUDA_ERROR_INVALID_CONTEXT,)
         self.launches += 1
-        flat = self._handles[function]
+        flat, lanes = self._handles[function]
         arguments, launch = (ctypes.c_void_p * 2).from_address(parameters)
         nx, ny, nz, status, number = LAUNCH.unpack(ctypes.string_at(launch, LAUNCH.size))
         if flat.group or flat.function.wave:
@@ -315,7 +318,7 @@ class FakeBindings:
             assert gx * bx * by * bz >= nx * ny * nz and gy == gz == 1
             assert shared == self.shared.get(function, 0)
         else:
-            assert gx * bx >= nx and bx * by * bz <= 256 and shared == 0
+            assert gx * bx * lanes >= nx and bx * by * bz <= 256 and shared == 0
             for blocks, threads, count in ((gy, by, ny), (gz, bz, nz)):
                 assert blocks * threads >= count or blocks == 65535
         assert gx < 1 << 31
@@ -373,7 +376,8 @@ def fake_gpu(**settings):
         real = real_target_of(name)
 
         def finish(assembled):
-            bindings.kernels[assembled.ptx.encode()] = assembled.written.flat
+            written = assembled.written
+            bindings.kernels[assembled.ptx.encode()] = written.flat, written.module.lanes
             return real.finish(assembled)
 
         return replace(real, finish=finish)

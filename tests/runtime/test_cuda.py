@@ -222,6 +222,17 @@ def test_threads_launch_with_their_own_arguments(device, module):
     assert [t.to_numpy().item() for t in tensors] == [8, 9, 10, 11]
 
 
+def test_maps_load_and_store_four_numbers_at_once(device, module):
+    x = tensor(device, range(8)).with_grads()
+    y = spy.Tensor.empty_like(x).with_grads(spy.Tensor.ones(device, (8,), "float"))
+    forward = module.poly.compile(x, _result=y)
+    gradient = module.poly.bwds.compile(x, _result=y)
+    for stages, loads in ((forward, 1), (gradient, 3)):
+        assert "lanes<f32>" in stages.text("lanes")
+        assert stages.text("ptx").count("ld.global.v4") == loads
+        assert stages.text("ptx").count("st.global.v4") == 1
+
+
 def test_launches_of_many_grids_are_not_kept(device, module, monkeypatch):
     monkeypatch.setattr(launch, "MOST_GRIDS", 3)
     for count in (1, 2, 3, 4, 5, 1, 5):
@@ -322,6 +333,11 @@ def test_an_image_is_its_bytes():
 )
 def test_blocks_of_a_grid(grid, blocks, threads):
     assert blocks_for(grid) == (blocks, threads)
+
+
+def test_blocks_of_threads_with_several_elements():
+    assert blocks_for((65, 8, 3), lanes=4) == ((1, 1, 3), (32, 8, 1))
+    assert blocks_for((1025, 1, 1), lanes=4) == ((2, 1, 1), (256, 1, 1))
 
 
 def test_groups_stand_in_one_row_of_blocks():

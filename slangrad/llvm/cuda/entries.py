@@ -23,6 +23,7 @@ from slangrad.ir.ops.primitives import PRIMITIVES
 from slangrad.llvm import functions
 from slangrad.llvm.cuda import atomics, groups, memory, reports, waves
 from slangrad.llvm.cuda.launch import LAUNCH_SIZE, read_field
+from slangrad.llvm.cuda.unrolling import loops_of_arrays
 from slangrad.llvm.machine.target import Features
 from slangrad.llvm.memory.memory import Locals
 from slangrad.llvm.text import emit
@@ -43,23 +44,40 @@ THREADS = 256  # of a block, at most
 FEATURES = Features(
     half=True, fma=True, masked_loads=False, masked_stores=False, mask_registers=False, half_arithmetic=True
 )
+_FIRST_LOOP = 5  # the number of the metadata of loops
+MANY_BYTES = (
+    128  # of arrays in registers, from which a thread gets no more than lets three blocks run at a time
+)
 _UNLIMITED = 1 << 62  # local memory has no other place
 LARGEST_ARGUMENTS = 32_764 - LAUNCH_SIZE  # bytes of parameters that an entry may have
 
 _FOOTER = """!0 = !{}
 !1 = !{!"branch_weights", i32 2000, i32 1}
+!2 = distinct !{!2, !3}
+!3 = !{!"llvm.loop.unroll.disable"}
+!4 = !{!"llvm.loop.unroll.full"}
 attributes #0 = { nounwind }"""
+
+
+@dataclass(frozen=True, slots=True)
+class WideKernel:
+    """`lanes` neighboring threads of a kernel as one, where `aligned` yields true for the first of them."""
+
+    lanes: int
+    function: Function
+    aligned: Function
 
 
 @dataclass(frozen=True, slots=True)
 class EntryModule:
     """LLVM text with the entry. `group`: the threads of a block, where the kernel is compiled for one size. `shared`:
-    the bytes of shared memory that a launch has to state."""
+    the bytes of shared memory that a launch has to state. `lanes`: the threads of the program for one of the GPU."""
 
     text: str
     entry: Writer
     group: Grid | None = None
     shared: int = 0
+    lanes: int = 1
 
     def lines(self) -> list[Line]:
         """The text in lines that name the place in the source that each was made from."""
@@ -82,23 +100,36 @@ def _is_covered(op: Op) -> bool:
 
 
 def kernel_module(
-    kernel: Function, called: tuple[Function, ...], arguments: Struct, options: Options, group: Grid | None
+    kernel: Function,
+    called: tuple[Function, ...],
+    arguments: Struct,
+    options: Options,
+    group: Grid | None,
+    wide: WideKernel | None = None,
 ) -> EntryModule:
-    """`group`: the size of groups whose threads run together."""
+    """`group`: the size of groups whose threads run together. `wide`: the kernel for several threads."""
     declarations = Declarations()
     mixed = memory.has_variables((kernel, *called))
     shared = groups.SharedMemory.of(walk(kernel.region))
+    written_out, in_registers = loops_of_arrays(kernel.region)
+    numbers = {
+        op: n for n, op in enumerate((op for op in walk(kernel.region) if op in written_out), _FIRST_LOOP)
+    }
+    loops = {op: f", !llvm.loop !{n}" for op, n in numbers.items()}
 
     def environment(thread: Thread) -> Environment:
         around = Environment("%arguments", arguments, "%launch", thread, Locals(_UNLIMITED))
         around.budget, around.mixed_spaces, around.shared = "null", mixed, shared.addresses
+        around.loops = loops
         return around
 
     def writer() -> Writer:
         return Writer(declarations, FEATURES, options.contraction)
 
     entry = writer()
-    if group is None:
+    if wide is not None:
+        _write_wide_map(entry, kernel, wide, environment)
+    elif group is None:
         _write_map(entry, kernel, environment)
     else:
         _write_group(entry, kernel, environment, group, shared)
@@ -108,14 +139,18 @@ def kernel_module(
         around = environment(("%x", "%y", "%z"))
         parts.append(functions.write_function(writer(), function, around, 1, RULES))
     parts += [*declarations.functions.values(), *declarations.intrinsics.values(), _FOOTER]
-    parts.append(f"attributes #1 = {{ {_limits(group)} }}")
-    return EntryModule("\n".join(parts) + "\n", entry, group, shared.dynamic_size)
+    parts += [f"!{n} = distinct !{{!{n}, !4}}" for n in numbers.values()]
+    parts.append(f"attributes #1 = {{ {_limits(group, in_registers)} }}")
+    lanes = 1 if wide is None else wide.lanes
+    return EntryModule("\n".join(parts) + "\n", entry, group, shared.dynamic_size, lanes)
 
 
-def _limits(group: Grid | None) -> str:
-    """Attributes of the entry. Threads that wait for each other must not be led apart by the compiler."""
+def _limits(group: Grid | None, in_registers: int) -> str:
+    """Attributes of the entry. Threads that wait for each other must not be led apart by the compiler. The assembler
+    keeps what could be computed again, so where arrays take registers it gets a limit."""
     if group is None:
-        return f'nounwind "nvvm.maxntid"="{THREADS}"'
+        blocks = ' "nvvm.minctasm"="3"' if in_registers >= MANY_BYTES else ""
+        return f'nounwind "nvvm.maxntid"="{THREADS}"{blocks}'
     return f'convergent nounwind "nvvm.reqntid"="{",".join(map(str, group))}"'
 
 
@@ -143,6 +178,37 @@ def _write_map(w: Writer, kernel: Function, environment: Callable[[Thread], Envi
     w.line("ret void")
 
 
+def _write_wide_map(
+    w: Writer, kernel: Function, wide: WideKernel, environment: Callable[[Thread], Environment]
+) -> None:
+    """A block has a piece of a row, of `lanes` times its size. A thread runs neighbors in it; where the row ends within
+    the piece, or memory is not aligned, it runs one after the other, a block's size apart."""
+    size, thread = _register(w, "ntid.x"), _register(w, "tid.x")
+    piece = _wide(w, w.value(f"mul i32 {size}, {wide.lanes}"))
+    start = w.value(f"mul i64 {_wide(w, _register(w, 'ctaid.x'))}, {piece}")
+    end, count = w.value(f"add i64 {start}, {piece}"), read_field(w, "%launch", "nx")
+    is_whole = w.value(f"icmp ule i64 {end}, {count}")
+    place = w.value(f"mul i32 {thread}, {wide.lanes}")
+    first = w.value(f"add i32 {w.value(f'trunc i64 {start} to i32')}, {place}")
+    alone, step = w.value(f"add i64 {start}, {_wide(w, thread)}"), _wide(w, size)
+    last = w.value(f"call i64 @llvm.umin.i64(i64 {end}, i64 {count})")
+    with _rows(w, "z") as z, _rows(w, "y") as y:
+        together, apart, done = w.labels("together", "apart", "done")
+        around = environment((first, y, z))
+        (is_aligned,) = RegionEmitter(w, TypeNames(1), around, RULES).region(wide.aligned.region)
+        w.branch(w.value(f"and i1 {is_whole}, {is_aligned}"), together, apart)
+        w.block(together)
+        RegionEmitter(w, TypeNames(wide.lanes), around, RULES).region(wide.function.region)
+        w.jump(done)
+        w.block(apart)
+        with _counted(w, "x", alone, last, step, ", !llvm.loop !2") as x:
+            narrow = w.value(f"trunc i64 {x} to i32")
+            RegionEmitter(w, TypeNames(1), environment((narrow, y, z)), RULES).region(kernel.region)
+        w.jump(done)
+        w.block(done)
+    w.line("ret void")
+
+
 def _register(w: Writer, name: str) -> str:
     return w.value(f"call i32 @llvm.nvvm.read.ptx.sreg.{name}()")
 
@@ -163,6 +229,13 @@ def _rows(w: Writer, axis: str) -> Iterator[str]:
     start = _wide(w, _first(w, axis))
     size, blocks = _register(w, f"ntid.{axis}"), _register(w, f"nctaid.{axis}")
     step, limit = _wide(w, w.value(f"mul i32 {blocks}, {size}")), read_field(w, "%launch", f"n{axis}")
+    with _counted(w, axis, start, limit, step) as index:
+        yield w.value(f"trunc i64 {index} to i32")
+
+
+@contextmanager
+def _counted(w: Writer, axis: str, start: str, limit: str, step: str, hint: str = "") -> Iterator[str]:
+    """The code in it runs for start, start + step, ... below limit, all i64. `hint`: metadata of the loop."""
     head, body, end = w.labels(f"rows_{axis}", f"row_{axis}", f"end_{axis}")
     before = w.label
     w.jump(head)
@@ -170,10 +243,10 @@ def _rows(w: Writer, axis: str) -> Iterator[str]:
     index, following, line = w.name(), w.name(), w.reserve_line()
     w.branch(w.value(f"icmp ult i64 {index}, {limit}"), body, end)
     w.block(body)
-    yield w.value(f"trunc i64 {index} to i32")
+    yield index
     w.line(f"{following} = add i64 {index}, {step}")
     w.lines[line] = phi(index, "i64", [(start, before), (following, w.label)])
-    w.jump(head)
+    w.line(f"br label %{head}{hint}")
     w.block(end)
 
 

@@ -37,16 +37,18 @@ def placed(e: RegionEmitter, p: Value) -> str:
 def load(e: RegionEmitter, p: Value, name: str) -> str:
     """A value of an LLVM type."""
     invariant = ", !invariant.load !0" if pointer_of(p.type).space == "constant" else ""
-    return e.w.value(f"load {name}, {placed(e, p)}, align {_alignment(p)}{invariant}")
+    return e.w.value(f"load {name}, {placed(e, p)}, align {_alignment(e, p, name)}{invariant}")
 
 
 def store(e: RegionEmitter, p: Value, value: str) -> None:
     """A value behind its LLVM type."""
-    e.w.line(f"store {value}, {placed(e, p)}, align {_alignment(p)}")
+    e.w.line(f"store {value}, {placed(e, p)}, align {_alignment(e, p, value)}")
 
 
-def _alignment(p: Value) -> int:
-    return layout_of(pointer_of(p.type).element).alignment
+def _alignment(e: RegionEmitter, p: Value, typed: str) -> int:
+    """That of an element; of lanes in one piece the whole, which the kernel has made sure of."""
+    element = layout_of(pointer_of(p.type).element)
+    return element.size * e.names.lanes if typed.startswith("<") else element.alignment
 
 
 def _load(e: RegionEmitter, op: Op) -> None:

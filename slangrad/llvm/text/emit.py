@@ -45,6 +45,7 @@ class Environment:
     planned: list[str] = field(default_factory=list)  # the results of the plan
     tables: dict[Op, str] = field(default_factory=dict)  # of variables of calls that call themselves
     accumulators: dict[int, str] = field(default_factory=dict)  # of blocks, for all waves of the chunk
+    loops: Mapping[Op, str] = field(default_factory=dict)  # what their jumps back say to LLVM
     mixed_spaces: bool = False  # on a GPU: pointers to global memory may lead to variables of the thread
     shared: dict[str, str] = field(
         default_factory=dict
@@ -334,7 +335,7 @@ def _for(e: RegionEmitter, op: Op) -> None:
     w.line(f"{next_step} = add {index_type} {step}, 1")
     _fill_phis(e, phis, carried, starts, before, ends)
     w.lines[step_line] = phi(step, index_type, [(first, before), (next_step, w.label)])
-    w.jump(head)
+    w.line(f"br label %{head}{e.environment.loops.get(op, '')}")
     w.block(done)
     for result, value in zip(op.results, carried, strict=True):
         e.define(result, e.operand(value))

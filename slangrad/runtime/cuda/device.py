@@ -135,7 +135,7 @@ class CudaDevice(Device):
         self._enter()
         loaded = kernel.loaded.get(self) or self._load(kernel)
         block = LAUNCH.pack(*grid, self._status_address, loaded.number)
-        shape = blocks_for(grid, kernel.group)
+        shape = blocks_for(grid, kernel.group, kernel.lanes)
         function, size = loaded.function, kernel.argument_size
         launch = PreparedLaunch(self._launch, function, size, block, shape, kernel.shared, self._stream)
         return launch, loaded.idle_over(grid)

@@ -19,14 +19,15 @@ from slangrad.runtime.reports import Site
 ENTRY = b"kernel"
 PRINTS = "prints"
 _LENGTH = Struct("<I")
-_KEPT = ("name", "argument_size", "architecture", "synchronous", "group", "shared", "needs")
+_KEPT = ("name", "argument_size", "architecture", "synchronous", "group", "shared", "lanes", "needs")
 
 
 @dataclass(slots=True, eq=False, kw_only=True, repr=False)
 class CudaKernel(Kernel):
     """`synchronous`: each launch is waited for, and raises what the kernel reported. `group`: the threads of a block,
-    None where any size will do. `shared`: bytes of shared memory that a launch states. `needs`: what the device
-    has ready for it, PRINTS. `loaded`: the kernel on each device that has launched it."""
+    None where any size will do. `shared`: bytes of shared memory that a launch states. `lanes`: how many neighbors a
+    thread of the GPU runs. `needs`: what the device has ready for it, PRINTS. `loaded`: the kernel on each device that
+    has launched it."""
 
     code: bytes
     architecture: str
@@ -34,6 +35,7 @@ class CudaKernel(Kernel):
     group: Grid | None = None
     shared: int = 0
     needs: frozenset[str] = frozenset()
+    lanes: int = 1
     loaded: dict[object, LoadedKernel] = field(default_factory=dict)
 
 
@@ -50,6 +52,7 @@ class CudaImage:
     group: Grid | None = None
     shared: int = 0
     needs: frozenset[str] = frozenset()
+    lanes: int = 1
     about: object = None
 
     def __repr__(self) -> str:
@@ -65,6 +68,7 @@ class CudaImage:
             synchronous=self.synchronous,
             group=self.group,
             shared=self.shared,
+            lanes=self.lanes,
             needs=self.needs,
         )
 

@@ -48,9 +48,10 @@ class Status(ctypes.Structure):
 STATUS_OFFSETS: dict[str, int] = {name: getattr(Status, name).offset for name, *_ in Status._fields_}
 
 
-def blocks_for(grid: Grid, group: Grid | None = None) -> tuple[Grid, Grid]:
-    """How many blocks there are along each axis, and how many threads of a block. Short rows share a block. All groups
-    stand in one row: a ValueError if there are more than a GPU has blocks."""
+def blocks_for(grid: Grid, group: Grid | None = None, lanes: int = 1) -> tuple[Grid, Grid]:
+    """How many blocks there are along each axis, and how many threads of a block, each of which runs `lanes` of the
+    grid's along x. Short rows share a block. All groups stand in one row: a ValueError if there are more than a GPU has
+    blocks."""
     nx, ny, nz = grid
     if group is not None:
         count = prod(-(-threads // size) for threads, size in zip(grid, group, strict=True))
@@ -59,6 +60,7 @@ def blocks_for(grid: Grid, group: Grid | None = None) -> tuple[Grid, Grid]:
                 f"grid: {grid} are {count} groups, and a GPU runs at most {MOST_BLOCKS} in a launch"
             )
         return (count, 1, 1), group
+    nx = -(-nx // lanes)
     width = min(THREADS, 1 << (nx - 1).bit_length())
     height = min(THREADS // width, 1 << (ny - 1).bit_length())
     return (-(-nx // width), min(-(-ny // height), MOST_ROWS), min(nz, MOST_ROWS)), (width, height, 1)
