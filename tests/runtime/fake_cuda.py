@@ -183,9 +183,6 @@ class FakeBindings:
     def cuDeviceGetName(self, length, device):
         return Result.CUDA_SUCCESS, b"A fake GPU\0" + bytes(length - 11)
 
-    def cuDeviceTotalMem(self, device):
-        return Result.CUDA_SUCCESS, ROOM
-
     def cuDeviceGetAttribute(self, name, device):
         major, minor = self.capability
         known = {
