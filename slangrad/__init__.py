@@ -71,6 +71,8 @@ _HOMES = {
     "slangrad.marshal.registry":                 "register_type",
     "slangrad.marshal.simple.generators":        "CallIdArg RandFloatArg ThreadIdArg WangHashArg call_id grid "
                                                  "rand_float thread_id wang_hash wang_hash_numpy",
+    "slangrad.marshal.simple.samplers":          "ComparisonFunc Sampler SamplerDesc TextureAddressingMode "
+                                                 "TextureFilteringMode TextureReductionOp",
     "slangrad.runtime.device":                   "DeviceClosedError",
     "slangrad.runtime.reports":                  "BoundsError KernelAssertionError KernelRecursionError "
                                                  "KernelTypeError NotFiniteError PointerError",

@@ -21,6 +21,7 @@ class Refusal:
 
 
 TEXTURE = "textures are not supported; pass the values in a buffer or tensor"
+UNBLENDED = "only floats and vectors of floats are blended; t[index] and t.Load(location) read other texels"
 FLOATS = "there are half, float and double"
 HANDLES = "handles of resources are not supported; pass the buffer or tensor itself, or a pointer"
 
@@ -90,4 +91,6 @@ def refused_member(kind: Type, name: str) -> Refusal | None:
         return Refusal("E9011", FLOATS)
     if name == "Handle" and file.startswith("std/"):
         return Refusal("E9001", HANDLES)
-    return Refusal("E9001", TEXTURE) if file == TEXTURES else None
+    if file != TEXTURES:
+        return None
+    return Refusal("E9001", UNBLENDED if name.startswith("Sample") else TEXTURE)

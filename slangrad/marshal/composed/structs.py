@@ -123,8 +123,9 @@ class DictMarshal(Marshal):
                 return lacking
         t = self._type(wanted, types)
         if t is None:
-            note = "" if self.type_name else f": add the key '{TYPE_KEY}' with the name of a type"
-            return f"a dict does not fit '{wanted}'{note}"
+            if self.type_name is not None:
+                return f"a value of type '{self.type_name}' does not fit '{wanted}'"
+            return f"a dict does not fit '{wanted}': add the key '{TYPE_KEY}' with the name of a type"
         fields = dict(types.fields(t))
         for name, child in self.children.items():
             if name not in fields:

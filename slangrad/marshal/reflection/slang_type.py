@@ -397,7 +397,7 @@ ArrayType = _kind("ArrayType", "`float[4]`, `float[4][3]`.",
 PointerType = _kind("PointerType", "`float*`. An address is a number of the kind `slang_scalar_type`.",
                     "target_type slang_scalar_type")
 DifferentialPairType = _kind("DifferentialPairType", "`DifferentialPair<float>`.", "primal")
-SamplerStateType = _kind("SamplerStateType", "`SamplerState`, known by name only.")
+SamplerStateType = _kind("SamplerStateType", "`SamplerState`.")
 ResourceType = _kind("ResourceType", "Memory of the launch: buffers and textures.",
                      "resource_shape resource_access writable")
 StructuredBufferType = _kind("StructuredBufferType", "`StructuredBuffer<T>`, `RWStructuredBuffer<T>`.", "dtype",
