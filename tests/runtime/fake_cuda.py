@@ -221,6 +221,10 @@ class FakeBindings:
     def cuEventRecord(self, event, stream):
         return (Result.CUDA_SUCCESS,)
 
+    def cuEventElapsedTime(self, first, last):
+        assert self._handles[first] == self._handles[last] == "event"
+        return Result.CUDA_SUCCESS, 1.0
+
     # --- memory
 
     def cuMemHostAlloc(self, size, flags):
